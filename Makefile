@@ -1,40 +1,61 @@
-# The project's front door. Everything runs with the Node 24 that comes with the packages.
+# Entry points of the project. Everything runs with the Node 24 that comes with the packages.
 NODE := node_modules/.bin/node
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.installed
+# The names by which a shell and kubectl find the command line. npm links only those of other packages.
+LINKS := $(addprefix node_modules/.bin/,espalier kubectl-espalier kubectl_complete-espalier)
+CONSOLE := console/node_modules/.installed
+BUILT := console/dist/index.html
+SOURCES := console/index.html $(wildcard console/*.ts) $(shell find console/src console/public -type f ! -name '*.test.ts')
 
-.PHONY: run demo token pgvector test pair mutants check format bench crds install images kind-up kind-install kind-down e2e e2e-upgrade soak
+.PHONY: run demo token pgvector test pair mutants check format bench crds reference site console console-screenshots console-types install images kind-up kind-install kind-down e2e e2e-upgrade soak
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make run      start Espalier on this machine'
 	@echo 'make token    print a new access token for it'
 	@echo 'make pgvector  add pgvector to the Postgres of this machine'
-	@echo 'make demo     play the tour of the README by itself'
+	@echo 'make demo     run docs/tour.md automatically'
 	@echo 'make test     run the tests; ARGS=path runs some'
-	@echo 'make pair     start PostgREST beside the REST service; CONTRIBUTING.md says what for'
-	@echo 'make mutants  break what decides in small ways, and see a test fail; ARGS=name runs some'
-	@echo 'make check    check types, format and lint'
+	@echo 'make pair     start PostgREST next to the REST service; see CONTRIBUTING.md'
+	@echo 'make mutants  run mutation tests of decisions; ARGS=name runs some'
+	@echo 'make check    check types, format, lint and prose'
 	@echo 'make format   format the code'
 	@echo 'make bench    measure; bench/README.md has the figures'
 	@echo 'make crds     write the CRDs from crds/'
+	@echo 'make reference  write the generated pages of docs/reference'
+	@echo 'make site     build the static site of the documents into site/.vitepress/dist'
+	@echo 'make console  build the web console into console/dist; make run does it in the background'
+	@echo 'make console-screenshots  save images of the console in docs/images; needs Chromium'
+	@echo 'make console-types  write the types of the API for the console'
 	@echo 'make images   build the container images'
 	@echo 'make e2e      run the end-to-end suite; PROVIDER=kind runs it on a kind cluster'
-	@echo 'make e2e-upgrade FROM=REVISION  test the upgrade from there, on a kind cluster of its own'
-	@echo 'make soak FROM=REVISION  run all tests and the suite on kind with what takes long, then the upgrade'
-	@echo 'make kind-up  make a kind cluster on this machine'
+	@echo 'make e2e-upgrade FROM=REVISION  test the upgrade from that revision, on a separate kind cluster'
+	@echo 'make soak FROM=REVISION  run all tests and the suite on kind including long ones, then the upgrade'
+	@echo 'make kind-up  create a kind cluster on this machine'
 	@echo 'make kind-install  install Espalier on that cluster'
 	@echo 'make kind-down  remove that cluster'
 
 $(INSTALLED): package.json package-lock.json .npmrc
-	@echo 'Installing what Espalier runs with, once: half a minute or so.' >&2
-	@npm ci --prefer-offline --loglevel=error --no-progress >&2
-	@touch $@
+	@flock package-lock.json sh -ec '\
+	  for file in $^; do [ $@ -nt $$file ] || old=1; done; [ -n "$$old" ] || exit 0; \
+	  if $(NODE) .ci/same-packages.mjs 2>/dev/null; then touch $@; exit 0; fi; \
+	  echo "Installing the packages of Espalier, once. It takes about half a minute." >&2; \
+	  npm ci --prefer-offline --loglevel=error --no-progress >&2; \
+	  touch $@'
 
-install: $(INSTALLED)
+$(LINKS): | $(INSTALLED)
+	@ln -sf ../../bin/$(or $(filter kubectl_complete-%,$(@F)),espalier.mjs) $@
 
-run: $(INSTALLED)
-	@exec $(NODE) bin/espalier.mjs run
+install: $(INSTALLED) $(LINKS)
+
+# The console is built in the background: without a registry its packages cannot be installed, and the start must not wait.
+run: $(INSTALLED) $(LINKS)
+	@$(MAKE) --question --silent $(BUILT) 2>/dev/null || { \
+	  echo 'Building the console in the background. It will be at /console.' >&2; \
+	  { $(MAKE) --silent console >console/build.log 2>&1 || \
+	    echo 'The console could not be built (console/build.log). `make console` builds it.' >&2; } & }; \
+	exec $(NODE) bin/espalier.mjs run
 
 token: $(INSTALLED)
 	@exec $(NODE) bin/espalier.mjs token $(ARGS)
@@ -51,7 +72,7 @@ test: $(INSTALLED)
 pair: $(INSTALLED)
 	@exec $(NODE) services/rest/testing/pair.ts $(ARGS)
 
-# A package of its own: nobody else needs what it takes.
+# A separate package: only the mutation tests need its dependencies.
 MUTANTS := mutants/node_modules/.installed
 $(MUTANTS): mutants/package.json mutants/package-lock.json mutants/.npmrc
 	@cd mutants && npm ci --prefer-offline --loglevel=error --no-progress >&2
@@ -60,9 +81,12 @@ $(MUTANTS): mutants/package.json mutants/package-lock.json mutants/.npmrc
 mutants: $(INSTALLED) $(MUTANTS)
 	@exec $(NODE) mutants/run.ts $(ARGS)
 
-check: $(INSTALLED)
+check: $(INSTALLED) $(CONSOLE)
 	@tsc --noEmit
+	@tsc --noEmit --project console
+	@tsc --noEmit --project console/browser
 	@biome check --error-on-warnings .
+	@$(NODE) .ci/prose.ts
 
 format: $(INSTALLED)
 	@biome check --write .
@@ -73,7 +97,39 @@ bench: $(INSTALLED)
 crds: $(INSTALLED)
 	@$(NODE) crds/generate.ts
 
+# A package of its own, as mutants.
+SITE := site/node_modules/.installed
+$(SITE): site/package.json site/package-lock.json site/.npmrc
+	@cd site && npm ci --prefer-offline --loglevel=error --no-progress >&2
+	@touch $@
+
+site: $(INSTALLED) $(SITE)
+	@rm -rf site/.pages && cp -R docs site/.pages
+	@cd site && $(CURDIR)/$(NODE) node_modules/vitepress/bin/vitepress.js build .
+
+# A package of its own, as mutants.
+$(CONSOLE): console/package.json console/package-lock.json console/.npmrc
+	@cd console && npm ci --prefer-offline --fetch-retries=1 --loglevel=error --no-progress >&2
+	@touch $@
+
+$(BUILT): $(CONSOLE) $(SOURCES)
+	@cd console && $(CURDIR)/$(NODE) node_modules/vite/bin/vite.js build --logLevel warn
+	@touch $@
+
+console: $(INSTALLED) $(BUILT)
+
+console-screenshots: console
+	@mkdir -p docs/images
+	@ESPALIER_SOAK=1 ESPALIER_SCREENSHOTS=docs/images $(NODE) node_modules/vitest/vitest.mjs run --testTimeout=120000 console/browser/rows.test.ts
+
+console-types: $(INSTALLED) $(CONSOLE)
+	@$(NODE) console/generate.ts
+
+reference: $(INSTALLED)
+	@$(NODE) site/generate.ts
+
 images: $(INSTALLED)
+	@$(MAKE) --silent console || echo 'images: the console could not be built' >&2
 	@exec $(NODE) images/build.ts $(ARGS)
 
 kind-up: $(INSTALLED)
@@ -93,6 +149,7 @@ e2e-upgrade: $(INSTALLED)
 	@exec $(NODE) e2e/upgrade/run.ts $(FROM)
 
 soak: $(INSTALLED)
+	@$(MAKE) site
 	@ESPALIER_SOAK=1 $(NODE) node_modules/vitest/vitest.mjs run
 	@ESPALIER_SOAK=1 $(NODE) e2e/run.ts kind $(ARGS)
 	@exec $(NODE) e2e/upgrade/run.ts $(FROM)

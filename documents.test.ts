@@ -2,9 +2,12 @@
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { basename, dirname, join, normalize } from 'node:path'
 import { expect, test } from 'vitest'
+import { commandBlocks, notRun, run } from './.ci/command-blocks.ts'
+import { listedSkips } from './.ci/listed-skips.ts'
 import packageFile from './package.json' with { type: 'json' }
 
-const exclude = (path: string) => /^(node_modules|mutants\/(node_modules|\.sandbox)|\.git|\.kind|\.espalier)/.test(path)
+const exclude = (path: string) =>
+  /^(node_modules|mutants\/(node_modules|\.sandbox)|console\/(node_modules|dist)|\.git|\.kind|\.espalier)/.test(path)
 const documents = globSync('**/*.md', { exclude })
 const textOf = (path: string) => readFileSync(path, 'utf8')
 
@@ -38,7 +41,9 @@ test('every link in a document leads to a file, and to a heading in it', () => {
 
 test('every `make` target, `npm run` script and command of ours in a document is there', () => {
   const targets = [...textOf('Makefile').matchAll(/^([a-z-]+):/gm)].map(([, name]) => name)
-  const commands = [...textOf('bin/main.ts').matchAll(/^ {2}'?([a-z-]+)'?: \(\) => import/gm)].map(([, name]) => name)
+  const tables = ['bin/main.ts', 'cli/index.ts'].map(textOf).join('\n')
+  const commands = [...tables.matchAll(/^ {2}'?([a-z-]+)'?: \[\s*'/gm)].map(([, name]) => name)
+  expect(commands).toEqual(expect.arrayContaining(['run', 'db']))
   const known: [RegExp, (string | undefined)[]][] = [
     [/(?:^|`| |\()make (?:-s )?([a-z][a-z-]*)(?=$|[`\s),;.])/gm, targets],
     [/npm run (?:-s )?([a-z-]+)/g, Object.keys(packageFile.scripts)],
@@ -57,6 +62,28 @@ test('every `make` target, `npm run` script and command of ours in a document is
   expect(unknown).toEqual([])
 })
 
+test('every block of commands is run by a test, or has the reason why it is not', () => {
+  const pages = ['README.md', 'CONTRIBUTING.md', 'AGENTS.md', ...globSync('docs/*.md')]
+  const blocks = pages.flatMap(file => commandBlocks(textOf(file)).map(block => ({ file, ...block })))
+  expect(blocks.length).toBeGreaterThan(100)
+  type Entry = { file: string; heading: string | undefined }
+  const entries = [...run, ...notRun].flatMap(({ file, headings }): Entry[] =>
+    headings === undefined ? [{ file, heading: undefined }] : headings.map(heading => ({ file, heading })),
+  )
+  const covers = (entry: Entry, { file, heading }: { file: string; heading: string }): boolean =>
+    entry.file === file && (entry.heading === undefined || entry.heading === heading)
+  const listings = blocks.map(({ file, heading, line }) => ({
+    block: `${file}:${line} (${heading})`,
+    count: entries.filter(entry => covers(entry, { file, heading })).length,
+  }))
+  expect(listings.filter(({ count }) => count !== 1)).toEqual([])
+  expect(entries.filter(entry => !blocks.some(block => covers(entry, block)))).toEqual([])
+  // The test reads the page itself, or runs what the list names.
+  const reads = (path: string, file: string) =>
+    textOf(path).includes(file) || textOf(path).includes(`test: path }) => path === '${path}'`)
+  expect(run.filter(({ file, test: path }) => !reads(path, file))).toEqual([])
+})
+
 test('the example of how to test the operator is a test that runs', () => {
   const [, example] = /^```ts\n([\s\S]*?)^```/m.exec(textOf('docs/testing-the-operator.md')) ?? []
   expect(example).toBe(textOf('operator/example.test.ts'))
@@ -68,6 +95,16 @@ test('each decision has a number of its own, and stands in their list in its tur
   expect(listed.map(([, , file]) => file)).toEqual(files.sort())
   expect(listed.every(([, number = '', file]) => file?.startsWith(`${number}-`))).toBe(true)
   expect(new Set(listed.map(([, number]) => number)).size).toBe(listed.length)
+})
+
+test('every test that may skip itself is listed among the tests that may be skipped', () => {
+  const paths = globSync('**/*.test.ts', { exclude })
+  const skipping = paths.flatMap(path => [
+    ...textOf(path).matchAll(/test\(\s*'([^'\n]+)',(?: \{[^}]*\},)?\s*async \(\{[^})]*\bskip\b/g),
+  ])
+  const names = skipping.map(([, name = '']) => name)
+  expect(names.length).toBeGreaterThan(0)
+  expect(names.filter(name => ![...listedSkips].some(listed => listed.endsWith(name)))).toEqual([])
 })
 
 test('the Makefile tells of each of its targets that users call', () => {
@@ -88,4 +125,17 @@ test('nothing names a document that is not here', () => {
   )
   expect(named.length).toBeGreaterThan(10)
   expect(named.filter(({ document }) => !existsSync(document))).toEqual([])
+})
+
+test('a comment names only source files that exist', () => {
+  const files = globSync('**/*.{ts,tsx}', { exclude })
+  // The pattern skips folders that begin with a dot.
+  const names = new Set([...files, ...globSync('.ci/*.ts')].map(path => basename(path)))
+  const named = files.flatMap(path =>
+    [...textOf(path).matchAll(/^\s*(?:\*|\/\*|\/\/).*$/gm)].flatMap(([comment]) =>
+      [...comment.matchAll(/[\w-][\w.-]*\.tsx?\b/g)].map(([name]) => ({ path, name })),
+    ),
+  )
+  expect(named.length).toBeGreaterThan(50)
+  expect(named.filter(({ name }) => !names.has(name))).toEqual([])
 })

@@ -12,7 +12,7 @@ const textOf = (path: string) => readFileSync(new URL(path, import.meta.url), 'u
 /** They have to state it, and are held to it here. */
 const repeats = ['package.json', 'package-lock.json', 'server.json', 'CHANGELOG.md', ...globSync('charts/*/Chart.yaml')]
 /** They state the version of something else, which may be the same. */
-const others = ['services/testing/embedding-model.ts', 'e2e/clients/package-lock.json']
+const others = ['services/testing/embedding-model.ts', 'e2e/clients/package-lock.json', 'console/package-lock.json']
 
 test('the programs tell it', () => {
   expect(version).toMatch(/^\d+\.\d+\.\d+(-[0-9a-z.]+)?$/)

@@ -16,7 +16,7 @@ export default defineConfig({
       'e2e/upgrade/**',
     ],
     pool: 'forks',
-    // What a file imports is loaded once for all files of a worker: loading it anew took as long as a third of the tests.
+    // What a file imports is loaded once for all files of a worker: loading it again took as long as a third of the tests.
     isolate: false,
     // Much of it waits for Postgres and for time to pass: three files at once on two cores.
     maxWorkers: Math.max(3, availableParallelism() - 1),

@@ -1,4 +1,4 @@
-/** The tests that may be skipped, by full name, as docs/skipped-tests.md lists them. */
+/** Full names of the tests that may be skipped, from docs/skipped-tests.md. */
 import { readFileSync } from 'node:fs'
 
 const page = readFileSync(new URL('../docs/skipped-tests.md', import.meta.url), 'utf8')

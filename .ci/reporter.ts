@@ -1,4 +1,4 @@
-/** Fails a test run that skipped a test which docs/skipped-tests.md does not list, as CI does. */
+/** Fails a test run that skipped a test not listed in docs/skipped-tests.md, like CI. */
 import type { Reporter, TestModule, Vitest } from 'vitest/node'
 import { listedSkips } from './listed-skips.ts'
 
@@ -10,7 +10,7 @@ export class UnlistedSkips implements Reporter {
   }
 
   onTestRunEnd(modules: readonly TestModule[]): void {
-    // A test that a name pattern leaves out is skipped too.
+    // A test that a name pattern excludes is also reported as skipped.
     if (this.#isFiltered) return
     const names = modules.flatMap(module =>
       [...module.children.allTests('skipped')].map(test => test.fullName.replaceAll(' > ', ' ')),

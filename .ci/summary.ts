@@ -1,7 +1,8 @@
 /**
- * Reads the reports of test runs and prints what failed, and the closing line: of a long log often only the end is kept.
- * A skipped test counts as a failure unless docs/skipped-tests.md lists it by name, so that nothing stops being tested
- * unseen. So does a run of no tests, and a file of none: its worker died before it had read the file.
+ * Reads the reports of test runs and prints the failures and a closing line, because often only the end of a long log
+ * is kept. A skipped test is a failure unless docs/skipped-tests.md lists its name, so that no test is skipped
+ * unnoticed. A run without tests, or a file without tests, is a failure too: its worker died before it had read the
+ * file.
  */
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
@@ -43,7 +44,7 @@ const brokenFiles = files.filter(
     file.assertionResults.length === 0 ||
     (file.status === 'failed' && file.assertionResults.every(test => test.status !== 'failed')),
 )
-/** Enough of a message to know the failure by. */
+/** Enough of a message to recognise the failure. */
 const shownOf = (message: string): string => message.split('\n').slice(0, 12).join('\n').slice(0, 1_500)
 
 for (const test of skipped)

@@ -1,7 +1,7 @@
-/** Who gets in: credentials, other tenants' objects, accounts that are refused, limits, and what the audit log says. */
+/** Access control: credentials, other tenants' objects, refused accounts, limits, and the audit log. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { apiVersion, labels, tenantName, tenantNamespace } from '../crds/index.ts'
-import { type Client, createSettled, expectError, startClient, until } from './testing/client.ts'
+import { type Client, createStable, expectError, startClient, until } from './testing/client.ts'
 import { type Description, descriptionOf } from './testing/contract.ts'
 import { configurationOf, startHarness } from './testing/harness.ts'
 
@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => client.close())
 
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
-/** Every operation that needs a token, on objects of these ids. */
+/** Every operation that needs a token, with these object ids. */
 function* operations(
   ids: Record<string, string>,
 ): Generator<{ method: Method; path: string; template: string; body: unknown }> {
@@ -24,9 +24,12 @@ function* operations(
     '/managed/v1/databases/{id}/backup': { kind: 'hot' },
     '/managed/v1/databases/{id}/restore': { backup_id: ids.backups },
     '/managed/v1/databases/{id}/size': { size: 'large' },
+    '/managed/v1/databases/{id}/sql': { text: 'SELECT 1' },
+    '/managed/v1/databases/{id}/branches/{branch_id}': { target_time: '2026-01-31T12:00:00Z' },
+    '/managed/v1/databases/{id}/branches/{branch_id}/sql': { text: 'SELECT 1' },
   }
   for (const [template, methods] of Object.entries(description.paths)) {
-    const kind = /\/(databases|backups|tasks|sizes)\/\{id\}/.exec(template)?.[1] ?? ''
+    const kind = /\/(?:deleted-)?(databases|backups|tasks|sizes)\/\{id\}/.exec(template)?.[1] ?? ''
     const path = template
       .replace('{id}', ids[kind] ?? 'none')
       .replace('{branch_id}', ids.branches ?? 'none')
@@ -41,7 +44,7 @@ function* operations(
 }
 
 async function makeOneOfEach(): Promise<Record<string, string>> {
-  const database = await createSettled(client, 'theirs')
+  const database = await createStable(client, 'theirs')
   const namespace = tenantNamespace('acme')
   const [branch, backup] = [crypto.randomUUID(), crypto.randomUUID()]
   const size = { name: 'small', version: 2 }
@@ -63,7 +66,7 @@ async function makeOneOfEach(): Promise<Record<string, string>> {
 }
 
 describe('credentials', () => {
-  test('every operation but the open ones needs one', async () => {
+  test('every operation needs a token, except public ones', async () => {
     let count = 0
     for (const { method, path, body } of operations({})) {
       count++
@@ -74,20 +77,20 @@ describe('credentials', () => {
         expectError(await client.call(method, path, { body, token: null, headers: { authorization } }), 401)
       }
     }
-    expect(count).toBe(33)
-    for (const path of ['./healthz', './readyz', '/openapi.json', './docs', './docs/static/swagger-ui.css']) {
+    expect(count).toBe(43)
+    for (const path of ['./healthz', './readyz', '/openapi.json', '/login', './docs', './docs/static/swagger-ui.css']) {
       expect((await client.call('GET', path, { token: null })).status, path).toBe(200)
     }
   })
 })
 
 describe('objects of another tenant', () => {
-  test('are answered in every operation exactly as objects that do not exist', async () => {
-    const theirs = await makeOneOfEach()
-    const unknown = Object.fromEntries(Object.keys(theirs).map(kind => [kind, crypto.randomUUID()]))
+  test('get the same response as missing objects, in every operation', async () => {
+    const others = await makeOneOfEach()
+    const unknown = Object.fromEntries(Object.keys(others).map(kind => [kind, crypto.randomUUID()]))
     const claims = { tenant: 'globex', sub: 'mallory' }
     const withoutIds = (text: unknown) => JSON.stringify(text)
-    const foreign = [...operations(theirs)]
+    const foreign = [...operations(others)]
     const absent = [...operations(unknown)]
     let compared = 0
     for (const [index, { method, path, template, body }] of foreign.entries()) {
@@ -98,34 +101,34 @@ describe('objects of another tenant', () => {
       expect(withoutIds(answer.body), `${method} ${template}`).toBe(withoutIds(other.body))
       compared++
     }
-    expect(compared).toBe(24)
+    expect(compared).toBe(32)
     for (const path of [
       '/databases',
       '/backups',
       '/tasks',
-      `/tasks?subject_id=${theirs.databases}`,
-      `/backups?database_id=${theirs.databases}`,
+      `/tasks?subject_id=${others.databases}`,
+      `/backups?database_id=${others.databases}`,
     ]) {
       const answer = await client.call('GET', path, { claims })
       expect(answer, path).toMatchObject({ status: 200, body: [] })
       expect(answer.headers['x-total-count']).toBe('0')
     }
     expect(await client.cluster.get('Tenant', { name: tenantName('globex') })).toBeUndefined()
-    expect((await client.call('GET', `/databases/${theirs.databases}`)).body.options).toEqual([])
-    for (const [kind, id] of Object.entries(theirs)) {
-      const path = kind === 'branches' ? `/databases/${theirs.databases}/branches/${id}` : `/${kind}/${id}`
+    expect((await client.call('GET', `/databases/${others.databases}`)).body.options).toEqual([])
+    for (const [kind, id] of Object.entries(others)) {
+      const path = kind === 'branches' ? `/databases/${others.databases}/branches/${id}` : `/${kind}/${id}`
       expect((await client.call('GET', path)).status, path).toBe(200)
     }
   })
 
-  test('a name is taken within one tenant only', async () => {
+  test('a name is unique within one tenant only', async () => {
     await client.create('mine')
     const body = { name: 'mine', region: 'local', size: 'small' }
     expect((await client.call('POST', '/databases', { body, claims: { tenant: 'initech' } })).status).toBe(200)
     expectError(await client.create('mine'), 400, /^name: another database/)
   })
 
-  test('tenant ids that differ in anything are different tenants', async () => {
+  test('tenant ids that differ in any character are different tenants', async () => {
     const body = { name: 'same', region: 'local', size: 'small' }
     for (const tenant of ['Tenant', 'tenant', 'tenant ', 'té', '../acme', 'a/b', '💾']) {
       expect((await client.call('POST', '/databases', { body, claims: { tenant } })).status, tenant).toBe(200)
@@ -144,7 +147,7 @@ describe('accounts', () => {
     return (await client.call('POST', '/databases', { body, claims: { tenant } })).body.id
   }
 
-  test('a revoked member is refused in every operation, with a token verified before too', async () => {
+  test('a revoked member is refused in every operation, even with a token verified before', async () => {
     const tenant = 'revoking'
     const id = await begin(tenant)
     await change(tenant, { revokedMembers: ['ada'] })
@@ -157,7 +160,7 @@ describe('accounts', () => {
     expect((await client.call('GET', '/databases', { claims: { tenant, sub: 'bob' } })).status).toBe(200)
   })
 
-  test('an expired plan creates and changes nothing; it is still read, and deleted from', async () => {
+  test('an expired plan refuses creates and changes, but allows reads and deletes', async () => {
     const tenant = 'lapsed'
     const id = await begin(tenant)
     const claims = { tenant }
@@ -177,7 +180,7 @@ describe('accounts', () => {
     expect((await client.call('DELETE', `/databases/${id}`, { claims })).status).toBe(204)
   })
 
-  test('the developer plan takes no backups; the others are told where there can be none', async () => {
+  test('the developer plan refuses backups; other plans get the reason where backups are not possible', async () => {
     const tenant = 'developing'
     const id = await begin(tenant)
     const claims = { tenant }
@@ -186,11 +189,13 @@ describe('accounts', () => {
     await change(tenant, { plan: { name: 'developer' } })
     await until(async () => (await backup()).status === 403)
     expect(await backup()).toMatchObject({ body: { reason: 'developer_plan_backup' } })
+    const durable = await client.call('PATCH', `/databases/${id}`, { body: { backup: { durable: true } }, claims })
+    expect(durable).toMatchObject({ status: 403, body: { reason: 'developer_plan_backup' } })
     expectError(await backup(id, 'warm'), 400, /^kind: must be one of hot, durable$/)
     expectError(await backup(crypto.randomUUID()), 404, 'database not found')
   })
 
-  test('one whose namespace does not come is told to try again', async () => {
+  test('an account whose namespace is not created gets a response to retry', async () => {
     const waiting = await startClient({ tenantsBecomeReady: false })
     try {
       setTimeout(() => waiting.stop.abort(), 50)
@@ -202,7 +207,7 @@ describe('accounts', () => {
     }
   })
 
-  test('a refused create makes no account', async () => {
+  test('a refused create creates no account', async () => {
     const body = { name: 'one', region: 'moon', size: 'small' }
     expectError(await client.call('POST', '/databases', { body, claims: { tenant: 'nobody' } }), 400, /^region/)
     expect(await client.cluster.get('Tenant', { name: tenantName('nobody') })).toBeUndefined()
@@ -212,51 +217,51 @@ describe('accounts', () => {
 describe('limits', () => {
   const rateLimits = { tenantPerSecond: 2, tenantBurst: 3, failuresPerSecond: 1, failureBurst: 2 }
 
-  test('a tenant that asks too fast waits; others do not', async () => {
+  test('a tenant beyond its request rate waits; other tenants do not', async () => {
     let now = Date.now()
     const limited = await startClient({ configuration: configurationOf({ rateLimits }), now: () => now })
     try {
-      const ask = (tenant = 'acme') => limited.call('GET', '/regions', { claims: { tenant } })
-      for (let n = 0; n < 3; n++) expect((await ask()).status).toBe(200)
-      const refused = await ask()
+      const listRegions = (tenant = 'acme') => limited.call('GET', '/regions', { claims: { tenant } })
+      for (let n = 0; n < 3; n++) expect((await listRegions()).status).toBe(200)
+      const refused = await listRegions()
       expectError(refused, 429)
       expect(refused.headers['retry-after']).toBe('1')
-      expect((await ask('other')).status).toBe(200)
+      expect((await listRegions('other')).status).toBe(200)
       now += 500
-      expect((await ask()).status).toBe(200)
-      expect((await ask()).status).toBe(429)
+      expect((await listRegions()).status).toBe(200)
+      expect((await listRegions()).status).toBe(429)
     } finally {
       await limited.close()
     }
   })
 
-  test('every answer says what the limit is and what is left of it', async () => {
+  test('every response contains the limit and the remaining requests', async () => {
     let now = Date.now()
     const limited = await startClient({ configuration: configurationOf({ rateLimits }), now: () => now })
-    const told = async (path = '/regions', options = {}) => {
+    const limitHeaders = async (path = '/regions', options = {}) => {
       const { status, headers } = await limited.call('GET', path, options)
       return [status, headers['ratelimit-policy'], headers.ratelimit, headers['retry-after']]
     }
     const policy = '"account";q=3;w=2'
     try {
-      expect(await told()).toEqual([200, policy, '"account";r=2;t=1', undefined])
-      expect(await told('/databases?x=1')).toEqual([400, policy, '"account";r=1;t=1', undefined])
-      expect(await told('/databases/x')).toEqual([400, policy, '"account";r=0;t=2', undefined])
-      expect(await told()).toEqual([429, policy, '"account";r=0;t=1', '1'])
+      expect(await limitHeaders()).toEqual([200, policy, '"account";r=2;t=1', undefined])
+      expect(await limitHeaders('/databases?x=1')).toEqual([400, policy, '"account";r=1;t=1', undefined])
+      expect(await limitHeaders('/databases/x')).toEqual([400, policy, '"account";r=0;t=2', undefined])
+      expect(await limitHeaders()).toEqual([429, policy, '"account";r=0;t=1', '1'])
       now += 2_000
-      expect(await told()).toEqual([200, policy, '"account";r=2;t=1', undefined])
+      expect(await limitHeaders()).toEqual([200, policy, '"account";r=2;t=1', undefined])
       const failures = '"failures";q=2;w=2'
       const refused = { token: 'x' }
-      expect(await told('/regions', refused)).toEqual([401, failures, '"failures";r=1;t=1', undefined])
-      expect(await told('/regions', refused)).toEqual([401, failures, '"failures";r=0;t=2', undefined])
-      expect(await told('/regions', refused)).toEqual([429, failures, '"failures";r=0;t=1', '1'])
-      expect(await told('./healthz', { token: null })).toEqual([200, undefined, undefined, undefined])
+      expect(await limitHeaders('/regions', refused)).toEqual([401, failures, '"failures";r=1;t=1', undefined])
+      expect(await limitHeaders('/regions', refused)).toEqual([401, failures, '"failures";r=0;t=2', undefined])
+      expect(await limitHeaders('/regions', refused)).toEqual([429, failures, '"failures";r=0;t=1', '1'])
+      expect(await limitHeaders('./healthz', { token: null })).toEqual([200, undefined, undefined, undefined])
     } finally {
       await limited.close()
     }
   })
 
-  test('refused credentials of one address become 429; good ones from there still come through', async () => {
+  test('refused credentials from one address get 429; valid ones from it are still accepted', async () => {
     const limited = await startClient({ configuration: configurationOf({ rateLimits }), now: () => 1_800_000_000_000 })
     const good = { exp: 1_800_000_600 }
     try {
@@ -265,14 +270,14 @@ describe('limits', () => {
         statuses.push((await limited.call('POST', '/databases', { token: 'x', body: {} })).status)
       expect(statuses).toEqual([401, 401, 429, 429])
       expect((await limited.call('GET', '/regions', { claims: good })).status).toBe(200)
-      // The floods are not worth a line each; the attempts before them are.
+      // The requests of the floods are not logged one by one; the attempts before them are.
       expect(limited.audit.map(({ status }) => status)).toEqual([401, 401])
     } finally {
       await limited.close()
     }
   })
 
-  test('limits go by the socket, unless a proxy is trusted', async () => {
+  test('limits use the socket address, unless a proxy is trusted', async () => {
     const headers = (address: string) => ({ 'x-forwarded-for': address })
     const statusesOf = async (trustedProxies: string[]) => {
       const limited = await startClient({
@@ -293,7 +298,7 @@ describe('limits', () => {
 })
 
 describe('audit', () => {
-  test('every attempt to write is one line, without bodies or credentials', async () => {
+  test('every write attempt is one line, without bodies or credentials', async () => {
     const audited = await startClient()
     try {
       const { body, headers } = await audited.create('noted', { display_name: 'NOT-IN-THE-LOG' })
@@ -334,7 +339,7 @@ describe('audit', () => {
     }
   })
 
-  test('a fault of ours is noted as one, and tells the caller nothing', async () => {
+  test('an internal error is logged as one, and its response has no details', async () => {
     const faulty = await startHarness()
     const broken = await startClient({ beside: faulty })
     try {
@@ -342,7 +347,7 @@ describe('audit', () => {
         if (operation === 'create') throw new Error('secret detail')
       }
       const answer = await broken.create('x')
-      expectError(answer, 500, /^internal error: the log says more, under the X-Request-Id of this answer$/)
+      expectError(answer, 500, /^internal error: search the log for the X-Request-Id of this response$/)
       expect(broken.audit).toMatchObject([{ status: 500, outcome: 'failed' }])
     } finally {
       await broken.close()

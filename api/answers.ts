@@ -1,10 +1,11 @@
-/** How answers are put together: JSON text sent as it is, and the headers that go with writes and pages. */
+/** Builds responses: JSON text sent unchanged, and the headers of writes and pages. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Kinds } from '../cluster/index.ts'
 import type { Informer } from '../cluster/informer/index.ts'
 import { branchPhase, isEnded, verificationOf } from '../crds/index.ts'
 import type { ApiContext } from './context.ts'
-import { isSettled } from './databases/decide.ts'
+import { isStable } from './databases/decide.ts'
+import { disconnected } from './disconnect.ts'
 import { preferredWait } from './headers.ts'
 import { entityTag, isNotModified } from './preconditions.ts'
 
@@ -13,7 +14,7 @@ export const basePath = '/managed/v1'
 export const sendJson = (reply: FastifyReply, text: string): FastifyReply =>
   reply.type('application/json; charset=utf-8').send(text)
 
-/** The answer to a read of one object: its body with its tag, or 304 where the client has just that. */
+/** The response to a read of one object: its body and ETag, or 304 if the client has this version. */
 export function sendRead(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -23,33 +24,30 @@ export function sendRead(
   reply.header('ETag', tag)
   if (!isNotModified(request.headers, tag)) return sendJson(reply, text)
   reply.code(304)
-  // The length that is told with HEAD is that of the body with 200 (RFC 9110, section 8.6), which is not sent: without the text it would be 0.
+  // The Content-Length of HEAD is that of the body with 200 (RFC 9110, section 8.6), which is not sent: without the
+  // text it would be 0.
   return request.method === 'HEAD' ? sendJson(reply, text) : reply.send()
 }
 
 export const taskHeaders = (taskId: string | undefined): Record<string, string> =>
   taskId === undefined ? {} : { 'X-Task-Id': taskId, Location: `${basePath}/tasks/${taskId}` }
 
-/** Aborts when the client goes away before its answer. */
-function disconnected(reply: FastifyReply): AbortSignal {
-  const controller = new AbortController()
-  reply.raw.once('close', () => controller.abort())
-  return controller.signal
-}
-
 /**
- * Long polls under way in one process, of all tenants and of one, so that none takes the others' share; beyond that many
- * a request is answered at once.
+ * Current long polls in one process, in total and by tenant, so that no tenant uses up all of them. Above the limit a
+ * request is answered at once.
  */
 const highestPolls = 5_000
 const highestPollsOfOne = 500
 let polls = 0
 const pollsOf = new Map<string, number>()
 
-/** Long polls under way now. */
+/** The number of current long polls. */
 export const longPolls = (): number => polls
 
-/** Takes one of a tenant's long polls, by its namespace; gives the function that returns it, or undefined: none is left. */
+/**
+ * Reserves a long poll for a tenant, by its namespace. Returns the function that releases it; undefined if none is
+ * free.
+ */
 function takePoll(namespace: string): (() => void) | undefined {
   const own = pollsOf.get(namespace) ?? 0
   if (polls >= highestPolls || own >= highestPollsOfOne) return undefined
@@ -57,8 +55,8 @@ function takePoll(namespace: string): (() => void) | undefined {
   pollsOf.set(namespace, own + 1)
   return () => {
     polls--
-    const left = (pollsOf.get(namespace) ?? 1) - 1
-    if (left > 0) pollsOf.set(namespace, left)
+    const remaining = (pollsOf.get(namespace) ?? 1) - 1
+    if (remaining > 0) pollsOf.set(namespace, remaining)
     else pollsOf.delete(namespace)
   }
 }
@@ -66,8 +64,8 @@ function takePoll(namespace: string): (() => void) | undefined {
 type Waitable = 'ManagedDatabase' | 'Branch' | 'Backup' | 'Task'
 
 /**
- * `Prefer: wait=N`: holds the answer until the object has settled, N seconds have passed, the client has gone or the
- * API stops. Gives the object as it is then: undefined where it is gone.
+ * `Prefer: wait=N`: delays the response until the object is stable, N seconds have passed, the client has disconnected
+ * or the API stops. Returns the object at that time; undefined if it is deleted.
  */
 async function waitUntil<K extends Waitable>(
   { stopping }: ApiContext,
@@ -75,7 +73,7 @@ async function waitUntil<K extends Waitable>(
   reply: FastifyReply,
   cache: Informer<K>,
   object: Kinds[K],
-  settled: (object: Kinds[K]) => boolean,
+  isDone: (object: Kinds[K]) => boolean,
 ): Promise<Kinds[K] | undefined> {
   const seconds = preferredWait(request.headers.prefer)
   const { name, namespace, uid } = object.metadata
@@ -87,7 +85,7 @@ async function waitUntil<K extends Waitable>(
   try {
     const { object: found } = await cache.waitFor(
       { name, ...(namespace === undefined ? {} : { namespace }) },
-      candidate => candidate === undefined || isOther(candidate) || settled(candidate),
+      candidate => candidate === undefined || isOther(candidate) || isDone(candidate),
       { timeoutMs: seconds * 1000, signal },
     )
     return found === undefined || isOther(found) ? undefined : found
@@ -96,17 +94,17 @@ async function waitUntil<K extends Waitable>(
   }
 }
 
-/** Waits, where the request prefers to, until the database is in no operation. */
-export const waitUntilSettled = (
+/** If the request prefers to wait, waits until the database has no running operation. */
+export const waitUntilStable = (
   context: ApiContext,
   request: FastifyRequest,
   reply: FastifyReply,
   database: Kinds['ManagedDatabase'],
 ): Promise<Kinds['ManagedDatabase'] | undefined> =>
-  waitUntil(context, request, reply, context.caches.ManagedDatabase, database, isSettled)
+  waitUntil(context, request, reply, context.caches.ManagedDatabase, database, isStable)
 
-/** Waits, where the request prefers to, until the database is gone. */
-export async function waitUntilGone(
+/** If the request prefers to wait, waits until the database is deleted. */
+export async function waitUntilDeleted(
   context: ApiContext,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -115,17 +113,17 @@ export async function waitUntilGone(
   await waitUntil(context, request, reply, context.caches.ManagedDatabase, database, () => false)
 }
 
-const isMade = (branch: Kinds['Branch']): boolean => !['creating', 'deleting'].includes(branchPhase(branch))
+const isCreated = (branch: Kinds['Branch']): boolean => !['creating', 'deleting'].includes(branchPhase(branch))
 
-/** Waits, where the request prefers to, until the branch is neither being made nor being deleted. */
-export const waitUntilMade = (
+/** If the request prefers to wait, waits until the branch is neither being created nor being deleted. */
+export const waitUntilBranchStable = (
   context: ApiContext,
   request: FastifyRequest,
   reply: FastifyReply,
   branch: Kinds['Branch'],
-): Promise<Kinds['Branch'] | undefined> => waitUntil(context, request, reply, context.caches.Branch, branch, isMade)
+): Promise<Kinds['Branch'] | undefined> => waitUntil(context, request, reply, context.caches.Branch, branch, isCreated)
 
-/** Waits, where the request prefers to, until the task has ended. */
+/** If the request prefers to wait, waits until the task has ended. */
 export const waitUntilEnded = (
   context: ApiContext,
   request: FastifyRequest,
@@ -133,7 +131,7 @@ export const waitUntilEnded = (
   task: Kinds['Task'],
 ): Promise<Kinds['Task'] | undefined> => waitUntil(context, request, reply, context.caches.Task, task, isEnded)
 
-/** Waits, where the request prefers to, until a copy of the backup has been checked. */
+/** If the request prefers to wait, waits until a copy of the backup has been verified. */
 export const waitUntilVerified = (
   context: ApiContext,
   request: FastifyRequest,
@@ -144,7 +142,7 @@ export const waitUntilVerified = (
 
 const isTaken = ({ status }: Kinds['Backup']): boolean => status?.phase === 'completed' || status?.phase === 'failed'
 
-/** Waits, where the request prefers to, until the backup has been taken, or has failed. */
+/** If the request prefers to wait, waits until the backup has completed or failed. */
 export const waitUntilTaken = (
   context: ApiContext,
   request: FastifyRequest,

@@ -1,4 +1,4 @@
-/** Puts the API together: the framework's settings, what every request goes through, and the routes. */
+/** Assembles the API: framework settings, the hooks of every request, and the routes. */
 import Fastify, { type FastifyBaseLogger, LogController } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { Cluster } from '../cluster/index.ts'
@@ -15,15 +15,18 @@ import { addPgVersions } from './catalogue/pg-versions.ts'
 import { addRegions } from './catalogue/regions.ts'
 import { addSizes } from './catalogue/sizes.ts'
 import type { ApiConfiguration } from './configuration.ts'
+import { addConsole } from './console/routes.ts'
 import type { ApiContext, App } from './context.ts'
 import { createCredentialsReader, createPasswordOpener } from './databases/credentials.ts'
-import { createDatabaseText, createSurroundingsEpoch } from './databases/render.ts'
+import { createDatabaseText, createRelatedObjectsEpoch } from './databases/render.ts'
 import { addDatabases } from './databases/routes.ts'
-import { createIdempotency } from './idempotency/claims.ts'
-import { addCertificateAuthority } from './installation/certificate-authority.ts'
+import { addEvents } from './events/routes.ts'
+import { createIdempotency } from './idempotency/idempotency.ts'
+import { addCertificateAuthority, createAuthorityReader } from './installation/certificate-authority.ts'
 import { addClientAddress } from './installation/client-ip.ts'
 import { addDescription } from './installation/description.ts'
 import { addHealth } from './installation/health.ts'
+import { addLogin } from './installation/login.ts'
 import { addLogs } from './logs/routes.ts'
 import type { ApiMetrics } from './metrics.ts'
 import { addDocumentationPage, describeRoutes } from './openapi.ts'
@@ -40,11 +43,15 @@ import { useRateLimit } from './plugins/rate-limit.ts'
 import { newRequestId, useRequestId } from './plugins/request-id.ts'
 import { useSingleHeaders } from './plugins/single-headers.ts'
 import { useTenant } from './plugins/tenant.ts'
+import { addQueries } from './queries/routes.ts'
 import { createSealingKey } from './sealing-key.ts'
 import { createAgentSource } from './series/agent.ts'
 import { createPrometheusSource } from './series/prometheus.ts'
 import { addMetrics } from './series/routes.ts'
+import { createServiceSource } from './series/service.ts'
 import { createServiceSecrets } from './services/keys.ts'
+import { createSqlSessions } from './sql/open.ts'
+import { addSql } from './sql/routes.ts'
 import { addTasks } from './tasks/routes.ts'
 import { createTenants } from './tenants.ts'
 import { createVerifier } from './tokens/verify.ts'
@@ -52,21 +59,23 @@ import { validatorCompiler } from './validation.ts'
 
 type AppOptions = {
   cluster: Cluster
-  /** Filled by whoever made them: `startCaches`. */
+  /** Filled by the caller of `startCaches`. */
   caches: Caches
   configuration: ApiConfiguration
-  /** Serves HTTPS with it; absent: plain HTTP. */
+  /** Serves HTTPS with it; if absent, plain HTTP. */
   certificate?: Certificate | undefined
   audit: AuditDestination
   metrics: ApiMetrics
   logger: FastifyBaseLogger
   stopping: AbortSignal
   unready?: (() => string | undefined) | undefined
-  /** Absent: as the configuration says. */
+  /** If absent, from the configuration. */
   hasPgvector?: ApiContext['hasPgvector'] | undefined
-  /** How the Services of databases are found; absent: by the cluster's DNS. */
+  /** How the Services of databases are resolved; if absent, by the cluster's DNS. */
   resolve?: ResolveService | undefined
-  /** For tests: in place of what speaks to agents. */
+  /** Where the console's files are; if absent, it is not served. */
+  consoleDirectory?: string | undefined
+  /** For tests: replaces the client of the agents. */
   agents?: Agents | undefined
   now: () => number
 }
@@ -76,17 +85,18 @@ export type Certificate = { cert: string; key: string }
 
 type BuiltApp = { app: App; context: ApiContext }
 
-/** Tenants, and addresses whose credentials were refused, of which the API remembers how much they have asked. */
+/** The most tenants, and addresses with refused credentials, for which the API counts requests. */
 const mostBuckets = 10_000
 
-/** The whole API, not listening yet. @throws KeyError where the configured key is unusable */
+/** The complete API, not listening yet. @throws KeyError if the configured key is unusable */
 export async function buildApp(options: AppOptions): Promise<BuiltApp> {
   const { configuration, caches, cluster, now, audit } = options
   const auditLog = createAudit(audit, now)
   const connections = createConnections()
   const app = createFramework(options, connections)
-  const surroundingsEpoch = createSurroundingsEpoch(caches)
-  const agents = options.agents ?? createAgents(cluster, options.resolve ?? resolveByName, now)
+  const relatedObjectsEpoch = createRelatedObjectsEpoch(caches)
+  const resolve = options.resolve ?? resolveByName
+  const agents = options.agents ?? createAgents(cluster, resolve, now)
   const sealingKey = createSealingKey(cluster)
   const context: ApiContext = {
     cluster,
@@ -95,8 +105,8 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
     pgVersions: configuration.pgVersions,
     hasPgvector: options.hasPgvector ?? (version => configuration.pgvectorVersions.includes(version)),
     highestDepth: configuration.branches.highestDepth,
-    databaseText: createDatabaseText(caches, surroundingsEpoch),
-    surroundingsEpoch,
+    databaseText: createDatabaseText(caches, relatedObjectsEpoch),
+    relatedObjectsEpoch,
     readCredentials: createCredentialsReader(cluster, now),
     openPassword: createPasswordOpener(sealingKey, app.log),
     serviceSecrets: createServiceSecrets({ cluster, sealingKey, logger: app.log }),
@@ -104,7 +114,10 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
     samples: configuration.prometheus
       ? createPrometheusSource(configuration.prometheus.url)
       : createAgentSource(agents),
+    serviceSamples: createServiceSource(cluster),
     agents,
+    resolve,
+    readAuthority: createAuthorityReader(cluster, now),
     idempotency: createIdempotency(cluster, now, configuration.idempotency.recordsPerTenant),
     audit: auditLog,
     stopping: options.stopping,
@@ -141,8 +154,13 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
       addBranches(api, context)
       addBackups(api, context)
       addTasks(api, context)
+      addEvents(api, context, options.metrics)
       addLogs(api, context)
       addMetrics(api, context)
+      const sessions = createSqlSessions(context, configuration.sql.enabled)
+      options.metrics.sql.watch(() => sessions.taken)
+      addSql(api, context, { figures: options.metrics.sql, sessions })
+      addQueries(api, context, sessions)
       addSizes(api, context)
       addRegions(api, context)
       addPgVersions(api, context)
@@ -155,19 +173,23 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
       const open = scope.withTypeProvider<ZodTypeProvider>()
       addDescription(open)
       addCertificateAuthority(open, context)
+      addLogin(open, configuration)
     },
     { prefix: basePath },
   )
   addHealth(app, context)
-  app.get('/', { schema: { hide: true } }, async (_request, reply) => reply.redirect('/docs'))
+  const hasConsole = await addConsole(app, { directory: options.consoleDirectory, configuration, now })
+  app.get('/', { schema: { hide: true } }, async (_request, reply) =>
+    reply.redirect((await hasConsole()) ? '/console/' : '/docs'),
+  )
   await addDocumentationPage(app)
   return { app, context }
 }
 
 function createFramework({ configuration, certificate, logger }: AppOptions, connections: Connections): App {
-  // `useSingleHeaders` refuses requests without one, in the shape of every error.
+  // `useSingleHeaders` refuses requests without one, with the usual error body.
   const http = { requireHostHeader: false }
-  // An https.Server does all that an http.Server does; to the types of Fastify both are the same here.
+  // An https.Server has all of an http.Server's methods; Fastify's types treat both as the same here.
   const server: object = certificate === undefined ? { http } : { https: { ...certificate, ...http } }
   return Fastify({
     ...server,
@@ -178,7 +200,7 @@ function createFramework({ configuration, certificate, logger }: AppOptions, con
     requestIdHeader: false,
     bodyLimit,
     trustProxy: configuration.trustedProxies.length > 0 ? configuration.trustedProxies : false,
-    // A stopping API answers what still reaches it on an open connection.
+    // While stopping, the API still answers requests on open connections.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     requestTimeout: 60_000,

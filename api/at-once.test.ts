@@ -1,14 +1,14 @@
-/** One account at its limit keeps nobody else out. */
+/** One account at its limit does not block other accounts. */
 import { expect, test } from 'vitest'
 import { atMost } from './at-once.ts'
 
 type Piece = { ends: () => void; outcome: Promise<string> }
 
-/** Work that ends when told, and what has begun so far. */
+/** Jobs that end on demand, and the jobs started so far. */
 function bench(most: number, waitMs?: number) {
   const bounded = atMost(most, waitMs)
   const begun: string[] = []
-  const ask = (account: string, name = account): Piece => {
+  const startPiece = (account: string, name = account): Piece => {
     const { promise, resolve } = Promise.withResolvers<string>()
     const outcome = bounded(account, () => {
       begun.push(name)
@@ -17,56 +17,56 @@ function bench(most: number, waitMs?: number) {
     outcome.catch(() => {})
     return { ends: () => resolve(name), outcome }
   }
-  return { ask, begun }
+  return { startPiece, begun }
 }
-const turns = () => new Promise(resolve => setImmediate(resolve))
+const eventLoopTurn = () => new Promise(resolve => setImmediate(resolve))
 
-test('an account beyond its limit is refused, and another one waits for its turn', async () => {
-  const { ask, begun } = bench(2)
-  const [first, second] = [ask('greedy', '1'), ask('greedy', '2')]
-  await expect(ask('greedy', '3').outcome).rejects.toMatchObject({ status: 429 })
-  const [third, fourth] = [ask('modest'), ask('other')]
-  await turns()
+test('an account above its limit is refused, and another account is queued', async () => {
+  const { startPiece, begun } = bench(2)
+  const [first, second] = [startPiece('greedy', '1'), startPiece('greedy', '2')]
+  await expect(startPiece('greedy', '3').outcome).rejects.toMatchObject({ status: 429 })
+  const [third, fourth] = [startPiece('modest'), startPiece('other')]
+  await eventLoopTurn()
   expect(begun).toEqual(['1', '2'])
   first.ends()
   expect(await first.outcome).toBe('1')
-  // Whoever comes again stands behind those who wait.
-  const again = ask('greedy', '4')
-  await turns()
+  // A new request is queued behind the waiting ones.
+  const again = startPiece('greedy', '4')
+  await eventLoopTurn()
   expect(begun).toEqual(['1', '2', 'modest'])
   for (const piece of [second, third]) piece.ends()
-  await turns()
+  await eventLoopTurn()
   expect(begun).toEqual(['1', '2', 'modest', 'other', '4'])
   for (const piece of [fourth, again]) piece.ends()
   expect(await Promise.all([third, fourth, again].map(({ outcome }) => outcome))).toEqual(['modest', 'other', '4'])
-  // All places are free again.
-  const [last, very] = [ask('greedy', '5'), ask('greedy', '6')]
-  await turns()
+  // All slots are free again.
+  const [last, very] = [startPiece('greedy', '5'), startPiece('greedy', '6')]
+  await eventLoopTurn()
   expect(begun.slice(-2)).toEqual(['5', '6'])
   for (const piece of [last, very]) piece.ends()
 })
 
-test('nobody waits for ever, and who gave up takes no place', async () => {
-  const { ask, begun } = bench(1, 20)
-  const first = ask('greedy')
-  const second = ask('modest')
+test('no request waits for ever, and a cancelled request takes no slot', async () => {
+  const { startPiece, begun } = bench(1, 20)
+  const first = startPiece('greedy')
+  const second = startPiece('modest')
   await expect(second.outcome).rejects.toMatchObject({ status: 429, headers: { 'Retry-After': '1' } })
   first.ends()
   await first.outcome
-  const third = ask('modest', 'again')
+  const third = startPiece('modest', 'again')
   third.ends()
   expect(await third.outcome).toBe('again')
   expect(begun).toEqual(['greedy', 'again'])
 })
 
-test('work that fails gives its place back, and the line has an end', async () => {
+test('failed work releases its slot, and the queue has a limit', async () => {
   const bounded = atMost(1)
   const failing = bounded('one', () => Promise.reject(new Error('no')))
   await expect(failing).rejects.toThrow('no')
-  const { ask } = bench(1)
-  const first = ask('0')
-  const waiting = Array.from({ length: 100 }, (_, index) => ask(`account${index}`))
-  await expect(ask('one too many').outcome).rejects.toMatchObject({ status: 429 })
+  const { startPiece } = bench(1)
+  const first = startPiece('0')
+  const waiting = Array.from({ length: 100 }, (_, index) => startPiece(`account${index}`))
+  await expect(startPiece('one too many').outcome).rejects.toMatchObject({ status: 429 })
   for (const piece of [first, ...waiting]) piece.ends()
   expect(await Promise.all(waiting.map(({ outcome }) => outcome))).toHaveLength(100)
   expect(await bounded('one', async () => 'yes')).toBe('yes')

@@ -1,53 +1,53 @@
 /**
- * Bounds how much of what is dear is done at once in a process. One account has no more of it under way than is done at once, and is told to come
- * again beyond that; others wait for their turn, so that nobody is refused for what another one asks.
+ * Limits expensive work that runs at once in a process. An account with more than one full set of running work gets a
+ * response to retry; other accounts are queued, so that no account is refused because of another account's requests.
  */
 import { tooManyRequests } from './errors.ts'
 
 const longestWaitMs = 10_000
-const longestLine = 100
+const longestQueue = 100
 
 type Bounded = <T>(account: string, work: () => Promise<T>) => Promise<T>
 
-/** @returns what does a piece of such work for an account. @throws ApiError 429, and what the work throws */
+/** @returns a function that runs such work for an account. @throws ApiError 429, and errors of the work */
 export function atMost(most: number, waitMs = longestWaitMs): Bounded {
   let underWay = 0
-  const line = new Set<() => void>()
+  const queue = new Set<() => void>()
   const ofAccount = new Map<string, number>()
 
-  function turn(): Promise<void> {
+  function takeSlot(): Promise<void> {
     if (underWay < most) {
       underWay += 1
       return Promise.resolve()
     }
-    if (line.size >= longestLine) throw tooManyRequests(1)
+    if (queue.size >= longestQueue) throw tooManyRequests(1)
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const begin = () => {
       clearTimeout(timer)
       resolve()
     }
-    line.add(begin)
+    queue.add(begin)
     const timer = setTimeout(() => {
-      line.delete(begin)
+      queue.delete(begin)
       reject(tooManyRequests(1))
     }, waitMs)
     return promise
   }
 
-  /** The first in line has the place from now on. */
-  function giveUp(): void {
-    const [next] = line
+  /** The first in the queue owns the slot from now on. */
+  function releaseSlot(): void {
+    const [next] = queue
     if (next === undefined) {
       underWay -= 1
       return
     }
-    line.delete(next)
+    queue.delete(next)
     next()
   }
 
   function count(account: string, change: 1 | -1): void {
-    const left = (ofAccount.get(account) ?? 0) + change
-    if (left > 0) ofAccount.set(account, left)
+    const remaining = (ofAccount.get(account) ?? 0) + change
+    if (remaining > 0) ofAccount.set(account, remaining)
     else ofAccount.delete(account)
   }
 
@@ -55,11 +55,11 @@ export function atMost(most: number, waitMs = longestWaitMs): Bounded {
     if ((ofAccount.get(account) ?? 0) >= most) throw tooManyRequests(1)
     count(account, 1)
     try {
-      await turn()
+      await takeSlot()
       try {
         return await work()
       } finally {
-        giveUp()
+        releaseSlot()
       }
     } finally {
       count(account, -1)

@@ -1,53 +1,80 @@
 /**
- * The audit log: one JSON line for every attempt to write, whatever came of it, appended and never changed; that of a
- * write that was done says so as soon as it is done. It says who
- * did what to which object with which outcome; it holds no bodies, no query strings, no credentials.
+ * The audit log: one JSON line for every write attempt, successful or not, appended and never changed. A successful
+ * write is logged as soon as it is done. A line has the caller, the action, the object and the outcome; no bodies, no
+ * query strings, no credentials.
  */
 import { createWriteStream } from 'node:fs'
 import { finished } from 'node:stream/promises'
 import type { FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
+import type { UserType } from './schemas/common.ts'
 
 export type AuditEntry = {
   time: string
   request_id: string
-  /** Absent where the caller was not known. */
+  /** Absent if the caller is unknown. */
   tenant?: string | undefined
   member?: string | undefined
   address: string
   method: string
   path: string
-  /** The id of the object written. */
+  /** The id of the written object. */
   subject_id?: string | undefined
   task_id?: string | undefined
   status: number
   outcome: 'accepted' | 'refused' | 'failed'
+  /** Statements that the SQL endpoint runs. */
+  sql?: SqlAudit | undefined
+}
+
+/** One entry before the statements run, without `result`, and one when they have ended. Never their text. */
+export type SqlAudit = {
+  database_id: string
+  branch_id?: string
+  mode: 'read' | 'write'
+  role: UserType
+  explain?: 'plan' | 'analyze'
+  statements: number
+  /** Of the text of the request. */
+  sha256: string
+  result?: 'completed' | 'failed' | 'canceled'
+  /** Statements that completed. */
+  completed?: number
+  /** Of the statement that failed. */
+  sqlstate?: string
 }
 
 export type AuditDestination = {
   write: (entry: AuditEntry) => void
-  /** Resolves once everything written is handed to the operating system. */
+  /** Resolves once everything written is passed to the operating system. */
   close: () => Promise<void>
 }
 
-/** What a write that is done will be answered with, and the task that follows it. */
-export type DoneWrite = { status: number; taskId?: string | undefined; subjectId?: string | undefined }
-
-/** What routes that write tell. */
-export type Audit = {
-  /** Notes a write that has been done; what its answer waits for after that is not the audit log's. */
-  done(request: FastifyRequest, done: DoneWrite): void
+/** The response of a completed write, and the task that follows it. */
+export type DoneWrite = {
+  status: number
+  taskId?: string | undefined
+  subjectId?: string | undefined
+  sql?: SqlAudit | undefined
 }
 
-/** To the log, for installations that collect it. */
+/** Information that write routes report. */
+export type Audit = {
+  /** Logs a completed write. What its response waits for later is not part of the audit log. */
+  done(request: FastifyRequest, done: DoneWrite): void
+  /** Logs another entry of a request, whose first entry was logged before the work ended. */
+  also(request: FastifyRequest, done: DoneWrite): void
+}
+
+/** Writes to the log, for installations that collect it. */
 export function auditToLog(logger: Logger): AuditDestination {
   return { write: entry => logger.info({ audit: entry }, 'write attempt'), close: async () => {} }
 }
 
 /**
- * To a file, readable by its owner only. A write that fails, such as on a full disk, is logged: requests go on, and the
- * next write opens the file anew.
- * @throws where the file cannot be opened
+ * Writes to a file that only its owner can read. A failed write, such as on a full disk, is logged: requests continue,
+ * and the next write opens the file again.
+ * @throws if the file cannot be opened
  */
 export async function auditToFile(path: string, logger: Logger): Promise<AuditDestination> {
   const open = () => createWriteStream(path, { flags: 'a', mode: 0o600 })
@@ -59,7 +86,7 @@ export async function auditToFile(path: string, logger: Logger): Promise<AuditDe
     write: entry => {
       if (!stream.writable) stream = open().on('error', onError)
       stream.write(`${JSON.stringify(entry)}\n`, error => {
-        if (error) logger.error({ audit: entry }, 'not in the audit log')
+        if (error) logger.error({ audit: entry }, 'missing from the audit log')
       })
     },
     close: async () => {

@@ -1,9 +1,9 @@
-/** Every field of every input made bad in every way its schema knows, and bodies that are no input at all. */
+/** Sends every field of every input with every fault that its schema rejects, and bodies that are not JSON objects. */
 import { type IncomingMessage, METHODS, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Client, createSettled, expectError, startClient } from './testing/client.ts'
+import { type Client, createStable, expectError, startClient } from './testing/client.ts'
 import { type Description, descriptionOf } from './testing/contract.ts'
 import { mutationsOf, withValue } from './testing/mutations.ts'
 import { renderPath } from './validation.ts'
@@ -14,12 +14,12 @@ let id: string
 beforeAll(async () => {
   client = await startClient()
   description = await descriptionOf(client.app)
-  id = await createSettled(client, 'target')
+  id = await createStable(client, 'target')
 })
 afterAll(() => client.close())
 
 const llm = { provider: 'openai', model: 'm', api_key: 'k' }
-/** Every field of a service there is. */
+/** Every field of every service type. */
 const services = [
   {
     service_type: 'mcp',
@@ -126,7 +126,7 @@ const inputs = [
 describe.each(inputs)('$name', ({ name, body, method, path, good }) => {
   const schema = { $ref: `#/components/schemas/${name}` }
 
-  test('is good as it stands, and refused only for what the cluster does not have', async () => {
+  test('is valid, and refused only for objects missing in the cluster', async () => {
     expectError(await client.call(method, path(), { body }), 400, good)
   })
 
@@ -144,28 +144,28 @@ describe.each(inputs)('$name', ({ name, body, method, path, good }) => {
   })
 })
 
-test('a value of the wrong type that reads like a right one is told its type', async () => {
-  const ask = (body: object) => client.call('POST', '/databases', { body: { ...create, services: [], ...body } })
-  expectError(await ask({ pg_version: 17 }), 400, 'pg_version: must be a string, one of 16, 17, 18')
-  expectError(await ask({ pg_version: '15' }), 400, 'pg_version: must be one of 16, 17, 18')
+test('a value of the wrong type that looks like a valid one is refused with its type', async () => {
+  const post = (body: object) => client.call('POST', '/databases', { body: { ...create, services: [], ...body } })
+  expectError(await post({ pg_version: 17 }), 400, 'pg_version: must be a string, one of 16, 17, 18')
+  expectError(await post({ pg_version: '15' }), 400, 'pg_version: must be one of 16, 17, 18')
 })
 
-describe('rules that span fields', () => {
+describe('rules across fields', () => {
   const service = (config: object) => client.create('spanned', { services: [config] })
   test.each([
     [{ service_type: 'rest' }, 'services[0].rest_config: is required for a service of type rest'],
     [{ service_type: 'rag' }, 'services[0].rag_config: is required for a service of type rag'],
     [
       { service_type: 'mcp', rest_config: services[1]?.rest_config },
-      'services[0].rest_config: stands only on a service of type rest',
+      'services[0].rest_config: allowed only on a service of type rest',
     ],
     [
       { service_type: 'mcp', mcp_config: { embedding_provider: 'openai' } },
-      'services[0].mcp_config.embedding_model: is required where embedding_provider is set',
+      'services[0].mcp_config.embedding_model: is required if embedding_provider is set',
     ],
     [
       { service_type: 'mcp', mcp_config: { embedding_provider: 'openai', embedding_model: 'm' } },
-      'services[0].mcp_config.embedding_api_key: is required where',
+      'services[0].mcp_config.embedding_api_key: is required if',
     ],
     [{ service_type: 'mcp', service_id: '0123abcd' }, 'services[0].service_id: is assigned by the server'],
   ])('%j', async (config, message) => {
@@ -174,7 +174,7 @@ describe('rules that span fields', () => {
 
   test('there is one service of a type', async () => {
     const two = await client.create('spanned', { services: [services[0], services[0]] })
-    expectError(two, 400, /^services\[1\]\.service_type: there is another service of this type/)
+    expectError(two, 400, /^services\[1\]\.service_type: duplicate service type/)
   })
 })
 
@@ -206,7 +206,7 @@ describe('allowlist text', () => {
     )
   })
 
-  test('50 rules, a label of 64 and a display_name of 25 are taken; one more is not', async () => {
+  test('50 rules, a label of 64 and a display_name of 25 are accepted; one more is not', async () => {
     const rules = (count: number, label: string) => ({
       rules: Array.from({ length: count }, (_, n) => ({ cidr: `10.0.0.${n}`, label })),
     })
@@ -233,7 +233,7 @@ describe('allowlist text', () => {
     )
   })
 
-  test('characters are counted as a person counts them, and half of one is refused', async () => {
+  test('characters are counted as graphemes, and half a surrogate pair is refused', async () => {
     const elephants = { display_name: '🐘'.repeat(25), options: ['🐘'.repeat(64)] }
     expect(await client.create('herd', elephants)).toMatchObject({ status: 200, body: elephants })
     expectError(
@@ -250,9 +250,9 @@ describe('allowlist text', () => {
   })
 })
 
-test('text for people holds nothing that shows as something else', async () => {
+test('display text contains no characters that render as something else', async () => {
   const refused = ['a\u0000', 'a\tb', 'a\nb', '\u007f', '\u0085', '\u202eevil', '\u2066x\u2069', '\u2028']
-  const message = 'must hold no control characters and no bidirectional overrides'
+  const message = 'must not contain control characters or bidirectional overrides'
   for (const text of refused) {
     expectError(await client.create('t', { display_name: text }), 400, `display_name: ${message}`)
     const ip_allowlist = { rules: [{ cidr: '10.0.0.1', label: text }] }
@@ -303,9 +303,9 @@ describe('query and path', () => {
     expect(tried).toBeGreaterThan(100)
   })
 
-  test('a parameter is named as it was sent', async () => {
+  test('the error names a parameter as it was sent', async () => {
     const message = async (query: string) => (await client.call('GET', `/databases?${query}`)).body.message
-    expect(await message('limit=1&limit=2')).toBe('limit: must be given once only')
+    expect(await message('limit=1&limit=2')).toBe('limit: must occur only once')
     for (const limit of ['1.5', '1e2', 'ten', ''])
       expect(await message(`limit=${limit}`)).toBe('limit: must be a whole number, in digits')
     expect(await message(`offset=${'9'.repeat(20)}`)).toBe('offset: must be at most 1000000000')
@@ -316,7 +316,7 @@ describe('query and path', () => {
     expect(await message('%E2%80%AEx=5')).toBe('["\u202ex"]: unknown field')
   })
 
-  test('a limit beyond the highest is cut to it, and what was applied is said', async () => {
+  test('a limit above the maximum is reduced to it, and the applied limit is returned', async () => {
     for (const [query, applied] of [
       ['limit=1001', '1000'],
       [`limit=${'9'.repeat(20)}`, '1000'],
@@ -330,19 +330,15 @@ describe('query and path', () => {
     expectError(await client.call('GET', '/databases?limit=0'), 400, /^limit: must be at least 1$/)
   })
 
-  test('a filter of tasks that nothing meets finds nothing', async () => {
+  test('a task filter without matches returns an empty list', async () => {
     for (const query of ['subject_id=x', 'subject_kind=planet', 'id=1', 'name=none', 'status=', `subject_id=${id}0`])
       expect(await client.call('GET', `/tasks?${query}`)).toMatchObject({ status: 200, body: [] })
     const found = await client.call('GET', `/tasks?subject_id=${id.toUpperCase()}&status=queued`)
     expect(found.body).toHaveLength(1)
-    expectError(
-      await client.call('GET', '/tasks?status=queued&status=running'),
-      400,
-      /^status: must be given once only$/,
-    )
+    expectError(await client.call('GET', '/tasks?status=queued&status=running'), 400, /^status: must occur only once$/)
   })
 
-  test('what is to be included can be a list', async () => {
+  test('include can be a list', async () => {
     for (const query of ['include=pricing', 'include=pricing&include=pricing', 'include=pricing,pricing']) {
       const { status, body } = await client.call('GET', `/sizes?${query}`)
       expect({ status, priced: body.some((size: object) => 'pricing' in size) }).toEqual({ status: 200, priced: true })
@@ -350,7 +346,7 @@ describe('query and path', () => {
     expectError(await client.call('GET', '/sizes?include=pricing,planets'), 400, /^include: must be pricing$/)
   })
 
-  test('malformed ids, in every place an id stands', async () => {
+  test('malformed ids, in every id position', async () => {
     const bad = ['x', '0', `${id}0`, id.slice(1), id.replaceAll('-', ''), `{${id}}`, '%00', '..%2f..', 'g'.repeat(36)]
     for (const [path, operations] of Object.entries(description.paths)) {
       for (const method of path.includes('{') ? Object.keys(operations) : []) {
@@ -363,7 +359,7 @@ describe('query and path', () => {
     }
   })
 
-  test('a path or parameter out of all proportion is refused in the usual shape', async () => {
+  test('an oversized path or parameter is refused with the usual error body', async () => {
     expect((await client.call('GET', `/databases/${'a'.repeat(5000)}`)).status).toBe(400)
     expect((await client.call('GET', '/databases/%zz')).status).toBe(400)
     expectError(await client.call('GET', `/databases?region=${'a'.repeat(64)}`), 400, /^region: must be at most 63/)
@@ -419,7 +415,7 @@ describe('bodies', () => {
       expectError(await post('{}', `application/json;charset=${charset}`), 400, /^name: is required/)
   })
 
-  test('in a coding', async () => {
+  test('with a content encoding', async () => {
     for (const coding of ['gzip', 'br', 'identity, gzip'])
       expectError(
         await client.call('POST', '/databases', { body: {}, headers: { 'content-encoding': coding } }),
@@ -433,10 +429,10 @@ describe('bodies', () => {
   test('with a key twice', async () => {
     const send = async (body: string) => (await post(body, 'application/json')).body.message
     expect(await send('{"name":"a","region":"local","size":"small","name":"b"}')).toBe(
-      'name: stands twice in one object',
+      'name: duplicate field in one object',
     )
     expect(await send('{"ip_allowlist":{"rules":[{},{"cidr":"1.1.1.1","\\u0063idr":"0.0.0.0/0"}]}}')).toBe(
-      'ip_allowlist.rules[1].cidr: stands twice in one object',
+      'ip_allowlist.rules[1].cidr: duplicate field in one object',
     )
   })
 
@@ -456,7 +452,7 @@ describe('paths and methods', () => {
       `/databases/${id}/nope`,
       './metrics',
     ]) {
-      expectError(await client.call('GET', path, { token: null }), 404, /^there is nothing at this path: \//)
+      expectError(await client.call('GET', path, { token: null }), 404, /^unknown path: \//)
     }
     for (const [path, operations] of Object.entries(description.paths)) {
       for (const method of ['PUT', 'POST', 'PATCH', 'DELETE', 'OPTIONS'] as const) {
@@ -477,7 +473,7 @@ describe('a path', () => {
   beforeAll(async () => {
     port = new URL(await client.app.listen({ host: '127.0.0.1', port: 0 })).port
   })
-  const ask = async (method: string, path: string) => {
+  const send = async (method: string, path: string) => {
     const { resolve, reject, promise } = Promise.withResolvers<IncomingMessage>()
     request({ host: '127.0.0.1', port, method, path }, resolve).on('error', reject).end()
     const response = await promise
@@ -491,39 +487,39 @@ describe('a path', () => {
     }
   }
 
-  test('that is not there is named as it was sent', async () => {
+  test('that does not exist is named as it was sent', async () => {
     const call = (path: string, method: 'GET' | 'POST' | 'DELETE' = 'GET') => client.call(method, path, { token: null })
-    expectError(await call('/databases/'), 404, ': /managed/v1/databases/: leave out the slash at its end')
-    expectError(await call('/databases/', 'POST'), 404, ': /managed/v1/databases/: leave out the slash at its end')
-    expectError(await call('/databases/', 'DELETE'), 404, ': /managed/v1/databases/: leave out the slash at its end')
-    expectError(await call(`/databases/${id}/?x=1`), 404, /leave out the slash at its end$/)
+    expectError(await call('/databases/'), 404, ': /managed/v1/databases/: remove the trailing slash')
+    expectError(await call('/databases/', 'POST'), 404, ': /managed/v1/databases/: remove the trailing slash')
+    expectError(await call('/databases/', 'DELETE'), 404, ': /managed/v1/databases/: remove the trailing slash')
+    expectError(await call(`/databases/${id}/?x=1`), 404, /remove the trailing slash$/)
     expectError(await call('/databases//branches'), 404, /: \/managed\/v1\/databases\/\/branches$/)
     expectError(await call(`/nope/${'x'.repeat(80)}?secret=1`), 404, /x{80}$/)
     expectError(await call(`/databases/%zz`), 400, 'the path is not a valid URL path')
   })
 
-  test('is the same path however it is spelt, and no other one', async () => {
+  test('is the same path in every encoding, and matches no other path', async () => {
     const unauthorized = { status: 401 }
     for (const at of ['', 'http://x', 'HTTPS://x:8080']) {
-      expect(await ask('GET', `${at}/managed/v1/databases/${id}`), at).toMatchObject(unauthorized)
-      expect(await ask('GET', `${at}/managed/v1/data%62ases/${id}?x=1`), at).toMatchObject(unauthorized)
+      expect(await send('GET', `${at}/managed/v1/databases/${id}`), at).toMatchObject(unauthorized)
+      expect(await send('GET', `${at}/managed/v1/data%62ases/${id}?x=1`), at).toMatchObject(unauthorized)
       for (const path of [`${at}/managed/v1/databases/${id}`, `${at}/managed/v1/data%62ases/${id}`])
         for (const method of ['PUT', 'FOO'])
-          expect(await ask(method, path), path).toMatchObject({ status: 405, allow: 'GET, HEAD, PATCH, DELETE' })
-      expect(await ask('GET', `${at}/nope`)).toMatchObject({
+          expect(await send(method, path), path).toMatchObject({ status: 405, allow: 'GET, HEAD, PATCH, DELETE' })
+      expect(await send('GET', `${at}/nope`)).toMatchObject({
         status: 404,
-        message: 'there is nothing at this path: /nope',
+        message: 'unknown path: /nope',
       })
     }
-    expect(await ask('GET', 'http://x?limit=1')).toMatchObject({ status: 302 })
+    expect(await send('GET', 'http://x?limit=1')).toMatchObject({ status: 302 })
     for (const method of ['GET', 'PUT'])
-      expect(await ask(method, '/managed/v1/databases;x=1')).toMatchObject({
+      expect(await send(method, '/managed/v1/databases;x=1')).toMatchObject({
         status: 404,
-        message: 'there is nothing at this path: /managed/v1/databases;x=1',
+        message: 'unknown path: /managed/v1/databases;x=1',
       })
   })
 
-  test('at the root leads to the documentation', async () => {
+  test('at the root redirects to the documentation', async () => {
     expect(await client.call('GET', './', { token: null })).toMatchObject({
       status: 302,
       headers: { location: '/docs' },
@@ -531,33 +527,33 @@ describe('a path', () => {
     expect((await client.call('GET', './docs', { token: null })).status).toBeLessThan(400)
   })
 
-  test('takes no other method, whatever it is called', async () => {
+  test('accepts no other method, whatever its name', async () => {
     const methods = METHODS.filter(method => !['GET', 'HEAD', 'PATCH', 'DELETE', 'CONNECT', 'QUERY'].includes(method))
     for (const method of [...methods, 'QUERY'])
-      expect(await ask(method, `/managed/v1/databases/${id}`), method).toEqual({
+      expect(await send(method, `/managed/v1/databases/${id}`), method).toEqual({
         status: 405,
         allow: 'GET, HEAD, PATCH, DELETE',
         code: 405,
-        message: 'the path takes GET, HEAD, PATCH, DELETE only',
+        message: 'the path accepts only GET, HEAD, PATCH, DELETE',
         id: expect.any(String),
       })
     for (const path of ['/', '/docs/static/index.html', '/healthz', '/managed/v1/openapi.json', '/managed/v1/ca.pem'])
-      expect(await ask('PROPFIND', path), path).toMatchObject({ status: 405, allow: 'GET, HEAD' })
-    expect(await ask('PROPFIND', '/managed/v1/nothing')).toMatchObject({ status: 404 })
+      expect(await send('PROPFIND', path), path).toMatchObject({ status: 405, allow: 'GET, HEAD' })
+    expect(await send('PROPFIND', '/managed/v1/nothing')).toMatchObject({ status: 404 })
   })
 
-  test('of a file that is not there is 404, also below one that takes the method', async () => {
+  test('of a missing file is 404, also below a path that accepts the method', async () => {
     for (const path of ['/docs/static/nothing.js', '/docs/static/..%2f..%2fpackage.json'])
-      expect(await ask('GET', path)).toMatchObject({
+      expect(await send('GET', path)).toMatchObject({
         status: 404,
         allow: undefined,
-        message: `there is nothing at this path: ${path}`,
+        message: `unknown path: ${path}`,
       })
-    expect(await ask('PUT', '/docs/static/nothing.js')).toMatchObject({ status: 405 })
+    expect(await send('PUT', '/docs/static/nothing.js')).toMatchObject({ status: 405 })
   })
 })
 
-describe('whatever comes', () => {
+describe('arbitrary input', () => {
   const json = fc.jsonValue({ maxDepth: 4 })
   const someKeys = fc.constantFrom(
     'name',

@@ -1,4 +1,5 @@
-/** Bodies that come slowly, many at once: what one tenant may hold of the memory of all. */
+/** Many slow request bodies at once: how much of the shared memory one tenant can use. */
+import { once } from 'node:events'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { bodyLimit } from './plugins/body.ts'
@@ -11,7 +12,7 @@ const sockets: Socket[] = []
 beforeAll(async () => {
   client = await startClient()
   await client.app.listen({ host: '127.0.0.1', port: 0 })
-  const { port: listening } = client.app.server.address() as AddressInfo // of a TCP server it is one
+  const { port: listening } = client.app.server.address() as AddressInfo // a TCP server has an AddressInfo
   port = listening
 })
 afterAll(async () => {
@@ -19,7 +20,7 @@ afterAll(async () => {
   await client.close()
 })
 
-/** Begins a request and sends none of the body that it announces; gives what is answered meanwhile. */
+/** Starts a request and sends none of the announced body; returns the response received meanwhile. */
 function beginAt(path: string, announced: string, authorization = ''): () => string {
   const socket = connect(port, '127.0.0.1')
   let answer = ''
@@ -44,7 +45,7 @@ test.each([
   ['of a length', `Content-Length: ${bodyLimit}`],
   ['in chunks', 'Transfer-Encoding: chunked'],
 ])(
-  'bodies %s that do not come are refused beyond a tenant’s share, and given back when it hangs up',
+  'bodies %s that do not arrive are refused above a tenant’s share, and released when it disconnects',
   async (how, announced) => {
     const tenant = `greedy ${how}`
     expect(await create(tenant, 'before')).toBe(200)
@@ -52,7 +53,7 @@ test.each([
     const refused = () => answers.filter(answer => answer().startsWith('HTTP/1.1 429')).length
     await until(() => refused() === 32)
     expect(answers.map(answer => answer()).join('')).toMatch(/retry-after: 1/)
-    // It is full; nobody else is.
+    // This tenant is at its limit; other tenants are not.
     expect(await create(tenant, 'meanwhile')).toBe(429)
     expect(await create(`modest ${how}`, 'meanwhile')).toBe(200)
     for (const socket of sockets.splice(0)) socket.destroy()
@@ -60,7 +61,22 @@ test.each([
   },
 )
 
-test('bodies that come whole one after another are never counted together', async () => {
+test('a client that disconnects while its token is verified holds nothing', async () => {
+  for (let n = 0; n < 20; n++) {
+    // A token that was not verified before takes longer.
+    const { authorization } = await bearer({ tenant: 'hasty', sub: `member-${n}` })
+    const answer = beginAt('/managed/v1/databases', `Content-Length: ${bodyLimit}`, `Authorization: ${authorization}`)
+    const socket = sockets.at(-1)
+    await once(socket as Socket, 'connect')
+    if (n % 2 === 1) await new Promise(resolve => setImmediate(resolve))
+    socket?.resetAndDestroy()
+    await new Promise(resolve => setTimeout(resolve, 5))
+    expect(answer()).toBe('')
+  }
+  await until(async () => (await create('hasty', 'after')) !== 429)
+})
+
+test('bodies that arrive completely one after another are never counted together', async () => {
   const padded = `{"name": "no name"${' '.repeat(bodyLimit - 100)}}`
   for (let n = 0; n < 20; n++) expect((await client.call('POST', '/databases', { body: padded })).status).toBe(400)
 })
@@ -71,7 +87,7 @@ test.each([
   ['/nothing', '404'],
   ['/managed/v1/openapi.json', '405'],
   ['/docs', '405'],
-])('of a stranger nothing is read at %s: %s before any body', async (path, status) => {
+])('the body of an unauthenticated client is not read at %s: %s before any body', async (path, status) => {
   const answer = beginAt(path, `Content-Length: ${bodyLimit}`)
   await until(() => answer().startsWith(`HTTP/1.1 ${status}`))
 })

@@ -1,13 +1,13 @@
 /**
- * What the API knows without asking: one informer per kind it reads. An object that a cache does not have is looked for
- * in the cluster itself, since another replica may just have made it.
+ * The API's caches: one informer per kind it reads. An object missing in a cache is read from the cluster, since
+ * another replica may have just created it.
  */
 import type { Logger } from 'pino'
 import type { Cluster, Kinds } from '../cluster/index.ts'
-import { createInformer, type Informer, type InformerState } from '../cluster/informer/index.ts'
+import { createInformer, type Informer, type InformerState, systemClock } from '../cluster/informer/index.ts'
 import { labels, type ObjectMeta } from '../crds/index.ts'
 
-/** The kinds a tenant has objects of, each found by the id in its label. */
+/** The kinds of objects that a tenant owns, each found by the id in its label. */
 export type OwnedKind = 'ManagedDatabase' | 'Branch' | 'Backup' | 'Task'
 
 export type Caches = {
@@ -26,7 +26,7 @@ export const credentialsComponent = 'credentials'
 const byId = 'id'
 export const byDatabase = 'database'
 
-/** The API's id of an object; undefined until the operator has labelled one that was applied by hand. */
+/** The API's id of an object; undefined until the operator has labelled an object that was applied by hand. */
 export const idOf = (object: { metadata: { labels?: Record<string, string> } }): string | undefined =>
   object.metadata.labels?.[labels.id]
 
@@ -54,17 +54,18 @@ export function createCaches(cluster: Cluster, logger: Logger): Caches {
 const allOf = (caches: Caches) => Object.values(caches)
 
 /**
- * How long a cache may be out of touch before its replica should be sent no more requests. An API server that is away is away for all replicas:
- * if they all stepped aside, nobody could read, and nobody would answer for a while after it is back. So it is longer than an outage mostly is.
+ * How long a cache may be disconnected before its replica becomes unready. An API server outage affects all replicas:
+ * if all became unready, no client could read, and recovery after the outage would be delayed. So it is longer than
+ * most outages.
  */
 const toleratedSilenceMs = 120_000
 
-/** Why requests should go elsewhere: caches not filled yet, or cut off from the cluster; undefined where they should not. */
+/** Why the replica is unready: caches not filled yet, or disconnected from the cluster; undefined if it is ready. */
 export function unreadiness(states: readonly InformerState[], now: number): string | undefined {
   if (states.some(state => !state.synced)) return 'the caches are being filled'
-  const isCutOff = ({ failingSince }: InformerState) =>
+  const isUnreachable = ({ failingSince }: InformerState) =>
     failingSince !== undefined && now - failingSince > toleratedSilenceMs
-  return states.some(isCutOff) ? 'the cluster has been out of reach for a while' : undefined
+  return states.some(isUnreachable) ? 'the cluster has been unreachable for a while' : undefined
 }
 
 export const statesOf = (caches: Caches): InformerState[] => allOf(caches).map(cache => cache.state)
@@ -77,16 +78,33 @@ export const stopCaches = async (caches: Caches): Promise<void> => {
   await Promise.all(allOf(caches).map(cache => cache.stop()))
 }
 
-/** The tenant's object of this id, as far as the cache knows. One that is being deleted may be gone: readOwned() tells. */
+/**
+ * The tenant's object with this id, from the cache. An object that is being deleted may be deleted by now: use
+ * readOwned().
+ */
 export const cachedOwned = <K extends OwnedKind>(
   cache: Informer<K>,
   namespace: string,
   id: string,
 ): Kinds[K] | undefined => cache.byIndex(byId, id).find(object => object.metadata.namespace === namespace)
 
+/** kube-apiserver sends each watch a bookmark at least every 75 s. */
+const currentMs = 80_000
+/** How long a read that replaces a cached object may take, and how many run at once: a slow cluster gets no more. */
+const confirmation = { ms: 2_000, atOnce: 8 }
+const confirming = new WeakMap<Cluster, number>()
+
 /**
- * The tenant's object of this id: from the cache, else from the cluster. One that is being deleted is read from the cluster,
- * since another replica may have said already that it is gone.
+ * Whether changes may be missing in the cache: its watch has failed, or has delivered neither an event nor a bookmark
+ * for longer than a working one does. A cache of an installation without bookmarks is outdated often, and still right.
+ */
+export const mayBeOutdated = ({ lastSync, failingSince }: InformerState, now: number): boolean =>
+  failingSince !== undefined || (lastSync !== undefined && now - lastSync > currentMs)
+
+/**
+ * The tenant's object with this id: from the cache, else from the cluster. An object that is being deleted is read from
+ * the cluster, since another replica may have reported its deletion already. So is one of a cache that may be outdated;
+ * if the cluster does not respond in time, the cached object is returned.
  */
 export async function findOwned<K extends OwnedKind>(
   cluster: Cluster,
@@ -94,15 +112,24 @@ export async function findOwned<K extends OwnedKind>(
   kind: K,
   namespace: string,
   id: string,
+  now = systemClock.now(),
 ): Promise<Kinds[K] | undefined> {
   const cached = cachedOwned(cache, namespace, id)
-  return cached === undefined || isBeingDeleted(cached) ? await readOwned(cluster, kind, namespace, id) : cached
+  if (cached === undefined || isBeingDeleted(cached)) return await readOwned(cluster, kind, namespace, id)
+  const running = confirming.get(cluster) ?? 0
+  if (!mayBeOutdated(cache.state, now) || running >= confirmation.atOnce) return cached
+  confirming.set(cluster, running + 1)
+  const read = readOwned(cluster, kind, namespace, id)
+    .catch(() => cached)
+    .finally(() => confirming.set(cluster, (confirming.get(cluster) ?? 1) - 1))
+  const late = new Promise<typeof cached>(resolve => void setTimeout(resolve, confirmation.ms, cached).unref())
+  return await Promise.race([read, late])
 }
 
 export const isBeingDeleted = ({ metadata }: { metadata: ObjectMeta }): boolean =>
   metadata.deletionTimestamp !== undefined
 
-/** The tenant's object of this id as it is now. */
+/** The current state of the tenant's object with this id. */
 export async function readOwned<K extends OwnedKind>(
   cluster: Cluster,
   kind: K,

@@ -1,40 +1,48 @@
 /**
- * What the API can be configured with, each setting with its default. A file or a command line is parsed by
- * `apiConfiguration` once; from there on everything works with `ApiConfiguration`.
+ * The API's configuration, each setting with its default. A file or a command line is parsed once by
+ * `apiConfiguration`; all other code uses `ApiConfiguration`.
  */
 import { z } from 'zod'
 import { branchDepth, pgVersions } from '../crds/index.ts'
 
-/** Shared secrets shorter than the hash they key are guessable (RFC 7518, section 3.2: 256 bits for HS256). */
+/** A shared secret shorter than its hash can be guessed (RFC 7518, section 3.2: 256 bits for HS256). */
 const sharedSecret = z
   .string()
   .refine(text => Buffer.byteLength(text) >= 32, 'must be at least 32 bytes long')
-  .refine(text => !text.includes('-----BEGIN'), 'must not be a PEM key: give that as publicKey')
+  .refine(text => !text.includes('-----BEGIN'), 'must not be a PEM key: use publicKey instead')
 
 const loopback = new Set(['localhost', '127.0.0.1', '[::1]'])
 
-/** Keys that decide who comes in are never fetched in the clear, but from this machine itself. */
-const jwksUrl = z.url({ protocol: /^https?$/ }).refine(text => {
-  const { protocol, hostname } = new URL(text)
-  return protocol === 'https:' || loopback.has(hostname)
-}, 'must be an https URL')
+/** Whether it is a URL with TLS, or of this machine itself. */
+function isTrustworthy(text: string): boolean {
+  const url = URL.parse(text)
+  return url?.protocol === 'https:' || (url?.protocol === 'http:' && loopback.has(url.hostname))
+}
+
+/** Keys that decide on access are never fetched without TLS, except from this machine itself. */
+const jwksUrl = z.url({ protocol: /^https?$/ }).refine(isTrustworthy, 'must be an https URL')
 
 const authentication = z
   .strictObject({
-    jwksUrl: jwksUrl.optional().describe('where the issuer publishes its keys (RFC 7517)'),
+    jwksUrl: jwksUrl.optional().describe("URL of the issuer's key set (RFC 7517)"),
     publicKey: z
       .union([z.string(), z.record(z.string(), z.unknown())])
       .optional()
       .describe('one public key: PEM (SPKI) text, or a JWK as JSON text or object'),
     sharedSecret: sharedSecret.optional().describe('HMAC secret, at least 32 bytes'),
-    issuer: z.string().min(1).describe('the `iss` that every token must carry'),
-    audience: z.string().min(1).describe('what must stand in `aud` of every token'),
-    tenantClaim: z.string().min(1).max(200).default('tenant').describe('the claim that names the tenant'),
-    cachedTokens: z.int().min(0).max(1_000_000).default(10_000).describe('verified tokens kept, so as to verify once'),
+    issuer: z.string().min(1).describe('the required `iss` of every token'),
+    audience: z.string().min(1).describe('the required `aud` of every token'),
+    tenantClaim: z.string().min(1).max(200).default('tenant').describe('the claim that contains the tenant'),
+    cachedTokens: z
+      .int()
+      .min(0)
+      .max(1_000_000)
+      .default(10_000)
+      .describe('verified tokens cached, so that each is verified once'),
   })
   .refine(
     value => [value.jwksUrl, value.publicKey, value.sharedSecret].filter(key => key !== undefined).length === 1,
-    'exactly one of jwksUrl, publicKey and sharedSecret must be given',
+    'exactly one of jwksUrl, publicKey and sharedSecret is required',
   )
 
 const perSecond = z.number().positive().max(1_000_000)
@@ -45,43 +53,69 @@ const withoutCredentials = (text: string): boolean => {
   return username === '' && password === ''
 }
 
-/** As a browser sends it: scheme, host and port, in lower case, and nothing else. */
+/** The form that a browser sends: scheme, host and port, in lower case, and nothing else. */
 const isOrigin = (text: string): boolean => /^https?:[^*]*$/.test(text) && URL.parse(text)?.origin === text
 
-export const apiConfiguration = z.strictObject({
+const login = z.strictObject({
+  clientId: z.string().min(1).max(300).describe('the public client at the issuer, without a secret'),
+  scope: z.string().min(1).max(1000).default('openid').describe('the requested scopes, separated by spaces'),
+  audience: z
+    .string()
+    .min(1)
+    .max(500)
+    .optional()
+    .describe('sent as `audience`, if the issuer needs it for tokens of this API'),
+  origins: z
+    .array(z.string().max(300).refine(isOrigin, 'must be an origin, for example https://tokens.example.com'))
+    .max(10)
+    .default([])
+    .describe("origins of the issuer's endpoints, if they are not at the origin of the issuer itself"),
+})
+
+const fields = {
   listen: z
     .strictObject({
       host: z.string().min(1).default('127.0.0.1'),
-      port: z.int().min(0).max(65535).default(8080).describe('0 takes a free one'),
+      port: z.int().min(0).max(65535).default(8080).describe('0 selects a free port'),
     })
     .prefault({}),
   authentication,
   http: z
-    .strictObject({ host: z.string().min(1), port: z.int().min(0).max(65535).describe('0 takes a free one') })
+    .strictObject({ host: z.string().min(1), port: z.int().min(0).max(65535).describe('0 selects a free port') })
     .optional()
-    .describe('where /metrics is served, without a credential: for the inside of the cluster only; omitted: nowhere'),
+    .describe(
+      'where /metrics is served without authentication, for clients inside the cluster only; omitted: not served',
+    ),
   pgVersions: z
     .array(z.enum(pgVersions))
     .min(1)
     .default([...pgVersions])
     .transform(offered => pgVersions.filter(version => offered.includes(version)))
-    .describe('the major versions on offer: those that the operator has an image of'),
+    .describe('the available major versions: those for which the operator has an image'),
   pgvectorVersions: z
     .array(z.enum(pgVersions))
     .default([...pgVersions])
-    .describe('the major versions whose image has pgvector'),
+    .describe('the major versions whose image contains pgvector'),
   services: z
     .boolean()
     .default(true)
-    .describe('whether databases can have services: where the operator has an image of them'),
+    .describe('whether databases can have services: the operator has an image of them'),
   rateLimits: z
     .strictObject({
       tenantPerSecond: perSecond
         .default(200)
-        .describe('requests of one tenant, sustained; each replica counts its own'),
+        .describe('sustained requests of one tenant; each replica counts separately'),
       tenantBurst: burst.default(1000),
-      failuresPerSecond: perSecond.default(5).describe('refused credentials of one address, sustained'),
+      failuresPerSecond: perSecond.default(5).describe('sustained refused credentials from one address'),
       failureBurst: burst.default(50),
+    })
+    .prefault({}),
+  sql: z
+    .strictObject({
+      enabled: z
+        .boolean()
+        .default(true)
+        .describe('whether the API runs SQL on databases; their NetworkPolicies must admit the API'),
     })
     .prefault({}),
   idempotency: z
@@ -91,7 +125,7 @@ export const apiConfiguration = z.strictObject({
         .min(10)
         .max(100_000)
         .default(2000)
-        .describe('answers kept for Idempotency-Keys of one tenant, each for 24 hours, of at most some 20 KiB'),
+        .describe("responses stored for one tenant's Idempotency-Keys, each for 24 hours and of at most about 20 KiB"),
     })
     .prefault({}),
   cors: z
@@ -100,37 +134,52 @@ export const apiConfiguration = z.strictObject({
         .array(z.string().max(300).refine(isOrigin, 'must be an origin, for example https://console.example.com'))
         .max(100)
         .default([])
-        .describe('whose pages may ask from a browser, each exactly; omitted: nobody’s'),
-      maxAgeSeconds: z.int().min(0).max(86_400).default(3600).describe('how long a browser remembers that it may'),
+        .describe('origins whose pages may send requests from a browser, matched exactly; omitted: none'),
+      maxAgeSeconds: z.int().min(0).max(86_400).default(3600).describe('how long a browser caches the CORS permission'),
     })
     .prefault({}),
   newTenants: z
     .strictObject({
-      databases: z.int().min(0).max(10_000).optional().describe('databases at once; omitted: 1000'),
-      branchesPerDatabase: z.int().min(0).max(1000).optional().describe('live branches of each; omitted: any number'),
+      databases: z.int().min(0).max(10_000).optional().describe('databases of an account; omitted: 1000'),
+      branchesPerDatabase: z
+        .int()
+        .min(0)
+        .max(1000)
+        .optional()
+        .describe('live branches of each database; omitted: unlimited'),
     })
     .prefault({})
-    .describe('the limits of an account that its first write makes; those of one that is there are its own'),
+    .describe('limits of an account that is created by its first write; existing accounts keep their own'),
   branches: z
     .strictObject({ highestDepth: branchDepth })
     .prefault({})
-    .describe('branches; the operator is to have the same'),
+    .describe("depth of branches; must equal the operator's setting"),
   prometheus: z
     .strictObject({
       url: z
         .url({ protocol: /^https?$/ })
         .max(500)
-        .refine(withoutCredentials, 'must hold no credentials'),
+        .refine(withoutCredentials, 'must not contain credentials'),
     })
     .optional()
-    .describe('a Prometheus that gathers the metrics of databases: asked in place of the agents beside them'),
+    .describe('a Prometheus that collects the metrics of databases: queried instead of the agents'),
   trustedProxies: z
     .array(z.union([z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()]))
     .max(100)
     .default([])
-    .describe('proxies whose X-Forwarded-For decides which address rate limits and the audit log go by'),
-  auditFile: z.string().min(1).optional().describe('JSON lines are appended here; omitted: they go to the log'),
-  shutdownSeconds: z.number().min(0).max(600).default(20).describe('what a stop gives to requests in flight'),
-})
+    .describe('proxies whose X-Forwarded-For sets the address for rate limits and the audit log'),
+  auditFile: z.string().min(1).optional().describe('file to which JSON lines are appended; omitted: the log'),
+  shutdownSeconds: z.number().min(0).max(600).default(20).describe('how long a stop waits for requests in flight'),
+  login: login
+    .optional()
+    .describe('how console and command line get a token from the issuer; omitted: users paste a token'),
+}
+
+export const apiConfiguration = z
+  .strictObject(fields)
+  .refine(({ login, authentication: { issuer } }) => login === undefined || isTrustworthy(issuer), {
+    path: ['authentication', 'issuer'],
+    error: 'must be an https URL, since `login` is configured',
+  })
 export type ApiConfiguration = z.output<typeof apiConfiguration>
 export type AuthenticationConfiguration = ApiConfiguration['authentication']

@@ -1,4 +1,4 @@
-/** What every resource works with: one of each, made once by `buildApp`. */
+/** Shared dependencies of every resource: one of each, created once by `buildApp`. */
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify'
@@ -6,12 +6,13 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { Cluster } from '../cluster/index.ts'
 import type { PgVersion } from '../crds/index.ts'
 import type { IdSource } from '../values/id.ts'
-import type { Agents } from './agents.ts'
+import type { Agents, ResolveService } from './agents.ts'
 import type { Audit } from './audit.ts'
 import type { Caches } from './caches.ts'
 import type { OpenPassword, ReadCredentials } from './databases/credentials.ts'
 import type { DatabaseText } from './databases/render.ts'
-import type { Idempotency } from './idempotency/claims.ts'
+import type { Idempotency } from './idempotency/idempotency.ts'
+import type { ServiceSource } from './series/service.ts'
 import type { SampleSource } from './series/source.ts'
 import type { ServiceSecrets } from './services/keys.ts'
 import type { Tenants } from './tenants.ts'
@@ -20,31 +21,37 @@ export type ApiContext = {
   cluster: Cluster
   caches: Caches
   tenants: Tenants
-  /** The major versions on offer, newest first. */
+  /** The available major versions, newest first. */
   pgVersions: readonly PgVersion[]
-  /** Whether a database of a major version can have pgvector. */
+  /** Whether a database of a major version can use pgvector. */
   hasPgvector: (version: PgVersion) => boolean | Promise<boolean>
-  /** How deep branches of branches go. */
+  /** The maximum depth of branches. */
   highestDepth: number
   databaseText: DatabaseText
-  /** Changes with what surrounds databases: see `createSurroundingsEpoch`. */
-  surroundingsEpoch: () => number
+  /** Changes with the objects that databases are rendered with: see `createRelatedObjectsEpoch`. */
+  relatedObjectsEpoch: () => number
   readCredentials: ReadCredentials
   openPassword: OpenPassword
   serviceSecrets: ServiceSecrets
   /** Whether the installation runs services. */
   runsServices: boolean
-  /** What was measured of databases. */
+  /** Metrics of databases. */
   samples: SampleSource
+  /** Metrics of services. */
+  serviceSamples: ServiceSource
   agents: Agents
+  /** The addresses of the Services of databases. */
+  resolve: ResolveService
+  /** The certificates of the installation's authority, PEM; undefined: none yet. */
+  readAuthority: () => Promise<string | undefined>
   idempotency: Idempotency
   audit: Audit
-  /** Aborted when the API begins to stop: long polls answer at once. */
+  /** Aborted when the API starts to stop: long polls answer at once. */
   stopping: AbortSignal
-  /** Why no request can be served, beside the caches. */
+  /** Why no request can be served, in addition to the caches. */
   unready: () => string | undefined
   now: () => number
-  /** The id of a new object. */
+  /** Generates the id of a new object. */
   newId: IdSource
 }
 

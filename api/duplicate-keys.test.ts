@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { duplicateKey } from './duplicate-keys.ts'
 
-describe('a key that stands twice', () => {
+describe('a duplicate key', () => {
   test.each([
     ['{"a":1,"a":1}', ['a']],
     ['{"a":1,"b":2,"c":{},"a":3}', ['a']],
@@ -28,7 +28,7 @@ describe('a key that stands twice', () => {
   })
 })
 
-test('is found wherever it is put, and nowhere else', () => {
+test('is found in every position, and nowhere else', () => {
   const json = fc.json({ maxDepth: 5 })
   fc.assert(fc.property(json, text => void expect(duplicateKey(text)).toBeUndefined()))
   fc.assert(
@@ -42,7 +42,7 @@ test('is found wherever it is put, and nowhere else', () => {
   )
 })
 
-test('as deep as a body can go, in time', () => {
+test('is found at the maximum depth of a body, in time', () => {
   const deep = `${'{"a":['.repeat(80_000)}{"b":1,"b":2}${']}'.repeat(80_000)}`
   const began = performance.now()
   expect(duplicateKey(deep)?.length).toBe(160_001)

@@ -1,9 +1,12 @@
 /**
- * Keys that stand twice in one object of JSON (RFC 8259, section 4: what comes of them is anybody's guess). JSON.parse takes
- * the last of them, whatever reads the same text before us may take the first: such a body is refused.
+ * Duplicate keys in one object of JSON (RFC 8259, section 4: unpredictable behaviour). JSON.parse uses the last one,
+ * while a proxy may use the first: such a body is refused.
  */
 
-/** Where in the text we are: an object with the keys seen so far, or an array. Most objects are small, so a Set comes with the second key. */
+/**
+ * The position in the text: an object with the keys seen so far, or an array. Most objects are small, so a Set is
+ * created with the second key.
+ */
 type ObjectFrame = { isObject: true; first: string | undefined; others: Set<string> | undefined; key: string }
 type ArrayFrame = { isObject: false; index: number }
 type Frame = ObjectFrame | ArrayFrame
@@ -14,7 +17,7 @@ const [openBrace, closeBrace, openBracket, closeBracket] = [0x7b, 0x7d, 0x5b, 0x
 const textOf = (literal: string): string =>
   literal.includes('\\') ? String(JSON.parse(literal)) : literal.slice(1, -1)
 
-/** Notes the key; whether it is there already. */
+/** Records the key; returns whether it is a duplicate. */
 function isSeen(frame: ObjectFrame, key: string): boolean {
   frame.key = key
   if (frame.first === undefined) {
@@ -27,7 +30,7 @@ function isSeen(frame: ObjectFrame, key: string): boolean {
   return false
 }
 
-/** Where the string that begins at `start` ends: behind its closing quote. */
+/** The end of the string that starts at `start`: after its closing quote. */
 function endOfString(text: string, start: number): number {
   for (let at = start + 1; at < text.length; at++) {
     const code = text.charCodeAt(at)
@@ -37,10 +40,10 @@ function endOfString(text: string, start: number): number {
   return text.length
 }
 
-/** The path of the first key that stands twice in an object; undefined where none does. `text`: JSON that can be parsed. */
+/** The path of the first duplicate key; undefined if there is none. `text`: valid JSON. */
 export function duplicateKey(text: string): PropertyKey[] | undefined {
   const stack: Frame[] = []
-  // A string is a key where an object or one of its members begins.
+  // A string is a key at the start of an object or of one of its members.
   let beginsMember = false
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)

@@ -14,16 +14,13 @@ test.each<[ClusterErrorReason, string, number, string]>([
   ],
   ['Forbidden', `${what}: unable to create new content in namespace a because it is being terminated`, 503, 'removed'],
   ['Forbidden', `${what}: User "espalier-api" cannot create resource`, 500, 'internal'],
-  ['Unavailable', 'connect ECONNREFUSED 10.96.0.1:443', 503, 'the cluster does not answer'],
+  ['Unavailable', 'connect ECONNREFUSED 10.96.0.1:443', 503, 'the cluster does not respond'],
   ['Unavailable', 'the disk that holds the store is full: nothing was written', 503, 'is full: delete databases'],
   ['Unavailable', 'etcdserver: mvcc: database space exceeded', 503, 'is full: delete databases'],
   ['Conflict', 'the object has been modified', 409, 'at the same time'],
   ['Invalid', 'spec.secret: Invalid value', 500, 'internal'],
-])(
-  '%s of the cluster (%s) is answered with %i, and with nothing of its own words',
-  (reason, message, status, words) => {
-    const refusal = toApiError(new ClusterError(reason, message))
-    expect(refusal.body).toEqual({ code: status, message: expect.stringContaining(words) })
-    expect(refusal.message).not.toMatch(/espalier\.dev|namespace|10\.96/)
-  },
-)
+])("%s of the cluster (%s) becomes %i, without the cluster's message", (reason, message, status, words) => {
+  const refusal = toApiError(new ClusterError(reason, message))
+  expect(refusal.body).toEqual({ code: status, message: expect.stringContaining(words) })
+  expect(refusal.message).not.toMatch(/espalier\.dev|namespace|10\.96/)
+})

@@ -1,12 +1,12 @@
 /**
- * Every refusal of the API: one class, made by one function a kind, and the rule by which any other error becomes one.
- * What a client gets is `{code, message, reason?}` and never more than these functions put there.
+ * All errors of the API: one class, one function per kind, and the rule that maps any other error. A client gets only
+ * `{code, message, reason?}` as written by these functions.
  */
 import { diskFullMessage, isClusterError } from '../cluster/index.ts'
 import { databasesQuota } from '../crds/index.ts'
 import { isRecord } from '../values/record.ts'
 
-/** Refusals that concern the whole account; an open set. */
+/** Errors that concern the whole account; an open set. */
 export const refusalReasons = ['membership_revoked', 'plan_expired', 'developer_plan_backup'] as const
 type RefusalReason = (typeof refusalReasons)[number]
 
@@ -32,7 +32,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Seconds after which trying again makes sense: an operation in flight, another writer, a cluster that is away. */
+/** Seconds after which a retry makes sense: a running operation, another writer, an unreachable cluster. */
 export const retryAfter = { busy: 2, conflict: 1, unavailable: 2, fullDisk: 30 } as const
 
 const withRetryAfter = (seconds: number) => ({
@@ -43,22 +43,24 @@ export const badRequest = (message: string): ApiError => new ApiError(400, messa
 export const notFound = (what: string): ApiError => new ApiError(404, `${what} not found`)
 export const forbidden = (message: string, reason?: RefusalReason): ApiError =>
   new ApiError(403, message, reason === undefined ? {} : { reason })
-/** `seconds`: only where waiting helps, not where the user has to act first. */
+/** `seconds`: only if waiting helps, not if the user has to act first. */
 export const conflict = (message: string, seconds?: number): ApiError =>
   new ApiError(409, message, seconds === undefined ? {} : withRetryAfter(seconds))
 export const preconditionFailed = (message: string): ApiError => new ApiError(412, message)
 export const tooManyRequests = (seconds: number): ApiError =>
-  new ApiError(429, 'too many requests: slow down and try again', withRetryAfter(seconds))
+  new ApiError(429, 'too many requests: slow down and retry', withRetryAfter(seconds))
+export const tooManyStreams = (most: number): ApiError =>
+  new ApiError(429, `the account has ${most} event streams here: close one, then retry`, withRetryAfter(5))
 export const unavailable = (message: string, cause?: unknown, seconds: number = retryAfter.unavailable): ApiError =>
   new ApiError(503, message, { ...withRetryAfter(seconds), cause })
 
-/** `challenge` adds to WWW-Authenticate (RFC 6750, section 3); absent where no credential was given. */
+/** `challenge` adds to WWW-Authenticate (RFC 6750, section 3); absent if no credential was sent. */
 export function unauthorized(message: string, challenge?: 'invalid_token'): ApiError {
   const error = challenge === undefined ? '' : `, error="${challenge}", error_description="${message}"`
   return new ApiError(401, message, { headers: { 'WWW-Authenticate': `Bearer realm="espalier"${error}` } })
 }
 
-/** What the framework refuses by itself, in our words. */
+/** The framework's own errors, with our messages. */
 const frameworkErrors: Record<string, [status: number, message: string]> = {
   FST_ERR_CTP_BODY_TOO_LARGE: [413, 'the body must be at most 1 MiB long'],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: [415, 'Content-Type must be application/json'],
@@ -71,37 +73,37 @@ const frameworkErrors: Record<string, [status: number, message: string]> = {
 export const limitReached = (limit: number | string): ApiError =>
   forbidden(`the account has reached its limit of ${limit} databases`)
 
-/** The quota that stands for the account's limit is told as that; any other is somebody else's. */
+/** The quota of the account's limit is reported as that limit; any other quota was set by an administrator. */
 function quotaRefusal(message: string): ApiError {
   const { name, counted } = databasesQuota
   const limit = message.includes(`exceeded quota: ${name},`) ? message.split(`limited: ${counted}=`, 2)[1] : undefined
   const number = /^[0-9]+k?/.exec(limit ?? '')?.[0].replace('k', '000')
-  return number === undefined ? forbidden('a quota of the account is used up') : limitReached(number)
+  return number === undefined ? forbidden('a resource quota of the account is used up') : limitReached(number)
 }
 
-/** By which a full disk is known: our own store's words, and etcd's. */
+/** Messages of a full disk: the embedded store's, and etcd's. */
 const fullDisk = [diskFullMessage, 'mvcc: database space exceeded']
 
-/** The refusal that stands for any error. One it does not know is a 500 that says nothing. */
+/** The ApiError for any error. An unknown error is a 500 without details. */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
   if (isClusterError(error, 'Unavailable') && fullDisk.some(text => error.message.includes(text))) {
     return unavailable(
-      'the disk of this installation is full: delete databases, branches or backups, or free some space, and try again',
+      'the disk of this installation is full: delete databases, branches or backups, or free some space, then retry',
       error,
       retryAfter.fullDisk,
     )
   }
   if (isClusterError(error, 'Unavailable', 'TooManyRequests', 'Expired')) {
-    return unavailable('the cluster does not answer at present: try again', error)
+    return unavailable('the cluster does not respond now: retry', error)
   }
   if (isClusterError(error, 'Forbidden')) {
-    // The API server's own words; any other prohibition is a fault of the installation.
+    // The API server's message; any other 403 is an error of the installation.
     if (error.message.includes('exceeded quota')) return quotaRefusal(error.message)
     if (error.message.includes('is being terminated')) return unavailable('the account is being removed', error)
   }
   if (isClusterError(error, 'Conflict')) {
-    return conflict('another request changed the same object at the same time: try again', retryAfter.conflict)
+    return conflict('another request changed the same object at the same time: retry', retryAfter.conflict)
   }
   if (isRecord(error) && typeof error.code === 'string') {
     const known = frameworkErrors[error.code]
@@ -110,5 +112,5 @@ export function toApiError(error: unknown): ApiError {
   if (isRecord(error) && typeof error.statusCode === 'number' && error.statusCode >= 400 && error.statusCode < 500) {
     return new ApiError(error.statusCode, 'the request cannot be read', { cause: error })
   }
-  return new ApiError(500, 'internal error: the log says more, under the X-Request-Id of this answer', { cause: error })
+  return new ApiError(500, 'internal error: search the log for the X-Request-Id of this response', { cause: error })
 }

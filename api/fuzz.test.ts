@@ -1,4 +1,4 @@
-/** The API by its description, as a fuzzer that knows nothing else asks it: no finding but those that are listed with their reasons. */
+/** Fuzzes the API from its OpenAPI description: no findings except the listed ones, each with its reason. */
 import { randomInt } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { isSoak } from '../operator/testing/soak.ts'
@@ -13,16 +13,17 @@ import { startStandIn } from './testing/stand-in.ts'
 
 const library = pythonLibrary('schemathesis', '4.32.5')
 
-/** Of databases that have nothing to tell. */
+/** Databases without metrics. */
 const agents: Agents = {
-  ask: async ({ id }, path) => (path.startsWith('/samples') ? { id, samples: [] } : { id, isWhole: true, entries: [] }),
+  read: async ({ id }, path) =>
+    path.startsWith('/samples') ? { id, samples: [] } : { id, isWhole: true, entries: [] },
 }
 
 let client: Client
 let url: string
 let stopStandIn: () => Promise<void>
 beforeAll(async () => {
-  client = await startClient({ agents })
+  client = await startClient({ agents, resolve: () => undefined })
   await setSnapshotClass(client, { name: 'snapshots', atomic: true })
   stopStandIn = await startStandIn(client)
   url = await client.app.listen({ host: '127.0.0.1', port: 0 })
@@ -51,9 +52,10 @@ else
     const described = Object.entries((await descriptionOf(client.app)).paths).flatMap(([path, methods]) =>
       Object.keys(methods).map(method => `${method.toUpperCase()} ${path}`),
     )
-    // How far it comes in little time is the machine's to say.
+    // How many requests fit into the short time depends on the machine.
     expect(outcome.cases).toBeGreaterThan(0)
     if (!isSoak) return
-    // What it has read the description from it does not ask again.
-    expect(described.filter(operation => !outcome.operations.has(operation))).toEqual(['GET /managed/v1/openapi.json'])
+    // The fuzzer does not test the path from which it read the description.
+    const untested = described.filter(operation => !outcome.operations.has(operation))
+    expect(untested.sort()).toEqual(['GET /managed/v1/events', 'GET /managed/v1/openapi.json'])
   }, 300_000)

@@ -1,7 +1,7 @@
-/** Header text, by table and by property. */
+/** Header parsing, by table and by property. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { bearerToken, claimedAddress, preferredWait, saneRequestId } from './headers.ts'
+import { bearerToken, preferredWait, saneRequestId, unverifiedAddress } from './headers.ts'
 
 test.each([
   ['wait=10', 10],
@@ -32,8 +32,8 @@ test.each([
   ['unknown, 198.51.100.1', '127.0.0.1', '127.0.0.1'],
   [', 198.51.100.1', '127.0.0.1', '127.0.0.1'],
   ['<script>', '::1', '::1'],
-])('X-Forwarded-For %j from %s claims %s', (value, socket, address) => {
-  expect(claimedAddress(value, socket)).toBe(address)
+])('X-Forwarded-For %j from %s results in %s', (value, socket, address) => {
+  expect(unverifiedAddress(value, socket)).toBe(address)
 })
 
 test.each([
@@ -45,14 +45,14 @@ test.each([
   ['Bearerabc', undefined],
   ['Basic abc', undefined],
   [undefined, undefined],
-])('Authorization %j holds %j', (value, token) => expect(bearerToken(value)).toBe(token))
+])('Authorization %j contains %j', (value, token) => expect(bearerToken(value)).toBe(token))
 
-describe('whatever is sent', () => {
-  test('a request id that is kept can stand in a header and in a log line', () => {
+describe('arbitrary input', () => {
+  test('an accepted request id is safe in a header and in a log line', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 200 }), text => {
-        const kept = saneRequestId(text)
-        if (kept !== undefined) expect(kept).toMatch(/^[\x21-\x7e]{1,128}$/)
+        const sane = saneRequestId(text)
+        if (sane !== undefined) expect(sane).toMatch(/^[\x21-\x7e]{1,128}$/)
       }),
     )
   })

@@ -1,4 +1,4 @@
-/** Reading request headers: pure functions of their text. */
+/** Parses request headers: pure functions of their text. */
 import { isIP } from 'node:net'
 import { badRequest } from './errors.ts'
 
@@ -8,24 +8,24 @@ const joined = (value: HeaderValue): string => (Array.isArray(value) ? value.joi
 
 const sanePattern = /^[A-Za-z0-9][A-Za-z0-9._:+/=-]{0,127}$/
 
-/** The client's X-Request-Id where it is fit to stand in logs and headers; else undefined. */
+/** The client's X-Request-Id if it is safe in logs and headers; else undefined. */
 export function saneRequestId(value: HeaderValue): string | undefined {
   return typeof value === 'string' && sanePattern.test(value) ? value : undefined
 }
 
-/** Longest wait of one long poll. */
+/** The maximum wait of one long poll. */
 const longestWaitSeconds = 60
 
 /**
- * Seconds of `Prefer: wait=N` (RFC 7240, section 4.3), at most 60. A preference that cannot be read is ignored, as the
- * RFC has it (section 2).
+ * Seconds of `Prefer: wait=N` (RFC 7240, section 4.3), at most 60. An unreadable preference is ignored, as the RFC
+ * requires (section 2).
  */
 export function preferredWait(value: HeaderValue): number | undefined {
   const match = /(?:^|[,;])\s*wait\s*=\s*"?([0-9]{1,9})"?\s*(?:$|[,;])/i.exec(joined(value))
   return match?.[1] === undefined ? undefined : Math.min(Number(match[1]), longestWaitSeconds)
 }
 
-/** The charsets that a Content-Type names, in lower case: none, or one, or more where somebody is to be misled. */
+/** The charsets that a Content-Type names, in lower case: none, one, or several in a misleading header. */
 export const charsetsOf = (contentType = ''): string[] =>
   [...contentType.matchAll(/;\s*charset\*?\s*=\s*(?:"([^"]*)"|([^\s;"]*))/gi)].map(([, quoted, plain]) =>
     (quoted ?? plain ?? '').toLowerCase(),
@@ -42,19 +42,19 @@ export function idempotencyKey(value: HeaderValue): string | undefined {
   return value
 }
 
-/** The token of `Authorization: Bearer <token>` (RFC 6750, section 2.1); undefined where there is none. */
+/** The token of `Authorization: Bearer <token>` (RFC 6750, section 2.1); undefined if absent. */
 export function bearerToken(value: string | undefined): string | undefined {
   return value === undefined ? undefined : /^Bearer +([A-Za-z0-9._~+/=-]+) *$/i.exec(value)?.[1]
 }
 
-/** IPv4 mapped into IPv6, as a dual-stack socket reports it, in its plain form. */
+/** Converts IPv4 mapped into IPv6, as a dual-stack socket reports it, to plain IPv4. */
 const plainAddress = (address: string): string => address.replace(/^::ffff:(?=[0-9.]+$)/i, '')
 
 /**
- * The address a request says it came from: the leftmost of X-Forwarded-For, else the socket's. A caller can set it to
- * anything, so nothing may be decided by it.
+ * The address that a request claims: the leftmost of X-Forwarded-For, else the socket's. A caller can set it to
+ * anything, so no decision may use it.
  */
-export function claimedAddress(forwardedFor: HeaderValue, socketAddress: string): string {
+export function unverifiedAddress(forwardedFor: HeaderValue, socketAddress: string): string {
   const leftmost = joined(forwardedFor).split(',', 1)[0]?.trim() ?? ''
   const withoutPort = leftmost.replace(/^([0-9.]+):[0-9]+$/, '$1').replace(/^\[(.*)\](?::[0-9]+)?$/, '$1')
   return plainAddress(isIP(withoutPort) ? withoutPort : socketAddress)

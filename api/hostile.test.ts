@@ -1,11 +1,11 @@
-/** What a tenant of ill will sends: none of it fills the store or the disk, nor takes what is others'. */
+/** Requests of a malicious tenant: none fills the store or the disk, or uses up other tenants' limits. */
 import { CompactSign } from 'jose'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ClusterError } from '../cluster/index.ts'
 import { labels, readOperation, tenantName, tenantNamespace } from '../crds/index.ts'
 import { idempotencyComponent } from './idempotency/record.ts'
-import { type Client, createSettled, expectError, startClient, until } from './testing/client.ts'
-import { audience, configurationOf, issuer, secret, settle } from './testing/harness.ts'
+import { type Client, createStable, expectError, startClient, until } from './testing/client.ts'
+import { audience, configurationOf, issuer, reconcile, secret } from './testing/harness.ts'
 
 const namespace = tenantNamespace('acme')
 let client: Client
@@ -25,7 +25,7 @@ describe('a member that is ignored on input', () => {
       headers: { 'idempotency-key': 'deep' },
     })
 
-  test('is not looked at, however deep it is, nor part of what is the same request', async () => {
+  test('is not read, at any depth, and not compared between repeated requests', async () => {
     const first = await post(nested(300_000))
     expect(first.status).toBe(200)
     expect((await post('"restricted"')).body).toEqual(first.body)
@@ -33,9 +33,9 @@ describe('a member that is ignored on input', () => {
 })
 
 test.each(['a/b', '..', '%2e', 'é', '\ud800', 'a b', '-'])(
-  'the region %j is one that there is not, and leaves nothing',
+  'the region %j is unknown, and the refused request stores nothing',
   async region => {
-    // As an API server's client takes names.
+    // Names as an API server's client accepts them.
     client.cluster.before = (operation, kind) => {
       if (operation === 'get' && kind === 'Region') throw new ClusterError('BadRequest', 'cannot be a name')
     }
@@ -46,7 +46,7 @@ test.each(['a/b', '..', '%2e', 'é', '\ud800', 'a b', '-'])(
         body,
         headers: { 'idempotency-key': `in ${region.length}`.replace(' ', '') },
       })
-      expectError(answer, 400, 'region: there is no such region; on offer: local')
+      expectError(answer, 400, 'region: unknown region; available: local')
       expect(await records()).toHaveLength(before)
     } finally {
       client.cluster.before = undefined
@@ -66,13 +66,13 @@ describe('a restart', () => {
     return found
   }
 
-  test('that is asked for again with its key happens once, also when it is long over', async () => {
-    const id = await createSettled(client, 'once')
+  test('that is repeated with its key happens once, even long after it ended', async () => {
+    const id = await createStable(client, 'once')
     const first = await restart(id, { key: 'again' })
     expect(first.status).toBe(202)
     const taskId = first.headers['x-task-id']
     expect((await restart(id, { key: 'again' })).headers['x-task-id']).toBe(taskId)
-    await settle(client.cluster, 'acme', 'once')
+    await reconcile(client.cluster, 'acme', 'once')
     await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === 'available')
     const again = await restart(id, { key: 'again' })
     expect(again).toMatchObject({ status: 202, body: first.body, headers: { 'x-task-id': taskId } })
@@ -80,11 +80,11 @@ describe('a restart', () => {
     expect((await restart(id, { key: 'another' })).headers['x-task-id']).not.toBe(taskId)
   })
 
-  test('that was refused gives its key back, and one that fails midway goes on under its own', async () => {
-    const id = await createSettled(client, 'twice')
+  test('that was refused releases its key, and one that fails midway resumes under its key', async () => {
+    const id = await createStable(client, 'twice')
     await restart(id)
     expectError(await restart(id, { key: 'early' }), 409)
-    await settle(client.cluster, 'acme', 'twice')
+    await reconcile(client.cluster, 'acme', 'twice')
     await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === 'available')
     client.cluster.before = (operation, kind) => {
       if (operation === 'replace' && kind === 'ConfigMap') throw new ClusterError('Unavailable', 'gone')
@@ -99,15 +99,15 @@ describe('a restart', () => {
     [{ force: true }, 'force: unknown field'],
     [[], 'body: must be an object'],
     ['"now"', 'body: must be an object'],
-  ])('of the body %j is refused', async (body, message) => {
-    const id = await createSettled(client, `bodied${message.length}${Array.isArray(body) ? 'a' : 'b'}`)
+  ])('with the body %j is refused', async (body, message) => {
+    const id = await createStable(client, `bodied${message.length}${Array.isArray(body) ? 'a' : 'b'}`)
     expectError(await restart(id, { body }), 400, message)
     expect((await restart(id, { body: {} })).status).toBe(202)
   })
 })
 
 test.each(['/databases/ID', '/databases/ID/branches/ID', '/backups/ID'])(
-  'what a DELETE of %s says in a body is refused, as nobody reads it',
+  'a DELETE of %s with a body is refused, since the body would be ignored',
   async path => {
     const unknown = path.replaceAll('ID', '0198c0de-0000-7000-8000-000000000009')
     const remove = (body: unknown) => client.call('DELETE', unknown, { body })
@@ -122,7 +122,7 @@ describe('limits', () => {
   const at = () => 1_800_000_000_000
   const exp = 1_800_000_600
 
-  test('a member whose membership was revoked takes nothing of what the others may ask', async () => {
+  test("a member whose membership was revoked does not use up the other members' rate limit", async () => {
     const limited = await startClient({ configuration: configurationOf({ rateLimits }), now: at })
     try {
       const bob = { claims: { sub: 'bob', exp } }
@@ -141,7 +141,7 @@ describe('limits', () => {
     }
   })
 
-  test('what is refused for coming too often is not worth a line of the audit log each', async () => {
+  test('requests refused by a rate limit are not logged one by one in the audit log', async () => {
     const limited = await startClient({ configuration: configurationOf({ rateLimits }), now: at })
     try {
       for (let n = 0; n < 50; n++)
@@ -160,8 +160,8 @@ describe('a key with a backslash', () => {
     `${JSON.stringify({ iss: issuer, aud: audience, exp: 4_000_000_000, sub: 'ada', ...more }).slice(0, -1)},${last}}`
   const base64url = (text: string) => Buffer.from(text).toString('base64url')
 
-  test('in a body or a token has nobody else’s token read in another way', async () => {
-    // What stands in the text of the token below where "tenant" is meant, as far as that is long.
+  test('in a body or a token does not change how another token is read', async () => {
+    // Text in the token below where "tenant" is meant, up to that length.
     const body = claims('"\\\\u0074":"acme"')
     expectError(
       await client.call('POST', '/databases', { body }),
@@ -169,12 +169,12 @@ describe('a key with a backslash', () => {
       /^body: unknown field with a backslash in its name$/,
     )
     expectError(await client.call('GET', '/regions', { token: `${base64url(body)}.${base64url('{}')}.AAAA` }), 401)
-    // Escaped where it need not be, as some issuers do.
+    // Escaped without need, as some issuers do.
     const answer = await client.call('GET', '/regions', { token: await sign(claims('"\\u0074enant":"acme"')) })
     expect(answer.status).toBe(200)
   })
 
-  test('is not taken for one in a value', async () => {
+  test('is not detected in a value', async () => {
     const body = { name: 'slashed', region: 'local', size: 'small', options: ['a\\b', '\\":'] }
     const answer = await client.call('POST', '/databases', { body })
     expect(answer).toMatchObject({ status: 200, body: { options: body.options } })

@@ -1,4 +1,4 @@
-/** The control-plane API as a server: caches, audit log, the application and its stop. */
+/** The control-plane API as a server: caches, audit log, application and shutdown. */
 import { Server as HttpsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
@@ -16,32 +16,34 @@ import { createApiMetrics } from './metrics.ts'
 type ApiOptions = {
   cluster: Cluster
   configuration: ApiConfiguration
-  /** Serves HTTPS with it; absent: plain HTTP. */
+  /** Serves HTTPS with it; if absent, plain HTTP. */
   certificate?: Certificate | undefined
   logger: Logger
-  /** Why no request can be served, beside what the API sees by itself. */
+  /** Why no request can be served, in addition to what the API detects itself. */
   unready?: (() => string | undefined) | undefined
-  /** Whether a database of a major version can have pgvector; absent: as the configuration says. */
+  /** Whether a database of a major version can use pgvector; if absent, from the configuration. */
   hasPgvector?: ApiContext['hasPgvector']
-  /** How the Services of databases are found; absent: by the cluster's DNS. */
+  /** How the Services of databases are resolved; if absent, by the cluster's DNS. */
   resolve?: ResolveService
+  /** Where the console's files are; if absent, it is not served. */
+  consoleDirectory?: string | undefined
   now?: () => number
 }
 
 export type Api = {
-  /** Where it listens, for example `http://127.0.0.1:8080`. */
+  /** The listen address, for example `http://127.0.0.1:8080`. */
   address: string
-  /** Its figures; whoever starts it decides where they are served. */
+  /** Its metrics; the caller decides where they are served. */
   registry: Registry
-  /** From now on new connections are served with this one. @throws where it is none */
+  /** New connections use this certificate from now on. @throws if it is invalid */
   setCertificate: (certificate: Certificate) => void
-  /** Accepts nothing more, answers long polls at once, finishes what is in flight, then resolves. */
+  /** Stops accepting connections, answers long polls at once, completes requests in flight, then resolves. */
   stop: () => Promise<void>
 }
 
 const sweepEveryMs = 3600 * 1000
 
-/** Resolves once the caches are filled and it listens. @throws where the port is taken or a key is unusable */
+/** Resolves once the caches are filled and it listens. @throws if the port is in use or a key is invalid */
 export async function startApi(options: ApiOptions): Promise<Api> {
   const { cluster, configuration, certificate, logger, now = Date.now } = options
   const { auditFile, listen, shutdownSeconds } = configuration
@@ -63,6 +65,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       unready: options.unready,
       resolve: options.resolve,
       hasPgvector: options.hasPgvector,
+      consoleDirectory: options.consoleDirectory,
       now,
     })
     await startCaches(caches)
@@ -70,7 +73,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     const sweep = () =>
       context.idempotency
         .sweep()
-        .catch(error => logger.warn({ err: error }, 'cannot remove old idempotency keys; will try again'))
+        .catch(error => logger.warn({ err: error }, 'cannot remove old idempotency keys; will retry'))
     const sweeping = setInterval(sweep, sweepEveryMs)
     sweeping.unref()
 
@@ -78,7 +81,8 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       clearInterval(sweeping)
       stopping.abort()
       const impatience = setTimeout(() => app.server.closeAllConnections(), shutdownSeconds * 1000)
-      // A connection whose last answer came after the stop began would be kept alive for its client's next request.
+      // Otherwise a connection whose last response was sent after the stop began would be kept alive for the next
+      // request.
       const idle = setInterval(() => app.server.closeIdleConnections(), 20)
       await app.close()
       clearInterval(idle)

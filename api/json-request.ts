@@ -1,4 +1,4 @@
-/** One GET whose answer is JSON of a bounded size, within a bounded time. */
+/** One GET with a JSON response, limited in size and time. */
 import type { RequestOptions as HttpOptions, IncomingMessage } from 'node:http'
 import { request as httpsRequest, type RequestOptions } from 'node:https'
 import { request as httpRequest } from '../server/node-http.ts'
@@ -10,18 +10,23 @@ async function textOf(response: IncomingMessage, mostBytes: number): Promise<str
   let bytes = 0
   for await (const chunk of response as AsyncIterable<Buffer>) {
     bytes += chunk.length
-    if (bytes > mostBytes) throw new Error(`the answer has more than ${mostBytes} bytes`)
+    if (bytes > mostBytes) throw new Error(`the response has more than ${mostBytes} bytes`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString('utf8')
 }
 
-/** @throws where nobody answers, or otherwise than with 200 and JSON */
+/** @throws if there is no response, or one without 200 and JSON */
 export async function getJson({ secure, mostBytes, timeoutMs, ...options }: GetOptions): Promise<unknown> {
   const signal = AbortSignal.timeout(timeoutMs)
-  const asked = { ...options, agent: false, signal, headers: { accept: 'application/json', ...options.headers } }
+  const requestOptions = {
+    ...options,
+    agent: false,
+    signal,
+    headers: { accept: 'application/json', ...options.headers },
+  }
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
-  const request = secure ? httpsRequest(asked) : httpRequest(asked)
+  const request = secure ? httpsRequest(requestOptions) : httpRequest(requestOptions)
   request.once('response', resolve)
   request.on('error', reject)
   request.end()
@@ -29,7 +34,7 @@ export async function getJson({ secure, mostBytes, timeoutMs, ...options }: GetO
     const response = await promise
     const text = await textOf(response, mostBytes)
     const { statusCode: status } = response
-    if (status !== 200) throw new Error(`the answer has status ${status}: ${text.slice(0, 200).trim()}`)
+    if (status !== 200) throw new Error(`the response has status ${status}: ${text.slice(0, 200).trim()}`)
     return JSON.parse(text)
   } finally {
     request.destroy()

@@ -3,26 +3,26 @@ import { excessOf, mostNames, mostValues } from './json-size.ts'
 
 const bytes = (value: unknown) => Buffer.from(JSON.stringify(value))
 const fields = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, 1]))
-const tooManyNames = `must have at most ${mostNames} fields of different names`
+const tooManyNames = `must have at most ${mostNames} different field names`
 const tooManyValues = `must have at most ${mostValues} values`
 
 describe('the size of a body', () => {
   test.each([
-    ['as many names as there may be', fields(mostNames), undefined],
-    ['one more', fields(mostNames + 1), tooManyNames],
+    ['the maximum number of names', fields(mostNames), undefined],
+    ['one name above the maximum', fields(mostNames + 1), tooManyNames],
     ['names in many objects', Array.from({ length: 600 }, (_, index) => ({ [`k${index}`]: {} })), tooManyNames],
     ['one name in many objects', Array.from({ length: 13_000 }, () => ({ cidr: '10.0.0.0/8' })), undefined],
     ['many numbers', Array.from({ length: mostValues + 2 }, () => 1), tooManyValues],
-    ['what stands in strings', { text: '{"a":1,"b":[2]}'.repeat(20_000), '\\":': '\\\\",' }, undefined],
+    ['names inside of strings', { text: '{"a":1,"b":[2]}'.repeat(20_000), '\\":': '\\\\",' }, undefined],
   ])('%s', (_, value, expected) => {
     expect(excessOf(bytes(value))).toBe(expected)
   })
 
-  test('text that is no JSON is passed over to whoever says so', () => {
+  test('text that is not JSON is left to the parser', () => {
     for (const text of ['', '"', '"\\', '::::', '{"a', '\\"']) expect(excessOf(Buffer.from(text))).toBeUndefined()
   })
 
-  test('a body of 60,000 keys takes a small part of the time that it takes to parse it', () => {
+  test('a body of 60,000 keys is checked in a small part of its parse time', () => {
     const body = bytes(fields(60_000))
     const fastest = (work: () => unknown): number =>
       Math.min(

@@ -1,4 +1,4 @@
-/** Prefer: wait, by a tenant who asks for more than their share. */
+/** Prefer: wait, from a tenant that exceeds its share. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Client, startClient, until } from './testing/client.ts'
 
@@ -9,33 +9,33 @@ beforeAll(async () => {
 })
 afterAll(() => client.close())
 
-test('one tenant cannot take the long polls of the others', async () => {
+test("one tenant cannot use up other tenants' long polls", async () => {
   const prefer = { prefer: 'wait=60' }
   let answered = 0
   const create = async (tenant: string) => {
     const body = { name: 'held', region: 'local', size: 'small' }
     return `/databases/${(await client.call('POST', '/databases', { body, claims: { tenant } })).body.id}`
   }
-  const [theirs, ours] = [await create('greedy'), await create('modest')]
+  const [greedy, modest] = [await create('greedy'), await create('modest')]
   const wait = async (path: string, tenant: string) => {
     const answer = await client.call('GET', path, { claims: { tenant }, headers: prefer })
     answered++
     return answer.headers['preference-applied']
   }
-  const held = Array.from({ length: share + 20 }, () => wait(theirs, 'greedy'))
-  // Those beyond the share are answered at once, and nobody else is.
+  const waiting = Array.from({ length: share + 20 }, () => wait(greedy, 'greedy'))
+  // Only those above the share are answered at once.
   await until(() => answered === 20)
-  const other = wait(ours, 'modest')
-  await client.call('DELETE', theirs, { claims: { tenant: 'greedy' } })
-  await client.call('DELETE', ours, { claims: { tenant: 'modest' } })
+  const other = wait(modest, 'modest')
+  await client.call('DELETE', greedy, { claims: { tenant: 'greedy' } })
+  await client.call('DELETE', modest, { claims: { tenant: 'modest' } })
   expect(await other).toBe('wait=60')
-  const applied = await Promise.all(held)
+  const applied = await Promise.all(waiting)
   expect(applied.filter(value => value === undefined)).toHaveLength(20)
-  // What was given back can be had again: all of the share is held, and one beyond it is not.
+  // Released slots can be used again: the full share waits, and one more is answered at once.
   const again = await create('greedy')
   const before = answered
-  const anew = Array.from({ length: share + 1 }, () => wait(again, 'greedy'))
+  const second = Array.from({ length: share + 1 }, () => wait(again, 'greedy'))
   await until(() => answered === before + 1)
   await client.call('DELETE', again, { claims: { tenant: 'greedy' } })
-  expect((await Promise.all(anew)).filter(value => value === 'wait=60')).toHaveLength(share)
+  expect((await Promise.all(second)).filter(value => value === 'wait=60')).toHaveLength(share)
 })

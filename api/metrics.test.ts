@@ -12,7 +12,7 @@ beforeEach(async () => {
 afterEach(() => client.close())
 
 const page = () => client.metrics.registry.metrics()
-/** The sum of a metric's values over what the labels leave open. */
+/** The sum of a metric's values over the unspecified labels. */
 const value = async (name: string, labels: Record<string, string> = {}): Promise<number> => {
   const lines = (await page()).split('\n').filter(line => line.startsWith(`${name} `) || line.startsWith(`${name}{`))
   const matching = lines.filter(line =>
@@ -22,7 +22,7 @@ const value = async (name: string, labels: Record<string, string> = {}): Promise
 }
 const requests = (labels: Record<string, string>) => value('espalier_api_request_duration_seconds_count', labels)
 
-test('requests are counted by route and status class, never by what stands in a path', async () => {
+test('requests are counted by route and status class, never by path', async () => {
   const { body } = await client.create('shop')
   await client.call('GET', `/databases/${body.id}`)
   await client.call('GET', '/databases/0198c0de-0000-7000-8000-000000000001')
@@ -36,7 +36,7 @@ test('requests are counted by route and status class, never by what stands in a 
   expect(await value('espalier_api_requests_in_flight')).toBe(0)
 })
 
-test('refused credentials and each rate limit are told apart', async () => {
+test('refused credentials and each rate limit have separate counts', async () => {
   for (let round = 0; round < 4; round++) await client.call('GET', '/databases', { token: 'nonsense' })
   expect(await value('espalier_api_authentication_failures_total')).toBe(2)
   expect(await value('espalier_api_rate_limited_total', { limit: 'failures' })).toBe(2)
@@ -44,7 +44,7 @@ test('refused credentials and each rate limit are told apart', async () => {
   expect(await value('espalier_api_rate_limited_total', { limit: 'tenant' })).toBe(1)
 })
 
-test('a client that goes away is no request in flight', async () => {
+test('a disconnected client is no request in flight', async () => {
   await client.app.listen({ host: '127.0.0.1', port: 0 })
   const address = client.app.server.address()
   if (address === null || typeof address === 'string') throw new Error('it does not listen')
@@ -58,11 +58,11 @@ test('a client that goes away is no request in flight', async () => {
   expect(await requests({ method: 'POST' })).toBe(1)
 })
 
-test('it says what runs', async () => {
+test('it reports the running version', async () => {
   expect(await value('espalier_build_info', { version: 'test', node: process.versions.node })).toBe(1)
 })
 
-test('nothing of it stands among the routes', async () => {
+test("the metrics are not served by the API's routes", async () => {
   expect((await client.call('GET', './metrics')).status).toBe(404)
   expect((await client.call('GET', '/metrics')).status).toBe(404)
 })

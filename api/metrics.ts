@@ -1,23 +1,34 @@
 /**
- * What the API tells Prometheus: every request by route and status class, how many are being served, refused credentials,
- * rate limits, and how far its caches follow the cluster. Served on a listener of its own, never beside the routes.
+ * The API's Prometheus metrics: requests by route and status class, requests in flight, refused credentials, rate
+ * limits, and cache lag. Served on their own listener, never with the routes.
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { type InformerState, informerGauges } from '../cluster/informer/index.ts'
 import { addGauge, addScraped } from '../server/metrics.ts'
 import { longPolls } from './answers.ts'
 import type { App } from './context.ts'
+import { onceClosed } from './disconnect.ts'
 
 export type ApiMetrics = {
   registry: Registry
   /** Reads the caches' states at every scrape. */
   watchCaches(read: () => InformerState[]): void
-  /** Counts every request of the application, from its head to the end of its answer. */
+  /** Of the SQL endpoint. */
+  sql: SqlFigures
+  /** Reads the number of event streams at every scrape. */
+  watchEventStreams(read: () => number): void
+  /** Counts every request of the application, from its head to the end of its response. */
   observe(app: App): void
 }
 
+export type SqlFigures = {
+  /** Reads the number of connections at every scrape. */
+  watch(connections: () => number): void
+  ended(mode: 'read' | 'write', result: 'completed' | 'failed' | 'canceled'): void
+}
+
 const latencies = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
-/** What is asked of a path or by a method that is not served goes under one name, so that nobody can make up labels. */
+/** Requests for unknown paths or methods share one label value, so that clients cannot create labels. */
 const otherRoute = 'none'
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 
@@ -26,35 +37,38 @@ export function createApiMetrics(version: string): ApiMetrics {
   const registers = [registry]
   const requests = new Histogram({
     name: 'espalier_api_request_duration_seconds',
-    help: 'Requests, by how they were answered; `gone`: the client was away before the answer. A long poll lasts as long as it waits.',
+    help: 'Requests by status class; `gone`: the client disconnected before the response. A long poll lasts as long as it waits, a stream of events until it ends.',
     labelNames: ['method', 'route', 'status'],
     buckets: latencies,
     registers,
   })
   const inFlight = new Gauge({ name: 'espalier_api_requests_in_flight', help: 'Requests being served.', registers })
-  addGauge(registry, 'espalier_api_long_polls', 'Answers held back by Prefer: wait.', longPolls)
+  addGauge(registry, 'espalier_api_long_polls', 'Responses delayed by Prefer: wait.', longPolls)
   const refused = new Counter({
     name: 'espalier_api_authentication_failures_total',
-    help: 'Requests refused with 401 for a missing or bad credential.',
+    help: 'Requests refused with 401 for a missing or invalid credential.',
     registers,
   })
   const limited = new Counter({
     name: 'espalier_api_rate_limited_total',
-    help: 'Requests refused with 429: `tenant`, too many of one account; `failures`, too many bad credentials of one address.',
+    help: 'Requests refused with 429: `tenant`, too many from one account; `failures`, too many invalid credentials from one address.',
     labelNames: ['limit'],
     registers,
   })
   for (const limit of ['tenant', 'failures']) limited.inc({ limit }, 0)
   new Gauge({
     name: 'espalier_build_info',
-    help: 'Always 1; the labels say what runs.',
+    help: 'Always 1; the labels show the running version.',
     labelNames: ['version', 'node'],
     registers,
   }).set({ version, node: process.versions.node }, 1)
 
   return {
     registry,
+    sql: sqlFigures(registry),
     watchCaches: read => watchCaches(registry, read),
+    watchEventStreams: read =>
+      addGauge(registry, 'espalier_api_event_streams', 'Streams of events (GET /events) that are open.', read),
     observe: app =>
       void app.addHook('onRequest', (request, reply, done) => {
         const startedAt = performance.now()
@@ -73,11 +87,32 @@ export function createApiMetrics(version: string): ApiMetrics {
           if (status === '4xx' && statusCode === 429)
             limited.inc({ limit: request.principal === undefined ? 'failures' : 'tenant' })
         }
-        // The second comes without the first where the client goes away.
+        // If the client disconnects, the second event is emitted without the first.
         reply.raw.once('finish', () => end(true))
-        reply.raw.once('close', () => end(false))
+        onceClosed(reply, () => end(false))
         done()
       }),
+  }
+}
+
+function sqlFigures(registry: Registry): SqlFigures {
+  const requests = new Counter({
+    name: 'espalier_api_sql_requests_total',
+    help: 'Ended requests that ran SQL, by mode and result; `canceled`: the client disconnected before the end.',
+    labelNames: ['mode', 'result'],
+    registers: [registry],
+  })
+  for (const mode of ['read', 'write'])
+    for (const result of ['completed', 'failed', 'canceled']) requests.inc({ mode, result }, 0)
+  let connections = () => 0
+  addGauge(registry, 'espalier_api_sql_connections', 'Connections to databases that run SQL for a request.', () =>
+    connections(),
+  )
+  return {
+    watch: read => {
+      connections = read
+    },
+    ended: (mode, result) => requests.inc({ mode, result }),
   }
 }
 

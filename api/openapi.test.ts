@@ -1,4 +1,4 @@
-/** The API's description: complete, sound in itself, and fit to generate clients from. */
+/** The API's description: complete, consistent, and suitable for client generators. */
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -28,12 +28,13 @@ const references = (node: unknown): string[] => {
   return Object.entries(node).flatMap(([key, value]) => (key === '$ref' ? [String(value)] : references(value)))
 }
 
-test('describes exactly the routes there are', () => {
+test('describes exactly the existing routes', () => {
   expect(operations.map(({ path, method }) => `${method.toUpperCase()} ${path}`).sort()).toEqual([
     'DELETE /managed/v1/backups/{id}',
     'DELETE /managed/v1/databases/{id}',
     'DELETE /managed/v1/databases/{id}/branches/{branch_id}',
     'DELETE /managed/v1/databases/{id}/previous/{incarnation}',
+    'DELETE /managed/v1/deleted-databases/{id}',
     'GET /healthz',
     'GET /managed/v1/backups',
     'GET /managed/v1/backups/{id}',
@@ -45,9 +46,15 @@ test('describes exactly the routes there are', () => {
     'GET /managed/v1/databases/{id}/branches/{branch_id}',
     'GET /managed/v1/databases/{id}/branches/{branch_id}/logs',
     'GET /managed/v1/databases/{id}/branches/{branch_id}/metrics',
+    'GET /managed/v1/databases/{id}/branches/{branch_id}/queries',
     'GET /managed/v1/databases/{id}/logs',
     'GET /managed/v1/databases/{id}/metrics',
     'GET /managed/v1/databases/{id}/previous',
+    'GET /managed/v1/databases/{id}/queries',
+    'GET /managed/v1/databases/{id}/recovery-window',
+    'GET /managed/v1/deleted-databases',
+    'GET /managed/v1/events',
+    'GET /managed/v1/login',
     'GET /managed/v1/openapi.json',
     'GET /managed/v1/pg-versions',
     'GET /managed/v1/regions',
@@ -57,45 +64,78 @@ test('describes exactly the routes there are', () => {
     'GET /managed/v1/tasks/{id}',
     'GET /readyz',
     'PATCH /managed/v1/databases/{id}',
+    'PATCH /managed/v1/databases/{id}/branches/{branch_id}',
     'POST /managed/v1/backups/{id}/verify',
     'POST /managed/v1/databases',
     'POST /managed/v1/databases/{id}/backup',
     'POST /managed/v1/databases/{id}/branches',
+    'POST /managed/v1/databases/{id}/branches/{branch_id}/sql',
     'POST /managed/v1/databases/{id}/restart',
     'POST /managed/v1/databases/{id}/restore',
     'POST /managed/v1/databases/{id}/resume',
     'POST /managed/v1/databases/{id}/roles/{role}/rotate-password',
     'POST /managed/v1/databases/{id}/size',
+    'POST /managed/v1/databases/{id}/sql',
     'POST /managed/v1/databases/{id}/suspend',
+    'POST /managed/v1/databases/{id}/undelete',
   ])
 })
 
-test('a validator of others finds nothing in it', async () => {
+test('passes an independent validator', async () => {
   const config = await createConfig({ extends: ['recommended'] })
   const problems = await lintFromString({ source: JSON.stringify(description), config })
   expect(problems.map(({ ruleId, message, location }) => [ruleId, message, location[0]?.pointer])).toEqual([])
 })
 
-test('operations have the names that clients know them by', () => {
+test('operations keep the ids that clients use', () => {
   expect(operations.map(({ operation }) => operation.operationId).sort()).toEqual([
     ...['createBackup', 'createBranch', 'createDatabase', 'deleteBackup', 'deleteBranch', 'deleteDatabase'],
     'deletePreviousVolume',
-    ...['getBackup', 'getBranch', 'getBranchLogs', 'getBranchMetrics', 'getCertificateAuthority', 'getClientIp'],
-    ...['getDatabase', 'getDatabaseLogs', 'getDatabaseMetrics', 'getHealth', 'getOpenapi', 'getReadiness'],
-    ...['getSize', 'getTask', 'listBackups', 'listBranches', 'listDatabases', 'listPgVersions'],
+    ...['getBackup', 'getBranch', 'getBranchLogs', 'getBranchMetrics', 'getBranchQueries'],
+    ...['getCertificateAuthority', 'getClientIp'],
+    ...[
+      'getDatabase',
+      'getDatabaseLogs',
+      'getDatabaseMetrics',
+      'getDatabaseQueries',
+      'getHealth',
+      'getLogin',
+      'getOpenapi',
+    ],
+    'getReadiness',
+    'getRecoveryWindow',
+    ...['getSize', 'getTask', 'listBackups', 'listBranches', 'listDatabases', 'listDeletedDatabases', 'listPgVersions'],
     ...['listPreviousVolumes', 'listRegions'],
-    ...['listSizes', 'listTasks', 'resizeDatabase', 'restartDatabase', 'restoreDatabase', 'resumeDatabase'],
-    ...['rotatePassword', 'suspendDatabase', 'updateDatabase', 'verifyBackup'],
+    ...[
+      'listSizes',
+      'listTasks',
+      'moveBranch',
+      'purgeDeletedDatabase',
+      'resizeDatabase',
+      'restartDatabase',
+      'restoreDatabase',
+      'resumeDatabase',
+    ],
+    ...[
+      'rotatePassword',
+      'runBranchSql',
+      'runSql',
+      'streamEvents',
+      'suspendDatabase',
+      'undeleteDatabase',
+      'updateDatabase',
+      'verifyBackup',
+    ],
   ])
 })
 
-test('a body that can be left out is not called required', () => {
+test('an optional body is not marked as required', () => {
   const bodyOf = (path: string) => description.paths[`/managed/v1/${path}`]?.post?.requestBody
   expect(bodyOf('databases/{id}/branches')).toMatchObject({ required: false })
   expect(bodyOf('databases')).toMatchObject({ required: true })
 })
 
-test('a route that is not documented keeps the API from starting', async () => {
+test('an undocumented route makes the start fail', async () => {
   const { describeRoutes } = await import('./openapi.ts')
   const { default: Fastify } = await import('fastify')
   const app = Fastify()
@@ -106,7 +146,7 @@ test('a route that is not documented keeps the API from starting', async () => {
   await app.close()
 })
 
-describe('is sound in itself', () => {
+describe('is consistent', () => {
   test('version, reference and name', () => {
     expect(description).toMatchObject({ openapi: '3.1.0', info: { version: '1.0.0' } })
     for (const reference of references(description)) {
@@ -144,7 +184,7 @@ describe('is sound in itself', () => {
     }
   })
 
-  test('whatever has a place in it is described, in whole sentences', () => {
+  test('everything that can be described is described, in complete sentences', () => {
     const undescribed: string[] = []
     const look = (node: unknown, place: string, needs: boolean): void => {
       if (typeof node !== 'object' || node === null) return
@@ -166,7 +206,7 @@ describe('is sound in itself', () => {
     expect([...new Set(undescribed)]).toEqual([])
   })
 
-  test('every shape is named, every object has an example, and its example is one of it', () => {
+  test('every shape is named, every object has an example, and its example is valid', () => {
     const definitions = definitionsOf(description)
     for (const [name, schema] of Object.entries(description.components.schemas)) {
       const readable = z.fromJSONSchema({ ...definitions[name], $defs: definitions })
@@ -183,7 +223,7 @@ describe('is sound in itself', () => {
     }
   })
 
-  test('no two shapes are the same, whatever they are called', () => {
+  test('no two shapes are equal', () => {
     const shapes = Object.entries(description.components.schemas).map(([name, { description: _, ...shape }]) => ({
       name,
       shape: JSON.stringify(shape),
@@ -192,7 +232,7 @@ describe('is sound in itself', () => {
     expect(groups.filter(names => names.length > 1)).toEqual([])
   })
 
-  test('answers may gain fields and values, inputs take no others', () => {
+  test('responses may gain fields and values, inputs accept no others', () => {
     const { ManagedDatabase, CreateManagedDatabaseInput } = description.components.schemas
     expect(ManagedDatabase).not.toHaveProperty('additionalProperties')
     expect(CreateManagedDatabaseInput).toHaveProperty('additionalProperties', false)
@@ -230,6 +270,8 @@ test('publishes each shape with the fields that clients rely on', () => {
     'updated_at',
   ])
   expect(optional('ManagedDatabase')).toEqual([
+    'attention',
+    'backup',
     'branch_count',
     'branch_limit',
     'connection',
@@ -237,6 +279,7 @@ test('publishes each shape with the fields that clients rely on', () => {
     'deletion_protection',
     'display_name',
     'domain',
+    'import',
     'options',
     'pg_version',
     'port',
@@ -278,7 +321,7 @@ test('publishes each shape with the fields that clients rely on', () => {
   expect(required('UpdateManagedDatabaseInput')).toEqual([])
   expect(required('Error')).toEqual(['code', 'message'])
   expect(required('RAGServiceConfig')).toEqual(expect.arrayContaining(['completion_llm', 'embedding_llm', 'pipelines']))
-  // One level down: a member with a default would be one that generated clients have to send.
+  // One level down: generated clients would have to send a member that has a default.
   const omitted = (value: unknown) => ({
     allOf: [{ default: value }],
     description: expect.stringContaining('Omitted: '),
@@ -317,7 +360,7 @@ test('publishes each shape with the fields that clients rely on', () => {
   })
 })
 
-test('the page to browse loads nothing from elsewhere', async () => {
+test('the documentation page loads nothing from other hosts', async () => {
   const page = await client.call('GET', './docs', { token: null })
   expect(page.status).toBe(200)
   expect(String(page.headers['content-security-policy'])).toMatch(/^default-src 'self';/)

@@ -1,6 +1,6 @@
 /**
- * The API description (OpenAPI 3.1), made from the routes and their schemas: every shape a named component, every
- * operation with its id, its answers and its refusals, so that clients can be generated from it.
+ * The API description (OpenAPI 3.1), generated from the routes and their schemas: every shape a named component, every
+ * operation with its id, its responses and its errors, so that clients can be generated from it.
  */
 import swagger, { type SwaggerTransform } from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
@@ -15,7 +15,7 @@ import { type Documentation, tags } from './operation.ts'
 import { errorShape } from './schemas/common.ts'
 import { outputComponents } from './schemas/components.ts'
 
-/** A body that can be left out has the shape that it has where it is not. */
+/** An optional body has the same shape as a required one. */
 const required = (shape: z.ZodType): z.ZodType =>
   shape instanceof z.ZodOptional ? (shape.unwrap() as z.ZodType) : shape
 
@@ -31,15 +31,18 @@ const transform: SwaggerTransform = ({ schema, url }) => {
 
 const about = `The control plane of Espalier: managed Postgres with branches, on Kubernetes.
 
-Every answer has an X-Request-Id. Every error is \`{code, message, reason?}\`. A write that goes on after its answer has an
+Every response has an X-Request-Id. Every error is \`{code, message, reason?}\`. A write that continues after its response has an
 X-Task-Id, and the path of that task in Location. Unknown fields and query parameters are refused.
 
-A read of one object has an ETag: with If-None-Match it is 304 while nothing has changed, and a PATCH or DELETE with If-Match
-goes through only if nothing has. RateLimit says how much may still be asked. Retry-After is there where waiting helps.`
+A read of one object has an ETag. With If-None-Match it returns 304 while the object is unchanged. A PATCH or DELETE with
+If-Match is applied only if the object is unchanged. RateLimit contains the remaining requests. Retry-After is present if waiting helps.`
 
 type Described = { documentation: Documentation; parameters: object[]; bodyIsOptional: boolean }
 
-/** What the framework has no words for: parameters and answers that refer to components, and a body that can be left out. */
+/**
+ * Parts of the description that the framework cannot express: parameters and responses that refer to components, and
+ * optional bodies.
+ */
 function complete(operation: unknown, method: string, described: ReadonlyMap<string, Described>): void {
   if (!isRecord(operation)) return
   const found = described.get(String(operation.operationId))
@@ -52,7 +55,7 @@ function complete(operation: unknown, method: string, described: ReadonlyMap<str
 
 /** Collects the routes added after it. */
 export async function describeRoutes(app: App): Promise<void> {
-  // Naming it here keeps the shape in the description even where nothing else refers to it.
+  // Naming it here keeps the shape in the description even if nothing else refers to it.
   outputComponents.add(errorShape, { id: 'Error' })
   const described = new Map<string, Described>()
   app.addHook('onRoute', ({ schema }) => {
@@ -100,7 +103,7 @@ export async function describeRoutes(app: App): Promise<void> {
   })
 }
 
-/** The description as a page to browse, at /docs; everything it loads comes from here. */
+/** The description as a documentation page at /docs; everything it loads is served here. */
 export async function addDocumentationPage(app: App): Promise<void> {
   await app.register(swaggerUi, {
     routePrefix: '/docs',
@@ -109,7 +112,7 @@ export async function addDocumentationPage(app: App): Promise<void> {
       validatorUrl: null,
       deepLinking: true,
       tryItOutEnabled: true,
-      // Without the bar at the top, which is for opening the descriptions of other services.
+      // Without the bar at the top, which opens the descriptions of other services.
       layout: 'BaseLayout',
     },
     theme: { title: 'Espalier API' },

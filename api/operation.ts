@@ -1,28 +1,28 @@
 /**
- * How a route says what it takes and gives: zod schemas for what comes in, which Fastify checks, and a documentation
- * from which `openapi.ts` makes the API description. What goes out is typed where it is rendered and not checked again
- * at run time.
+ * How a route declares its input and output: zod schemas for input, which Fastify checks, and documentation from which
+ * `openapi.ts` generates the API description. Output is typed where it is rendered and not checked again at run time.
  */
 import type { z } from 'zod'
 
 export const tags = {
   databases: 'Managed Postgres databases.',
-  branches: 'Branches: copies of a database, each with an address and passwords of its own.',
-  backups: 'Backups of a database: snapshots of its volume.',
-  catalog: 'What is on offer: sizes, regions and Postgres versions.',
+  branches: 'Branches: copies of a database, each with its own address and passwords.',
+  backups: 'Backups of a database: volume snapshots, or copies in object storage.',
+  catalog: 'The catalogue: sizes, regions and Postgres versions.',
   tasks: 'Records of asynchronous operations.',
-  caller: 'What the API sees of the caller.',
+  events: 'Changes as they happen.',
+  caller: "The API's view of the caller.",
   service: 'The API itself: its description, its certificate authority, its health.',
 } as const
 
 type Success = {
   status: 200 | 201 | 202 | 204
   description: string
-  /** Absent: no body. */
+  /** If absent, no body. */
   shape?: z.ZodType
-  /** Of the body; absent: JSON. */
+  /** The content type of the body; if absent, JSON. */
   mediaType?: string
-  /** Set on this answer beside X-Request-Id. */
+  /** Header of this response, in addition to X-Request-Id. */
   headers?: readonly HeaderName[]
 }
 
@@ -34,35 +34,38 @@ export type Documentation = {
   summary: string
   description?: string
   success: Success
-  /** Beyond 401, 403, 429 and 503, which any request with a token can meet, and 413 and 415, which any with a body can. */
+  /**
+   * In addition to 401, 403, 429 and 503, possible for any request with a token, and 413 and 415, possible for any with
+   * a body.
+   */
   errors?: readonly (400 | 404 | 409 | 412 | 503)[]
-  /** Request headers that mean something here. */
+  /** Request headers that this operation uses. */
   takes?: readonly RequestHeaderName[]
-  /** It answers 304 where the client has what there is. */
+  /** It answers 304 if the client has the present version. */
   conditional?: true
   /** No token is needed. */
   open?: boolean
 }
 
-/** Headers that answers carry, and what they say. */
+/** Response headers and their descriptions. */
 export const responseHeaders = {
   'X-Request-Id': {
     description:
-      'The id of this request in the logs: the X-Request-Id of the request where it brings a usable one, else a new one.',
+      'The id of this request in the logs: the X-Request-Id of the request if it is usable, otherwise a new one.',
     required: true,
     schema: { type: 'string', minLength: 1, maxLength: 128 },
   },
   'X-Task-Id': {
-    description: 'The id of the task that records the operation. Absent where there is nothing left to do.',
+    description: 'The id of the task that records the operation. Absent if there is nothing left to do.',
     schema: { type: 'string', format: 'uuid' },
   },
   Location: { description: 'The path of that task.', schema: { type: 'string', format: 'uri-reference' } },
   ETag: {
-    description: 'The tag of this body (RFC 9110): strong, so the same tag is the same body.',
+    description: 'The entity tag of this body (RFC 9110). It is strong: equal tags mean equal bodies.',
     schema: { type: 'string', pattern: '^"[^"]+"$' },
   },
   'Retry-After': {
-    description: 'Wait this many seconds before you try again.',
+    description: 'How many seconds to wait before a retry.',
     schema: { type: 'integer', minimum: 1 },
   },
   'X-Total-Count': {
@@ -71,7 +74,7 @@ export const responseHeaders = {
     schema: { type: 'integer', minimum: 0 },
   },
   'X-Applied-Limit': {
-    description: 'The most that this answer could hold: the limit that was asked for, or the highest there is.',
+    description: 'The applied limit: the requested limit, or the maximum if that is lower.',
     required: true,
     schema: { type: 'integer', minimum: 1 },
   },
@@ -82,19 +85,19 @@ export const responseHeaders = {
   'Preference-Applied': { description: 'The wait that was applied (RFC 7240).', schema: { type: 'string' } },
   'RateLimit-Policy': {
     description:
-      'How much may be asked (draft-ietf-httpapi-ratelimit-headers): `q` requests at once, and as many again in `w` seconds. `account` is the limit of the account, `failures` that of refused credentials of one address, `keys` that of new Idempotency-Keys.',
+      'The request limits (draft-ietf-httpapi-ratelimit-headers): `q` requests at once, and as many again in `w` seconds. `account` is the limit of the account, `failures` that of refused credentials from one address, `keys` that of new Idempotency-Keys.',
     schema: { type: 'string' },
     example: '"account";q=1000;w=5',
   },
   RateLimit: {
     description:
-      'How much is left: `r` requests now, and all of them again in `t` seconds. With 429: the next one in `t` seconds, as Retry-After says.',
+      'The remaining requests: `r` now, and the full limit again in `t` seconds. With 429: the next request in `t` seconds, as in Retry-After.',
     schema: { type: 'string' },
     example: '"account";r=999;t=1',
   },
-  Allow: { description: 'The methods that the path takes.', schema: { type: 'string' } },
+  Allow: { description: 'The methods that the path accepts.', schema: { type: 'string' } },
   'WWW-Authenticate': {
-    description: 'What is wrong with the credential (RFC 6750).',
+    description: 'The problem with the credential (RFC 6750).',
     required: true,
     schema: { type: 'string' },
   },
@@ -118,7 +121,7 @@ declare module 'fastify' {
   }
 }
 
-/** The schema of a route that takes no query: any parameter is refused by name. */
+/** The schema of a route without query parameters: any parameter is refused by name. */
 export function operation<const I extends Inputs>(
   documentation: Documentation,
   inputs: I,

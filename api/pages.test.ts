@@ -1,4 +1,4 @@
-/** Paging: of plain lists as properties, and through the API. */
+/** Paging: properties of plain lists, and through the API. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { annotations, apiVersion, labels, tenantNamespace } from '../crds/index.ts'
@@ -17,7 +17,7 @@ const object = (second: number, id: string) => ({
 describe('pages of a list', () => {
   const lists = fc.array(fc.integer(), { maxLength: 50 })
 
-  test('put together are the list, whichever way round and however long each is', () => {
+  test('together are the list, in either order and with any page length', () => {
     fc.assert(
       fc.property(lists, fc.integer({ min: 1, max: 20 }), fc.boolean(), (list, limit, descending) => {
         const together: number[] = []
@@ -40,7 +40,7 @@ describe('pages of a list', () => {
     )
   })
 
-  test('Link is there exactly while there is more, and leads through all of it', () => {
+  test('Link is present exactly while there are more pages, and leads through all of them', () => {
     fc.assert(
       fc.property(fc.nat(40), fc.integer({ min: 1, max: 9 }), (total, limit) => {
         let offset = 0
@@ -60,7 +60,7 @@ describe('pages of a list', () => {
     )
   })
 
-  test('creation orders totally', () => {
+  test('creation is a total order', () => {
     const objects = fc.array(
       fc.tuple(fc.nat(3), fc.uuid()).map(([second, id]) => object(second, id)),
       { maxLength: 20 },
@@ -79,7 +79,7 @@ describe('pages of a list', () => {
   const idsOf = (list: ReturnType<typeof made>[]) => list.map(({ metadata }) => metadata.labels[labels.id])
   const noon = Date.parse('2026-01-31T12:00:00.000Z')
 
-  test('within a second goes by the millisecond, and by order of making within that', () => {
+  test('within a second uses the millisecond, and the order of creation within that', () => {
     let clock = noon
     const next = createIds(() => clock)
     const ids = Array.from({ length: 300 }, (_, index) => {
@@ -91,7 +91,7 @@ describe('pages of a list', () => {
     expect(idsOf(shuffled.sort(compareByCreation))).toEqual(ids)
   })
 
-  test('the second that the cluster tells comes before what an id says', () => {
+  test("the cluster's second has priority over the id's time", () => {
     const at = (ms: number) => createIds(() => ms)()
     const putBack = made('2026-01-31T12:00:01Z', at(noon - 86_400_000))
     const random = made('2026-01-31T12:00:01Z', 'd0e6be7d-f4c4-4f9e-9094-2adfd944e71b')
@@ -116,7 +116,7 @@ describe('pages of a list', () => {
     expect(since('2026-01-31T12:00:01.500Z')).toEqual([clockAhead, later])
   })
 
-  test('a range leaves its ends out', () => {
+  test('a range excludes its ends', () => {
     const list = [1, 2, 3, 4].map(second => object(second, String(second)))
     const ids = (range: { created_after?: string; created_before?: string }) =>
       filtered(list, [createdWithin(range)]).map(({ metadata }) => metadata.labels[labels.id])
@@ -142,7 +142,7 @@ test('databases page by creation, by region and by time, with the next page in L
         spec: { ...model.spec, region: n % 3 === 0 ? 'elsewhere' : 'local' },
       })
     }
-    // One applied by hand that the operator has not given an id yet: it cannot be asked for, so it is not listed.
+    // An object applied by hand without an id from the operator yet: it cannot be requested, so it is not listed.
     const unlabelled = { name: 'unlabelled', namespace }
     await client.cluster.create('ManagedDatabase', {
       apiVersion,
@@ -170,7 +170,7 @@ test('databases page by creation, by region and by time, with the next page in L
     expect(elsewhere.body).toHaveLength(2)
     expect(elsewhere.headers).not.toHaveProperty('link')
     expect((await client.call('GET', '/databases?created_before=2020-01-01T00:00:00Z')).body).toEqual([])
-    // Nobody encodes it: a `+` in a query is a space.
+    // Unencoded: a `+` in a query is a space.
     for (const offset of ['+01:00', '%2B01:00'])
       expect((await client.call('GET', `/databases?created_after=2020-01-01T00:00:00${offset}`)).status).toBe(200)
     expect((await client.call('GET', '/databases?created_after=2020-01-01+00:00:00Z')).status).toBe(400)
@@ -184,7 +184,7 @@ test('databases page by creation, by region and by time, with the next page in L
   }
 })
 
-test('databases and tasks of one second come newest first, and tell the millisecond', async () => {
+test('databases and tasks of one second are listed newest first, with milliseconds', async () => {
   const client = await startClient()
   try {
     const names = Array.from({ length: 12 }, (_, index) => `quick${index}`)

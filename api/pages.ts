@@ -1,6 +1,7 @@
 /**
  * Pages of a tenant's objects, by creation: sorted once per change, not once per request. Objects created in the same
- * millisecond go by their id, so that the order is total and a page never repeats or drops one while nothing changes.
+ * millisecond are ordered by id, so that the order is total and pages neither repeat nor skip objects while nothing
+ * changes.
  */
 
 import type { Kinds } from '../cluster/index.ts'
@@ -11,9 +12,9 @@ import { type Created, createdAt } from './render/created-at.ts'
 /** The tenant's objects that have an id, oldest first. Shared: never changed in place. */
 type SortedView<T> = (namespace: string) => readonly T[]
 
-/** Before the other: older, or made in the same instant with a lower id. */
+/** Whether it sorts before the other: older, or created at the same time with a lower id. */
 export function compareByCreation(left: Created, right: Created): number {
-  // One format, in UTC: as text they order as they do in time, and most are not of one second.
+  // One format, in UTC: text order is time order, and most objects have different seconds.
   return (
     compareText(left.metadata.creationTimestamp ?? '', right.metadata.creationTimestamp ?? '') ||
     createdAt(left) - createdAt(right) ||
@@ -23,7 +24,7 @@ export function compareByCreation(left: Created, right: Created): number {
 
 const compareText = (left: string, right: string): number => (left < right ? -1 : left > right ? 1 : 0)
 
-/** Follows a cache; a namespace is sorted again when it is asked for after a change. */
+/** Subscribes to a cache; a namespace is sorted again on the first request after a change. */
 export function createSortedView<K extends OwnedKind>(cache: Informer<K>): SortedView<Kinds[K]> {
   const sorted = new Map<string, readonly Kinds[K][]>()
   cache.onChange(change => {
@@ -43,7 +44,7 @@ export function createSortedView<K extends OwnedKind>(cache: Informer<K>): Sorte
 type PageQuery = { limit: number; offset: number; descending: boolean }
 type Page<T> = { items: T[]; total: number }
 
-/** One page of objects that stand oldest first. */
+/** One page of objects that are sorted oldest first. */
 export function pageOf<T>(objects: readonly T[], { limit, offset, descending }: PageQuery): Page<T> {
   const total = objects.length
   if (!descending) return { items: objects.slice(offset, offset + limit), total }
@@ -53,7 +54,7 @@ export function pageOf<T>(objects: readonly T[], { limit, offset, descending }: 
 
 type CreatedRange = { created_after?: string | undefined; created_before?: string | undefined }
 
-/** Whether an object was created within the range, its ends excluded; undefined where the range has no ends. */
+/** Whether an object was created within the range, excluding its ends; undefined if the range has no ends. */
 export function createdWithin({
   created_after,
   created_before,
@@ -64,13 +65,13 @@ export function createdWithin({
   return object => createdAt(object) > after && createdAt(object) < before
 }
 
-/** The objects for which every condition given holds; the very list where none is. */
+/** The objects that meet every given condition; the same list if there is none. */
 export function filtered<T>(objects: readonly T[], conditions: (((object: T) => boolean) | undefined)[]): readonly T[] {
   const given = conditions.filter(condition => condition !== undefined)
   return given.length === 0 ? objects : objects.filter(object => given.every(condition => condition(object)))
 }
 
-/** The headers beside a page: X-Total-Count, X-Applied-Limit, and Link to the next one (RFC 8288) where there is one. */
+/** The headers of a page: X-Total-Count, X-Applied-Limit, and Link to the next one (RFC 8288) if there is one. */
 export function pageHeaders(url: string, { limit, offset }: PageQuery, total: number): Record<string, string> {
   const headers: Record<string, string> = { 'X-Total-Count': String(total), 'X-Applied-Limit': String(limit) }
   if (offset + limit < total) {

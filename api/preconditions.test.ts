@@ -1,17 +1,17 @@
-/** Entity tags: what is read of them, and what reads and writes that depend on them come to. */
+/** Entity tags: how they are parsed, and their effect on conditional reads and writes. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { labels, tenantNamespace } from '../crds/index.ts'
 import { entityTag } from './preconditions.ts'
 import {
   type Client,
-  createSettled,
+  createStable,
   expectError,
   setSnapshotClass,
   startClient,
   storedDatabase,
   until,
 } from './testing/client.ts'
-import { giveCredentials, settle, sizeId } from './testing/harness.ts'
+import { giveCredentials, reconcile, sizeId } from './testing/harness.ts'
 
 let client: Client
 let id: string
@@ -20,7 +20,7 @@ let backup: string
 beforeAll(async () => {
   client = await startClient()
   await setSnapshotClass(client, { name: 'snapshots', atomic: true })
-  id = await createSettled(client, 'tagged')
+  id = await createStable(client, 'tagged')
   branch = (await client.call('POST', `/databases/${id}/branches`)).body.id
   backup = (await client.call('POST', `/databases/${id}/backup`, { body: { kind: 'hot' } })).body.id
 })
@@ -40,7 +40,7 @@ describe('a read of one object', () => {
     `/sizes/${sizeId}`,
     `/sizes/${sizeId}?include=pricing`,
   ]
-  test('has the tag of its body, and is 304 for who has it', async () => {
+  test('has the ETag of its body, and is 304 for a client that has it', async () => {
     const { body: tasks } = await get(`/tasks?subject_id=${id}`)
     for (const path of [...paths(), `/tasks/${tasks[0].id}`]) {
       const read = await get(path)
@@ -57,20 +57,20 @@ describe('a read of one object', () => {
         expect(again.headers['cache-control']).toBe(read.headers['cache-control'])
         expect(again.headers['x-request-id']).toBeDefined()
       }
-      // What cannot be read is no condition, and a tag of something else no reason.
+      // An unreadable condition is ignored, and a tag of another object does not match.
       for (const other of [stale, 'nonsense', '"'])
         expect((await get(path, { 'if-none-match': other })).status).toBe(200)
       const head = await client.call('HEAD', path)
       expect(head.headers.etag).toBe(tag)
       const unchanged = await client.call('HEAD', path, { headers: { 'if-none-match': tag } })
       expect(unchanged).toMatchObject({ status: 304, body: '' })
-      // Whoever keeps the answer takes over what its headers say.
+      // A client that keeps its cached response updates the headers from this one.
       for (const name of ['content-length', 'content-type', 'cache-control'])
         expect(unchanged.headers[name]).toBe(head.headers[name])
     }
   })
 
-  test('what one role is shown has another tag than what another is', async () => {
+  test('responses for different roles have different tags', async () => {
     const tags = await Promise.all(
       ['application', 'admin', 'application_read_only'].map(
         async type => (await get(`/databases/${id}?user_type=${type}`)).headers.etag,
@@ -99,19 +99,19 @@ describe('a read of one object', () => {
 })
 
 describe('a change', () => {
-  test('is made where nothing has changed since, whichever role it was read for', async () => {
+  test('is applied if nothing has changed since, for the tag of any role', async () => {
     for (const type of ['application', 'admin', 'application_read_only']) {
       const { headers } = await get(`/databases/${id}?user_type=${type}`)
       const tag = String(headers.etag)
       expect((await patch({ 'if-match': `${stale}, ${tag}` }, { display_name: type })).status).toBe(200)
       const late = await patch({ 'if-match': tag }, { display_name: 'late' })
-      expectError(late, 412, /^If-Match: the object has changed since/)
+      expectError(late, 412, /^If-Match: the object has changed/)
       expect(late.headers).not.toHaveProperty('retry-after')
     }
     expect((await get(`/databases/${id}`)).body.display_name).toBe('application_read_only')
   })
 
-  test('tells the tag that the next one can depend on', async () => {
+  test('returns the tag for the next conditional change', async () => {
     const first = await patch({}, { options: ['1'] })
     const tag = String(first.headers.etag)
     expect((await get(`/databases/${id}`, { 'if-none-match': tag })).status).toBe(304)
@@ -119,7 +119,7 @@ describe('a change', () => {
     expect((await patch({ 'if-match': tag }, { options: ['3'] })).status).toBe(412)
   })
 
-  test('of two that have read the same, one is made', async () => {
+  test('of two clients that read the same version, one succeeds', async () => {
     const { headers } = await get(`/databases/${id}`)
     const tag = String(headers.etag)
     const answers = await Promise.all(
@@ -128,13 +128,13 @@ describe('a change', () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(7).fill(412)])
   })
 
-  test('depends on nothing but that it is there, for *', async () => {
+  test('requires only that the object exists, for *', async () => {
     expect((await patch({ 'if-match': '*' }, { options: [] })).status).toBe(200)
     expectError(await patch({ 'if-match': '*' }, {}, '0198c0de-0000-7000-8000-000000000001'), 404)
     expectError(await patch({ 'if-none-match': '*' }, {}), 412, /^If-None-Match/)
   })
 
-  test('never matches a weak tag, and is refused where nobody can tell what it depends on', async () => {
+  test('never matches a weak tag, and is refused if the tag cannot be computed', async () => {
     const { headers } = await get(`/databases/${id}`)
     expectError(await patch({ 'if-match': `W/${headers.etag}` }, {}), 412)
     for (const malformed of ['', 'abc', '"a" "b"', '"a", *', String(headers.etag).slice(1)])
@@ -142,12 +142,12 @@ describe('a change', () => {
     expectError(
       await client.call('POST', `/databases/${id}/restart`, { headers: { 'if-match': String(headers.etag) } }),
       400,
-      /^If-Match: is taken by PATCH and DELETE only$/,
+      /^If-Match: only PATCH and DELETE accept it$/,
     )
   })
 
-  test('that is being made already is answered again, whatever its tag has become', async () => {
-    const other = await createSettled(client, 'again')
+  test('that is already being applied gets its response again, whatever the present tag', async () => {
+    const other = await createStable(client, 'again')
     const tag = String((await get(`/databases/${other}`)).headers.etag)
     const body = { ip_allowlist: { rules: [{ cidr: '10.0.0.0/8' }] } }
     const first = await patch({ 'if-match': tag }, body, other)
@@ -156,8 +156,8 @@ describe('a change', () => {
     expect(again.headers['x-task-id']).toBe(first.headers['x-task-id'])
   })
 
-  test('is decided on what is stored, not on what a cache still holds', async () => {
-    const other = await createSettled(client, 'cached')
+  test('is decided on the stored object, not on a stale cache', async () => {
+    const other = await createStable(client, 'cached')
     const tag = String((await get(`/databases/${other}`)).headers.etag)
     const { promise, resolve } = Promise.withResolvers<void>()
     client.cluster.silence = promise
@@ -173,8 +173,8 @@ describe('a change', () => {
 describe('a deletion', () => {
   const remove = (path: string, tag: string) => client.call('DELETE', path, { headers: { 'if-match': tag } })
 
-  test('of a database, a branch and a backup goes ahead where nothing has changed since', async () => {
-    const other = await createSettled(client, 'doomed')
+  test('of a database, a branch and a backup is applied if nothing has changed since', async () => {
+    const other = await createStable(client, 'doomed')
     const made = (await client.call('POST', `/databases/${id}/branches`)).body.id
     const namespace = tenantNamespace('acme')
     const { items } = await client.cluster.list('Branch', { namespace, labels: { [labels.id]: made } })
@@ -195,8 +195,8 @@ describe('a deletion', () => {
     }
   })
 
-  test('that has been found sound is not undone by its own mark, nor by what the operator answers it with', async () => {
-    const other = await createSettled(client, 'marked')
+  test("that met its precondition is not stopped by its own annotation, nor by the operator's answer to it", async () => {
+    const other = await createStable(client, 'marked')
     const tag = String((await get(`/databases/${other}`)).headers.etag)
     let deletions = 0
     client.cluster.before = async (operation, kind) => {
@@ -212,13 +212,13 @@ describe('a deletion', () => {
     expect(deletions).toBe(2)
   })
 
-  test('asks for a precondition before it refuses for what is in the way', async () => {
-    const kept = await createSettled(client, 'kept', {})
-    await patch({}, { deletion_protection: true }, kept)
-    expectError(await remove(`/databases/${kept}`, stale), 412)
-    const refused = await client.call('DELETE', `/databases/${kept}`)
+  test('checks the precondition before other conflicts', async () => {
+    const protectedId = await createStable(client, 'kept', {})
+    await patch({}, { deletion_protection: true }, protectedId)
+    expectError(await remove(`/databases/${protectedId}`, stale), 412)
+    const refused = await client.call('DELETE', `/databases/${protectedId}`)
     expectError(refused, 409, /protected/)
     expect(refused.headers).not.toHaveProperty('retry-after')
-    await settle(client.cluster, 'acme', 'kept')
+    await reconcile(client.cluster, 'acme', 'kept')
   })
 })

@@ -1,22 +1,25 @@
 /**
- * Entity tags and conditional requests (RFC 9110, sections 8.8.3 and 13): the tag of an answer is made of its body, so that one
- * changes when, and only when, the other does.
+ * Entity tags and conditional requests (RFC 9110, sections 8.8.3 and 13): the tag of a response is a hash of its body,
+ * so that one changes when, and only when, the other does.
  */
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { type EntityTags, namesStrongly, namesWeakly, readEntityTags } from '../values/entity-tags.ts'
 import { badRequest, preconditionFailed } from './errors.ts'
 
-/** Strong: the same tag is the same bytes. */
+/** Strong: equal tags mean equal bytes. */
 export const entityTag = (body: string): string => `"${hash('sha256', body, 'base64url').slice(0, 27)}"`
 
-/** Whether a read is to be told that what it has is what there is. A list that cannot be read is none. */
+/** Whether a read is 304. An unreadable list matches nothing. */
 export function isNotModified({ 'if-none-match': value }: IncomingHttpHeaders, tag: string): boolean {
   const tags = value === undefined ? undefined : readEntityTags(value)
   return tags !== undefined && namesWeakly(tags, tag)
 }
 
-/** On what a write depends: it is checked on the object as it is written, by the bodies that reads of it have now. @throws ApiError 412 */
+/**
+ * The precondition of a write: it is checked on the object as it is written, against the bodies that reads of it return
+ * now. @throws ApiError 412
+ */
 type Precondition = (bodies: () => Promise<readonly string[]>) => Promise<void>
 
 function listOf(name: string, value: string | undefined): EntityTags | undefined {
@@ -26,7 +29,7 @@ function listOf(name: string, value: string | undefined): EntityTags | undefined
   return list
 }
 
-/** Undefined where the write depends on nothing. @throws ApiError 400 */
+/** Undefined if the write has no precondition. @throws ApiError 400 */
 export function preconditionOf(headers: IncomingHttpHeaders): Precondition | undefined {
   const wanted = listOf('If-Match', headers['if-match'])
   const unwanted = listOf('If-None-Match', headers['if-none-match'])
@@ -34,8 +37,8 @@ export function preconditionOf(headers: IncomingHttpHeaders): Precondition | und
   return async bodies => {
     const tags = (await bodies()).map(entityTag)
     if (wanted !== undefined && !tags.some(tag => namesStrongly(wanted, tag)))
-      throw preconditionFailed('If-Match: the object has changed since: read it again, then decide')
+      throw preconditionFailed('If-Match: the object has changed: read it again, then decide')
     if (unwanted !== undefined && tags.some(tag => namesWeakly(unwanted, tag)))
-      throw preconditionFailed('If-None-Match: the object is what it must not be')
+      throw preconditionFailed('If-None-Match: the object matches one of the entity tags')
   }
 }

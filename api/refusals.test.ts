@@ -1,6 +1,6 @@
 /**
- * Every refusal that any request can meet, driven at every operation that the description has: each answer is one that is described there, in the shape of
- * an error. What is peculiar to one operation is driven where it is tested.
+ * Every error that any request can get, tested at every operation of the description: each response is described there,
+ * with the usual error body. Errors of single operations are tested with the operation.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ClusterError } from '../cluster/index.ts'
@@ -21,7 +21,7 @@ beforeAll(async () => {
   description = await descriptionOf(client.app)
   cases = Object.entries(description.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({
-      // The keys of a path item are the methods that a client knows.
+      // Keys of a path item are method names.
       method: method.toUpperCase() as Method,
       path: `.${path
         .replace('{role}', 'app')
@@ -35,7 +35,7 @@ beforeAll(async () => {
 })
 afterAll(() => client.close())
 
-/** The example of what it takes. */
+/** The example of its request body. */
 function bodyOf({ requestBody }: DocumentedOperation): unknown {
   const { $ref = '' } = requestBody?.content['application/json'].schema ?? {}
   return description.components.schemas[String($ref).split('/').at(-1) ?? '']?.example
@@ -45,17 +45,17 @@ const needsToken = ({ operation }: Case): boolean => operation.security === unde
 const takesBody = ({ method }: Case): boolean => method !== 'GET'
 const hasObject = ({ path }: Case): boolean => path.includes('0198c0de')
 
-/** Asks each operation that is meant; `client.call` holds every answer to the description. */
+/** Calls each selected operation; `client.call` checks every response against the description. */
 async function drive(
   isMeant: (one: Case) => boolean,
   status: number | readonly number[],
   more: (one: Case) => Parameters<Client['call']>[2] & { query?: string },
-  asked = client,
+  caller = client,
 ): Promise<void> {
   let driven = 0
   for (const one of cases.filter(isMeant)) {
     const { query = '', ...rest } = { body: one.body, ...more(one) }
-    const answer = await asked.call(one.method, `${one.path}${query}`, rest)
+    const answer = await caller.call(one.method, `${one.path}${query}`, rest)
     expect([status].flat(), `${one.operation.operationId}: ${JSON.stringify(answer.body)}`).toContain(answer.status)
     if (answer.status >= 400) expectError(answer, answer.status)
     driven++
@@ -63,8 +63,8 @@ async function drive(
   expect(driven).toBeGreaterThan(0)
 }
 
-describe('at every operation that it can meet', () => {
-  test('400: a parameter that nobody knows, a body that is no JSON', async () => {
+describe('at every operation that can return it', () => {
+  test('400: an unknown parameter, a body that is not JSON', async () => {
     await drive(
       () => true,
       400,
@@ -80,12 +80,12 @@ describe('at every operation that it can meet', () => {
     )
   })
 
-  test('401: no credential, and one that is none', async () => {
+  test('401: no credential, and an invalid one', async () => {
     await drive(needsToken, 401, () => ({ token: null }))
     await drive(needsToken, 401, () => ({ token: 'a.b.c' }))
   })
 
-  test('403: a member who is none any more, and a plan that is over', async () => {
+  test('403: a revoked member, and an expired plan', async () => {
     const tenantOf = async () => {
       const tenant = await client.cluster.get('Tenant', { name: tenantName('acme') })
       if (tenant === undefined) throw new Error('no tenant')
@@ -97,7 +97,7 @@ describe('at every operation that it can meet', () => {
     await drive(needsToken, 403, () => ({ claims: { sub: 'eve' } }))
   })
 
-  test('404: an object that is not there, and one of another account', async () => {
+  test('404: a missing object, and one of another account', async () => {
     await drive(hasObject, 404, () => ({}))
     await drive(hasObject, 404, () => ({ claims: { tenant: 'nobody' } }))
   })
@@ -108,7 +108,7 @@ describe('at every operation that it can meet', () => {
     await drive(isMeant, 415, () => ({ body: '<a/>', headers: { 'content-type': 'application/xml' } }))
   })
 
-  test('429: more than an account may ask', async () => {
+  test("429: over the account's rate limit", async () => {
     const rateLimits = { tenantPerSecond: 0.001, tenantBurst: 1, failuresPerSecond: 1000, failureBurst: 1000 }
     const slow = await startClient({ configuration: configurationOf({ rateLimits }) })
     try {
@@ -119,7 +119,7 @@ describe('at every operation that it can meet', () => {
     }
   })
 
-  test('503: a cluster that does not answer, where it has to be asked', async () => {
+  test('503: the cluster does not respond, if it has to be read', async () => {
     client.cluster.before = () => {
       throw new ClusterError('Unavailable', 'gone')
     }

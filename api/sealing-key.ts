@@ -1,12 +1,12 @@
-/** The installation's key, by which the API opens and seals what Secrets of databases hold. */
+/** The installation's key, with which the API encrypts and decrypts the Secrets of databases. */
 import type { Cluster } from '../cluster/index.ts'
 import { systemNamespace } from '../crds/index.ts'
 import { SealError, sealingKeySecret } from '../sealing/credentials.ts'
 
 export type SealingKey = {
-  /** @throws SealError where there is none */
+  /** @throws SealError if there is none */
   current: () => Promise<Uint8Array>
-  /** Reads it again the next time, as after a value that did not open. */
+  /** Forces a new read, for example after a value that could not be decrypted. */
   forget: () => void
 }
 
@@ -16,12 +16,12 @@ export function createSealingKey(cluster: Cluster): SealingKey {
   async function read(): Promise<Uint8Array> {
     const secret = await cluster.get('Secret', { namespace: systemNamespace, name: sealingKeySecret })
     const key = Buffer.from(secret?.data?.key ?? '', 'base64')
-    if (key.length !== 32) throw new SealError(`the Secret ${sealingKeySecret} holds no key`)
+    if (key.length !== 32) throw new SealError(`the Secret ${sealingKeySecret} contains no key`)
     return key
   }
 
   return {
-    /** Read once; again after a failure, so that a key put back is found. */
+    /** Read once; again after a failure, so that a restored key is found. */
     current: () => {
       if (known === undefined) {
         const reading = read()

@@ -1,4 +1,4 @@
-/** The API as a server on a real socket: long polls, its stop, requests that are none, and what goes over the wire. */
+/** The API as a server on a real socket: long polls, shutdown, invalid requests, and the bytes sent. */
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -11,7 +11,7 @@ import { declarations, teardownFinalizer, tenantNamespace } from '../crds/index.
 import { openStore, type Store } from '../embedded/store/index.ts'
 import { type Api, startApi } from './index.ts'
 import { until } from './testing/client.ts'
-import { bearer, configurationOf, readyTenants, seed, settle } from './testing/harness.ts'
+import { bearer, configurationOf, readyTenants, reconcile, seed } from './testing/harness.ts'
 
 const logger = pino({ level: 'silent' })
 let directory: string
@@ -57,7 +57,7 @@ async function call(method: string, path: string, { headers = {}, body, signal }
 const create = (name: string, headers: Record<string, string> = {}) =>
   call('POST', '/databases', { body: { name, region: 'local', size: 'small' }, headers })
 
-/** Sends bytes as they are and gives all that comes back. */
+/** Sends bytes unchanged and returns the complete response. */
 async function raw(text: string): Promise<string> {
   const socket = await open()
   socket.write(text)
@@ -72,7 +72,7 @@ const open = async (): Promise<Socket> => {
   return socket
 }
 
-/** A request that the server has begun to answer, its body excepted; `received` is what comes after. */
+/** A request that the server has started to answer, without its body; `received` is the data after that. */
 async function begin(
   method: string,
   path: string,
@@ -94,19 +94,19 @@ async function begin(
 const jsonOf = (length: number) => ({ 'Content-Type': 'application/json', 'Content-Length': String(length) })
 
 describe('Prefer: wait', () => {
-  test('answers a create as soon as the database has settled', async () => {
+  test('answers a create as soon as the database is stable', async () => {
     const pending = create('waited', { prefer: 'wait=30' })
     const began = performance.now()
     const key = { namespace: tenantNamespace('acme'), name: 'waited' }
     await until(async () => (await cluster.get('ManagedDatabase', key)) !== undefined)
-    await settle(cluster, 'acme', 'waited')
+    await reconcile(cluster, 'acme', 'waited')
     const { status, body, headers } = await pending
     expect({ status, phase: body.status }).toEqual({ status: 200, phase: 'available' })
     expect(headers.get('preference-applied')).toBe('wait=30')
     expect(performance.now() - began).toBeLessThan(5000)
   })
 
-  test('gives up after its time, with the state as it is', async () => {
+  test('ends after its time, with the present state', async () => {
     const { status, body, headers } = await create('slow', { prefer: 'respond-async, wait=0' })
     expect({ status, phase: body.status, applied: headers.get('preference-applied') }).toEqual({
       status: 200,
@@ -122,9 +122,9 @@ describe('Prefer: wait', () => {
     ).toBeNull()
   })
 
-  test('holds a patch until it is in force, and a delete until all is gone', async () => {
+  test('delays a patch until it is applied, and a delete until everything is deleted', async () => {
     const { body } = await create('held')
-    await settle(cluster, 'acme', 'held')
+    await reconcile(cluster, 'acme', 'held')
     const key = { namespace: tenantNamespace('acme'), name: 'held' }
     const object = await cluster.get('ManagedDatabase', key)
     if (object === undefined) throw new Error('not stored')
@@ -139,7 +139,7 @@ describe('Prefer: wait', () => {
       headers: { prefer: 'wait=60' },
     })
     await until(async () => (await cluster.get('ManagedDatabase', key))?.spec.ipAllowlist.rules.length === 1)
-    await settle(cluster, 'acme', 'held')
+    await reconcile(cluster, 'acme', 'held')
     expect((await patching).body).toMatchObject({ status: 'available', ip_allowlist: { state: 'restricted' } })
 
     const deleting = call('DELETE', `/databases/${body.id}`, { headers: { prefer: 'wait=60' } })
@@ -151,7 +151,7 @@ describe('Prefer: wait', () => {
     expect((await call('GET', `/databases/${body.id}`)).status).toBe(404)
   })
 
-  test('a client that goes away is no longer waited for', async () => {
+  test('ends when the client disconnects', async () => {
     const { body } = await create('left')
     const key = { namespace: tenantNamespace('acme'), name: 'left' }
     const object = await cluster.get('ManagedDatabase', key)
@@ -166,7 +166,7 @@ describe('Prefer: wait', () => {
     await until(async () => (await polls()) === '0')
   })
 
-  test('a write is in the audit log before its wait is over, once, and stays what it was when the wait fails', async () => {
+  test('a write is in the audit log before its wait ends, once, and unchanged if the wait fails', async () => {
     const { body } = await create('noted')
     const key = { namespace: tenantNamespace('acme'), name: 'noted' }
     const object = await cluster.get('ManagedDatabase', key)
@@ -191,7 +191,7 @@ describe('Prefer: wait', () => {
     await api.stop()
     expect(await lines()).toHaveLength(1)
 
-    // A create that waits says which database it made, before anybody has its id.
+    // A waiting create logs the id of its database, before the client has it.
     api = await start()
     const creating = create('waited', { Prefer: 'wait=60' })
     const created = async () =>
@@ -206,8 +206,8 @@ describe('Prefer: wait', () => {
   })
 })
 
-describe('its stop', () => {
-  test('answers long polls at once, finishes what is in flight, then takes nothing more', async () => {
+describe('shutdown', () => {
+  test('answers long polls at once, completes requests in flight, then accepts nothing more', async () => {
     const { body } = await create('polled')
     const path = `/databases/${body.id}`
     const polls = await Promise.all([1, 2, 3].map(() => begin('GET', path, { Prefer: 'wait=60' })))
@@ -238,14 +238,14 @@ describe('its stop', () => {
     socket.destroy()
   })
 
-  test('a port that is taken is an error of the start, and leaves nothing running', async () => {
+  test('a port in use is a start error, and leaves nothing running', async () => {
     const { port } = new URL(api.address)
     await expect(start({ listen: { port: Number(port) } })).rejects.toThrow(/EADDRINUSE/)
   })
 })
 
-describe('the wire', () => {
-  test('what is no HTTP request is answered in the usual shape, and the connection closed', async () => {
+describe('the socket', () => {
+  test('invalid HTTP gets the usual error body, and the connection is closed', async () => {
     for (const [text, status] of [
       ['nonsense\r\n\r\n', 400],
       ['GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n', 400],
@@ -265,7 +265,7 @@ describe('the wire', () => {
     }
   })
 
-  test('a header of which a request has one is not taken twice', async () => {
+  test('a header that must occur once is refused if repeated', async () => {
     for (const [name, values] of [
       ['Host', ['x', 'y']],
       ['Authorization', ['Bearer a', 'Bearer b']],
@@ -274,7 +274,7 @@ describe('the wire', () => {
       const lines = [...(name === 'Host' ? [] : ['Host: x']), ...values.map(value => `${name}: ${value}`), '']
       const answer = await raw(`GET /healthz HTTP/1.1\r\nConnection: close\r\n${lines.join('\r\n')}\r\n`)
       expect(answer).toMatch(/^HTTP\/1\.1 400 /)
-      expect(answer).toContain(`"${name}: must be given once only"`)
+      expect(answer).toContain(`"${name}: must occur only once"`)
     }
   })
 
@@ -282,7 +282,7 @@ describe('the wire', () => {
     const response = await call('POST', '/databases', { body: `"${'a'.repeat(10 * 1024 * 1024)}"` }).catch(
       error => error,
     )
-    // Either the answer arrives, or the connection is closed while the body is still on its way.
+    // Either the response arrives, or the connection is closed while the body is still being sent.
     if (!(response instanceof Error)) expect(response).toMatchObject({ status: 413, body: { code: 413 } })
     const answer = await raw(
       `POST /managed/v1/databases HTTP/1.1\r\nHost: x\r\nAuthorization: ${(await bearer()).authorization}\r\nContent-Type: application/json\r\nContent-Length: 10485760\r\n\r\n{`,
@@ -291,14 +291,14 @@ describe('the wire', () => {
     expect(answer.toLowerCase()).toContain('connection: close')
   })
 
-  test('one without a credential is refused before its body is read', async () => {
+  test('a request without a credential is refused before its body is read', async () => {
     const answer = await raw(
       'POST /managed/v1/databases HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 10485760\r\n\r\n{',
     )
     expect(answer).toMatch(/^HTTP\/1\.1 401 /)
   })
 
-  test('one of unknown length is refused once it is too long', async () => {
+  test('a body of unknown length is refused once it is too long', async () => {
     const { authorization } = await bearer()
     const chunk = `10000\r\n${'a'.repeat(65_536)}\r\n`
     const answer = await raw(
@@ -308,7 +308,7 @@ describe('the wire', () => {
     expect(answer.toLowerCase()).toContain('connection: close')
   })
 
-  test('each request of a connection is its own: who asked before does not count', async () => {
+  test('each request of a connection is authenticated separately', async () => {
     const socket = await open()
     let received = ''
     socket.on('data', chunk => {
@@ -332,23 +332,24 @@ describe('the wire', () => {
     socket.destroy()
   })
 
-  test('client-ip believes what a request says, else the socket', async () => {
-    const ask = async (headers: Record<string, string> = {}) =>
+  test("client-ip uses the request's header, else the socket", async () => {
+    const addressOf = async (headers: Record<string, string> = {}) =>
       (await call('GET', '/client-ip', { headers })).body.ip_address
-    expect(await ask()).toBe('127.0.0.1')
-    expect(await ask({ 'x-forwarded-for': '203.0.113.7, 10.0.0.1' })).toBe('203.0.113.7')
-    expect(await ask({ 'x-forwarded-for': 'nonsense' })).toBe('127.0.0.1')
+    expect(await addressOf()).toBe('127.0.0.1')
+    expect(await addressOf({ 'x-forwarded-for': '203.0.113.7, 10.0.0.1' })).toBe('203.0.113.7')
+    expect(await addressOf({ 'x-forwarded-for': 'nonsense' })).toBe('127.0.0.1')
   })
 
-  test('a request id is kept where it is sane, and made where it is not', async () => {
-    const ask = async (id: string) =>
+  test('a valid request id is used, otherwise a new one is generated', async () => {
+    const addressOf = async (id: string) =>
       (await call('GET', '/regions', { headers: { 'x-request-id': id } })).headers.get('x-request-id')
-    expect(await ask('trace-1:a/b')).toBe('trace-1:a/b')
-    for (const bad of ['a b', '"', '-x', 'a'.repeat(129), 'a;b']) expect(await ask(bad)).toMatch(/^[0-9a-f-]{36}$/)
+    expect(await addressOf('trace-1:a/b')).toBe('trace-1:a/b')
+    for (const bad of ['a b', '"', '-x', 'a'.repeat(129), 'a;b'])
+      expect(await addressOf(bad)).toMatch(/^[0-9a-f-]{36}$/)
   })
 })
 
-test('the audit log is appended to, one JSON line an attempt, for its owner only', async () => {
+test('the audit log is appended to, one JSON line per attempt, readable by its owner only', async () => {
   await api.stop()
   const file = join(directory, 'audit.log')
   await writeFile(file, '{"earlier":true}\n')
@@ -370,7 +371,7 @@ test('the audit log is appended to, one JSON line an attempt, for its owner only
   expect((await stat(file)).mode & 0o777).toBe(0o600)
 })
 
-test('an audit log that cannot be opened is an error of the start', async () => {
+test('an audit log that cannot be opened is a start error', async () => {
   await expect(start({ auditFile: join(directory, 'no', 'such') })).rejects.toThrow(/ENOENT/)
 })
 

@@ -1,6 +1,6 @@
 /**
- * The account behind a request: its Tenant object, its namespace, and what its plan refuses. A tenant without an object
- * reads as one with a standard plan and nothing in it; its first write makes the object.
+ * The account of a request: its Tenant object, its namespace, and the limits of its plan. A tenant without an object is
+ * read as one with a standard plan and no objects; its first write creates the object.
  */
 import { LRUCache } from 'lru-cache'
 import { type Cluster, isClusterError, type Kinds } from '../cluster/index.ts'
@@ -15,35 +15,35 @@ type Tenant = Kinds['Tenant']
 export type Account = {
   tenantId: string
   subject: string
-  /** Where everything of this tenant lives. */
+  /** The namespace of all objects of this tenant. */
   namespace: string
   /** Absent until the tenant's first write. */
   tenant: Tenant | undefined
 }
 
-/** How long a first write waits for the operator to make the tenant's namespace. */
+/** How long a first write waits for the operator to create the tenant's namespace. */
 const readyWithinMs = 10_000
-/** Names come from a hash: those of the tenants seen last are kept. */
-const namesKept = 10_000
+/** Names are hashes: those of recent tenants are cached. */
+const maximumNames = 10_000
 
 type Names = { name: string; namespace: string }
 
 export type Tenants = {
   /** @throws ApiError 403 membership_revoked */
   accountOf: (principal: Principal) => Account | Promise<Account>
-  /** As far as the cache knows. */
+  /** From the cache. */
   isRevoked: (principal: Principal) => boolean
-  /** Makes the tenant if it is new, and waits until its namespace is there. @throws ApiError 503 */
+  /** Creates the tenant if it is new, and waits until its namespace exists. @throws ApiError 503 */
   ensure: (account: Account, signal: AbortSignal) => Promise<Tenant>
 }
 
-/** `limits`: what a tenant that its first write makes may have; what is absent is the kind's own default. */
+/** `limits`: limits of a tenant that its first write creates; an absent limit has the kind's default. */
 export function createTenants(
   cluster: Cluster,
   cache: Informer<'Tenant'>,
   limits: Partial<Tenant['spec']['limits']> = {},
 ): Tenants {
-  const names = new LRUCache<string, Names>({ max: namesKept })
+  const names = new LRUCache<string, Names>({ max: maximumNames })
   const namesOf = (tenantId: string): Names => {
     const known = names.get(tenantId)
     if (known !== undefined) return known
@@ -69,7 +69,7 @@ export function createTenants(
       name,
       labels: { [labels.tenant]: tenantHash(tenantId), [labels.managedBy]: managedByEspalier },
     }
-    // What is left out has the defaults of the kind.
+    // Omitted fields have the kind's defaults.
     const spec = { tenantId, limits } as Tenant['spec']
     try {
       return await cluster.create('Tenant', { apiVersion, kind: 'Tenant', metadata, spec })
@@ -96,29 +96,29 @@ export function createTenants(
       const isReady = (object: Tenant | undefined) => object?.status?.phase === 'ready'
       const { satisfied, object } = await cache.waitFor(key, isReady, { timeoutMs: readyWithinMs, signal })
       if (!satisfied || object === undefined)
-        throw unavailable('the account is still being set up: try again', undefined, 5)
+        throw unavailable('the account is still being set up: retry', undefined, 5)
       return object
     },
   }
 }
 
-/** The plan on which no on-demand backups are taken. */
+/** The plan without on-demand backups. */
 const developerPlan = 'developer'
 
 /**
- * A plan that has run out refuses what creates or changes; reading and deleting go on, so that an account can always
- * be looked at and cleared. @throws ApiError 403 plan_expired
+ * An expired plan refuses creates and changes; reads and deletes continue, so that an account can always be inspected
+ * and emptied. @throws ApiError 403 plan_expired
  */
 export function requireCurrentPlan({ tenant }: Account, now: number): void {
   const expiresAt = tenant?.spec.plan.expiresAt
   if (expiresAt !== undefined && Date.parse(expiresAt) <= now) {
-    throw forbidden("the account's plan has expired: you can read and delete, and nothing else", 'plan_expired')
+    throw forbidden("the account's plan has expired: only reads and deletes are possible", 'plan_expired')
   }
 }
 
 /** @throws ApiError 403 developer_plan_backup */
 export function requireBackupsInPlan({ tenant }: Account): void {
   if (tenant?.spec.plan.name === developerPlan) {
-    throw forbidden('the developer plan has no on-demand backups', 'developer_plan_backup')
+    throw forbidden('the developer plan does not include on-demand backups', 'developer_plan_backup')
   }
 }

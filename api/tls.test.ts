@@ -1,4 +1,4 @@
-/** The API over TLS: with the certificate it was given, and from then on with the one it is given next. */
+/** The API over TLS: with its first certificate, and then with the next one. */
 import { connect, type TLSSocket } from 'node:tls'
 import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -34,31 +34,31 @@ const open = (): Promise<TLSSocket> =>
     const socket = connect({ host: '127.0.0.1', port: port(), ca: authority.cert }, () => resolve(socket))
     socket.on('error', reject)
   })
-const ask = (socket: TLSSocket): Promise<string> =>
+const get = (socket: TLSSocket): Promise<string> =>
   new Promise((resolve, reject) => {
     socket.once('data', data => resolve(data.toString('utf8')))
     socket.once('error', reject)
     socket.write('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n')
   })
 
-test('answers over TLS that verifies, and says so in its address', async () => {
+test('serves verifiable TLS, and has https in its address', async () => {
   expect(api.address).toMatch(/^https:\/\/127\.0\.0\.1:[0-9]+$/)
   const socket = await open()
   expect(socket.authorized).toBe(true)
-  expect(await ask(socket)).toMatch(/^HTTP\/1\.1 200 /)
+  expect(await get(socket)).toMatch(/^HTTP\/1\.1 200 /)
   socket.destroy()
 })
 
-test('serves new connections with a new certificate, and cuts no open one', async () => {
+test('serves new connections with a new certificate, and closes no open one', async () => {
   const before = await open()
   api.setCertificate(issue('second.test'))
   const after = await open()
   expect(after.getPeerCertificate().subject.CN).toBe('second.test')
-  expect(await ask(before)).toMatch(/^HTTP\/1\.1 200 /)
+  expect(await get(before)).toMatch(/^HTTP\/1\.1 200 /)
   for (const socket of [before, after]) socket.destroy()
 })
 
-test('keeps the one it has where the next one is none', async () => {
+test('keeps its certificate if the next one is invalid', async () => {
   expect(() => api.setCertificate({ cert: 'none', key: first.key })).toThrow()
   const socket = await open()
   expect(socket.getPeerCertificate().subject.CN).toBe('first.test')

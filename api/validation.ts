@@ -1,11 +1,11 @@
 /**
- * Checks input against its zod schema and says what is wrong as `field: rule`, for example
- * `ip_allowlist.rules[3].cidr: must be an IPv4 address or CIDR block`. Values are never repeated: one may be a secret.
+ * Checks input against its zod schema and reports faults as `field: rule`, for example `ip_allowlist.rules[3].cidr:
+ * must be an IPv4 address or CIDR block`. Values are never repeated: one may be a secret.
  */
 import { z } from 'zod'
 import { ApiError, badRequest } from './errors.ts'
 
-/** How many faults one answer lists. */
+/** How many faults one response lists. */
 const listed = 5
 
 const plural = (count: number | bigint, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
@@ -32,13 +32,13 @@ function sizeRule(issue: { origin: string; minimum?: unknown; maximum?: unknown 
   return `must be at ${side} ${number}`
 }
 
-/** The values there are; where they are strings and the input is none, that is said too: 17 is not "17". */
+/** The allowed values. If they are strings and the input is not, the type is reported too: 17 is not "17". */
 function choices(values: readonly unknown[], input: unknown): string {
   const kind = typeof values[0] === 'string' && typeof input !== 'string' ? 'a string, ' : ''
   return `${kind}${values.length > 1 ? 'one of ' : ''}${values.map(String).join(', ')}`
 }
 
-/** The rule an issue breaks, in words that go after a field's name. A message given in a schema stands as it is. */
+/** The violated rule of an issue, as words that follow a field's name. A message in a schema is used unchanged. */
 function ruleOf(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case 'invalid_type':
@@ -57,10 +57,10 @@ function ruleOf(issue: z.core.$ZodRawIssue): string | undefined {
   }
 }
 
-/** Of a query: whoever sends one value in several parameters has one of them twice. */
+/** In a query, a parameter given for several others occurs twice. */
 function ruleOfQuery(issue: z.core.$ZodRawIssue): string | undefined {
-  if (Array.isArray(issue.input) && issue.code !== 'unrecognized_keys') return 'must be given once only'
-  // All that comes is text: that 1.5 is no number would be news.
+  if (Array.isArray(issue.input) && issue.code !== 'unrecognized_keys') return 'must occur only once'
+  // All query values are text: "must be an integer" alone would confuse the client.
   if (issue.code === 'invalid_type' && typeof issue.input === 'string' && isNumeric(issue.expected))
     return 'must be a whole number, in digits'
   return ruleOf(issue)
@@ -71,7 +71,7 @@ const plainKey = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
 
 const quoted = (key: PropertyKey): string => `[${JSON.stringify(String(key).slice(0, 64))}]`
 
-/** `['rules', 3, 'cidr']` as `rules[3].cidr`; a name that is no identifier is quoted and cut. */
+/** `['rules', 3, 'cidr']` as `rules[3].cidr`; a name that is no identifier is quoted and truncated. */
 export function renderPath(path: readonly PropertyKey[]): string {
   let text = ''
   for (const step of path) {
@@ -85,57 +85,58 @@ export function renderPath(path: readonly PropertyKey[]): string {
 /** Brackets of a parameter are part of its name, as `limit[]`. */
 const plainParameter = /^[A-Za-z_][A-Za-z0-9_.[\]-]{0,63}$/
 
-/** A parameter by the name it was sent with: what stands in a list of values has none of its own. */
+/** A parameter by the name it was sent with: an entry of a list of values has no name of its own. */
 function renderParameter([name]: readonly PropertyKey[]): string {
   if (name === undefined) return ''
   return plainParameter.test(String(name)) ? String(name) : quoted(name)
 }
 
-/** One line for all of it: the first few faults, `; ` between them. `whole` names the input where it is wrong itself. */
-function describeIssues(issues: readonly z.core.$ZodIssue[], whole: string): string {
-  const render = whole === 'query' ? renderParameter : renderPath
+/** All issues in one line: the first few, separated by `; `. `part` names the input if the input itself is invalid. */
+function describeIssues(issues: readonly z.core.$ZodIssue[], part: string): string {
+  const render = part === 'query' ? renderParameter : renderPath
   const faults = issues.flatMap(issue =>
     issue.code === 'unrecognized_keys'
       ? issue.keys.map(key => `${render([...issue.path, key])}: unknown field`)
-      : [`${render(issue.path) || whole}: ${issue.message}`],
+      : [`${render(issue.path) || part}: ${issue.message}`],
   )
   const rest = faults.length - listed
   return faults.slice(0, listed).join('; ') + (rest > 0 ? `; and ${rest} more` : '')
 }
 
 /** The schema's output for the input. @throws ApiError 400 naming each field and rule */
-export function validate<S extends z.ZodType>(schema: S, input: unknown, whole: string): z.output<S> {
-  const result = schema.safeParse(input, { error: whole === 'query' ? ruleOfQuery : ruleOf })
+export function validate<S extends z.ZodType>(schema: S, input: unknown, part: string): z.output<S> {
+  const result = schema.safeParse(input, { error: part === 'query' ? ruleOfQuery : ruleOf })
   if (result.success) return result.data
-  throw badRequest(describeIssues(result.error.issues, whole))
+  throw badRequest(describeIssues(result.error.issues, part))
 }
 
 const noBody = z.strictObject({}).optional()
 
 /**
- * Of a request that has no body: who sends `{"keep_backups": true}` with a DELETE has to be told that nobody has read it.
+ * For an operation without a body: a client that sends `{"keep_backups": true}` with a DELETE must learn that it is
+ * ignored.
  * @throws ApiError 400 that names each member
  */
 export function refuseBody({ body }: { body: unknown }): void {
   validate(noBody, body ?? undefined, 'body')
 }
 
-const wholeNames: Record<string, string> = { body: 'body', querystring: 'query', params: 'path', headers: 'headers' }
+const partNames: Record<string, string> = { body: 'body', querystring: 'query', params: 'path', headers: 'headers' }
 
 /** Fastify's validator compiler: one check per schema, errors as ApiError. */
 export const validatorCompiler = ({ schema, httpPart }: { schema: z.ZodType; httpPart?: string | undefined }) => {
-  const whole = wholeNames[httpPart ?? 'body'] ?? 'body'
+  const part = partNames[httpPart ?? 'body'] ?? 'body'
   const check = (input: unknown): { value: unknown } | { error: Error } => {
     try {
-      // Fastify gives null for a body that is not there.
-      return { value: validate(schema, input ?? undefined, whole) }
+      // Fastify passes null for a missing body.
+      return { value: validate(schema, input ?? undefined, part) }
     } catch (error) {
       if (error instanceof ApiError) return { error }
       throw error
     }
   }
   if (httpPart !== 'querystring') return check
-  // Most requests have no query: what comes of that is found out once.
+  // Most requests have no query: its result is computed once.
   const ofNone = check({})
   return (input: unknown) => (isEmpty(input) ? ofNone : check(input))
 }

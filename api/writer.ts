@@ -1,4 +1,4 @@
-/** Who writes: a request's context, account and log; and the record of what was asked for. */
+/** The writer of a request: its context, account and log; and its task. */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { isClusterError } from '../cluster/index.ts'
@@ -15,7 +15,7 @@ import {
 } from '../crds/index.ts'
 import type { ApiContext } from './context.ts'
 import { conflict, retryAfter } from './errors.ts'
-import { type Attempt, SpentKeyError } from './idempotency/claims.ts'
+import { type Attempt, SpentKeyError } from './idempotency/idempotency.ts'
 import { accountOf } from './plugins/tenant.ts'
 import type { Account } from './tenants.ts'
 
@@ -27,47 +27,47 @@ export const writerOf = (context: ApiContext, request: FastifyRequest): Writer =
   log: request.log,
 })
 
-/** What a write says of when it was made (RFC 3339). */
+/** The time of a write, as RFC 3339. */
 export const timeNow = ({ now }: ApiContext): string => new Date(now()).toISOString()
 
 const attempts = 16
 /**
- * Who came in between, as the operator, mostly writes once more; and on a busy cluster it takes a while until a cache has heard of that. All together some
- * four seconds.
+ * A conflicting writer, usually the operator, may write again; and on a busy cluster a cache needs time to receive
+ * that. About four seconds in total.
  */
 const backoff = { minimumMs: 20, maximumMs: 400 }
-/** The longest that a write waits for those before it. */
-const longestTurnMs = 10_000
+/** The longest that a write waits for earlier ones. */
+const longestWaitMs = 10_000
 
-/** Of each object that is being written in this process, the end of the last write that was begun. */
-const turns = new Map<string, Promise<void>>()
+/** For each object being written in this process, the end of its last started write. */
+const lastWrites = new Map<string, Promise<void>>()
 
 /**
- * Writes of one object in this process go one after the other, so that they do not lose to each other. What else writes it, as another
- * replica, is told by the version of the object.
+ * Writes of one object in this process run one after another, so that they do not conflict with each other. Conflicts
+ * with other writers, such as another replica, are detected by the object's version.
  */
-async function inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
-  const before = turns.get(key)
-  const turn = Promise.withResolvers<void>()
-  turns.set(key, turn.promise)
-  const impatience = new AbortController()
+async function afterEarlierWrites<T>(key: string, work: () => Promise<T>): Promise<T> {
+  const before = lastWrites.get(key)
+  const done = Promise.withResolvers<void>()
+  lastWrites.set(key, done.promise)
+  const timeout = new AbortController()
   try {
     if (before !== undefined)
-      await Promise.race([before, pause(longestTurnMs, undefined, { signal: impatience.signal }).catch(() => {})])
-    impatience.abort()
+      await Promise.race([before, pause(longestWaitMs, undefined, { signal: timeout.signal }).catch(() => {})])
+    timeout.abort()
     return await work()
   } finally {
-    turn.resolve()
-    if (turns.get(key) === turn.promise) turns.delete(key)
+    done.resolve()
+    if (lastWrites.get(key) === done.promise) lastWrites.delete(key)
   }
 }
 
-/** An object that is written, and what it is called in errors. */
+/** An object that is written, and its name in errors. */
 type Written = { namespace: string; id: string; what: 'database' | 'branch' | 'backup' }
 
-/** Runs a read-decide-write until nobody came in between. @throws ApiError 409 where that does not come to pass */
+/** Repeats a read-decide-write until there is no conflict. @throws ApiError 409 if conflicts continue */
 export function guarded<T>({ namespace, id, what }: Written, attempt: () => Promise<T>): Promise<T> {
-  return inTurn(`${namespace}/${id}`, async () => {
+  return afterEarlierWrites(`${namespace}/${id}`, async () => {
     for (let failures = 0; failures < attempts; failures++) {
       if (failures > 0) await pause(backoffMs(failures, backoff))
       try {
@@ -76,15 +76,15 @@ export function guarded<T>({ namespace, id, what }: Written, attempt: () => Prom
         if (!isClusterError(error, 'Conflict')) throw error
       }
     }
-    throw conflict(`the ${what} is being changed by somebody else: try again`, retryAfter.conflict)
+    throw conflict(`another client is changing the ${what}: retry`, retryAfter.conflict)
   })
 }
 
 /**
- * To be called where an object is about to be made that an earlier try would have made. Its tasks outlive it.
- * @throws ApiError 409 where it was there, and is gone
+ * Must be called before creating an object that an earlier attempt may have created. Its tasks outlive it.
+ * @throws ApiError 409 if it existed and is deleted
  */
-export async function refuseSecondMaking(
+export async function refuseSecondCreation(
   { context, account }: Writer,
   { isRepeated, objectId }: Attempt,
 ): Promise<void> {
@@ -101,10 +101,10 @@ type TaskDraft = {
   request: Record<string, unknown>
 }
 
-/** Makes the record of an operation that is already under way; the operator makes it where this fails. */
+/** Creates the record of an operation that is already running; the operator creates it if this fails. */
 export async function recordTask(
   { context, account, log }: Writer,
-  { taskId, name, subject, request: asked }: TaskDraft,
+  { taskId, name, subject, request: input }: TaskDraft,
 ): Promise<void> {
   const metadata = {
     name: childNames.task(taskId),
@@ -116,12 +116,12 @@ export async function recordTask(
       [labels.managedBy]: managedByEspalier,
     },
   }
-  const spec = { name, subject, request: taskRequest(asked) }
+  const spec = { name, subject, request: taskRequest(input) }
   try {
     const task = await context.cluster.create('Task', { apiVersion, kind: 'Task', metadata, spec })
     context.caches.Task.writeThrough(task)
   } catch (error) {
     if (!isClusterError(error, 'AlreadyExists'))
-      log.warn({ err: error, taskId }, 'cannot write the task; the operator will make it')
+      log.warn({ err: error, taskId }, 'cannot write the task; the operator will create it')
   }
 }

@@ -1,14 +1,14 @@
-/** What can be wrong with an object of the archive. A client gets the message; it names the object and holds no key. */
+/** Faults of an object in the archive. A client gets the message; it names the object and contains no key. */
 type ArchiveFault =
   /** Another object of this name exists, with other content: two primaries may be archiving. */
   | { kind: 'conflict'; name: string; stored: string; offered: string }
-  /** The object is truncated or changed, or is not one of the archive. */
+  /** The object is truncated or changed, or was not written by the archive. */
   | { kind: 'damaged'; name: string; detail: string }
   /** The object was sealed with a key that this program does not have. */
   | { kind: 'unknown key'; name: string; keyId: string }
   /** The content that arrived does not have the digest or the size that was announced. */
   | { kind: 'content differs'; name: string; detail: string }
-  /** The store could not be reached, or refused. `code`: as the store names it. */
+  /** The store could not be reached, or refused the request. `code`: the store's name for the error. */
   | { kind: 'store'; name: string; code: string; detail: string; isTemporary: boolean }
   /** The store holds objects that were sealed with another key than the one configured. */
   | { kind: 'wrong key'; detail: string }

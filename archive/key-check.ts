@@ -1,10 +1,10 @@
 /**
- * Checks at the start that the configured key is the store's. A key that was lost and made anew must not begin a second archive beside
- * objects that it cannot read.
+ * Checks at startup that the configured key is the store's. If the key was lost and a new one created, a second archive
+ * must not begin beside objects that it cannot decrypt.
  */
 import { createHash } from 'node:crypto'
 import { ArchiveError } from './errors.ts'
-import { keyCheckName } from './names.ts'
+import { keyCheckName, probePrefix } from './names.ts'
 import type { ArchiveKeys } from './object/key.ts'
 import { putOnce, readHeader } from './put.ts'
 import type { ObjectStore } from './store/store.ts'
@@ -13,20 +13,29 @@ const text = Buffer.from('The archive in this place is sealed with the key that 
 const content = { sha256: createHash('sha256').update(text).digest('hex'), size: text.length }
 
 /**
- * Writes the object by which the key is checked if the store is empty, and reads it otherwise.
- * @throws ArchiveError `wrong key` unless the key is that of the store, `damaged`, `store`
+ * Writes the key-check object if the store is empty, otherwise reads it.
+ * @throws ArchiveError `wrong key` if the key is not the store's, `damaged`, `store`
  */
 export async function checkKey(store: ObjectStore, keys: ArchiveKeys): Promise<void> {
-  const header = await readHeader({ store, keys }, keyCheckName).catch(explained(store))
-  if (header !== undefined) return
+  const isThere = async () => (await readHeader({ store, keys }, keyCheckName).catch(explained(store))) !== undefined
+  if (await isThere()) return
   for await (const { name } of store.list('')) {
+    if (isOfStart(name)) continue
+    // Another replica that starts at the same time may have written it since.
+    if (await isThere()) return
     throw new ArchiveError({
       kind: 'wrong key',
-      detail: `${store.location} has objects, such as ${name}, and no ${keyCheckName} that tells their key: nothing is written. Restore that object, or use another place`,
+      detail: `${store.location} has objects, such as ${name}, and no ${keyCheckName} that identifies their key: nothing is written. Restore that object, or use another location`,
     })
   }
   await putOnce({ store, keys }, { name: keyCheckName, content, source: source() }).catch(explained(store))
 }
+
+/**
+ * Objects of a first start that was killed before it wrote the key-check object, or of another start that is still
+ * running.
+ */
+const isOfStart = (name: string): boolean => name.startsWith(probePrefix) || name.startsWith(`${keyCheckName}.claim-`)
 
 async function* source() {
   yield text
@@ -39,7 +48,7 @@ const explained =
     throw new ArchiveError(
       {
         kind: 'wrong key',
-        detail: `${location} was made with the key ${error.fault.keyId}, which is not configured: nothing is written. Configure that key, or use another place`,
+        detail: `${location} was made with the key ${error.fault.keyId}, which is not configured: nothing is written. Configure that key, or use another location`,
       },
       { cause: error },
     )

@@ -1,6 +1,6 @@
-/** Names of objects: what a database archives is below `<id>/<incarnation>/`. */
+/** Object names: a database's objects are below `<id>/<incarnation>/`. */
 
-/** One volume's worth of a database's history: its id (a UUID), and the number of the volume, from 1. */
+/** The history of one volume of a database: the database's id (a UUID), and the number of the volume, from 1. */
 export type Incarnation = { readonly databaseId: string; readonly number: number }
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
@@ -8,7 +8,7 @@ const incarnationNumber = /^[1-9][0-9]{0,8}$/
 
 export const isUuid = (text: string): boolean => uuid.test(text)
 
-/** Undefined unless `id` is a UUID in lower case and `number` a number from 1. */
+/** Undefined unless `id` is a UUID in lower case and `number` is at least 1. */
 export const parseIncarnation = (id: string, number: string): Incarnation | undefined =>
   isUuid(id) && incarnationNumber.test(number) ? { databaseId: id, number: Number(number) } : undefined
 
@@ -20,19 +20,69 @@ const walFile = /^([0-9A-F]{24}(\.partial|\.[0-9A-F]{8}\.backup)?|[0-9A-F]{8}\.h
 
 export const isWalFile = (name: string): boolean => walFile.test(name)
 
-export const walPrefix = ({ databaseId, number }: Incarnation): string => `${databaseId}/${number}/wal/`
+const segmentFile = /^[0-9A-F]{24}$/
 
-/** An object that tells whether the store was made with the configured key. */
+export const isSegment = (name: string): boolean => segmentFile.test(name)
+
+/** The prefix of all objects of an incarnation. */
+export const incarnationPrefix = ({ databaseId, number }: Incarnation): string => `${databaseId}/${number}/`
+
+export const walPrefix = (incarnation: Incarnation): string => `${incarnationPrefix(incarnation)}wal/`
+
+/** The prefix of streamed pieces of segments that are not yet archived completely. */
+export const tailPrefix = (incarnation: Incarnation): string => `${incarnationPrefix(incarnation)}tail/`
+
+/** A byte range of a segment. `stream`: the stream that sent it; absent in pieces of earlier versions. */
+export type Piece = {
+  readonly segment: string
+  readonly offset: number
+  readonly length: number
+  readonly stream: string | undefined
+}
+
+const pieceName = /^([0-9A-F]{24})\.([0-9A-F]{8})-([0-9A-F]{8})(?:\.([0-9a-f]{16}))?$/
+export const mostPieceBytes = 4 * 1024 * 1024
+
+/**
+ * `<segment>.<offset>-<length>[.<stream>]`, in hexadecimal digits. Undefined unless `name` is the name of a piece of 1
+ * byte to 4 MiB.
+ */
+export function parsePiece(name: string): Piece | undefined {
+  const [, segment, offset = '', length = '', stream] = pieceName.exec(name) ?? []
+  if (segment === undefined) return undefined
+  const piece = { segment, offset: Number.parseInt(offset, 16), length: Number.parseInt(length, 16), stream }
+  return piece.length >= 1 && piece.length <= mostPieceBytes ? piece : undefined
+}
+
+/** The object that shows whether the store was created with the configured key. */
 export const keyCheckName = 'key-check'
+
+/** The prefix of objects that a start writes to test what the store supports, and then deletes. */
+export const probePrefix = 'check-'
 
 const identityPrefix = 'urn:espalier:archive:'
 
-/** The URI in the certificate of a client, which says where it may write and read. */
+/** The URI in a database's certificate, by which it writes and reads its own objects. */
 export const identityOf = ({ databaseId, number }: Incarnation): string => `${identityPrefix}${databaseId}:${number}`
 
-/** Undefined unless `uri` is such a URI. */
-export function parseIdentity(uri: string): Incarnation | undefined {
+export type Identity =
+  /** A database: it writes and reads the objects of one of its incarnations. */
+  | { readonly kind: 'writer'; readonly incarnation: Incarnation }
+  /** A restore: it reads the objects of one incarnation. */
+  | { readonly kind: 'reader'; readonly incarnation: Incarnation }
+  /** The operator: for every database it reads lists and records, and deletes objects. It reads and writes no data. */
+  | { readonly kind: 'operator' }
+
+/**
+ * `urn:espalier:archive:`, followed by `<id>:<incarnation>`, `read:<id>:<incarnation>` or `operator`. Undefined for any
+ * other URI.
+ */
+export function parseIdentity(uri: string): Identity | undefined {
   if (!uri.startsWith(identityPrefix)) return undefined
-  const [id = '', number = '', ...others] = uri.slice(identityPrefix.length).split(':')
-  return others.length === 0 ? parseIncarnation(id, number) : undefined
+  const text = uri.slice(identityPrefix.length)
+  if (text === 'operator') return { kind: 'operator' }
+  const isReader = text.startsWith('read:')
+  const [id = '', number = '', ...others] = (isReader ? text.slice('read:'.length) : text).split(':')
+  const incarnation = others.length === 0 ? parseIncarnation(id, number) : undefined
+  return incarnation && { kind: isReader ? 'reader' : 'writer', incarnation }
 }

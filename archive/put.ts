@@ -1,12 +1,13 @@
 /**
- * Writes an object once. Writing the same content again changes nothing and succeeds; other content under the same name is refused. So
- * a sender may always try again, and two servers that archive under one identity are noticed before one replaces what the other wrote.
+ * Writes an object once. Writing the same content again succeeds without a change; other content under the same name is
+ * refused. So a sender can always retry, and two servers that archive under one identity are detected before one
+ * overwrites the other's object.
  */
 import { buffer } from 'node:stream/consumers'
 import { ArchiveError } from './errors.ts'
 import { type Content, mostHeaderBytes, parseHeader } from './object/header.ts'
 import type { ArchiveKeys } from './object/key.ts'
-import { sealed } from './object/seal.ts'
+import { sealed, type Verification } from './object/seal.ts'
 import type { ObjectStore } from './store/store.ts'
 
 export type Archive = { store: ObjectStore; keys: ArchiveKeys }
@@ -18,21 +19,31 @@ export async function readHeader({ store, keys }: Archive, name: string, signal?
   return parseHeader(await buffer(start), name, keys).header
 }
 
+type NewObject = {
+  name: string
+  content: Content
+  source: AsyncIterable<Uint8Array>
+  /** SHA-256 of the segment before it. */
+  predecessor?: Buffer | undefined
+} & Verification
+
 /**
- * @param content digest and size of what `source` yields
- * @returns `exists` if an object with this content was there before
+ * @param object `content`: digest and size of the content of `source`
+ * @returns `exists` if an object with this content existed before
  * @throws ArchiveError `conflict` if an object with other content exists; `content differs`; `store`
  */
 export async function putOnce(
   archive: Archive,
-  object: { name: string; content: Content; source: AsyncIterable<Uint8Array> },
+  object: NewObject,
   signal?: AbortSignal,
 ): Promise<'created' | 'exists'> {
   const { store, keys } = archive
   const { name, content, source } = object
-  if (await isStored(archive, name, content, signal)) return 'exists'
-  if (!store.isConditional) await claim(store, name, content, signal)
-  const result = await store.create(name, sealed(source, { name, keys, content }), signal)
+  if (!store.isConditional) {
+    if (await isStored(archive, name, content, signal)) return 'exists'
+    await claim(store, name, content, signal)
+  }
+  const result = await store.create(name, sealed(source, { ...object, keys }), signal)
   if (result === 'exists' && !(await isStored(archive, name, content, signal)))
     throw new ArchiveError({
       kind: 'store',
@@ -62,8 +73,9 @@ const conflict = (name: string, stored: string, { sha256: offered }: Content) =>
   new ArchiveError({ kind: 'conflict', name, stored, offered })
 
 /**
- * Where the store cannot refuse a second write, a writer first leaves a claim that names its content, and goes on only if no other
- * claim exists. Of two writers with different content at least one sees both claims, since each lists after it has written its own.
+ * If the store cannot refuse a second write, a writer first writes a lock object that names its content, and continues
+ * only if no other lock exists. Of two writers with different content at least one sees both locks, since each lists
+ * them after it has written its own.
  */
 async function claim(
   store: ObjectStore,
@@ -77,7 +89,7 @@ async function claim(
     if (other !== `${prefix}${content.sha256}`) throw conflict(name, other.slice(prefix.length), content)
 }
 
-/** A store that lost the object, or has only a part of it, must not have acknowledged it. */
+/** Fails if the store acknowledged an object that it does not have, or has only a part of. */
 async function confirm(
   archive: Archive,
   name: string,
@@ -89,7 +101,7 @@ async function confirm(
     kind: 'store',
     name,
     code: 'NotStored',
-    detail: 'the store acknowledged the object and does not have it',
+    detail: 'the store acknowledged the object but does not have it',
     isTemporary: true,
   })
 }

@@ -1,7 +1,7 @@
 /**
- * Figures of the API with 1,000 databases: a single GET and a page of 100, each against a bare Fastify route that
- * returns the same bytes, in the same process and run. Short rounds alternate, and the median of the ratios of
- * neighbours counts, so that a busy moment of the machine does not decide. Load comes from a process of its own.
+ * Measures the API with 1,000 databases: a single GET and a page of 100, each against a bare Fastify route that returns
+ * the same bytes, in the same process and run. Short rounds alternate, and the result is the median of the ratios of
+ * neighbouring rounds, so that a busy moment of the machine has no influence. A separate process sends the load.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import autocannon from 'autocannon'
 import Fastify from 'fastify'
-import { bearer, settle, startHarness } from '../api/testing/harness.ts'
+import { bearer, reconcile, startHarness } from '../api/testing/harness.ts'
 import { apiVersion, labels, tenantNamespace } from '../crds/index.ts'
 import { median } from './statistics.ts'
 
@@ -21,7 +21,7 @@ const connections = 20
 type Load = { url: string; authorization: string; seconds: number }
 type Measure = { perSecond: number; p99: number; failures: number }
 
-/** In the child: one run of autocannon for each order it gets. */
+/** In the child: one run of autocannon per message. */
 async function fire({ url, authorization, seconds: duration }: Load): Promise<Measure> {
   const result = await autocannon({ url, connections, duration, headers: { authorization } })
   const failures = result.errors + result.timeouts + result.non2xx
@@ -51,13 +51,13 @@ async function fill(harness: Awaited<ReturnType<typeof startHarness>>): Promise<
       labels: { ...model.metadata.labels, [labels.id]: crypto.randomUUID() },
     }
     await harness.cluster.create('ManagedDatabase', { apiVersion, kind: 'ManagedDatabase', metadata, spec: model.spec })
-    await settle(harness.cluster, 'acme', `d${n}`)
+    await reconcile(harness.cluster, 'acme', `d${n}`)
   }
-  await settle(harness.cluster, 'acme', 'first')
+  await reconcile(harness.cluster, 'acme', 'first')
   return id
 }
 
-/** A route that does nothing but send these bytes. */
+/** A route that only sends these bytes. */
 async function startBare(text: string) {
   const app = Fastify()
   app.get('/', (_request, reply) => reply.type('application/json; charset=utf-8').send(text))
@@ -80,7 +80,7 @@ async function compare(name: string, url: string, authorization: string): Promis
   for (let round = -1; round < rounds; round++) {
     const theirs = await measure(child, { url: urlOf(bare.server), authorization, seconds })
     const ours = await measure(child, { url, authorization, seconds })
-    // The first round warms both up.
+    // The first round is a warm-up for both.
     if (round >= 0) pairs.push({ ours, theirs })
   }
   child.disconnect()

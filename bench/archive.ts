@@ -1,30 +1,32 @@
 /**
- * The archive on a directory, each figure against a baseline of the same run:
+ * Base backups in an archive on a directory, each figure against a baseline of the same run:
  * - a base backup, compressed, encrypted and read back, against `pg_basebackup` of the same server to the same disk;
  * - its restore, against a copy of the data directory;
- * - WAL through `espalier archive` by mutual TLS, four segments at a time, against a copy of the same files.
- * It needs a Postgres with all its programs, such as Debian's. ESPALIER_BENCH_SCALE is pgbench's scale (default: 30, some 450 MB).
+ * - both again as in production: by an agent, an archive and `espalier instance prepare`, over mutual TLS. It needs a
+ *   Postgres with all its programs, such as Debian's. ESPALIER_BENCH_SCALE is pgbench's scale (default: 30, about 450
+ *   MB).
  */
-import { execFileSync, spawn } from 'node:child_process'
-import { createHash, randomBytes } from 'node:crypto'
-import { once } from 'node:events'
-import { chmodSync, cpSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { Agent, request } from 'node:https'
+import { type ChildProcess, execFile, execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { chmodSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
-import { tmpdir } from 'node:os'
+import { loadavg, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { readManifest, readParts, readRecord } from '../archive/backup/read.ts'
 import { writeBackup } from '../archive/backup/write.ts'
-import { identityOf } from '../archive/names.ts'
+import type { Incarnation } from '../archive/names.ts'
 import { archiveKey } from '../archive/object/key.ts'
+import type { Archive } from '../archive/put.ts'
 import { openDirectoryStore } from '../archive/store/directory.ts'
 import { baseBackup } from '../instance/replication/base-backup.ts'
 import { ReplicationConnection } from '../instance/replication/connection.ts'
 import { extractBackup } from '../instance/restore/extract.ts'
 import { parseManifest } from '../instance/restore/manifest.ts'
-import { createAuthority, issueClientCertificate, issueServerCertificate } from '../operator/pki/index.ts'
 import { freePort } from '../operator/postgres/testing/postgres.ts'
 import { createIds } from '../values/id.ts'
+import { startArchive } from './archive-server.ts'
 import { against, median, print } from './statistics.ts'
 
 const binaries = globSync('/usr/lib/postgresql/*/bin/pg_basebackup').map(dirname).toSorted().at(-1)
@@ -33,10 +35,7 @@ if (binaries === undefined) {
   process.exit(0)
 }
 const scale = Number(process.env.ESPALIER_BENCH_SCALE ?? 30)
-const rounds = 3
-const segments = 100
-const concurrent = 4
-const MiB = 2 ** 20
+const rounds = Number(process.env.ESPALIER_BENCH_ROUNDS ?? 3)
 
 const root = mkdtempSync(join(process.env.ESPALIER_BENCH_DIRECTORY ?? tmpdir(), 'espalier-bench-archive-'))
 chmodSync(root, 0o777)
@@ -47,10 +46,118 @@ const run = (program: string, ...args: string[]): string => {
   const [first = '', ...rest] = isRoot ? ['runuser', '-u', 'nobody', '--', ...command] : command
   return execFileSync(first, rest, { encoding: 'utf8', cwd: '/', stdio: ['ignore', 'pipe', 'ignore'] })
 }
-const seconds = async (work: () => unknown): Promise<number> => {
-  const began = performance.now()
+/** `processor`: user and system of all its threads, in seconds, which hardly depends on the machine's load. */
+type Cost = { seconds: number; processor: number }
+async function cost(work: () => unknown, archive?: ChildProcess): Promise<Cost> {
+  const [began, own, other] = [performance.now(), process.cpuUsage(), processorMs(archive)]
   await work()
-  return (performance.now() - began) / 1000
+  const { user, system } = process.cpuUsage(own)
+  const processor = (user + system) / 1e6 + (processorMs(archive) - other) / 1000
+  return { seconds: (performance.now() - began) / 1000, processor }
+}
+
+/** The kernel counts in hundredths of a second. */
+function processorMs(child: ChildProcess | undefined): number {
+  if (child === undefined) return 0
+  const fields = readFileSync(`/proc/${child.pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
+  return (Number(fields[11]) + Number(fields[12])) * 10
+}
+
+/** Of a shell command; the shell's `times` are those of its children. */
+function costOf(command: string): Cost {
+  const began = performance.now()
+  const times = execFileSync('sh', ['-c', `{ ${command}; } >/dev/null 2>&1; times`], { encoding: 'utf8', cwd: '/' })
+  const processor = [...(times.split('\n')[1] ?? '').matchAll(/([0-9]+)m([0-9.]+)s/g)].reduce(
+    (sum, [, minutes, seconds]) => sum + 60 * Number(minutes) + Number(seconds),
+    0,
+  )
+  return { seconds: (performance.now() - began) / 1000, processor }
+}
+
+type Measured = { bytes: number; backup: Cost; restore: Cost }
+type Result = { theirs: Cost; copy: Cost; straight: Measured; through: Measured }
+type Connect = () => Promise<ReplicationConnection>
+
+/** Like `espalier archive backup` and `espalier archive restore`. */
+async function measureStraight(
+  archive: Archive,
+  incarnation: Incarnation,
+  open: Connect,
+  target: string,
+): Promise<Measured> {
+  const id = createIds(Date.now)()
+  const connection = await open()
+  const backup = await cost(() =>
+    writeBackup(archive, baseBackup(connection, { label: 'bench' }), { incarnation, id, now: Date.now }),
+  )
+  connection.close()
+  mkdirSync(target)
+  const record = await readRecord(archive, incarnation, id)
+  if (record === undefined) throw new Error('there is no backup')
+  const restore = await cost(async () => {
+    const manifest = parseManifest(await readManifest(archive, incarnation, id, record))
+    await extractBackup(readParts(archive, incarnation, id, record), manifest, target)
+  })
+  return { bytes: record.bytes, backup, restore }
+}
+
+/** By a process for each, like the containers of a member. */
+async function measureServed(
+  { url, tls, process: archive }: { url: string; tls: string; process: ChildProcess },
+  options: { databaseId: string; port: number; target: string },
+): Promise<Measured> {
+  const id = createIds(Date.now)()
+  const member = fileURLToPath(new URL('archive-member.ts', import.meta.url))
+  const run = promisify(execFile)
+  const done = async (work: 'backup' | 'restore'): Promise<Cost & { bytes: number; memory: number }> => {
+    const before = processorMs(archive)
+    const flags = work === 'backup' ? ['--max-semi-space-size=1'] : []
+    const { stdout } = await run(process.execPath, [
+      ...flags,
+      member,
+      JSON.stringify({ work, url, tls, id, ...options }),
+    ])
+    const cost = JSON.parse(stdout)
+    return { ...cost, processor: cost.processor + (processorMs(archive) - before) / 1000 }
+  }
+  const backup = await done('backup')
+  return { bytes: backup.bytes, backup, restore: await done('restore') }
+}
+
+function report(results: readonly Result[]): void {
+  const of = (pick: (one: Result) => number) => median(results.map(pick))
+  const megabytes = of(({ straight }) => straight.bytes) / 1e6
+  const rate = (pick: (one: Result) => Cost) => (megabytes / of(one => pick(one).seconds)).toFixed(0)
+  const ms = (pick: (one: Result) => Cost) => ((1000 * of(one => pick(one).processor)) / megabytes).toFixed(1)
+  print('size of the backup', `${megabytes.toFixed(0)} MB`)
+  const compare = (name: string, ours: (one: Result) => Cost, theirs: (one: Result) => Cost) => {
+    print(name, `${rate(ours)} MB/s against ${rate(theirs)}`)
+    print(
+      '  of that',
+      against(
+        of(one => theirs(one).seconds / ours(one).seconds),
+        0.8,
+        'at least',
+      ),
+    )
+    print('  processor time', `${ms(ours)} ms for each MB, against ${ms(theirs)}`)
+  }
+  for (const [name, way] of [
+    ['straight to the store', 'straight'],
+    ['agent and archive', 'through'],
+  ] as const) {
+    compare(
+      `backup, ${name}, and pg_basebackup`,
+      one => one[way].backup,
+      ({ theirs }) => theirs,
+    )
+    compare(
+      `restore, ${name}, and a copy`,
+      one => one[way].restore,
+      ({ copy }) => copy,
+    )
+  }
+  print('load of the machine', (loadavg()[0] ?? 0).toFixed(1))
 }
 
 async function measureBackups(): Promise<void> {
@@ -67,160 +174,35 @@ async function measureBackups(): Promise<void> {
       keys: { current: archiveKey(randomBytes(32)), previous: [] },
     }
     const incarnation = { databaseId: createIds(Date.now)(), number: 1 }
-    const results: { ours: number; theirs: number; restore: number; copy: number; bytes: number; stored: number }[] = []
-    for (let round = 0; round < rounds; round++) {
-      const plain = join(root, `plain-${round}`)
-      const theirs = await seconds(() =>
-        run('pg_basebackup', ...where, '-c', 'fast', '-X', 'fetch', '-F', 't', '-D', plain),
-      )
-      const id = createIds(Date.now)()
-      const socket = connect({ host: '127.0.0.1', port })
-      const connection = await ReplicationConnection.open(socket, 'postgres', 'bench')
-      let bytes = 0
-      const ours = await seconds(async () => {
-        const record = await writeBackup(archive, baseBackup(connection, { label: 'bench' }), {
-          incarnation,
-          id,
-          now: Date.now,
-        })
-        bytes = record.bytes
-      })
-      connection.close()
-      const target = join(root, `restored-${round}`)
-      mkdirSync(target)
-      const record = await readRecord(archive, incarnation, id)
-      if (record === undefined) throw new Error('there is no backup')
-      const restore = await seconds(async () => {
-        const manifest = parseManifest(await readManifest(archive, incarnation, id, record))
-        await extractBackup(readParts(archive, incarnation, id, record), manifest, target)
-      })
-      const copy = await seconds(() =>
-        execFileSync('sh', ['-c', `cp -a --reflink=never ${target} ${target}-copy && sync -f ${target}-copy`]),
-      )
-      const stored = Number(
-        execFileSync('du', ['-sb', join(root, 'store', incarnation.databaseId, '1', 'backups', id)], {
-          encoding: 'utf8',
-        }).split('\t')[0],
-      )
-      results.push({ ours, theirs, restore, copy, bytes, stored })
-      for (const path of [plain, target, `${target}-copy`]) rmSync(path, { recursive: true, force: true })
+    const served = await startArchive(root, join(root, 'served'), incarnation.databaseId)
+    const connection = async () => ReplicationConnection.open(connect({ host: '127.0.0.1', port }), 'postgres', 'bench')
+    const results: Result[] = []
+    try {
+      for (let round = 0; round < rounds; round++) {
+        const plain = join(root, `plain-${round}`)
+        const theirs = costOf(
+          `${isRoot ? 'runuser -u nobody -- ' : ''}${binaries}/pg_basebackup ${where.join(' ')} -c fast -X fetch -F t -D ${plain}`,
+        )
+        rmSync(plain, { recursive: true })
+        const target = join(root, `restored-${round}`)
+        const straight = await measureStraight(archive, incarnation, connection, target)
+        const copy = costOf(`cp -a --reflink=never ${target} ${target}-copy && sync -f ${target}-copy`)
+        for (const path of [target, `${target}-copy`]) rmSync(path, { recursive: true })
+        const through = await measureServed(served, { databaseId: incarnation.databaseId, port, target })
+        rmSync(target, { recursive: true })
+        results.push({ theirs, copy, straight, through })
+      }
+    } finally {
+      await served.stop()
     }
-    const of = (pick: (one: (typeof results)[number]) => number) => median(results.map(pick))
-    const megabytes = of(({ bytes }) => bytes) / 1e6
-    print(
-      'size of the backup, and in the store',
-      `${megabytes.toFixed(0)} MB, ${(of(({ stored }) => stored) / 1e6).toFixed(0)} MB`,
-    )
-    print(
-      'backup',
-      `${(megabytes / of(({ ours }) => ours)).toFixed(0)} MB/s against ${(megabytes / of(({ theirs }) => theirs)).toFixed(0)}`,
-    )
-    print(
-      'backup, of pg_basebackup',
-      against(
-        of(({ ours, theirs }) => theirs / ours),
-        0.8,
-        'at least',
-      ),
-    )
-    print(
-      'restore',
-      `${(megabytes / of(({ restore }) => restore)).toFixed(0)} MB/s against ${(megabytes / of(({ copy }) => copy)).toFixed(0)}`,
-    )
-    print(
-      'restore, of a copy',
-      against(
-        of(({ restore, copy }) => copy / restore),
-        0.8,
-        'at least',
-      ),
-    )
+    report(results)
   } finally {
     run('pg_ctl', '-D', data, '-m', 'immediate', 'stop')
   }
 }
 
-/** As compressible as WAL of an ordinary load: half of it is the same again. */
-function segmentFile(path: string): Buffer {
-  const bytes = Buffer.alloc(16 * MiB)
-  for (let at = 0; at < bytes.length; at += 8192) randomBytes(4096).copy(bytes, at)
-  writeFileSync(path, bytes)
-  return bytes
-}
-
-async function measureWal(): Promise<void> {
-  const authority = createAuthority()
-  const incarnation = { databaseId: createIds(Date.now)(), number: 1 }
-  const server = issueServerCertificate(authority, { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] })
-  const client = issueClientCertificate(authority, { commonName: 'bench', uris: [identityOf(incarnation)] })
-  const file = (name: string, text: string): string => {
-    writeFileSync(join(root, name), text)
-    return join(root, name)
-  }
-  const port = await freePort()
-  const child = spawn(
-    process.execPath,
-    [
-      ...[
-        'bin/espalier.mjs',
-        'archive',
-        '--store',
-        `file://${join(root, 'wal-store')}`,
-        '--listen',
-        `127.0.0.1:${port}`,
-      ],
-      ...[
-        '--key-file',
-        file('keys', randomBytes(32).toString('base64')),
-        '--client-authority',
-        file('ca', authority.cert),
-      ],
-      ...['--certificate', file('crt', server.cert), '--key', file('key', server.key)],
-    ],
-    { stdio: ['ignore', 'pipe', 'inherit'] },
-  )
-  try {
-    await once(child.stdout, 'data')
-    const bytes = segmentFile(join(root, 'segment'))
-    const digest = `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:`
-    const agent = new Agent({ keepAlive: true, maxSockets: concurrent, ca: authority.cert, ...client })
-    const put = async (number: number): Promise<void> => {
-      const name = `0000000100000000${number.toString(16).toUpperCase().padStart(8, '0')}`
-      const path = `/v1/${incarnation.databaseId}/1/wal/${name}`
-      const headers = { 'content-digest': digest, 'content-length': bytes.length }
-      const sending = request({ agent, host: '127.0.0.1', port, method: 'PUT', path, headers })
-      sending.end(bytes)
-      const [response] = await once(sending, 'response')
-      response.resume()
-      if (response.statusCode !== 201) throw new Error(`the archive answered ${response.statusCode}`)
-      await once(response, 'end')
-    }
-    let next = 1
-    const worker = async (): Promise<void> => {
-      while (next <= segments) await put(next++)
-    }
-    const ours = await seconds(() => Promise.all(Array.from({ length: concurrent }, worker)))
-    const copied = join(root, 'copied')
-    mkdirSync(copied)
-    const copy = await seconds(() => {
-      for (let number = 0; number < segments; number++) cpSync(join(root, 'segment'), join(copied, String(number)))
-      execFileSync('sync', ['-f', copied])
-    })
-    const megabytes = (segments * bytes.length) / 1e6
-    const peak = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]
-    print('WAL', against(megabytes / ours, 100, 'at least', ' MB/s'))
-    print('WAL, of a copy', `${(copy / ours).toFixed(2)}`)
-    print('memory of the archive, highest', `${(Number(peak) / 1024).toFixed(0)} MiB`)
-    agent.destroy()
-  } finally {
-    child.kill('SIGTERM')
-    await once(child, 'exit')
-  }
-}
-
 try {
   await measureBackups()
-  await measureWal()
 } finally {
   rmSync(root, { recursive: true, force: true })
 }

@@ -1,7 +1,7 @@
 /**
- * What an installation costs while nothing happens: databases on the embedded default, at rest. The processor time of our
- * process, and of their Postgres servers, each against the same servers started by hand on the same data, with nobody
- * looking after them, in the same run. `node bench/at-rest.ts [databases] [seconds]`
+ * Cost of an idle installation: idle databases on an embedded installation. Measures the processor time of Espalier's
+ * process, and of its Postgres servers, against the same servers started by hand on the same data, without Espalier, in
+ * the same run. `node bench/at-rest.ts [databases] [seconds]`
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -13,17 +13,17 @@ import { against, print } from './statistics.ts'
 
 const databases = Number(process.argv[2] ?? 40)
 const seconds = Number(process.argv[3] ?? 300)
-/** Until what was started has settled: caches, first looks, autovacuum's rounds over what is new, the checkpoint of all that, and agents. */
-const settlingMs = 660_000
-/** Servers that were started again by hand are as they were stopped. */
-const settlingAloneMs = 150_000
-/** As it was when each database was looked at every 30 s and probed every 5 s, with 40 of them, in parts of a core. */
+/** Until everything has settled: caches, first passes, autovacuum on new data, the checkpoint, and agents. */
+const stableAfterMs = 660_000
+/** The servers started by hand continue with the data as they were at the stop. */
+const stableAloneAfterMs = 150_000
+/** Before: each database was checked every 30 s and probed every 5 s, with 40 databases, in parts of a core. */
 const before = { databases: 40, ours: 0.035, caused: 0.065 }
 const ticks = 100
 
 const pause = (ms: number) => new Promise(resolve => setTimeout(resolve, ms))
 
-/** Seconds of a process, with those of its children that have ended. */
+/** Seconds of a process, including its ended children. */
 function secondsOf(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\) /s, '')
   return stat
@@ -40,13 +40,13 @@ const isPostmaster = (pid: number): boolean => {
   }
 }
 
-/** A server's process that has just been forked still looks like its postmaster. */
+/** A server process that has just been forked still looks like its postmaster. */
 function outermost(pids: number[]): number[] {
   const below = new Set(pids.flatMap(pid => processTree(pid).slice(1)))
   return pids.filter(pid => !below.has(pid))
 }
 
-/** Those of one that has ended are its parent's. */
+/** The times of an ended process are added to its parent's. */
 const secondsIfThere = (pid: number): number => {
   try {
     return secondsOf(pid)
@@ -55,12 +55,12 @@ const secondsIfThere = (pid: number): number => {
   }
 }
 
-/** Seconds of a postmaster, of its living processes and of those that have ended. */
+/** Seconds of a postmaster, its living processes and the ended ones. */
 const serverSeconds = (postmaster: number): number => sum(processTree(postmaster).map(secondsIfThere))
 
 const sum = (values: number[]): number => values.reduce((total, value) => total + value, 0)
 
-/** Parts of a core over the time measured: of the servers, and of our own processes. */
+/** Parts of a core during the measurement: of the servers, and of Espalier's processes. */
 async function measure(
   postmasters: number[],
   us: number[],
@@ -134,7 +134,7 @@ try {
   const managed = await measure(
     postmasters,
     tree.filter(pid => !ofServers.has(pid)),
-    settlingMs,
+    stableAfterMs,
   )
   await home.stop()
 
@@ -142,7 +142,7 @@ try {
   const alone = await measure(
     servers.map(({ pid = 0 }) => pid),
     [],
-    settlingAloneMs,
+    stableAloneAfterMs,
   )
   await Promise.all(
     servers.map(server => {

@@ -1,8 +1,8 @@
 /**
- * What sharing equal parts of cached objects saves (operator/sharing.ts): the heap of the operator's objects of so many databases, by
- * default 10,000, with and without it. The objects are those of one database of the test kit with other ids, parsed from text as
- * from an API server, and slimmed as the caches do. Each figure is of a process of its own. `services` as the second argument: of databases
- * with three services each as well.
+ * How much memory deduplication of cached objects saves (operator/deduplicator.ts): the heap of the operator's objects for a
+ * number of databases, by default 10,000, with and without it. The objects are those of one test database with other
+ * ids, parsed from text as from an API server, and trimmed like in the caches. Each figure is from a separate process.
+ * With `services` as the second argument each database also has three services.
  */
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
@@ -10,11 +10,10 @@ import { fileURLToPath } from 'node:url'
 import type { AnyObject, KindName, Kinds } from '../cluster/index.ts'
 import { withoutManagedFields } from '../cluster/informer/index.ts'
 import { labels } from '../crds/index.ts'
-import { slimVolume } from '../operator/member/storage/persistent-volume.ts'
+import { createDeduplicator } from '../operator/deduplicator.ts'
+import { trimVolume } from '../operator/member/storage/persistent-volume.ts'
 import { withForeignFields } from '../operator/objects/foreign-fields.ts'
-import { withoutConfiguration } from '../operator/service/slim.ts'
-import { createSharing } from '../operator/sharing.ts'
-import { slimPod } from '../operator/slim.ts'
+import { withoutConfiguration } from '../operator/service/trim.ts'
 import {
   databaseDraft,
   databaseWhen,
@@ -23,6 +22,7 @@ import {
   testConfiguration,
   testNamespace,
 } from '../operator/testing/installation.ts'
+import { trimPod } from '../operator/trim.ts'
 import { providerKeys, services } from './services.ts'
 import { print } from './statistics.ts'
 
@@ -30,8 +30,8 @@ type Slimmed = { [K in KindName]?: (object: Kinds[K]) => Kinds[K] }
 
 const slimmed: Slimmed = {
   ManagedDatabase: withoutManagedFields,
-  Pod: slimPod,
-  PersistentVolume: slimVolume,
+  Pod: trimPod,
+  PersistentVolume: trimVolume,
   PersistentVolumeClaim: withoutManagedFields,
   Secret: withoutConfiguration,
   Deployment: withForeignFields,
@@ -65,7 +65,7 @@ async function templates(hasServices: boolean): Promise<{ id: string; texts: Map
   return { id, texts }
 }
 
-/** The text of another database's object: with ids, names, versions and secret values of its own. */
+/** The text of another database's object: with its own ids, names, versions and secret values. */
 function another(text: string, id: string, own: string, number: number): string {
   const digits = (of: string) => of.replaceAll('-', '').slice(0, 16)
   return text
@@ -92,27 +92,27 @@ const heapBytes = (): number => {
   return process.memoryUsage().heapUsed
 }
 
-/** In the child: MiB that the objects of so many databases keep, and seconds of a core to read them. */
+/** In the child: MiB that the objects of these databases use, and core seconds to read them. */
 async function measure(mode: string, count: number): Promise<void> {
   const { id, texts } = await templates(mode === 'services')
   const shares = mode !== 'whole'
-  const { share } = createSharing()
+  const { share } = createDeduplicator()
   const before = heapBytes()
   const cpu = process.cpuUsage()
-  const kept: AnyObject[] = []
+  const cached: AnyObject[] = []
   for (const kind of kinds) {
-    const slim = slimmed[kind] as (object: AnyObject) => AnyObject
+    const trim = slimmed[kind] as (object: AnyObject) => AnyObject
     for (let number = 0; number < count; number++) {
       const own = randomUUID()
       for (const text of texts.get(kind) ?? []) {
-        const object = slim(JSON.parse(another(text, id, own, number)))
-        kept.push(shares ? share(object) : object)
+        const object = trim(JSON.parse(another(text, id, own, number)))
+        cached.push(shares ? share(object) : object)
       }
     }
   }
   const { user } = process.cpuUsage(cpu)
   console.log(
-    JSON.stringify({ mebibytes: (heapBytes() - before) / 2 ** 20, seconds: user / 1e6, objects: kept.length }),
+    JSON.stringify({ mebibytes: (heapBytes() - before) / 2 ** 20, seconds: user / 1e6, objects: cached.length }),
   )
 }
 
@@ -128,12 +128,12 @@ const child = (mode: string, count: number): { mebibytes: number; seconds: numbe
 const [mode = '10000', count] = process.argv.slice(2)
 if (count !== undefined && count !== 'services') await measure(mode, Number(count))
 else {
-  const [shared, whole] = [child('shared', Number(mode)), child('whole', Number(mode))]
+  const [shared, unshared] = [child('shared', Number(mode)), child('whole', Number(mode))]
   print(`${Number(mode).toLocaleString('en')} databases`, `${shared.objects.toLocaleString('en')} objects`)
   print('heap, shared', `${shared.mebibytes.toFixed(0)} MiB, read in ${shared.seconds.toFixed(1)} s of a core`)
   if (count === 'services') {
     const { mebibytes, objects } = child('services', Number(mode))
     print('heap with three services each', `${mebibytes.toFixed(0)} MiB, ${objects.toLocaleString('en')} objects`)
   }
-  print('heap, not shared', `${whole.mebibytes.toFixed(0)} MiB, read in ${whole.seconds.toFixed(1)} s of a core`)
+  print('heap, not shared', `${unshared.mebibytes.toFixed(0)} MiB, read in ${unshared.seconds.toFixed(1)} s of a core`)
 }

@@ -1,9 +1,10 @@
 /**
- * Backups, branches and restores under load, on one machine or, with ESPALIER_E2E_PROVIDER=kind, on a cluster: how long each, and the
- * making of an empty database to compare them with, takes from the request to its end, the longest gap between two commits of the source meanwhile, and on one machine the storage that
- * unchanged branches take: of what the source's volume really takes when they are made, WAL included, and of its data without WAL. The load is that of pgbench, by four sessions.
- * ESPALIER_BENCH_MB: the data of the source in MB; they take some 4 % more.
- * TMPDIR chooses the file system. Where it cannot share blocks each copy is a whole one, unless ESPALIER_POOL is `auto` for root.
+ * Backups, branches and restores under load, on one machine or, with ESPALIER_E2E_PROVIDER=kind, on a cluster. Measures
+ * the duration of each from request to end, the creation of an empty database for comparison, the longest gap between
+ * two commits of the source meanwhile, and on one machine the storage of unchanged branches: against the storage of the
+ * source's volume at their creation, WAL included, and against its data without WAL. The load is pgbench's, by four
+ * sessions. ESPALIER_BENCH_MB: the data of the source in MB; they use about 4 % more. TMPDIR sets the file system. If
+ * it cannot share blocks, each copy is complete, unless ESPALIER_POOL is `auto` for root.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, statfsSync } from 'node:fs'
@@ -21,8 +22,8 @@ const size = process.env.ESPALIER_BENCH_SIZE ?? 'small'
 const isKind = process.env.ESPALIER_E2E_PROVIDER === 'kind'
 const rounds = Number(process.env.ESPALIER_BENCH_ROUNDS ?? '20')
 const sessions = 4
-const kept = 10
-/** Of accounts as pgbench makes them, with their key. */
+const unchangedBranches = 10
+/** Of accounts like pgbench's, with their key. */
 const bytesOfAccount = 150
 const accounts = Math.round((megabytes * 1e6) / bytesOfAccount)
 
@@ -42,7 +43,7 @@ async function prepare(source: Connection): Promise<void> {
   await client.end()
 }
 
-/** Transactions all the time; a session that is cut off comes back. */
+/** Continuous transactions; a disconnected session reconnects. */
 function startLoad(source: Connection) {
   let isStopped = false
   let last = performance.now()
@@ -76,7 +77,7 @@ function startLoad(source: Connection) {
   }
   const running = Array.from({ length: sessions }, run)
   return {
-    /** The longest gap so far, which is forgotten. */
+    /** The longest gap so far; resets it. */
     gap: () => {
       const gap = Math.max(longest, performance.now() - last)
       longest = 0
@@ -91,7 +92,10 @@ function startLoad(source: Connection) {
 }
 type Load = ReturnType<typeof startLoad>
 
-/** One round that does not count, then as many as are asked for. `work` gives what takes away what it made. @returns the median, in s */
+/**
+ * One round that is not counted, then the requested number. `work` returns a function that deletes what it created.
+ * @returns the median, in s
+ */
 async function measure(what: string, load: Load, work: () => Promise<() => Promise<unknown>>, aims: Aims) {
   const took: number[] = []
   const gaps: number[] = []
@@ -106,37 +110,39 @@ async function measure(what: string, load: Load, work: () => Promise<() => Promi
     took.push(ms / 1000)
     gaps.push(gap / 1000)
   }
-  const told = (value: number, aim: number | undefined) =>
+  const compared = (value: number, aim: number | undefined) =>
     aim === undefined ? `${value.toFixed(2)} s` : against(value, aim, 'at most', ' s')
   print(
     `${what}, asked to its end`,
-    `p95 ${told(percentile(took, 0.95), aims.seconds)}, median ${median(took).toFixed(2)} s`,
+    `p95 ${compared(percentile(took, 0.95), aims.seconds)}, median ${median(took).toFixed(2)} s`,
   )
   print(
     '  longest gap between two commits',
-    `${told(Math.max(...gaps), aims.gap)}, median ${median(gaps).toFixed(2)} s`,
+    `${compared(Math.max(...gaps), aims.gap)}, median ${median(gaps).toFixed(2)} s`,
   )
   return median(took)
 }
 
 const runtime = 'home' in provider ? join(String(provider.home), 'runtime') : tmpdir()
-/** Of the embedded default. */
-const place = existsSync(join(runtime, 'pool')) ? join(runtime, 'pool') : runtime
-const sharesBlocks = !isKind && canShareBlocks(place)
+/** Of an embedded installation. */
+const measured = existsSync(join(runtime, 'pool')) ? join(runtime, 'pool') : runtime
+const sharesBlocks = !isKind && canShareBlocks(measured)
 
 const diskUse = (directory: string, ...options: string[]): number =>
   Number(execFileSync('du', ['-s', '-B1', ...options, directory], { encoding: 'utf8' }).split('\t')[0])
 
-/** What volumes and snapshots take: of a file system of their own, of one that others write to, or where each file has its own blocks. */
+/**
+ * Storage of volumes and snapshots: on a separate file system, on one that others write to, or without shared blocks.
+ */
 function bytesTaken(): number {
-  execFileSync('sync', ['-f', place])
+  execFileSync('sync', ['-f', measured])
   if (!sharesBlocks) return diskUse(runtime)
-  const { blocks, bfree, bsize } = statfsSync(place)
+  const { blocks, bfree, bsize } = statfsSync(measured)
   return (blocks - bfree) * bsize
 }
 
-/** A file system gives back what was deleted a moment later. */
-async function settledBytesTaken(): Promise<number> {
+/** A file system frees deleted blocks with a delay. */
+async function stableUsedBytes(): Promise<number> {
   let before = bytesTaken()
   for (let same = 0; same < 3; ) {
     await new Promise(resolve => setTimeout(resolve, 2_000))
@@ -154,7 +160,7 @@ try {
   await prepare(source)
   const load = startLoad(source)
 
-  /** Also where it takes longer than an answer waits. */
+  /** Even if it takes longer than the request's timeout. */
   const reaches = (status: string, what: string) =>
     eventually(
       `${what} ${status}`,
@@ -185,7 +191,7 @@ try {
     return body.id
   }
   print('data', `${megabytes} MB in ${accounts} accounts, ${sessions} sessions`)
-  // It has a checkpoint: what is still to be written of the data would be measured with what comes first.
+  // It includes a checkpoint: otherwise the first measurement would include writing the data.
   await remove(`/backups/${await backUp()}`)()
   const empty = await measure(
     'an empty database, to a first query',
@@ -209,23 +215,23 @@ try {
   if (!isKind) {
     const volumes = () => provider.cluster.list('PersistentVolume', { labels: { [labels.database]: true } })
     const isAlone = async () => (await volumes()).items.length === 1
-    // What Postgres still has to do about the load would be a change of every page, of the source and of each branch.
+    // Postgres's later work for the load would change every page, of the source and of each branch.
     await query(source, 'VACUUM (FREEZE, ANALYZE)')
     await eventually('the branches before gone', isAlone, 300_000)
     const [volume] = (await volumes()).items
-    const directory = join(place, 'volumes', volume?.spec?.csi?.volumeHandle ?? '')
+    const directory = join(measured, 'volumes', volume?.spec?.csi?.volumeHandle ?? '')
     const bytes = { all: diskUse(directory), data: diskUse(directory, '--exclude=pg_wal') }
     const made: string[] = []
-    for (let number = 0; number < kept; number++) made.push(await branch())
-    const before = await settledBytesTaken()
+    for (let number = 0; number < unchangedBranches; number++) made.push(await branch())
+    const before = await stableUsedBytes()
     for (const id of made) await remove(`${path}/branches/${id}`)()
-    // What comes back with them is what they took; what the copies before them left is given back in the meantime.
+    // Their storage is the space freed by their deletion; the space of earlier copies is freed before.
     await eventually('the storage of the branches free', isAlone, 300_000)
-    const alone = await settledBytesTaken()
-    const percent = (whole: number) => ((before - alone) / whole) * 100
-    const told = against(percent(bytes.all), sharesBlocks ? 5 : kept * 100, 'at most', ' %')
+    const alone = await stableUsedBytes()
+    const percent = (sourceBytes: number) => ((before - alone) / sourceBytes) * 100
+    const storageUsed = against(percent(bytes.all), sharesBlocks ? 5 : unchangedBranches * 100, 'at most', ' %')
     print('storage of the source', `${Math.round(bytes.all / 1e6)} MB, ${Math.round(bytes.data / 1e6)} without its WAL`)
-    print(`storage of ${kept} unchanged branches`, `${told} of the source`)
+    print(`storage of ${unchangedBranches} unchanged branches`, `${storageUsed} of the source`)
     print('  of its data without WAL', `${percent(bytes.data).toFixed(2)} %`)
   }
 
@@ -235,7 +241,7 @@ try {
     if (status !== 202) throw new Error(`the restore is refused: ${status}`)
     const isBack = async () => (await api.read(database.id)).body.status === 'available' && query(source, 'SELECT 1')
     await eventually('the data of the backup', isBack, 300_000)
-    // What comes after it would make the next one wait.
+    // Otherwise later work would delay the next one.
     return () =>
       eventually('its last backup', async () => {
         const { body } = await api.call<(Made & { purpose: string })[]>('GET', `/backups?database_id=${database.id}`)

@@ -1,5 +1,5 @@
 /**
- * Create accepted to `available`, against initdb plus start of the same Postgres by hand, up to its first answer.
+ * Create accepted to `available`, against initdb plus start of the same Postgres by hand, until its first answer.
  * Rounds alternate between the two, and medians are compared.
  */
 import { type SpawnOptions, spawn } from 'node:child_process'
@@ -21,7 +21,7 @@ import { against, median, print } from './statistics.ts'
 
 const rounds = 7
 
-/** initdb with the same options as ours, then the server, until a client has been answered. Milliseconds. */
+/** initdb with Espalier's options, then the server, until a client has been answered. Milliseconds. */
 async function byHand(major: PgVersion): Promise<number> {
   const root = temporaryDirectory('by-hand')
   const data = join(root, 'data')
@@ -59,9 +59,9 @@ async function byHand(major: PgVersion): Promise<number> {
     }
   }
   const elapsed = performance.now() - start
-  const gone = once(server, 'exit')
+  const exited = once(server, 'exit')
   server.kill('SIGINT')
-  await gone
+  await exited
   await rm(root, { recursive: true, force: true })
   return elapsed
 }

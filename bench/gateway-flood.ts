@@ -1,8 +1,8 @@
 /**
- * What a flood of API requests costs a new Postgres login on the embedded default: the time from connecting to a session,
- * on a quiet installation and while one tenant sends GETs as fast as they are answered, in one run. Beside it throughput
- * through the gateway against straight to Postgres, and the memory of the installation's process before its first
- * database. Load comes from processes of its own. `node bench/gateway-flood.ts [seconds]`
+ * Cost of a flood of API requests for a new Postgres login on an embedded installation: the time from connecting to a
+ * session, on an idle installation and while one tenant sends GETs as fast as possible, in one run. Also throughput
+ * through the gateway against a direct connection, and the memory of the installation's process before its first
+ * database. Separate processes send the load. `node bench/gateway-flood.ts [seconds]`
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -24,10 +24,10 @@ const seconds = Number(process.argv[2] ?? 10)
 const requestsAtOnce = 64
 const pauseMs = 20
 const rounds = 5
-/** A flood takes its share of the cores; what is left is no wait for the API's event loop. */
+/** A flood uses a part of the cores; the rest of the delay is not waiting for the API's event loop. */
 const aim = 5
 
-/** Sends GETs for as long as it is told, and reports how many were answered a second. */
+/** Sends GETs for the requested time, and reports the answers per second. */
 async function flood({ url, token, seconds }: Flood): Promise<number> {
   const agent = new Agent({ keepAlive: true, maxSockets: requestsAtOnce })
   const headers = { authorization: `Bearer ${token}` }
@@ -66,7 +66,7 @@ async function logins(connection: Parameters<typeof connect>[0], forSeconds: num
   return { p50: median(times), p99: percentile(times, 0.99), count: times.length }
 }
 
-/** Where the one Postgres below a process listens: it says so in its own file. */
+/** The port of the one Postgres below a process, from its postmaster.pid. */
 function postgresBelow(pid: number): { host: string; port: number } {
   for (const member of processTree(pid)) {
     const [, flag, directory] = readFileSync(`/proc/${member}/cmdline`, 'utf8').split('\0')

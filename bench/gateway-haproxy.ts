@@ -1,10 +1,10 @@
 /**
- * Figures of the gateway as it stands in a pod: a real HAProxy, and the agent as a process of its own.
+ * Measures the gateway as it runs in a pod: a real HAProxy, and the agent as a separate process.
  * - an allowlist change, from the write of its ConfigMap until it is acknowledged, with 100 routes of 50 rules and 100
- *   open sessions; that nobody is judged by the rules before afterwards, and no session is cut;
- * - pgbench, select-only, 16 clients by TLS, and the time to connect, through it against direct;
- * - 1,000 routes of 50 rules pushed after a restart of HAProxy, and the memory of both then.
- * It needs HAProxy, and pgbench for one of the figures.
+ *   open sessions; that no connection is decided by the previous rules afterwards, and no session is closed;
+ * - pgbench, select-only, 16 clients by TLS, and the time to connect, through it against a direct connection;
+ * - pushing 1,000 routes of 50 rules after a restart of HAProxy, and the memory of both then. It needs HAProxy, and
+ *   pgbench for one of the figures.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -27,7 +27,7 @@ import { connectParent, serve } from './remote.ts'
 import { against, median, percentile, print } from './statistics.ts'
 
 const ports = { first: 20_000, last: 21_099 }
-/** The port that leads to Postgres. */
+/** The port of Postgres. */
 const front = ports.last
 
 const routeOn = (port: number, rules: string[], targetPort = 5432): Route => ({
@@ -63,16 +63,19 @@ async function allowlistChanges(cluster: TestCluster, address: Address, targetPo
       () => false,
     )
     if (admitted !== open) wrong++
-    // A refused source that comes back too often is cut short, which is not what is measured.
+    // A refused source that reconnects too often is cut short, which is not measured here.
     if (!open) await new Promise(resolve => setTimeout(resolve, 20))
   }
-  const alive = await Promise.allSettled(sessions.map(session => session.query('select 1')))
+  const queries = await Promise.allSettled(sessions.map(session => session.query('select 1')))
   await Promise.all(sessions.map(session => session.end().catch(() => {})))
   const [p50, p95] = [percentile(times, 0.5), percentile(times, 0.95)]
   print('allowlist change, write to acknowledged', `p50 ${p50.toFixed(1)} ms, p95 ${p95.toFixed(1)} ms`)
   print('  p95 in seconds', against(p95 / 1000, 1, 'at most', ' s'))
   print('  admitted or refused wrongly afterwards', `${against(wrong, 0, 'at most')} of 200`)
-  print('  sessions cut', `${against(alive.filter(({ status }) => status === 'rejected').length, 0, 'at most')} of 100`)
+  print(
+    '  sessions cut',
+    `${against(queries.filter(({ status }) => status === 'rejected').length, 0, 'at most')} of 100`,
+  )
 }
 
 async function throughput(direct: Address, through: Address): Promise<void> {
@@ -125,11 +128,11 @@ async function restart(cluster: TestCluster, haproxy: TestHaproxy, agent: ChildP
     await haproxy.start()
     const began = performance.now()
     await until('HAProxy has its deadline', async () =>
-      (await haproxy.ask(`get map ${haproxy.paths.state} deadline`)).includes('found=yes'),
+      (await haproxy.runCommand(`get map ${haproxy.paths.state} deadline`)).includes('found=yes'),
     )
     times.push(performance.now() - began)
   }
-  const entries = (await haproxy.ask(`show map ${haproxy.paths.allow}`)).split('\n').length
+  const entries = (await haproxy.runCommand(`show map ${haproxy.paths.allow}`)).split('\n').length
   print(
     `HAProxy restarted, ${routes.toLocaleString('en')} routes of 50 rules`,
     `${entries.toLocaleString('en')} entries`,
@@ -160,7 +163,7 @@ async function main(): Promise<void> {
     serialization: 'advanced',
     execArgv: leanFlags,
   })
-  // The other end of the channel speaks of a cluster only.
+  // The other end of the channel only knows a cluster.
   serve(agent, cluster.faulty, {} as never)
   try {
     await cluster.putService(routeOn(front, []).target, postgres.host)

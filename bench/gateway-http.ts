@@ -1,10 +1,10 @@
 /**
- * Figures of HTTPS in the gateway of the embedded default, each against the same service asked directly by HTTPS in the
- * same run:
+ * HTTPS in the gateway of an embedded installation, each figure against direct HTTPS to the same service in the same
+ * run:
  * - a request on an open connection, p50 and p99: of a service that answers at once, and of one that takes 5 ms;
  * - the first event of a stream;
- * - 3,000 routes of three services: reading all, adding one, and a verdict.
- * The service and the client have processes of their own.
+ * - 3,000 routes of three services: reading all, adding one, and a decision. Service and client run in separate
+ *   processes.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -15,10 +15,10 @@ import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import pino from 'pino'
 import { Registry } from 'prom-client'
+import { decideRequest } from '../gateway/http/decision.ts'
 import { createHttpMetrics } from '../gateway/http/metrics.ts'
 import { createHttpsServer, type HttpsServer } from '../gateway/http/server.ts'
 import { buildHosts, type HostTable, withHost } from '../gateway/http/table.ts'
-import { judge } from '../gateway/http/verdict.ts'
 import { testCertificate } from '../gateway/testing/certificate.ts'
 import { httpRouteName, routeKey } from '../routes/route.ts'
 import { against, median, percentile, print } from './statistics.ts'
@@ -48,14 +48,14 @@ async function measure({ port, path, count }: Order): Promise<number[]> {
   const times: number[] = []
   for (let turn = 0; turn < count; turn++) {
     const began = performance.now()
-    const asked = request({ host, port, path, agent, headers: { host: name } })
-    asked.end()
-    const [response]: IncomingMessage[] = await once(asked, 'response')
+    const outgoing = request({ host, port, path, agent, headers: { host: name } })
+    outgoing.end()
+    const [response]: IncomingMessage[] = await once(outgoing, 'response')
     if (response === undefined) continue
     const ended = new Promise(resolve => response.on('error', () => {}).once('close', resolve))
     await once(response, 'data')
     times.push(performance.now() - began)
-    if (path.endsWith('/events')) asked.destroy()
+    if (path.endsWith('/events')) outgoing.destroy()
     await ended
   }
   agent.destroy()
@@ -99,7 +99,7 @@ function tables(): HostTable {
     isPreflight: false,
   }
   const [, verdicts] = timed(() => {
-    for (let turn = 0; turn < 100_000; turn++) judge(table, new Set(), facts)
+    for (let turn = 0; turn < 100_000; turn++) decideRequest(table, new Set(), facts)
   })
   print('3,000 routes: read all', `${all.toFixed(0)} ms`)
   print('3,000 routes: add one', against(median(adding), 100, 'at most', ' ms'))
@@ -115,12 +115,12 @@ async function compare(): Promise<void> {
   const { cert, key } = testCertificate(name)
   const server: HttpsServer = createHttpsServer({
     ...{ certificates: [{ cert, key }], admitting: () => true, now: Date.now, logger: pino({ level: 'silent' }) },
-    judge: facts => judge(hosts, new Set(), facts),
+    decide: facts => decideRequest(hosts, new Set(), facts),
     resolve: () => ({ host, port: plain }),
     metrics: createHttpMetrics(new Registry(), { connections: () => 0, requests: () => 0, hosts: () => 0 }),
   })
   const port = await server.listen({ host, port: 0 })
-  const ask = async (order: Order): Promise<number[]> => {
+  const measureOrder = async (order: Order): Promise<number[]> => {
     client.send(order)
     return (await once(client, 'message'))[0]
   }
@@ -131,8 +131,8 @@ async function compare(): Promise<void> {
   ] as const) {
     const [through, straight]: [number[], number[]] = [[], []]
     for (let round = 0; round < rounds; round++) {
-      straight.push(...(await ask({ port: direct, path, count })).slice(round === 0 ? count / 2 : 0))
-      through.push(...(await ask({ port, path, count })).slice(round === 0 ? count / 2 : 0))
+      straight.push(...(await measureOrder({ port: direct, path, count })).slice(round === 0 ? count / 2 : 0))
+      through.push(...(await measureOrder({ port, path, count })).slice(round === 0 ? count / 2 : 0))
     }
     const p99 = [through, straight].map(times => percentile(times, 0.99))
     print(`${what}, direct: p50, p99`, `${median(straight).toFixed(2)} ms, ${p99[1]?.toFixed(2)} ms`)

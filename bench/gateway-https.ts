@@ -1,8 +1,8 @@
 /**
- * Figures of HTTPS with a real HAProxy and the agent in this process:
- * - 3,000 services of 1,000 databases with 5 rules each: one more database, from the write of its route until it is
- *   acknowledged; everything again after a restart of HAProxy; the memory of HAProxy;
- * - a request through the gateway against one to the service, both on connections that stay open.
+ * HTTPS with a real HAProxy and the agent in this process:
+ * - 3,000 services of 1,000 databases with 5 rules each: adding one database, from the write of its route until it is
+ *   acknowledged; reloading everything after a restart of HAProxy; the memory of HAProxy;
+ * - a request through the gateway against one to the service, both on open connections.
  */
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -28,11 +28,11 @@ function routeOf(index: number, port: number): HttpRoute {
   return { kind: 'http', host: `db-${index}.db.test`, databaseId, label: `db-${index}`, services }
 }
 
-async function times(count: number, ask: () => Promise<unknown>): Promise<number[]> {
+async function times(count: number, send: () => Promise<unknown>): Promise<number[]> {
   const all: number[] = []
   for (let index = 0; index < count; index++) {
     const began = performance.now()
-    await ask()
+    await send()
     all.push(performance.now() - began)
   }
   return all
@@ -103,7 +103,7 @@ async function main(): Promise<void> {
   await haproxy.start()
   const began = performance.now()
   await until('HAProxy has its deadline', async () =>
-    (await haproxy.ask(`get map ${haproxy.paths.state} deadline`)).includes('found=yes'),
+    (await haproxy.runCommand(`get map ${haproxy.paths.state} deadline`)).includes('found=yes'),
   )
   print('HAProxy restarted, until it has everything', `${(performance.now() - began).toFixed(0)} ms`)
   await gateway.stop({ settleMs: 0 })

@@ -1,8 +1,8 @@
 /**
- * What the script costs by which HAProxy counts connections that have not logged in: HAProxy with it against the same
- * HAProxy, of the same configuration but for it, before one Postgres, in turns. Queries on sessions that have logged in,
- * sessions one after the other, and the time that one takes; of each also the processor time of HAProxy, which a machine that
- * others use as well changes little. It needs HAProxy and pgbench.
+ * Cost of the script by which HAProxy counts connections that have not logged in: HAProxy with it against the same
+ * HAProxy without it, with the same Postgres, alternating. Measures queries on open sessions, consecutive new sessions,
+ * and the duration of one; for each also HAProxy's processor time, which hardly depends on the machine's load. It needs
+ * HAProxy and pgbench.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import pino from 'pino'
@@ -22,21 +22,21 @@ const rounds = 5
 const seconds = 2
 const aim = 0.9
 
-/** The configuration without what the script does: the file, its actions, its filter. */
+/** The configuration without the script: its file, actions and filter. */
 function withoutScript(configuration: string): string {
   const lines = configuration.split('\n')
-  const left = lines.filter(line => !/lua-load|lua\.espalier_/.test(line))
-  if (lines.length - left.length !== 1 + Object.keys(loginActions).length)
+  const withoutLua = lines.filter(line => !/lua-load|lua\.espalier_/.test(line))
+  if (lines.length - withoutLua.length !== 1 + Object.keys(loginActions).length)
     throw new Error('the configuration has other lines than are known here')
-  return left.join('\n')
+  return withoutLua.join('\n')
 }
 
-/** One side: where it is, and the HAProxy that is measured. */
+/** One side: its address, and the measured HAProxy. */
 type Side = { address: Address; pid: number }
-/** What a measurement found, and how many transactions or sessions it took for that. */
+/** The result of a measurement, and its number of transactions or sessions. */
 type Measured = { result: number; count: number }
 
-/** Processor time that a process has had, in microseconds. */
+/** Processor time of a process so far, in microseconds. */
 function processorTime(pid: number): number {
   const threads = readdirSync(`/proc/${pid}/task`)
   const times = threads.map(thread =>
@@ -55,7 +55,7 @@ async function compare(
   const costs: number[][] = []
   for (let round = 0; round < rounds; round++) {
     const [rate, cost]: [number[], number[]] = [[], []]
-    // Who comes first changes, so that nobody gains by it.
+    // The order alternates, so that neither has an advantage.
     for (const [index, side] of round % 2 === 0 ? [...sides.entries()] : [...sides.entries()].reverse()) {
       const before = processorTime(side.pid)
       const { result, count } = await measure(side.address)
@@ -114,7 +114,7 @@ async function main(): Promise<void> {
     const version = await cluster.putRoute(route)
     await until('both admit', async () => acknowledged(version, await cluster.leases(), Date.now()).done)
     const direct: Address = { host: postgres.host, port: postgres.port, cert, key }
-    // By password, as clients log in: that is what the script can tell the end of.
+    // By password, like clients: the script must detect the end of this login.
     const user = { user: 'shopper', password: 'a password of some length' }
     const sides = haproxies.map(({ host, pid }): Side => ({ address: { host, port, ...user }, pid: pid() }))
     const superuser = await login(direct)

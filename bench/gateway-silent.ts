@@ -1,6 +1,7 @@
 /**
- * 10,000 connections to the HTTPS listener of HAProxy that send nothing, from 20 addresses: how long a request of another address takes
- * meanwhile, and HAProxy's memory. Connections below the limit stay until the time for a header is over; those above it wait to be accepted.
+ * 10,000 silent connections to HAProxy's HTTPS listener, from 20 addresses: the duration of a request from another
+ * address meanwhile, and HAProxy's memory. Connections below the limit stay until the timeout for a header; those above
+ * it wait to be accepted.
  */
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -10,7 +11,7 @@ import pino from 'pino'
 import { createHaproxyPlane } from '../gateway/haproxy/data-plane.ts'
 import { buildHosts } from '../gateway/http/table.ts'
 import { haproxyVersion, openHaproxy } from '../gateway/testing/haproxy.ts'
-import { ask } from '../gateway/testing/http-client.ts'
+import { sendRequest } from '../gateway/testing/http-client.ts'
 import { openService } from '../gateway/testing/http-services.ts'
 import { httpRouteName, routeKey } from '../routes/route.ts'
 import { percentile, print } from './statistics.ts'
@@ -18,7 +19,7 @@ import { percentile, print } from './statistics.ts'
 const host = 'shop.db.test'
 const silent = 10_000
 const addresses = 20
-/** What one process may have open here. */
+/** The file descriptor limit of one process here. */
 const limit = 8_700
 
 async function main(): Promise<void> {
@@ -48,7 +49,7 @@ async function main(): Promise<void> {
   let failed = 0
   const request = async () => {
     const began = performance.now()
-    const status = await ask(listener, { name: host, path: '/rest/x', from: '127.0.9.9' }).then(
+    const status = await sendRequest(listener, { name: host, path: '/rest/x', from: '127.0.9.9' }).then(
       answer => answer.status,
       () => 0,
     )

@@ -1,8 +1,8 @@
 /**
- * Figures of the informer with 5,000 and 50,000 objects: the time to its first list, watch events per second and memory.
- * The baseline is a bare Map keyed by name, filled by the same pages and the same stream. Memory is measured in a process
- * for each figure, with objects parsed from text as from an API server; `shared` is the embedded case, where the store
- * holds the same objects and only the copies that the transform makes, the maps and the indexes are added.
+ * Measures the informer with 5,000 and 50,000 objects: the time to its first list, watch events per second and memory.
+ * The baseline is a plain Map keyed by name, filled from the same pages and the same stream. Memory is measured in a
+ * separate process for each figure, with objects parsed from text as from an API server; `shared` is the embedded case,
+ * where the store contains the same objects and only the transform's copies, the maps and the indexes are added.
  */
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -15,7 +15,7 @@ const events = 100_000
 const rounds = 5
 const logger = pino({ level: 'silent' })
 
-/** One object of about 1.5 kB, a third of it managedFields, as a Service of a database has. */
+/** One object of about 1.5 kB, a third of it managedFields, like a Service of a database. */
 function textOf(index: number, version: number): string {
   const fields = Object.fromEntries(Array.from({ length: 12 }, (_, n) => [`f:field-${n}`, {}]))
   const entry = { operation: 'Apply', apiVersion: 'v1', fieldsType: 'FieldsV1', time: '2030-01-01T00:00:00Z' }
@@ -57,13 +57,13 @@ function source(texts: string[], changes: number, parse: (text: string) => Confi
       await new Promise<void>(resolve => signal.addEventListener('abort', () => resolve(), { once: true }))
     },
   }
-  // Only ConfigMaps are asked of it, which the port's type parameter cannot say.
+  // Only ConfigMaps are requested, which the port's type parameter cannot express.
   return port as unknown as Cluster
 }
 
 type Reading = { syncMs: number; eventsPerSecond: number; stop: () => Promise<void> }
 
-/** The same pages and the same stream into a Map and nothing else. */
+/** The same pages and stream, stored in a Map only. */
 async function readIntoMap(cluster: Cluster): Promise<Reading> {
   const map = new Map<string, ConfigMap>()
   const startedAt = performance.now()
@@ -83,7 +83,7 @@ async function readIntoMap(cluster: Cluster): Promise<Reading> {
   return { syncMs: syncedAt - startedAt, eventsPerSecond: events / seconds, stop: async () => map.clear() }
 }
 
-/** An informer as the operator has them: two indexes and a handler. */
+/** An informer like the operator's: two indexes and a handler. */
 async function readIntoInformer(cluster: Cluster): Promise<Reading> {
   const all = Promise.withResolvers<void>()
   const informer = createInformer(cluster, 'ConfigMap', {
@@ -117,7 +117,7 @@ const heapBytes = (): number => {
 
 type Holder = 'map' | 'informer' | 'informer shared'
 
-/** In the child: bytes that stay allocated for each object while the holder lives. */
+/** In the child: bytes per object that stay allocated while the holder exists. */
 async function measureBytes(holder: Holder, objects: number): Promise<void> {
   const texts = textsOf(objects)
   const parsed = new Map(holder === 'informer shared' ? texts.map(text => [text, JSON.parse(text)]) : [])

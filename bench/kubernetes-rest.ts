@@ -1,10 +1,10 @@
-/** What an installation on a cluster takes while nothing is asked of it: requests to the API server, and memory. */
+/** An idle installation on a cluster: requests to the API server, and memory. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { systemNamespace } from '../crds/index.ts'
 import type { KindProvider } from '../e2e/providers/kind.ts'
 import { print } from './statistics.ts'
 
-/** A figure of Prometheus's text format, added up over its labels. */
+/** A value in Prometheus's text format, summed over its labels. */
 function sum(metrics: string, name: string): number {
   const lines = metrics.split('\n').filter(line => new RegExp(`^${name}(\\{|\\s)`).test(line))
   return lines.reduce((total, line) => total + Number(line.slice(line.lastIndexOf(' '))), 0)
@@ -14,7 +14,7 @@ export async function measureRest({ kubectl, cluster }: KindProvider): Promise<v
   const requests = async () => sum(await kubectl(['get', '--raw', '/metrics']), 'apiserver_request_total')
   const before = await requests()
   await sleep(30_000)
-  // The question itself is one of them.
+  // The request itself is one of them.
   print(
     'API server at rest',
     `${(((await requests()) - before - 1) / 30).toFixed(1)} requests/s, the cluster's own among them`,

@@ -1,6 +1,7 @@
 /**
- * On the kind cluster that `make e2e PROVIDER=kind` leaves: what the installation takes at rest with 100 and 1,000 databases. They are suspended, so that they
- * are objects only: one node has not the room for as many pods. The gateway gets ports enough first, and what the tests use afterwards.
+ * On the kind cluster after `make e2e PROVIDER=kind`: an idle installation with 100 and 1,000 databases. They are
+ * suspended, so that they are only objects: one node has no capacity for as many pods. Before, the gateway gets enough
+ * ports; afterwards, those of the tests.
  *
  *     NODE_EXTRA_CA_CERTS=.kind/ca.crt node bench/kubernetes-scale.ts
  */
@@ -55,7 +56,7 @@ const manifest = (index: number): string =>
     spec: { region: 'local', size: { name: 'nano', version: 1 }, pgVersion: '17', suspended: true },
   })
 
-async function settled(count: number): Promise<void> {
+async function untilStable(count: number): Promise<void> {
   for (;;) {
     const databases = await provider.cluster.list('ManagedDatabase', { namespace })
     if (databases.items.filter(each => each.status?.phase === 'suspended').length >= count) return
@@ -65,7 +66,7 @@ async function settled(count: number): Promise<void> {
 
 try {
   await upgrade('--set', 'gateway.service.type=LoadBalancer,gateway.ports.first=20000,gateway.ports.last=21199')
-  // A tenant's first write makes its namespace.
+  // A tenant's first write creates its namespace.
   const { body } = await api.create({ name: 'first' })
   await api.remove(body.id)
   let made = 0
@@ -77,7 +78,7 @@ try {
       await provider.kubectl(['create', '-f', '-'], texts.join('---\n'))
       made = next
     }
-    await settled(count)
+    await untilStable(count)
     print(`${count} databases, suspended`, `settled after ${((performance.now() - start) / 1_000).toFixed(0)} s`)
     await sleep(30_000)
     await measureRest(provider)

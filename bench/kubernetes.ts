@@ -1,6 +1,6 @@
 /**
- * On the kind cluster that `make e2e PROVIDER=kind` leaves: how long a create and an allowlist change take, what the gateway
- * costs, and what the installation takes at rest. Not part of `make bench`, since it needs that cluster.
+ * On the kind cluster after `make e2e PROVIDER=kind`: the duration of a create and an allowlist change, the gateway's
+ * cost, and the use of an idle installation. Not part of `make bench`, since it needs that cluster.
  *
  *     NODE_EXTRA_CA_CERTS=.kind/ca.crt node bench/kubernetes.ts
  */
@@ -51,7 +51,7 @@ async function measureAllowlist(id: string): Promise<void> {
   )
 }
 
-/** pgbench inside the cluster, so that nothing but the gateway is between it and the pod on one of two ways. */
+/** pgbench inside the cluster, so that the two ways to the pod differ only by the gateway. */
 async function measureGateway(id: string): Promise<void> {
   const client = await provider.clientPod(`bench-${Date.now().toString(36)}`)
   try {

@@ -1,6 +1,7 @@
 /**
- * What logins under load do to whoever else asks: p99 of requests that fall due at a fixed rate, with eight clients that log in one time after the other, against p99 without
- * them. At the tool server by `authenticate_user`, at the bridge by the login page. Short rounds alternate, and the median of the ratios of neighbours counts.
+ * Effect of logins under load on other requests: p99 of requests at a fixed rate, with eight clients that log in
+ * continuously, against p99 without them. At the tool server by `authenticate_user`, at the bridge by the login page.
+ * Short rounds alternate, and the result is the median of the ratios of neighbouring rounds.
  */
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
@@ -84,11 +85,11 @@ async function bridge(database: string, directory: string, port: number): Promis
       login_max_attempts: 1_000,
     },
   })
-  const asked = { grant_type: 'client_credentials', client_id: 'bench', client_secret: secret }
+  const tokenRequest = { grant_type: 'client_credentials', client_id: 'bench', client_secret: secret }
   const answer = await fetch(`${origin}/oauth/token`, {
     method: 'POST',
     headers: form,
-    body: new URLSearchParams(asked),
+    body: new URLSearchParams(tokenRequest),
   })
   const { access_token } = z.object({ access_token: z.string() }).parse(await answer.json())
   const query = new URLSearchParams({
@@ -111,7 +112,7 @@ async function bridge(database: string, directory: string, port: number): Promis
   }
 }
 
-async function judge(load: Load, { name, server, request, login }: Judged): Promise<void> {
+async function compareLogins(load: Load, { name, server, request, login }: Judged): Promise<void> {
   const order = { port: server.port, request, connections, seconds, perSecond }
   let logins = 0
   async function withLogins() {
@@ -143,7 +144,7 @@ async function judge(load: Load, { name, server, request, login }: Judged): Prom
 export async function measureLogins(load: Load, database: string, directory: string, port: number): Promise<void> {
   for (const judged of [await toolServer(database, directory), await bridge(database, directory, port)]) {
     try {
-      await judge(load, judged)
+      await compareLogins(load, judged)
     } finally {
       await judged.server.stop()
     }

@@ -1,4 +1,7 @@
-/** The programs that bench/mcp.ts measures: the tool server, the bridge before another one, and what they are measured against, which answers with the same bytes and does no more. */
+/**
+ * The programs that bench/mcp.ts measures: the tool server, the bridge in front of another one, and their baseline,
+ * which only answers with the same bytes.
+ */
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
@@ -9,25 +12,25 @@ import pg from 'pg'
 
 export type McpServer = { readonly port: number; readonly pid: number; readonly startMs: number; stop(): Promise<void> }
 
-/** What the bare server is told: the body it answers with, and the statement it runs before, if any. */
+/** Settings of the bare server: the body of its answer, and the statement it runs first, if any. */
 type Bare = { readonly body: string; readonly database: string; readonly statement: string | undefined }
 
 const program = fileURLToPath(new URL('../bin/espalier.mjs', import.meta.url))
 
-/** Until it says that it listens. */
+/** Until it logs that it listens. */
 async function started(child: ChildProcess, began: number): Promise<McpServer> {
   const lastResort = () => child.kill('SIGKILL')
   process.once('exit', lastResort)
-  let said = ''
+  let output = ''
   child.stderr?.setEncoding('utf8').on('data', text => {
-    said = (said + text).slice(-5_000)
+    output = (output + text).slice(-5_000)
   })
   const port = await new Promise<number>((resolve, reject) => {
     child.stdout?.setEncoding('utf8').on('data', text => {
       const found = /listens on https?:\/\/[^\s]*:(\d+)/.exec(text)?.[1]
       if (found !== undefined) resolve(Number(found))
     })
-    child.once('exit', () => reject(new Error(`the server has ended: ${said}`)))
+    child.once('exit', () => reject(new Error(`the server has ended: ${output}`)))
   })
   return {
     port,
@@ -42,7 +45,7 @@ async function started(child: ChildProcess, began: number): Promise<McpServer> {
   }
 }
 
-/** The database by its address, as the environment names it. */
+/** The database by its address, as in the environment. */
 const environmentOf = (database: string): NodeJS.ProcessEnv => {
   const { hostname, port, username, pathname } = new URL(database)
   return { ...process.env, PGHOST: hostname, PGPORT: port, PGUSER: username, PGDATABASE: pathname.slice(1) }

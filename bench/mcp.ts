@@ -1,8 +1,10 @@
 /**
- * Figures of the tool server, directly and through the bridge, in both eras of the protocol: requests per second, p99 and processor time per request of the server (of the
- * bridge with the tool server behind it) over 16 keep-alive connections. Against a bare node:http that parses the request, runs the same statement by `pg` where there is one,
- * and answers with the same bytes. Short rounds alternate, and the median of the ratios of neighbours counts. And how long a start takes, the memory at rest, and what logins
- * do to whoever else asks. With `AGAINST=<directory of another checkout>` it measures the tool server against that checkout's instead, and nothing else.
+ * Measures the tool server, directly and through the bridge, in both protocol eras: requests per second, p99 and
+ * processor time per request of the server (of the bridge with its tool server) over 16 keep-alive connections. The
+ * baseline is a bare node:http that parses the request, runs the same statement by `pg` if there is one, and answers
+ * with the same bytes. Short rounds alternate, and the result is the median of the ratios of neighbouring rounds. Also
+ * measures the duration of a start, idle memory, and the effect of logins on other clients. With `AGAINST=<directory of
+ * another checkout>` it only compares the tool server with that checkout's.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -57,7 +59,7 @@ const claim = {
   'io.modelcontextprotocol/clientCapabilities': {},
 }
 
-function asked({ method, params, isModern }: Question, session: string | undefined) {
+function requestOf({ method, params, isModern }: Question, session: string | undefined) {
   const body = JSON.stringify({
     jsonrpc: '2.0',
     id: 1,
@@ -75,12 +77,12 @@ function asked({ method, params, isModern }: Question, session: string | undefin
   return { body, headers: { ...common, ...(isModern ? modern : legacy) } }
 }
 
-function requestText(path: string, { body, headers }: ReturnType<typeof asked>): string {
+function requestText(path: string, { body, headers }: ReturnType<typeof requestOf>): string {
   const lines = Object.entries({ ...headers, 'Content-Length': Buffer.byteLength(body) })
   return `POST ${path} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`
 }
 
-async function post(port: number, path: string, { body, headers }: ReturnType<typeof asked>): Promise<Response> {
+async function post(port: number, path: string, { body, headers }: ReturnType<typeof requestOf>): Promise<Response> {
   const { Host, ...others } = headers
   return fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', headers: others, body })
 }
@@ -93,7 +95,7 @@ async function round(load: Load, server: McpServer, request: string): Promise<Ro
   return { ...measured, processorMs: ((processorSeconds(server.pid) - before) / measured.answers) * 1_000 }
 }
 
-/** Until V8 has compiled what is measured: whoever came first would otherwise pay for whoever comes next. */
+/** Until V8 has compiled the measured code: otherwise the first would be slower than the next. */
 async function warm(load: Load, { port }: McpServer, request: string): Promise<void> {
   let answers = 0
   for (let second = 0; second < 8 && answers < 15_000; second++)
@@ -118,11 +120,11 @@ async function compare(load: Load, name: string, ours: [McpServer, string], bare
   )
 }
 
-/** Measures the tool server against that of another checkout. */
+/** Compares the tool server with that of another checkout. */
 async function compareCheckouts(other: McpServer): Promise<void> {
   try {
     for (const question of chosen) {
-      const request = requestText('/mcp/v1', asked(question, undefined))
+      const request = requestText('/mcp/v1', requestOf(question, undefined))
       await compare(load, question.name, [direct, request], [other, request])
     }
   } finally {
@@ -162,20 +164,25 @@ try {
   print('tool server: start, memory', `${direct.startMs.toFixed(0)} ms, ${memoryMiB(direct.pid, 'now').toFixed(0)} MiB`)
   const memory = processTree(bridge.pid).reduce((sum, pid) => sum + memoryMiB(pid, 'now'), 0)
   print('bridge with its tool server: start, memory', `${bridge.startMs.toFixed(0)} ms, ${memory.toFixed(0)} MiB`)
-  const begun = await post(bridge.port, '/mcp', asked({ ...(questions[0] as Question) }, undefined)) // there are some
+  const begun = await post(bridge.port, '/mcp', requestOf({ ...(questions[0] as Question) }, undefined)) // some exist
   const session = begun.headers.get('mcp-session-id') ?? undefined
   if (wanted.length === 0 || wanted.includes('logins')) {
     await measureLogins(load, database, directory, await freePort('127.0.0.1'))
   }
   for (const question of chosen) {
-    const plain = asked(question, undefined)
+    const plain = requestOf(question, undefined)
     const body = await (await post(direct.port, '/mcp/v1', plain)).text()
     const bare = await startBare({ body, database, statement: question.statement })
     const against: [McpServer, string] = [bare, requestText('/', plain)]
     await compare(load, question.name, [direct, requestText('/mcp/v1', plain)], against)
-    // There a session each would be opened, until there are as many as there may be.
+    // There each would open a session, up to the limit.
     if (question.method !== 'initialize')
-      await compare(load, `${question.name}, bridge`, [bridge, requestText('/mcp', asked(question, session))], against)
+      await compare(
+        load,
+        `${question.name}, bridge`,
+        [bridge, requestText('/mcp', requestOf(question, session))],
+        against,
+      )
     await bare.stop()
   }
 } finally {

@@ -1,4 +1,4 @@
-/** How fast a Postgres is by TLS, from a client on this machine: pgbench, and single sessions. */
+/** Postgres throughput by TLS, from a client on this machine: pgbench, and single sessions. */
 import { execFile } from 'node:child_process'
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -23,7 +23,7 @@ export async function login({ host, port, ...who }: Address): Promise<pg.Client>
   return client
 }
 
-/** Transactions a second; undefined where there is no pgbench, or it fails. */
+/** Transactions per second; undefined if there is no pgbench, or it fails. */
 export async function pgbench({ host, port, ...who }: Address, flags: string[]): Promise<number | undefined> {
   const directory = mkdtempSync(join(tmpdir(), 'espalier-pgbench-'))
   const [certFile, keyFile] = [join(directory, 'crt'), join(directory, 'key')]
@@ -36,7 +36,7 @@ export async function pgbench({ host, port, ...who }: Address, flags: string[]):
   const env = { ...process.env, PGSSLMODE: 'require', PGCONNECT_TIMEOUT: '5', ...by }
   const user = 'user' in who ? who.user : 'postgres'
   const database = ('user' in who ? who.database : undefined) ?? 'postgres'
-  // Not waited for in place: the cluster lives in this process, and the gateway closes where it is out of touch with it.
+  // Asynchronous: the cluster is in this process, and the gateway closes if it cannot reach it.
   const { stdout } = await promisify(execFile)(
     'pgbench',
     ['-h', host, '-p', String(port), '-U', user, ...flags, database],

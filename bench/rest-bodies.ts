@@ -1,8 +1,9 @@
 /**
- * What bodies of 10 MB do to one worker of the REST service: how long another connection waits meanwhile, and how far its memory grows. Each body is sent by a process of
- * its own; this one asks two small questions all the time, one that Postgres answers and one that the worker answers alone. Beside it, in the same round, the same request
- * with an empty body: the ratio says what the body itself costs others.
- * Kinds can be chosen by parts of their names; `--at-once=8` sends each so many times at once; `--rounds=3` is how often each is measured.
+ * Effect of bodies of 10 MB on one worker of the REST service: how long another connection waits meanwhile, and how
+ * much its memory grows. A separate process sends each body; this one sends two small requests continuously, one
+ * answered by Postgres and one by the worker alone. In the same round the same request is sent with an empty body: the
+ * ratio shows the cost of the body for other clients. Kinds can be selected by parts of their names; `--at-once=8`
+ * sends each this many times at once; `--rounds=3` sets how often each is measured.
  */
 import { rmSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -11,11 +12,11 @@ import { temporaryDirectory } from '../operator/postgres/testing/postgres.ts'
 import type { Server } from '../services/rest/testing/programs.ts'
 import { startPostgres } from '../services/testing/postgres.ts'
 import { forgetPeak, memoryMiB } from './processes.ts'
-import { Asker } from './rest-bodies-asker.ts'
 import { kinds } from './rest-bodies-kinds.ts'
+import { BodyReader } from './rest-bodies-reader.ts'
 import { type Sender, startSender } from './rest-bodies-sender.ts'
 import { requestText } from './rest-load.ts'
-import { commonSettings, startOurs } from './rest-servers.ts'
+import { commonSettings, startService } from './rest-servers.ts'
 import { median, percentile } from './statistics.ts'
 
 const {
@@ -46,13 +47,16 @@ const inWorker = requestText('/nowhere')
 
 type Round = { readonly database: number; readonly worker: number; readonly seconds: number; readonly statuses: string }
 
-/** The slowest answers to both questions while the request is under way, and for a moment after it: what it leaves behind counts too. */
+/**
+ * The slowest answers to both requests while the large request runs, and shortly after it, since its after-effects
+ * count too.
+ */
 async function round(server: Server, sender: Sender, kind: string, withBody: boolean): Promise<Round> {
-  const askers = [new Asker(server.port, inDatabase), new Asker(server.port, inWorker)] as const
-  await Promise.all(askers.map(asker => asker.begin()))
+  const readers = [new BodyReader(server.port, inDatabase), new BodyReader(server.port, inWorker)] as const
+  await Promise.all(readers.map(reader => reader.begin()))
   const { seconds, statuses } = await sender.send({ port: server.port, kind, withBody, times: Number(atOnce) })
   await pause(200)
-  const [database, worker] = await Promise.all(askers.map(asker => asker.end()))
+  const [database, worker] = await Promise.all(readers.map(reader => reader.end()))
   return { database: percentile(database ?? [], 1), worker: percentile(worker ?? [], 1), seconds, statuses }
 }
 
@@ -102,9 +106,9 @@ async function main(): Promise<void> {
     console.log(
       `median (highest) of ${rounds} rounds, ${atOnce} at once\n| ${heads.join(' | ')} |\n|${heads.map(() => '---|').join('')}`,
     )
-    // A worker of its own for each: what the one before has left in memory would hide what this one takes.
+    // Each has its own worker: memory left by the previous one would hide what this one uses.
     for (const { name } of wanted) {
-      const server = await startOurs(directory, 1, settings)
+      const server = await startService(directory, 1, settings)
       try {
         await round(server, sender, name, false)
         await measure(server, sender, name)

@@ -1,4 +1,4 @@
-/** The databases that bench/rest.ts measures with: a small one that is asked, and one with ten thousand tables that is only read for its schema. */
+/** The databases of bench/rest.ts: a small one for requests, and one with ten thousand tables whose schema is read. */
 import type { TestPostgres } from '../services/testing/postgres.ts'
 import { requestText } from './rest-load.ts'
 
@@ -69,7 +69,7 @@ export type Question = { readonly name: string; readonly request: string; readon
 export const singleInsert = 'a single insert'
 export const bulkInsert = 'a bulk insert of 1,000 rows'
 
-/** What is asked, as the issue lists it. */
+/** The measured requests. */
 export const questions: readonly Question[] = [
   { name: 'one row by key', request: requestText('/items?id=eq.4711'), isRead: true },
   { name: '100 rows', request: requestText('/items?limit=100'), isRead: true },
@@ -84,6 +84,6 @@ export const questions: readonly Question[] = [
 ]
 
 export const smallAnswer = requestText('/items?id=eq.1')
-/** 50 MB and a little. */
+/** Slightly more than 50 MB. */
 export const largeAnswer = requestText('/wide?select=content')
 export const oneOfMany = requestText('/t1?id=eq.1')

@@ -1,6 +1,7 @@
 /**
- * Load for the REST service: a process of its own that sends the same request over keep-alive connections, the next as soon as the last is answered. Bare sockets, and
- * of an answer it reads only its status and where it ends, so that one thread asks several times more than the servers answer.
+ * Load for the REST service: a separate process that sends the same request over keep-alive connections, the next one
+ * as soon as the last is answered. It uses bare sockets and reads only an answer's status and end, so that one thread
+ * can send several times more requests than the servers answer.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -9,11 +10,14 @@ import { fileURLToPath } from 'node:url'
 import { percentile } from './statistics.ts'
 
 /**
- * `request`: the whole text of one. With `seconds` 0 each connection asks once. With `perSecond` the load is an open loop: so many requests fall due a second, whether
- * or not those before them have been answered, and time counts from when they are due.
+ * `request`: the complete text of one. With `seconds` 0 each connection sends one request. With `perSecond` the load is
+ * an open loop: this many requests are due per second, whether or not earlier ones have been answered, and latency
+ * counts from the due time.
  */
 type Order = { port: number; request: string; connections: number; seconds: number; perSecond?: number }
-/** Latencies in milliseconds; failures are answers that are not 2xx. `firstByte` is the longest that one was waited for. */
+/**
+ * Latencies in milliseconds; failures are answers that are not 2xx. `firstByte` is the longest wait for a first byte.
+ */
 export type Measure = {
   perSecond: number
   firstByte: number
@@ -28,10 +32,10 @@ export type Measure = {
 const headEnd = Buffer.from('\r\n\r\n')
 const lastChunk = '0\r\n\r\n'
 
-/** Finds where answers end, by length or chunks (RFC 9112 section 6), one after the other. */
+/** Finds the ends of answers, by length or chunks (RFC 9112 section 6), one after another. */
 class AnswerReader {
   #head: Buffer | undefined
-  /** Bytes of the body that are to come; undefined where it comes in chunks. */
+  /** Remaining bytes of the body; undefined if it is chunked. */
   #missing: number | undefined
   #isOpen = false
   #tail = ''
@@ -79,24 +83,27 @@ async function open(port: number): Promise<Socket> {
   return socket
 }
 
-/** Says when a connection asks next, and that there is nothing more to ask. */
-type Turn = { ask(due: number): void; end(): void }
-type Pace = (turn: Turn) => void
+/** Determines when a connection sends the next request, and when no requests remain. */
+type Sender = { send(due: number): void; end(): void }
+type Pace = (sender: Sender) => void
 
-/** The next as soon as the last is answered; each connection asks once at least. */
+/** The next as soon as the last is answered; each connection sends at least one. */
 function closedLoop(until: number, connections: number): Pace {
   let begun = 0
-  return turn => {
+  return sender => {
     const now = performance.now()
-    if (begun++ < connections || now < until) turn.ask(now)
-    else turn.end()
+    if (begun++ < connections || now < until) sender.send(now)
+    else sender.end()
   }
 }
 
-/** A timer that goes off each millisecond tells how many are due: to look more often would take the processor from those that are measured. */
+/**
+ * A timer counts every millisecond how many are due: checking more often would take processor time from the measured
+ * servers.
+ */
 export function openLoop(perSecond: number, until: number): Pace {
   const due: number[] = []
-  const waiting: Turn[] = []
+  const waiting: Sender[] = []
   let last = performance.now()
   let owed = 0
   const timer = setInterval(() => {
@@ -104,16 +111,16 @@ export function openLoop(perSecond: number, until: number): Pace {
     owed += ((now - last) / 1000) * perSecond
     last = now
     for (; owed >= 1; owed--) due.push(now)
-    for (; due.length > 0 && waiting.length > 0; ) waiting.shift()?.ask(due.shift() ?? now)
+    for (; due.length > 0 && waiting.length > 0; ) waiting.shift()?.send(due.shift() ?? now)
     if (now < until) return
     clearInterval(timer)
-    for (const turn of waiting.splice(0)) turn.end()
+    for (const sender of waiting.splice(0)) sender.end()
   }, 1)
-  return turn => {
+  return sender => {
     const time = due.shift()
-    if (performance.now() >= until) turn.end()
-    else if (time === undefined) waiting.push(turn)
-    else turn.ask(time)
+    if (performance.now() >= until) sender.end()
+    else if (time === undefined) waiting.push(sender)
+    else sender.send(time)
   }
 }
 
@@ -133,8 +140,8 @@ async function fire({ port, request, connections, seconds, perSecond }: Order): 
       const reader = new AnswerReader()
       let due = 0
       let isBegun = false
-      const turn: Turn = {
-        ask(time) {
+      const sender: Sender = {
+        send(time) {
           due = time
           isBegun = false
           socket.write(bytes)
@@ -151,9 +158,9 @@ async function fire({ port, request, connections, seconds, perSecond }: Order): 
         if (!reader.push(chunk)) return
         times.push(performance.now() - due)
         if (!reader.isSuccess) failures++
-        pace(turn)
+        pace(sender)
       })
-      pace(turn)
+      pace(sender)
     })
   await Promise.all(sockets.map(work))
   const took = (performance.now() - began) / 1000
@@ -170,7 +177,7 @@ async function fire({ port, request, connections, seconds, perSecond }: Order): 
   }
 }
 
-/** In the child: answers whatever comes with the same bytes; what load alone can reach. */
+/** In the child: answers every request with the same bytes; the maximum that the load can reach. */
 async function answerBlindly(): Promise<number> {
   const answer = Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]')
   const server = createServer(socket => {
@@ -199,7 +206,7 @@ export function startLoad(): Load {
   }
 }
 
-/** What the load measures of a server that does nothing: what is not to be laid at the door of others. */
+/** What the load measures with a server that does nothing: the part not caused by the servers. */
 export async function loadAlone(load: Load, order: Omit<Order, 'port' | 'request' | 'seconds'>): Promise<Measure> {
   const blind = child('blind')
   const [port] = await once(blind, 'message')
@@ -208,7 +215,7 @@ export async function loadAlone(load: Load, order: Omit<Order, 'port' | 'request
   return measured
 }
 
-/** A request as it goes over the wire; with a body it is a POST of JSON. */
+/** The bytes of a request; with a body it is a POST of JSON. */
 export function requestText(path: string, body?: string): string {
   const head = [
     `${body === undefined ? 'GET' : 'POST'} ${path} HTTP/1.1`,

@@ -1,9 +1,9 @@
-/** What the servers that bench/rest.ts compares are told, and ours as a program of its own. */
+/** Settings of the servers that bench/rest.ts compares, and Espalier's as a separate program. */
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { type Server, type Settings, startProgram } from '../services/rest/testing/programs.ts'
 
-/** What both are told. */
+/** Settings of both. */
 export const commonSettings = (dbUri: string, pool: number) => ({
   'db-uri': dbUri,
   'db-schemas': 'public',
@@ -11,7 +11,7 @@ export const commonSettings = (dbUri: string, pool: number) => ({
   'db-pool': pool,
 })
 
-export const startOurs = (directory: string, workers: number, settings: Settings): Promise<Server> =>
+export const startService = (directory: string, workers: number, settings: Settings): Promise<Server> =>
   startProgram({
     name: `ours, ${workers} worker${workers === 1 ? '' : 's'}`,
     directory,

@@ -1,11 +1,14 @@
 /**
- * Figures of the REST service, side by side with PostgREST 12.0.2 in one run: the same Postgres, database, pool of 10 and 16 keep-alive connections. Short rounds
- * alternate, and the median of the ratios of neighbours counts. Ours runs with a worker per core, as PostgREST uses all cores too, and beside it with one. Postgres, load
- * and servers share two cores, and then four, where the machine has them: small machines are where such a service runs, and idle cores flatter.
- * - requests per second, p99 and processor time per request of six requests, p99 of an open loop at half of what PostgREST reaches, and the memory of one worker then;
- * - what an answer of 50 MB costs in memory, and when its first byte comes;
- * - reading the schema of 10,000 tables, and what requests feel of it.
- * Names of requests can be given as arguments, or `memory`, `schema`; none is all. `--cores=2` is that setting alone.
+ * Compares the REST service with PostgREST 12.0.2 in one run: the same Postgres, database, pool of 10 and 16 keep-alive
+ * connections. Short rounds alternate, and the result is the median of the ratios of neighbouring rounds. Espalier's
+ * runs with a worker per core, as PostgREST uses all cores too, and also with one. Postgres, load and servers share two
+ * cores, and then four, if the machine has them: such a service runs on small machines, and idle cores would improve
+ * the figures.
+ * - requests per second, p99 and processor time per request of six requests, p99 of an open loop at half of PostgREST's
+ *   rate, and the memory of one worker then;
+ * - memory of a 50 MB answer, and the time of its first byte;
+ * - reading the schema of 10,000 tables, and its effect on requests. Arguments select requests by name, or `memory`,
+ *   `schema`; default all. `--cores=2` runs only that setting.
  */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, rmSync } from 'node:fs'
@@ -31,7 +34,7 @@ import {
   smallAnswer,
 } from './rest-database.ts'
 import { type Load, loadAlone, type Measure, startLoad } from './rest-load.ts'
-import { commonSettings, startOurs } from './rest-servers.ts'
+import { commonSettings, startService } from './rest-servers.ts'
 import { against, median, print } from './statistics.ts'
 
 const rounds = 5
@@ -61,23 +64,23 @@ async function round(load: Load, server: Server, postgres: TestPostgres, request
   }
 }
 
-type Contest = {
+type Comparison = {
   readonly load: Load
   readonly postgres: TestPostgres
-  readonly theirs: Server
-  readonly ours: readonly Server[]
+  readonly postgrest: Server
+  readonly services: readonly Server[]
 }
 
-/** What is asked in an open loop: at half of what the slower of the two reaches, so that waiting is what tells them apart. */
-async function compareOpen({ load, postgres, theirs, ours }: Contest, request: string, perSecond: number) {
-  const all = ours.at(-1)
+/** An open loop at half of the slower server's rate, so that the waiting time shows the difference. */
+async function compareOpen({ load, postgres, postgrest, services }: Comparison, request: string, perSecond: number) {
+  const all = services.at(-1)
   if (all === undefined) return
   const ratios: number[] = []
   const times: [number[], number[]] = [[], []]
   for (let number = 0; number < rounds; number++) {
     await postgres.run('TRUNCATE entries', database)
     const order = { request, connections, seconds, perSecond }
-    const base = await load.measure({ ...order, port: theirs.port })
+    const base = await load.measure({ ...order, port: postgrest.port })
     const own = await load.measure({ ...order, port: all.port })
     ratios.push(own.p99 / base.p99)
     times[0].push(own.p99)
@@ -89,19 +92,20 @@ async function compareOpen({ load, postgres, theirs, ours }: Contest, request: s
   print(`    p99 of an open loop, ${perSecond.toFixed(0)} a second`, text)
 }
 
-async function compare(contest: Contest, { name, request, isRead }: Question): Promise<void> {
-  const { load, postgres, theirs, ours } = contest
-  for (const server of [theirs, ...ours]) await load.measure({ port: server.port, request, connections, seconds: 1 })
+async function compare(comparison: Comparison, { name, request, isRead }: Question): Promise<void> {
+  const { load, postgres, postgrest, services } = comparison
+  for (const server of [postgrest, ...services])
+    await load.measure({ port: server.port, request, connections, seconds: 1 })
   const found: Round[][] = []
   for (let number = 0; number < rounds; number++) {
     const each: Round[] = []
-    for (const server of [theirs, ...ours]) each.push(await round(load, server, postgres, request))
+    for (const server of [postgrest, ...services]) each.push(await round(load, server, postgres, request))
     found.push(each)
   }
   const of = (at: number) => found.map(each => each[at]).filter(one => one !== undefined)
   const base = of(0)
   print(name, '')
-  for (const [at, { name: who }] of ours.entries()) {
+  for (const [at, { name: who }] of services.entries()) {
     const own = of(at + 1)
     const figure = (pick: (round: Round) => number, digits: number) => {
       const ratio = median(own.map((one, index) => pick(one) / pick(base[index] ?? one)))
@@ -119,7 +123,7 @@ async function compare(contest: Contest, { name, request, isRead }: Question): P
     if (failures > 0) print('    FAILURES', String(failures))
   }
   const half = median(base.map(({ perSecond }) => perSecond)) / 2
-  await compareOpen(contest, request, half)
+  await compareOpen(comparison, request, half)
   const uri = postgres.uri('postgres', database)
   if (name === singleInsert) {
     const alone = await insertsAlone(uri, pool, seconds * rounds, half)
@@ -130,7 +134,7 @@ async function compare(contest: Contest, { name, request, isRead }: Question): P
   print('  Postgres alone: of the JSON, of rows it makes', `${json.toFixed(0)}, ${made.toFixed(0)} a second`)
 }
 
-/** Of servers that have answered little yet: one that has been under load has memory to spare. */
+/** Of servers with few answers so far: after a load a server has spare memory. */
 async function largeAnswers({ load, begin }: { load: Load; begin: readonly (() => Promise<Server>)[] }): Promise<void> {
   for (const start of begin) {
     const server = await start()
@@ -138,16 +142,16 @@ async function largeAnswers({ load, begin }: { load: Load; begin: readonly (() =
       await load.measure({ port: server.port, request: smallAnswer, connections, seconds: 0.5 })
       const idle = memoryMiB(server.pid, 'now')
       forgetPeak(server.pid)
-      const asked: Measure[] = []
+      const measures: Measure[] = []
       for (let number = 0; number < 5; number++) {
-        asked.push(await load.measure({ port: server.port, request: largeAnswer, connections: 1, seconds: 0 }))
+        measures.push(await load.measure({ port: server.port, request: largeAnswer, connections: 1, seconds: 0 }))
       }
-      const bytes = asked[0]?.bytes ?? 0
+      const bytes = measures[0]?.bytes ?? 0
       const growth = memoryMiB(server.pid, 'peak') - idle
       const size = bytes / 1024 / 1024
       const text = `${growth.toFixed(0)} MiB over ${idle.toFixed(0)} for ${size.toFixed(0)} MiB`
       print(`an answer of 50 MB, ${server.name}`, `${against(growth / size, 3, 'at most')} times its size (${text})`)
-      const [first, last] = [asked.map(({ firstByte }) => firstByte), asked.map(({ worst }) => worst)].map(median)
+      const [first, last] = [measures.map(({ firstByte }) => firstByte), measures.map(({ worst }) => worst)].map(median)
       print('  first byte, last byte', `${first?.toFixed(0)} ms, ${last?.toFixed(0)} ms`)
     } finally {
       await server.stop()
@@ -155,7 +159,7 @@ async function largeAnswers({ load, begin }: { load: Load; begin: readonly (() =
   }
 }
 
-/** Of the admin server's metrics one value. */
+/** One value of the admin server's metrics. */
 async function metric({ adminPort }: Server, name: string): Promise<number> {
   const text = await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text()
   return Number(
@@ -170,52 +174,55 @@ async function metric({ adminPort }: Server, name: string): Promise<number> {
 async function manyTables(load: Load, postgres: TestPostgres, directory: string, binary: string): Promise<void> {
   await makeManyTables(postgres, 'many')
   const settings = commonSettings(postgres.uri('authenticator', 'many'), pool)
-  const theirs = await startPostgrest(binary, directory, settings)
-  await theirs.stop()
-  const ours = await startOurs(directory, 1, settings)
+  const postgrest = await startPostgrest(binary, directory, settings)
+  await postgrest.stop()
+  const services = await startService(directory, 1, settings)
   try {
-    print('10,000 tables: start to ready', `${ours.startMs.toFixed(0)} ms; PostgREST ${theirs.startMs.toFixed(0)} ms`)
-    const order = { port: ours.port, request: oneOfMany, connections, seconds: 5 }
+    print(
+      '10,000 tables: start to ready',
+      `${services.startMs.toFixed(0)} ms; PostgREST ${postgrest.startMs.toFixed(0)} ms`,
+    )
+    const order = { port: services.port, request: oneOfMany, connections, seconds: 5 }
     await load.measure(order)
     const calm = await load.measure(order)
     const busy = load.measure(order)
     await pause(500)
-    process.kill(ours.pid, 'SIGUSR1')
+    process.kill(services.pid, 'SIGUSR1')
     const during = await busy
     const count = 'rst_schema_cache_loads_total{status="success"}'
-    while (!((await metric(ours, count)) >= 2)) await pause(50)
-    const took = await metric(ours, 'rst_schema_cache_load_seconds')
+    while (!((await metric(services, count)) >= 2)) await pause(50)
+    const took = await metric(services, 'rst_schema_cache_load_seconds')
     print('  schema read again under load', against(took, 2, 'at most', ' s'))
     const worst = (one: Measure) =>
       `p99 ${one.p99.toFixed(1)} ms, worst ${one.worst.toFixed(1)} ms, ${one.failures} failed`
     print('  requests meanwhile', `${worst(during)}; without it ${worst(calm)}`)
-    print('  memory afterwards', `${memoryMiB(ours.pid, 'now').toFixed(0)} MiB`)
+    print('  memory afterwards', `${memoryMiB(services.pid, 'now').toFixed(0)} MiB`)
   } finally {
-    await ours.stop()
+    await services.stop()
   }
 }
 
 async function sideBySide(load: Load, postgres: TestPostgres, directory: string, binary: string): Promise<void> {
   await makeDatabase(postgres, database)
   const settings = commonSettings(postgres.uri('authenticator', database), pool)
-  const theirs = await startPostgrest(binary, directory, settings)
-  const one = await startOurs(directory, 1, settings)
-  const all = await startOurs(directory, availableParallelism(), settings)
-  const contest: Contest = { load, postgres, theirs, ours: [one, all] }
+  const postgrest = await startPostgrest(binary, directory, settings)
+  const one = await startService(directory, 1, settings)
+  const all = await startService(directory, availableParallelism(), settings)
+  const comparison: Comparison = { load, postgres, postgrest, services: [one, all] }
   try {
-    for (const question of questions) if (isWanted(question.name)) await compare(contest, question)
+    for (const question of questions) if (isWanted(question.name)) await compare(comparison, question)
     const memory = memoryMiB(one.pid, 'peak')
     print('memory of one worker under load', against(memory, 150, 'at most', ' MiB'))
-    print('  of PostgREST', `${memoryMiB(theirs.pid, 'peak').toFixed(0)} MiB`)
+    print('  of PostgREST', `${memoryMiB(postgrest.pid, 'peak').toFixed(0)} MiB`)
   } finally {
-    await Promise.all([theirs, one, all].map(server => server.stop()))
+    await Promise.all([postgrest, one, all].map(server => server.stop()))
   }
   if (!isWanted('memory')) return
-  const begin = [() => startOurs(directory, 1, settings), () => startPostgrest(binary, directory, settings)]
+  const begin = [() => startService(directory, 1, settings), () => startPostgrest(binary, directory, settings)]
   await largeAnswers({ load, begin })
 }
 
-/** The whole of it, on so many cores. */
+/** Everything, on this number of cores. */
 function runPinned(count: number): void {
   console.log(`\non ${count} cores, shared by Postgres, load and servers`)
   const script = fileURLToPath(import.meta.url)
@@ -230,7 +237,7 @@ async function main(): Promise<void> {
     return
   }
   const directory = temporaryDirectory('bench-rest')
-  // PostgREST reads its settings here as whom Postgres runs as.
+  // PostgREST reads its settings here as Postgres's user.
   chmodSync(directory, 0o755)
   const load = startLoad()
   const postgres = await startPostgres('17')

@@ -1,6 +1,6 @@
 /**
- * `make bench`: every benchmark, one after the other, each in a process of its own; `make bench ARGS="api create"`
- * runs some. Each prints ratios against a baseline of its own run.
+ * `make bench`: every benchmark, one after another, each in a separate process; `make bench ARGS="api create"` runs
+ * some. Each prints ratios against a baseline of its own run.
  */
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -19,9 +19,12 @@ const benchmarks = [
   'informer',
   'start',
   'rest',
+  'sql',
   'mcp',
   'rag',
   'archive',
+  'archive-wal',
+  'archiving',
 ]
 
 const wanted = process.argv.slice(2)

@@ -1,6 +1,6 @@
 /**
- * The operator of `bench/scale.ts`, in a process of its own: its memory is that of the operator, and of nothing else that a measurement
- * needs. It says when it has synced, and ends when it is told to. Its argument is its configuration.
+ * The operator of `bench/scale.ts`, in a separate process: its memory is the operator's, without that of the
+ * measurement. It reports when it has synced, and ends on request. Its argument is its configuration.
  */
 import { pino } from 'pino'
 import { operatorConfiguration, startOperator } from '../operator/index.ts'

@@ -1,8 +1,8 @@
 /**
- * How the operator grows with the number of databases: its objects and a fake workload, no Postgres. The operator is a
- * process of its own (scale-operator.ts), whose memory is measured; the object store and the fakes are in this one, as an API server
- * would be elsewhere. What 1,000 and 5,000 databases take is told against 100 in the same run; other counts can be given
- * as arguments. `services` as the last one: every count a second time, of databases with three services each.
+ * How the operator scales with the number of databases: its objects and a fake workload, no Postgres. The operator is a
+ * separate process (scale-operator.ts), whose memory is measured; the object store and the fakes are in this one, in
+ * place of an API server. 1,000 and 5,000 databases are compared with 100 in the same run; arguments set other counts.
+ * With `services` as the last argument, each count is repeated with databases that have three services each.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { randomInt, randomUUID } from 'node:crypto'
@@ -14,9 +14,9 @@ import { fileURLToPath } from 'node:url'
 import { fillingFlags } from '../bin/lean.mjs'
 import {
   apiVersion,
-  askedBy,
   childNames,
   desiredHash,
+  desiredStateOf,
   labels,
   type ManagedDatabase,
   managedByEspalier,
@@ -39,14 +39,14 @@ const aimsFor = new Map([
   [1000, { memory: 256, sync: 10, p95: 250 }],
   [10_000, { memory: 512, sync: 10, p95: 250 }],
 ])
-/** Its modules as JavaScript, from its first start on: what takes types out is not loaded in an image either. */
+/** Its modules as JavaScript, from its first start on: an image does not load the TypeScript compiler either. */
 const compiled = mkdtempSync(join(tmpdir(), 'espalier-bench-compiled-'))
-/** Databases without services get nothing of it. */
+/** Not for databases without services. */
 const images = { ...testConfiguration.images, services: 'espalier' }
 const inFlight = 32
 const changes = 200
 const restMs = 20_000
-/** Tasks of a database after a month, the one that made it included. */
+/** Tasks of a database after a month, including that of its creation. */
 const tasksOfEach = 10
 
 type Figures = {
@@ -61,7 +61,7 @@ type Figures = {
   p95: number
 }
 
-/** MiB, from the kernel's own account of the process. */
+/** MiB, from the kernel's figures of the process. */
 function memoryOf(child: ChildProcess, field: 'VmRSS' | 'VmHWM'): number {
   const status = readFileSync(`/proc/${child.pid}/status`, 'utf8')
   return Number(new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) / 1024
@@ -89,9 +89,9 @@ async function stopChild(child: ChildProcess): Promise<void> {
 }
 
 const isApplied = (database: ManagedDatabase): boolean =>
-  database.status?.phase === 'available' && database.status.appliedHash === desiredHash(askedBy(database))
+  database.status?.phase === 'available' && database.status.appliedHash === desiredHash(desiredStateOf(database))
 
-/** Tells, by one watch, when a database's status has caught up with its spec. */
+/** Reports, by one watch, when a database's status has caught up with its spec. */
 async function followStatus({ cluster }: Installation) {
   const waiting = new Map<string, () => void>()
   const stopped = new AbortController()
@@ -104,7 +104,7 @@ async function followStatus({ cluster }: Installation) {
     }
   })()
   return {
-    settled: (name: string) => new Promise<void>(resolve => waiting.set(name, resolve)),
+    reconciled: (name: string) => new Promise<void>(resolve => waiting.set(name, resolve)),
     stop: async () => {
       stopped.abort()
       await watching
@@ -116,7 +116,7 @@ type Follower = Awaited<ReturnType<typeof followStatus>>
 /** Seconds until all are available. */
 async function createAll(
   { cluster }: Installation,
-  { settled }: Follower,
+  { reconciled }: Follower,
   names: string[],
   spec: Partial<ManagedDatabase['spec']>,
 ): Promise<number> {
@@ -124,7 +124,7 @@ async function createAll(
   const start = performance.now()
   const work = async () => {
     for (let name = queue.shift(); name !== undefined; name = queue.shift()) {
-      const done = settled(name)
+      const done = reconciled(name)
       await cluster.create('ManagedDatabase', databaseDraft(name, spec))
       await done
     }
@@ -133,12 +133,12 @@ async function createAll(
   return (performance.now() - start) / 1000
 }
 
-/** Milliseconds from the write of a spec to the status that covers it, for each of some changes. */
-async function changeSome({ cluster }: Installation, { settled }: Follower, names: string[]): Promise<number[]> {
+/** Milliseconds from the write of a spec to the status that covers it, for each of several changes. */
+async function changeSome({ cluster }: Installation, { reconciled }: Follower, names: string[]): Promise<number[]> {
   const latencies: number[] = []
   for (let change = 0; change < changes; change++) {
     const name = names[randomInt(names.length)] ?? ''
-    const done = settled(name)
+    const done = reconciled(name)
     const cidr = `198.51.${randomInt(256)}.${randomInt(256)}/32`
     const start = performance.now()
     await editSpec(cluster, name, spec => ({ ...spec, ipAllowlist: { rules: [{ cidr }] } }))
@@ -148,7 +148,7 @@ async function changeSome({ cluster }: Installation, { settled }: Follower, name
   return latencies
 }
 
-/** Ended Tasks of every database, as a month leaves them behind. */
+/** Finished Tasks of every database, as after a month. */
 async function addTasks({ cluster }: Installation, names: string[]): Promise<void> {
   const finishedAt = new Date(Date.now() - 24 * 3600_000).toISOString()
   const { items } = await cluster.list('ManagedDatabase')
@@ -179,9 +179,9 @@ async function addTasks({ cluster }: Installation, names: string[]): Promise<voi
           updatedAt: finishedAt,
           finishedAt,
           messages: [
-            message('the rules are being written', 'OpeningEndpoint'),
+            message('the rules are being applied', 'OpeningEndpoint'),
             message('waiting for gateway-one, gateway-two', 'OpeningEndpoint'),
-            message('everything asked is in force', 'Completed'),
+            message('everything requested is applied', 'Completed'),
           ],
         },
       })
@@ -205,7 +205,7 @@ async function measure(count: number, hasServices: boolean): Promise<Figures> {
   const start = performance.now()
   const second = await startChild(installation)
   const syncSeconds = (performance.now() - start) / 1000
-  // Its first passes over every database come right after; the memory at rest is what is left then.
+  // Its first passes over every database follow at once; the idle memory is measured after them.
   await new Promise(resolve => setTimeout(resolve, restMs))
   const rss = memoryOf(second, 'VmRSS')
   const restartPeak = memoryOf(second, 'VmHWM')

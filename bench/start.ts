@@ -1,6 +1,7 @@
 /**
- * A fresh clone with a warm npm cache: `make run` to the first 200 of the API, and the memory of the whole process
- * tree at rest without databases. The baseline is the installation of the packages alone, in a second clone.
+ * A fresh clone with a warm npm cache: `make run` until the API's first 200, and the idle memory of the complete
+ * process tree without databases. The baseline is the installation of the packages alone, in a second clone. Then the
+ * processor time of `espalier db list`, against `node -e 0`.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -13,7 +14,7 @@ import { checkout } from '../embedded/settings.ts'
 import { against, print } from './statistics.ts'
 
 const root = await mkdtemp(join(tmpdir(), 'espalier-bench-start-'))
-// As root, databases run as somebody else, who has to pass through here.
+// With root, databases run as another user, which must be able to enter this directory.
 await chmod(root, 0o711)
 
 async function clone(name: string): Promise<string> {
@@ -23,7 +24,7 @@ async function clone(name: string): Promise<string> {
   return directory
 }
 
-/** As a user's shell has it: without the node that runs this benchmark on the path. */
+/** Like a user's shell: without this benchmark's node on the path. */
 const environment = {
   ...process.env,
   PATH: (process.env.PATH ?? '')
@@ -35,6 +36,20 @@ const environment = {
 async function proportionalMemory(pid: number): Promise<number> {
   const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'utf8').catch(() => '')
   return Number(/^Pss:\s+(\d+) kB/m.exec(rollup)?.[1] ?? 0) / 1024
+}
+
+/** Mean processor time of 20 runs, in ms. */
+function processorTime(program: string, args: readonly string[], more: NodeJS.ProcessEnv = {}): number {
+  const script = 'for i in {1..20}; do "$0" "$@" > /dev/null || exit; done; times'
+  const { status, stdout } = spawnSync('bash', ['-c', script, program, ...args], {
+    encoding: 'utf8',
+    env: { ...environment, ...more },
+  })
+  const [user, system] = [...(stdout.split('\n')[1] ?? '').matchAll(/(\d+)m([\d.]+)s/g)].map(
+    ([, minutes, seconds]) => Number(minutes) * 60 + Number(seconds),
+  )
+  if (status !== 0 || user === undefined || system === undefined) throw new Error(`${args.join(' ')} failed`)
+  return ((user + system) / 20) * 1000
 }
 
 async function firstAnswer(url: string): Promise<void> {
@@ -69,11 +84,16 @@ try {
     throw new Error(`make run ended with ${code}`)
   })
   await Promise.race([ended, firstAnswer(`http://127.0.0.1:${range.first}/managed/v1/openapi.json`)])
-  ended.catch(() => {}) // from here on it ends because it is told to
+  ended.catch(() => {}) // from here on it ends on request
   const total = (performance.now() - start) / 1000
   await new Promise(resolve => setTimeout(resolve, 5000))
   const members = await processTree(child.pid ?? 0)
   const memory = (await Promise.all(members.map(proportionalMemory))).reduce((sum, part) => sum + part, 0)
+  const home = { ESPALIER_HOME: join(root, 'home'), ESPALIER_API_PORT: String(range.first) }
+  const list = [join(cwd, 'bin/espalier.mjs'), 'db', 'list']
+  processorTime(process.execPath, list, home) // fills the cache of compiled modules
+  const command = processorTime(process.execPath, list, home)
+  const bare = processorTime(process.execPath, ['-e', '0'])
   const exited = once(child, 'exit')
   child.kill('SIGTERM')
   for (const member of members.slice(1)) process.kill(member, 'SIGTERM')
@@ -88,6 +108,8 @@ try {
     'idle memory of the whole tree',
     `${memory.toFixed(0)} MiB in ${members.length} processes (proportional set size)`,
   )
+  print('espalier db list', against(command, 200, 'at most', ' ms of processor time'))
+  print('  of which Node alone takes', `${bare.toFixed(0)} ms; ${(command / bare).toFixed(1)} times that in all`)
 } finally {
   await rm(root, { recursive: true, force: true, maxRetries: 5 })
 }

@@ -1,12 +1,13 @@
 import { PassThrough, Readable } from 'node:stream'
 import { expect, test } from 'vitest'
-import { askPassword, type PasswordInput } from './ask-password.ts'
+import type { HiddenInput } from '../server/hidden-input.ts'
+import { askPassword } from './ask-password.ts'
 
-/** Types one text at each prompt, as a terminal hands it on. */
+/** Types one text at each prompt, as a terminal sends it. */
 async function atTerminal(...typed: string[]) {
   const shown: string[] = []
   const raw: boolean[] = []
-  const input: PasswordInput = Object.assign(new PassThrough(), {
+  const input: HiddenInput = Object.assign(new PassThrough(), {
     isTTY: true,
     setRawMode: (isRaw: boolean) => raw.push(isRaw),
   })
@@ -19,10 +20,10 @@ async function atTerminal(...typed: string[]) {
   return { password, shown: shown.join(''), raw }
 }
 
-test('a terminal is asked twice and shows nothing of it', async () => {
+test('a terminal is prompted twice and shows no input', async () => {
   const { password, shown, raw } = await atTerminal('sécret\u007f\u007fT x\r', 'sécrT x\r')
   expect(password).toBe('sécrT x')
-  expect(shown).toBe('Password: \nOnce more: \n')
+  expect(shown).toBe('Password: \nRepeat the password: \n')
   expect(raw).toEqual([true, false, true, false])
 })
 

@@ -1,4 +1,4 @@
-/** What all subcommands do alike. */
+/** Behaviour that all subcommands share. */
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test, vi } from 'vitest'
@@ -9,13 +9,13 @@ afterEach(() => {
   vi.unstubAllEnvs()
 })
 
-test('a log level that is none is refused with those there are, before anything is started', async () => {
+test('an unknown log level is refused with the known ones, before anything is started', async () => {
   vi.stubEnv('ESPALIER_LOG', 'loud')
   vi.stubEnv('ESPALIER_HOME', join(tmpdir(), `espalier-never-${crypto.randomUUID()}`))
   await expect(run.run([])).rejects.toThrow(/^ESPALIER_LOG must be one of trace, .*, silent, not "loud"$/)
 })
 
-test('the log level is the usual one where none is named', () => {
+test('the default log level is used if none is set', () => {
   vi.stubEnv('ESPALIER_LOG', '')
   expect(logLevel('warn')).toBe('warn')
   vi.stubEnv('ESPALIER_LOG', 'debug')

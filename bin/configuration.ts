@@ -1,11 +1,11 @@
-/** Reads a part's configuration file (YAML or JSON) and reports what is wrong with it by field. */
+/** Reads a component's configuration file (YAML or JSON) and reports errors by field. */
 import { readFile } from 'node:fs/promises'
 import { parse } from 'yaml'
 import { z } from 'zod'
 import { isRecord } from '../values/record.ts'
 import { UsageError } from './command.ts'
 
-/** What stands in files of its own, since a configuration file is no place for a secret: section, field, value. */
+/** Values from separate files, since a configuration file must not contain secrets: section, field, value. */
 type Additions = Record<string, Record<string, string>>
 
 /** @throws UsageError that names the file, the field and the rule */

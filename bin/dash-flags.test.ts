@@ -27,10 +27,10 @@ test.each<[string[], [string, string | true][]]>([
 })
 
 test.each([
-  [['-htp'], '-htp is not a flag; is -http meant?'],
+  [['-htp'], '-htp is not a flag; did you mean -http?'],
   [['-constructor'], '-constructor is not a flag; --help lists them'],
   [['-http', '-http'], '-http is given twice'],
-  [['-addr'], '-addr takes a value'],
+  [['-addr'], '-addr requires a value'],
   [['-http', 'my secret'], 'argument 2 is not a flag; --help lists them'],
   [['-'], 'argument 1 is not a flag; --help lists them'],
   [[''], 'argument 1 is not a flag; --help lists them'],

@@ -1,16 +1,18 @@
 #!/usr/bin/env node
 /**
- * The command `espalier`. Node 24 runs our TypeScript as it is; where the Node that started this is older, the one
- * that came with the packages takes over, with the same arguments, signals and exit code, and ends when this one is killed.
+ * The command `espalier`. Node 24 runs TypeScript directly. If the Node that started this is older, the one installed
+ * with the packages is started with the same arguments and signals; its exit code is returned, and it ends when this
+ * process is killed.
  */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-// As a whole: an older Node, which only looks for ours here, has not got all of its names.
+// As a namespace: an older Node, which only looks up the newer one here, lacks some of its names.
 import module, { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { compileCacheFor, fillingFlags, leanFlags, retrievalFlags, servingFlags } from './lean.mjs'
 
-// The kernel drops what process 1 of a container has no handler for: a command that sets none would outlast its pod.
+// The kernel drops signals for which process 1 of a container has no handler: a command without one would outlast its
+// pod.
 if (process.pid === 1) {
   for (const [signal, number] of /** @type {const} */ ([
     ['SIGINT', 2],
@@ -22,7 +24,7 @@ if (process.pid === 1) {
 
 const major = Number(process.versions.node.split('.')[0])
 
-/** What V8 is told for commands that run for weeks beside much larger things. */
+/** V8 flags for commands that run for weeks beside much larger processes. */
 const flagsOf = new Map([
   ['operator', fillingFlags],
   ['gateway', leanFlags],
@@ -31,7 +33,7 @@ const flagsOf = new Map([
   ['mcp-bridge', servingFlags],
   ['rag', retrievalFlags],
 ])
-/** A probe of a server ends at once: it need not start twice for its memory. */
+/** A server's probe ends at once: restarting it to save memory is not worthwhile. */
 const isProbe = process.argv.slice(3).some(argument => /^--?ready$/.test(argument))
 const wanted = (isProbe ? undefined : flagsOf.get(process.argv[2] ?? '')) ?? []
 /** Set by an older Node for the newer one that it starts, with its process id. */
@@ -42,14 +44,16 @@ if (major >= 24) {
   const cache = compileCacheFor(process.env)
   if (!wanted.every(flag => process.execArgv.includes(flag))) {
     const flags = [...wanted, ...process.execArgv]
-    // The workers of `rest` are processes of their own, which know of the cache by the environment.
+    // The workers of `rest` are separate processes, which get the cache from the environment.
     const environment = cache === undefined ? process.env : { ...process.env, NODE_COMPILE_CACHE: cache }
     process.execve?.(process.execPath, [process.execPath, ...flags, ...process.argv.slice(1)], environment)
   }
   const stripped = new URL('./stripped.mjs', import.meta.url)
   if (existsSync(stripped)) await import(stripped.href)
   if (cache !== undefined) module.enableCompileCache(cache)
-  const { main } = await import('./main.ts')
+  // An image has one (images/bundle.ts).
+  const bundle = new URL('./bundle/main.js', import.meta.url)
+  const { main } = await import(existsSync(bundle) ? bundle.href : './main.ts')
   process.exitCode = await main(process.argv.slice(2))
 } else {
   const node = bundledNode()
@@ -58,7 +62,8 @@ if (major >= 24) {
     process.exit(1)
   }
   const cache = compileCacheFor(process.env)
-  // With these flags from the start it does not replace itself, and keeps the channel by which it notices the end of this process.
+  // With these flags from the start it does not restart itself, and keeps the channel that reports the end of this
+  // process.
   const child = spawn(node, [...wanted, fileURLToPath(import.meta.url), ...process.argv.slice(2)], {
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
     env: {
@@ -76,14 +81,17 @@ if (major >= 24) {
   child.on('exit', (code, signal) => process.exit(signal === null ? (code ?? 1) : 1))
 }
 
-/** Stops in order, as SIGTERM does, when the launcher is gone: killed, it passes no signal on, and this process would keep its port. */
+/**
+ * Stops gracefully, as on SIGTERM, when the launcher is killed: it then forwards no signal, and this process would keep
+ * its port.
+ */
 function followLauncher() {
   const launcher = Number(process.env[launcherVariable])
   delete process.env[launcherVariable]
   if (Number.isNaN(launcher)) return
   if (launcher !== process.ppid || !process.connected) process.exit(1)
   process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'))
-  // A command that has nothing more to do ends, although a listener waits.
+  // A completed command exits even if a listener is waiting.
   process.channel?.unref()
 }
 

@@ -1,4 +1,4 @@
-/** The command where an older Node started it: what the newer one is told by signal is what the older one was told. */
+/** The command started by an older Node: signals to the older process are forwarded to the newer one. */
 import { spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createConnection } from 'node:net'
@@ -6,13 +6,14 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import { ensureTokenKey } from '../embedded/tokens.ts'
 import { freePort } from '../services/testing/postgres.ts'
 
 const command = fileURLToPath(new URL('espalier.mjs', import.meta.url))
-/** Makes a Node believe that it is an older one. */
+/** Makes a Node report an older version. */
 const older = `data:text/javascript,Object.defineProperty(process,'versions',{value:{...process.versions,node:'20.0.0'}})`
 
-/** The first on PATH that is too old to run us itself. */
+/** The first on PATH that is too old to run it. */
 const tooOld = (process.env.PATH ?? '')
   .split(delimiter)
   .map(directory => join(directory, 'node'))
@@ -27,7 +28,7 @@ else
     expect(stdout).toContain('espalier')
   })
 
-test('signals that the REST service reloads by reach it, and end nothing', { timeout: 60_000 }, async () => {
+test('signals that make the REST service reload are forwarded, and end nothing', { timeout: 60_000 }, async () => {
   const directory = mkdtempSync(join(tmpdir(), 'espalier-signals-'))
   const file = join(directory, 'rest.conf')
   writeFileSync(file, 'server-unix-socket = "server"\ndb-uri = "postgresql://nobody@127.0.0.1:1/none"\n')
@@ -37,14 +38,14 @@ test('signals that the REST service reloads by reach it, and end nothing', { tim
     log += text
   })
   const ended = new Promise<number | null>(resolve => child.once('exit', code => resolve(code)))
-  const said = (text: string) => expect.poll(() => log, { timeout: 20_000 }).toContain(text)
+  const logged = (text: string) => expect.poll(() => log, { timeout: 20_000 }).toContain(text)
   try {
-    await said('could not read the database')
+    await logged('could not read the database')
     for (const [index, signal] of (['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const).entries()) {
-      // A configuration that cannot be read is told of by each that reads it; SIGUSR1 reads the schema only.
+      // Each process that reads an invalid configuration logs it; SIGUSR1 reloads only the schema.
       writeFileSync(file, `wrong-${index} = 1\n`)
       child.kill(signal)
-      if (signal !== 'SIGUSR1') await said(`wrong-${index} (file, line 1)`)
+      if (signal !== 'SIGUSR1') await logged(`wrong-${index} (file, line 1)`)
     }
     expect(log).not.toContain('Debugger')
     child.kill('SIGTERM')
@@ -55,13 +56,13 @@ test('signals that the REST service reloads by reach it, and end nothing', { tim
   }
 })
 
-/** All processes that it has started, and those that these have. */
+/** All its child processes, and theirs. */
 function descendants(pid: number): number[] {
   const children = readdirSync('/proc')
     .filter(name => /^\d+$/.test(name))
     .filter(name => {
       try {
-        // After the name in parentheses come state and parent.
+        // The fields after the name in parentheses are state and parent.
         return readFileSync(`/proc/${name}/stat`, 'utf8').split(') ').at(-1)?.split(' ')[1] === String(pid)
       } catch {
         return false
@@ -91,7 +92,7 @@ test.each([
   ['the first of its processes', 'rest', 1],
   ['the launcher of the tool server', 'mcp', 0],
   ['the launcher of the bridge', 'mcp-bridge', 0],
-])('SIGKILL of %s leaves nothing on the port', { timeout: 60_000 }, async (_, service, depth) => {
+])('SIGKILL of %s leaves no process on the port', { timeout: 60_000 }, async (_, service, depth) => {
   const directory = mkdtempSync(join(tmpdir(), 'espalier-killed-'))
   const port = await freePort()
   const file = join(directory, 'configuration')
@@ -118,5 +119,32 @@ test.each([
     child.kill('SIGKILL')
     for (const pid of all.filter(isRunning)) process.kill(pid, 'SIGKILL')
     rmSync(directory, { recursive: true, force: true })
+  }
+})
+
+/** Prints the modules that a process has loaded at its end. */
+const listing = `data:text/javascript,${encodeURIComponent(`
+  import { registerHooks } from 'node:module'
+  import { writeSync } from 'node:fs'
+  const urls = []
+  registerHooks({ load: (url, context, next) => (urls.push(url), next(url, context)) })
+  process.on('exit', () => writeSync(1, JSON.stringify([...urls, ...process.moduleLoadList])))`)}`
+
+test('a command of the client loads neither zod nor fetch, which take longer than the start of Node', async () => {
+  const home = mkdtempSync(join(tmpdir(), 'espalier-loaded-'))
+  try {
+    await ensureTokenKey(home)
+    const { stdout, stderr } = spawnSync(process.execPath, ['--import', listing, command, 'db', 'list'], {
+      encoding: 'utf8',
+      env: { PATH: process.env.PATH, HOME: home, ESPALIER_HOME: home, ESPALIER_API_PORT: String(await freePort()) },
+    })
+    expect(stderr).toContain('cannot reach the API at http://127.0.0.1:')
+    expect(stderr).toContain('; start the embedded installation with `make run`')
+    const loaded: string[] = JSON.parse(stdout)
+    expect(loaded.filter(url => url.includes('/cli/commands/'))).toHaveLength(1)
+    expect(loaded).toContain('NativeModule _http_client')
+    expect(loaded.filter(url => /\/node_modules\/zod\/|undici\/undici|internal\/http2\/core/.test(url))).toEqual([])
+  } finally {
+    rmSync(home, { recursive: true, force: true })
   }
 })

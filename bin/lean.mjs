@@ -3,32 +3,35 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 
 /**
- * V8's flags for a process that keeps much and allocates little, such as the gateway: it collects more often and
- * holds about half the memory, at no cost that its latencies show. They count only from the start.
+ * V8 flags for a process that keeps much and allocates little, such as the gateway: it collects more often and uses
+ * about half the memory, without a visible effect on its latencies. They count only from the start.
  */
 export const leanFlags = ['--optimize-for-size', '--max-semi-space-size=1']
 
 /**
- * The same for one that reads all that it is to keep when it starts, the operator (bench/scale.ts). A page of a list dies young in a young
- * generation of this size, most of it; `--optimize-for-size`, which would allow none, is set once the process runs (server/heap.ts).
+ * The same for the operator, which reads all that it keeps when it starts (bench/scale.ts). Most of a page of a list is
+ * garbage-collected early in a young generation of this size; `--optimize-for-size`, which would disable that, is set
+ * once the process runs (server/heap.ts).
  */
 export const fillingFlags = ['--max-semi-space-size=16', '--min-semi-space-size=8']
 
 /**
- * For a process that serves many requests, each of which leaves little behind: garbage is collected before it grows large. A worker of the REST
- * service holds half the memory under load, for a few per cent more of the processor (bench/rest.ts).
+ * For a process that serves many requests with little retained memory each: garbage is collected before it grows large.
+ * A worker of the REST service uses half the memory under load, for a few per cent more CPU (bench/rest.ts).
  */
 export const servingFlags = ['--max-semi-space-size=2']
 
 /**
- * For the retrieval server, whose memory would grow to 200 MiB otherwise. `--optimize-for-size` instead holds 20 MiB less, but takes half as much processor time again (bench/rag.ts).
+ * For the retrieval server, whose memory would otherwise grow to 200 MiB. `--optimize-for-size` would use 20 MiB less,
+ * but half as much CPU again (bench/rag.ts).
  */
 export const retrievalFlags = ['--heap-growing-percent=30', '--max-semi-space-size=4']
 
 /**
- * Where compiled modules are kept: a process that finds its TypeScript made into JavaScript does not load what makes it, which takes some
- * 25 MiB, and starts in two thirds of the time. Only in a directory of the user's own that nobody else can write to, since what stands there
- * is run; undefined where there is none, and where the environment says already what is to be.
+ * The directory of compiled modules: a process that finds its TypeScript already compiled does not load the compiler,
+ * which takes some 25 MiB, and starts in two thirds of the time. Only in a directory that belongs to the user and that
+ * no other user can write to, since its content is executed; undefined if there is none, and if the environment sets it
+ * already.
  *
  * @param {NodeJS.ProcessEnv} environment
  */

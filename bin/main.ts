@@ -1,48 +1,70 @@
-/** The command line: finds the subcommand, prints help, turns errors into one line and an exit code. */
+/** The command line: finds the subcommand, prints help, and turns errors into one line and an exit code. */
 import { type Command, UsageError } from './command.ts'
 
-/** Loaded only when asked for, so that a small command starts fast. */
-const commands: Record<string, () => Promise<{ default: Command }>> = {
-  run: () => import('./commands/run.ts'),
-  rescue: () => import('./commands/rescue.ts'),
-  pgvector: () => import('./commands/pgvector.ts'),
-  token: () => import('./commands/token.ts'),
-  connect: () => import('./commands/connect.ts'),
-  demo: () => import('./commands/demo.ts'),
-  api: () => import('./commands/api.ts'),
-  operator: () => import('./commands/operator.ts'),
-  bootstrap: () => import('./commands/bootstrap.ts'),
-  gateway: () => import('./commands/gateway.ts'),
-  rest: () => import('./commands/rest.ts'),
-  mcp: () => import('./commands/mcp.ts'),
-  'mcp-bridge': () => import('./commands/mcp-bridge.ts'),
-  rag: () => import('./commands/rag.ts'),
-  archive: () => import('./commands/archive.ts'),
-  csi: () => import('./commands/csi.ts'),
-  instance: () => import('./commands/instance.ts'),
+/** Loaded only when requested, so that a small command starts fast. */
+const commands: Record<string, readonly [summary: string, load: () => Promise<{ default: Command }>]> = {
+  run: ['start everything on this machine', () => import('./commands/run.ts')],
+  rescue: ['restore databases after the loss of the store', () => import('./commands/rescue.ts')],
+  pgvector: ['add pgvector to the Postgres of the embedded installation', () => import('./commands/pgvector.ts')],
+  token: ['print an access token for the embedded installation', () => import('./commands/token.ts')],
+  connect: ['connect to a database with psql', () => import('./commands/connect.ts')],
+  move: ['move a database of another server here with seconds of downtime', () => import('./commands/move.ts')],
+  demo: ['play the tour of docs/tour.md on a temporary installation', () => import('./commands/demo.ts')],
+  api: ['serve the control-plane API of a Kubernetes cluster', () => import('./commands/api.ts')],
+  operator: ['run the operator of a Kubernetes cluster', () => import('./commands/operator.ts')],
+  bootstrap: ['prepare a Kubernetes cluster: resource definitions and keys', () => import('./commands/bootstrap.ts')],
+  gateway: ['run a gateway replica of a Kubernetes cluster', () => import('./commands/gateway.ts')],
+  rest: ['serve a database over HTTP, as PostgREST does', () => import('./commands/rest.ts')],
+  mcp: ['serve databases to language models (MCP); manage its tokens and users', () => import('./commands/mcp.ts')],
+  'mcp-bridge': [
+    'put HTTP, sessions and OAuth in front of an MCP tool server',
+    () => import('./commands/mcp-bridge.ts'),
+  ],
+  rag: ['answer questions from documents in Postgres (retrieval server)', () => import('./commands/rag.ts')],
+  archive: [
+    'store base backups and WAL of databases in an S3 bucket or a directory',
+    () => import('./commands/archive.ts'),
+  ],
+  csi: ['serve copy-on-write volumes on a node of a Kubernetes cluster', () => import('./commands/csi.ts')],
+  instance: [
+    'prepare the data directory of a Postgres instance (runs inside its pod)',
+    () => import('./commands/instance.ts'),
+  ],
 }
 
 async function usage(): Promise<string> {
-  const lines = await Promise.all(
-    Object.entries(commands).map(async ([name, load]) => `  ${name.padEnd(10)} ${(await load()).default.summary}`),
-  )
-  return `Managed Postgres with branches.\n\nUsage: espalier COMMAND [options]\n\n${lines.join('\n')}\n\nespalier COMMAND --help tells the options of each.`
+  const { clientCommands } = await import('../cli/index.ts')
+  const own = Object.entries(commands).map(([name, [summary]]) => [name, summary] as const)
+  const client = Object.entries(clientCommands).map(([name, [summary]]) => [name, summary] as const)
+  const listed = (lines: readonly (readonly [string, string])[]) =>
+    lines.map(([name, summary]) => `  ${name.padEnd(10)} ${summary}`).join('\n')
+  return `Managed Postgres with branches.
+
+Usage: espalier COMMAND [options]
+
+Client of the API:
+${listed([...client, ...own.filter(([name]) => name === 'connect')])}
+
+This machine, and servers:
+${listed(own.filter(([name]) => name !== 'connect'))}
+
+espalier COMMAND --help shows the options of each.`
 }
 
-/** @returns the exit code: 0 done, 1 failed, 2 wrong usage */
+/** @returns the exit code: 0 done, 1 failed, 2 wrong usage; commands of the client have more (cli/errors.ts) */
 export async function main(argv: string[]): Promise<number> {
   const [name, ...args] = argv
   if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
     console.log(await usage())
     return name === undefined ? 2 : 0
   }
-  const load = Object.hasOwn(commands, name) ? commands[name] : undefined
+  const [, load] = (Object.hasOwn(commands, name) ? commands[name] : undefined) ?? []
   if (load === undefined) {
-    console.error(`espalier: unknown command ${JSON.stringify(name)}; espalier --help lists them`)
-    return 2
+    const { runClient } = await import('../cli/index.ts')
+    return runClient(name, args, { others: Object.keys(commands) })
   }
   const command = (await load()).default
-  // What follows `--` is for another program.
+  // Arguments after `--` are for another program.
   const own = args.includes('--') ? args.slice(0, args.indexOf('--')) : args
   if (name !== 'instance' && (own.includes('--help') || own.includes('-h'))) {
     console.log((await command.helpFor?.(own)) ?? command.help)
@@ -52,7 +74,8 @@ export async function main(argv: string[]): Promise<number> {
     return await command.run(args)
   } catch (error) {
     if (process.env.ESPALIER_DEBUG) console.error(error)
-    console.error(`espalier ${name}: ${error instanceof Error ? error.message : String(error)}`)
+    const { escapeLines } = await import('../values/escape.ts')
+    console.error(`espalier ${name}: ${escapeLines(error instanceof Error ? error.message : String(error))}`)
     return error instanceof UsageError ? 2 : 1
   }
 }

@@ -1,4 +1,4 @@
-/** What `espalier mcp` does about tokens and users: one action a call, with the options that belong to it and no others. */
+/** The token and user actions of `espalier mcp`: one action per call, with only its own options. */
 
 import { nearest } from '../services/configuration/nearest.ts'
 import {
@@ -29,7 +29,7 @@ const actions: Readonly<Record<string, readonly string[]>> = {
   'disable-user': ['username'],
 }
 
-/** Of all actions and what belongs to them alone. */
+/** All actions, and the options that only they use. */
 export const credentialFlags: FlagKinds = {
   ...Object.fromEntries(Object.keys(actions).map(name => [name, name === 'remove-token' ? 'value' : 'switch'])),
   ...Object.fromEntries([...new Set(Object.values(actions).flat())].map(name => [name, 'value'])),
@@ -37,18 +37,21 @@ export const credentialFlags: FlagKinds = {
 
 type Flags = ReadonlyMap<string, string | true>
 
-/** The one that is asked for; undefined where there is none. @throws UsageError */
+/** The requested action; undefined if none. @throws UsageError */
 export function credentialAction(flags: Flags): string | undefined {
-  const asked = Object.keys(actions).filter(name => flags.has(name))
-  const [action] = asked
-  if (asked.length > 1) throw new UsageError(`${asked.map(name => `-${name}`).join(' and ')} are two actions`)
+  const requested = Object.keys(actions).filter(name => flags.has(name))
+  const [action] = requested
+  if (requested.length > 1)
+    throw new UsageError(`${requested.map(name => `-${name}`).join(' and ')} cannot be combined`)
   const own = action === undefined ? undefined : [action, ...commonOptions, ...(actions[action] ?? [])]
   const stray = [...flags.keys()].find(name =>
     own === undefined ? Object.hasOwn(credentialFlags, name) : !own.includes(name),
   )
   if (stray === undefined) return action
   throw new UsageError(
-    action === undefined ? `-${stray} takes an action, as -add-user` : `-${stray} is not for -${action}`,
+    action === undefined
+      ? `-${stray} requires an action, such as -add-user`
+      : `-${stray} cannot be used with -${action}`,
   )
 }
 
@@ -56,13 +59,13 @@ type Doing = {
   readonly flags: Flags
   readonly tokenFile: string
   readonly userFile: string
-  /** Of the databases that are configured. @throws ConfigurationError */
+  /** The configured databases. @throws ConfigurationError */
   readonly databaseNames: () => readonly string[]
   /** @throws UsageError */
   readonly askPassword: () => Promise<string>
-  /** What was asked for; beside it, `tell` says what has become of it. */
+  /** Returns the action's output; `report` also prints its result. */
   readonly print: (text: string) => void
-  readonly tell: (text: string) => void
+  readonly report: (text: string) => void
   readonly now: number
 }
 
@@ -88,20 +91,20 @@ function databasesOf(flags: Flags): readonly string[] | null | undefined {
     .filter(name => name !== '')
 }
 
-/** A token for a database that is not there would open nothing, and nobody would be told why. @throws UsageError */
-function checkDatabase(name: string, { databaseNames, tell }: Doing): void {
+/** A token for an unknown database would never work, without an explanation. @throws UsageError */
+function checkDatabase(name: string, { databaseNames, report }: Doing): void {
   if (name === '') throw new UsageError('-token-database must not be empty')
   const known = databaseNames()
-  if (known.length === 0) tell(`No database is configured here, so the name ${JSON.stringify(name)} is not checked.`)
+  if (known.length === 0) report(`No database is configured here, so the name ${JSON.stringify(name)} is not checked.`)
   if (known.length === 0 || known.includes(name)) return
   const meant = nearest(name, known)
   throw new UsageError(
-    `-token-database must name a database that is configured${meant === undefined ? '' : `; the nearest one is ${meant}`}`,
+    `-token-database must name a configured database${meant === undefined ? '' : `; did you mean ${meant}?`}`,
   )
 }
 
 async function makeToken(doing: Doing): Promise<void> {
-  const { flags, tokenFile, print, tell, now } = doing
+  const { flags, tokenFile, print, report, now } = doing
   const lifetimeMs = parseExpiry(textOf(flags, 'token-expiry') ?? '1y')
   if (lifetimeMs === undefined) throw new UsageError(`-token-expiry ${expiryRule}`)
   const [note, database] = [textOf(flags, 'token-note'), textOf(flags, 'token-database')]
@@ -112,46 +115,46 @@ async function makeToken(doing: Doing): Promise<void> {
     now,
   )
   print(token)
-  tell(
-    `${id} ${expiresAt === null ? 'never expires' : `expires at ${expiresAt}`}. Keep the token: it cannot be shown again.`,
+  report(
+    `${id} ${expiresAt === null ? 'never expires' : `expires at ${expiresAt}`}. Save the token: it cannot be shown again.`,
   )
 }
 
-async function passwordOf({ flags, askPassword, tell }: Doing): Promise<string> {
+async function passwordOf({ flags, askPassword, report }: Doing): Promise<string> {
   const given = textOf(flags, 'password')
   if (given === undefined) return await askPassword()
-  tell('A password on the command line can be seen by others on this machine; without -password it is asked for.')
+  report('Other users of this machine can see a password on the command line; without -password it is prompted for.')
   return given
 }
 
 async function makeUser(doing: Doing): Promise<void> {
-  const { flags, userFile, tell, now } = doing
+  const { flags, userFile, report, now } = doing
   const username = usernameOf(flags)
   const change = { note: textOf(flags, 'user-note'), databases: databasesOf(flags) }
   await addUser(userFile, username, { password: await passwordOf(doing), ...change }, now)
-  tell(`${username} is added.`)
+  report(`${username} is added.`)
 }
 
 async function changeUser(doing: Doing): Promise<void> {
-  const { flags, userFile, tell } = doing
+  const { flags, userFile, report } = doing
   const username = usernameOf(flags)
   const change = { note: textOf(flags, 'user-note'), databases: databasesOf(flags) }
   const isAboutOthers = change.note !== undefined || change.databases !== undefined
   const password = flags.has('password') || !isAboutOthers ? await passwordOf(doing) : undefined
   await updateUser(userFile, username, { password, ...change })
-  tell(`${username} is updated. Sessions go on until they expire.`)
+  report(`${username} is updated. Sessions continue until they expire.`)
 }
 
 /** @throws UsageError; CredentialError, ConfigurationError */
 export async function administer(action: string, doing: Doing): Promise<void> {
-  const { flags, tokenFile, userFile, print, tell, now } = doing
+  const { flags, tokenFile, userFile, print, report, now } = doing
   switch (action) {
     case 'add-token':
       return await makeToken(doing)
     case 'list-tokens':
       return print(await listTokens(tokenFile, now))
     case 'remove-token':
-      return tell(`${await removeToken(tokenFile, textOf(flags, 'remove-token') ?? '')} is removed.`)
+      return report(`${await removeToken(tokenFile, textOf(flags, 'remove-token') ?? '')} is removed.`)
     case 'add-user':
       return await makeUser(doing)
     case 'update-user':
@@ -161,13 +164,13 @@ export async function administer(action: string, doing: Doing): Promise<void> {
     case 'delete-user': {
       const username = usernameOf(flags)
       await deleteUser(userFile, username)
-      return tell(`${username} is deleted. Sessions go on until they expire.`)
+      return report(`${username} is deleted. Sessions continue until they expire.`)
     }
     case 'enable-user':
     case 'disable-user': {
       const [username, isEnabled] = [usernameOf(flags), action === 'enable-user']
       await setUserEnabled(userFile, username, isEnabled)
-      return tell(`${username} is ${isEnabled ? 'enabled' : 'disabled'}.`)
+      return report(`${username} is ${isEnabled ? 'enabled' : 'disabled'}.`)
     }
     default:
       throw new UsageError(`-${action} is not an action`)

@@ -1,4 +1,4 @@
-/** A changed shape stops the chart while it is rendered: a real Helm asks what stands for an API server. */
+/** A changed size stops the chart while it is rendered: a real Helm queries a fake API server. */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -14,7 +14,7 @@ const chart = join(import.meta.dirname, 'espalier')
 const helm = findHelm()
 const groupVersion = 'espalier.dev/v1alpha1'
 
-/** What the chart says with this shape of nano-v1 in the cluster. */
+/** The chart's output with this shape of nano-v1 in the cluster. */
 async function renderedOver(program: string, shape: object): Promise<string> {
   const size = { apiVersion: groupVersion, kind: 'Size', metadata: { name: 'nano-v1' }, spec: { shape } }
   const resource = { name: 'sizes', singularName: 'size', namespaced: false, kind: 'Size', verbs: ['get'] }
@@ -32,7 +32,7 @@ async function renderedOver(program: string, shape: object): Promise<string> {
   onTestFinished(() => void server.close())
   const directory = await mkdtemp(join(tmpdir(), 'espalier-chart-'))
   onTestFinished(() => rm(directory, { recursive: true }))
-  const { port } = server.address() as AddressInfo // of a TCP server it is one
+  const { port } = server.address() as AddressInfo // a TCP server has an AddressInfo
   const kubeconfig = join(directory, 'kubeconfig')
   await writeFile(
     kubeconfig,
@@ -59,7 +59,7 @@ async function renderedOver(program: string, shape: object): Promise<string> {
 
 if (helm === undefined) test.skip('chart espalier, changed sizes: needs helm', () => {})
 else
-  test('the shape that is there is rendered, another is refused with what to do', async () => {
+  test('an unchanged size is rendered, a changed one is refused with instructions', async () => {
     const { sizes } = parse(readFileSync(join(chart, 'values.yaml'), 'utf8'), { merge: true })
     const { shape } = sizes[0]
     expect(await renderedOver(helm, shape)).toContain('name: nano-v1')

@@ -1,4 +1,4 @@
-/** The chart of the CSI driver: what must hold of it, since its driver is root on every node. */
+/** Invariants of the CSI driver's chart, since its driver is root on every node. */
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { describeChart, type Rendered } from './testing/helm.ts'
@@ -8,7 +8,7 @@ describeChart('chart espalier-csi', join(import.meta.dirname, 'espalier-csi'), (
 
   test('lints', () => lint())
 
-  test('nothing is privileged but the driver, and nothing is in the host’s own network or processes', () => {
+  test('only the driver is privileged, and nothing uses the host’s network or processes', () => {
     const [{ spec }] = kinds('DaemonSet').map(({ spec: { template } }) => template)
     expect([spec.hostNetwork, spec.hostPID, spec.hostIPC]).toEqual([undefined, undefined, undefined])
     const [driver, ...sidecars] = spec.containers
@@ -26,7 +26,7 @@ describeChart('chart espalier-csi', join(import.meta.dirname, 'espalier-csi'), (
     }
   })
 
-  test('nothing is mounted inside what is mounted for the node: the node would keep it, and twice as often with each start', () => {
+  test('nothing is mounted inside a mount that is shared with the node: the node would keep it, and duplicate it with each start', () => {
     const mounts: Rendered[] = kinds('DaemonSet').flatMap(({ spec }) => spec.template.spec.containers[0].volumeMounts)
     const shared = mounts.filter(({ mountPropagation }) => mountPropagation === 'Bidirectional')
     expect(shared.map(({ name }) => name)).toEqual(['kubelet', 'pool'])
@@ -34,7 +34,7 @@ describeChart('chart espalier-csi', join(import.meta.dirname, 'espalier-csi'), (
     expect(mounts.filter(isInside)).toEqual([])
   })
 
-  test('across the cluster it reads and writes volumes, claims, snapshots and events, and no more', () => {
+  test('in the cluster it can only read and write volumes, PVCs, snapshots and events', () => {
     const rules: Rendered[] = kinds('ClusterRole').flatMap(role => role.rules)
     expect(rules.flatMap(rule => [...rule.apiGroups, ...rule.resources, ...rule.verbs])).not.toContain('*')
     const writes = (verb: string) => !['get', 'list', 'watch'].includes(verb)
@@ -60,7 +60,7 @@ describeChart('chart espalier-csi', join(import.meta.dirname, 'espalier-csi'), (
   test.each([
     ['a misspelt value', ['--set', 'pool.overcomit=2'], /overcomit/],
     ['a pool that is no path', ['--set', 'pool.directory=data'], /pool\/directory/],
-    ['a pool that promises nothing', ['--set-json', 'pool.overcommit=0'], /overcommit/],
+    ['a pool that advertises no capacity', ['--set-json', 'pool.overcommit=0'], /overcommit/],
   ])('refuses %s', (_, flags, message) => {
     expect(refused([...flags])).toMatch(message)
   })

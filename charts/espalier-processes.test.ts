@@ -1,4 +1,4 @@
-/** What the chart `espalier` tells the processes it starts, and what they tell in turn. */
+/** The configuration that the chart `espalier` passes to its processes, and metrics and alerts about them. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -15,10 +15,11 @@ import { statefulSetDraft } from '../operator/member/pod/stateful-set.ts'
 import { podSettings } from '../operator/pod-settings.ts'
 import { smallShape } from '../operator/testing/samples.ts'
 import { systemCertificates } from '../sealing/credentials.ts'
+import { samplesPorts } from '../server/samples.ts'
 import { espalierChart, minimal, ownNodes, set, variants } from './testing/espalier.ts'
 import { describeChart, named, type Rendered } from './testing/helm.ts'
 
-/** The pod of a database, as the operator makes it. */
+/** The pod of a database, as the operator creates it. */
 const statefulSetPod = () => {
   const owner = {
     ...{
@@ -72,7 +73,7 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
         region: named(all, 'Region', 'eu').spec.gateway.https,
       }
     }
-    test('listens for HTTPS, and regions say at which port clients find it', () => {
+    test('listens for HTTPS, and regions contain the port for clients', () => {
       expect(httpsOf(minimal)).toEqual({
         ...{ listens: '8443', container: 8443, admitted: [30000, 8443] },
         service: { name: 'https', port: 443, targetPort: 'https', protocol: 'TCP' },
@@ -85,7 +86,7 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
       const own = [...minimal, ...['--set', 'regions[0].gateway.https.port=8443']]
       expect(httpsOf(own).region).toEqual({ port: 8443 })
     })
-    test('listens elsewhere in its pod where a database may have the port', () => {
+    test('listens on another port in its pod if a database could use the port', () => {
       const among = [...minimal, ...['--set', 'gateway.ports.first=8406,gateway.ports.last=8500']]
       expect(httpsOf(among)).toMatchObject({ listens: '8404', container: 8404, admitted: [8406, 8404] })
     })
@@ -100,12 +101,13 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
     })
   })
 
-  test("what is said of databases' pods reaches the operator", () => {
+  test("settings of databases' pods reach the operator", () => {
     const configurationOf = (flags: string[]) => {
       const { data } = named(rendered(flags), 'ConfigMap', 'espalier-operator-configuration')
       return operatorConfiguration.parse(parse(data['operator.yaml'])).pods
     }
-    expect(configurationOf(minimal)).toEqual(operatorConfiguration.shape.pods.parse({}))
+    expect(configurationOf(minimal)).toEqual(operatorConfiguration.shape.pods.parse({ apiConnects: true }))
+    expect(configurationOf([...minimal, '--set', 'api.sql.enabled=false']).apiConnects).toBe(false)
     expect(configurationOf(variants.everything)).toEqual({
       imagePullSecrets: [{ name: 'pull' }],
       priorityClassName: 'databases',
@@ -115,11 +117,12 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
       topologySpreadConstraints: [{ topologyKey: 'zone', maxSkew: 1, whenUnsatisfiable: 'ScheduleAnyway' }],
       terminationGracePeriodSeconds: 1800,
       disruptionBudget: true,
+      apiConnects: true,
       metricsFrom: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } }],
     })
   })
 
-  test('what is said of services reaches the operator', () => {
+  test('settings of services reach the operator', () => {
     const configurationOf = (...flags: string[]) => {
       const { data } = named(rendered([...minimal, ...flags]), 'ConfigMap', 'espalier-operator-configuration')
       return operatorConfiguration.parse(parse(data['operator.yaml']))
@@ -141,17 +144,17 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
     })
   })
 
-  test('the bootstrap is told every size as it will be applied, and looks before it changes anything', () => {
+  test('the bootstrap gets every size as it will be applied, and checks it before it changes anything', () => {
     const objects = rendered(minimal)
     const { args } = named(objects, 'Job', 'espalier-bootstrap').spec.template.spec.containers[0]
     const sizes = wantedSizes.parse(JSON.parse(args[args.indexOf('--sizes') + 1]))
     const applied = objects.filter(object => object.kind === 'Size').map(({ spec }) => spec)
     expect(sizes).toEqual(applied.map(({ name, version, shape }) => ({ name, version, shape })))
-    // Where the kind is served, the cluster is asked already while rendering; without a cluster that finds nothing.
+    // If the kind is served, rendering already queries the cluster; without a cluster that finds nothing.
     expect(rendered([...minimal, '--api-versions', 'espalier.dev/v1alpha1/Size'])).toEqual(objects)
   })
 
-  test('no account that comes by itself gets every port, unless you say so', () => {
+  test('no account created by its first write gets every port, unless configured', () => {
     const newTenants = (...flags: string[]) =>
       parse(named(rendered([...minimal, ...flags]), 'ConfigMap', 'espalier-api-configuration').data['api.yaml'])
         .newTenants
@@ -161,7 +164,7 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
     expect(newTenants('--set', 'api.newTenants.databases=100')).toEqual({ databases: 100 })
   })
 
-  test("the API's metrics are on a port that no Service has, for whoever may read metrics, or nowhere", () => {
+  test("the API's metrics are on a port without a Service, for the allowed collectors, or off", () => {
     const objects = rendered(variants.everything)
     const { containers } = named(objects, 'Deployment', 'espalier-api').spec.template.spec
     expect(containers[0].ports).toEqual([
@@ -182,14 +185,25 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
     expect(parse(named(off, 'ConfigMap', 'espalier-api-configuration').data['api.yaml']).http).toBeUndefined()
   })
 
-  test('the API is told of a Prometheus, and reaches it and the agents of databases', () => {
+  test('the operator resolves the names of sources of imports, also without an archive', () => {
+    const { egress } = named(rendered(minimal), 'NetworkPolicy', 'espalier-operator').spec
+    const ports = egress.flatMap((rule: Rendered) => rule.ports.map(({ port }: Rendered) => port))
+    expect(ports).toEqual([443, 6443, 5432, 53, 53])
+  })
+
+  test('the API gets the address of a Prometheus, and can reach it and the agents of databases', () => {
     const egressOf = (...flags: string[]) =>
       named(rendered([...minimal, ...flags]), 'NetworkPolicy', 'espalier-api').spec.egress
     const configurationOf = (...flags: string[]) =>
       parse(named(rendered([...minimal, ...flags]), 'ConfigMap', 'espalier-api-configuration').data['api.yaml'])
     const ports = (...flags: string[]) =>
       egressOf(...flags).flatMap((rule: Rendered) => rule.ports.map(({ port }: Rendered) => port))
-    expect(ports()).toEqual([443, 6443, 53, 53, agentPort, 8443])
+    const others = [samplesPorts.first, samplesPorts.second, 8443]
+    expect(ports()).toEqual([443, 6443, 53, 53, agentPort, 5432, ...others])
+    // Without SQL it cannot reach Postgres.
+    const off = ['--set', 'api.sql.enabled=false']
+    expect(ports(...off)).toEqual([443, 6443, 53, 53, agentPort, ...others])
+    expect([configurationOf().sql, configurationOf(...off).sql]).toEqual([{ enabled: true }, { enabled: false }])
     expect(ports(...set('monitoring.prometheus.url=http://p.test'))).toContain(80)
     expect(ports(...set('monitoring.prometheus.url=https://p.test:9443/prefix'))).toContain(9443)
     expect(configurationOf().prometheus).toBeUndefined()
@@ -210,7 +224,7 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
     )
     const namesIn = (text: string) => text.match(/\bespalier_postgres_\w+/g) ?? []
 
-    test('are gathered by a certificate that the operator issues then, through the fence of each database', () => {
+    test("are collected with a certificate that the operator then issues, through each database's NetworkPolicy", () => {
       const [endpoint] = named(objects, 'PodMonitor', 'espalier-databases').spec.podMetricsEndpoints
       expect(endpoint).toMatchObject({ port: 'agent', path: '/metrics', scheme: 'https' })
       const { cert, keySecret } = endpoint.tlsConfig
@@ -224,7 +238,7 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
       expect(labels).toMatchObject(named(objects, 'PodMonitor', 'espalier-databases').spec.selector.matchLabels)
     })
 
-    test('have rules that ask for what there is, and say what to do', () => {
+    test('have alerts on existing metrics, with instructions', () => {
       const [{ rules }] = named(objects, 'PrometheusRule', 'espalier-databases').spec.groups
       expect(rules.length).toBeGreaterThan(8)
       for (const { alert, expr, labels, annotations } of rules) {
@@ -237,7 +251,7 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
       expect(new Set(rules.map(({ alert }: Rendered) => alert)).size).toBe(rules.length)
     })
 
-    test('have rules about their services, which ask for what there is', () => {
+    test('have alerts about their services, on existing metrics', () => {
       const [{ rules }] = named(objects, 'PrometheusRule', 'espalier-services').spec.groups
       expect(rules.map(({ alert }: Rendered) => alert)).toEqual([
         'EspalierServiceRestarting',
@@ -279,7 +293,7 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
     })
   })
 
-  test('the dashboard asks for metrics that there are', () => {
+  test('the dashboard queries existing metrics', () => {
     const sources = [
       'controller/metrics.ts',
       'operator/managed-database/metrics.ts',
@@ -296,7 +310,7 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
     expect(names.length).toBeGreaterThan(8)
     for (const name of names) {
       const base = name.replace(/_(bucket|count|sum)$/, '')
-      // Families of figures are named by their common beginning.
+      // Families of metrics are named by their common prefix.
       const known =
         code.includes(`'${base}'`) || (base.startsWith('workqueue_') && code.includes(`'${base.slice(10)}'`))
       expect(known, name).toBe(true)

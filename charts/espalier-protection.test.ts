@@ -1,4 +1,4 @@
-/** Who may do what, by the roles and admission policies of the chart `espalier`. */
+/** Access rights by the roles and admission policies of the chart `espalier`. */
 import { once } from 'node:events'
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
@@ -8,6 +8,8 @@ import {
   annotations,
   childNames,
   declarations,
+  importSourceComponent,
+  importSourceName,
   labels,
   type ManagedDatabaseStatus,
   serviceKeysName,
@@ -41,14 +43,17 @@ async function kindsFollowedByLabel(): Promise<KindName[]> {
   return [...followed]
 }
 
+/** The pattern of names in a part of a policy's expression. */
+const patternOf = (expression: string): RegExp => new RegExp(/matches\('([^']+)'\)/.exec(expression)?.[1] ?? 'none')
+
 describeChart('protection by chart espalier', espalierChart, ({ rendered }) => {
-  test('definitions that the bootstrap may apply are all of ours, and no other', () => {
+  test("the bootstrap may apply exactly Espalier's definitions", () => {
     const role = named(rendered(minimal), 'ClusterRole', 'espalier-bootstrap')
     const names = Object.values(declarations).map(({ plural }) => `${plural}.espalier.dev`)
     expect(role.rules[0].resourceNames.sort()).toEqual(names.sort())
   })
 
-  test('tenants have namespaces where only restricted pods run, and the policies know them by their label', () => {
+  test('tenants have namespaces that accept only restricted pods, and the policies select them by their label', () => {
     const { labels: marks = {} } = namespaceDraft({
       spec: { tenantId: 'a', plan: { name: 'p' }, limits: { databases: 1 }, revokedMembers: [] },
     }).metadata
@@ -58,13 +63,13 @@ describeChart('protection by chart espalier', espalierChart, ({ rendered }) => {
     expect(Object.keys(marks)).toContain('espalier.dev/tenant')
   })
 
-  test('what the operator keeps by its label alone, nobody else may give that label', async () => {
+  test('only the operator may set the label of objects that it keeps by label alone', async () => {
     const { spec } = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-marks')
     const followed = await kindsFollowedByLabel()
     expect(followed).toContain('ConfigMap')
     const plural = (kind: string) => `${kind.toLowerCase()}s`.replace(/ys$/, 'ies')
     const guarded = spec.matchConstraints.resourceRules.flatMap((rule: Rendered) => rule.resources)
-    // Pods are made by Kubernetes' own controllers, and next to nothing is kept of them.
+    // Pods are created by Kubernetes' own controllers, and little of them is cached.
     expect(guarded.sort()).toEqual(
       followed
         .filter(kind => kind !== 'Pod')
@@ -87,7 +92,7 @@ describeChart('protection by chart espalier', espalierChart, ({ rendered }) => {
     })
   })
 
-  test('backups get a purpose other than user from the operator alone, and keep the one they have', () => {
+  test('only the operator sets a backup purpose other than user, and purposes cannot change', () => {
     const { spec } = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-backup-purposes')
     expect(spec.matchConstraints.resourceRules).toEqual([
       { apiGroups: ['espalier.dev'], apiVersions: ['*'], resources: ['backups'], operations: ['CREATE', 'UPDATE'] },
@@ -107,26 +112,45 @@ describeChart('protection by chart espalier', espalierChart, ({ rendered }) => {
     })
   })
 
-  test('the API may give the label to the Secrets with keys of services, and to nothing else', () => {
+  test('the API may give the label to the Secrets with keys of services and sources of imports, and to nothing else', () => {
     const { spec } = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-marks')
     const [{ expression }, ...others] = spec.validations
     expect(others).toEqual([])
-    const [operator, api] = expression.split(/\s*\|\|\s*/)
+    const [operator, keys, source, ...more] = expression.split(/\s*\|\|\s*/)
+    expect(more).toEqual([])
     expect(operator).toContain(".subresource('status').check('update').allowed()")
     for (const condition of [
       "request.operation == 'CREATE'",
       "request.resource.resource == 'secrets'",
       "request.userInfo.username == 'system:serviceaccount:espalier-system:espalier-api'",
-      `object.metadata.labels['${labels.component}'] == '${serviceKeysComponent}'`,
       '!has(object.metadata.annotations)',
     ])
-      expect(api).toContain(condition)
-    const pattern = new RegExp(/matches\('([^']+)'\)/.exec(api)?.[1] ?? 'none')
-    expect(serviceKeysName('01a21938-e6b3-7aee-809d-bf38c593f783', 'deadbeef')).toMatch(pattern)
-    expect('db-01a21938e6b37aee-1-data').not.toMatch(pattern)
+      expect(keys).toContain(condition)
+    expect(keys).toContain(`object.metadata.labels['${labels.component}'] == '${serviceKeysComponent}'`)
+    expect(source).toContain(`object.metadata.labels['${labels.component}'] == '${importSourceComponent}'`)
+    const id = '01a21938-e6b3-7aee-809d-bf38c593f783'
+    const names = { keys: serviceKeysName(id, 'deadbeef'), source: importSourceName(id) }
+    const patterns = { keys: patternOf(keys), source: patternOf(source) }
+    for (const [kind, pattern] of Object.entries(patterns)) {
+      expect(Object.entries(names).filter(([, name]) => pattern.test(name))).toEqual([
+        [kind, names[kind as keyof typeof names]],
+      ])
+      expect('db-01a21938e6b37aee-1-data').not.toMatch(pattern)
+    }
   })
 
-  test('databases with branches are deleted by the API, by force, as an object alone, and with their namespace', () => {
+  test('the API writes immutable Secrets with keys of services and sources of imports, and no others', () => {
+    const { validations } = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-api-writes').spec
+    const [{ expression }] = validations.filter((one: Rendered) => one.expression.includes("'secrets'"))
+    expect(expression).toContain('has(object.immutable) && object.immutable')
+    const pattern = patternOf(expression)
+    const id = '01a21938-e6b3-7aee-809d-bf38c593f783'
+    for (const name of [serviceKeysName(id, 'deadbeef'), importSourceName(id)]) expect(name).toMatch(pattern)
+    for (const name of [childNames.import(id), 'db-01a21938e6b37aee-1-data', `x${importSourceName(id)}`])
+      expect(name).not.toMatch(pattern)
+  })
+
+  test('databases with branches are deleted by the API, with force, by an orphaning delete, and with their namespace', () => {
     const { matchConditions, validations } = named(
       rendered(minimal),
       'ValidatingAdmissionPolicy',
@@ -143,7 +167,7 @@ describeChart('protection by chart espalier', espalierChart, ({ rendered }) => {
     }
   })
 
-  test('claims, volumes and snapshots of databases are deleted by the operator, by force, and with their namespace or storage', () => {
+  test('PVCs, volumes and snapshots of databases are deleted by the operator, with force, and with their namespace or storage', () => {
     const claims = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-protected-claims').spec
     expect(claims.matchConstraints.resourceRules).toMatchObject([
       { resources: ['persistentvolumeclaims'], operations: ['DELETE'] },

@@ -1,4 +1,4 @@
-/** The values of the chart `espalier`: each changes something, and what cannot be right is refused. */
+/** The values of the chart `espalier`: each has an effect, and invalid ones are refused. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -7,7 +7,7 @@ import { isRecord } from '../values/record.ts'
 import { authentication, espalierChart, jwks, minimal, needed, ownNodes, set } from './testing/espalier.ts'
 import { describeChart, type Rendered } from './testing/helm.ts'
 
-/** Every value by its path; what is empty counts as one. */
+/** Every value by its path; an empty one counts as one. */
 function leavesOf(value: unknown, path = ''): [path: string, value: unknown][] {
   const entries = isRecord(value) ? Object.entries(value) : []
   if (entries.length === 0) return [[path, value]]
@@ -18,7 +18,22 @@ const monitored = ['--set', 'monitoring.serviceMonitor.enabled=true,monitoring.d
 const watched = ['--set', 'monitoring.databases.podMonitor.enabled=true,monitoring.databases.rules.enabled=true']
 const certManager = set('tls.source=cert-manager', 'tls.certManager.issuerRef.name=ours')
 const shared = set('api.authentication.jwksUrl=', 'api.authentication.sharedSecret.existingSecret=first')
-/** What else must be said for a value to count. */
+const archive = set('archive.keySecret.name=first', 'archive.store.url=s3://first')
+const archived = [...archive, '--set', 'archive.enabled=true']
+const ofArchive = [
+  ...[
+    'replicas',
+    'keySecret.name',
+    'keySecret.key',
+    'serviceAccountAnnotations',
+    'egress',
+    'nodeSelector',
+    'tolerations',
+  ],
+  ...['url', 'endpoint', 'region', 'pathStyle', 'credentialsSecret', 'authoritySecret'].map(name => `store.${name}`),
+  ...['requests.cpu', 'requests.memory', 'limits.memory'].map(name => `resources.${name}`),
+]
+/** Other values that must be set for a value to have an effect. */
 const needs: Record<string, string[]> = {
   'api.service.nodePort': set('api.service.type=NodePort'),
   'gateway.https.nodePort': set('gateway.service.type=NodePort'),
@@ -32,6 +47,12 @@ const needs: Record<string, string[]> = {
   'monitoring.databases.podMonitor.interval': watched,
   'monitoring.databases.podMonitor.labels': watched,
   'monitoring.databases.rules.labels': watched,
+  'archive.enabled': archive,
+  'archive.store.claim': [
+    ...set('archive.keySecret.name=first', 'archive.store.claim=first'),
+    ...['--set', 'archive.enabled=true'],
+  ],
+  ...Object.fromEntries(ofArchive.map(name => [`archive.${name}`, archived])),
   'tls.source': certManager.slice(2),
   ...Object.fromEntries(['name', 'kind', 'group'].map(key => [`tls.certManager.issuerRef.${key}`, certManager])),
 }
@@ -47,6 +68,7 @@ const listed: Record<string, unknown> = {
   rateLimits: { tenantPerSecond: 1 },
   idempotency: { recordsPerTenant: 50 },
   cors: { origins: ['https://other.test'] },
+  login: { clientId: 'other' },
   trustedProxies: ['10.0.0.0/8'],
   dnsNames: ['other.test'],
   ipAddresses: ['203.0.113.9'],
@@ -59,6 +81,7 @@ const listed: Record<string, unknown> = {
   resources: { rag: { limits: { memory: '777Mi' } } },
   baseUrls: { openai: 'http://models.test:8080' },
   egress: [{ cidr: '203.0.113.0/24' }],
+  from: ['10.0.0.0/8'],
   regions: [{ name: 'eu', domain: 'db.example.com', gateway: {} }],
 }
 const texts: Record<string, unknown> = {
@@ -71,6 +94,8 @@ const texts: Record<string, unknown> = {
   'api.service.nodePort': 30500,
   'api.newTenants.databases': 7,
   'api.newTenants.branchesPerDatabase': 7,
+  'archive.store.url': 's3://other',
+  'archive.store.endpoint': 'https://other.test',
   'branches.highestDepth': 2,
   'gateway.service.type': 'NodePort',
   'tls.source': 'cert-manager',
@@ -78,6 +103,7 @@ const texts: Record<string, unknown> = {
   'gateway.ports.last': 30090,
   'gateway.https.nodePort': 30500,
   'services.replicas.mcp': 2,
+  'services.upgradesAtOnce': 3,
   'services.replicas.rest': 2,
   'services.replicas.rag': 2,
 }
@@ -101,7 +127,7 @@ function otherThan(name: string, value: unknown): unknown {
 describeChart('values of chart espalier', espalierChart, ({ rendered, refused }) => {
   describe('every value of values.yaml is used', () => {
     const without = new Map<string, string>()
-    /** What a set of flags makes of it, rendered once. */
+    /** The chart rendered with a set of flags, once. */
     const unchanged = (flags: string[]): string => {
       const before = without.get(flags.join(' ')) ?? withoutChecksums(rendered(flags))
       without.set(flags.join(' '), before)
@@ -135,16 +161,16 @@ describeChart('values of chart espalier', espalierChart, ({ rendered, refused })
     ['a Prometheus with a password', [...minimal, ...set('monitoring.prometheus.url=http://a:b@p.test')], /url/],
     ['two ways to verify tokens', [...minimal, ...set('api.authentication.publicKey=abc')], /exactly one of jwksUrl/],
     [
-      'keys fetched in the clear',
+      'keys fetched over http',
       [...needed, ...authentication, ...set('api.authentication.jwksUrl=http://issuer.test')],
       /jwksUrl/,
     ],
     ['no issuer', [...needed, ...jwks, ...set('api.authentication.audience=a')], /authentication.issuer is required/],
-    ['a version that there is not', [...minimal, ...set('postgres.images.15=a')], /15/],
+    ['a version that does not exist', [...minimal, ...set('postgres.images.15=a')], /15/],
     ['a misspelt value', [...minimal, '--set', 'operator.replica=3'], /replica/],
     ['no replica', [...minimal, '--set', 'api.replicas=0'], /replicas/],
     [
-      'ports the wrong way round',
+      'a port range in the wrong order',
       [...minimal, '--set', 'gateway.ports.first=31000,gateway.ports.last=30000'],
       /first must not be above last/,
     ],

@@ -1,4 +1,4 @@
-/** The chart `espalier`, rendered by Helm with several sets of values: what must hold of every one. */
+/** The chart `espalier`, rendered by Helm with several sets of values: invariants of each. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -10,14 +10,15 @@ import { operatorConfiguration } from '../operator/configuration.ts'
 import { espalierChart, variants } from './testing/espalier.ts'
 import { describeChart, named, type Rendered } from './testing/helm.ts'
 
-test('crds/ of the chart is what `make crds` writes, and nothing else', () => {
+test('crds/ of the chart is exactly the output of `make crds`', () => {
   const directory = join(espalierChart, 'crds')
   const written = new Map(readdirSync(directory).map(name => [name, readFileSync(join(directory, name), 'utf8')]))
   expect(written).toEqual(generatedFiles())
 })
 
 describeChart('chart espalier', espalierChart, chart => {
-  describe.each(Object.entries(variants))('with %s', (_, flags) => {
+  describe.each(Object.entries(variants))('with %s', (variant, flags) => {
+    const archives = variant.startsWith('an archive')
     const objects = chart.rendered(flags)
     const pods = objects.flatMap(object => {
       const template = object.kind === 'Pod' ? object : object.spec?.template
@@ -27,9 +28,12 @@ describeChart('chart espalier', espalierChart, chart => {
 
     test('lints', () => chart.lint(flags))
 
-    test('every pod is restricted, bounded, and told which image', () => {
+    test('every pod is restricted, has limits, and gets its image', () => {
       expect(pods.map(({ name }) => name).sort()).toEqual(
-        ['espalier-api', 'espalier-bootstrap', 'espalier-gateway', 'espalier-operator', 'espalier-test'].sort(),
+        [
+          ...['espalier-api', 'espalier-bootstrap', 'espalier-gateway', 'espalier-operator', 'espalier-test'],
+          ...(archives ? ['espalier-archive'] : []),
+        ].sort(),
       )
       for (const { name, template } of pods) {
         const { spec } = template
@@ -42,7 +46,7 @@ describeChart('chart espalier', espalierChart, chart => {
         const types = new Set((spec.volumes ?? []).flatMap((volume: object) => Object.keys(volume)))
         expect(
           [...types].filter(type => !['name', 'configMap', 'secret', 'emptyDir', 'projected'].includes(String(type))),
-        ).toEqual([])
+        ).toEqual(name === 'espalier-archive' && variant.endsWith('claim') ? ['persistentVolumeClaim'] : [])
         for (const container of [...spec.containers, ...(spec.initContainers ?? [])]) {
           expect(container.securityContext, container.name).toEqual({
             allowPrivilegeEscalation: false,
@@ -58,7 +62,7 @@ describeChart('chart espalier', espalierChart, chart => {
       }
     })
 
-    test('a pod has a token only where it calls the API server', () => {
+    test('a pod has a token only if it calls the API server', () => {
       const automounted = pods.filter(({ template }) => template.spec.automountServiceAccountToken !== false)
       expect(automounted.map(({ name }) => name).sort()).toEqual([
         'espalier-api',
@@ -75,7 +79,7 @@ describeChart('chart espalier', espalierChart, chart => {
       expect(mounts('agent')).toContain('token')
     })
 
-    test('no rule has a wildcard, and nobody may make roles, run commands in pods or impersonate', () => {
+    test('no rule has a wildcard, and no account may create roles, run commands in pods or impersonate', () => {
       for (const role of [...kinds('ClusterRole'), ...kinds('Role')])
         for (const rule of role.rules) {
           expect([...rule.apiGroups, ...rule.resources, ...rule.verbs], role.metadata.name).not.toContain('*')
@@ -83,7 +87,7 @@ describeChart('chart espalier', espalierChart, chart => {
             expect(['espalier-operator', 'espalier-bootstrap']).toContain(role.metadata.name)
             expect([['rolebindings'], ['clusterroles']]).toContainEqual(rule.resources)
           }
-          // What is bound, and where, the policy espalier-operator-writes restricts further.
+          // The policy espalier-operator-writes restricts further what is bound, and where.
           if (rule.verbs.includes('bind'))
             expect(rule).toMatchObject({
               resources: ['clusterroles'],
@@ -99,18 +103,18 @@ describeChart('chart espalier', espalierChart, chart => {
       const writesSecrets = kinds('ClusterRole').filter(role =>
         role.rules.some((rule: Rendered) => rule.resources.includes('secrets') && rule.verbs.includes('create')),
       )
-      // Which Secrets the API may create, the policy espalier-api-writes restricts further.
+      // The policy espalier-api-writes restricts further which Secrets the API may create.
       expect(writesSecrets.map(role => role.metadata.name)).toEqual(['espalier-api-tenant', 'espalier-operator-tenant'])
     })
 
-    test('every binding is of a role and an account that are there', () => {
+    test('every binding has an existing role and account', () => {
       for (const binding of [...kinds('ClusterRoleBinding'), ...kinds('RoleBinding')]) {
         expect(named(objects, binding.roleRef.kind, binding.roleRef.name), binding.metadata.name).toBeDefined()
         for (const { kind, name } of binding.subjects) expect(named(objects, kind, name)).toBeDefined()
       }
     })
 
-    test('Services, budgets and policies select pods that are there, by ports that they have', () => {
+    test('Services, budgets and policies select existing pods and ports', () => {
       const selects = (labels: Record<string, string>) =>
         pods.filter(({ template }) =>
           Object.entries(labels).every(([key, value]) => template.metadata.labels[key] === value),
@@ -126,7 +130,7 @@ describeChart('chart espalier', espalierChart, chart => {
         ])
     })
 
-    test('the processes take their configuration', () => {
+    test('the processes accept their configuration', () => {
       const text = (name: string, key: string) => parse(named(objects, 'ConfigMap', name).data[key])
       operatorConfiguration.parse(text('espalier-operator-configuration', 'operator.yaml'))
       const api = text('espalier-api-configuration', 'api.yaml')
@@ -136,7 +140,7 @@ describeChart('chart espalier', espalierChart, chart => {
       expect(JSON.stringify(kinds('ConfigMap'))).not.toContain('sharedSecret')
     })
 
-    test('sizes and regions are objects of their kinds, and outlive the release', () => {
+    test('sizes and regions are objects of their kinds, and are kept when the release is deleted', () => {
       for (const object of [...kinds('Size'), ...kinds('Region')]) {
         expect(object.metadata.annotations).toMatchObject({ 'helm.sh/resource-policy': 'keep' })
         const declaration = object.kind === 'Size' ? size : region
@@ -145,7 +149,7 @@ describeChart('chart espalier', espalierChart, chart => {
       expect(kinds('Size').length).toBeGreaterThan(0)
     })
 
-    test('all of it is in the namespace of the release, or in none', () => {
+    test('every object is in the namespace of the release, or in none', () => {
       const namespaces = new Set(objects.map(object => object.metadata.namespace))
       expect([...namespaces].filter(namespace => namespace !== undefined)).toEqual(['espalier-system'])
     })

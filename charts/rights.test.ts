@@ -1,7 +1,7 @@
-/** What operator and API may do by the chart's roles: no less than they need, and no more than the table says. */
+/** The rights of operator and API by the chart's roles: no less than they need, and no more than the table lists. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Client, expectError, startClient, until } from '../api/testing/client.ts'
-import { settle } from '../api/testing/harness.ts'
+import { reconcile } from '../api/testing/harness.ts'
 import type { Cluster } from '../cluster/index.ts'
 import {
   apiVersion,
@@ -51,7 +51,7 @@ test('operator and API may do what the table allows, and nothing that it denies'
   expect(wrongBy(readRoles())).toEqual([])
 })
 
-test('the table tells wider roles from these', () => {
+test('the table distinguishes wider roles from these', () => {
   const wider: RbacObject = {
     kind: 'ClusterRole',
     metadata: { name: 'espalier-api' },
@@ -62,7 +62,7 @@ test('the table tells wider roles from these', () => {
 })
 
 describeChart('the rights of chart espalier', espalierChart, chart => {
-  test('are those that are read without Helm', () => {
+  test('the roles are equal to those that are read without Helm', () => {
     const rendered = chart.rendered(minimal)
     const find = ({ kind, metadata }: RbacObject) =>
       rendered.find(
@@ -99,7 +99,7 @@ describe('an operator with no other rights', () => {
   const when = (name: string, phase: Parameters<typeof isPhase>[0]) =>
     databaseWhen(installation.cluster, name, found => found !== undefined && isPhase(phase)(found))
 
-  test('says so on a database in a namespace that nobody has allowed, and serves it once somebody has', async () => {
+  test('reports a namespace without its RoleBinding on the database, and serves it once there is one', async () => {
     const { cluster } = installation
     await cluster.create('ManagedDatabase', databaseDraft('shop'))
     const found = await databaseWhen(
@@ -138,19 +138,19 @@ describe('an operator with no other rights', () => {
     expect([...denied]).toEqual([])
   })
 
-  test('replaces a password, to the end', async () => {
+  test('rotates a password, to the end', async () => {
     const { cluster } = installation
     const id = (await when('shop', 'available'))?.metadata.labels?.[labels.id] ?? ''
     const secret = () => cluster.get('Secret', { namespace: testNamespace, name: childNames.credentials(id) })
     const before = (await secret())?.data ?? {}
     await editSpec(cluster, 'shop', spec => spec, { [rotationAnnotations.app]: 'new' })
     await eventually(secret, found => found?.data?.app !== before.app)
-    // The previous one is forgotten once Postgres has the new one.
+    // The previous one is deleted once Postgres has the new one.
     await eventually(secret, found => Object.keys(found?.data ?? {}).length === Object.keys(before).length)
     expect([...denied]).toEqual([])
   })
 
-  test('makes a branch, and deletes it', async () => {
+  test('creates a branch, and deletes it', async () => {
     const { cluster } = installation
     const id = (await when('shop', 'available'))?.metadata.labels?.[labels.id] ?? ''
     await cluster.create('Branch', branchDraft('tryout', { name: 'shop', id }))
@@ -185,7 +185,7 @@ describe('an operator with no other rights', () => {
     expect([...denied]).toEqual([])
   })
 
-  test('puts its binding back', async () => {
+  test('restores its RoleBinding', async () => {
     const { cluster } = installation
     const key = { namespace: testNamespace, name: 'espalier-operator' }
     const before = await cluster.get('RoleBinding', key)
@@ -198,7 +198,7 @@ describe('an operator with no other rights', () => {
     await when('later', 'available')
   })
 
-  test('makes a tenant, and lets its namespace go with all that is in it', async () => {
+  test('creates a tenant, and deletes its namespace with all its content', async () => {
     const { cluster } = installation
     denied.clear()
     const namespace = tenantNamespace('acme')
@@ -246,12 +246,12 @@ describe('an API with no other rights', () => {
   })
   afterAll(() => client?.close())
 
-  test('answers 503 for a password before it is bound in the namespace, and the password then', async () => {
+  test('answers 503 for a password before its RoleBinding exists, and the password afterwards', async () => {
     const { body } = await client.create('shop')
-    await settle(client.cluster, 'acme', 'shop')
+    await reconcile(client.cluster, 'acme', 'shop')
     const read = () => client.call('GET', `/databases/${body.id}`)
     await until(async () => (await read()).status === 503)
-    expectError(await read(), 503, /^the credentials of this database cannot be read at present/)
+    expectError(await read(), 503, /^the credentials of this database cannot be read now/)
     expect([...denied]).toEqual([expect.stringMatching(/^espalier-api cannot get secrets espalier-t-/)])
     for (const draft of bindingDrafts(tenantNamespace('acme'))) await client.cluster.create('RoleBinding', draft)
     await until(async () => (await read()).status === 200)
@@ -271,11 +271,11 @@ describe('an API with no other rights', () => {
     expect([...denied]).toEqual([])
   })
 
-  test('restores, replaces a password, and deletes a branch', async () => {
+  test('restores, rotates a password, and deletes a branch', async () => {
     const { cluster } = client
     const id = (await client.call('GET', '/databases')).body[0].id
     const call = async (...args: Parameters<Client['call']>) => (await client.call(...args)).status
-    await settle(cluster, 'acme', 'shop')
+    await reconcile(cluster, 'acme', 'shop')
     const namespace = tenantNamespace('acme')
     const [backup] = (await cluster.list('Backup', { namespace })).items
     if (backup === undefined) throw new Error('there is no backup')
@@ -283,7 +283,7 @@ describe('an API with no other rights', () => {
     const backupId = backup.metadata.labels?.[labels.id]
     await until(async () => (await client.call('GET', `/backups/${backupId}`)).body.status === 'completed')
     expect(await call('POST', `/databases/${id}/restore`, { body: { backup_id: backupId } })).toBeLessThan(300)
-    await settle(cluster, 'acme', 'shop')
+    await reconcile(cluster, 'acme', 'shop')
     const rotate = () => call('POST', `/databases/${id}/roles/app/rotate-password`, { body: {} })
     await until(async () => (await rotate()) < 300)
     for (const made of (await cluster.list('Branch', { namespace })).items)
@@ -305,7 +305,7 @@ describe('an API with no other rights', () => {
   })
 })
 
-/** Lets the region of the API's tests have snapshots. */
+/** Gives the region of the API's tests snapshots. */
 async function giveAtomicSnapshots(cluster: Cluster): Promise<void> {
   const region = await cluster.get('Region', { name: 'local' })
   if (region === undefined) throw new Error('there is no region')

@@ -1,4 +1,4 @@
-/** What a cluster can refuse, one class for all of it, told apart by `reason` as in the API server's own Status. */
+/** The errors of a cluster: one class, distinguished by `reason` as in the API server's Status. */
 
 export type ClusterErrorReason =
   | 'NotFound'
@@ -17,7 +17,7 @@ export type ClusterErrorReason =
   /** The server did not answer, or could not: try again. */
   | 'Unavailable'
 
-/** How an `Unavailable` of a cluster begins whose own disk is full. */
+/** The prefix of the message of an `Unavailable` from a cluster whose own disk is full. */
 export const diskFullMessage = 'the disk that holds the store is full'
 
 export class ClusterError extends Error {
@@ -29,7 +29,7 @@ export class ClusterError extends Error {
   }
 }
 
-/** The server has no such kind, now: its definition is not installed, or not yet. */
+/** The server does not have this kind now: its definition is not installed, or not served yet. */
 export class KindNotServedError extends ClusterError {
   constructor(message: string) {
     super('Unavailable', message)
@@ -41,6 +41,6 @@ export function isClusterError(error: unknown, ...reasons: ClusterErrorReason[])
   return error instanceof ClusterError && (reasons.length === 0 || reasons.includes(error.reason))
 }
 
-/** Whether the cluster refuses a request, and would refuse it again: it is not allowed, or not valid. */
+/** Whether the cluster refuses a request permanently: it is not allowed, or invalid. */
 export const isRefused = (error: unknown): error is ClusterError =>
   isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest')

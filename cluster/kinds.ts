@@ -1,6 +1,6 @@
 /**
- * Every kind that Espalier reads or writes, ours and Kubernetes' own: its TypeScript type and where the API server
- * serves it. `Cluster` speaks of kinds by these names only.
+ * Every kind that Espalier reads or writes, its own and Kubernetes': its TypeScript type and where the API server
+ * serves it. `Cluster` uses these names for kinds.
  */
 import type {
   CoreV1Event,
@@ -48,7 +48,7 @@ type BuiltIn<T, ApiVersion extends string, Kind extends string> = Omit<Json<T>, 
 }
 
 export type Namespace = BuiltIn<V1Namespace, 'v1', 'Namespace'>
-/** Read only, and only where a pod's own word is doubted. */
+/** Read only, and only if a pod's status is in doubt. */
 export type Node = BuiltIn<V1Node, 'v1', 'Node'>
 export type Pod = BuiltIn<V1Pod, 'v1', 'Pod'>
 export type ResourceQuota = BuiltIn<V1ResourceQuota, 'v1', 'ResourceQuota'>
@@ -62,7 +62,7 @@ export type StatefulSet = BuiltIn<V1StatefulSet, 'apps/v1', 'StatefulSet'>
 export type Deployment = BuiltIn<V1Deployment, 'apps/v1', 'Deployment'>
 export type Job = BuiltIn<V1Job, 'batch/v1', 'Job'>
 export type Lease = BuiltIn<V1Lease, 'coordination.k8s.io/v1', 'Lease'>
-/** Which of our processes may do what in a namespace. */
+/** The permissions of our processes in a namespace. */
 export type RoleBinding = BuiltIn<V1RoleBinding, 'rbac.authorization.k8s.io/v1', 'RoleBinding'>
 export type PodDisruptionBudget = BuiltIn<V1PodDisruptionBudget, 'policy/v1', 'PodDisruptionBudget'>
 
@@ -72,7 +72,7 @@ export type NetworkPolicy = Omit<BuiltIn<V1NetworkPolicy, 'networking.k8s.io/v1'
   spec?: Omit<Json<V1NetworkPolicySpec>, 'ingress'> & { ingress?: IngressRule[] }
 }
 
-/** snapshot.storage.k8s.io/v1, in the part we use. */
+/** snapshot.storage.k8s.io/v1, only the fields that we use. */
 export type VolumeSnapshot = {
   apiVersion: 'snapshot.storage.k8s.io/v1'
   kind: 'VolumeSnapshot'
@@ -129,7 +129,7 @@ const builtIn = (kindApiVersion: string, plural: string, options: Partial<KindIn
   ...options,
 })
 
-const ours = Object.fromEntries(
+const espalierKinds = Object.fromEntries(
   Object.entries(declarations).map(([kind, { plural, scope }]) => [
     kind,
     { apiVersion, plural, namespaced: scope === 'Namespaced', statusSubresource: true },
@@ -137,7 +137,7 @@ const ours = Object.fromEntries(
 ) as Record<keyof typeof declarations, KindInfo>
 
 export const kindInfo: Record<KindName, KindInfo> = {
-  ...ours,
+  ...espalierKinds,
   Namespace: builtIn('v1', 'namespaces', { namespaced: false }),
   Node: builtIn('v1', 'nodes', { namespaced: false }),
   Pod: builtIn('v1', 'pods'),

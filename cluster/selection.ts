@@ -1,12 +1,12 @@
-/** What can be selected of which kind; the same for every adapter. */
+/** Which selections each kind supports; the same for every adapter. */
 import { ClusterError } from './errors.ts'
 import type { KindName } from './kinds.ts'
 import type { ListOptions } from './port.ts'
 
-/** @throws ClusterError `BadRequest` for a selection that another kind has */
+/** @throws ClusterError `BadRequest` for a selection that this kind does not support */
 export function requireSelectable(kind: KindName, { about, open }: Pick<ListOptions, 'about' | 'open'>): void {
   if (about !== undefined && kind !== 'Event')
-    throw new ClusterError('BadRequest', `about: Invalid value: ${kind} is about nothing: only of an Event`)
+    throw new ClusterError('BadRequest', `about: Invalid value: ${kind} has no subject: only of an Event`)
   if (open && kind !== 'Task')
     throw new ClusterError('BadRequest', `open: Invalid value: ${kind} does not end: only of a Task`)
 }

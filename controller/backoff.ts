@@ -1,16 +1,16 @@
 /**
- * How long a key that failed has to wait: twice as long each time a retry fails, and never so short that all keys together
- * retry faster than a token bucket allows. The defaults are controller-runtime's. One thing differs: a pass that an event starts
- * before the retry is due, and that fails as well, leaves the retry as it is. Otherwise a burst of events, each of which fails
- * for one and the same reason, would postpone the retry by minutes.
+ * Computes how long a failed key waits: the delay doubles with each failed retry, and a token bucket limits the retries
+ * of all keys together. The defaults are controller-runtime's. One difference: if an event starts a pass before the
+ * retry is due and that pass fails too, the retry time does not change. Otherwise a burst of events that fail for the
+ * same reason would postpone the retry by minutes.
  */
 import { TokenBucket } from '../server/token-bucket.ts'
 
 export type BackoffOptions = {
-  /** Delay after the first failure; doubles with each further one. */
+  /** Delay after the first failure; it doubles with each further failure. */
   baseMs?: number
   maximumMs?: number
-  /** Retries per second over all keys, and how many may come at once. */
+  /** Retries per second over all keys, and the burst size. */
   perSecond?: number
   burst?: number
 }

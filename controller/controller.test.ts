@@ -41,7 +41,7 @@ function open(options: Partial<ControllerOptions> & Pick<ControllerOptions, 'rec
 }
 
 describe('a controller', () => {
-  test('runs as many passes at once as it has workers, and never two of one key', async () => {
+  test('runs at most one pass per worker at the same time, and never two passes for one key', async () => {
     const active = new Map<string, number>()
     let most = 0
     const { clock, controller } = open({
@@ -65,7 +65,7 @@ describe('a controller', () => {
     expect(most).toBe(3)
   })
 
-  test('a failing key is retried with growing delays and forgotten once it succeeds', async () => {
+  test('a failing key is retried with growing delays, which a success resets', async () => {
     const at: number[] = []
     const { clock, controller, results } = open({
       reconcile: async () => {
@@ -104,7 +104,7 @@ describe('a controller', () => {
     expect(at.at(-1)).toBe(start + 1_000)
   })
 
-  test('requeueAfterMs comes back then; a conflict quietly at once; a mistake in the code is a panic', async () => {
+  test('requeueAfterMs requeues after that time; a conflict requeues at once without a log line; a programming error counts as a panic', async () => {
     const at: number[] = []
     const { clock, controller, lines, results } = open({
       reconcile: async () => {
@@ -120,7 +120,7 @@ describe('a controller', () => {
     expect(at.slice(1).map((time, n) => time - (at[n] ?? 0))).toEqual([700, 5, 10])
     expect(await results()).toEqual({ requeue_after: 1, conflict: 1, panic: 1, success: 1 })
     expect(lines.map(({ level, msg }) => [level, msg])).toEqual([
-      [20, 'decided on an old state, looking again'],
+      [20, 'decided on an outdated state, retrying'],
       [50, 'the reconciler threw'],
     ])
   })
@@ -165,7 +165,7 @@ describe('a controller', () => {
     expect(await results()).toEqual({ timeout: 2 })
   })
 
-  test('every key is looked at again from time to time, at low priority, spread out', async () => {
+  test('every key is reconciled again from time to time, at low priority, spread out', async () => {
     const seen: string[] = []
     const { clock } = open({
       resyncMs: 600_000,
@@ -184,7 +184,7 @@ describe('a controller', () => {
     expect(seen.length).toBeGreaterThanOrEqual(24)
   })
 
-  test('stop waits for running passes, begins none, and aborts those that take too long', async () => {
+  test('stop waits for running passes, starts no new one, and aborts those that take too long', async () => {
     const events: string[] = []
     const { clock, controller } = open({
       workers: 1,
@@ -210,7 +210,7 @@ describe('a controller', () => {
     expect(events).toEqual(['begin quick', 'end quick', 'stopped'])
   })
 
-  test('stop gives up on a pass that ignores its signal', async () => {
+  test('stop does not wait longer for a pass that ignores its signal', async () => {
     const { clock, controller, lines } = open({ reconcile: () => new Promise(() => {}) })
     controller.enqueue('deaf')
     await settle()
@@ -221,7 +221,7 @@ describe('a controller', () => {
     running.clear()
   })
 
-  test('the end of leadership aborts running passes and begins no other', async () => {
+  test('losing leadership aborts running passes and prevents new ones', async () => {
     const leadership = new AbortController()
     const seen: string[] = []
     const { controller, clock } = open({
@@ -243,7 +243,7 @@ describe('a controller', () => {
     expect(seen).toEqual(['a'])
   })
 
-  test('its queue shows in the metrics', async () => {
+  test('its metrics show the queue', async () => {
     const release = Promise.withResolvers<undefined>()
     const { clock, controller, metrics } = open({ workers: 1, reconcile: () => release.promise })
     controller.enqueue('a')

@@ -168,15 +168,15 @@ class RunningController {
     const logger = this.#logger
     const details = { key, retries: this.queue.retries(key), err: error }
     if (isClusterError(error, 'Conflict')) {
-      logger.debug(details, 'decided on an old state, looking again')
+      logger.debug(details, 'decided on an outdated state, retrying')
       return 'conflict'
     }
     if (isMistake(error)) {
       logger.error(details, 'the reconciler threw')
       return 'panic'
     }
-    if (this.#options.signal?.aborted) logger.debug(details, 'the pass was cut off')
-    else logger.warn(details, timedOut ? 'the pass did not end by its deadline' : 'the pass failed, trying again')
+    if (this.#options.signal?.aborted) logger.debug(details, 'the pass was aborted')
+    else logger.warn(details, timedOut ? 'the pass did not end by its deadline' : 'the pass failed, retrying')
     return timedOut ? 'timeout' : 'error'
   }
 

@@ -41,7 +41,7 @@ function open(rate = { perSecond: 1, burst: 5 }) {
       }),
   }
   const recorder = createEventRecorder({
-    // The recorder writes Events only, which the port's type parameter cannot say.
+    // The recorder writes only Events; the port's type parameter cannot express that.
     cluster: port as unknown as Cluster,
     component: 'espalier-operator',
     instance: 'one',
@@ -60,7 +60,7 @@ function open(rate = { perSecond: 1, burst: 5 }) {
 }
 
 describe('events', () => {
-  test('the same object, reason and message is one Event whose count grows', async () => {
+  test('identical object, reason and message give one Event whose count grows', async () => {
     const { clock, stored, recorder } = open()
     recorder.record(subject('orders', 'tenant'), 'Warning', 'VolumeLost', 'The volume is gone.')
     await settle()
@@ -87,7 +87,7 @@ describe('events', () => {
     expect(clock.pending).toBe(0)
   })
 
-  test('what comes while a write is underway is one write afterwards', async () => {
+  test('what is recorded during a write becomes one write afterwards', async () => {
     const { stored, server, recorder } = open({ perSecond: 1, burst: 100 })
     for (let n = 0; n < 50; n++) recorder.record(subject('orders', 'tenant'), 'Normal', 'Seen', 'Again.')
     await settle()
@@ -96,7 +96,7 @@ describe('events', () => {
     await recorder.stop()
   })
 
-  test('an object that causes too many loses the surplus, and others do not', async () => {
+  test('an object with too many Events loses the surplus; other objects lose none', async () => {
     const { clock, stored, recorder, counts } = open({ perSecond: 1, burst: 5 })
     for (let n = 0; n < 20; n++) recorder.record(subject('noisy', 'tenant'), 'Normal', 'Seen', `number ${n}`)
     recorder.record(subject('quiet', 'tenant'), 'Normal', 'Seen', 'once')
@@ -110,7 +110,7 @@ describe('events', () => {
     await recorder.stop()
   })
 
-  test('an Event that ran out, or that somebody changed, is made anew with its count', async () => {
+  test('an Event that expired, or that another client changed, is created again with its count', async () => {
     const { stored, recorder } = open()
     recorder.record(subject('orders', 'tenant'), 'Normal', 'Seen', 'x')
     await settle()
@@ -121,7 +121,7 @@ describe('events', () => {
     await recorder.stop()
   })
 
-  test('a fault is retried a few times and then dropped; the caller never notices', async () => {
+  test('an error is retried a few times, then the Event is dropped; the caller gets no error', async () => {
     const { clock, stored, server, recorder, counts } = open()
     server.fault = 'Unavailable'
     recorder.record(subject('orders', 'tenant'), 'Normal', 'Seen', 'x')
@@ -164,13 +164,13 @@ describe('events', () => {
 })
 
 describe('messages', () => {
-  test('are cut at 1,024 bytes, at a whole character', () => {
+  test('are truncated at 1,024 bytes, at a character boundary', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 60 }), fc.integer({ min: 3, max: 60 }), (text, bytes) => {
-        const cut = truncateUtf8(text, bytes)
-        expect(Buffer.byteLength(cut)).toBeLessThanOrEqual(bytes)
-        if (Buffer.byteLength(text) <= bytes) expect(cut).toBe(text)
-        else expect(text.startsWith(cut.slice(0, -1)) && cut.endsWith('…')).toBe(true)
+        const truncated = truncateUtf8(text, bytes)
+        expect(Buffer.byteLength(truncated)).toBeLessThanOrEqual(bytes)
+        if (Buffer.byteLength(text) <= bytes) expect(truncated).toBe(text)
+        else expect(text.startsWith(truncated.slice(0, -1)) && truncated.endsWith('…')).toBe(true)
       }),
     )
   })
@@ -182,7 +182,7 @@ describe('messages', () => {
     ['sent Authorization: Bearer abc.def-ghi', 'sent Authorization: Bearer ***'],
     ['-----BEGIN EC PRIVATE KEY-----\nMHcC\n-----END EC PRIVATE KEY----- end', '[private key] end'],
     ['the token bucket of the password policy is empty', 'the token bucket of the password policy is empty'],
-  ])('lose what looks like a secret: %s', (text, expected) => {
+  ])('are redacted where they look like a secret: %s', (text, expected) => {
     expect(withoutSecrets(text)).toBe(expected)
   })
 })

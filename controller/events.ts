@@ -1,8 +1,8 @@
 /**
- * Records Events, which users read with `kubectl describe`. Recording returns at once and never throws; Events are written
- * in the background, one request at a time. Events with the same object, reason and message are one Event with a count.
- * Each object has a rate limit. Events that exceed it or cannot be written are dropped and counted. What looks like a
- * secret is removed from messages.
+ * Records Events, which users read with `kubectl describe`. Recording returns at once and never throws; Events are
+ * written in the background, one request at a time. Events with the same object, reason and message are one Event with
+ * a count. Each object has a rate limit. Events that exceed it or cannot be written are dropped and counted. Text that
+ * looks like a secret is redacted.
  */
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
@@ -14,13 +14,13 @@ import { timestamp } from '../values/time.ts'
 import type { Metrics } from './metrics.ts'
 
 export type EventRecorder = {
-  /** `reason` is in UpperCamelCase. `message` is a sentence, cut at 1,024 bytes, which is Kubernetes' limit. */
+  /** `reason` is in UpperCamelCase. `message` is a sentence, truncated at 1,024 bytes, which is Kubernetes' limit. */
   record(subject: AnyObject, type: 'Normal' | 'Warning', reason: string, message: string): void
   /** Stops recording, and writes queued Events for at most 2 s. */
   stop(): Promise<void>
 }
 
-/** One Event: `count` is what was recorded, `written` is the Event in the cluster. */
+/** One Event: `count` is the number of occurrences recorded, `written` is the Event in the cluster. */
 type Series = {
   readonly subject: Event['involvedObject'] & { name: string }
   readonly type: 'Normal' | 'Warning'
@@ -39,10 +39,10 @@ const maximumSeries = 4096
 const attempts = 3
 const retry = { minimumMs: 200, maximumMs: 2_000 }
 const flushMs = 2_000
-/** As in client-go: 25 at once for one object, then one in five minutes. */
+/** As in client-go: a burst of 25 for each object, then one in five minutes. */
 const defaultRate = { perSecond: 1 / 300, burst: 25 }
 
-/** Cuts a text to at most `bytes` in UTF-8, at a whole character. */
+/** Truncates a text to at most `bytes` in UTF-8, at a character boundary. */
 export function truncateUtf8(text: string, bytes: number): string {
   const encoded = Buffer.from(text)
   if (encoded.length <= bytes) return text
@@ -51,7 +51,7 @@ export function truncateUtf8(text: string, bytes: number): string {
   return `${encoded.subarray(0, end).toString()}…`
 }
 
-/** Replaces what looks like a secret: URI user information, `password=`-like pairs, bearer tokens, PEM private keys. */
+/** Redacts what looks like a secret: URI user information, `password=`-like pairs, bearer tokens, PEM private keys. */
 export function withoutSecrets(text: string): string {
   return text
     .replace(/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g, '[private key]')
@@ -78,7 +78,7 @@ const referenceTo = ({ apiVersion, kind, metadata }: AnyObject): Series['subject
 
 type RecorderOptions = {
   cluster: Cluster
-  /** The reporting component, such as `espalier-operator`, and the process of it. */
+  /** The reporting component, such as `espalier-operator`, and its process. */
   component: string
   instance: string
   logger: Logger
@@ -94,7 +94,7 @@ export function createEventRecorder(options: RecorderOptions): EventRecorder {
       try {
         recorder.record(subject, type, reason, message)
       } catch (error) {
-        options.logger.error({ err: error }, 'an event could not be recorded')
+        options.logger.error({ err: error }, 'an Event could not be recorded')
       }
     },
     stop: () => recorder.stop(),
@@ -122,10 +122,10 @@ class QueuedRecorder implements EventRecorder {
     if (this.#stopped) return
     const now = this.#clock.now()
     const { namespace = '', name, uid = '' } = subject.metadata
-    const place = `${subject.kind}/${namespace}/${name}/${uid}`
+    const subjectKey = `${subject.kind}/${namespace}/${name}/${uid}`
     const reason = givenReason.slice(0, reasonLength)
     const message = truncateUtf8(withoutSecrets(givenMessage), messageBytes)
-    const series = remembered(this.#series, JSON.stringify([place, type, reason, message]), () => ({
+    const series = remembered(this.#series, JSON.stringify([subjectKey, type, reason, message]), () => ({
       subject: referenceTo(subject),
       type,
       reason,
@@ -139,7 +139,7 @@ class QueuedRecorder implements EventRecorder {
     series.count++
     series.lastAt = now
     if (series.waiting) return
-    if (!this.#buckets.of(place).take() || this.#waiting.length >= maximumSeries) {
+    if (!this.#buckets.of(subjectKey).take() || this.#waiting.length >= maximumSeries) {
       this.#options.metrics?.event('dropped')
       return
     }
@@ -179,10 +179,10 @@ class QueuedRecorder implements EventRecorder {
         return
       } catch (error) {
         failures++
-        const hopeless = isRefused(error)
-        if (hopeless || failures >= attempts || signal.aborted) {
+        const isPermanent = isRefused(error)
+        if (isPermanent || failures >= attempts || signal.aborted) {
           metrics?.event('dropped')
-          logger.debug({ err: error, reason: series.reason }, 'an event could not be written')
+          logger.debug({ err: error, reason: series.reason }, 'an Event could not be written')
           return
         }
         if (!isClusterError(error, 'Conflict', 'NotFound', 'AlreadyExists'))

@@ -1,14 +1,16 @@
-/** Keeps a process that lost its leadership from writing: what it decided on may not be true any more. */
+/** Keeps a process that lost its leadership from writing, since the state it decided on may be outdated. */
 import { type Cluster, ClusterError } from '../cluster/index.ts'
 
 /**
- * The cluster, refusing every write once the signal has aborted or `held` says no. Pass `held` where there is a lease:
- * it looks at the clock at the very moment of the write, which a process that was frozen needs, since its timers run late.
+ * The cluster, with every write refused once the signal has aborted or `isLeader` returns false. Pass `isLeader` if there is a
+ * lease: it reads the clock at the moment of the write. A process that was frozen needs that, since its timers run
+ * late.
  * @throws ClusterError `Unavailable` from every write after that
  */
-export function fenced(cluster: Cluster, signal: AbortSignal, held: () => boolean = () => true): Cluster {
+export function fenced(cluster: Cluster, signal: AbortSignal, isLeader: () => boolean = () => true): Cluster {
   const writing = async <Result>(write: () => Promise<Result>): Promise<Result> => {
-    if (signal.aborted || !held()) throw new ClusterError('Unavailable', 'this process may not write: not the leader')
+    if (signal.aborted || !isLeader())
+      throw new ClusterError('Unavailable', 'this process may not write: not the leader')
     return await write()
   }
   return {

@@ -1,4 +1,4 @@
-/** A binary heap whose entries know their place, so that any of them can be taken out in logarithmic time. */
+/** A binary heap whose entries store their position, so that any entry can be removed in logarithmic time. */
 
 type HeapEntry = { position: number }
 
@@ -30,11 +30,11 @@ export class Heap<T extends HeapEntry> {
     return first
   }
 
-  /** Takes out an entry that is in this heap. */
+  /** Removes an entry that is in this heap. */
   remove(entry: T): void {
     const last = this.#entries.pop()
     if (last && last !== entry) {
-      this.#place(last, entry.position)
+      this.#put(last, entry.position)
       this.#rise(last)
       this.#sink(last)
     }
@@ -45,7 +45,7 @@ export class Heap<T extends HeapEntry> {
     for (const entry of this.#entries.splice(0)) entry.position = -1
   }
 
-  #place(entry: T, position: number): void {
+  #put(entry: T, position: number): void {
     this.#entries[position] = entry
     entry.position = position
   }
@@ -69,8 +69,8 @@ export class Heap<T extends HeapEntry> {
   }
 
   #swap(a: T, b: T): void {
-    const place = a.position
-    this.#place(a, b.position)
-    this.#place(b, place)
+    const position = a.position
+    this.#put(a, b.position)
+    this.#put(b, position)
   }
 }

@@ -1,4 +1,4 @@
-/** A small controller runtime for TypeScript: all that a controller needs, and nothing of Espalier's own. See README.md. */
+/** A small controller runtime for TypeScript, without anything specific to Espalier. See README.md. */
 export type { Cluster, ConfigMap } from '../cluster/index.ts'
 export { createInformer, type Informer, keyOf, parseKey } from '../cluster/informer/index.ts'
 export { connectKubernetes } from '../cluster/kubernetes/index.ts'

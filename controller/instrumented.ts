@@ -1,4 +1,4 @@
-/** Measures every request to the cluster by verb, kind and outcome (`ok`, or the reason of the refusal). */
+/** Measures every request to the cluster by verb, kind and outcome (`ok`, or the reason of the error). */
 import { type Cluster, isClusterError } from '../cluster/index.ts'
 import { type Clock, systemClock } from '../cluster/informer/index.ts'
 import type { Metrics } from './metrics.ts'

@@ -1,14 +1,20 @@
 /**
- * What stands in a Lease, and how long a record of another must be respected. Nobody's clock is compared with another's:
- * the times in a record are for people; only that it changed counts, and when that was seen by our own clock.
+ * The contents of a Lease record, and how long another process's record must be respected. Clocks of different
+ * processes are never compared: the times in a record are for users. Only a change of the record counts, at the time
+ * when our own clock observed it.
  */
 import type { Lease } from '../cluster/index.ts'
 import { microTime } from '../values/time.ts'
 
 export const holderOf = (lease: Lease | undefined): string => lease?.spec?.holderIdentity ?? ''
 
-/** The record of a holder who takes or renews the lease now. */
-export function heldRecord(previous: Lease | undefined, identity: string, leaseMs: number, now: number): Lease['spec'] {
+/** The record of a holder that acquires or renews the lease now. */
+export function acquiredRecord(
+  previous: Lease | undefined,
+  identity: string,
+  leaseMs: number,
+  now: number,
+): Lease['spec'] {
   const renewed = holderOf(previous) === identity
   return {
     holderIdentity: identity,
@@ -19,18 +25,18 @@ export function heldRecord(previous: Lease | undefined, identity: string, leaseM
   }
 }
 
-/** The record of a lease given back: anyone may take it at once. */
-export function releasedRecord(held: Lease, now: number): Lease['spec'] {
-  return { ...held.spec, holderIdentity: '', leaseDurationSeconds: 1, renewTime: microTime(now) }
+/** The record of a released lease: any process may acquire it at once. */
+export function releasedRecord(lease: Lease, now: number): Lease['spec'] {
+  return { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1, renewTime: microTime(now) }
 }
 
-/** Remembers the last record seen of another holder, and since when it has not changed. */
+/** Remembers the last observed record of another holder, and since when it is unchanged. */
 export class ObservedHolder {
   #observed: { record: string; at: number; durationMs: number } | undefined
 
   /**
-   * Whether the record seen at `now` still has to be respected. A Lease that somebody deleted does not end the term of
-   * the holder last seen in it.
+   * Whether the record observed at `now` still has to be respected. If the Lease is deleted, the term of its last
+   * observed holder does not end.
    */
   respects(lease: Lease | undefined, leaseMs: number, now: number): boolean {
     if (lease) {

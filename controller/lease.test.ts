@@ -9,10 +9,13 @@ import { type LeaderElection, type LeaderOptions, runWithLeaderLease } from './l
 const logger = pino({ level: 'silent' })
 const key = { namespace: 'system', name: 'operator' }
 
-/** What happens to requests: `lost` ones arrive and their answers do not; `late` ones arrive in 12 s; answers to `slow` ones take 8 s. */
+/**
+ * Faults of requests: `lost` requests arrive but their responses do not; `late` requests arrive after 12 s; responses
+ * to `slow` requests take 8 s.
+ */
 type Network = 'up' | 'slow' | 'refused' | 'lost' | 'hanging' | 'late'
 
-/** One Lease, guarded by its resourceVersion, reached over each candidate's own network. */
+/** One Lease, guarded by its resourceVersion. Each candidate has its own network to it. */
 class LeaseServer {
   lease: Lease | undefined
   readonly clock = new SimulatedClock()
@@ -48,32 +51,32 @@ class LeaseServer {
           return store(lease)
         }),
     }
-    // The election asks for nothing but Leases, which the port's type parameter cannot say.
+    // The election requests only Leases; the port's type parameter cannot express that.
     return port as unknown as Cluster
   }
 }
 
-/** A process that wants to lead, with a clock and a network of its own. */
+/** A candidate process with its own clock and network. */
 class Candidate {
   network: Network = 'up'
   frozenMs: number | undefined
-  gone = false
+  isUnreachable = false
   terms = 0
-  /** How long its work takes to end once the signal aborted. */
+  /** How long its work takes to end after the signal aborted. */
   endingMs = 0
   readonly clock: SimulatedClock
   readonly election: LeaderElection
-  #held: (() => boolean) | undefined
+  #isLeader: (() => boolean) | undefined
 
   constructor(server: LeaseServer, identity: string, wrongByMs: number, options: Partial<LeaderOptions> = {}) {
     this.clock = new SimulatedClock(server.clock.now() + wrongByMs)
     this.election = runWithLeaderLease({
-      cluster: server.reach(() => (this.gone ? 'hanging' : this.network)),
+      cluster: server.reach(() => (this.isUnreachable ? 'hanging' : this.network)),
       ...key,
       identity,
-      onStarted: async (signal, held) => {
+      onStarted: async (signal, isLeader) => {
         this.terms++
-        this.#held = held
+        this.#isLeader = isLeader
         await new Promise<void>(resolve => signal.addEventListener('abort', () => resolve()))
         await new Promise<void>(resolve => this.clock.after(this.endingMs, resolve))
       },
@@ -84,19 +87,19 @@ class Candidate {
     })
   }
 
-  /** Whether a write of it would go through now. */
+  /** Whether a write by it would be accepted now. */
   get acts(): boolean {
-    return !this.gone && this.frozenMs === undefined && (this.#held?.() ?? false)
+    return !this.isUnreachable && this.frozenMs === undefined && (this.#isLeader?.() ?? false)
   }
 
   async pass(ms: number): Promise<void> {
-    if (this.gone) return
+    if (this.isUnreachable) return
     if (this.frozenMs === undefined) await this.clock.advance(ms)
     else this.frozenMs += ms
   }
 
-  /** Comes back with its timers overdue: the first thing that happens is that it tries to act. */
-  thaw(): boolean {
+  /** Unfreezes with overdue timers: the process first tries to write. */
+  unfreeze(): boolean {
     this.clock.freeze(this.frozenMs ?? 0)
     this.frozenMs = undefined
     return this.acts
@@ -114,7 +117,7 @@ async function pass(server: LeaseServer, candidates: Candidate[], ms: number): P
 }
 
 describe('the leader lease', () => {
-  test('one of two leads; on a clean stop the other follows at once', async () => {
+  test('one of two leads; after a clean stop the other takes over at once', async () => {
     const server = new LeaseServer()
     const first = new Candidate(server, 'first', 0)
     await settle()
@@ -140,20 +143,20 @@ describe('the leader lease', () => {
     expect(server.lease?.spec?.holderIdentity).toBe('')
   })
 
-  test('a killed leader is followed after its lease has been seen unchanged for its whole duration', async () => {
+  test('a killed leader is replaced once its lease was unchanged for the full lease duration', async () => {
     const server = new LeaseServer()
     const first = new Candidate(server, 'first', 0)
     await settle()
     const second = new Candidate(server, 'second', -3_600_000)
     await pass(server, [first, second], 10_000)
-    first.gone = true
+    first.isUnreachable = true
     await pass(server, [first, second], 14_000)
     expect(second.acts).toBe(false)
     await pass(server, [first, second], 5_000)
     expect(second.acts).toBe(true)
   })
 
-  test('a frozen leader may not act when it comes back, though its timers are late', async () => {
+  test('a leader that was frozen must not write after it resumes, though its timers are late', async () => {
     const server = new LeaseServer()
     const first = new Candidate(server, 'first', 0)
     await settle()
@@ -162,12 +165,12 @@ describe('the leader lease', () => {
     first.frozenMs = 0
     await pass(server, [first, second], 30_000)
     expect(second.acts).toBe(true)
-    expect(first.thaw()).toBe(false)
+    expect(first.unfreeze()).toBe(false)
     await pass(server, [first, second], 60_000)
     expect([first.acts, second.acts]).toEqual([false, true])
   })
 
-  test('a leader cut off from the server gives up before anybody can follow, and leads again later', async () => {
+  test('a leader that cannot reach the server steps down before another can lead, and leads again later', async () => {
     const server = new LeaseServer()
     const only = new Candidate(server, 'only', 0)
     await pass(server, [only], 5_000)
@@ -182,7 +185,7 @@ describe('the leader lease', () => {
     expect(only.terms).toBe(2)
   })
 
-  test('work that fails gives the lease back and is tried again', async () => {
+  test('if the work fails, the lease is released and acquired again', async () => {
     const server = new LeaseServer()
     let begun = 0
     const candidate = new Candidate(server, 'only', 0, {
@@ -196,7 +199,7 @@ describe('the leader lease', () => {
     expect(candidate.election.leading).toBe(true)
   })
 
-  test('a Lease that somebody deletes is made again by its holder; who saw it does not jump in', async () => {
+  test('a deleted Lease is created again by its holder; a candidate that saw it does not take over', async () => {
     const server = new LeaseServer()
     const first = new Candidate(server, 'first', 0)
     await settle()
@@ -207,14 +210,14 @@ describe('the leader lease', () => {
     expect([first.acts, second.acts, first.terms]).toEqual([true, false, 1])
   })
 
-  test('settings that cannot be safe are refused', () => {
+  test('unsafe settings are refused', () => {
     const server = new LeaseServer()
     expect(() => new Candidate(server, 'x', 0, { leaseMs: 10_000, renewMs: 10_000 })).toThrow(
       'retryMs < renewMs < leaseMs',
     )
   })
 
-  test('success counts from when it was asked for, not from when the answer came', async () => {
+  test('the lease term counts from the request, not from the response', async () => {
     const server = new LeaseServer()
     const first = new Candidate(server, 'first', 0)
     await settle()
@@ -243,7 +246,7 @@ describe('the leader lease', () => {
     { weight: 1, arbitrary: fc.record({ do: fc.constant('restart' as const), who }) },
   )
 
-  test('never two leaders at one time, whatever fails; and one again once nothing does', async () => {
+  test('never two leaders at the same time, whatever fails; one again once nothing fails', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(command, { minLength: 5, maxLength: 25, size: 'max' }), async history => {
         const server = new LeaseServer()
@@ -259,18 +262,18 @@ describe('the leader lease', () => {
           if (step.do === 'network') candidate.network = step.network
           else if (step.do === 'freeze') candidate.frozenMs ??= 0
           else if (step.do === 'thaw') {
-            const acted = candidate.thaw()
+            const acted = candidate.unfreeze()
             if (acted) expect(candidates.filter(other => other !== candidate && other.acts)).toEqual([])
           } else {
             if (step.do === 'restart') void candidate.election.stop()
             await settle()
-            candidate.gone = true
+            candidate.isUnreachable = true
             candidates[step.who] = new Candidate(server, `candidate ${step.who}`, wrongBy[step.who] ?? 0)
           }
         }
         for (const candidate of candidates) {
           candidate.network = 'up'
-          if (candidate.frozenMs !== undefined) candidate.thaw()
+          if (candidate.frozenMs !== undefined) candidate.unfreeze()
         }
         await pass(server, candidates, 60_000)
         expect(candidates.filter(({ acts }) => acts)).toHaveLength(1)
@@ -285,7 +288,7 @@ describe('the leader lease', () => {
 })
 
 describe('the fence', () => {
-  test('reads pass; every write is refused once the signal aborted or the lease is not held', async () => {
+  test('passes reads; refuses every write once the signal aborted or the lease is not held', async () => {
     const calls: string[] = []
     const called = (name: string) => async () => {
       calls.push(name)
@@ -294,8 +297,8 @@ describe('the fence', () => {
     const names = ['get', 'list', 'watch', 'logs', 'create', 'replace', 'apply', 'replaceStatus', 'delete'] as const
     const plain = Object.fromEntries(names.map(name => [name, called(name)])) as unknown as Cluster
     const controller = new AbortController()
-    let held = true
-    const cluster = fenced(plain, controller.signal, () => held)
+    let isLeader = true
+    const cluster = fenced(plain, controller.signal, () => isLeader)
     const lease: Lease = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name: 'x' } }
     const writes = [
       () => cluster.create('Lease', lease),
@@ -306,9 +309,9 @@ describe('the fence', () => {
     ]
     for (const write of writes) await write()
     expect(calls).toEqual(['create', 'replace', 'apply', 'replaceStatus', 'delete'])
-    held = false
+    isLeader = false
     for (const write of writes) await expect(write()).rejects.toMatchObject({ reason: 'Unavailable' })
-    held = true
+    isLeader = true
     controller.abort()
     for (const write of writes) await expect(write()).rejects.toMatchObject({ reason: 'Unavailable' })
     await cluster.get('Lease', key)

@@ -1,31 +1,32 @@
 /**
- * Leader election over a Lease, with client-go's rules. A candidate takes over only after it has itself seen an unchanged
- * record for the whole lease duration; the leader stops, by its own clock, when its last success is older than the renew
- * deadline, which is shorter. So the old leader's signal has aborted before anybody else can begin. Every write carries
- * the resourceVersion it was decided on.
+ * Leader election with a Lease, by client-go's rules. A candidate takes over only after it has observed an unchanged
+ * record for the full lease duration. The leader stops, by its own clock, when its last success is older than the renew
+ * deadline, which is shorter. So the old leader's signal has aborted before another process can begin. Every write
+ * carries the resourceVersion it was decided on.
  */
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import { type Cluster, ClusterError, isClusterError, type Lease } from '../cluster/index.ts'
 import { type Clock, sleep, systemClock } from '../cluster/informer/index.ts'
-import { heldRecord, holderOf, ObservedHolder, releasedRecord } from './lease-record.ts'
+import { acquiredRecord, holderOf, ObservedHolder, releasedRecord } from './lease-record.ts'
 import type { Metrics } from './metrics.ts'
 
 export type LeaderOptions = {
   cluster: Cluster
   name: string
   namespace: string
-  /** For people who read the Lease; a random part is added, so that no two runs ever share one. */
+  /** For users who read the Lease. A random part is added, so that no two runs have the same identity. */
   identity: string
   leaseMs?: number
-  /** The leader gives up when it could not renew for so long. Shorter than `leaseMs`. */
+  /** The leader steps down if it could not renew for this long. Shorter than `leaseMs`. */
   renewMs?: number
   retryMs?: number
   /**
-   * The work of a leader; it ends when the signal aborts. `held()` looks at the clock itself: pass both to `fenced`. Where
-   * the promise resolves early, the lease is kept; where it rejects, the lease is given back and contended for again.
+   * The work of a leader; it ends when the signal aborts. `held()` reads the clock: pass both to `fenced`. If the
+   * promise resolves early, the lease is kept; if it rejects, the lease is released and the process is a candidate
+   * again.
    */
-  onStarted: (signal: AbortSignal, held: () => boolean) => void | Promise<void>
+  onStarted: (signal: AbortSignal, isLeader: () => boolean) => void | Promise<void>
   logger: Logger
   metrics?: Metrics | undefined
   random?: () => number
@@ -33,16 +34,16 @@ export type LeaderOptions = {
 
 export type LeaderElection = {
   readonly leading: boolean
-  /** Aborts the work's signal, waits for the work to end (renewing all the while), and gives the lease back. */
+  /** Aborts the work's signal, waits for the work to end (renewing meanwhile), and releases the lease. */
   stop(): Promise<void>
 }
 
-/** One time of being the leader. */
-type Term = { controller: AbortController; work: Promise<void>; settled: boolean }
+/** One term as the leader. */
+type Term = { controller: AbortController; work: Promise<void>; isDone: boolean }
 
 const tooLate = 'the lease could not be renewed in time'
 
-/** @throws RangeError where the durations could not be safe: retryMs < renewMs < leaseMs must hold */
+/** @throws RangeError for unsafe durations: retryMs < renewMs < leaseMs must be true */
 export function runWithLeaderLease(options: LeaderOptions): LeaderElection {
   return new Election(options)
 }
@@ -57,9 +58,9 @@ class Election implements LeaderElection {
   readonly #logger: Logger
   readonly #stopping = new AbortController()
   readonly #other = new ObservedHolder()
-  /** The Lease as our own last write left it; none where that is not known. */
-  #ours: Lease | undefined
-  /** When the request was sent whose success we live on. */
+  /** The Lease as our own last write left it; undefined if unknown. */
+  #written: Lease | undefined
+  /** When the last successful request was sent. The term counts from it. */
   #renewedAt = Number.NEGATIVE_INFINITY
   #term: Term | undefined
   #cancelDeadline: (() => void) | undefined
@@ -100,27 +101,28 @@ class Election implements LeaderElection {
     else await this.#release()
   }
 
-  /** One attempt to get or keep the lease; true where it is ours now. */
+  /** One attempt to acquire or renew the lease. Returns true if this process holds it now. */
   async #attempt(): Promise<boolean> {
     try {
-      if (this.#ours) {
-        await this.#write(this.#ours)
+      if (this.#written) {
+        await this.#write(this.#written)
         return true
       }
       const { namespace, name, cluster } = this.#options
       const lease = await this.#bounded(cluster.get('Lease', { namespace, name }))
-      // A Lease that somebody deleted while we hold it is made again; one that is another's ends our term at once.
+      // A Lease that another client deleted during our term is created again. If it has another holder, our term ends
+      // at once.
       const ourTerm = lease ? holderOf(lease) === this.#identity : !this.#overdue()
       if (!ourTerm) {
         this.#renewedAt = Number.NEGATIVE_INFINITY
-        this.#endTerm(`the lease is held by ${holderOf(lease) || 'nobody'}`)
+        this.#endTerm(`the lease is held by ${holderOf(lease) || 'no candidate'}`)
         if (this.#other.respects(lease, this.#leaseMs, this.#clock.now())) return false
       }
       await this.#write(lease)
       return true
     } catch (error) {
-      if (isClusterError(error, 'Conflict', 'AlreadyExists')) this.#logger.debug('the lease changed meanwhile')
-      else this.#logger.warn({ err: error }, 'cannot renew or acquire the lease, trying again')
+      if (isClusterError(error, 'Conflict', 'AlreadyExists')) this.#logger.debug('the lease changed in the meantime')
+      else this.#logger.warn({ err: error }, 'cannot renew or acquire the lease, retrying')
       return false
     }
   }
@@ -128,10 +130,10 @@ class Election implements LeaderElection {
   async #write(previous: Lease | undefined): Promise<void> {
     const { cluster, name, namespace } = this.#options
     const sentAt = this.#clock.now()
-    const spec = heldRecord(previous, this.#identity, this.#leaseMs, sentAt)
-    // Whatever becomes of this write, the Lease it was decided on is no longer known to be current.
-    this.#ours = undefined
-    this.#ours = await this.#bounded(
+    const spec = acquiredRecord(previous, this.#identity, this.#leaseMs, sentAt)
+    // Whether or not this write succeeds, the Lease it was decided on may no longer be current.
+    this.#written = undefined
+    this.#written = await this.#bounded(
       previous
         ? cluster.replace('Lease', { ...previous, spec })
         : cluster.create('Lease', {
@@ -146,11 +148,11 @@ class Election implements LeaderElection {
     this.#watchDeadline()
   }
 
-  /** A request that hangs must not hang the election; what a late answer did is found out by the next look. */
+  /** A request that hangs must not block the election. The next attempt reads what a late response did. */
   async #bounded<T>(request: Promise<T>): Promise<T> {
     const timeUp = Promise.withResolvers<never>()
     const cancel = this.#clock.after(this.#renewMs, () =>
-      timeUp.reject(new ClusterError('Unavailable', 'no answer in time')),
+      timeUp.reject(new ClusterError('Unavailable', 'no response in time')),
     )
     try {
       return await Promise.race([request, timeUp.promise])
@@ -175,22 +177,22 @@ class Election implements LeaderElection {
     this.#logger.info('leading')
     this.#options.metrics?.leading(this.#options.name, true)
     const controller = new AbortController()
-    const term: Term = { controller, work: Promise.resolve(), settled: false }
-    const held = () => {
+    const term: Term = { controller, work: Promise.resolve(), isDone: false }
+    const isLeader = () => {
       if (!controller.signal.aborted && this.#overdue()) this.#endTerm(tooLate)
       return !controller.signal.aborted
     }
     const work = async () => {
       try {
-        await this.#options.onStarted(controller.signal, held)
+        await this.#options.onStarted(controller.signal, isLeader)
       } catch (error) {
         this.#logger.error({ err: error }, 'the work of the leader failed')
         this.#endTerm('its work failed')
       } finally {
-        term.settled = true
+        term.isDone = true
       }
     }
-    // Not before the term is known: the work may ask at once whether it is held.
+    // Only after the term is stored: the work may call `isLeader` at once.
     term.work = Promise.resolve().then(work)
     return term
   }
@@ -202,9 +204,11 @@ class Election implements LeaderElection {
     this.#term.controller.abort(new ClusterError('Unavailable', `leadership ended: ${reason}`))
   }
 
-  /** Keeps the lease, where it is still ours, until the work of an ended term has ended; then gives it back. */
+  /**
+   * Renews the lease, while this process still holds it, until the work of an ended term has ended; then releases it.
+   */
   async #closeTerm(term: Term): Promise<void> {
-    for (let waits = 0; !term.settled; waits++) {
+    for (let waits = 0; !term.isDone; waits++) {
       if (!this.#overdue()) await this.#attempt()
       const woken = new AbortController()
       await Promise.race([term.work, sleep(this.#clock, this.#retryMs, woken.signal)])
@@ -217,19 +221,19 @@ class Election implements LeaderElection {
 
   async #release(): Promise<void> {
     this.#cancelDeadline?.()
-    const ours = this.#ours
-    if (!ours || this.#overdue()) return
-    this.#ours = undefined
+    const written = this.#written
+    if (!written || this.#overdue()) return
+    this.#written = undefined
     this.#renewedAt = Number.NEGATIVE_INFINITY
     try {
-      const spec = releasedRecord(ours, this.#clock.now())
-      await this.#bounded(this.#options.cluster.replace('Lease', { ...ours, spec }))
+      const spec = releasedRecord(written, this.#clock.now())
+      await this.#bounded(this.#options.cluster.replace('Lease', { ...written, spec }))
     } catch (error) {
       this.#logger.warn({ err: error }, 'cannot release the lease; it will expire')
     }
   }
 
-  /** Until the next attempt, or until something has to be done at once. Candidates spread out; a leader does not. */
+  /** Waits until the next attempt, or until an immediate one is needed. Candidates spread out; a leader does not. */
   async #pause(): Promise<void> {
     const { random = Math.random } = this.#options
     const ends = [this.#stopping.signal, ...(this.#term ? [this.#term.controller.signal] : [])]

@@ -20,7 +20,7 @@ test('an instrumented cluster counts every verb by kind and outcome, and passes 
       throw new Error('a bug')
     },
   }
-  // Only these verbs are asked for here.
+  // Only these verbs are called here.
   const cluster = instrumented(port as unknown as Cluster, metrics)
   expect(await cluster.get('ConfigMap', { name: 'x' })).toBe(map)
   expect((await cluster.list('ConfigMap')).items).toEqual([map])
@@ -46,7 +46,7 @@ test('an instrumented cluster counts every verb by kind and outcome, and passes 
   ])
 })
 
-test('an informer shows in the metrics until it is no longer watched', async () => {
+test('the metrics show an informer until it is no longer watched', async () => {
   const metrics = createMetrics()
   const unwatch = metrics.watchInformer('pods', () => ({
     kind: 'Pod',
@@ -69,7 +69,7 @@ test('an informer shows in the metrics until it is no longer watched', async () 
   expect(await metrics.registry.metrics()).not.toContain('informer="pods"')
 })
 
-test('two sets of metrics in one process share nothing', async () => {
+test('two sets of metrics in one process are independent', async () => {
   const [one, other] = [createMetrics(), createMetrics()]
   one.leading('a', true)
   expect(await other.registry.metrics()).not.toContain('lease="a"')

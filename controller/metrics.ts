@@ -1,10 +1,10 @@
-/** What controllers tell Prometheus: passes, queues, caches, requests to the cluster, leases and events. */
+/** The Prometheus metrics of controllers: passes, queues, caches, requests to the cluster, leases and events. */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { type InformerFigure, type InformerState, informerCounters, informerGauges } from '../cluster/informer/index.ts'
 import { addScraped } from '../server/metrics.ts'
 import type { QueueMetrics, QueueState } from './queue.ts'
 
-/** How a pass ended. `panic` is an exception that only a mistake in the code raises. */
+/** The result of a pass. `panic` is an exception that only a programming error raises. */
 export type ReconcileOutcome = 'success' | 'requeue_after' | 'conflict' | 'error' | 'timeout' | 'panic'
 
 export type Metrics = {
@@ -43,8 +43,8 @@ function queueMetrics(registry: Registry): Pick<Metrics, 'queue' | 'watchQueue'>
   const seconds = (state: QueueState) => state.running.map(({ ageMs }) => ageMs / 1000)
   const figures: [name: string, help: string, value: (state: QueueState) => number][] = [
     ['depth', 'Keys that are due and wait for a worker', state => state.ready],
-    ['delayed', 'Keys that wait for their time', state => state.delayed],
-    ['running', 'Keys that workers have', state => state.running.length],
+    ['delayed', 'Keys that are not yet due', state => state.delayed],
+    ['running', 'Keys that workers process now', state => state.running.length],
     ['longest_running_processor_seconds', 'Age of the oldest running pass', state => Math.max(0, ...seconds(state))],
     [
       'unfinished_work_seconds',
@@ -63,20 +63,20 @@ function queueMetrics(registry: Registry): Pick<Metrics, 'queue' | 'watchQueue'>
   const adds = new Counter({ name: 'workqueue_adds_total', help: 'Keys that were added', labelNames, registers })
   const retries = new Counter({
     name: 'workqueue_retries_total',
-    help: 'Keys added after failing',
+    help: 'Keys added again after a failure',
     labelNames,
     registers,
   })
   const waited = new Histogram({
     name: 'workqueue_queue_duration_seconds',
-    help: 'From due to handed to a worker',
+    help: 'Time from when a key is due until a worker gets it',
     labelNames,
     buckets: latencies,
     registers,
   })
   const worked = new Histogram({
     name: 'workqueue_work_duration_seconds',
-    help: 'From handed to a worker to done',
+    help: 'Time from when a worker gets a key until it is done',
     labelNames,
     buckets: latencies,
     registers,
@@ -112,7 +112,7 @@ export function createMetrics(): Metrics {
   const registers = [registry]
   const reconciles = new Histogram({
     name: 'espalier_reconcile_duration_seconds',
-    help: 'Passes of a controller, by how they ended',
+    help: 'Passes of a controller, by result',
     labelNames: ['controller', 'result'],
     buckets: latencies,
     registers,
@@ -132,7 +132,7 @@ export function createMetrics(): Metrics {
   })
   const events = new Counter({
     name: 'espalier_events_total',
-    help: 'Events for users: written to the cluster, or dropped by the rate limit or a fault',
+    help: 'Events for users: written to the cluster, or dropped by the rate limit or an error',
     labelNames: ['outcome'],
     registers,
   })

@@ -9,7 +9,7 @@ const open = () => {
   const clock = new SimulatedClock()
   return { clock, queue: new WorkQueue({ clock }) }
 }
-/** Takes so many keys that are due, as one worker does. */
+/** Takes this many due keys, as one worker does. */
 async function take(queue: WorkQueue, count: number): Promise<(string | undefined)[]> {
   const keys: (string | undefined)[] = []
   for (let n = 0; n < count; n++) keys.push((await queue.next())?.key)
@@ -17,7 +17,7 @@ async function take(queue: WorkQueue, count: number): Promise<(string | undefine
 }
 
 describe('the work queue', () => {
-  test('a key added often is handed out once; while a worker has it, once more after done', async () => {
+  test('a key added several times is handed out once; if added while a worker has it, once more after done', async () => {
     const { queue } = open()
     queue.add('a')
     queue.add('a')
@@ -37,7 +37,7 @@ describe('the work queue', () => {
     expect(queue.state).toEqual({ ready: 0, delayed: 0, running: [] })
   })
 
-  test('higher priority first, then first come first served; an add can raise it', async () => {
+  test('higher priority first, then first in, first out; an add can raise the priority', async () => {
     const { queue } = open()
     queue.add('resync', { priority: lowPriority })
     queue.add('a')
@@ -47,7 +47,7 @@ describe('the work queue', () => {
     expect(await take(queue, 4)).toEqual(['a', 'raised', 'b', 'resync'])
   })
 
-  test('the earliest of several times holds', async () => {
+  test('the earliest of several times applies', async () => {
     const { clock, queue } = open()
     queue.addAfter('a', 5_000)
     queue.addAfter('a', 1_000)
@@ -66,7 +66,7 @@ describe('the work queue', () => {
     expect(queue.state.ready).toBe(0)
   })
 
-  test('waited time counts from when the key was due', async () => {
+  test('the waiting time counts from when the key was due', async () => {
     const { clock, queue } = open()
     queue.addAfter('a', 1_000)
     await clock.advance(1_700)
@@ -75,7 +75,7 @@ describe('the work queue', () => {
     expect(queue.state.running).toEqual([{ key: 'a', ageMs: 250 }])
   })
 
-  test('failures wait 5 ms, then twice as long each time; success forgets them', async () => {
+  test('failures wait 5 ms, then twice as long each time; success resets them', async () => {
     const { clock, queue } = open()
     for (const wait of [5, 10, 20, 40]) {
       queue.addRateLimited('a')
@@ -90,7 +90,7 @@ describe('the work queue', () => {
     expect(queue.retries('a')).toBe(0)
   })
 
-  test('of keys due at one moment a waiting worker gets the one of higher priority', async () => {
+  test('among keys due at the same time a waiting worker gets the one with the higher priority', async () => {
     const { clock, queue } = open()
     const next = queue.next()
     queue.addAfter('resync', 1_000, { priority: lowPriority })
@@ -99,7 +99,7 @@ describe('the work queue', () => {
     expect((await next)?.key).toBe('a')
   })
 
-  test('shutDown refuses, drops what waits, and resolves when the workers are done', async () => {
+  test('shutDown refuses new keys, drops waiting ones, and resolves when the workers are done', async () => {
     const { clock, queue } = open()
     queue.add('a')
     queue.add('b')
@@ -130,7 +130,7 @@ describe('the work queue', () => {
 })
 
 describe('the retry limiter', () => {
-  test('doubles up to its ceiling and starts again after forget', () => {
+  test('doubles the delay up to the maximum, and starts again after forget', () => {
     let now = 0
     const limiter = new Backoff(() => now, { burst: 1_000 })
     const delays = Array.from({ length: 20 }, () => {
@@ -145,7 +145,7 @@ describe('the retry limiter', () => {
     expect(limiter.delayMs('a')).toBe(5)
   })
 
-  test('counts no failure before the retry is due, which stays due when it was', () => {
+  test('does not count a failure before the retry is due; the retry time does not change', () => {
     let now = 0
     const limiter = new Backoff(() => now, { baseMs: 1_000 })
     expect(limiter.delayMs('a')).toBe(1_000)
@@ -154,7 +154,7 @@ describe('the retry limiter', () => {
     expect([limiter.delayMs('a'), limiter.failures('a')]).toEqual([2_000, 2])
   })
 
-  test('all keys together retry at most as fast as the bucket fills', () => {
+  test('all keys together retry at most as fast as the token bucket fills', () => {
     let now = 0
     const limiter = new Backoff(() => now, { perSecond: 10, burst: 100 })
     const delays = Array.from({ length: 300 }, (_, n) => limiter.delayMs(`key ${n}`))
@@ -165,7 +165,7 @@ describe('the retry limiter', () => {
   })
 })
 
-test('the heap gives its least entry, also after entries were taken from its middle', () => {
+test('the heap returns its smallest entry, also after entries were removed from the middle', () => {
   fc.assert(
     fc.property(fc.array(fc.record({ rank: fc.integer(), take: fc.boolean() })), entries => {
       const heap = new Heap<{ rank: number; take: boolean; position: number }>((a, b) => a.rank < b.rank)
@@ -185,7 +185,7 @@ test('the heap gives its least entry, also after entries were taken from its mid
   )
 })
 
-/** What the queue owes, kept naively: every key with the earliest time asked for and the highest priority. */
+/** A simple model of the queue: every key with the earliest requested time and the highest priority. */
 class Model {
   readonly owed = new Map<string, { dueAt: number; priority: number }>()
   readonly running = new Set<string>()
@@ -213,7 +213,7 @@ const command = fc.oneof(
   fc.record({ do: fc.constant('advance' as const), ms: fc.constantFrom(1, 5, 10, 400, 5_000) }),
 )
 
-test('any history: one worker a key, nothing lost, nothing twice, nothing early, priority first', async () => {
+test('any history: one worker per key, no key lost, duplicated or early, higher priority first', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(command, { maxLength: 80, size: 'max' }), async history => {
       const { clock, queue } = open()

@@ -1,26 +1,26 @@
 /**
- * The work queue of controller-runtime: it holds keys, never objects.
+ * The work queue of controller-runtime: it contains keys, never objects.
  *
- * A key is in the queue at most once, however often it is added; adding it again can only bring it forward (an earlier
- * time, a higher priority). No key is ever with two workers: one that is added while a worker has it is handed out again,
- * once, after `done`. Among keys that are due the higher priority goes first, and then the one that was due first.
- * Nothing is handed out after `shutDown`.
+ * A key is in the queue at most once, however often it is added. Adding it again can only make it earlier or raise its
+ * priority. Two workers never have the same key: a key added while a worker has it is handed out again, once, after
+ * `done`. Among due keys the highest priority is first, then the earliest due time. After `shutDown` no key is handed
+ * out.
  */
 import { type Clock, systemClock } from '../cluster/informer/index.ts'
 import { Backoff, type BackoffOptions } from './backoff.ts'
 import { Heap } from './heap.ts'
 
-/** Of changes, and of what nobody waits for (the resync). */
+/** The priorities of changes, and of the resync, for which nothing waits. */
 export const normalPriority = 0
 export const lowPriority = -100
 
 export type AddOptions = { priority?: number | undefined }
 
-/** A key handed to a worker; `waitedMs` is how long it was due. */
+/** A key handed to a worker. `waitedMs`: how long it had been due. */
 export type Work = { key: string; priority: number; waitedMs: number }
 
 export type QueueState = {
-  /** Keys that are due and wait for a worker, and those not due yet. */
+  /** Keys that are due and wait for a worker, and keys that are not yet due. */
   ready: number
   delayed: number
   running: { key: string; ageMs: number }[]
@@ -29,15 +29,15 @@ export type QueueState = {
 type Item = {
   readonly key: string
   priority: number
-  /** When it is, or became, due. */
+  /** When the key is, or became, due. */
   dueAt: number
   order: number
-  /** `parked`: due, but a worker has its key. */
-  place: 'delayed' | 'ready' | 'parked'
+  /** `parked`: due, but a worker has the same key. */
+  state: 'delayed' | 'ready' | 'parked'
   position: number
 }
 
-/** What a work queue counts. All times are in ms. */
+/** The metrics of a work queue. All times are in ms. */
 export type QueueMetrics = {
   added(): void
   retried(): void
@@ -65,23 +65,26 @@ export class WorkQueue {
     this.#metrics = options.metrics
   }
 
-  /** Due at once. */
+  /** Adds a key that is due at once. */
   add(key: string, options: AddOptions = {}): void {
     this.#insert(key, this.#clock.now(), options)
   }
 
-  /** Due after `delayMs`; where the key already waits, the earlier of both times holds. */
+  /** Adds a key that is due after `delayMs`. If the key already waits, the earlier time applies. */
   addAfter(key: string, delayMs: number, options: AddOptions = {}): void {
     this.#insert(key, this.#clock.now() + Math.max(0, delayMs), options)
   }
 
-  /** Due after the delay that the key's failures so far ask for. Counts one more, unless it failed before its retry was due. */
+  /**
+   * Adds a key with the delay for its number of failures. Counts one more failure, unless it failed before its retry
+   * was due.
+   */
   addRateLimited(key: string, options: AddOptions = {}): void {
     this.#metrics?.retried()
     this.addAfter(key, this.#limiter.delayMs(key), options)
   }
 
-  /** The key succeeded: its next failure is its first. */
+  /** Resets the failures of a key that succeeded. */
   forget(key: string): void {
     this.#limiter.forget(key)
   }
@@ -91,7 +94,7 @@ export class WorkQueue {
     return this.#limiter.failures(key)
   }
 
-  /** The next key to work on, to be given back by `done`; undefined once the queue is shut down. */
+  /** The next key to process; the worker returns it with `done`. Resolves to undefined once the queue is shut down. */
   next(): Promise<Work | undefined> {
     if (this.#drained) return Promise.resolve(undefined)
     return new Promise(resolve => {
@@ -100,14 +103,14 @@ export class WorkQueue {
     })
   }
 
-  /** The worker is finished with a key that `next` gave it. */
+  /** Reports that the worker has finished a key from `next`. */
   done(key: string): void {
     const startedAt = this.#running.get(key)
     if (startedAt === undefined) return
     this.#running.delete(key)
     this.#metrics?.finished(this.#clock.now() - startedAt)
     const item = this.#items.get(key)
-    if (item?.place === 'parked') {
+    if (item?.state === 'parked') {
       this.#becomeReady(item)
       this.#dispatch()
     }
@@ -124,8 +127,8 @@ export class WorkQueue {
   }
 
   /**
-   * From here on nothing is added and nothing handed out; keys that still wait are dropped (whoever works next looks at
-   * everything anyway). Resolves when the workers have given back what they have.
+   * Stops the queue: no key is added or handed out any more, and waiting keys are dropped (the next leader reconciles
+   * everything anyway). Resolves when the workers have returned their keys.
    */
   shutDown(): Promise<void> {
     if (!this.#drained) {
@@ -145,15 +148,15 @@ export class WorkQueue {
     if (this.#drained) return
     let item = this.#items.get(key)
     if (!item) {
-      item = { key, priority, dueAt, order: 0, place: 'delayed', position: -1 }
+      item = { key, priority, dueAt, order: 0, state: 'delayed', position: -1 }
       this.#items.set(key, item)
       this.#metrics?.added()
     } else {
-      if (item.place === 'delayed') this.#delayed.remove(item)
-      else if (item.place === 'ready') this.#ready.remove(item)
+      if (item.state === 'delayed') this.#delayed.remove(item)
+      else if (item.state === 'ready') this.#ready.remove(item)
       item.priority = Math.max(item.priority, priority)
-      if (item.place !== 'delayed') {
-        if (item.place === 'ready') this.#ready.push(item)
+      if (item.state !== 'delayed') {
+        if (item.state === 'ready') this.#ready.push(item)
         return
       }
       item.dueAt = Math.min(item.dueAt, dueAt)
@@ -165,12 +168,12 @@ export class WorkQueue {
   }
 
   #becomeDue(item: Item): void {
-    item.place = 'parked'
+    item.state = 'parked'
     if (!this.#running.has(item.key)) this.#becomeReady(item)
   }
 
   #becomeReady(item: Item): void {
-    item.place = 'ready'
+    item.state = 'ready'
     item.order = this.#order++
     this.#ready.push(item)
   }
@@ -203,7 +206,7 @@ export class WorkQueue {
     this.#timer = { dueAt: first.dueAt, cancel }
   }
 
-  /** All that is due becomes ready before any of it is handed out, so that the priority decides. */
+  /** All due keys become ready before any of them is handed out, so that the priority decides. */
   #promote(): void {
     this.#timer = undefined
     const now = this.#clock.now()

@@ -1,4 +1,7 @@
-/** All parts at once on a real store and a real clock: work is done once, by the leader only, and nothing stays behind. */
+/**
+ * All parts together on a real store and a real clock: the work is done once, only by the leader, and nothing remains
+ * after the stop.
+ */
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
 import type { Cluster, ConfigMap } from '../cluster/index.ts'
@@ -21,17 +24,17 @@ const logger = pino({ level: 'silent' })
 const system = 'espalier-system'
 
 /** Timers and sockets that keep this process alive. */
-const held = (): number =>
+const openResources = (): number =>
   process.getActiveResourcesInfo().filter(resource => /Timeout|TCP|Pipe|Immediate/.test(resource)).length
 
-async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (const deadline = Date.now() + 20_000; !(await holds()); ) {
+async function until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
+  for (const deadline = Date.now() + 20_000; !(await condition()); ) {
     if (Date.now() > deadline) throw new Error(`not in 20 s: ${what}`)
     await new Promise(resolve => setTimeout(resolve, 20))
   }
 }
 
-/** A process whose only work is to copy `wanted` to `done` in every ConfigMap of a namespace. */
+/** A process that copies `wanted` to `done` in every ConfigMap of a namespace. */
 async function startProcess(plain: Cluster, identity: string, done: string[]) {
   const metrics = createMetrics()
   const reading = instrumented(plain, metrics)
@@ -39,8 +42,8 @@ async function startProcess(plain: Cluster, identity: string, done: string[]) {
   metrics.watchInformer('maps', () => maps.state)
   await maps.start()
 
-  const lead = async (signal: AbortSignal, isHeld: () => boolean) => {
-    const cluster = fenced(reading, signal, isHeld)
+  const lead = async (signal: AbortSignal, isLeader: () => boolean) => {
+    const cluster = fenced(reading, signal, isLeader)
     const recorder = createEventRecorder({ cluster, component: 'test', instance: identity, logger, metrics })
     const controller = startController({
       name: 'copy',
@@ -94,8 +97,8 @@ async function startProcess(plain: Cluster, identity: string, done: string[]) {
   return { election, health, stop }
 }
 
-test('the leader does the work, a second takes over, and nothing stays behind', async () => {
-  const heldBefore = held()
+test('the leader does the work, a second takes over, and nothing remains', async () => {
+  const openBefore = openResources()
   const store = await openStore({ definitions: Object.values(declarations).map(definitionOf), logger })
   const cluster = store.connect('test')
   for (const name of [system, 'work'])
@@ -135,5 +138,5 @@ test('the leader does the work, a second takes over, and nothing stays behind', 
   await two.stop()
   expect((await cluster.get('Lease', { namespace: system, name: 'test' }))?.spec?.holderIdentity).toBe('')
   await store.close()
-  await until('timers and sockets are gone', () => held() <= heldBefore)
+  await until('timers and sockets are gone', () => openResources() <= openBefore)
 })

@@ -9,26 +9,26 @@ export const backupPurposes = ['user', 'scheduled', 'prebranch', 'prerestore', '
 
 const retentionRule = z
   .strictObject({
-    count: z.int().min(1).max(1000).optional().describe('The newest so many are kept. Omitted: any number.'),
+    count: z.int().min(1).max(1000).optional().describe('The number of newest backups to keep. Omitted: no limit.'),
     days: z
       .int()
       .min(1)
       .max(3650)
       .optional()
-      .describe('For so many days. Omitted: for any time. The newest stays longer.'),
+      .describe('The number of days to keep a backup. Omitted: no limit. The newest backup is kept longer.'),
   })
   .describe('How long completed backups are kept.')
 export type RetentionRule = z.output<typeof retentionRule>
 
 const retentionOfPurposes = z.strictObject({
-  user: retentionRule.optional().describe('Backups that a user asked for.'),
-  scheduled: retentionRule.optional().describe('Backups of the schedule.'),
-  prebranch: retentionRule.optional().describe('Backups that branches are made of.'),
+  user: retentionRule.optional().describe('Backups that a user requested.'),
+  scheduled: retentionRule.optional().describe('Scheduled backups.'),
+  prebranch: retentionRule.optional().describe('Backups that branches are created from.'),
   prerestore: retentionRule.optional().describe('Backups taken before a restore.'),
   postrestore: retentionRule.optional().describe('Backups taken after a restore.'),
 })
 
-/** When backups are taken by themselves, how long they are kept, and whether the durable tier is on. */
+/** The backup schedule, the retention, and whether the durable tier is on. */
 export const backupPolicy = z.strictObject({
   schedule: z
     .string()
@@ -43,85 +43,114 @@ export const backupPolicy = z.strictObject({
     .describe('For how many days scheduled backups are kept. Omitted: 7, and at most 30 backups.'),
   retention: z
     .strictObject({
-      hot: retentionOfPurposes.optional().describe('Of hot backups: snapshots of the volume.'),
-      durable: retentionOfPurposes.optional().describe('Of durable backups, in object storage. None are taken yet.'),
+      hot: retentionOfPurposes.optional().describe('Retention of hot backups (snapshots of the volume).'),
+      durable: retentionOfPurposes.optional().describe('Retention of durable backups (in the archive).'),
     })
     .optional()
-    .describe('How long backups are kept, by kind and purpose. What stands here takes the place of the default.'),
+    .describe('How long backups are kept, by kind and purpose. Each entry replaces its default.'),
   verify: z
     .enum(['scheduled', 'none'])
     .optional()
-    .describe('Which backups are verified by themselves, on a copy that is thrown away. Omitted: `scheduled`.'),
-  durable: z.boolean().default(false).describe('`true` allows durable backups to object storage.'),
+    .describe(
+      'Which backups are verified automatically, on a temporary copy. `scheduled`: scheduled hot backups, and one durable backup of a tenant each day. Omitted: `scheduled`.',
+    ),
+  durable: z
+    .boolean()
+    .default(false)
+    .describe(
+      '`true` enables the durable tier: WAL is archived, and durable backups are taken. See the condition Archiving. A running database archives after its next restart.',
+    ),
 })
 
-/** What the last check of a copy came to. */
+/** The result of the last verification. */
 export const verificationResult = z.strictObject({
-  endedAt: timestamp.describe('When the check ended.'),
-  version: z.string().max(64).optional().describe('The version of Postgres that looked.'),
+  endedAt: timestamp.describe('When the verification ended.'),
+  version: z.string().max(64).optional().describe('The version of Postgres that checked the copy.'),
   databases: z.int().min(0).optional().describe('How many databases were checked.'),
-  relations: z.int().min(0).optional().describe('Tables, materialized views and their toast that were read.'),
-  indexes: z.int().min(0).optional().describe('Indexes that were compared with their tables.'),
-  pages: z.int().min(0).meta({ format: 'int64' }).optional().describe('Pages that were compared with their checksums.'),
+  relations: z.int().min(0).optional().describe('How many tables, materialized views and TOAST tables were read.'),
+  indexes: z.int().min(0).optional().describe('How many indexes were compared with their tables.'),
+  pages: z
+    .int()
+    .min(0)
+    .meta({ format: 'int64' })
+    .optional()
+    .describe('How many pages were compared with their checksums.'),
   faults: z.int().min(0).meta({ format: 'int64' }).optional().describe('How many faults were found.'),
-  error: z.string().max(1000).optional().describe('What was found first, or why nothing could be checked.'),
-  asked: z.string().max(64).optional().describe('How the annotation begins that asked for it.'),
+  error: z.string().max(1000).optional().describe('The first fault found, or why nothing could be checked.'),
+  asked: z
+    .string()
+    .max(64)
+    .optional()
+    .describe('The first 64 characters of the annotation value that requested the verification.'),
 })
 export type BackupVerification = z.output<typeof verificationResult>
 
 const backupSpec = {
   ...ofDatabase,
-  sourceBranch: sourceBranch
-    .optional()
-    .describe("The branch of the database whose data it is of. Omitted: the database's own."),
+  sourceBranch: sourceBranch.optional().describe('The branch that is backed up. Omitted: the database itself.'),
   kind: z
     .enum(backupKinds)
-    .describe('`hot` is a snapshot of the volume. `durable` is in object storage: none are taken yet.'),
+    .describe('`hot`: a snapshot of the volume. `durable`: a base backup in the archive; needs the durable tier.'),
   purpose: z
     .enum(backupPurposes)
     .default('user')
-    .describe('Why it is taken. The retention rules go by it. By `kubectl`: user.'),
+    .describe('Why the backup is taken. Selects the retention rule. Backups created with kubectl have `user`.'),
 }
 
 export const backup = declareKind({
   kind: 'Backup',
   description:
-    'One backup of a database: a snapshot of its volume. It outlives neither its snapshot nor, unless asked to, its database.',
+    'One backup of a database: a snapshot of its volume, or a base backup in the archive. It is deleted with its data, and with its database unless `deletion.keepBackups` is set there.',
   plural: 'backups',
   shortNames: ['bkp'],
   scope: 'Namespaced',
   spec: z.strictObject(backupSpec).meta(immutableSpec('a backup', backupSpec, ['databaseId'])),
   status: z.strictObject({
     ...runStatus,
-    taskId: z.string().max(64).optional().describe('The Task that records it, until that has ended.'),
-    snapshotName: z.string().max(253).optional().describe('The VolumeSnapshot that holds the data.'),
-    cutAt: timestamp.optional().describe('The instant of which the data are.'),
-    startLsn: z.string().max(20).optional().describe('Where recovery of the data begins, or later.'),
-    endLsn: z.string().max(20).optional().describe('All that was committed up to here is in it.'),
-    timeline: z.int().min(1).optional().describe('The timeline of Postgres that the data are on.'),
-    systemIdentifier: z.string().max(32).optional().describe("Postgres's own number for this cluster of data."),
-    pgVersion: pgVersion.optional().describe('The major version of Postgres that wrote them.'),
+    taskId: z.string().max(64).optional().describe('The Task that records the backup, until that Task has ended.'),
+    incarnation: z
+      .int()
+      .min(1)
+      .optional()
+      .describe(
+        'For a durable backup: the number of the volume that was backed up. The archive stores the backup under this number.',
+      ),
+    snapshotName: z.string().max(253).optional().describe('The VolumeSnapshot that contains the data.'),
+    cutAt: timestamp.optional().describe('The point in time of the data.'),
+    startLsn: z
+      .string()
+      .max(20)
+      .optional()
+      .describe('The WAL position where recovery of the data begins, or a later one.'),
+    endLsn: z
+      .string()
+      .max(20)
+      .optional()
+      .describe('The backup contains every transaction that was committed before this WAL position.'),
+    timeline: z.int().min(1).optional().describe('The Postgres timeline of the data.'),
+    systemIdentifier: z.string().max(32).optional().describe('The Postgres system identifier of the data.'),
+    pgVersion: pgVersion.optional().describe('The major version of Postgres that wrote the data.'),
     region: z
       .string()
       .max(63)
       .optional()
-      .describe('Where the snapshot is. Absent in older ones: where the database is.'),
+      .describe('The region of the snapshot. Absent in older backups: the region of the database.'),
     sizeBytes: z
       .int()
       .min(0)
       .meta({ format: 'int64' })
       .optional()
-      .describe('How much storage a volume out of it takes, as the storage says.'),
-    error: z.string().max(1000).optional().describe('Why it failed.'),
+      .describe('The size of a volume restored from the backup, as the storage reports it.'),
+    error: z.string().max(1000).optional().describe('Why the backup failed.'),
     verification: z
       .enum(['pending', 'verified', 'failed'])
       .optional()
-      .describe('Whether a copy of it was found to be sound. Absent: nobody has looked.'),
+      .describe('The result of verifying a copy of the backup. Absent: never verified.'),
     verificationTries: z
       .int()
       .min(0)
       .optional()
-      .describe('While it is pending: how many copies ended without a result, such as by the loss of a node.'),
+      .describe('While pending: how many copies ended without a result, for example because a node was lost.'),
     verificationResult: verificationResult.optional().describe('The result of the last verification.'),
   }),
   rules: [],
@@ -145,13 +174,22 @@ export const backup = declareKind({
 })
 export type Backup = ObjectOfKind<typeof backup>
 
-/** What asks for a verification, as its result names it; undefined where nobody does. */
-export const verificationAsked = ({ metadata }: Pick<Backup, 'metadata'>): string | undefined =>
+/** Whether this is a durable backup whose restore proves that the archive contains what the database needs. */
+export const canProve = ({ metadata, spec, status }: Pick<Backup, 'metadata' | 'spec' | 'status'>): boolean =>
+  spec.kind === 'durable' &&
+  spec.sourceBranch === undefined &&
+  status?.phase === 'completed' &&
+  metadata.deletionTimestamp === undefined
+
+/** The request for a verification, in the form in which the result names it; undefined if there is none. */
+export const requestedVerification = ({ metadata }: Pick<Backup, 'metadata'>): string | undefined =>
   metadata.annotations?.[annotations.verify]?.slice(0, 64)
 
-/** How a verification stands, for whoever asked for it: `pending` from the asking on. */
+/** The verification state that clients see: `pending` as soon as a verification is requested. */
 export function verificationOf(backup: Backup): NonNullable<Backup['status']>['verification'] {
   const { phase, verification, verificationResult } = backup.status ?? {}
-  const asked = verificationAsked(backup)
-  return phase === 'completed' && asked !== undefined && asked !== verificationResult?.asked ? 'pending' : verification
+  const requested = requestedVerification(backup)
+  return phase === 'completed' && requested !== undefined && requested !== verificationResult?.asked
+    ? 'pending'
+    : verification
 }

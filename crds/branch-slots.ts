@@ -1,18 +1,24 @@
 /**
- * Slots of branches that the API is about to create, as it notes them on their database before. Each holds a deletion of the database up until
- * the branch is there, or its time is over.
+ * Slots of branches that the API is about to create. The API writes them to the database object first. A slot blocks
+ * the deletion of the database until the branch exists or the slot expires.
  */
 import type { ManagedDatabase } from './managed-database.ts'
 
-/** On a database: ids of branches that are being written, each with when its slot was taken, `id@ms`, by spaces. */
+/**
+ * On a database: ids of branches that are being created, each with the time at which its slot was taken: `id@ms`,
+ * separated by spaces.
+ */
 export const slotsAnnotation = 'espalier.dev/branch-slots'
 
-/** A branch is written at once after its slot was taken; where a process died in between, it is free again after so long. */
+/**
+ * The API creates a branch right after taking its slot. If the process dies in between, the slot expires after this
+ * time.
+ */
 export const slotMs = 60_000
 
 export type BranchSlot = { id: string; at: number }
 
-/** The slots that are not over. `now`: ms since the epoch. */
+/** The slots that have not expired. `now`: ms since the epoch. */
 export function branchSlots({ metadata }: Pick<ManagedDatabase, 'metadata'>, now: number): BranchSlot[] {
   const texts = metadata.annotations?.[slotsAnnotation]?.split(' ') ?? []
   const slots = texts.map(text => {

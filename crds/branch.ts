@@ -1,8 +1,10 @@
 /**
- * Branch: a copy of a database, with an address and credentials of its own. Everything about it is fixed at creation
- * but `deletionRequestedAt`, which is set once; a deleted branch stays as a tombstone for 30 days.
+ * Branch: a copy of a database, with its own address and credentials. All its fields are immutable except `target`,
+ * which can be replaced by another one, and `deletionRequestedAt`, which is set once. A deleted branch remains as a
+ * tombstone for 30 days.
  */
 import { z } from 'zod'
+import { branchMove, branchSource, isMoveRequested } from './branch-move.ts'
 import {
   conditions,
   displayName,
@@ -18,48 +20,54 @@ import {
 import { instanceStatus, pinnedSize } from './instance.ts'
 import { declareKind, immutable, immutableOnceSet, type ObjectOfKind } from './kind.ts'
 import { storage } from './managed-database.ts'
+import { restoreTarget } from './restore.ts'
 import { serviceConfigs, serviceStatuses } from './services.ts'
 
 export const branchPhases = ['creating', 'available', 'failed', 'deleting', 'deleted'] as const
 export type BranchPhase = (typeof branchPhases)[number]
 
-/** The reason of what has failed because a version did not run its kind. */
+/** The reason of an object that failed because this version does not support its kind. */
 export const notAvailable = 'NotAvailable'
 
 const highestDepth = 5
 
-/** How deep an installation lets branches of branches go. */
+/** How many levels of branches an installation allows. */
 export const branchDepth = z
   .int()
   .min(1)
   .max(highestDepth)
   .default(highestDepth)
-  .describe('1: branches of databases only; 2: branches of those as well; and so on')
+  .describe('1: branches of databases only; 2: also branches of those; and so on')
 
-/** Fields that can be left out, and cannot be given later. */
-const fixedIfAbsent = ['sourceBranch', 'storage', 'displayName', 'expiresAt'] as const
+/** Optional fields that cannot be added later. */
+const fixedIfAbsent = ['sourceBranch', 'target', 'storage', 'displayName', 'expiresAt'] as const
 
 export const branch = declareKind({
   kind: 'Branch',
-  description: 'A copy of a database or of another branch, with an address and credentials of its own.',
+  description: 'A copy of a database or of another branch, with its own address and credentials.',
   plural: 'branches',
   shortNames: ['br'],
   scope: 'Namespaced',
   spec: z.strictObject({
     databaseName: ofDatabase.databaseName
-      .describe('The database that the data come from, at any depth.')
+      .describe('The database that the data originate from, at any depth.')
       .meta(immutable('databaseName')),
     databaseId: ofDatabase.databaseId.meta(immutableOnceSet('databaseId')),
     sourceBranch: sourceBranch
       .optional()
-      .describe('The branch that is branched. Omitted: the database itself is.')
+      .describe('The branch to copy. Omitted: the database itself.')
       .meta(immutable('sourceBranch')),
+    target: restoreTarget
+      .optional()
+      .describe(
+        'The point in time of the database, or its durable Backup, to create the branch from. The data are read from the archive. Another target moves the branch: its data, with all writes on the branch, are replaced by those of the new target. Omitted: the present data are copied.',
+      ),
     depth: z
       .int()
       .min(1)
       .max(highestDepth)
       .default(1)
-      .describe('1 for a branch of the database, one more than its source for a branch of a branch.')
+      .describe('1 for a branch of the database; one more than the source for a branch of a branch.')
       .meta(immutable('depth')),
     region: z.string().min(1).max(63).describe("The source's.").meta(immutable('region')),
     size: pinnedSize.describe("The source's.").meta(immutable('size')),
@@ -68,11 +76,11 @@ export const branch = declareKind({
     displayName: displayName.optional().meta(immutable('displayName')),
     ipAllowlist: ipAllowlist
       .default({ rules: [] })
-      .describe('Who may reach the Postgres endpoint. Without rules nobody may.')
+      .describe('Which addresses may reach the Postgres endpoint. Without rules, none.')
       .meta(immutable('ipAllowlist')),
     services: serviceConfigs
       .default([])
-      .describe('What runs beside the branch. Tokens and users of the source are not copied.')
+      .describe('The services of the branch. Tokens and users of the source are not copied.')
       .meta({
         ...serviceConfigs.meta(),
         ...immutable('services'),
@@ -80,43 +88,38 @@ export const branch = declareKind({
     options: options.default([]).meta(immutable('options')),
     expiresAt: timestamp
       .optional()
-      .describe('When its deletion is requested by itself. Omitted: never.')
+      .describe('When the branch is deleted automatically. Omitted: never.')
       .meta(immutable('expiresAt')),
     deletionRequestedAt: timestamp
       .optional()
-      .describe('Set it to delete the branch and keep its record for 30 days. Billing stops here.')
+      .describe('Set it to delete the branch and keep its record for 30 days. Billing stops at this time.')
       .meta({
-        'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: 'deletionRequestedAt is set once' }],
+        'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: 'deletionRequestedAt can be set only once' }],
       }),
   }),
   status: z.strictObject({
     phase: z.enum(branchPhases).optional().describe('The state of the branch, in one word.'),
     observedGeneration: observedGeneration.optional(),
     conditions: conditions.optional(),
-    connectableAt: timestamp.optional().describe('When the branch was first connectable. Billing starts here.'),
+    connectableAt: timestamp
+      .optional()
+      .describe('When the branch first accepted connections. Billing starts at this time.'),
     creationDuration: duration
       .optional()
       .describe('The time from the creation of the Branch to connectableAt, for example 8s.'),
-    deletedAt: timestamp.optional().describe('When nothing of it was left. The record stays for 30 days.'),
-    source: z
-      .strictObject({
-        backupName: z.string().max(253).describe('The Backup that the volume is made from, until it is.'),
-        snapshotName: z.string().max(253).describe('The VolumeSnapshot that the volume is made from.'),
-        cutAt: timestamp.optional().describe('The instant of which the data are.'),
-        lsn: z.string().max(20).describe('All that was committed in the source up to here is in it.'),
-        systemIdentifier: z.string().max(32).describe("Of the source's data, Postgres's own number."),
-        id: z.string().max(36).describe('Of the database or branch that the data are of.'),
-        sizeBytes: z.int().min(0).meta({ format: 'int64' }).optional().describe('What the volume takes at least.'),
-        recordedAt: timestamp.describe('When this was recorded.'),
-      })
+    deletedAt: timestamp
       .optional()
-      .describe('What was copied, once it is cut. It stays the same from then on.'),
+      .describe('When everything of the branch was deleted. The record remains for 30 days.'),
+    source: branchSource
+      .optional()
+      .describe('What was copied, set when the snapshot is taken. Only a move to another target changes it.'),
+    move: branchMove.optional().describe('The last move to another target.'),
     ...instanceStatus,
     services: serviceStatuses.optional().describe('The state of its services.'),
     operation: z
       .strictObject({
         taskId: z.string().max(64).describe('The name of the Task that records the operation.'),
-        name: z.enum(['create-branch', 'delete-branch']).describe('What the operation does.'),
+        name: z.enum(['create-branch', 'move-branch', 'delete-branch']).describe('What the operation does.'),
         startedAt: timestamp.describe('When the operation began.'),
       })
       .optional()
@@ -129,11 +132,15 @@ export const branch = declareKind({
     })),
     {
       rule: '!has(oldSelf.spec.deletionRequestedAt) || has(self.spec.deletionRequestedAt)',
-      message: 'deletionRequestedAt is set once',
+      message: 'deletionRequestedAt can be set only once',
+    },
+    {
+      rule: '!has(self.spec.target) || !has(self.spec.sourceBranch)',
+      message: 'target and sourceBranch exclude each other: only branches of a database are created from the archive',
     },
     {
       rule: 'has(self.spec.sourceBranch) == (self.spec.depth > 1)',
-      message: 'depth is 1 without a sourceBranch, and more with one',
+      message: 'depth must be 1 without a sourceBranch, and greater than 1 with one',
     },
   ],
   columns: [
@@ -158,34 +165,38 @@ export const branch = declareKind({
 })
 export type Branch = ObjectOfKind<typeof branch>
 
-/** What a client sees: from the moment its deletion is requested a branch is going. */
-export function branchPhase({ metadata, spec, status }: Branch): BranchPhase {
+/** The phase that a client sees: `deleting` as soon as deletion is requested, `creating` as soon as a move is. */
+export function branchPhase(branch: Pick<Branch, 'metadata' | 'spec' | 'status'>): BranchPhase {
+  const { metadata, spec, status } = branch
   if (status?.phase === 'deleted') return 'deleted'
   if (spec.deletionRequestedAt !== undefined || metadata.deletionTimestamp !== undefined) return 'deleting'
-  return status?.phase ?? 'creating'
+  return isMoveRequested(branch) ? 'creating' : (status?.phase ?? 'creating')
 }
 
-/** Whether nothing ever came of a branch, nor will. */
+/** Whether the creation failed and no client could ever connect. */
 export const isFailedCreation = ({ status }: Branch): boolean =>
   status?.phase === 'failed' && status.connectableAt === undefined
 
 /**
- * Whether a database must not be deleted, without force, while this branch exists. A failed branch blocks as well, until somebody has
- * seen and deleted it. Deleted branches, and those whose deletion is requested, do not.
+ * Whether this branch blocks the deletion of its database (without force). A failed branch does, until a user deletes
+ * it. Deleted branches, and those whose deletion is requested, do not.
  */
 export const blocksDeletion = (branch: Branch): boolean => {
   const phase = branchPhase(branch)
   return phase !== 'deleting' && phase !== 'deleted'
 }
 
-/** How far the clocks of a cluster's API servers may be apart, in ms. */
+/** The highest clock skew between the API servers of a cluster, in ms. */
 const clockSkewMs = 5_000
 
-/** Whether a branch was created before the deletion of its database was requested. Both times have whole seconds, and may be of two servers. */
+/**
+ * Whether a branch was created before the deletion of its database was requested. Both times are whole seconds, and may
+ * be from two API servers.
+ */
 export const isCreatedBefore = ({ metadata }: Pick<Branch, 'metadata'>, deletionTimestamp: string): boolean =>
   !(Date.parse(metadata.creationTimestamp ?? '') > Date.parse(deletionTimestamp) + clockSkewMs)
 
-/** Whether a branch counts, for limits: until its deletion is requested. */
+/** Whether a branch counts against limits: until its deletion is requested. */
 export const isLiveBranch = (branch: Branch): boolean => {
   const phase = branchPhase(branch)
   return phase !== 'deleting' && phase !== 'deleted' && !isFailedCreation(branch)

@@ -7,7 +7,7 @@ import { timestamp } from './fields.ts'
 import { generatedDirectory, generatedFiles } from './generate.ts'
 import { declarations } from './index.ts'
 
-test('crds/generated is what `make crds` writes, and nothing else', () => {
+test('crds/generated contains exactly what `make crds` writes', () => {
   const written = new Map(
     readdirSync(generatedDirectory).map(name => [name, readFileSync(join(generatedDirectory, name), 'utf8')]),
   )
@@ -19,7 +19,7 @@ const schemas = Object.values(declarations).map(declaration => {
   return [declaration.kind, definition.spec.versions[0]?.schema.openAPIV3Schema ?? {}] as const
 })
 
-/** Every schema node under a node, with the path to it. */
+/** Every schema node under a node, with its path. */
 function* nodesOf(node: StructuralSchema, path: string): Generator<[string, StructuralSchema]> {
   yield [path, node]
   const children = Object.entries((node.properties ?? {}) as Record<string, StructuralSchema>)
@@ -30,7 +30,7 @@ function* nodesOf(node: StructuralSchema, path: string): Generator<[string, Stru
 }
 
 test.each(schemas)(
-  'the schema of %s is structural: every node has a type, none a keyword that is forbidden',
+  'the schema of %s is structural: every node has a type, and none has a forbidden keyword',
   (kind, schema) => {
     for (const [path, node] of nodesOf(schema, kind)) {
       expect(node, path).toHaveProperty('type')
@@ -48,7 +48,7 @@ test.each(schemas)('every field of %s has a description for `kubectl explain`', 
     .filter(([, { description }]) => typeof description !== 'string' || !/^.{3,}[.\])]$/.test(description))
     .map(([path]) => path)
   expect(undescribed).toEqual([])
-  // The API server refuses anything else here, a description as well.
+  // The API server refuses all other keywords here, also a description.
   expect(schema).toHaveProperty('properties.metadata', { type: 'object' })
 })
 
@@ -56,7 +56,7 @@ test.each(schemas)('every field of %s has a description for `kubectl explain`', 
 const pathOf = ({ jsonPath }: { jsonPath: string }): string => jsonPath.replace(/\[[^\]]*\]/, '[]')
 
 test.each(Object.values(declarations).map(declaration => [declaration.kind, declaration] as const))(
-  '`kubectl get -o wide` of %s shows fields that exist, with reasons, sizes and durations where there are any',
+  '`kubectl get -o wide` of %s prints fields that exist, with reasons, sizes and durations where there are any',
   (kind, declaration) => {
     const schema = definitionOf(declaration).spec.versions[0]?.schema.openAPIV3Schema ?? {}
     const paths = [...nodesOf(schema, '')].map(([path]) => path)
@@ -72,7 +72,7 @@ test.each(Object.values(declarations).map(declaration => [declaration.kind, decl
   },
 )
 
-test('a schema says what is allowed, and no more than that', () => {
+test('a schema lists what is allowed, and allows nothing else', () => {
   const spec = z.strictObject({
     any: z.int(),
     small: z.int().min(-5).max(5),
@@ -87,7 +87,7 @@ test('a schema says what is allowed, and no more than that', () => {
   const schema = definitionOf(declaration).spec.versions[0]?.schema.openAPIV3Schema
   expect(schema).not.toHaveProperty('x-kubernetes-validations')
   expect(schema).toHaveProperty('properties.spec', {
-    description: 'What is asked for.',
+    description: 'The desired state.',
     type: 'object',
     required: ['any', 'small', 'above', 'at', 'map', 'free'],
     properties: {

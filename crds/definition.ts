@@ -1,4 +1,4 @@
-/** From a declared kind to its CustomResourceDefinition: a structural schema with our CEL rules and columns. */
+/** Converts a declared kind to a CustomResourceDefinition: a structural schema with our CEL rules and columns. */
 import { z } from 'zod'
 import { group, type KindDeclaration, version } from './kind.ts'
 
@@ -26,15 +26,15 @@ export type CustomResourceDefinition = {
 }
 
 /**
- * Narrows zod's JSON schema to a structural one: unknown fields are pruned or refused by the API server itself, so
- * `additionalProperties: false` goes; maps keep the schema of their values; a date-time is a plain string with that
- * format; integers lose the bounds that only say "safe integer".
+ * Narrows zod's JSON schema to a structural one: removes `additionalProperties: false`, since the API server itself
+ * prunes or refuses unknown fields; keeps the value schema of maps; makes a date-time a plain string with that format;
+ * removes integer bounds that only mean "safe integer".
  */
 function structural(source: StructuralSchema): StructuralSchema {
   const result: StructuralSchema = {}
   for (const [key, value] of Object.entries(source)) {
     if (key === 'additionalProperties') {
-      // Neither `false` nor `{}`, which stands for fields that are kept as they are, has members.
+      // Neither `false` nor `{}` (fields that are preserved as they are) has members.
       const values = value as StructuralSchema
       if (Object.keys(values).length > 0) result.additionalProperties = structural(values)
     } else if (key === 'properties') {
@@ -82,10 +82,10 @@ export function definitionOf(declaration: KindDeclaration<string, z.ZodType, z.Z
               properties: {
                 apiVersion: { type: 'string', description: 'The group and version of this kind.' },
                 kind: { type: 'string', description: 'The name of this kind.' },
-                // The API server describes it, and refuses a description here.
+                // The API server documents this field itself, and refuses a description.
                 metadata: { type: 'object' },
-                spec: described(schemaOf(spec), 'What is asked for.'),
-                status: described(schemaOf(status), 'What the operator observed. Only the operator writes it.'),
+                spec: described(schemaOf(spec), 'The desired state.'),
+                status: described(schemaOf(status), 'The observed state. Only the operator writes it.'),
               },
               ...(rules.length > 0 ? { 'x-kubernetes-validations': rules } : {}),
             },

@@ -1,4 +1,4 @@
-/** What single fields may hold. */
+/** The values that single fields accept. */
 import { describe, expect, test } from 'vitest'
 import { databaseName, text, timestamp, uuid } from './fields.ts'
 import { isSettingForSizes, size } from './size.ts'
@@ -16,7 +16,7 @@ test.each<[string, boolean]>([
   ['my-shop', false],
   ['shop\n', false],
   ['', false],
-])('a database can be called %j: %j', (name, is) => {
+])('a database can have the name %j: %j', (name, is) => {
   expect(accepts(databaseName, name)).toBe(is)
 })
 
@@ -40,24 +40,24 @@ test.each<[string, boolean]>([
 })
 
 describe('text', () => {
-  test('is counted by characters, as the API server counts', () => {
+  test('has its length counted by code points, as the API server does', () => {
     const short = text(2, 1)
     expect(['', 'a', 'ab', 'abc', '😀😀', '😀😀😀', 'a😀b'].map(value => accepts(short, value))).toEqual([
       ...[false, true, true, false, true, false, false],
     ])
     expect(accepts(text(2), '')).toBe(true)
   })
-  test('that is refused is told its bounds', () => {
-    const told = (schema: ReturnType<typeof text>, value: string) =>
+  test('is refused with its bounds in the message', () => {
+    const messagesOf = (schema: ReturnType<typeof text>, value: string) =>
       schema.safeParse(value).error?.issues.map(({ message }) => message)
-    expect(told(text(2), 'abc')).toEqual(['must be at most 2 characters long'])
-    expect(told(text(2, 1), '')).toEqual(['must be at least 1 character long'])
-    expect(told(text(9, 3), 'ab')).toEqual(['must be at least 3 characters long'])
+    expect(messagesOf(text(2), 'abc')).toEqual(['must be at most 2 characters long'])
+    expect(messagesOf(text(2, 1), '')).toEqual(['must be at least 1 character long'])
+    expect(messagesOf(text(9, 3), 'ab')).toEqual(['must be at least 3 characters long'])
   })
-  test('holds no half of a character', () => {
+  test('must not contain half of a surrogate pair', () => {
     expect(accepts(text(9), 'a\ud83d')).toBe(false)
   })
-  test('says its bounds in the schema', () => {
+  test('has its bounds in the schema', () => {
     expect([text(2, 1).meta(), text(2).meta()]).toEqual([{ minLength: 1, maxLength: 2 }, { maxLength: 2 }])
   })
 })
@@ -65,7 +65,7 @@ describe('text', () => {
 test.each<[string, boolean]>([
   ['work_mem', true],
   ['random_page_cost', true],
-  // What would lose data, or let others in.
+  // Settings that would lose data, or grant access.
   ['synchronous_commit', false],
   ['zero_damaged_pages', false],
   ['wal_level', false],

@@ -1,14 +1,14 @@
 /**
- * The fields that more than one resource or API shape is made of, each defined once: its type, its limits and the
- * words of its errors. Patterns keep to RE2 (no look-around), since the API server compiles them too.
+ * The fields that several resources or API types share, each defined once: its type, its limits and its error messages.
+ * Patterns are restricted to RE2 (no look-around), since the API server compiles them too.
  */
 
 import { z } from 'zod'
 import { ipv4CidrPattern } from '../values/cidr.ts'
 
 /**
- * Text of a user's, at most so many characters, counted as the API server counts them: by code point, where JavaScript
- * (and zod's `max`) counts UTF-16 units. Half a character is refused, since an API server would put another in its place.
+ * User text with a maximum length, counted by code point as the API server does; JavaScript (and zod's `max`) counts
+ * UTF-16 units. An unpaired surrogate is refused, since an API server would replace it.
  */
 export const text = (maximum: number, minimum = 0) =>
   z
@@ -30,7 +30,7 @@ export const ipv4Cidr = z
 
 export const allowlistRule = z.strictObject({
   cidr: ipv4Cidr,
-  label: text(64).optional().describe('What the rule is for, at most 64 characters.'),
+  label: text(64).optional().describe('The purpose of the rule, at most 64 characters.'),
 })
 
 const allowlistRules = z
@@ -38,7 +38,7 @@ const allowlistRules = z
   .max(50)
   .describe('The rules, at most 50. An empty list closes the endpoint.')
 
-/** The rules of one endpoint. Every endpoint keeps its own; none inherits. */
+/** The rules of one endpoint. Endpoints do not inherit rules. */
 export const ipAllowlist = z
   .strictObject({ rules: allowlistRules })
   .describe('The addresses that may connect to this endpoint.')
@@ -47,23 +47,26 @@ export type IpAllowlist = z.output<typeof ipAllowlist>
 const databaseNamePattern = /^[a-z][a-z0-9]{0,49}$/
 export const databaseName = z
   .string()
-  .regex(databaseNamePattern, 'must begin with a lower-case letter and hold at most 50 lower-case letters and digits')
+  .regex(
+    databaseNamePattern,
+    'must begin with a lower-case letter and contain at most 50 lower-case letters and digits',
+  )
 
-export const displayName = text(25).describe('A name for people, at most 25 characters.')
+export const displayName = text(25).describe('A display name, at most 25 characters.')
 
 export const option = text(64, 1)
 export const options = z
   .array(option)
   .max(32)
-  .describe('Strings of your own, at most 32 of at most 64 characters. They change nothing.')
+  .describe('Strings that the user chooses: at most 32, each at most 64 characters. They have no effect.')
 
-/** Postgres majors on offer, newest first. The first is the default. */
+/** Supported Postgres major versions, newest first. The first is the default. */
 export const pgVersions = ['18', '17', '16'] as const
 export const pgVersion = z.enum(pgVersions)
 export type PgVersion = z.output<typeof pgVersion>
 export const defaultPgVersion: PgVersion = pgVersions[0]
 
-/** A Kubernetes resource quantity of the forms we use: plain, milli, or with a binary or decimal suffix. */
+/** A Kubernetes resource quantity in the supported forms: plain, milli, or with a binary or decimal suffix. */
 export const quantity = z
   .string()
   .max(32)
@@ -78,22 +81,19 @@ export const timestamp = z.iso.datetime({ offset: true })
 /** As `kubectl get` prints it. */
 export const duration = z.string().max(32)
 
-/** A reference to one Secret in the resource's own namespace; specs never hold a secret itself. */
+/** A reference to a Secret in the resource's own namespace. Specs never contain a secret. */
 export const secretReference = z
   .strictObject({ name: z.string().min(1).max(253).describe('The name of the Secret.') })
   .describe('A Secret in the same namespace.')
 
-export const observedGeneration = z
-  .int()
-  .min(0)
-  .describe('The metadata.generation that the operator last saw when it wrote this.')
+export const observedGeneration = z.int().min(0).describe('The metadata.generation that the operator last reconciled.')
 
-/** One aspect of an object's state, as Kubernetes conditions are: `reason` in CamelCase, `message` for people. */
+/** One aspect of an object's state, like a Kubernetes condition: `reason` is CamelCase, `message` is text for users. */
 export const condition = z.strictObject({
-  type: z.string().min(1).max(316).describe('What the condition is about, for example Ready.'),
+  type: z.string().min(1).max(316).describe('The type of the condition, for example Ready.'),
   status: z.enum(['True', 'False', 'Unknown']).describe('True, False or Unknown.'),
   reason: z.string().min(1).max(1024).describe('The cause of the status, as one CamelCase word for programs.'),
-  message: z.string().max(32768).describe('The cause of the status, for people.'),
+  message: z.string().max(32768).describe('The cause of the status, as text for users.'),
   observedGeneration: observedGeneration.optional(),
   lastTransitionTime: timestamp.describe('When the status last changed.'),
 })
@@ -102,13 +102,13 @@ export type Condition = z.output<typeof condition>
 export const conditions = z
   .array(condition)
   .max(32)
-  .describe('What the operator observed, one condition of each type.')
+  .describe('The observed state, one condition for each type.')
   .meta({
     'x-kubernetes-list-type': 'map',
     'x-kubernetes-list-map-keys': ['type'],
   })
 
-/** Which database something is of that is no child of it: by name for people, by id for good. */
+/** The database of an object that is not its child: the name is for users, the id is decisive. */
 export const ofDatabase = {
   databaseName: z.string().max(63).describe('The name of the ManagedDatabase, in the same namespace.'),
   databaseId: z
@@ -116,11 +116,11 @@ export const ofDatabase = {
     .max(36)
     .default('')
     .describe(
-      'The id of the ManagedDatabase: its label espalier.dev/id. Omitted: the operator fills it in once, by the name.',
+      'The id of the ManagedDatabase: its label espalier.dev/id. Omitted: the operator sets it once, from the name.',
     ),
 }
 
-/** The status of what runs once, from its beginning to its end. */
+/** The status of an operation that runs once. */
 export const runStatus = {
   phase: z
     .enum(['pending', 'running', 'completed', 'failed'])
@@ -133,7 +133,7 @@ export const runStatus = {
   duration: duration.optional().describe('The time from startedAt to finishedAt, for example 8s.'),
 }
 
-/** A branch that something is of, by name for people, by id for good. */
+/** The branch of an object: the name is for users, the id is decisive. */
 export const sourceBranch = z.strictObject({
   name: z.string().min(1).max(253).describe('The name of the Branch, in the same namespace.'),
   id: z.string().min(1).max(36).describe('The id of the Branch: its label espalier.dev/id.'),

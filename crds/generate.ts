@@ -1,4 +1,4 @@
-/** `make crds`: writes every CRD to crds/generated/ and into the Helm chart, one YAML file a kind. */
+/** `make crds`: writes every CRD to crds/generated/ and to the Helm chart, one YAML file for each kind. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -6,7 +6,7 @@ import { stringify } from 'yaml'
 import { definitionOf } from './definition.ts'
 import { declarations } from './index.ts'
 
-/** File name to text, for every kind. */
+/** File name to content, for every kind. */
 export function generatedFiles(): Map<string, string> {
   return new Map(
     Object.values(declarations).map(declaration => {
@@ -20,7 +20,7 @@ export function generatedFiles(): Map<string, string> {
 const directory = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 
 export const generatedDirectory = directory('generated')
-/** Helm installs what stands here with a first install, and never changes it again: `espalier bootstrap` does. */
+/** Helm installs these CRDs with the first install and never updates them. `espalier bootstrap` updates them. */
 const chartDirectory = directory('../charts/espalier/crds')
 
 if (import.meta.main) {

@@ -1,4 +1,4 @@
-/** The resource model: every kind of ours, once. */
+/** The resource model: every kind of Espalier. */
 import { backup } from './backup.ts'
 import { branch } from './branch.ts'
 import { managedDatabase } from './managed-database.ts'
@@ -21,14 +21,18 @@ export const declarations = {
 
 export * from './backup.ts'
 export * from './branch.ts'
+export * from './branch-move.ts'
 export * from './branch-slots.ts'
+export * from './deleted-database.ts'
 export * from './fields.ts'
+export * from './import.ts'
 export * from './instance.ts'
 export * from './kind.ts'
 export * from './managed-database.ts'
 export * from './metadata.ts'
 export * from './names.ts'
 export * from './operation.ts'
+export * from './recovery-window.ts'
 export * from './region.ts'
 export * from './restore.ts'
 export * from './service-rules.ts'

@@ -1,7 +1,7 @@
 /**
- * How one of our kinds is declared: a zod schema for its spec and its status, the rules that span fields (CEL, run by
- * the API server and by the embedded store alike), and what `kubectl get` prints. The TypeScript type of an object and
- * its CRD both come from this one declaration.
+ * Declares one of our kinds: a zod schema for spec and status, the CEL rules that span fields (run by the API server
+ * and by the embedded store), and the columns of `kubectl get`. Both the TypeScript type and the CRD are derived from
+ * this declaration.
  */
 import type { z } from 'zod'
 import type { ObjectMeta } from './metadata.ts'
@@ -10,7 +10,7 @@ export const group = 'espalier.dev'
 export const version = 'v1alpha1'
 export const apiVersion = `${group}/${version}` as const
 
-/** One CEL rule of `x-kubernetes-validations`; `oldSelf` in it makes it a transition rule. */
+/** One CEL rule of `x-kubernetes-validations`. A rule that uses `oldSelf` is a transition rule. */
 export type CelRule = { rule: string; message: string; fieldPath?: string; reason?: string }
 
 /** One column of `kubectl get`. */
@@ -23,21 +23,23 @@ export type PrinterColumn = {
 
 export type KindDeclaration<Kind extends string, Spec extends z.ZodType, Status extends z.ZodType> = {
   kind: Kind
-  /** What it is, for `kubectl explain`. */
+  /** The description for `kubectl explain`. */
   description: string
   plural: string
   shortNames: string[]
   scope: 'Namespaced' | 'Cluster'
   spec: Spec
   status: Status
-  /** Rules on the whole object (`self.spec`, `self.metadata.name`). Rules on one field stand in its schema's meta. */
+  /**
+   * Rules on the whole object (`self.spec`, `self.metadata.name`). Rules on one field are in the meta of its schema.
+   */
   rules: CelRule[]
   columns: PrinterColumn[]
-  /** Fields by which the API server selects, besides labels. */
+  /** Fields that field selectors can use. */
   selectableFields?: string[]
 }
 
-/** The TypeScript type of an object of a declared kind, as it comes from the API server. */
+/** The TypeScript type of an object of a declared kind, as the API server returns it. */
 export type CustomResource<Kind extends string, Spec, Status> = {
   apiVersion: typeof apiVersion
   kind: Kind
@@ -52,24 +54,24 @@ export type ObjectOfKind<D> =
     ? CustomResource<Kind, z.output<Spec>, z.output<Status>>
     : never
 
-/** Declares a kind; identity at run time, so that the literal types survive. */
+/** Declares a kind. Returns its argument; it only preserves the literal types. */
 export function declareKind<const Kind extends string, Spec extends z.ZodType, Status extends z.ZodType>(
   declaration: KindDeclaration<Kind, Spec, Status>,
 ): KindDeclaration<Kind, Spec, Status> {
   return declaration
 }
 
-/** Meta for a field that never changes once it is set. */
+/** Meta for an immutable field. */
 export const immutable = (field: string): { 'x-kubernetes-validations': CelRule[] } => ({
   'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: `${field} is immutable` }],
 })
 
-/** Meta for a field that the operator fills in once where it is empty, and that never changes then. */
+/** Meta for a field that the operator sets once if it is empty, and that is immutable from then on. */
 export const immutableOnceSet = (field: string): { 'x-kubernetes-validations': CelRule[] } => ({
   'x-kubernetes-validations': [{ rule: "self == oldSelf || oldSelf == ''", message: `${field} is immutable` }],
 })
 
-/** Meta for a spec of these fields that never changes, but for `onceSet`, which the operator fills in where they are empty. */
+/** Meta for a spec whose fields are immutable, except `onceSet`: the operator sets those if they are empty. */
 export function immutableSpec(
   what: string,
   fields: Readonly<Record<string, z.ZodType>>,
@@ -78,7 +80,7 @@ export function immutableSpec(
   const same = Object.entries(fields).map(([name, schema]) => {
     const isSame = `self.${name} == oldSelf.${name}`
     if (onceSet.includes(name)) return `(${isSame} || oldSelf.${name} == '')`
-    // A field that may be absent has no default, so it parses to nothing.
+    // An optional field has no default, so it parses to undefined.
     const { success, data } = schema.safeParse(undefined)
     const mayBeAbsent = success && data === undefined
     return mayBeAbsent ? `has(self.${name}) == has(oldSelf.${name}) && (!has(self.${name}) || ${isSame})` : isSame

@@ -1,6 +1,6 @@
 /**
- * ManagedDatabase: one Postgres database with its address, its allowlist and its services. Its name is
- * `metadata.name`, so the API server itself keeps it unique in a tenant's namespace.
+ * ManagedDatabase: one Postgres database with its address, its allowlist and its services. Its name is `metadata.name`,
+ * so the API server enforces that it is unique in a tenant's namespace.
  */
 import { z } from 'zod'
 import { backupPolicy } from './backup.ts'
@@ -14,8 +14,10 @@ import {
   quantity,
   timestamp,
 } from './fields.ts'
+import { importSpec, importStatus } from './import.ts'
 import { instanceStatus, pinnedSize } from './instance.ts'
 import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
+import { momentFields } from './restore.ts'
 import { serviceConfigs, serviceStatuses } from './services.ts'
 
 export const databasePhases = [
@@ -32,7 +34,7 @@ export const databasePhases = [
 ] as const
 export type DatabasePhase = (typeof databasePhases)[number]
 
-/** The tenant-visible operations; a Task's name is one of these. */
+/** The operations that tenants see. The name of a Task is one of these. */
 export const operationNames = [
   'create-managed',
   'update-managed',
@@ -46,47 +48,56 @@ export const operationNames = [
   'resume-managed',
   'delete-managed',
   'create-branch',
+  'move-branch',
   'delete-branch',
 ] as const
 export const operationName = z.enum(operationNames)
 export type OperationName = (typeof operationNames)[number]
 
-/** When and how far the volume grows by itself. */
+/** When and how far the volume grows automatically. */
 export const autogrow = z.strictObject({
-  atPercent: z.int().min(50).max(90).default(80).describe('How full the volume is when it grows, in per cent.'),
-  stepPercent: z.int().min(5).max(100).default(20).describe('How much it grows each time, in per cent of what it has.'),
-  maxSize: quantity.describe('The most that it grows to by itself.'),
+  atPercent: z.int().min(50).max(90).default(80).describe('The usage at which the volume grows, in per cent.'),
+  stepPercent: z
+    .int()
+    .min(5)
+    .max(100)
+    .default(20)
+    .describe('How much it grows each time, in per cent of its capacity.'),
+  maxSize: quantity.describe('The largest size that the volume grows to automatically.'),
 })
 export type Autogrow = z.output<typeof autogrow>
 
 export const storage = z.strictObject({
-  autogrow: autogrow.optional().describe('Lets the volume grow by itself as it fills. Omitted: it does not.'),
+  autogrow: autogrow.optional().describe('Grows the volume automatically as it fills. Omitted: it does not grow.'),
 })
 
-/** How many previous volumes a status lists. A restore is refused long before (operator/restore/plan.ts). */
+/**
+ * The most previous volumes that a status lists. Restores are refused at a much lower number
+ * (operator/restore/plan.ts).
+ */
 export const mostPreviousListed = 64
 
-/** A volume that served until a restore replaced it, and that is kept until nothing needs it. */
+/** A volume that a restore replaced, and that is kept as long as anything needs it. */
 const previousVolume = z.strictObject({
   incarnation: z.int().min(1).describe('The number of the volume.'),
   claim: z.string().max(253).describe('The PersistentVolumeClaim.'),
-  uid: z.string().max(64).describe('The uid of the claim. The annotation espalier.dev/discard-previous names it.'),
+  uid: z.string().max(64).describe('The uid of the claim, for the annotation espalier.dev/discard-previous.'),
   replacedAt: timestamp.optional().describe('When the restored volume replaced it. Omitted: unknown.'),
-  restore: z.string().max(253).optional().describe('The Restore that replaced it.'),
+  restore: z.string().max(253).optional().describe('The name of the Restore that replaced it.'),
   restoreUid: z.string().max(64).optional().describe('The uid of that Restore.'),
-  restoredAt: timestamp.optional().describe('When that Restore completed. Omitted: it has not, or nobody knows.'),
-  backup: z.string().max(253).optional().describe('The prerestore Backup of this volume.'),
+  restoredAt: timestamp.optional().describe('When that Restore completed. Omitted: not completed, or unknown.'),
+  backup: z.string().max(253).optional().describe('The name of the prerestore Backup of this volume.'),
   backupUid: z.string().max(64).optional().describe('The uid of that Backup.'),
-  discard: z.boolean().optional().describe('The Restore asked for its deletion.'),
+  discard: z.boolean().optional().describe('The Restore requested the deletion of this volume.'),
   bytes: z
     .int()
     .min(0)
     .meta({ format: 'int64' })
     .optional()
-    .describe('The size of its data when it was replaced; where that is not known, the size of the volume.'),
-  keptUntil: timestamp.optional().describe('When it is deleted. Omitted: not before somebody agrees.'),
-  reason: z.string().max(63).optional().describe('Why it is kept, in one word.'),
-  message: z.string().max(1000).optional().describe('Why it is kept, and what deletes it.'),
+    .describe('The size of the data when the volume was replaced, or the size of the volume if that is unknown.'),
+  keptUntil: timestamp.optional().describe('When the volume is deleted. Omitted: only after a user agrees.'),
+  reason: z.string().max(63).optional().describe('Why the volume is kept, in one word.'),
+  message: z.string().max(1000).optional().describe('Why the volume is kept, and what deletes it.'),
 })
 export type PreviousVolume = z.output<typeof previousVolume>
 
@@ -95,8 +106,32 @@ export const credentials = z.strictObject({
     .boolean()
     .default(false)
     .describe(
-      '`true` keeps the Secrets NAME-app, NAME-admin and NAME-app-read-only beside the database, each with the address and the password of a role, readable for every client that may read Secrets there.',
+      '`true` keeps the Secrets NAME-app, NAME-admin and NAME-app-read-only in the namespace of the database, each with the address and the password of a role. Every client that may read Secrets there can read them.',
     ),
+})
+
+/** The fields come from the record of the deleted database (deleted-database.ts). */
+const undelete = z.strictObject({
+  incarnation: z
+    .int()
+    .min(2)
+    .max(10_000)
+    .describe('The number of its first volume, greater than the number of any volume it had before.'),
+  port: z
+    .int()
+    .min(1)
+    .max(65_535)
+    .optional()
+    .describe('The port that the database had. If the port is taken, the database gets another one.'),
+  through: z
+    .string()
+    .regex(/^[0-9A-F]{1,8}\/[0-9A-F]{1,8}$/)
+    .max(17)
+    .optional()
+    .describe(
+      'The archive has all WAL up to this position. All of it is replayed, or only up to the time, position or point given here. Omitted: only the data of the Backup are restored.',
+    ),
+  ...momentFields,
 })
 
 export const managedDatabase = declareKind({
@@ -106,23 +141,23 @@ export const managedDatabase = declareKind({
   shortNames: ['mdb'],
   scope: 'Namespaced',
   spec: z.strictObject({
-    region: z.string().min(1).max(63).describe('The name of a Region. It can never change.').meta(immutable('region')),
+    region: z.string().min(1).max(63).describe('The name of a Region. Immutable.').meta(immutable('region')),
     size: pinnedSize.describe(
-      'A Size by name and version. Another size restarts Postgres. Volumes grow and never shrink.',
+      'The name and version of a Size. A change of size restarts Postgres. Volumes grow and never shrink.',
     ),
-    pgVersion: pgVersion.describe('The major version of Postgres. It can never change.').meta(immutable('pgVersion')),
-    instances: z.int().min(1).max(1).default(1).describe('How many Postgres instances to run: 1 for now.'),
+    pgVersion: pgVersion.describe('The major version of Postgres. Immutable.').meta(immutable('pgVersion')),
+    instances: z.int().min(1).max(1).default(1).describe('The number of Postgres instances: always 1 for now.'),
     storage: storage.optional().describe('How the volume grows.'),
     displayName: displayName.optional(),
     ipAllowlist: ipAllowlist
       .default({ rules: [] })
-      .describe('Who may reach the Postgres endpoint. Without rules nobody may.'),
+      .describe('Which addresses may reach the Postgres endpoint. Without rules, none.'),
     services: serviceConfigs
       .default([])
-      .describe('What runs beside the database, at most one of each type. See the condition ServicesReady.'),
+      .describe('The services of the database, at most one of each type. See the condition ServicesReady.'),
     credentials: credentials
       .optional()
-      .describe('How clients inside the cluster get the passwords. Omitted: by the API alone.'),
+      .describe('How clients inside the cluster get the passwords. Omitted: only from the API.'),
     options: options.default([]),
     deletionProtection: z.boolean().default(false).describe('`true` refuses the deletion of the database.'),
     backup: backupPolicy
@@ -130,70 +165,102 @@ export const managedDatabase = declareKind({
       .describe('When backups are taken, and how long they are kept. See the condition BackupsReady.'),
     suspended: z.boolean().default(false).describe('`true` stops the database and keeps its volume.'),
     dataSource: z
-      .strictObject({ backupName: z.string().min(1).max(253).describe('The name of the Backup.') })
+      .strictObject({
+        backupName: z.string().min(1).max(253).describe('The name of the Backup.'),
+        undelete: undelete
+          .optional()
+          .describe('Restores the deleted database with this id. The Backup must be a durable one of that database.'),
+      })
       .optional()
       .describe(
-        'The Backup, in the same namespace, that its data are made of. Omitted: it begins empty. It can never change.',
+        'The Backup in the same namespace that the database is created from. Omitted: the database starts empty. Immutable.',
       )
       .meta(immutable('dataSource')),
+    import: importSpec
+      .optional()
+      .describe('Another Postgres to import the data from. Omitted: none. Immutable.')
+      .meta(immutable('import')),
     deletion: z
       .strictObject({
         keepBackups: z.boolean().default(false).describe('`true` keeps the backups when the database is deleted.'),
+        purge: z
+          .boolean()
+          .optional()
+          .describe('`true` deletes the database permanently: even with the durable tier it cannot be restored.'),
       })
       .default({ keepBackups: false })
-      .describe('What deleting the database leaves behind. Without `keepBackups` its backups go with it.'),
+      .describe('What remains after the database is deleted. Without `keepBackups`, its backups are deleted too.'),
   }),
   status: z.strictObject({
-    phase: z.enum(databasePhases).optional().describe('What the database is doing, in one word.'),
+    phase: z.enum(databasePhases).optional().describe('The state of the database, in one word.'),
     observedGeneration: observedGeneration.optional(),
     seenSpec: z
       .strictObject({
         digest: z.string().max(64).describe('A digest of the fields of the spec that the API shows.'),
-        updatedAt: timestamp.optional().describe('When the API last wrote the database, as of that digest.'),
+        updatedAt: timestamp
+          .optional()
+          .describe('When the API last wrote the database, recorded together with the digest.'),
       })
       .optional()
-      .describe('A digest of what users see of the spec, and what the API said of its last write then.'),
+      .describe(
+        "A digest of the spec fields that users see, and the time of the API's last write when it was computed.",
+      ),
     conditions: conditions
       .optional()
-      .describe('Ready says whether it serves. Progressing says what holds a change up.'),
-    appliedHash: z.string().max(64).optional().describe('The hash of what was asked, as far as it is in force.'),
+      .describe('Ready: whether the database serves. Progressing: what delays a change.'),
+    appliedHash: z.string().max(64).optional().describe('The hash of the request that the operator has applied.'),
     appliedDigests: z
       .strictObject({
         hash: z.string().max(64).describe('The appliedHash that these digests belong to.'),
-        members: z.record(z.string().max(63), z.string().max(64)).describe('A digest of each member, by its name.'),
+        members: z.record(z.string().max(63), z.string().max(64)).describe('The digest of each member, by name.'),
       })
       .optional()
-      .describe('What appliedHash is made of, member by member. It tells what a change changes.'),
+      .describe('The digests that appliedHash consists of, one for each member. They show what a change changes.'),
     ...instanceStatus,
     services: serviceStatuses.optional().describe('The state of its services.'),
+    import: importStatus.optional().describe('The state of its import.'),
     branchCount: z.int().min(0).optional().describe('The number of live branches.'),
     previous: z
       .array(previousVolume)
       .max(mostPreviousListed)
       .optional()
-      .describe('The volumes that served before restores, oldest first.'),
+      .describe('The volumes that restores replaced, oldest first.'),
     blockingBranches: z
       .int()
       .min(0)
       .optional()
-      .describe('The number of branches for which a deletion of the database is refused, failed ones included.'),
-    scheduledBackupAt: timestamp.optional().describe('When the last scheduled backup that was taken was due.'),
+      .describe('The number of branches that block the deletion of the database, failed branches included.'),
+    archive: z
+      .strictObject({
+        incarnation: z.int().min(1).describe('The number of the volume that is archived.'),
+        archived: z.string().max(17).describe('All WAL up to this position is in the archive.'),
+        archivedAt: timestamp.describe('When the archive last contained all WAL written up to then.'),
+        timeline: z.int().min(1).optional().describe('The Postgres timeline that is archived.'),
+      })
+      .optional()
+      .describe('How far the durable tier has archived. Absent: nothing is archived.'),
+    scheduledBackupAt: timestamp.optional().describe('When the last scheduled backup was due.'),
     operation: z
       .strictObject({
         taskId: z.string().max(64).describe('The name of the Task that records the operation.'),
         name: operationName.describe('What the operation does.'),
         hash: z.string().max(64).describe('The hash of the spec that the operation applies.'),
         startedAt: timestamp.describe('When the operation began.'),
-        deadlineAt: timestamp.describe('When the operation is given up.'),
+        deadlineAt: timestamp.describe('When the operation is stopped as failed.'),
       })
       .optional()
       .describe('The operation that runs now.'),
   }),
   rules: [
     { rule: 'has(oldSelf.spec.dataSource) == has(self.spec.dataSource)', message: 'dataSource is immutable' },
+    { rule: 'has(oldSelf.spec.import) == has(self.spec.import)', message: 'import is immutable' },
+    {
+      rule: '!has(self.spec.import) || !has(self.spec.dataSource)',
+      message: 'import and dataSource exclude each other',
+    },
     {
       rule: "self.metadata.name.matches('^[a-z][a-z0-9]{0,49}$')",
-      message: 'metadata.name must begin with a lower-case letter and hold at most 50 lower-case letters and digits',
+      message: 'metadata.name must begin with a lower-case letter and contain at most 50 lower-case letters and digits',
     },
   ],
   columns: [
@@ -227,18 +294,22 @@ export type ManagedDatabase = ObjectOfKind<typeof managedDatabase>
 export type ManagedDatabaseSpec = ManagedDatabase['spec']
 export type ManagedDatabaseStatus = NonNullable<ManagedDatabase['status']>
 
-/** The reason of `Ready` from the moment on at which the operator deletes a database. */
+/** The reason of `Ready` once the operator has started to delete a database. */
 export const teardownReason = 'Deleting'
 
 /**
- * Whether the operator has begun to delete the database. Until then a deletion that was requested waits while something blocks it.
- * The operator writes this to the status before it deletes anything.
+ * Whether the operator has started to delete the database. Until then a requested deletion waits while anything blocks
+ * it. The operator writes this to the status before it deletes anything.
  */
 export const isTeardownBegun = ({ metadata, status }: Pick<ManagedDatabase, 'metadata' | 'status'>): boolean =>
   metadata.deletionTimestamp !== undefined &&
   status?.phase === 'deleting' &&
   status.conditions?.find(({ type }) => type === 'Ready')?.reason === teardownReason
 
-/** Whether a database is still to be made of the backup that it names. */
+/** Whether the database still has to be created from its Backup. */
 export const awaitsData = ({ metadata, spec, status }: ManagedDatabase): boolean =>
   spec.dataSource !== undefined && status?.volume === undefined && metadata.deletionTimestamp === undefined
+
+/** Whether the import of the database has not ended, so that no client may connect. */
+export const awaitsImport = ({ spec, status }: Pick<ManagedDatabase, 'spec' | 'status'>): boolean =>
+  spec.import !== undefined && status?.import?.phase !== 'completed'

@@ -1,6 +1,6 @@
-/** Object metadata as the API server gives it, and the labels and annotations that are ours. */
+/** Object metadata as the API server returns it, and Espalier's labels and annotations. */
 
-/** RFC 3339 time, second precision, as Kubernetes writes it. */
+/** RFC 3339 time with second precision, as Kubernetes writes it. */
 export type Timestamp = string
 
 export type OwnerReference = {
@@ -39,23 +39,29 @@ export type ObjectMeta = {
 }
 
 export const labels = {
-  /** The API's id of an object: a UUID, minted by the API, or by the operator for an object applied by hand. */
+  /** The API's id of an object: a UUID, created by the API, or by the operator for an object applied with kubectl. */
   id: 'espalier.dev/id',
-  /** On everything that belongs to a database: the database's id. */
+  /** On everything that belongs to a database: the id of the database. */
   database: 'espalier.dev/database',
-  /** On everything that belongs to a tenant: the hash of the tenant's id (what its namespace is named by). */
+  /** On everything that belongs to a tenant: the hash of the tenant's id, as in the name of its namespace. */
   tenant: 'espalier.dev/tenant',
-  /** What a child is to its owner: `postgres`, `route`, `credentials`, `tls`. */
+  /** The function of a child for its owner: `postgres`, `route`, `credentials`, `tls`. */
   component: 'espalier.dev/component',
-  /** The number of the incarnation a child serves. */
+  /** The number of the incarnation that a child serves. */
   incarnation: 'espalier.dev/incarnation',
-  /** On a pod of Postgres, `primary` or `replica`: which the Service leads to. Absent on pods from before there was this label. */
+  /**
+   * On a Postgres pod: `primary` or `replica`; the selector of the Service uses it. Absent on pods older than this
+   * label.
+   */
   role: 'espalier.dev/role',
-  /** The number of the member that a child belongs to; absent on the first member's. */
+  /** The number of the member that a child belongs to; absent for the first member. */
   member: 'espalier.dev/member',
   /** On the objects of a service: `mcp`, `rest` or `rag`. */
   service: 'espalier.dev/service',
-  /** On the pods and the Deployment of a service: the digest of what they run with. The selector of its Service has it. */
+  /**
+   * On the pods and the Deployment of a service: the digest of their configuration. The selector of the Service uses
+   * it.
+   */
   configuration: 'espalier.dev/configuration',
   /** On a Task: the id of its subject. */
   subject: 'espalier.dev/subject',
@@ -63,43 +69,60 @@ export const labels = {
 } as const
 
 export const annotations = {
-  /** JSON `Operation` (see operation.ts): the asynchronous operation that the last API write asked for. */
+  /** JSON `Operation` (see operation.ts): the asynchronous operation that the last API write requested. */
   operation: 'espalier.dev/operation',
-  /** `true` allows the deletion of a database that has branches, or of an owner's child. The operator removes it from a database that is not deleted soon. */
+  /**
+   * `true` allows the deletion of a database that has branches, or of an owner's child. The operator removes it if the
+   * database is not deleted soon.
+   */
   force: 'espalier.dev/force',
-  /** On a ManagedDatabase, `true`: its deletion deletes the object alone, and keeps its Postgres, volume, credentials and backups. */
+  /**
+   * On a ManagedDatabase, `true`: its deletion deletes only the object, and keeps Postgres, volume, credentials and
+   * backups.
+   */
   orphan: 'espalier.dev/orphan',
-  /** On a ManagedDatabase or a Branch: asks for a restart. Any other value than before asks for another one; RFC 3339 by the API. */
+  /** On the record of a deleted database, `true`: deletes everything of that database now. */
+  purge: 'espalier.dev/purge',
+  /**
+   * On a ManagedDatabase or a Branch: requests a restart. Each new value requests another one. The API writes an RFC
+   * 3339 time.
+   */
   restart: 'espalier.dev/restart',
-  /** On a ManagedDatabase: the Restore that is asked for, as JSON (see restore.ts). */
+  /** On a ManagedDatabase: the requested Restore, as JSON (see restore.ts). */
   restore: 'espalier.dev/restore',
-  /** On a ManagedDatabase: the uids of previous volumes (status.previous) that somebody agrees to delete, separated by commas. */
+  /**
+   * On a ManagedDatabase: the uids of previous volumes (status.previous) that a user allows to delete, separated by
+   * commas.
+   */
   discardPrevious: 'espalier.dev/discard-previous',
-  /** On a Backup: its uid when the operator first saw it. One that is put back out of a copy of the cluster's objects has another uid. */
+  /**
+   * On a Backup: the uid that the operator first saw. A Backup that was restored from a copy of the cluster's objects
+   * has another uid.
+   */
   firstUid: 'espalier.dev/first-uid',
-  /** On a Backup: asks for it to be verified. Any other value than before asks again; RFC 3339 by the API. */
+  /** On a Backup: requests a verification. Each new value requests another one. The API writes an RFC 3339 time. */
   verify: 'espalier.dev/verify',
   /**
-   * On a Backup, and on its VolumeSnapshot: `true` where its data are for one volume alone. Storage may then make the snapshot into that
-   * volume rather than copy it. Storage that does not know this copies, as ever.
+   * On a Backup and its VolumeSnapshot: `true` if the data are used for only one volume. The storage may then turn the
+   * snapshot into that volume instead of copying it. Storage that does not support this copies.
    */
   singleUse: 'espalier.dev/single-use',
   /**
-   * On a VolumeSnapshot: `true` where nothing uses its volume, and nothing is expected to. Storage may then leave the data where they are until
-   * something does.
+   * On a VolumeSnapshot: `true` if nothing uses its volume, nor is expected to. The storage may then leave the data in
+   * the volume until something does.
    */
   volumeAtRest: 'espalier.dev/volume-at-rest',
-  /** On a VolumeSnapshot that is no longer ready: the claim whose volume its data have become. */
+  /** On a VolumeSnapshot that is no longer ready: the claim whose volume now contains its data. */
   becameVolume: 'espalier.dev/became-volume',
-  /** When the API last wrote an object, RFC 3339: managedFields tell whole seconds only, and no cache has them. */
+  /** When the API last wrote an object, RFC 3339. managedFields have only whole seconds, and caches drop them. */
   updatedAt: 'espalier.dev/updated-at',
-  /** On a Task that the operator makes, whose id tells no time: when it was made, to the millisecond. */
+  /** On a Task that the operator creates, whose id contains no time: its creation time in milliseconds. */
   createdAt: 'espalier.dev/created-at',
 } as const
 
 /**
- * On a ManagedDatabase, by role: asks for another password of the role, in the way in which `annotations.restart` asks for
- * a restart.
+ * On a ManagedDatabase, by role: requests a new password for the role. Each new value requests another one, as for
+ * `annotations.restart`.
  */
 export const rotationAnnotations = {
   admin: 'espalier.dev/rotate-password-admin',
@@ -108,13 +131,13 @@ export const rotationAnnotations = {
 } as const
 type RotatedRole = keyof typeof rotationAnnotations
 
-/** For each role whose password was, or is to be, replaced: what asked for it. */
+/** The annotation values that requested a password rotation, by role. */
 export type Rotations = Partial<Record<RotatedRole, string>>
 
 export const rotatedRoles = ['admin', 'app', 'app_read_only'] as const satisfies readonly RotatedRole[]
 
-/** Held by the operator on every ManagedDatabase until all that it made is gone. */
+/** The operator keeps this finalizer on every ManagedDatabase until all objects it created are deleted. */
 export const teardownFinalizer = 'espalier.dev/teardown'
 export const managedByEspalier = 'espalier'
-/** The namespace of the installation itself: keys, routes, leases. */
+/** The namespace of the installation: keys, routes, leases. */
 export const systemNamespace = 'espalier-system'

@@ -1,4 +1,4 @@
-/** Host labels and names of children: what an id gives never changes, or data are not found again. */
+/** Host labels and names of children. The names derived from an id must never change, or data are not found again. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
@@ -15,16 +15,16 @@ import {
 const random = 'd0e6be7d-f4c4-4f9e-9094-2adfd944e71b'
 const byTime = '019c1f2a-5b3c-7d4e-8f60-718293a4b5c6'
 
-test('of an id that begins with the time, the label has its last digits, which differ from those of the same minute', () => {
+test('an id that begins with a time gives a label with its last digits, which differ between ids of the same minute', () => {
   expect(hostLabel('shop', byTime)).toBe('shop-93a4b5c6')
   expect(hostLabel('shop', random)).toBe('shop-d0e6be7d')
 })
 
-test('a label that was told stays, whoever told it', () => {
+test('a label that was published stays the same, whichever version published it', () => {
   expect(hostLabel('shop', byTime, 'shop-019c1f2a.db.test')).toBe('shop-019c1f2a')
   expect(hostLabel('shop', byTime, 'shop-93a4b5c6.db.test')).toBe('shop-93a4b5c6')
   expect(hostLabel('shop', random, 'shop-d0e6be7d.db.test')).toBe('shop-d0e6be7d')
-  // The status of another one, that was copied with it.
+  // The status of another database that was copied together with the object.
   expect(hostLabel('shop', byTime, 'other-01234567.db.test')).toBe('shop-93a4b5c6')
 })
 
@@ -33,7 +33,7 @@ test('children are named by the first 16 digits of any id', () => {
   expect(childNames.claim(byTime, 1)).toBe('db-019c1f2a5b3c7d4e-1-data')
 })
 
-test("the objects of a service are named by its database, type, content and id, and parse as no member's", () => {
+test('the objects of a service are named by its database, type, content and id, and do not parse as names of a member', () => {
   const names = [
     childNames.serviceAddress(random, 'mcp'),
     childNames.serviceWorkload(random, 'rest', '0123456789abcdef'),
@@ -49,13 +49,13 @@ test("the objects of a service are named by its database, type, content and id, 
   for (const name of names) expect(parseMemberName('statefulSet', name)).toBeUndefined()
 })
 
-test('a branch is named after its database and its own id, and that name is its host label', () => {
+test('a branch is named by its database and its own id, and that name is its host label', () => {
   expect(branchName('shop', byTime)).toBe('shop-93a4b5c6')
   expect(branchHostLabel('shop-93a4b5c6', byTime)).toBe('shop-93a4b5c6')
   expect(branchName('a'.repeat(50), byTime)).toHaveLength(59)
 })
 
-test("a name of somebody's own choice gives nobody's else host label", () => {
+test('a name chosen by a user never gives the host label of another branch', () => {
   expect(branchHostLabel('shop-d0e6be7d', byTime)).toBe('shop-d0e6be7d-93a4b5c6')
   expect(branchHostLabel('a.b', byTime)).toBe('a-b-93a4b5c6')
   expect(branchHostLabel(`${'a'.repeat(100)}-93a4b5c6`, byTime)).toBe(`${'a'.repeat(54)}-93a4b5c6`)
@@ -70,7 +70,7 @@ describe("the names of a member's objects", () => {
     { id, incarnation, number }: { id: string; incarnation: number; number: number },
   ) => childNames[kind](id, incarnation, number)
 
-  test('of the first member are as they were before a database could have several', () => {
+  test('for the first member are as they were before a database could have several', () => {
     expect(kinds.map(kind => childNames[kind](random, 7, firstMember))).toEqual([
       'db-d0e6be7df4c44f9e-7',
       'db-d0e6be7df4c44f9e-7-0',
@@ -85,7 +85,7 @@ describe("the names of a member's objects", () => {
     ])
   })
 
-  test('are parsed to the member that they were made of, and to no other kind', () => {
+  test('parse to the member that they belong to, and to no other kind', () => {
     fc.assert(
       fc.property(member, fc.constantFrom(...kinds), fc.constantFrom(...kinds), (of, kind, other) => {
         const named = parseMemberName(kind, nameOf(kind, of))
@@ -100,7 +100,7 @@ describe("the names of a member's objects", () => {
     )
   })
 
-  test('differ between any two members, and between any two objects of one', () => {
+  test('differ between any two members, and between any two objects of one member', () => {
     const small = fc.integer({ min: 1, max: 20 })
     const near = fc.record({
       id: fc.constantFrom(random, byTime),
@@ -118,7 +118,7 @@ describe("the names of a member's objects", () => {
     )
   })
 
-  test('are labels of at most 63 characters, and at most 52 of a StatefulSet', () => {
+  test('are labels of at most 63 characters, and at most 52 for a StatefulSet', () => {
     const longest = { id: random, incarnation: 999_999_999, number: 999_999 }
     for (const kind of kinds) {
       expect(nameOf(kind, longest)).toMatch(/^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/)

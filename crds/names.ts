@@ -1,16 +1,16 @@
 /**
- * The names of what belongs to a database. They come from its id, not from its name, so that a name of 50 characters
- * never overflows a label, and a database made anew under an old name never meets its predecessor's children. They are
- * how data is found again: what an id gives never changes.
+ * The names of objects that belong to a database. They are derived from its id, not from its name: a name of 50
+ * characters never overflows a label, and a database created again under an old name never meets the old children. Data
+ * are found by these names, so the names derived from an id never change.
  */
 import { timeOfId } from '../values/id.ts'
 
 const digitsOf = (databaseId: string): string => databaseId.replaceAll('-', '')
 
 /**
- * `<name>-<8 digits of the id>`: the database's host label, and the first label of its domain. The digits tell databases of
- * one name apart: the last ones of an id that begins with the time, else the first ones. `domain`: the one that was told
- * before, if any. A database that an operator of before there were such ids gave a label keeps it.
+ * `<name>-<8 digits of the id>`: the host label of a database and the first label of its domain. The digits distinguish
+ * databases of the same name: the last digits of an id that begins with a time, otherwise the first. `domain`: the
+ * published domain, if any. A database labelled by an older operator keeps its label.
  */
 export function hostLabel(name: string, databaseId: string, domain?: string): string {
   const digits = digitsOf(databaseId)
@@ -21,11 +21,14 @@ export function hostLabel(name: string, databaseId: string, domain?: string): st
 
 const longestLabel = 63
 
-/** The name that a branch is given, which is its host label as well: of the database's name, and of its own id. */
+/** The name of a branch, also its host label: the name of the database and digits of the branch's id. */
 export const branchName = (databaseName: string, branchId: string): string =>
   `${databaseName}-${digitsOf(branchId).slice(-8)}`
 
-/** The host label of a branch. One whose name was chosen by hand has its own digits behind it, so that it has nobody else's domain. */
+/**
+ * The host label of a branch. If a user chose the name, the branch's own digits are appended, so that no two branches
+ * share a domain.
+ */
 export function branchHostLabel(name: string, branchId: string): string {
   const digits = `-${digitsOf(branchId).slice(-8)}`
   return name.endsWith(digits) && name.length <= longestLabel && !name.includes('.')
@@ -35,48 +38,62 @@ export function branchHostLabel(name: string, branchId: string): string {
 
 const base = (databaseId: string): string => `db-${digitsOf(databaseId).slice(0, 16)}`
 
-/** The members of one incarnation are numbered from 0. The first one's names have no number: so were all before there were several. */
+/**
+ * The members of one incarnation are numbered from 0. The names of the first have no number, as before there were
+ * several members.
+ */
 export const firstMember = 0
 
-/** What the names of one member's objects begin with. `number`: which of the members that have this incarnation's data. */
+/** The prefix of the names of one member's objects. `number`: the number of the member within the incarnation. */
 const member = (databaseId: string, incarnation: number, number: number): string =>
   `${base(databaseId)}-${incarnation}${number === firstMember ? '' : `-m${number}`}`
 
-/** How many digits of its digest the name of a service's Deployment ends with. */
+/** How many digits of the digest are in the name of a service's Deployment. */
 const workloadDigits = 10
 
 export const childNames = {
   service: base,
-  /** The StatefulSet of one member; its pod is this with `-0`. */
+  /** The StatefulSet of one member; the name of its pod adds `-0`. */
   statefulSet: (id: string, incarnation: number, number = firstMember): string => member(id, incarnation, number),
   pod: (id: string, incarnation: number, number = firstMember): string => `${member(id, incarnation, number)}-0`,
   claim: (id: string, incarnation: number, number = firstMember): string => `${member(id, incarnation, number)}-data`,
   configuration: (id: string, incarnation: number, number = firstMember): string =>
     `${member(id, incarnation, number)}-config`,
+  /** The Secret with which the agent of a member accesses the archive. */
+  archive: (id: string, incarnation: number, number = firstMember): string =>
+    `${member(id, incarnation, number)}-archive`,
+  /** The Secret with which a member reads its recovery source, until it is recovered. */
+  archiveSource: (id: string, incarnation: number, number = firstMember): string =>
+    `${member(id, incarnation, number)}-archive-source`,
   credentials: (id: string): string => `${base(id)}-credentials`,
   tls: (id: string): string => `${base(id)}-tls`,
-  /** The Service, NetworkPolicy and disruption budget of one service of a database: of `mcp`, `rest` or `rag`. */
+  /** The Service, NetworkPolicy and disruption budget of one service (`mcp`, `rest` or `rag`) of a database. */
   serviceAddress: (id: string, type: string): string => `${base(id)}-${type}`,
-  /** The Deployment of a service, and the immutable Secret with its configuration. `digest`: of both. */
+  /** The Deployment of a service, and the immutable Secret with its configuration. `digest`: digest of both. */
   serviceWorkload: (id: string, type: string, digest: string): string =>
     `${base(id)}-${type}-${digest.slice(0, workloadDigits)}`,
-  /** What the operator minted for a service. `serviceId`: as the spec has it. */
+  /** The credentials that the operator created for a service. `serviceId`: as in the spec. */
   serviceSecret: (id: string, serviceId: string): string => `${base(id)}-s-${serviceId}`,
-  /** The password by which the service `mcp` logs in to its own database. */
+  /** The password of the service `mcp` for its own database. */
   serviceState: (id: string, serviceId: string): string => `${base(id)}-s-${serviceId}-state`,
+  /** The pod that imports a database, its NetworkPolicy, and the Secret that it mounts. */
+  import: (id: string): string => `${base(id)}-import`,
   task: (taskId: string): string => `task-${taskId}`,
   /** The VolumeSnapshot of a backup, by the backup's own id. */
   snapshot: (backupId: string): string => `bkp-${backupId.replaceAll('-', '')}`,
-  /** What a copy of a backup is checked with, by the backup's own id. */
+  /** The objects that verify a copy of a backup, by the backup's own id. */
   verification: (backupId: string): string => `verify-${digitsOf(backupId)}`,
-  /** The Backup that a branch is made from, by the branch's id. */
+  /** The Backup that a branch is created from, by the branch's id. */
   prebranch: (branchId: string): string => `prebranch-${digitsOf(branchId)}`,
 } as const
 
-/** The immutable Secret with the keys of a service that the API wrote. `random`: 8 hexadecimal digits, others with each change. */
+/**
+ * The immutable Secret with the keys of a service that the API wrote. `random`: 8 hexadecimal digits, new with each
+ * change.
+ */
 export const serviceKeysName = (id: string, random: string): string => `${base(id)}-keys-${random}`
 
-/** A member, as the names of its objects say it. `digits`: the first 16 of its owner's id. */
+/** A member, as parsed from the name of its object. `digits`: the first 16 digits of the owner's id. */
 export type NamedMember = { digits: string; incarnation: number; number: number }
 
 const memberPattern = /^db-([0-9a-z]{1,16})-([1-9][0-9]{0,15})(?:-m([1-9][0-9]{0,15}))?(-0|-data|-config)?$/
@@ -90,10 +107,16 @@ export function parseMemberName(kind: keyof typeof suffixes, name: string): Name
   return [named.incarnation, named.number].every(Number.isSafeInteger) ? named : undefined
 }
 
-/** The number of the member whose claim has this name; a record without a claim, or of a claim that was named by hand, is of the first. */
+/**
+ * The number of the member that has this claim. A record without a claim, or with a claim named by a user, is of the
+ * first member.
+ */
 export const memberOfClaim = (claim: string | undefined): number =>
   (claim === undefined ? undefined : parseMemberName('claim', claim)?.number) ?? firstMember
 
-/** Whether a name is that of an object of this owner's member, whichever it is. */
+/** Whether a name is that of an object of one of this owner's members. */
 export const isMemberOf = (named: NamedMember | undefined, databaseId: string): named is NamedMember =>
   named?.digits === digitsOf(databaseId).slice(0, 16)
+
+/** The immutable Secret with the source of an import that the API wrote. */
+export const importSourceName = (id: string): string => `${base(id)}-import-source`

@@ -5,16 +5,16 @@ import type { DatabasePhase, ManagedDatabase, ManagedDatabaseSpec } from './mana
 import { managedDatabase } from './managed-database.ts'
 import { annotations, type Rotations, rotationAnnotations } from './metadata.ts'
 import {
-  type Asked,
   appliedDigests,
-  askedBy,
   awaitedRotations,
   canonicalJson,
+  type DesiredState,
   desiredDigests,
   desiredHash,
+  desiredStateOf,
   hashOver,
   isInForce,
-  isRestoreAsked,
+  isRestoreRequested,
   type Member,
   type Operation,
   operationOfChange,
@@ -70,8 +70,8 @@ describe('desiredHash', () => {
 })
 
 /**
- * What objects in running installations carry. None of these may ever change: see the module comment of operation.ts for
- * how to add a member.
+ * The hashes of objects in running installations. None of these may ever change: see the module comment of operation.ts
+ * for how to add a member.
  */
 describe('golden hashes', () => {
   const tables = [{ table: 't', textColumn: 'a', vectorColumn: 'b' }]
@@ -110,43 +110,46 @@ describe('golden hashes', () => {
     ['rotations', { rotations: { admin: 'a', app_read_only: 'b' } }, 'f25f51e2378283a96f023868fa926ad8'],
     ['a restore', { restore: 'x' }, 'ba06e493a984a723ece96b680e8aedac'],
     [
-      'what takes no work',
+      'changes that cause no work',
       { displayName: 'Shop', options: ['x'], deletionProtection: true, backup, deletion: { keepBackups: true } },
       '1e2c7f0af521b58b4e2af562bc59c5da',
     ],
   ])('%s', (_name, more, hash) => {
     const base = { region: 'local', size: { name: 'small', version: 1 }, pgVersion: '18' }
-    const { restart, rotations, restore, ...rest } = more as Pick<Asked, 'restart' | 'rotations' | 'restore'>
-    const asked = { ...managedDatabase.spec.parse({ ...base, ...rest }), restart, rotations, restore }
-    expect(desiredHash(asked)).toBe(hash)
+    const { restart, rotations, restore, ...rest } = more as Pick<DesiredState, 'restart' | 'rotations' | 'restore'>
+    const desired = { ...managedDatabase.spec.parse({ ...base, ...rest }), restart, rotations, restore }
+    expect(desiredHash(desired)).toBe(hash)
   })
 })
 
-/** A version that knows a member more than its neighbour. */
+/** A version with one more member than its neighbour. */
 describe('neighbouring versions', () => {
-  type Newer = Asked & { rotation?: number }
+  type Newer = DesiredState & { rotation?: number }
   const older: Record<string, Member> = {
     cidrs: { of: ({ ipAllowlist }) => ipAllowlist.rules.map(rule => rule.cidr), operation: 'update-managed' },
     suspended: { of: ({ suspended }) => suspended, operation: 'update-managed' },
   }
-  const rotation: Member = { of: (asked: Newer) => asked.rotation || undefined, operation: 'rotate-password-managed' }
+  const rotation: Member = {
+    of: (desired: Newer) => desired.rotation || undefined,
+    operation: 'rotate-password-managed',
+  }
   const newer = { ...older, rotation }
 
-  test('agree on every object that does not use it, absent or default', () => {
+  test('agree on every object that does not use the member, whether the field is absent or has its default', () => {
     fc.assert(
       fc.property(fc.boolean(), fc.array(fc.ipV4()), fc.constantFrom({}, { rotation: 0 }), (suspended, cidrs, more) => {
-        const asked = { ...spec, suspended, ipAllowlist: { rules: cidrs.map(cidr => ({ cidr })) }, ...more }
-        expect(hashOver(newer, asked)).toBe(hashOver(older, asked))
+        const desired = { ...spec, suspended, ipAllowlist: { rules: cidrs.map(cidr => ({ cidr })) }, ...more }
+        expect(hashOver(newer, desired)).toBe(hashOver(older, desired))
       }),
     )
   })
 
-  test('and differ where it is used', () => {
-    const asked: Newer = { ...spec, rotation: 1 }
-    expect(hashOver(newer, asked)).not.toBe(hashOver(older, asked))
+  test('differ where it is used', () => {
+    const desired: Newer = { ...spec, rotation: 1 }
+    expect(hashOver(newer, desired)).not.toBe(hashOver(older, desired))
   })
 
-  test('an object with fields of tomorrow is hashed by those of today', () => {
+  test('an object with fields of a newer version is hashed by the known fields', () => {
     expect(desiredHash({ ...spec, rotation: 3 } as typeof spec)).toBe(desiredHash(spec))
   })
 })
@@ -170,7 +173,7 @@ describe('operationOfChange', () => {
     expect(operationOfChange(desiredDigests(spec), desiredDigests({ ...spec, ...change }))).toBe(name)
   })
 
-  test('resumption, whatever of it is known', () => {
+  test('resumption, with complete or incomplete digests', () => {
     const after = desiredDigests(spec)
     for (const before of [desiredDigests({ ...spec, suspended: true }), { ...after, suspended: '' }])
       expect(operationOfChange(before, after)).toBe('resume-managed')
@@ -179,22 +182,22 @@ describe('operationOfChange', () => {
   test.each<[string, Partial<ManagedDatabaseSpec>, Operation['name']]>([
     ['alone', {}, 'update-managed'],
     ['beside another change', otherRules, 'update-managed-ip-allowlists'],
-  ])('a restart that is asked for no more, %s, is not named', (_name, change, name) => {
+  ])('a withdrawn restart request, %s, is not named', (_name, change, name) => {
     const restart = { restart: 'now' } as object
     expect(operationOfChange(desiredDigests({ ...spec, ...restart }), desiredDigests({ ...spec, ...change }))).toBe(
       name,
     )
   })
 
-  test('a member that neither or only one side knows', () => {
+  test('a member that neither side or only one side has', () => {
     const before = desiredDigests(spec)
     expect(operationOfChange(before, { ...before, tomorrow: 'x' })).toBe('update-managed')
   })
 })
 
 describe('awaitedRotations', () => {
-  const asking = (
-    asked: Rotations,
+  const databaseWith = (
+    desired: Rotations,
     applied?: Rotations,
     change: Partial<ManagedDatabaseSpec> = {},
   ): ManagedDatabase => {
@@ -205,67 +208,67 @@ describe('awaitedRotations', () => {
     const [hash, members] = [desiredHash(before), desiredDigests(before)]
     return {
       ...base,
-      metadata: { ...base.metadata, annotations: annotationsOf(asked) },
+      metadata: { ...base.metadata, annotations: annotationsOf(desired) },
       ...(applied && { status: { appliedHash: hash, appliedDigests: { hash, members } } }),
     }
   }
   const rolesOf = (of: ManagedDatabase) => Object.keys(awaitedRotations(of))
 
   test.each<[string, ManagedDatabase, string[]]>([
-    ['none of a database that never served', asking({ app: 'a' }), []],
-    ['none without annotations', asking({}, {}), []],
-    ['one that is asked for', asking({ app: 'a' }, {}), ['app']],
-    ['another one of that role', asking({ app: 'b' }, { app: 'a' }), ['app']],
-    ['of two roles the one that is new', asking({ app: 'a', admin: 'b' }, { app: 'a' }), ['admin']],
-    ['none that is done', asking({ app: 'a' }, { app: 'a' }), []],
-    ['none that is done, beside another change', asking({ app: 'a' }, { app: 'a' }, otherRules), []],
-    ['none that is asked for no more', asking({}, { app: 'a' }), []],
-    ['none of those asked for no more, beside a new one', asking({ admin: 'b' }, { app: 'a' }), ['admin']],
+    ['no rotation of a database that never served', databaseWith({ app: 'a' }), []],
+    ['no rotation without annotations', databaseWith({}, {}), []],
+    ['a requested rotation', databaseWith({ app: 'a' }, {}), ['app']],
+    ['another rotation of that role', databaseWith({ app: 'b' }, { app: 'a' }), ['app']],
+    ['only the new rotation of two roles', databaseWith({ app: 'a', admin: 'b' }, { app: 'a' }), ['admin']],
+    ['no completed rotation', databaseWith({ app: 'a' }, { app: 'a' }), []],
+    ['no completed rotation, beside another change', databaseWith({ app: 'a' }, { app: 'a' }, otherRules), []],
+    ['no rotation whose request was withdrawn', databaseWith({}, { app: 'a' }), []],
+    ['a new rotation beside a withdrawn one', databaseWith({ admin: 'b' }, { app: 'a' }), ['admin']],
   ])('%s', (_name, of, roles) => {
     expect(rolesOf(of)).toEqual(roles)
   })
 
-  test('another asking has another name, and that of one role is no secret of its text', () => {
-    const [first, second] = ['a', 'b'].map(value => awaitedRotations(asking({ app: value.repeat(100) }, {})).app)
+  test('another request has another name, and the name for one role does not reveal its text', () => {
+    const [first, second] = ['a', 'b'].map(value => awaitedRotations(databaseWith({ app: value.repeat(100) }, {})).app)
     expect(first).toMatch(/^[0-9a-f]{16}$/)
     expect(second).not.toBe(first)
   })
 })
 
 describe('isInForce', () => {
-  const asking = (restart: string | undefined, change: Partial<ManagedDatabaseSpec> = {}): ManagedDatabase => {
+  const databaseWith = (restart: string | undefined, change: Partial<ManagedDatabaseSpec> = {}): ManagedDatabase => {
     const base = database({ spec: change })
-    const asked = restart === undefined ? {} : { annotations: { [annotations.restart]: restart } }
-    return { ...base, metadata: { ...base.metadata, ...asked } }
+    const desired = restart === undefined ? {} : { annotations: { [annotations.restart]: restart } }
+    return { ...base, metadata: { ...base.metadata, ...desired } }
   }
   const applied = (of: ManagedDatabase) => {
-    const hash = desiredHash(askedBy(of))
+    const hash = desiredHash(desiredStateOf(of))
     return {
       phase: 'available' as const,
       appliedHash: hash,
-      appliedDigests: { hash, members: desiredDigests(askedBy(of)) },
+      appliedDigests: { hash, members: desiredDigests(desiredStateOf(of)) },
     }
   }
-  const before = applied(asking('first'))
+  const before = applied(databaseWith('first'))
 
   test.each<[string, ManagedDatabase, boolean]>([
-    ['the same', asking('first'), true],
-    ['another restart', asking('second'), false],
-    ['no restart any more', asking(undefined), true],
-    ['no restart any more, and other rules', asking(undefined, otherRules), false],
+    ['unchanged', databaseWith('first'), true],
+    ['another restart', databaseWith('second'), false],
+    ['the restart request was removed', databaseWith(undefined), true],
+    ['the restart request was removed, and rules changed', databaseWith(undefined, otherRules), false],
   ])('%s', (_name, now, is) => {
     expect(isInForce({ ...now, status: before })).toBe(is)
     expect(visiblePhase({ ...now, status: before })).toBe(is ? 'available' : 'modifying')
   })
 
-  test('is told by the hash alone where an older operator wrote no digests', () => {
+  test('uses only the hash if an older operator wrote no digests', () => {
     const { appliedDigests: _, ...older } = before
-    expect(isInForce({ ...asking('first'), status: older })).toBe(true)
-    expect(isInForce({ ...asking(undefined), status: older })).toBe(false)
+    expect(isInForce({ ...databaseWith('first'), status: older })).toBe(true)
+    expect(isInForce({ ...databaseWith(undefined), status: older })).toBe(false)
   })
 })
 
-test('digests count only beside the hash they were written with', () => {
+test('ignores digests whose hash differs from the applied one', () => {
   const members = desiredDigests(spec)
   const withDigests = (hash: string) => ({
     status: { appliedHash: desiredHash(spec), appliedDigests: { hash, members } },
@@ -314,7 +317,7 @@ function reversed(value: unknown): unknown {
   )
 }
 
-describe('readOperation', () => {
+describe('canonicalJson gives the text from which the hashes of existing objects were computed', () => {
   const operation = (hash: string, name: Operation['name'] = 'update-managed'): Operation => ({
     taskId: '0b0f6f4e-8f8e-4d9b-9a53-6f0b1c2d3e4f',
     name,
@@ -322,12 +325,12 @@ describe('readOperation', () => {
   })
   const read = (text: string) => readOperation(database({ operation: text }))
 
-  test('gives what was rendered, while the spec asks it', () => {
+  test('returns the rendered operation while the spec still requests it', () => {
     const current = operation(desiredHash(spec))
     expect(read(renderOperation(current))).toEqual(current)
   })
 
-  test('an operation that an older spec asked is none any more, save a deletion', () => {
+  test('ignores an operation that an older spec requested, except a deletion', () => {
     expect(read(renderOperation(operation('older')))).toBeUndefined()
     expect(read(renderOperation(operation('older', 'delete-managed')))).toBeDefined()
   })
@@ -339,17 +342,17 @@ describe('readOperation', () => {
     'null',
     '{"taskId":"1"}',
     renderOperation({ ...operation(desiredHash(spec)), taskId: 'x' }),
-  ])('text that is no operation, %s, is none', text => {
+  ])('ignores text that is not an operation: %s', text => {
     expect(read(text)).toBeUndefined()
   })
 
-  test('no annotation is none', () => {
+  test('returns undefined without an annotation', () => {
     expect(readOperation(database({}))).toBeUndefined()
   })
 })
 
-describe('a restore that is asked for', () => {
-  const asking = (status: ManagedDatabase['status']): ManagedDatabase => {
+describe('a requested restore', () => {
+  const databaseWith = (status: ManagedDatabase['status']): ManagedDatabase => {
     const base = database({ phase: 'available' })
     const metadata = { ...base.metadata, annotations: { [annotations.restore]: '{"name":"back"}' } }
     return { ...base, metadata, status: { ...base.status, ...status } }
@@ -361,21 +364,21 @@ describe('a restore that is asked for', () => {
     ['suspended', 'restoring'],
     ['modifying', 'restoring'],
     ['creating', 'creating'],
-  ])('is seen of a database that is %s', (phase, expected) => {
-    expect(isRestoreAsked(asking({ phase }))).toBe(true)
-    expect(visiblePhase(asking({ phase }))).toBe(expected)
+  ])('is pending for a database that is %s', (phase, expected) => {
+    expect(isRestoreRequested(databaseWith({ phase }))).toBe(true)
+    expect(visiblePhase(databaseWith({ phase }))).toBe(expected)
   })
-  test('is none once it has come to its end, nor of a database that never served', () => {
-    const { spec, metadata } = asking({})
-    const hash = desiredHash(askedBy({ spec, metadata }))
-    expect(isRestoreAsked(asking({ appliedHash: hash }))).toBe(false)
-    expect(visiblePhase(asking({ appliedHash: hash }))).toBe('available')
-    expect(isRestoreAsked(asking({ appliedHash: undefined }))).toBe(false)
-    expect(isRestoreAsked(database({ phase: 'available' }))).toBe(false)
+  test('is not pending once it has ended, nor for a database that never served', () => {
+    const { spec, metadata } = databaseWith({})
+    const hash = desiredHash(desiredStateOf({ spec, metadata }))
+    expect(isRestoreRequested(databaseWith({ appliedHash: hash }))).toBe(false)
+    expect(visiblePhase(databaseWith({ appliedHash: hash }))).toBe('available')
+    expect(isRestoreRequested(databaseWith({ appliedHash: undefined }))).toBe(false)
+    expect(isRestoreRequested(database({ phase: 'available' }))).toBe(false)
   })
 })
 
-test('removing a setting is a change, and removing the request of an action is none', () => {
+test('removing a setting is a change; removing a request for an action is none', () => {
   const after = { services: 's' }
   expect(operationOfChange({ ...after, cidrs: 'c' }, after)).toBe('update-managed-ip-allowlists')
   expect(operationOfChange({ ...after, cidrs: 'c', restart: 'r' }, after)).toBe('update-managed-ip-allowlists')
@@ -384,19 +387,19 @@ test('removing a setting is a change, and removing the request of an action is n
 describe('visiblePhase', () => {
   test.each<[string, Parameters<typeof database>[0], DatabasePhase]>([
     ['no status yet', {}, 'creating'],
-    ['settled on what is asked', { phase: 'available' }, 'available'],
-    ['asked for something else since', { phase: 'available', spec: otherRules }, 'modifying'],
-    ['degraded, and asked for something else since', { phase: 'degraded', spec: otherRules }, 'modifying'],
-    ['asked to be suspended', { phase: 'available', spec: { suspended: true } }, 'suspending'],
-    ['asked to resume', { phase: 'suspended', applied: desiredHash({ ...spec, suspended: true }) }, 'resuming'],
+    ['applied', { phase: 'available' }, 'available'],
+    ['changed since', { phase: 'available', spec: otherRules }, 'modifying'],
+    ['degraded, and changed since', { phase: 'degraded', spec: otherRules }, 'modifying'],
+    ['suspension requested', { phase: 'available', spec: { suspended: true } }, 'suspending'],
+    ['resumption requested', { phase: 'suspended', applied: desiredHash({ ...spec, suspended: true }) }, 'resuming'],
     [
       'changed while suspended',
       { phase: 'suspended', spec: { suspended: true, ...otherRules }, applied: 'older' },
       'suspended',
     ],
-    ['on the way already', { phase: 'restoring', spec: otherRules }, 'restoring'],
+    ['an operation is running already', { phase: 'restoring', spec: otherRules }, 'restoring'],
     ['failed stays failed', { phase: 'failed', spec: otherRules }, 'failed'],
-    ['marked for deletion', { phase: 'available', deleting: true }, 'deleting'],
+    ['deletion requested', { phase: 'available', deleting: true }, 'deleting'],
   ])('%s', (_name, change, phase) => {
     expect(visiblePhase(database(change))).toBe(phase)
   })

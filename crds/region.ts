@@ -1,35 +1,41 @@
-/** Region: where databases can be: a domain, a storage class, a gateway, an object store. Named by its identifier. */
+/**
+ * Region: a location for databases, with a domain, a storage class, a gateway and an object store. Its name is its
+ * identifier.
+ */
 import { z } from 'zod'
 import { conditions, timestamp } from './fields.ts'
 import { declareKind, type ObjectOfKind } from './kind.ts'
 
 export const region = declareKind({
   kind: 'Region',
-  description: 'Where databases can be: a domain, a storage class, a gateway.',
+  description: 'A location for databases, with a domain, a storage class and a gateway.',
   plural: 'regions',
   shortNames: ['rgn'],
   scope: 'Cluster',
   spec: z.strictObject({
-    domain: z.string().min(1).max(200).describe('The domain of host names, which are <label>.<domain>.'),
+    domain: z.string().min(1).max(200).describe('The domain of host names: <label>.<domain>.'),
     domainResolves: z
       .boolean()
       .optional()
       .describe(
-        '`false` where clients cannot resolve names below the domain: the API then shows none. Omitted: they can.',
+        '`false` if clients cannot resolve names below the domain; the API then shows none. Omitted: they can.',
       ),
     storageClass: z
       .string()
       .max(253)
       .optional()
-      .describe("The StorageClass of volumes. Omitted: the cluster's default."),
+      .describe('The StorageClass of volumes. Omitted: the default class of the cluster.'),
     snapshotClass: z
       .strictObject({
         name: z.string().min(1).max(253).describe('The name of a VolumeSnapshotClass.'),
-        atomic: z.boolean().default(false).describe('`true` where a snapshot is one instant of the whole volume.'),
+        atomic: z
+          .boolean()
+          .default(false)
+          .describe('`true` if a snapshot contains the complete volume at one instant.'),
       })
       .optional()
       .describe(
-        'How snapshots of its volumes are made. Omitted: it has none, and no hot backup is taken. See `SnapshotsReady`.',
+        'How snapshots of volumes are taken. Omitted: no hot backups are taken. See the condition `SnapshotsReady`.',
       ),
     gateway: z
       .strictObject({
@@ -37,7 +43,7 @@ export const region = declareKind({
           .string()
           .max(253)
           .optional()
-          .describe('What clients connect to. Omitted: the host name of the database.'),
+          .describe('The host name or address that clients connect to. Omitted: the host name of the database.'),
         externalIpAddress: z
           .string()
           .max(45)
@@ -48,7 +54,7 @@ export const region = declareKind({
             first: z.int().min(1).max(65535).describe('The first port.'),
             last: z.int().min(1).max(65535).describe('The last port.'),
           })
-          .describe('The ports of the gateway. Each database and each branch takes one.'),
+          .describe('The ports of the gateway. Each database and each branch uses one.'),
         https: z
           .strictObject({
             port: z.int().min(1).max(65535).default(443).describe('The port that clients connect to.'),
@@ -57,15 +63,17 @@ export const region = declareKind({
               .min(1)
               .max(253)
               .optional()
-              .describe('What clients connect to where they cannot resolve names below the domain. Omitted: `host`.'),
+              .describe(
+                'The host name or address for clients that cannot resolve names below the domain. Omitted: `host`.',
+              ),
           })
           .optional()
-          .describe('How clients reach services over HTTPS. Omitted: the region serves none.'),
+          .describe('How clients reach services over HTTPS. Omitted: the region has no services.'),
       })
       .describe('The gateway that clients connect through.')
       .meta({
         'x-kubernetes-validations': [
-          { rule: 'self.ports.first <= self.ports.last', message: 'ports.first must not be above ports.last' },
+          { rule: 'self.ports.first <= self.ports.last', message: 'ports.first must not be greater than ports.last' },
         ],
       }),
     certificate: z
@@ -75,12 +83,12 @@ export const region = declareKind({
           .min(1)
           .max(253)
           .describe(
-            'A Secret of the type kubernetes.io/tls in the system namespace, with a certificate for *.<domain>. The operator sees it by its label `espalier.dev/component: gateway-certificate`.',
+            'A Secret of type kubernetes.io/tls in the system namespace, with a certificate for *.<domain>. The operator finds it by its label `espalier.dev/component: gateway-certificate`.',
           ),
       })
       .optional()
       .describe(
-        "The certificate of the region's services. Omitted: the operator issues one from the installation's authority.",
+        "The certificate for the region's services. Omitted: the operator issues one, signed by the installation's authority.",
       ),
     maintenance: z
       .strictObject({
@@ -99,11 +107,13 @@ export const region = declareKind({
           .string()
           .max(6)
           .regex(/^[1-9][0-9]{0,3}[mh]$/, 'must be minutes or hours, for example 90m or 4h')
-          .describe('How long after that restarts may begin, for example 90m or 4h.'),
-        maxConcurrent: z.int().min(1).max(1000).default(1).describe('The most databases to restart at once.'),
+          .describe('For how long after the opening restarts may begin, for example 90m or 4h.'),
+        maxConcurrent: z.int().min(1).max(1000).default(1).describe('How many databases may restart at the same time.'),
       })
       .optional()
-      .describe('When databases are restarted that have something waiting for a restart. Omitted: only when asked.'),
+      .describe(
+        'The maintenance window: when databases with a pending restart are restarted. Omitted: they restart only on request.',
+      ),
     objectStore: z
       .strictObject({
         endpoint: z.string().max(300).describe('The URL of the object store.'),
@@ -114,7 +124,7 @@ export const region = declareKind({
           .describe('The Secret with the access key.'),
       })
       .optional()
-      .describe('Where durable backups are kept. None are taken yet, see the condition `BackupsReady`.'),
+      .describe('Not used: durable backups are in the archive of the installation. See the condition `BackupsReady`.'),
   }),
   status: z.strictObject({
     conditions: conditions.optional(),
@@ -124,22 +134,22 @@ export const region = declareKind({
         since: timestamp.optional().describe('When the domain last changed.'),
       })
       .optional()
-      .describe('The domain that users see, and when it became another one.'),
+      .describe('The domain that users see, and when it changed.'),
     turns: z
       .array(
         z.strictObject({
           kind: z.enum(['ManagedDatabase', 'Branch']).describe('The kind of the object.'),
           namespace: z.string().max(63).describe('The namespace of the object.'),
           name: z.string().max(253).describe('The name of the object.'),
-          uid: z.string().max(64).describe('The uid of the object. An object created again needs a turn of its own.'),
+          uid: z.string().max(64).describe('The uid of the object. An object created again needs a slot of its own.'),
           window: z.string().max(63).describe('When the maintenance window opened.'),
-          grantedAt: timestamp.describe('When the turn was granted. It is valid for two minutes.'),
+          grantedAt: timestamp.describe('When the slot was granted. It is valid for two minutes.'),
         }),
       )
       .max(1000)
       .optional()
       .describe(
-        'The databases and branches that may restart now in the maintenance window. Each is listed until its restart has ended, or the turn has expired.',
+        'The databases and branches that may restart now in the maintenance window. Each is listed until its restart has ended or its slot has expired.',
       ),
   }),
   rules: [],
@@ -168,9 +178,9 @@ export type Region = ObjectOfKind<typeof region>
 export type Turn = NonNullable<NonNullable<Region['status']>['turns']>[number]
 
 const notAtomic = (snapshotClass: string): string =>
-  `snapshots of class ${snapshotClass} are not declared to be of one instant (atomic: true), and one that is not can lose data: no hot backup is taken`
+  `snapshots of class ${snapshotClass} are not declared to be of one instant (atomic: true); a snapshot of several instants can lose data, so no hot backup is taken`
 
-/** Why no snapshot of a database can be taken in this region, as far as the region says; undefined where one can. */
+/** Why no database snapshot can be taken in this region, according to its spec; undefined if one can be taken. */
 export function snapshotRefusal(
   name: string,
   region: Region | undefined,

@@ -1,9 +1,15 @@
 /**
- * What texts of a service's configuration must be like beyond the schema. Each function returns the rule that a text breaks, or undefined.
- * The API refuses such a configuration, and the operator reports one that was applied by kubectl.
+ * Rules for a service's configuration that the schema cannot express. Each function returns the rule that a text
+ * violates, or undefined. The API refuses such a configuration; the operator reports one that was applied with kubectl.
  */
 import { parseRolePath, RolePathError } from '../values/role-path.ts'
 import { reservedRoles, type ServiceConfig } from './services.ts'
+
+/**
+ * The most tokens and users in the keys of a service `mcp`. The operator hashes the password of each user, which takes
+ * 0.1 s or more.
+ */
+export const mostInitial = { tokens: 32, users: 32 } as const
 
 export type TextRule = (text: string) => string | undefined
 
@@ -13,7 +19,7 @@ const hasTwice = (texts: readonly string[]): boolean => new Set(texts).size < te
 
 const longestName = 63
 
-/** What Postgres keeps for itself. */
+/** Schemas that belong to Postgres. */
 const isReservedSchema = (name: string): boolean => name.startsWith('pg_') || name === 'information_schema'
 
 export const schemasRule: TextRule = text => {
@@ -23,13 +29,16 @@ export const schemasRule: TextRule = text => {
     return `must hold names of at most ${longestName} bytes`
   if (hasTwice(names)) return 'must not name a schema twice'
   const reserved = names.find(isReservedSchema)
-  return reserved === undefined ? undefined : `must not name ${reserved}, which is Postgres's own`
+  return reserved === undefined ? undefined : `must not name ${reserved}, which belongs to Postgres`
 }
 
-export const anonymousRoleRule: TextRule = name =>
-  reservedRoles.some(reserved => reserved === name) || name.startsWith('pg_') || name.startsWith('espalier_')
+export const anonymousRoleRule: TextRule = name => {
+  if (/\p{Cc}/u.test(name) || !name.isWellFormed() || Buffer.byteLength(name) > longestName)
+    return `must be the name of a role, of at most ${longestName} bytes and without control characters`
+  return reservedRoles.some(reserved => reserved === name) || name.startsWith('pg_') || name.startsWith('espalier_')
     ? `must be a role of your own: it must not be pg_*, espalier_* or one of ${reservedRoles.join(', ')}`
     : undefined
+}
 
 const origin = /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#,@*]+$/i
 
@@ -41,7 +50,7 @@ export const originsRule: TextRule = text =>
     ? undefined
     : 'must be origins separated by commas, for example https://app.example.com, or *'
 
-/** The path to the claim that names the role, as `rest` reads it. */
+/** The path to the JWT claim that names the role, in the syntax of `rest`. */
 export const claimPathRule: TextRule = text => {
   try {
     parseRolePath(text)
@@ -52,7 +61,7 @@ export const claimPathRule: TextRule = text => {
   }
 }
 
-/** As `rag` reads it. Quotes are part of a name. */
+/** In the syntax of `rag`. Quotes are part of a name. */
 export const tableRule: TextRule = text => {
   const names = text.split('.')
   const isName = (name: string) => name !== '' && Buffer.byteLength(name) <= longestName && !/\p{Cc}/u.test(name)
@@ -64,7 +73,7 @@ export const tableRule: TextRule = text => {
 /** `field` as the API names it. */
 export type ConfigurationFault = { type: ServiceConfig['serviceType']; field: string; rule: string }
 
-/** What breaks a rule in a configuration, except filters: those take a parser of SQL. */
+/** The rules that a configuration violates. Filters are not checked: they need an SQL parser. */
 export function configurationFaults({ rest, rag }: Pick<ServiceConfig, 'rest' | 'rag'>): ConfigurationFault[] {
   const fault = (type: 'rest' | 'rag', field: string, rule: string | undefined): ConfigurationFault[] =>
     rule === undefined ? [] : [{ type, field, rule }]
@@ -74,6 +83,7 @@ export function configurationFaults({ rest, rag }: Pick<ServiceConfig, 'rest' | 
       ? []
       : [
           ...fault('rest', 'db_schemas', schemasRule(rest.dbSchemas)),
+          ...fault('rest', 'db_anon_role', anonymousRoleRule(rest.dbAnonRole)),
           ...fault('rest', 'jwt_role_claim_key', given(claimPathRule, rest.jwtRoleClaimKey)),
           ...fault('rest', 'cors_origins', given(originsRule, rest.corsOrigins)),
         ]),

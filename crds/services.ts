@@ -1,38 +1,41 @@
 /**
- * The services a database can run beside it: what is asked of each, and what is reported back. Secrets of a service (API
- * keys, tokens, a JWT secret) stand in the Secret that `secret` names, never here.
+ * The services of a database: their configuration and their status. Secrets of a service (API keys, tokens, a JWT
+ * secret) are in the Secret that `secret` names, never here.
  */
 import { z } from 'zod'
 import { ipAllowlist, type PgVersion, secretReference } from './fields.ts'
 
 export const serviceTypes = ['mcp', 'rag', 'rest'] as const
 export type ServiceType = (typeof serviceTypes)[number]
-/** The port that the server of each type listens on. Clients use the port of the region's HTTPS listener. */
+/** The port that each service's server listens on. Clients use the port of the region's HTTPS listener. */
 export const servicePorts = { mcp: 8080, rag: 8081, rest: 3000 } as const satisfies Record<ServiceType, number>
 
-/** Whose embeddings `mcp` can use, and whose models `rag` can. */
+/** The providers of embeddings for `mcp`, and of models for `rag`. */
 const embeddingProviders = ['voyage', 'openai'] as const
 const llmProviders = ['openai', 'anthropic'] as const
 
 export const mcpServiceConfig = z
   .strictObject({
-    allowWrites: z.boolean().default(false).describe('`true` lets tools write. Otherwise every query is read-only.'),
+    allowWrites: z
+      .boolean()
+      .default(false)
+      .describe('`true` allows tools to write. Otherwise every query is read-only.'),
     embeddingProvider: z
       .enum(embeddingProviders)
       .optional()
-      .describe('The provider of embeddings. Omitted: no search by meaning.'),
-    embeddingModel: z.string().min(1).max(200).optional().describe('The model of that provider.'),
+      .describe('The provider of embeddings. Omitted: no semantic search.'),
+    embeddingModel: z.string().min(1).max(200).optional().describe('The embedding model of that provider.'),
   })
   .meta({
     'x-kubernetes-validations': [
       {
         rule: '!has(self.embeddingProvider) || has(self.embeddingModel)',
-        message: 'embeddingModel is required where embeddingProvider is set',
+        message: 'embeddingModel is required if embeddingProvider is set',
       },
     ],
   })
 
-/** Roles that requests without a token never get: those of Postgres and of Espalier. */
+/** Roles that requests without a token never get: the roles of Postgres and of Espalier. */
 export const reservedRoles = [
   'admin',
   'app',
@@ -48,15 +51,15 @@ export const restServiceConfig = z
   .strictObject({
     dbSchemas: z.string().min(1).max(1000).describe('The schemas to serve, separated by commas.'),
     dbAnonRole: z.string().min(1).max(63).describe('The role for requests without a token.'),
-    dbPool: z.int().min(1).max(30).default(10).describe('The most connections to Postgres.'),
-    maxRows: z.int().min(1).max(10000).default(1000).describe('The most rows in one response.'),
-    jwtAudience: z.string().max(1000).optional().describe('The audience that tokens must have.'),
+    dbPool: z.int().min(1).max(30).default(10).describe('The highest number of connections to Postgres.'),
+    maxRows: z.int().min(1).max(10000).default(1000).describe('The highest number of rows in one response.'),
+    jwtAudience: z.string().max(1000).optional().describe('The required audience of tokens.'),
     jwtRoleClaimKey: z.string().max(1000).optional().describe('The path to the role in a token.'),
     corsOrigins: z
       .string()
       .max(4000)
       .optional()
-      .describe('The origins whose pages may send requests, separated by commas.'),
+      .describe('The origins that may send cross-origin requests, separated by commas.'),
   })
   .meta({
     'x-kubernetes-validations': [
@@ -73,28 +76,43 @@ export const llmConfig = z.strictObject({
 })
 
 export const embeddingTable = z.strictObject({
-  table: z.string().min(1).max(200).describe('The name of the table, with its schema where needed.'),
+  table: z.string().min(1).max(200).describe('The name of the table, with its schema if needed.'),
   textColumn: z.string().min(1).max(63).describe('The column with the text.'),
   vectorColumn: z.string().min(1).max(63).describe('The column with the embedding.'),
   idColumn: z.string().min(1).max(63).default('id').describe('The column that identifies a row.'),
-  filter: z.string().max(4000).optional().describe('A condition in SQL that rows must meet.'),
+  filter: z.string().max(4000).optional().describe('An SQL condition that rows must meet.'),
 })
 
 export const ragPipeline = z.strictObject({
   name: z
     .string()
-    .regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/, 'must hold at most 63 letters, digits, dashes and underscores')
-    .describe('The name of the pipeline, part of its path.'),
+    .regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/, 'must contain only letters, digits, dashes and underscores, at most 63')
+    .describe('The name of the pipeline; it is part of the URL path.'),
   tables: z.array(embeddingTable).min(1).max(50).describe('The tables to search.'),
-  description: z.string().max(1000).optional().describe('What the pipeline is for.'),
-  embeddingLlm: llmConfig.optional().describe("The model for embeddings. Omitted: the service's."),
-  completionLlm: llmConfig.optional().describe("The model that answers. Omitted: the service's."),
-  hybridEnabled: z.boolean().default(true).describe('`true` searches by words as well as by meaning.'),
-  minSimilarity: z.number().min(0).max(1).default(0).describe('The least similarity of a row that is used, 0 to 1.'),
+  description: z.string().max(1000).optional().describe('The purpose of the pipeline.'),
+  embeddingLlm: llmConfig.optional().describe('The model for embeddings. Omitted: the model of the service.'),
+  completionLlm: llmConfig.optional().describe('The model that answers. Omitted: the model of the service.'),
+  hybridEnabled: z.boolean().default(true).describe('`true` combines full-text search with semantic search.'),
+  minSimilarity: z.number().min(0).max(1).default(0).describe('The lowest similarity at which a row is used, 0 to 1.'),
   systemPrompt: z.string().max(20000).optional().describe('The system prompt for the model that answers.'),
-  tokenBudget: z.int().min(1).max(1000000).optional().describe("The most tokens of context. Omitted: the service's."),
-  topN: z.int().min(1).max(1000).optional().describe("The most rows of context. Omitted: the service's."),
-  vectorWeight: z.number().min(0).max(1).default(0.5).describe('How much meaning counts against words, 0 to 1.'),
+  tokenBudget: z
+    .int()
+    .min(1)
+    .max(1000000)
+    .optional()
+    .describe('The highest number of context tokens. Omitted: the limit of the service.'),
+  topN: z
+    .int()
+    .min(1)
+    .max(1000)
+    .optional()
+    .describe('The highest number of context rows. Omitted: the limit of the service.'),
+  vectorWeight: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0.5)
+    .describe('The weight of semantic search against full-text search, 0 to 1.'),
 })
 
 export const ragServiceConfig = z
@@ -105,23 +123,23 @@ export const ragServiceConfig = z
       .array(ragPipeline)
       .min(1)
       .max(50)
-      .describe('The pipelines of the service. No two have the same name.')
+      .describe('The pipelines of the service. Their names must be unique.')
       .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] }),
     cors: z
       .strictObject({
-        enabled: z.boolean().describe('`true` lets pages of these origins send requests.'),
+        enabled: z.boolean().describe('`true` allows cross-origin requests from these origins.'),
         allowedOrigins: z.array(z.string().max(300)).max(50).optional().describe('The origins. Omitted: any.'),
       })
       .optional()
-      .describe('Whether pages of other origins may send requests. Omitted: they may not.'),
-    tokenBudget: z.int().min(1).max(1000000).default(1000).describe('The most tokens of context.'),
-    topN: z.int().min(1).max(1000).default(10).describe('The most rows of context.'),
+      .describe('Whether cross-origin requests are allowed. Omitted: they are not.'),
+    tokenBudget: z.int().min(1).max(1000000).default(1000).describe('The highest number of context tokens.'),
+    topN: z.int().min(1).max(1000).default(10).describe('The highest number of context rows.'),
   })
   .meta({
     'x-kubernetes-validations': [
       {
         rule: "self.embeddingLlm.provider != 'anthropic' && self.pipelines.all(pipeline, !has(pipeline.embeddingLlm) || pipeline.embeddingLlm.provider != 'anthropic')",
-        message: 'embeddingLlm must not be of anthropic, which has no embeddings',
+        message: 'embeddingLlm must not use anthropic, which has no embeddings',
       },
     ],
   })
@@ -138,16 +156,18 @@ export const serviceConfig = z
       .max(16)
       .optional()
       .describe(
-        'The hosts to run it on, as ids or nodes of status.instances: its pods are scheduled there if there is space, otherwise elsewhere. Omitted: anywhere.',
+        'The hosts to run the service on, as ids or nodes of status.instances: its pods are scheduled there if there is space, otherwise elsewhere. Omitted: anywhere.',
       ),
     targetNodes: z
       .array(z.string().max(253))
       .max(16)
       .optional()
       .describe(
-        'The nodes of the database that an mcp service connects to, in this order, as status.instances names them. A database has one node, so any list has the same effect as none.',
+        'The nodes that an mcp service connects to, in this order, as status.instances names them. A database has one node, so a list has no effect.',
       ),
-    ipAllowlist: ipAllowlist.default({ rules: [] }).describe('Who may reach the service. Without rules nobody may.'),
+    ipAllowlist: ipAllowlist
+      .default({ rules: [] })
+      .describe('Which addresses may reach the service. Without rules, none.'),
     mcp: mcpServiceConfig.optional().describe('The configuration of an mcp service.'),
     rest: restServiceConfig.optional().describe('The configuration of a rest service.'),
     rag: ragServiceConfig.optional().describe('The configuration of a rag service.'),
@@ -165,22 +185,25 @@ export const serviceConfig = z
       },
       {
         rule: "self.serviceType != 'rag' || has(self.secret)",
-        message: 'secret is required for a rag service: it holds the keys of providers',
+        message: 'secret is required for a rag service: it contains the keys of providers',
       },
       {
         rule: '!has(self.mcp) || !has(self.mcp.embeddingProvider) || has(self.secret)',
         message: 'secret is required where mcp.embeddingProvider is set: it holds the key of the provider',
       },
-      { rule: "self.serviceType == 'mcp' || !has(self.mcp)", message: 'mcp stands only on an mcp service' },
+      { rule: "self.serviceType == 'mcp' || !has(self.mcp)", message: 'mcp is allowed only for an mcp service' },
     ],
   })
 export type ServiceConfig = z.output<typeof serviceConfig>
 
-/** Why a version of Postgres cannot have `rag`. API and operator say it in the same words. `versions`: those that have pgvector. */
+/**
+ * Why a version of Postgres cannot have `rag`. The API and the operator report it in the same words. `versions`: those
+ * that have pgvector.
+ */
 export const missingPgvector = (version: PgVersion, versions: readonly PgVersion[]): string =>
   `rag needs pgvector, which Postgres ${version} does not have here; versions that have it: ${versions.join(', ') || 'none'}; "make pgvector" adds it`
 
-/** At most one service of each type, as they share the database's domain and are told apart by path. */
+/** At most one service of each type: services share the database's domain, and the path selects the service. */
 export const serviceConfigs = z
   .array(serviceConfig)
   .max(3)
@@ -196,7 +219,12 @@ export const serviceStatuses = z
       serviceId: z.string().max(8).describe('The id of the service.'),
       state: z.enum(['pending', 'running', 'failed']).describe('The state of the service.'),
       port: z.int().min(1).max(65535).optional().describe('The port of the service.'),
-      uri: z.string().max(300).optional().describe('The address of the service.'),
+      uri: z.string().max(300).optional().describe('The URL of the service.'),
+      message: z
+        .string()
+        .max(1000)
+        .optional()
+        .describe('Why the service failed, or which objects named in its configuration the database does not have.'),
     }),
   )
   .max(3)

@@ -1,6 +1,6 @@
 /**
- * Size: one version of one size. Its shape never changes: a new shape is a new object at the next version.
- * Named `<name>-v<version>`.
+ * Size: one version of a size, named `<name>-v<version>`. A version is immutable: a change is a new object with the
+ * next version.
  */
 import { z } from 'zod'
 import { quantity, timestamp } from './fields.ts'
@@ -9,8 +9,8 @@ import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
 export const sizeStatuses = ['active', 'deprecated', 'retired'] as const
 
 /**
- * Settings a size can never set: they decide whether data survives, who may come in, what code is loaded, or what another
- * part of Espalier reads. `include` and its like are directives of the file, not settings.
+ * Settings that a size must not set: they affect durability, access, loaded code, or what other parts of Espalier read.
+ * `include` and similar are directives of the file, not settings.
  */
 export const settingsNotForSizes = [
   'allow_alter_system',
@@ -79,14 +79,14 @@ export const settingPrefixesNotForSizes = [
   'unix_socket_',
 ] as const
 
-/** Whether a size may set this, as the rule of its schema says it. */
+/** Whether a size may set this setting, as in the CEL rule of its schema. */
 export const isSettingForSizes = (name: string): boolean =>
   !settingsNotForSizes.some(refused => refused === name) &&
   !settingPrefixesNotForSizes.some(prefix => name.startsWith(prefix))
 
 export const size = declareKind({
   kind: 'Size',
-  description: 'One version of a size: what a database can be like. Its shape never changes.',
+  description: 'One version of a size. Its resources never change.',
   plural: 'sizes',
   shortNames: ['sz'],
   scope: 'Cluster',
@@ -96,53 +96,54 @@ export const size = declareKind({
       .string()
       .max(50)
       .regex(/^[a-z][a-z0-9-]{0,49}$/)
-      .describe('The name of the size, which all its versions share. It never changes.')
+      .describe('The name of the size, the same for all its versions. Immutable.')
       .meta(immutable('name')),
-    version: z.int().min(1).describe('The version of the size. It never changes.').meta(immutable('version')),
-    displayName: z.string().min(1).max(100).describe('The name of the size for people.'),
+    version: z.int().min(1).describe('The version of the size. Immutable.').meta(immutable('version')),
+    displayName: z.string().min(1).max(100).describe('The display name of the size.'),
     shape: z
       .strictObject({
         qosClass: z
           .enum(['burstable', 'guaranteed'])
           .describe('The quality of service of the pod. `guaranteed` requires equal requests and limits.'),
-        cpuRequest: quantity.describe('The CPU that the node reserves, for example 500m.'),
-        cpuLimit: quantity.describe('The most CPU that Postgres can use, for example 2.'),
-        memoryRequest: quantity.describe('The memory that the node reserves, for example 1Gi.'),
-        memoryLimit: quantity.describe('The most memory that Postgres can use, for example 1Gi.'),
-        storageSize: quantity.describe('The size of the volume at first, for example 10Gi.'),
-        temporaryDataSize: quantity.describe('The most disk space for temporary files of queries.'),
-        sharedMemorySize: quantity.describe('Memory that parallel queries share. It counts against memoryLimit.'),
-        connections: z.int().min(1).max(10000).describe('How many connections applications can have at once.'),
+        cpuRequest: quantity.describe('The CPU request, for example 500m.'),
+        cpuLimit: quantity.describe('The CPU limit of Postgres, for example 2.'),
+        memoryRequest: quantity.describe('The memory request, for example 1Gi.'),
+        memoryLimit: quantity.describe('The memory limit of Postgres, for example 1Gi.'),
+        storageSize: quantity.describe('The initial size of the volume, for example 10Gi.'),
+        temporaryDataSize: quantity.describe('The highest disk usage of temporary files of queries.'),
+        sharedMemorySize: quantity.describe('The memory that parallel queries share. It counts against memoryLimit.'),
+        connections: z
+          .int()
+          .min(1)
+          .max(10000)
+          .describe('The highest number of simultaneous connections of applications.'),
         postgresSettings: z
           .record(z.string().regex(/^[a-z_][a-z0-9_.]{0,62}$/), z.string().max(200))
-          .describe(
-            'Settings of postgresql.conf. max_connections follows from connections and is never taken from here.',
-          )
+          .describe('Settings of postgresql.conf. max_connections is derived from connections and ignored here.')
           .meta({
-            // Postgres takes names in any case, so a name in capitals must not slip past the list. The API server
-            // bounds what a rule may cost by the size of what it runs over.
+            // Postgres accepts names in any case, so an upper-case name must not pass the list. The API server limits
+            // the cost of a rule by the size of its input.
             maxProperties: 100,
             'x-kubernetes-validations': [
               {
                 rule: "self.all(key, key.matches('^[a-z_][a-z0-9_.]{0,62}$'))",
-                message: 'the name of a setting holds at most 63 lower-case letters, digits, underscores and dots',
+                message: 'the name of a setting contains at most 63 lower-case letters, digits, underscores and dots',
               },
               {
                 rule: `self.all(key, !(key in [${settingsNotForSizes.map(name => `'${name}'`).join(', ')}]) && !key.matches('^(${settingPrefixesNotForSizes.join('|')})'))`,
-                message:
-                  'a size cannot set what decides over durability, authentication, addresses, logs or the code that is loaded',
+                message: 'a size cannot set parameters for durability, authentication, addresses, logs or loaded code',
               },
             ],
           }),
       })
-      .describe('What a database of this version gets. It never changes.')
+      .describe('The resources of a database of this version. Immutable.')
       .meta(immutable('shape')),
     status: z
       .enum(sizeStatuses)
       .default('active')
-      .describe('Whether new databases can have it: active and deprecated ones can, retired ones cannot.'),
+      .describe('Whether new databases can use it: active and deprecated sizes can be used, retired ones cannot.'),
     deprecatedAt: timestamp.optional().describe('When the size was deprecated. Required unless status is active.'),
-    retiredAt: timestamp.optional().describe('When the size was retired. Required where status is retired.'),
+    retiredAt: timestamp.optional().describe('When the size was retired. Required if status is retired.'),
     pricing: z
       .strictObject({
         priceAmount: z
@@ -154,7 +155,11 @@ export const size = declareKind({
           .string()
           .regex(/^[a-z]{3}$/)
           .describe('The currency, as three lower-case letters of ISO 4217.'),
-        billingInterval: z.string().min(1).max(20).describe('What the price is for, for example hour or month.'),
+        billingInterval: z
+          .string()
+          .min(1)
+          .max(20)
+          .describe('The billing interval of the price, for example hour or month.'),
       })
       .optional()
       .describe('The price. Omitted: the API shows none.'),

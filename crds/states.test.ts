@@ -1,13 +1,13 @@
-/** What the state of an object means to whoever reads it: who counts, what is over, what can be done. */
+/** The meaning of an object's state for clients: what counts, what has ended, what can be done. */
 import { describe, expect, test } from 'vitest'
-import { type Backup, verificationAsked, verificationOf } from './backup.ts'
+import { type Backup, requestedVerification, verificationOf } from './backup.ts'
 import { type Branch, type BranchPhase, branchPhase, isFailedCreation, isLiveBranch } from './branch.ts'
 import { apiVersion } from './kind.ts'
 import { awaitsData, type ManagedDatabase } from './managed-database.ts'
 import { annotations } from './metadata.ts'
 import { annotatedOperation, renderOperation } from './operation.ts'
 import { type Region, snapshotRefusal } from './region.ts'
-import { askedRestore, isOpenRestore, type Restore, renderAskedRestore } from './restore.ts'
+import { isOpenRestore, type Restore, renderRequestedRestore, requestedRestore } from './restore.ts'
 import { isEnded, type Task } from './task.ts'
 import { tenantName, tenantNamespace } from './tenant.ts'
 
@@ -15,7 +15,7 @@ const at = '2026-01-01T00:00:00Z'
 
 describe('a branch', () => {
   type Given = { phase?: BranchPhase; connectableAt?: string; requested?: true; deleted?: true }
-  // As much of one as is read.
+  // Only the fields that are read.
   const branch = ({ phase, connectableAt, requested, deleted }: Given) =>
     ({
       metadata: { name: 'b', ...(deleted ? { deletionTimestamp: at } : {}) },
@@ -24,70 +24,78 @@ describe('a branch', () => {
     }) as unknown as Branch
 
   test.each<[string, Given, BranchPhase, live: boolean]>([
-    ['of which nothing is said yet', {}, 'creating', true],
-    ['on its way', { phase: 'creating' }, 'creating', true],
+    ['without a phase', {}, 'creating', true],
+    ['that is being created', { phase: 'creating' }, 'creating', true],
     ['that serves', { phase: 'available' }, 'available', true],
-    ['that served, and does not', { phase: 'failed', connectableAt: at }, 'failed', true],
-    ['that never served, and never will', { phase: 'failed' }, 'failed', false],
+    ['that served and failed', { phase: 'failed', connectableAt: at }, 'failed', true],
+    ['that failed before it served', { phase: 'failed' }, 'failed', false],
     ['whose deletion is requested', { phase: 'available', requested: true }, 'deleting', false],
     ['whose object is deleted', { phase: 'available', deleted: true }, 'deleting', false],
-    ['that is being taken away', { phase: 'deleting' }, 'deleting', false],
-    ['of which the record is left', { phase: 'deleted', requested: true }, 'deleted', false],
-  ])('%s is seen as what it is, and counts or not', (_, given, phase, live) => {
+    ['that is being deleted', { phase: 'deleting' }, 'deleting', false],
+    ['of which only the record remains', { phase: 'deleted', requested: true }, 'deleted', false],
+  ])('%s is reported with its phase, and counts or not', (_, given, phase, live) => {
     expect([branchPhase(branch(given)), isLiveBranch(branch(given))]).toEqual([phase, live])
   })
-  test('without a status is on its way', () => {
+  test('without a status is being created', () => {
     const { status: _, ...bare } = branch({})
     expect([branchPhase(bare as Branch), isFailedCreation(bare as Branch)]).toEqual(['creating', false])
   })
-  test('is unmade only where it failed before anybody could connect', () => {
-    const unmade = (given: Given) => isFailedCreation(branch(given))
+  test('is a failed creation only if it failed before any client could connect', () => {
+    const failedCreation = (given: Given) => isFailedCreation(branch(given))
     expect([
-      unmade({ phase: 'failed' }),
-      unmade({ phase: 'failed', connectableAt: at }),
-      unmade({ phase: 'creating' }),
+      failedCreation({ phase: 'failed' }),
+      failedCreation({ phase: 'failed', connectableAt: at }),
+      failedCreation({ phase: 'creating' }),
     ]).toEqual([true, false, false])
   })
 })
 
 describe('a verification', () => {
   type Status = NonNullable<Backup['status']>
-  const backup = (status?: Partial<Status>, mark?: string) =>
+  const backup = (status?: Partial<Status>, requested?: string) =>
     ({
-      metadata: { name: 'b', annotations: mark === undefined ? {} : { [annotations.verify]: mark } },
+      metadata: { name: 'b', annotations: requested === undefined ? {} : { [annotations.verify]: requested } },
       status,
     }) as Backup
-  const result = (asked?: string) => ({
-    verificationResult: { endedAt: at, ...(asked === undefined ? {} : { asked }) },
+  const result = (requested?: string) => ({
+    verificationResult: { endedAt: at, ...(requested === undefined ? {} : { asked: requested }) },
   })
 
   test.each<[string, Backup, Status['verification']]>([
-    ['nobody asks for', backup({ phase: 'completed' }), undefined],
-    ['has begun by itself', backup({ phase: 'completed', verification: 'pending' }), 'pending'],
-    ['is asked for', backup({ phase: 'completed' }, '1'), 'pending'],
-    ['was asked for', backup({ phase: 'completed', verification: 'verified', ...result('1') }, '1'), 'verified'],
-    ['is asked for again', backup({ phase: 'completed', verification: 'verified', ...result('1') }, '2'), 'pending'],
-    ['came by itself before', backup({ phase: 'completed', verification: 'failed', ...result() }, '1'), 'pending'],
-    ['is taken back', backup({ phase: 'completed', verification: 'failed', ...result('1') }), 'failed'],
-    ['is asked for of a backup that is not there yet', backup({ phase: 'running' }, '1'), undefined],
-    ['is asked for of one that failed', backup({ phase: 'failed', verification: 'verified' }, '1'), 'verified'],
-    ['is asked for of one of which nothing is said', backup(undefined, '1'), undefined],
-  ])('that %s stands as it should', (_, of, expected) => {
+    ['is not requested', backup({ phase: 'completed' }), undefined],
+    ['has begun automatically', backup({ phase: 'completed', verification: 'pending' }), 'pending'],
+    ['is requested', backup({ phase: 'completed' }, '1'), 'pending'],
+    [
+      'was requested and has ended',
+      backup({ phase: 'completed', verification: 'verified', ...result('1') }, '1'),
+      'verified',
+    ],
+    ['is requested again', backup({ phase: 'completed', verification: 'verified', ...result('1') }, '2'), 'pending'],
+    [
+      'is requested after an automatic one',
+      backup({ phase: 'completed', verification: 'failed', ...result() }, '1'),
+      'pending',
+    ],
+    ['is no longer requested', backup({ phase: 'completed', verification: 'failed', ...result('1') }), 'failed'],
+    ['is requested of a running backup', backup({ phase: 'running' }, '1'), undefined],
+    ['is requested of a failed backup', backup({ phase: 'failed', verification: 'verified' }, '1'), 'verified'],
+    ['is requested of a backup without a status', backup(undefined, '1'), undefined],
+  ])('that %s is reported correctly', (_, of, expected) => {
     expect(verificationOf(of)).toBe(expected)
   })
-  test('is known by how its annotation begins', () => {
+  test('is identified by the first characters of its annotation', () => {
     const long = 'x'.repeat(65)
-    expect(verificationAsked(backup({}, long))).toBe('x'.repeat(64))
+    expect(requestedVerification(backup({}, long))).toBe('x'.repeat(64))
     expect(verificationOf(backup({ phase: 'completed', ...result('x'.repeat(64)) }, long))).toBeUndefined()
   })
 })
 
 test.each<[string, object, boolean]>([
-  ['names one, and has no volume', { spec: { dataSource: {} } }, true],
-  ['names one, of which nothing else is said', { spec: { dataSource: {} }, status: undefined }, true],
+  ['names a backup, and has no volume', { spec: { dataSource: {} } }, true],
+  ['names a backup, and has no status', { spec: { dataSource: {} }, status: undefined }, true],
   ['has its volume', { spec: { dataSource: {} }, status: { volume: {} } }, false],
-  ['goes', { spec: { dataSource: {} }, metadata: { deletionTimestamp: at } }, false],
-  ['names none', {}, false],
+  ['is being deleted', { spec: { dataSource: {} }, metadata: { deletionTimestamp: at } }, false],
+  ['names no backup', {}, false],
 ])('a database still waits for the data of a backup: one that %s', (_, given, is) => {
   expect(awaitsData({ metadata: { name: 'one' }, spec: {}, status: {}, ...given } as ManagedDatabase)).toBe(is)
 })
@@ -95,7 +103,7 @@ test.each<[string, object, boolean]>([
 describe('a snapshot', () => {
   const region = (snapshotClass?: { name: string; atomic: boolean }) =>
     ({ spec: { ...(snapshotClass ? { snapshotClass } : {}) } }) as Region
-  test('can be taken where its class is declared to be of one instant', () => {
+  test('can be taken if its class is declared to be atomic', () => {
     expect(snapshotRefusal('here', region({ name: 'fast', atomic: true }))).toBeUndefined()
   })
   test.each<[Region | undefined, string, RegExp]>([
@@ -134,26 +142,26 @@ describe('a restore', () => {
     expect(isOpenRestore({} as Restore)).toBe(true)
   })
   const named = (text?: string) =>
-    askedRestore({
+    requestedRestore({
       metadata: { name: 'one', ...(text === undefined ? {} : { annotations: { [annotations.restore]: text } }) },
     })
-  const asked = { name: 'one-1', backupName: 'nightly', id: '0197a2b4-0000-4000-8000-00000000000f' }
-  test('is asked for by an annotation, which is read as it was written', () => {
-    expect(named(renderAskedRestore(asked))).toEqual(asked)
-    const { id: _, ...byHand } = asked
-    expect(named(renderAskedRestore(byHand))).toEqual(byHand)
+  const requested = { name: 'one-1', backupName: 'nightly', id: '0197a2b4-0000-4000-8000-00000000000f' }
+  test('is requested by an annotation, which is read as it was written', () => {
+    expect(named(renderRequestedRestore(requested))).toEqual(requested)
+    const { id: _, ...byHand } = requested
+    expect(named(renderRequestedRestore(byHand))).toEqual(byHand)
   })
   test.each([
     ['nothing', undefined],
     ['no JSON', '{'],
     ['no object', '"one"'],
     ['no name', '{"backupName":"nightly"}'],
-    ['a name that no object has', '{"name":"One","backupName":"nightly"}'],
+    ['an invalid object name', '{"name":"One","backupName":"nightly"}'],
     ['a name that ends in a dash', '{"name":"one-","backupName":"nightly"}'],
     ['no backup', '{"name":"one","backupName":""}'],
-    ['an id that is none', '{"name":"one","backupName":"nightly","id":"7"}'],
-    ['something more', '{"name":"one","backupName":"nightly","more":1}'],
-  ])('is not asked for by an annotation with %s', (_, text) => {
+    ['an invalid id', '{"name":"one","backupName":"nightly","id":"7"}'],
+    ['an unknown field', '{"name":"one","backupName":"nightly","more":1}'],
+  ])('is not requested by an annotation with %s', (_, text) => {
     expect(named(text)).toBeUndefined()
   })
 })
@@ -175,12 +183,12 @@ describe('the annotation of an operation', () => {
     JSON.stringify({ ...operation, name: 'format-disks' }),
     JSON.stringify({ ...operation, taskId: '7' }),
     JSON.stringify({ ...operation, more: 1 }),
-  ])('names none as %j', text => {
+  ])('names no operation as %j', text => {
     expect(named(text)).toBeUndefined()
   })
 })
 
-test("a tenant's objects are found by its id, whatever characters that has, and always the same", () => {
+test("a tenant's objects are found by its id, whatever characters the id has, and always the same", () => {
   expect(tenantName('acme')).toBe('t-822b33ad87c148a0a20a')
   expect(tenantNamespace('acme')).toBe('espalier-t-822b33ad87c148a0a20a')
   expect(tenantName('ACME/😀')).toMatch(/^t-[0-9a-f]{20}$/)

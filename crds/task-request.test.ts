@@ -4,7 +4,7 @@ import { highestRequestBytes, taskRequest } from './task-request.ts'
 
 const bytesOf = (value: unknown) => Buffer.byteLength(JSON.stringify(value))
 
-test('only what the list names stands in a request, at every depth', () => {
+test('a request contains only listed fields, at every depth', () => {
   const secret = 'never-to-be-seen'
   const request = taskRequest({
     name: 'shop',
@@ -38,11 +38,11 @@ test('only what the list names stands in a request, at every depth', () => {
   })
 })
 
-test('what is too large is replaced by its size, the largest first, and the rest stays', () => {
+test('a field that is too large is replaced by its size, the largest first, and the rest remains', () => {
   const rules = Array.from({ length: 50 }, (_, index) => ({ cidr: `10.0.0.${index}/32`, label: '𝕏'.repeat(64) }))
   const request = taskRequest({ display_name: 'Shop', ip_allowlist: { rules } })
   expect(request).toEqual({ display_name: 'Shop', ip_allowlist: expect.stringMatching(/^\(left out: \d+ bytes\)$/) })
-  // Shown once more, as every answer does, it says the same.
+  // Every response applies it again; the result must not change.
   expect(taskRequest(request)).toEqual(request)
   expect(taskRequest({ name: 'x'.repeat(9000), region: 'local' })).toEqual({
     name: '(left out: 9000 bytes)',
@@ -50,7 +50,7 @@ test('what is too large is replaced by its size, the largest first, and the rest
   })
 })
 
-test('the largest goes, wherever it stands, and no more than has to', () => {
+test('the largest field is replaced, at any position, and no more than necessary', () => {
   const label = 'l'.repeat(3000)
   const rules = { rules: [{ label }] }
   const options = ['o'.repeat(6000)]
@@ -66,32 +66,32 @@ test('the largest goes, wherever it stands, and no more than has to', () => {
   })
 })
 
-test('8 KiB stand, and not a byte more', () => {
+test('8 KiB fit, and not one byte more', () => {
   const name = 'n'.repeat(highestRequestBytes - bytesOf({ name: '' }))
   expect(taskRequest({ name })).toEqual({ name })
   expect(taskRequest({ name: `${name}n` })).toEqual({ name: `(left out: ${name.length + 3} bytes)` })
 })
 
-test('what is longer than a request can be is not even put together', () => {
+test('a value longer than the limit is not even serialised', () => {
   const [most, more] = [highestRequestBytes, highestRequestBytes + 1]
   const list = (length: number) => taskRequest({ options: Array.from({ length }, () => 1) }).options
-  // A list by how many it has, and text by its own bytes.
+  // A list counts by its number of items, text by its bytes.
   expect([list(most), list(more)]).toEqual([`(left out: ${2 * most + 1} bytes)`, `(left out: ${more} bytes)`])
   const text = (length: number) => taskRequest({ name: 'n'.repeat(length) }).name
   expect([text(most), text(more)]).toEqual([`(left out: ${most + 2} bytes)`, `(left out: ${more} bytes)`])
 })
 
-test('a value of another form than the list has is left out', () => {
+test('a value of another type than the list has is omitted', () => {
   expect(taskRequest({ name: { deep: 'x' }, ip_allowlist: 'open', options: [{ a: 1 }, ['b'], 'c'] })).toEqual({
     options: ['c'],
   })
 })
 
-test('whatever was asked, 8 KiB are enough', () => {
+test('8 KiB are enough for any request', () => {
   const field = fc.constantFrom('name', 'options', 'ip_allowlist', 'services', 'other')
   const value = fc.oneof(fc.jsonValue(), fc.string({ maxLength: 20_000, size: 'max' }))
   fc.assert(
-    fc.property(fc.dictionary(field, value), asked => bytesOf(taskRequest(asked)) <= highestRequestBytes),
+    fc.property(fc.dictionary(field, value), request => bytesOf(taskRequest(request)) <= highestRequestBytes),
     { numRuns: 200 },
   )
 })

@@ -1,14 +1,13 @@
 /**
- * What a Task says was asked: the members that may stand there, by a list, and no more than 8 KiB of them. What the list
- * does not name is left out, whatever it is and wherever it came from: secrets of services above all. Tasks made before
- * there was a list are shown by it, too.
+ * The request as a Task records it: only the listed members, at most 8 KiB. Members that are not listed are omitted,
+ * above all the secrets of services. Tasks older than the list are filtered by it when they are read.
  */
 import { isRecord } from '../values/record.ts'
 
-/** Most bytes of JSON that a request takes in a Task. */
+/** The most bytes of JSON that a Task records of a request. */
 export const highestRequestBytes = 8 * 1024
 
-/** `true`: text, number, truth or null, or a list of these. Members of a list are shown as the list is. */
+/** `true`: a string, number, boolean or null, or a list of these. Items of a list are filtered like the list. */
 type Shown = true | ShownMembers
 type ShownMembers = { readonly [field: string]: Shown }
 
@@ -27,31 +26,36 @@ const shown: ShownMembers = {
   services: { service_type: true, service_id: true, ip_allowlist: ipAllowlist },
   force: true,
   keep_backups: true,
+  purge: true,
   role: true,
   kind: true,
   source_backup_id: true,
   source_branch_id: true,
   expires_at: true,
   backup_id: true,
+  branch_id: true,
+  target_time: true,
+  target_lsn: true,
+  target_name: true,
   discard_previous: true,
 }
 
-const leftOut = (bytes: number): string => `(left out: ${bytes} bytes)`
-const leftOutPattern = /^\(left out: [0-9]{1,15} bytes\)$/
+const omitted = (bytes: number): string => `(left out: ${bytes} bytes)`
+const omittedPattern = /^\(left out: [0-9]{1,15} bytes\)$/
 
-/** The part of a value that may stand; undefined where none does. */
+/** The allowed part of a value; undefined if there is none. */
 function part(value: unknown, as: Shown): unknown {
   if (Array.isArray(value)) {
-    // No list that was taken is as long; one that is would only be put together to be left out.
-    if (value.length > highestRequestBytes) return leftOut(value.length)
+    // No valid list is that long. Serialising an invalid one would be wasted work.
+    if (value.length > highestRequestBytes) return omitted(value.length)
     return value.flatMap(item => {
-      const kept = Array.isArray(item) ? undefined : part(item, as)
-      return kept === undefined ? [] : [kept]
+      const retained = Array.isArray(item) ? undefined : part(item, as)
+      return retained === undefined ? [] : [retained]
     })
   }
   if (isRecord(value)) return as === true ? undefined : members(value, as)
-  if (typeof value === 'string' && value.length > highestRequestBytes) return leftOut(Buffer.byteLength(value))
-  return as === true || (typeof value === 'string' && leftOutPattern.test(value)) ? value : undefined
+  if (typeof value === 'string' && value.length > highestRequestBytes) return omitted(Buffer.byteLength(value))
+  return as === true || (typeof value === 'string' && omittedPattern.test(value)) ? value : undefined
 }
 
 function members(value: Record<string, unknown>, as: ShownMembers): Record<string, unknown> {
@@ -64,15 +68,15 @@ function members(value: Record<string, unknown>, as: ShownMembers): Record<strin
 
 const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value))
 
-/** What may stand of what was asked; its largest members, as far as it has to be, replaced by how large they were. */
-export function taskRequest(asked: Record<string, unknown>): Record<string, unknown> {
-  const kept = members(asked, shown)
-  const bySize = Object.entries(kept)
+/** The allowed part of a request. If it is too large, its largest members are replaced by a note of their size. */
+export function taskRequest(request: Record<string, unknown>): Record<string, unknown> {
+  const retained = members(request, shown)
+  const bySize = Object.entries(retained)
     .map(([field, value]) => ({ field, bytes: bytesOf(value) }))
     .sort((left, right) => left.bytes - right.bytes)
   for (let largest = bySize.pop(); largest !== undefined; largest = bySize.pop()) {
-    if (bytesOf(kept) <= highestRequestBytes) return kept
-    kept[largest.field] = leftOut(largest.bytes)
+    if (bytesOf(retained) <= highestRequestBytes) return retained
+    retained[largest.field] = omitted(largest.bytes)
   }
-  return kept
+  return retained
 }

@@ -1,46 +1,46 @@
-/** Task: the record of one asynchronous operation. It ends when, and only when, its subject has settled. */
+/** Task: the record of one asynchronous operation. It ends when, and only when, its subject is reconciled. */
 import { z } from 'zod'
 import { duration, timestamp } from './fields.ts'
 import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
 import { operationName } from './managed-database.ts'
 
 export const taskStatuses = ['queued', 'running', 'succeeded', 'failed'] as const
-/** Of a Task that has ended. */
+/** The states of a Task that has ended. */
 export const endedTaskStatuses = ['succeeded', 'failed'] as const satisfies readonly (typeof taskStatuses)[number][]
 export const subjectKinds = ['database', 'branch', 'backup'] as const
 export const messageLevels = ['info', 'warning', 'error'] as const
 
 const taskMessage = z.strictObject({
   time: timestamp.describe('When it happened.'),
-  level: z.enum(messageLevels).describe('info, warning or error. A warning says what holds the operation up.'),
-  text: z.string().max(2000).describe('What happened, for people.'),
-  progress: z.int().min(0).max(100).optional().describe('How much of the operation is done, in per cent.'),
+  level: z.enum(messageLevels).describe('info, warning or error. A warning names what delays the operation.'),
+  text: z.string().max(2000).describe('What happened, as text for users.'),
+  progress: z.int().min(0).max(100).optional().describe('The progress of the operation in per cent.'),
   status: z.string().max(63).optional().describe('The status of the subject at that time.'),
   step: z.string().max(63).optional().describe('The step of the operation, for programs.'),
 })
 
 export const task = declareKind({
   kind: 'Task',
-  description: 'The record of one operation: how it goes, and how it ended.',
+  description: 'The record of one operation: its progress and its result.',
   plural: 'tasks',
   shortNames: ['tsk'],
   scope: 'Namespaced',
   spec: z
     .strictObject({
-      name: operationName.describe('What is done.'),
+      name: operationName.describe('The name of the operation.'),
       subject: z
         .strictObject({
           kind: z.enum(subjectKinds).describe('The kind of the subject.'),
           id: z.string().max(36).describe('The id of the subject: its label espalier.dev/id.'),
           name: z.string().max(253).describe('The metadata.name of the subject.'),
         })
-        .describe('The object that the operation is about.'),
+        .describe('The subject: the object that the operation changes.'),
       request: z
         .looseObject({})
         .optional()
-        // A schema cannot count bytes: `taskRequest` does, wherever one is written or shown.
+        // A schema cannot count bytes: `taskRequest` limits them wherever a request is written or shown.
         .meta({ 'x-kubernetes-preserve-unknown-fields': true, maxProperties: 32 })
-        .describe('What was asked for, without secrets, in at most 8 KiB.'),
+        .describe('The request, without secrets, at most 8 KiB.'),
     })
     .meta(immutable('a task')),
   status: z.strictObject({
@@ -52,12 +52,12 @@ export const task = declareKind({
       .array(taskMessage)
       .max(100)
       .optional()
-      .describe('What happened, oldest first. A warning says what holds it up.'),
-    error: z.string().max(2000).optional().describe('Why it failed.'),
+      .describe('What happened, oldest first. A warning names what delays the operation.'),
+    error: z.string().max(2000).optional().describe('Why the operation failed.'),
     response: z
       .looseObject({})
       .optional()
-      .describe('What came of the operation.')
+      .describe('The result of the operation.')
       .meta({ 'x-kubernetes-preserve-unknown-fields': true }),
   }),
   rules: [],
@@ -73,7 +73,7 @@ export const task = declareKind({
 })
 export type Task = ObjectOfKind<typeof task>
 
-/** Whether it has ended, one way or the other: nothing about it changes any more. */
+/** Whether it has ended, successfully or not. It never changes after that. */
 export const isEnded = ({ status }: Pick<Task, 'status'>): boolean =>
   endedTaskStatuses.some(ended => ended === status?.phase)
 

@@ -1,57 +1,55 @@
 /**
- * Tenant: the plan and limits of one account, and its revoked members. It owns the namespace
- * `espalier-t-<hash of the tenant id>`, in which all of the tenant's resources live.
+ * Tenant: the plan and limits of one account, and its revoked members. It owns the namespace `espalier-t-<hash of the
+ * tenant id>`, which contains all of the tenant's resources.
  */
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { conditions, observedGeneration, text, timestamp } from './fields.ts'
 import { declareKind, group, immutable, type ObjectOfKind } from './kind.ts'
 
-/** The id of an account, and of one of its members: whatever the issuer of tokens calls them. */
+/** The id of an account or of one of its members, as the issuer of tokens names it. */
 export const tenantId = text(200, 1)
 export const memberId = text(200, 1)
 
 export const tenant = declareKind({
   kind: 'Tenant',
-  description: 'An account: its plan, its limits, and the namespace that holds its databases.',
+  description: 'An account: its plan, its limits, and the namespace that contains its databases.',
   plural: 'tenants',
   shortNames: ['tnt'],
   scope: 'Cluster',
   spec: z.strictObject({
-    tenantId: tenantId
-      .describe('The id of the account, as tokens name it. It can never change.')
-      .meta(immutable('tenantId')),
+    tenantId: tenantId.describe('The id of the account, as in tokens. Immutable.').meta(immutable('tenantId')),
     plan: z
       .strictObject({
         name: z.string().min(1).max(50).describe('The name of the plan. `developer` has no on-demand backups.'),
         expiresAt: timestamp.optional().describe('When the plan expires. Omitted: never.'),
       })
       .default({ name: 'standard' })
-      .describe('What the account may use.'),
+      .describe('The limits of the account.'),
     limits: z
       .strictObject({
-        databases: z.int().min(0).max(10000).default(1000).describe('The most databases at once.'),
+        databases: z.int().min(0).max(10000).default(1000).describe('The highest number of databases.'),
         branchesPerDatabase: z
           .int()
           .min(0)
           .max(1000)
           .optional()
-          .describe('The most live branches of a database. Omitted: unlimited.'),
+          .describe('The highest number of live branches per database. Omitted: unlimited.'),
       })
       .default({ databases: 1000 })
-      .describe('How much it may have.'),
-    revokedMembers: z.array(memberId).max(1000).default([]).describe('The subjects of tokens that are refused.'),
+      .describe('The limits of the account.'),
+    revokedMembers: z.array(memberId).max(1000).default([]).describe('The subjects whose tokens are refused.'),
   }),
   status: z.strictObject({
     phase: z.enum(['pending', 'ready']).optional().describe('`ready` once the namespace and its limits exist.'),
-    namespace: z.string().max(63).optional().describe('Where its databases are.'),
+    namespace: z.string().max(63).optional().describe('The namespace of its databases.'),
     branches: z
       .strictObject({
         limit: z.int().min(0).max(1000).optional().describe('The limit. Absent: unlimited.'),
         since: timestamp.optional().describe('When the limit last changed.'),
       })
       .optional()
-      .describe('The limit of branches that users see, and when it became another one.'),
+      .describe('The branch limit that users see, and when it changed.'),
     observedGeneration: observedGeneration.optional(),
     conditions: conditions.optional(),
   }),
@@ -73,14 +71,16 @@ export const tenant = declareKind({
 })
 export type Tenant = ObjectOfKind<typeof tenant>
 
-/** The ResourceQuota that holds a tenant to `limits.databases`, and what it counts. */
+/** The ResourceQuota that enforces a tenant's `limits.databases`, and the resource that it counts. */
 export const databasesQuota = { name: 'espalier-limits', counted: `count/manageddatabases.${group}` } as const
 
-/** 20 hexadecimal characters of SHA-256: what a tenant's objects are named by, whatever characters its id has. */
+/**
+ * 20 hexadecimal characters of SHA-256 of the tenant id. It names the tenant's objects, whatever characters the id has.
+ */
 export function tenantHash(tenantId: string): string {
   return createHash('sha256').update(tenantId).digest('hex').slice(0, 20)
 }
-/** The name of the Tenant object of this id. */
+/** The name of the Tenant object with this id. */
 export const tenantName = (tenantId: string): string => `t-${tenantHash(tenantId)}`
-/** The namespace that holds everything of this tenant. */
+/** The namespace that contains everything of this tenant. */
 export const tenantNamespace = (tenantId: string): string => `espalier-t-${tenantHash(tenantId)}`

@@ -4,10 +4,10 @@ import { devicesOf } from '../server/mounts.ts'
 import { CsiError } from './errors.ts'
 import { pageOf } from './paging.ts'
 import type { Pool, Snapshot, Source, Volume } from './pool.ts'
-import { objectionTo, requireCapability, required, type shapes } from './requests.ts'
+import { objectionTo, requireCapability, required, type schemas } from './requests.ts'
 import type { Serial } from './serial.ts'
 
-type Request<K extends keyof typeof shapes> = z.output<(typeof shapes)[K]>
+type Request<K extends keyof typeof schemas> = z.output<(typeof schemas)[K]>
 
 /** The topology label that names a volume's node. */
 export const topologyKey = 'csi.espalier.dev/node'
@@ -71,16 +71,16 @@ function volumeCalls({ pool, node, serial }: Parts) {
         throw new CsiError('INVALID_ARGUMENT', 'volume_capabilities is required')
       }
       request.volume_capabilities.forEach(requireCapability)
-      const places = request.accessibility_requirements?.requisite ?? []
-      if (places.length > 0 && places.every(({ segments }) => isElsewhere(segments, node))) {
-        throw new CsiError('RESOURCE_EXHAUSTED', `volumes are made here on node ${node} only`)
+      const requisite = request.accessibility_requirements?.requisite ?? []
+      if (requisite.length > 0 && requisite.every(({ segments }) => isElsewhere(segments, node))) {
+        throw new CsiError('RESOURCE_EXHAUSTED', `volumes are created here on node ${node} only`)
       }
       const { required_bytes = 0, limit_bytes = 0 } = request.capacity_range ?? {}
       if (limit_bytes > 0 && required_bytes > limit_bytes) {
         throw new CsiError('INVALID_ARGUMENT', 'capacity_range.required_bytes must not be above limit_bytes')
       }
       const source = sourceOf(request)
-      // One at a time: the pool adds up the sizes of all volumes before it promises more.
+      // One at a time: the pool sums up the sizes of all volumes before it promises more.
       const volume = await serial('pool', () => pool.createVolume(name, required_bytes, limit_bytes, source))
       return { volume: volumeReply(volume) }
     },
@@ -125,8 +125,8 @@ function capacityCalls({ pool, node }: Pick<Parts, 'pool' | 'node'>) {
       const isUsable = volume_capabilities.every(capability => objectionTo(capability) === undefined)
       if (!isUsable || (accessible_topology && isElsewhere(accessible_topology.segments, node)))
         return { available_capacity: 0 }
-      const left = await pool.available()
-      return { available_capacity: left, maximum_volume_size: { value: left } }
+      const available = await pool.available()
+      return { available_capacity: available, maximum_volume_size: { value: available } }
     },
   }
 }

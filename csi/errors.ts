@@ -1,4 +1,4 @@
-/** What a call is refused with: a gRPC status as the CSI specification asks for it ("Error Scheme"), and a sentence. */
+/** Errors of calls: a gRPC status as in the CSI specification ("Error Scheme"), and a sentence. */
 import { status } from '@grpc/grpc-js'
 
 type RefusalCode =
@@ -8,6 +8,7 @@ type RefusalCode =
   | 'FAILED_PRECONDITION'
   | 'OUT_OF_RANGE'
   | 'RESOURCE_EXHAUSTED'
+  | 'UNAVAILABLE'
 
 export class CsiError extends Error {
   override readonly name = 'CsiError'

@@ -1,4 +1,4 @@
-/** A pool that has promised all it may: every volume can be filled to its last block, and deleting works all the while. */
+/** A pool that has promised its full capacity: every volume can be filled completely, and deleting always works. */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,7 @@ import { mountPoolFile } from './pool-file.ts'
 
 const able = process.getuid?.() === 0 && existsSync('/dev/loop-control') && spawnSync('mkfs.xfs', ['-V']).status === 0
 
-describe.runIf(able)('a pool that is promised away', () => {
+describe.runIf(able)('a fully promised pool', () => {
   let directory: string
   let pool: Pool
 
@@ -29,14 +29,14 @@ describe.runIf(able)('a pool that is promised away', () => {
     rmSync(directory, { recursive: true, force: true })
   })
 
-  test('takes all that its volumes can hold', async () => {
+  test('can store everything that its volumes can contain', async () => {
     const promised = await pool.available()
     const volume = await pool.createVolume('all', promised, 0)
     const path = join(directory, 'all')
     await mountImage(pool.imageOf(volume), path)
     const { blocks, bsize } = statfsSync(path)
     expect(blocks * bsize).toBeGreaterThan(promised * 0.9)
-    // Until the volume has no room, which dd says; what it has taken has to be on the pool.
+    // Until the volume is full, as dd reports; the written data must be on the pool.
     spawnSync('dd', ['if=/dev/urandom', `of=${join(path, 'file')}`, 'bs=1M'])
     expect(statfsSync(path).bavail * bsize).toBeLessThan(2 ** 21)
     expect(spawnSync('sync', ['--file-system', path], { encoding: 'utf8' })).toMatchObject({ status: 0, stderr: '' })
@@ -46,12 +46,12 @@ describe.runIf(able)('a pool that is promised away', () => {
     expect(await pool.available()).toBe(promised)
   }, 120_000)
 
-  test('makes no snapshot where hardly any room is left, which is said for good, and makes it with room', async () => {
+  test('refuses a snapshot with a final error if almost no space is free, and creates it when there is space', async () => {
     const volume = await pool.createVolume('some', 300 * 2 ** 20, 0)
     const ballast = join(directory, 'pool/ballast')
     const { bavail, bsize } = statfsSync(join(directory, 'pool'))
     expect(spawnSync('fallocate', ['--length', String(bavail * bsize - 20 * 2 ** 20), ballast]).status).toBe(0)
-    // Any but these says that nothing is under way: the snapshotter's isCSIFinalError.
+    // Every other code means that nothing is in progress: the snapshotter's isCSIFinalError.
     const mayGoOn = [
       status.CANCELLED,
       status.DEADLINE_EXCEEDED,

@@ -25,27 +25,27 @@ export async function flush(path: string): Promise<void> {
 }
 
 export class ImageDirectory<T extends { id: string; bytes: number }> {
-  readonly #place: string
+  readonly #path: string
   readonly #schema: z.ZodType<T>
 
-  private constructor(place: string, schema: z.ZodType<T>) {
-    this.#place = place
+  private constructor(path: string, schema: z.ZodType<T>) {
+    this.#path = path
     this.#schema = schema
   }
 
   static async open<T extends { id: string; bytes: number }>(
-    place: string,
+    path: string,
     schema: z.ZodType<T>,
   ): Promise<ImageDirectory<T>> {
-    await mkdir(place, { recursive: true, mode: 0o700 })
-    for (const name of await readdir(place)) {
-      if (name.startsWith(unfinished)) await rm(join(place, name), { recursive: true, force: true })
+    await mkdir(path, { recursive: true, mode: 0o700 })
+    for (const name of await readdir(path)) {
+      if (name.startsWith(unfinished)) await rm(join(path, name), { recursive: true, force: true })
     }
-    return new ImageDirectory(place, schema)
+    return new ImageDirectory(path, schema)
   }
 
   imageOf(id: string): string {
-    return join(this.#place, id, image)
+    return join(this.#path, id, image)
   }
 
   async find(id: string): Promise<T | undefined> {
@@ -53,7 +53,7 @@ export class ImageDirectory<T extends { id: string; bytes: number }> {
     if (!idPattern.test(id)) return undefined
     try {
       const { size: bytes } = await stat(this.imageOf(id))
-      const content = JSON.parse(await readFile(join(this.#place, id, about), 'utf8'))
+      const content = JSON.parse(await readFile(join(this.#path, id, about), 'utf8'))
       return this.#schema.parse({ ...content, bytes })
     } catch (error) {
       if (isMissing(error)) return undefined
@@ -62,7 +62,7 @@ export class ImageDirectory<T extends { id: string; bytes: number }> {
   }
 
   async list(): Promise<T[]> {
-    const ids = (await readdir(this.#place)).filter(name => idPattern.test(name)).sort()
+    const ids = (await readdir(this.#path)).filter(name => idPattern.test(name)).sort()
     return (await Promise.all(ids.map(id => this.find(id)))).filter(found => found !== undefined)
   }
 
@@ -76,8 +76,8 @@ export class ImageDirectory<T extends { id: string; bytes: number }> {
       await flush(path)
       await writeFile(join(scratch, about), JSON.stringify(content), { mode: 0o600, flush: true })
       await flush(scratch)
-      await rename(scratch, join(this.#place, content.id))
-      await flush(this.#place)
+      await rename(scratch, join(this.#path, content.id))
+      await flush(this.#path)
     } catch (error) {
       await rm(scratch, { recursive: true, force: true })
       throw error
@@ -89,16 +89,16 @@ export class ImageDirectory<T extends { id: string; bytes: number }> {
     if (!idPattern.test(id)) return
     const scratch = this.#scratchPath()
     try {
-      await rename(join(this.#place, id), scratch)
+      await rename(join(this.#path, id), scratch)
     } catch (error) {
       if (isMissing(error)) return
       throw error
     }
-    await flush(this.#place)
+    await flush(this.#path)
     await rm(scratch, { recursive: true, force: true })
   }
 
   #scratchPath(): string {
-    return join(this.#place, `${unfinished}${randomBytes(8).toString('hex')}`)
+    return join(this.#path, `${unfinished}${randomBytes(8).toString('hex')}`)
   }
 }

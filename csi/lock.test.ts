@@ -1,4 +1,7 @@
-/** Two drivers as processes on one pool: the second waits, says for whom, touches nothing, and serves once the first has ended. */
+/**
+ * Two driver processes on one pool: the second waits, reports for whom, touches nothing, and serves once the first has
+ * ended.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
@@ -25,7 +28,7 @@ function temporary(): string {
   return directory
 }
 
-/** `espalier csi` on a pool, ended with the test. */
+/** `espalier csi` on a pool, stopped at the end of the test. */
 async function startDriverProcess(directory: string): Promise<DriverProcess> {
   const port = await freePort()
   const args = ['--node', 'here', '--pool', join(directory, 'pool'), '--socket', join(directory, 'csi.sock')]
@@ -44,24 +47,24 @@ async function startDriverProcess(directory: string): Promise<DriverProcess> {
   return { child, log: () => log, port }
 }
 
-const says = ({ log }: DriverProcess, text: string) => expect.poll(log, { timeout: 60_000 }).toContain(text)
+const untilLogged = ({ log }: DriverProcess, text: string) => expect.poll(log, { timeout: 60_000 }).toContain(text)
 const statusOf = async ({ port }: DriverProcess, path: string): Promise<number> =>
   (await fetch(`http://127.0.0.1:${port}${path}`)).status
 const serving = '"msg":"the driver serves"'
-const waiting = 'another driver has this pool; waiting until it ends'
+const waiting = 'another driver uses this pool; waiting until it ends'
 
 for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
   test(`a second driver waits until the first has ended by ${signal}, then serves`, { timeout: 120_000 }, async () => {
     const directory = temporary()
     const first = await startDriverProcess(directory)
-    await says(first, serving)
-    // What the first is making at this moment, and the socket that kubelet knows.
+    await untilLogged(first, serving)
+    // An unfinished entry of the first driver, and the socket that kubelet knows.
     const unfinished = join(directory, 'pool/volumes/.new-0123456789abcdef')
     mkdirSync(unfinished)
     const { ino } = statSync(join(directory, 'csi.sock'))
 
     const second = await startDriverProcess(directory)
-    await says(second, waiting)
+    await untilLogged(second, waiting)
     expect(second.log()).toContain(`process ${first.child.pid} of `)
     expect(await statusOf(second, '/healthz')).toBe(200)
     expect(await statusOf(second, '/readyz')).toBe(503)
@@ -70,19 +73,19 @@ for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
     expect(statSync(join(directory, 'csi.sock')).ino).toBe(ino)
 
     first.child.kill(signal)
-    await says(second, serving)
+    await untilLogged(second, serving)
     expect(await statusOf(second, '/readyz')).toBe(200)
     expect(readdirSync(join(directory, 'pool/volumes'))).toEqual([])
     expect(existsSync(join(directory, 'csi.sock'))).toBe(true)
   })
 }
 
-test('a driver that waits ends when it is told to, and leaves the other one alone', { timeout: 120_000 }, async () => {
+test('a waiting driver stops at a signal, and does not affect the other one', { timeout: 120_000 }, async () => {
   const directory = temporary()
   const first = await startDriverProcess(directory)
-  await says(first, serving)
+  await untilLogged(first, serving)
   const second = await startDriverProcess(directory)
-  await says(second, waiting)
+  await untilLogged(second, waiting)
   second.child.kill('SIGTERM')
   const [code] = await once(second.child, 'exit')
   expect(code).toBe(0)
@@ -90,9 +93,9 @@ test('a driver that waits ends when it is told to, and leaves the other one alon
   expect(existsSync(join(directory, 'csi.sock'))).toBe(true)
 })
 
-test('drivers on pools of their own do not wait for each other', { timeout: 120_000 }, async () => {
+test('drivers on different pools do not wait for each other', { timeout: 120_000 }, async () => {
   const [one, other] = [await startDriverProcess(temporary()), await startDriverProcess(temporary())]
-  await says(one, serving)
-  await says(other, serving)
+  await untilLogged(one, serving)
+  await untilLogged(other, serving)
   expect(other.log()).not.toContain(waiting)
 })

@@ -1,7 +1,7 @@
 /**
- * Keeps two drivers from one pool: each would remove what the other is making, and promise the same room twice. The lock
- * is the kernel's own lock on a file, taken through SQLite (Node has no call for it): it goes with the process however
- * that ends, and it holds between containers that see the same pool, whatever else they share.
+ * Keeps two drivers from using one pool: each would delete unfinished entries of the other, and promise the same space
+ * twice. It uses the kernel's lock on a file, through SQLite, because Node has no call for it. The lock ends with the
+ * process and works between containers that see the same pool, whatever else they share.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
@@ -10,35 +10,40 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 
 type LockOptions = {
-  /** The file that is locked; made where it is not there. */
+  /** The lock file; created if missing. */
   path: string
-  /** Ends the wait for whoever has it. */
+  /** Aborts the wait. */
   signal?: AbortSignal | undefined
-  /** How long to wait between two tries, in ms. */
+  /** Delay between two attempts, in ms. */
   retryMs?: number | undefined
   logger: Logger
 }
 
 const defaultRetryMs = 1000
-/** How often whoever waits says so. */
-const sayEveryMs = 60_000
-/** SQLITE_BUSY: somebody else has it. */
+/** How often a waiting driver logs it. */
+const logEveryMs = 60_000
+/** SQLITE_BUSY: another process has it. */
 const busy = 5
 
 /**
- * Waits until nobody else has the lock, and says who has it meanwhile.
- * @returns what gives it back
- * @throws where the file cannot be locked at all; the signal's reason where that ends the wait
+ * Waits for the lock, and logs its holder meanwhile.
+ * @returns a function that releases it
+ * @throws if the file cannot be locked at all; the signal's reason if it aborts the wait
  */
-export async function holdLock({ path, signal, retryMs = defaultRetryMs, logger }: LockOptions): Promise<() => void> {
-  let saidAt = Number.NEGATIVE_INFINITY
+export async function acquireLock({
+  path,
+  signal,
+  retryMs = defaultRetryMs,
+  logger,
+}: LockOptions): Promise<() => void> {
+  let loggedAt = Number.NEGATIVE_INFINITY
   for (;;) {
     signal?.throwIfAborted()
     const release = tryLock(path)
     if (release !== undefined) return release
-    if (performance.now() - saidAt >= sayEveryMs) {
-      saidAt = performance.now()
-      logger.warn({ lock: path, holder: holderOf(path) }, 'another driver has this pool; waiting until it ends')
+    if (performance.now() - loggedAt >= logEveryMs) {
+      loggedAt = performance.now()
+      logger.warn({ lock: path, holder: holderOf(path) }, 'another driver uses this pool; waiting until it ends')
     }
     await delay(retryMs, undefined, { signal }).catch(() => signal?.throwIfAborted())
   }
@@ -53,19 +58,19 @@ function tryLock(path: string): (() => void) | undefined {
     if (error instanceof Error && 'errcode' in error && error.errcode === busy) return undefined
     throw new Error(`${path} cannot be locked: ${error instanceof Error ? error.message : error}`, { cause: error })
   }
-  tellHolder(path)
+  recordHolder(path)
   return () => database.close()
 }
 
 const holderFile = (path: string): string => `${path}.holder`
 
-/** For the message to whoever waits; a full pool is no reason not to serve it. */
-function tellHolder(path: string): void {
+/** For the waiting driver's message; a full pool must still be served. */
+function recordHolder(path: string): void {
   const text = `process ${process.pid} of ${hostname()}, since ${new Date().toISOString()}`
   try {
     writeFileSync(holderFile(path), `${text}\n`, { mode: 0o600 })
   } catch {
-    // The lock holds without it.
+    // The lock works without it.
   }
 }
 

@@ -1,4 +1,4 @@
-/** The driver against callers that come too late, or with another's volume, and cut off in the middle of growing one. */
+/** The driver with late calls, wrong volumes, and an interruption while a volume grows. */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -26,9 +26,9 @@ describe.runIf(able)('the CSI driver, misused', () => {
 
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), 'espalier-csi-'))
-    const place = join(directory, 'pool')
-    await mountPoolFile(join(directory, 'pool.xfs'), 8 * 2 ** 30, place)
-    pool = await openPool({ directory: place, overcommit: 1, now: Date.now })
+    const poolDirectory = join(directory, 'pool')
+    await mountPoolFile(join(directory, 'pool.xfs'), 8 * 2 ** 30, poolDirectory)
+    pool = await openPool({ directory: poolDirectory, overcommit: 1, now: Date.now })
     const parts = { pool, node: 'here', serial: createSerial() }
     controller = createController(parts)
     node = createNode(parts)
@@ -47,7 +47,7 @@ describe.runIf(able)('the CSI driver, misused', () => {
   const publish = ({ id: volume_id }: { id: string }, staging_target_path: string, target_path: string) =>
     node.NodePublishVolume({ volume_id, staging_target_path, target_path, volume_capability, readonly: false })
 
-  test('a volume that is staged is not deleted, and is once it is staged no more', async () => {
+  test('a staged volume is deleted only after it is unstaged', async () => {
     const volume = await make('in-use')
     const path = at('in-use')
     await stage(volume, path)
@@ -61,7 +61,7 @@ describe.runIf(able)('the CSI driver, misused', () => {
     expect(await pool.findVolume(volume.id)).toBeUndefined()
   })
 
-  test('a volume that is deleted while it is being staged is either staged or gone', async () => {
+  test('a volume that is deleted while it is being staged is either staged or deleted', async () => {
     for (let round = 0; round < 5; round++) {
       const volume = await make(`race-${round}`)
       const path = at(`race-${round}`)
@@ -77,22 +77,22 @@ describe.runIf(able)('the CSI driver, misused', () => {
     }
   })
 
-  test('nobody is given the volume of another: what is mounted already has to be the one asked for', async () => {
-    const [mine, theirs] = [await make('mine'), await make('theirs')]
-    await stage(theirs, at('theirs'))
-    await publish(theirs, at('theirs'), at('theirs-target'))
-    await expect(stage(mine, at('theirs'))).rejects.toEqual(refusal)
-    await expect(publish(mine, at('theirs'), at('target'))).rejects.toEqual(refusal)
-    await expect(publish(mine, '/', at('target'))).rejects.toEqual(refusal)
-    await stage(mine, at('mine'))
-    await expect(publish(mine, at('mine'), at('theirs-target'))).rejects.toEqual(refusal)
-    await publish(mine, at('mine'), at('target'))
-    await publish(mine, at('mine'), at('target'))
+  test('no caller gets another volume: an existing mount must be of the requested volume', async () => {
+    const [own, other] = [await make('mine'), await make('theirs')]
+    await stage(other, at('theirs'))
+    await publish(other, at('theirs'), at('theirs-target'))
+    await expect(stage(own, at('theirs'))).rejects.toEqual(refusal)
+    await expect(publish(own, at('theirs'), at('target'))).rejects.toEqual(refusal)
+    await expect(publish(own, '/', at('target'))).rejects.toEqual(refusal)
+    await stage(own, at('mine'))
+    await expect(publish(own, at('mine'), at('theirs-target'))).rejects.toEqual(refusal)
+    await publish(own, at('mine'), at('target'))
+    await publish(own, at('mine'), at('target'))
     for (const path of ['target', 'mine', 'theirs-target', 'theirs']) await unmount(at(path))
-    for (const { id } of [mine, theirs]) await controller.DeleteVolume({ volume_id: id })
+    for (const { id } of [own, other]) await controller.DeleteVolume({ volume_id: id })
   })
 
-  test('a crash in the middle of growing leaves a volume whose copies are whole', async () => {
+  test('after a crash while growing, copies of the volume are complete', async () => {
     const volume = await make('grown')
     truncateSync(pool.imageOf(volume), 400 * mebibytes)
     await mountImage(pool.imageOf(volume), at('grown'))
@@ -107,7 +107,13 @@ describe.runIf(able)('the CSI driver, misused', () => {
     for (const path of ['grown', 'copy']) await unmount(at(path))
   })
 
-  test('ids that are paths, or the name of a turn, name nothing', async () => {
+  test('a volume of another node is unavailable to the resizer, which calls each node', async () => {
+    const capacity_range = { required_bytes: mebibytes, limit_bytes: 0 }
+    const expansion = controller.ControllerExpandVolume({ volume_id: `vol-${'0'.repeat(32)}`, capacity_range })
+    await expect(expansion).rejects.toMatchObject({ code: status.UNAVAILABLE })
+  })
+
+  test('ids that are paths, or the name of a serialisation key, are not found', async () => {
     const before = (await pool.volumes()).length
     for (const volume_id of ['..', '../volumes', '/', 'pool', 'vol-', `vol-${'0'.repeat(32)}/..`, 'a\0b']) {
       await controller.DeleteVolume({ volume_id })

@@ -1,10 +1,10 @@
-/** Mounts volumes on this node. The kernel alone says what is mounted; nothing is remembered. */
+/** Mounts volumes on this node. The state is read from the kernel only; nothing is cached. */
 import { mkdir, rmdir, stat } from 'node:fs/promises'
 import { run } from '../server/command.ts'
 import { devicesOf, type Mount, mountAt, mounts } from '../server/mounts.ts'
 import { CsiError } from './errors.ts'
 
-/** Where else a device is mounted than at these paths. */
+/** Other mount points of a device than these paths. */
 export const mountedElsewhere = async (device: string, paths: readonly string[]): Promise<string | undefined> =>
   (await mounts()).find(mount => mount.device === device && !paths.includes(mount.path))?.path
 
@@ -15,22 +15,23 @@ const exists = (path: string): Promise<boolean> =>
   )
 
 /**
- * Mounts the file system in an image, once, and lets it grow to the image's size.
- * @throws CsiError `FAILED_PRECONDITION` where something else is mounted there
+ * Mounts the file system in an image, once, and grows it to the image's size.
+ * @throws CsiError `FAILED_PRECONDITION` if another file system is mounted there
  */
 export async function mountImage(image: string, path: string): Promise<void> {
   await mkdir(path, { recursive: true })
   const mounted = await mountAt(path)
   if (mounted === undefined) {
-    // The loop device goes with the mount. `discard` gives back to the pool what is deleted; a copy has its source's UUID.
+    // The loop device is released with the mount. `discard` returns deleted blocks to the pool; a copy has its source's
+    // UUID.
     await run('mount', '-t', 'xfs', '-o', 'loop,noatime,nouuid,discard', image, path)
   } else if (!(await devicesOf(image)).includes(mounted.device)) {
-    throw new CsiError('FAILED_PRECONDITION', `something else is mounted at ${path}`)
+    throw new CsiError('FAILED_PRECONDITION', `another file system is mounted at ${path}`)
   }
   await run('xfs_growfs', path)
 }
 
-/** After the image has grown: its loop device first, then the file system. */
+/** After the image has grown: first its loop device, then the file system. */
 export async function growMounted(path: string): Promise<void> {
   const mount = await mountAt(path)
   if (mount === undefined) return
@@ -38,17 +39,17 @@ export async function growMounted(path: string): Promise<void> {
   await run('xfs_growfs', path)
 }
 
-/** @throws CsiError `FAILED_PRECONDITION` where another device than `from`'s is mounted at `to` */
+/** @throws CsiError `FAILED_PRECONDITION` if another device than `from`'s is mounted at `to` */
 export async function bind(from: Mount, to: string, isReadOnly: boolean): Promise<void> {
   await mkdir(to, { recursive: true })
   const mounted = await mountAt(to)
   if (mounted === undefined) await run('mount', '--bind', from.path, to)
   else if (mounted.device !== from.device)
-    throw new CsiError('FAILED_PRECONDITION', `something else is mounted at ${to}`)
+    throw new CsiError('FAILED_PRECONDITION', `another file system is mounted at ${to}`)
   if (isReadOnly) await run('mount', '-o', 'remount,bind,ro', to)
 }
 
-/** Takes away every mount at a path, and the directory. */
+/** Unmounts every mount at a path, and removes the directory. */
 export async function unmount(path: string): Promise<void> {
   while ((await mountAt(path)) !== undefined) await run('umount', path)
   if (await exists(path)) await rmdir(path)

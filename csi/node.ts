@@ -1,4 +1,4 @@
-/** The node service of CSI: puts a volume's file system where kubelet wants it, and takes it away. */
+/** The node service of CSI: mounts a volume's file system at kubelet's path, and unmounts it. */
 import { stat, statfs } from 'node:fs/promises'
 import type { z } from 'zod'
 import { devicesOf, mountAt } from '../server/mounts.ts'
@@ -6,14 +6,14 @@ import { topologyKey } from './controller.ts'
 import { CsiError } from './errors.ts'
 import { bind, growMounted, mountedElsewhere, mountImage, unmount } from './mounts.ts'
 import type { Pool, Volume } from './pool.ts'
-import { requireCapability, required, requiredPath, type shapes } from './requests.ts'
+import { requireCapability, required, requiredPath, type schemas } from './requests.ts'
 import type { Serial } from './serial.ts'
 
-type Request<K extends keyof typeof shapes> = z.output<(typeof shapes)[K]>
+type Request<K extends keyof typeof schemas> = z.output<(typeof schemas)[K]>
 
 const capabilities = ['STAGE_UNSTAGE_VOLUME', 'GET_VOLUME_STATS', 'EXPAND_VOLUME', 'SINGLE_NODE_MULTI_WRITER']
 
-/** Loop devices there can be on a node, less what else takes one. */
+/** The possible number of loop devices on a node, minus some for other uses. */
 const mostVolumes = 250
 
 export function createNode({ pool, node, serial }: { pool: Pool; node: string; serial: Serial }) {
@@ -40,7 +40,7 @@ export function createNode({ pool, node, serial }: { pool: Pool; node: string; s
       required(request.volume_id, 'volume_id')
       const path = requiredPath(request.staging_target_path, 'staging_target_path')
       requireCapability(request.volume_capability)
-      // Known only once it is its turn: it may be deleted until then.
+      // Known only when this call runs: the volume may be deleted until then.
       await serial(request.volume_id, async () => mountImage(pool.imageOf(await known(request.volume_id)), path))
       return {}
     },

@@ -7,8 +7,8 @@
  *
  * Ids are hashes of the names that callers give, so that a repeated call finds what the first call created.
  *
- * A snapshot is one reflink of one file. During the reflink, the file system blocks writes to the file and flushes earlier
- * ones (ioctl_ficlonerange(2)). So a snapshot holds one instant of the volume, as after a power cut.
+ * A snapshot is one reflink of one file. During the reflink, the file system blocks writes to the file and flushes
+ * earlier ones (ioctl_ficlonerange(2)). So a snapshot is one instant of the volume, as after a power failure.
  */
 import { createHash } from 'node:crypto'
 import { open, statfs, truncate } from 'node:fs/promises'
@@ -30,7 +30,7 @@ const volumeAbout = z.strictObject({
   id: z.string(),
   /** The name that the caller gave. */
   name: z.string(),
-  /** The size of the image file; about.json does not hold it. */
+  /** The size of the image file; not stored in about.json. */
   bytes: z.int().positive(),
   source: source.optional(),
 })
@@ -62,7 +62,7 @@ const checkMs = 100
 const hash = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 32)
 const volumeId = (name: string): string => `vol-${hash(name)}`
 const snapshotId = (name: string): string => `snap-${hash(name)}`
-const wholeBlocks = (bytes: number): number => Math.ceil(bytes / blockBytes) * blockBytes
+const toBlocks = (bytes: number): number => Math.ceil(bytes / blockBytes) * blockBytes
 const reflink = (from: string, to: string) => run('cp', '--reflink=always', '--sparse=auto', from, to)
 
 type PoolOptions = {
@@ -75,7 +75,7 @@ type PoolOptions = {
   now: () => number
 }
 
-/** Opens a pool, creates its directories if they are missing, and deletes what an earlier process left unfinished. */
+/** Opens a pool, creates its directories if they are missing, and deletes unfinished entries of an earlier process. */
 export async function openPool(options: PoolOptions): Promise<Pool> {
   const volumes = await ImageDirectory.open(join(options.directory, 'volumes'), volumeAbout)
   const snapshots = await ImageDirectory.open(join(options.directory, 'snapshots'), snapshotAbout)
@@ -122,8 +122,8 @@ export class Pool {
     if (await this.#isFull()) return 0
     const { total } = await this.#space()
     const promised = (await this.volumes()).reduce((sum, volume) => sum + volume.bytes, 0)
-    const left = Math.floor(total * (1 - leastFree) * this.#overcommit) - promised
-    return Math.max(0, Math.floor(left / blockBytes) * blockBytes)
+    const available = Math.floor(total * (1 - leastFree) * this.#overcommit) - promised
+    return Math.max(0, Math.floor(available / blockBytes) * blockBytes)
   }
 
   /** Creates a volume, or returns the one that has this name. `required` and `limit` are in bytes; 0 means none. */
@@ -138,7 +138,7 @@ export class Pool {
     }
     const origin = from && (await this.#originOf(from))
     const defaultBytes = required > 0 ? 0 : Math.min(2 ** 30, limit || 2 ** 30)
-    const bytes = wholeBlocks(Math.max(required, origin?.bytes ?? defaultBytes, smallestBytes))
+    const bytes = toBlocks(Math.max(required, origin?.bytes ?? defaultBytes, smallestBytes))
     if (!fits(bytes))
       throw new CsiError('OUT_OF_RANGE', `a volume of ${bytes} bytes is the smallest, above the limit ${limit}`)
     await this.#requireSpace(bytes)
@@ -153,11 +153,14 @@ export class Pool {
     return this.#volumes.remove(id)
   }
 
-  /** Grows the image; the node grows the file system in it. Returns the size of the image. */
+  /**
+   * Grows the image; the node grows the file system in it. Returns the size of the image. The resizer asks the driver of each node: after
+   * NOT_FOUND of a node without the volume it would call the request infeasible, after UNAVAILABLE it tries again.
+   */
   async expandVolume(id: string, required: number, limit: number): Promise<number> {
     const volume = await this.findVolume(id)
-    if (volume === undefined) throw new CsiError('NOT_FOUND', `there is no volume ${id}`)
-    const bytes = Math.max(volume.bytes, wholeBlocks(required))
+    if (volume === undefined) throw new CsiError('UNAVAILABLE', `this node has no volume ${id}`)
+    const bytes = Math.max(volume.bytes, toBlocks(required))
     if (limit > 0 && bytes > limit)
       throw new CsiError('OUT_OF_RANGE', `the volume has ${bytes} bytes, above the limit ${limit}`)
     if (bytes > volume.bytes) {
@@ -195,9 +198,12 @@ export class Pool {
   }
 
   async #requireSpace(bytes: number): Promise<void> {
-    const left = await this.available()
-    if (bytes > left) {
-      throw new CsiError('RESOURCE_EXHAUSTED', `the pool has ${left} bytes left to promise, and ${bytes} are asked for`)
+    const available = await this.available()
+    if (bytes > available) {
+      throw new CsiError(
+        'RESOURCE_EXHAUSTED',
+        `the pool has ${available} bytes left to promise, and ${bytes} are requested`,
+      )
     }
   }
 

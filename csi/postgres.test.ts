@@ -1,4 +1,4 @@
-/** A snapshot of a database that is being written to is what a power cut would leave: it recovers, and lacks nothing. */
+/** A snapshot of a database under load is a state after a power failure: it recovers completely. */
 import { spawnSync } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -39,12 +39,12 @@ describe.runIf(able)('a snapshot of a database under load', () => {
   )
 
   beforeAll(async () => {
-    // Where the user that Postgres runs as may pass.
+    // A directory that the Postgres user can enter.
     directory = mkdtempSync(join(mounts.root, 'csi-'))
     spawnSync('chmod', ['711', directory])
-    const place = join(directory, 'pool')
-    await mountPoolFile(join(directory, 'pool.xfs'), 8 * 2 ** 30, place)
-    pool = await openPool({ directory: place, overcommit: 1, now: Date.now })
+    const poolDirectory = join(directory, 'pool')
+    await mountPoolFile(join(directory, 'pool.xfs'), 8 * 2 ** 30, poolDirectory)
+    pool = await openPool({ directory: poolDirectory, overcommit: 1, now: Date.now })
   })
   afterAll(() => {
     for (const mount of parseMounts(readFileSync('/proc/self/mountinfo', 'utf8')).reverse()) {
@@ -69,7 +69,7 @@ describe.runIf(able)('a snapshot of a database under load', () => {
     return client
   }
 
-  test('recovers, with every commit that was acknowledged before it', async () => {
+  test('recovers, with every commit acknowledged before the snapshot', async () => {
     const original = await pool.createVolume('source', 2 ** 30, 0)
     const source = await serve(original, 'source')
     const [command, ...args] = prepareCommand(source)

@@ -1,10 +1,10 @@
-/** The requests of the CSI specification as they arrive, checked once, with the errors it asks for. */
+/** Validates the requests of the CSI specification once, with the errors that it requires. */
 import { z } from 'zod'
 import { CsiError } from './errors.ts'
 
 const longest = 4096
 const text = z.string().max(longest).default('')
-/** gRPC leaves out what is zero. */
+/** gRPC omits zero values. */
 const bytes = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER).default(0)
 
 const capability = z.object({
@@ -17,7 +17,7 @@ const capabilities = z.array(capability).max(100).default([])
 const range = z.object({ required_bytes: bytes, limit_bytes: bytes }).nullish()
 const topology = z.object({ segments: z.record(z.string(), z.string()).default({}) })
 
-export const shapes = {
+export const schemas = {
   none: z.object({}),
   createVolume: z.object({
     name: text,
@@ -58,13 +58,13 @@ export const shapes = {
   nodeExpand: z.object({ volume_id: text, volume_path: text, capacity_range: range }),
 }
 
-/** @throws CsiError `INVALID_ARGUMENT` naming the field */
+/** @throws CsiError `INVALID_ARGUMENT` with the field */
 export function required(value: string, field: string): string {
   if (value === '') throw new CsiError('INVALID_ARGUMENT', `${field} is required`)
   return value
 }
 
-/** An absolute path without `..`: kubelet gives no other. */
+/** An absolute path without `..`: kubelet sends no other. */
 export function requiredPath(value: string, field: string): string {
   const path = required(value, field)
   if (!path.startsWith('/') || path.split('/').includes('..') || path.includes('\0')) {
@@ -80,10 +80,10 @@ const modes = new Set([
   'SINGLE_NODE_MULTI_WRITER',
 ])
 
-/** Why a volume cannot be used so; undefined where it can. */
+/** Why a volume cannot be used this way; undefined if it can. */
 export function objectionTo({ block, mount, access_mode }: Capability): string | undefined {
   if (block) return 'block volumes are not supported: only file systems are'
-  if (!mount) return 'volume_capability must say how the volume is used'
+  if (!mount) return 'volume_capability must define how the volume is used'
   if (!['', 'xfs'].includes(mount.fs_type)) return `fs_type must be xfs, not ${mount.fs_type}`
   if (mount.mount_flags.length > 0) return 'mount flags are not supported'
   const mode = access_mode?.mode ?? 'UNKNOWN_MODE'

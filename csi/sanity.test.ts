@@ -1,6 +1,6 @@
 /**
- * The sanity suite of the CSI specification's own project (csi-test), and what it does not look at: that a snapshot is one
- * instant of a volume in use, and that a crash leaves nothing half made. Needs root, loop devices and XFS.
+ * The sanity suite of the CSI specification's project (csi-test), and two more checks: a snapshot is one instant of a
+ * volume in use, and a crash leaves nothing unfinished. Needs root, loop devices and XFS.
  */
 import { execFile, execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
@@ -70,7 +70,7 @@ describe.runIf(able)('the CSI driver on a real kernel', () => {
       '--csi.testvolumeexpandsize=2147483648',
       '--ginkgo.no-color',
     ]
-    // The driver answers in this process, so the suite must not hold it up.
+    // The driver runs in this process, so the suite must not block it.
     const { stdout } = await promisify(execFile)(program, args, { timeout: 240_000 }).catch(error => error)
     const failures = String(stdout)
       .split('\n')
@@ -81,7 +81,7 @@ describe.runIf(able)('the CSI driver on a real kernel', () => {
     expect(readdirSync(join(pool, 'snapshots'))).toEqual([])
   }, 300_000)
 
-  test('what was begun before a crash is gone at the next start, and what was finished is there', async () => {
+  test('after a crash, the next start deletes unfinished entries and keeps finished ones', async () => {
     const opened = () => openPool({ directory: pool, overcommit: 1, now: Date.now })
     const first = await opened()
     const volume = await first.createVolume('kept', 300 * 2 ** 20, 0)

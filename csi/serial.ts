@@ -1,4 +1,4 @@
-/** One thing at a time for each key: two calls about one volume never meet. */
+/** Serialises calls per key: two calls about one volume never overlap. */
 export type Serial = <T>(key: string, work: () => Promise<T>) => Promise<T>
 
 export function createSerial(): Serial {
@@ -6,12 +6,12 @@ export function createSerial(): Serial {
   return (key, work) => {
     const before = last.get(key) ?? Promise.resolve()
     const next = before.then(work, work)
-    const settled = next
+    const current = next
       .catch(() => {})
       .then(() => {
-        if (last.get(key) === settled) last.delete(key)
+        if (last.get(key) === current) last.delete(key)
       })
-    last.set(key, settled)
+    last.set(key, current)
     return next
   }
 }

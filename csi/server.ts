@@ -1,6 +1,7 @@
 /**
- * The driver as a process: its services on one socket, and, beside kubelet, a second socket by which kubelet learns of it.
- * Every call is checked, logged when it fails, and answered with the status that the specification asks for.
+ * The driver process: its services on one socket, and, if it runs beside kubelet, a second socket for the registration
+ * with kubelet. Every call is validated, logged if it fails, and answered with the status that the specification
+ * requires.
  */
 import { mkdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -17,10 +18,10 @@ import { loadSync } from '@grpc/proto-loader'
 import type { Logger } from 'pino'
 import { z } from 'zod'
 import { createController } from './controller.ts'
-import { holdLock } from './lock.ts'
+import { acquireLock } from './lock.ts'
 import { createNode } from './node.ts'
 import { openPool } from './pool.ts'
-import { shapes } from './requests.ts'
+import { schemas } from './requests.ts'
 import { createSerial } from './serial.ts'
 
 export const driverName = 'csi.espalier.dev'
@@ -28,9 +29,9 @@ export const driverName = 'csi.espalier.dev'
 type DriverOptions = {
   /** Path of the socket for kubelet and the sidecars. */
   socket: string
-  /** Where kubelet looks for plugins; omitted: it is not told. */
+  /** kubelet's directory for plugins; omitted: no registration. */
   registration?: string | undefined
-  /** The path of the socket as kubelet sees it, where that is another. */
+  /** The path of the socket as kubelet sees it, if it differs. */
   kubeletSocket?: string | undefined
   node: string
   /** A directory on a file system with reflinks. */
@@ -38,7 +39,7 @@ type DriverOptions = {
   overcommit: number
   version: string
   logger: Logger
-  /** Ends the wait for another driver that has the pool. */
+  /** Aborts the wait for another driver that uses the pool. */
   signal?: AbortSignal | undefined
   now?: () => number
 }
@@ -49,7 +50,7 @@ const serviceClient = z.custom<{ service: ServiceDefinition }>(
   value => typeof value === 'function' && 'service' in value,
 )
 
-/** The services of a file of ours, by name. */
+/** The services of one of Espalier's proto files, by name. */
 function services(file: string, ...path: string[]): (name: string) => ServiceDefinition {
   const loaded = loadPackageDefinition(loadSync(join(import.meta.dirname, 'protocol', file), loading))
   let level: unknown = loaded
@@ -107,12 +108,16 @@ const shutdown = (server: Server): Promise<void> =>
   })
 
 /**
- * Starts the driver; it serves when this resolves. While another driver has the pool it waits, and touches neither the pool
+ * Starts the driver; resolves when it serves. While another driver uses the pool it waits, and touches neither the pool
  * nor a socket.
  */
 export async function startDriver(options: DriverOptions): Promise<Driver> {
   await mkdir(options.pool, { recursive: true, mode: 0o700 })
-  const release = await holdLock({ path: join(options.pool, 'lock'), signal: options.signal, logger: options.logger })
+  const release = await acquireLock({
+    path: join(options.pool, 'lock'),
+    signal: options.signal,
+    logger: options.logger,
+  })
   try {
     const driver = await serve(options)
     return {
@@ -137,31 +142,31 @@ async function serve(options: DriverOptions): Promise<Driver> {
 
   const server = new Server()
   const identity = {
-    GetPluginInfo: method(shapes.none, async () => ({ name: driverName, vendor_version: version })),
-    GetPluginCapabilities: method(shapes.none, async () => ({
+    GetPluginInfo: method(schemas.none, async () => ({ name: driverName, vendor_version: version })),
+    GetPluginCapabilities: method(schemas.none, async () => ({
       capabilities: [
         { service: { type: 'CONTROLLER_SERVICE' } },
         { service: { type: 'VOLUME_ACCESSIBILITY_CONSTRAINTS' } },
         { volume_expansion: { type: 'ONLINE' } },
       ],
     })),
-    Probe: method(shapes.none, async () => ({ ready: { value: true } })),
+    Probe: method(schemas.none, async () => ({ ready: { value: true } })),
   }
   server.addService(csi('Identity'), implementation(identity, logger))
   server.addService(
     csi('Controller'),
     implementation(
       {
-        ControllerGetCapabilities: method(shapes.none, controller.ControllerGetCapabilities),
-        CreateVolume: method(shapes.createVolume, controller.CreateVolume),
-        DeleteVolume: method(shapes.volume, controller.DeleteVolume),
-        ValidateVolumeCapabilities: method(shapes.validate, controller.ValidateVolumeCapabilities),
-        ListVolumes: method(shapes.list, controller.ListVolumes),
-        GetCapacity: method(shapes.capacity, controller.GetCapacity),
-        CreateSnapshot: method(shapes.createSnapshot, controller.CreateSnapshot),
-        DeleteSnapshot: method(shapes.snapshot, controller.DeleteSnapshot),
-        ListSnapshots: method(shapes.listSnapshots, controller.ListSnapshots),
-        ControllerExpandVolume: method(shapes.controllerExpand, controller.ControllerExpandVolume),
+        ControllerGetCapabilities: method(schemas.none, controller.ControllerGetCapabilities),
+        CreateVolume: method(schemas.createVolume, controller.CreateVolume),
+        DeleteVolume: method(schemas.volume, controller.DeleteVolume),
+        ValidateVolumeCapabilities: method(schemas.validate, controller.ValidateVolumeCapabilities),
+        ListVolumes: method(schemas.list, controller.ListVolumes),
+        GetCapacity: method(schemas.capacity, controller.GetCapacity),
+        CreateSnapshot: method(schemas.createSnapshot, controller.CreateSnapshot),
+        DeleteSnapshot: method(schemas.snapshot, controller.DeleteSnapshot),
+        ListSnapshots: method(schemas.listSnapshots, controller.ListSnapshots),
+        ControllerExpandVolume: method(schemas.controllerExpand, controller.ControllerExpandVolume),
       },
       logger,
     ),
@@ -170,14 +175,14 @@ async function serve(options: DriverOptions): Promise<Driver> {
     csi('Node'),
     implementation(
       {
-        NodeGetCapabilities: method(shapes.none, onNode.NodeGetCapabilities),
-        NodeGetInfo: method(shapes.none, onNode.NodeGetInfo),
-        NodeStageVolume: method(shapes.stage, onNode.NodeStageVolume),
-        NodeUnstageVolume: method(shapes.unstage, onNode.NodeUnstageVolume),
-        NodePublishVolume: method(shapes.publish, onNode.NodePublishVolume),
-        NodeUnpublishVolume: method(shapes.unpublish, onNode.NodeUnpublishVolume),
-        NodeGetVolumeStats: method(shapes.stats, onNode.NodeGetVolumeStats),
-        NodeExpandVolume: method(shapes.nodeExpand, onNode.NodeExpandVolume),
+        NodeGetCapabilities: method(schemas.none, onNode.NodeGetCapabilities),
+        NodeGetInfo: method(schemas.none, onNode.NodeGetInfo),
+        NodeStageVolume: method(schemas.stage, onNode.NodeStageVolume),
+        NodeUnstageVolume: method(schemas.unstage, onNode.NodeUnstageVolume),
+        NodePublishVolume: method(schemas.publish, onNode.NodePublishVolume),
+        NodeUnpublishVolume: method(schemas.unpublish, onNode.NodeUnpublishVolume),
+        NodeGetVolumeStats: method(schemas.stats, onNode.NodeGetVolumeStats),
+        NodeExpandVolume: method(schemas.nodeExpand, onNode.NodeExpandVolume),
       },
       logger,
     ),
@@ -187,7 +192,7 @@ async function serve(options: DriverOptions): Promise<Driver> {
 
   const register = new Server()
   const methods = {
-    GetInfo: method(shapes.none, async () => ({
+    GetInfo: method(schemas.none, async () => ({
       type: 'CSIPlugin',
       name: driverName,
       endpoint: kubeletSocket,
@@ -210,7 +215,7 @@ async function serve(options: DriverOptions): Promise<Driver> {
   await listen(register, registrationSocket)
   return {
     async stop() {
-      // First the registration: kubelet takes note that its socket is gone.
+      // First the registration: kubelet notices that its socket is closed.
       await shutdown(register)
       await rm(registrationSocket, { force: true })
       await shutdown(server)

@@ -1,4 +1,4 @@
-/** A volume that grows by itself as its database fills it, with a real Postgres. */
+/** A volume that grows automatically as its database fills it, with a real Postgres. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { childNames } from '../crds/index.ts'
 import { type ApiClient, connect, type Database, eventually, openTo, query } from './client.ts'
@@ -10,7 +10,7 @@ let api: ApiClient
 beforeAll(async () => {
   provider = await startProvider()
   api = await provider.client()
-  // Of a size that a test can fill.
+  // A size that a test can fill.
   const { apiVersion, kind, spec } = (await provider.cluster.get('Size', { name: 'nano-v1' })) ?? {}
   if (apiVersion === undefined || kind === undefined || spec === undefined) throw new Error('there is no size')
   const mini = { ...spec, id: crypto.randomUUID(), name: 'mini', shape: { ...spec.shape, storageSize: '320Mi' } }
@@ -21,16 +21,16 @@ afterAll(async () => {
   await provider?.stop()
 })
 
-/** A kubelet takes its time before it grows a file system. */
+/** A kubelet grows a file system after a delay. */
 const growthMs = 120_000
 
 type Shown = Database & { storage?: { volume_size?: string; autogrow: object } }
 
-test('grows up to what was allowed, under sessions that go on', async () => {
+test('grows up to its limit, while sessions continue', async () => {
   const { body } = await api.create({ name: 'filling', size: 'mini', ip_allowlist: openTo(provider.clientAddress) })
   const { id } = body
   const session = await connect(await api.connection(id))
-  // Unlogged: WAL as large as the table would leave no room on so small a volume.
+  // Unlogged: WAL as large as the table would fill so small a volume.
   await session.query(
     'CREATE UNLOGGED TABLE padding AS SELECT n, repeat(md5(n::text), 30) AS text FROM generate_series(1, 145000) AS n',
   )
@@ -39,8 +39,8 @@ test('grows up to what was allowed, under sessions that go on', async () => {
   const count = await tasks()
 
   const autogrow = { at_percent: 50, step_percent: 50, max_size: '360Mi' }
-  const asked = await api.call<Shown>('PATCH', `/databases/${id}`, { storage: { autogrow } })
-  expect(asked).toMatchObject({ status: 200, body: { status: 'available', storage: { autogrow } } })
+  const changed = await api.call<Shown>('PATCH', `/databases/${id}`, { storage: { autogrow } })
+  expect(changed).toMatchObject({ status: 200, body: { status: 'available', storage: { autogrow } } })
   await eventually(
     'the growth',
     async () => {

@@ -1,4 +1,4 @@
-/** Hot backups of a real Postgres that is written to: what they say, what they disturb, and that nothing of them is left. */
+/** Hot backups of a real Postgres under writes: their status, their side effects, and that nothing remains of them. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { labels } from '../crds/index.ts'
 import { type ApiClient, type Database, eventually, openTo, query } from './client.ts'
@@ -41,7 +41,7 @@ afterAll(() => provider?.stop())
 
 const create = async (name: string): Promise<Database> =>
   (await api.create({ name, ip_allowlist: openTo(provider.clientAddress) })).body
-const ask = (id: string, headers: Record<string, string> = { prefer: 'wait=60' }) =>
+const createBackup = (id: string, headers: Record<string, string> = { prefer: 'wait=60' }) =>
   api.call<Backup>('POST', `/databases/${id}/backup`, { kind: 'hot' }, headers)
 const read = (id: string) => api.call<Backup>('GET', `/backups/${id}`)
 const listed = async (id: string) => (await api.call<Backup[]>('GET', `/backups?database_id=${id}`)).body
@@ -52,25 +52,25 @@ const snapshotsOf = async (backupId: string) =>
       labels: { [labels.id]: backupId },
     })
   ).items
-const gone = (backupId: string) =>
+const deleted = (backupId: string) =>
   eventually(
     'the backup gone',
     async () => (await read(backupId)).status === 404 && (await snapshotsOf(backupId)).length === 0,
   )
 
-test('is taken under writes, says what it holds, disturbs nobody, and leaves nothing when it is deleted', async () => {
+test('is taken under writes, reports its content, affects no client, and leaves nothing when it is deleted', async () => {
   const { id } = await create('kept')
   const connection = await api.connection(id)
   const writer = await writeTo(connection)
   await eventually('writes', async () => writer.count() > 50)
   const [before] = await query<{ lsn: string }>(connection, 'SELECT pg_current_wal_flush_lsn()::text AS lsn')
 
-  const asked = await ask(id)
-  expect(asked).toMatchObject({
+  const requested = await createBackup(id)
+  expect(requested).toMatchObject({
     status: 202,
     body: { database_id: id, status: 'completed', purpose: 'user', kind: 'hot' },
   })
-  const { body: backup } = asked
+  const { body: backup } = requested
   const { metadata } = backup
   expect(metadata.size_bytes).toBeGreaterThan(0)
   expect(Date.parse(metadata.cut_at ?? '')).toBeLessThanOrEqual(Date.parse(backup.finished_at ?? '') + 1_000)
@@ -81,7 +81,7 @@ test('is taken under writes, says what it holds, disturbs nobody, and leaves not
             '${metadata.end_lsn}'::pg_lsn <= pg_current_wal_lsn() AS "isOfThePast"`,
   )
   expect(order).toEqual({ recovers: true, holdsWhatWasThere: true, isOfThePast: true })
-  const task = await api.call('GET', `/tasks/${asked.headers.get('x-task-id')}`, undefined, { prefer: 'wait=30' })
+  const task = await api.call('GET', `/tasks/${requested.headers.get('x-task-id')}`, undefined, { prefer: 'wait=30' })
   expect(task.body).toMatchObject({
     name: 'backup-managed',
     status: 'succeeded',
@@ -99,22 +99,22 @@ test('is taken under writes, says what it holds, disturbs nobody, and leaves not
   expect((await api.read(id)).body.status).toBe('available')
 
   const { count, longestMs } = await writer.stop()
-  const [held] = await query(connection, 'SELECT count(*)::int AS n FROM entry')
-  expect(held).toEqual({ n: count })
+  const [restored] = await query(connection, 'SELECT count(*)::int AS n FROM entry')
+  expect(restored).toEqual({ n: count })
   expect(longestMs).toBeLessThan(5_000)
   if (process.env.ESPALIER_LOG) console.log({ count, longestMs })
 
   expect((await api.call('DELETE', `/backups/${backup.id}`)).status).toBe(204)
-  await gone(backup.id)
+  await deleted(backup.id)
   expect(await listed(id)).toEqual([])
   await api.remove(id)
 })
 
-test('of two at once both are taken, one after the other, and an allowlist changes meanwhile', async () => {
+test('two at once are taken one after the other, and an allowlist changes meanwhile', async () => {
   const { id } = await create('twice')
   const connection = await api.connection(id)
   const writer = await writeTo(connection)
-  const [first, second] = [await ask(id, {}), await ask(id, {})]
+  const [first, second] = [await createBackup(id, {}), await createBackup(id, {})]
   expect([first.body.status, second.body.status]).toEqual(['pending', 'pending'])
   expect((await listed(id)).map(backup => backup.id)).toEqual([second.body.id, first.body.id])
   const rules = [...openTo(provider.clientAddress).rules, { cidr: '203.0.113.0/24' }]
@@ -122,11 +122,11 @@ test('of two at once both are taken, one after the other, and an allowlist chang
   await eventually('both', async () => (await listed(id)).every(({ status }) => status === 'completed'))
   await writer.stop()
   await api.remove(id)
-  await gone(first.body.id)
-  await gone(second.body.id)
+  await deleted(first.body.id)
+  await deleted(second.body.id)
 })
 
-test('waits for a Postgres that is killed while it is taken, or just before, and is whole; so is a branch', {
+test('waits for a Postgres that is killed during or just before it, and is complete; so is a branch', {
   timeout: 300_000,
 }, async () => {
   const { id } = await create('struck')
@@ -136,7 +136,7 @@ test('waits for a Postgres that is killed while it is taken, or just before, and
       const { body: backup } = await read(backupId)
       return (backup.status === 'completed' || backup.status === 'failed') && backup
     })
-  // The API and the pod's status may say that it runs a moment longer than there is a postmaster.
+  // The API and the pod's status may report it as running for a moment after the postmaster has ended.
   const strike = () =>
     eventually('a postmaster to kill', async () => {
       const killed = provider.postmaster(provider.namespace(), id).then(postmaster => postmaster.kill())
@@ -147,7 +147,7 @@ test('waits for a Postgres that is killed while it is taken, or just before, and
     })
   const writer = await writeTo(connection)
   await eventually('writes', async () => writer.count() > 20)
-  const { body: during } = await ask(id, {})
+  const { body: during } = await createBackup(id, {})
   await strike()
   await writer.stop().catch(() => {})
   const taken = [await completed(during.id)]
@@ -156,7 +156,7 @@ test('waits for a Postgres that is killed while it is taken, or just before, and
     await eventually('available', async () => (await api.read(id)).body.status === 'available')
     await strike()
     const [backup, branch] = await Promise.all([
-      ask(id, {}),
+      createBackup(id, {}),
       api.call<Database>('POST', `/databases/${id}/branches`, {}),
     ])
     // Once the API knows that Postgres does not serve, it refuses both.
@@ -177,12 +177,12 @@ test('waits for a Postgres that is killed while it is taken, or just before, and
   expect(branches).toEqual(branches.map(() => 'available'))
   for (const backup of taken) expect(await snapshotsOf(backup.id)).toHaveLength(1)
   await api.remove(id)
-  for (const backup of taken) await gone(backup.id)
+  for (const backup of taken) await deleted(backup.id)
 })
 
-test('outlives its database where it is to be kept', async () => {
+test('outlives its database if it is to be retained', async () => {
   const { id, name } = await create('heirloom')
-  const { body: backup } = await ask(id)
+  const { body: backup } = await createBackup(id)
   const key = { namespace: provider.namespace(), name }
   await eventually('the wish', async () => {
     const database = await provider.cluster.get('ManagedDatabase', key)
@@ -197,18 +197,18 @@ test('outlives its database where it is to be kept', async () => {
   expect((await read(backup.id)).body.status).toBe('completed')
   expect((await snapshotsOf(backup.id)).length).toBe(1)
   expect((await api.call('DELETE', `/backups/${backup.id}`)).status).toBe(204)
-  await gone(backup.id)
+  await deleted(backup.id)
 })
 
-test('is verified on a copy that is thrown away, while others serve', { timeout: 300_000 }, async () => {
+test('is verified on a temporary copy while databases serve', { timeout: 300_000 }, async () => {
   const { id } = await create('verified')
   const connection = await api.connection(id)
   await query(connection, "CREATE TABLE entry AS SELECT n, repeat('x', 500) AS text FROM generate_series(1, 5000) n")
   await query(connection, 'CREATE UNIQUE INDEX ON entry (n)')
-  const { body: backup } = await ask(id)
+  const { body: backup } = await createBackup(id)
   expect(backup.status).toBe('completed')
-  const asked = await api.call<Backup>('POST', `/backups/${backup.id}/verify`)
-  expect(asked).toMatchObject({ status: 202, body: { metadata: { verification: 'pending' } } })
+  const requested = await api.call<Backup>('POST', `/backups/${backup.id}/verify`)
+  expect(requested).toMatchObject({ status: 202, body: { metadata: { verification: 'pending' } } })
   await eventually('a verdict', async () => (await read(backup.id)).body.metadata.verification !== 'pending', 240_000)
   const { verification, verification_result: result } = (await read(backup.id)).body.metadata
   expect({ error: undefined, verification, ...result }).toMatchObject({

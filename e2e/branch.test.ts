@@ -1,4 +1,6 @@
-/** Branches of a real Postgres that is written to: what is in them, that nothing goes between them and their source, and that nothing is left. */
+/**
+ * Branches of a real Postgres under writes: their content, their isolation from the source, and that nothing remains.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { labels } from '../crds/index.ts'
 import {
@@ -56,7 +58,7 @@ const remove = (id: string, branchId: string) =>
   api.call('DELETE', `/databases/${id}/branches/${branchId}`, undefined, wait)
 const list = async (id: string, more = '') => (await api.call<Branch[]>('GET', `/databases/${id}/branches${more}`)).body
 const countOf = async (id: string) => ((await api.read(id)).body as Database & { branch_count: number }).branch_count
-/** Volumes and snapshots that bear this id. */
+/** Volumes and snapshots with this id. */
 const storageOf = async (id: string) => {
   const selected = { labels: { [labels.database]: id } }
   const lists = [
@@ -70,7 +72,10 @@ const storageOf = async (id: string) => {
 const accounts = 100
 const balance = 1_000
 
-/** Moves money between accounts until it is told to stop; says how often, and the longest time between two commits. */
+/**
+ * Transfers money between accounts until stopped; reports the number of transfers and the longest time between two
+ * commits.
+ */
 async function transfers(connection: Connection, atOnce: number) {
   await query(
     connection,
@@ -111,18 +116,18 @@ const total = async (connection: Connection): Promise<number> => {
   return row?.total ?? 0
 }
 
-test('has the data of an instant, an address and passwords of its own, and nothing goes from one to the other', async () => {
+test('has the data of one instant and its own address and passwords, and is isolated from its source', async () => {
   const { id } = await create('shop')
   const source = await api.connection(id)
   await query(source, "CREATE TABLE fruit AS SELECT 'pear' AS name")
-  const asked = await branch(id, { display_name: 'Preview' })
-  expect(asked).toMatchObject({
+  const requested = await branch(id, { display_name: 'Preview' })
+  expect(requested).toMatchObject({
     status: 201,
     body: { status: 'available', depth: 1, connectable_at: expect.any(String) },
   })
-  const task = await api.call('GET', `/tasks/${asked.headers.get('x-task-id')}`, undefined, { prefer: 'wait=30' })
+  const task = await api.call('GET', `/tasks/${requested.headers.get('x-task-id')}`, undefined, { prefer: 'wait=30' })
   expect(task.body).toMatchObject({ name: 'create-branch', status: 'succeeded', subject_kind: 'branch' })
-  const { id: branchId, connectable_at: connectableAt } = asked.body
+  const { id: branchId, connectable_at: connectableAt } = requested.body
   const own = await connectionOf(id, branchId)
   expect(own.port).not.toBe(source.port)
   expect(own.password).not.toBe(source.password)
@@ -140,18 +145,18 @@ test('has the data of an instant, an address and passwords of its own, and nothi
 
   expect((await remove(id, branchId)).status).toBe(204)
   expect(await countOf(id)).toBe(0)
-  const gone = await eventually('the branch gone', async () => {
+  const deleted = await eventually('the branch gone', async () => {
     const [found] = await list(id, '?include_deleted=true')
     return found?.status === 'deleted' && found
   })
-  expect(gone).toMatchObject({ connectable_at: connectableAt, deletion_requested_at: expect.any(String) })
+  expect(deleted).toMatchObject({ connectable_at: connectableAt, deletion_requested_at: expect.any(String) })
   expect(await list(id)).toEqual([])
   await eventually('its storage free', async () => (await storageOf(branchId)).length === 0)
   expect(await sqlState(() => query(own, 'SELECT 1'))).not.toBe('none')
   await api.remove(id)
 }, 240_000)
 
-test('is let in as its own rules say, whatever becomes of those of its source', async () => {
+test("has its own allowlist, whatever happens to its source's", async () => {
   const { id } = await create('rules')
   const [copied, closed] = await Promise.all([made(id), made(id, { ip_allowlist: { rules: [] } })])
   expect([copied, closed].map(({ ip_allowlist }) => ip_allowlist.state)).toEqual(['restricted', 'closed'])
@@ -163,7 +168,7 @@ test('is let in as its own rules say, whatever becomes of those of its source', 
   for (const { id: branchId } of [copied, closed]) expect(await storageOf(branchId)).toEqual([])
 }, 240_000)
 
-test('of a database that is written to, and of that branch, are whole; a branch stays when its source goes', async () => {
+test('branches of a database under writes, and of that branch, are consistent; a branch outlives its source', async () => {
   const { id } = await create('ledger')
   const source = await api.connection(id)
   const load = await transfers(source, 4)
@@ -189,7 +194,7 @@ test('of a database that is written to, and of that branch, are whole; a branch 
   await api.remove(id, '?force=true')
 }, 240_000)
 
-/** More transfers, on the accounts that a branch came with. */
+/** More transfers, on the accounts in the branch. */
 async function transfersOn(connection: Connection) {
   const client = await connect(connection)
   let isStopped = false
@@ -208,23 +213,23 @@ async function transfersOn(connection: Connection) {
   }
 }
 
-test('goes in its time, and comes back after its Postgres was killed', async () => {
+test('expires at its time, and recovers after its Postgres was killed', async () => {
   const { id } = await create('timed')
-  const kept = await made(id)
+  const retained = await made(id)
   const { body: short } = await branch(id, { expires_at: new Date(Date.now() + 15_000).toISOString() })
-  const own = await connectionOf(id, kept.id)
+  const own = await connectionOf(id, retained.id)
   await query(own, 'CREATE TABLE kept AS SELECT 1 AS one')
-  const before = await provider.postmaster(provider.namespace(), kept.id)
+  const before = await provider.postmaster(provider.namespace(), retained.id)
   await before.kill()
   await eventually('its Postgres back', async () => (await query(own, 'TABLE kept')).length === 1)
-  expect(await connectionOf(id, kept.id)).toEqual(own)
+  expect(await connectionOf(id, retained.id)).toEqual(own)
   await eventually('the other gone by itself', async () => (await read(id, short.id)).status === 'deleted')
-  expect((await read(id, kept.id)).status).toBe('available')
+  expect((await read(id, retained.id)).status).toBe('available')
   expect(await countOf(id)).toBe(1)
   await api.remove(id, '?force=true')
 }, 240_000)
 
-test('is asked for by kubectl as well, and says why where it cannot be', async () => {
+test('can be requested by kubectl too, and reports why it is impossible', async () => {
   const { id, name } = await create('applied')
   const namespace = provider.namespace()
   const database = await provider.cluster.get('ManagedDatabase', { namespace, name })

@@ -1,4 +1,4 @@
-/** The gateway's own certificate in the embedded default: it follows the authority, and cuts no session doing so. */
+/** The gateway's own certificate in an embedded installation: it follows the authority without closing sessions. */
 import { once } from 'node:events'
 import { connect as connectTls } from 'node:tls'
 import { pino } from 'pino'
@@ -31,11 +31,11 @@ afterAll(async () => {
   await home?.remove()
 })
 
-/** Whether a client that is refused, and trusts this authority alone, takes the gateway for the one it means. */
+/** Whether a refused client that trusts only this authority verifies the gateway. */
 async function isTrusted({ cert }: Authority): Promise<boolean> {
   const { host, port } = connection
-  const place = { host, port, localAddress: '127.0.0.2', ca: cert, servername: 'localhost' }
-  const socket = connectTls({ ...place, ALPNProtocols: ['postgresql'], rejectUnauthorized: false })
+  const options = { host, port, localAddress: '127.0.0.2', ca: cert, servername: 'localhost' }
+  const socket = connectTls({ ...options, ALPNProtocols: ['postgresql'], rejectUnauthorized: false })
   try {
     await once(socket, 'secureConnect')
     return socket.authorized
@@ -55,7 +55,7 @@ test('a database is verified by the name localhost and by its address', async ()
   }
 })
 
-test('another authority signs: refused clients see a certificate of its at once, and open sessions go on', async () => {
+test('another authority signs: refused clients see its certificate at once, and open sessions continue', async () => {
   const cluster = installation.store.connect('test')
   const secret = (name: string) => cluster.get('Secret', { namespace: systemNamespace, name })
   const before = authorityOf(await secret(authoritySecret))

@@ -1,4 +1,7 @@
-/** The control-plane API and Postgres as a user's program meets them: fetch and `pg`, nothing of ours in between. */
+/**
+ * The control-plane API and Postgres as a user's program sees them: by fetch and `pg`, without Espalier code in
+ * between.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 
@@ -35,19 +38,29 @@ export const createApiClient = (base: string, token: string) => {
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
     const text = await response.text()
-    // The shapes are what the tests assert on; a wrong one fails there.
+    // The shapes are what the tests assert; a wrong one fails there.
     return { status: response.status, headers: response.headers, body: (text === '' ? {} : JSON.parse(text)) as T }
   }
   const wait = { prefer: 'wait=60' }
   return {
     call,
+    /** The lines of the SQL endpoint, or its error. `of`: the path of a database or branch. */
+    async sql(of: string, body: Json): Promise<{ status: number; lines: Json[] }> {
+      const response = await fetch(`${base}/managed/v1${of}/sql`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      })
+      const lines = (await response.text()).split('\n').filter(line => line !== '')
+      return { status: response.status, lines: lines.map(line => JSON.parse(line)) }
+    },
     create: (input: Json, headers: Record<string, string> = wait) =>
       call<Database>('POST', '/databases', { region: 'local', size: 'nano', ...input }, headers),
     read: (id: string, query = '') => call<Database>('GET', `/databases/${id}${query}`),
     change: (id: string, input: Json, headers: Record<string, string> = wait) =>
       call<Database>('PATCH', `/databases/${id}`, input, headers),
     remove: (id: string, query = '') => call('DELETE', `/databases/${id}${query}`, undefined, wait),
-    /** The connection of one role. */
+    /** The connection for one role. */
     async connection(id: string, userType = 'application'): Promise<Connection> {
       const { body } = await call<Database>('GET', `/databases/${id}?user_type=${userType}`)
       if (body.connection === undefined) throw new Error(`no connection in ${JSON.stringify(body)}`)
@@ -57,7 +70,7 @@ export const createApiClient = (base: string, token: string) => {
 }
 export type ApiClient = ReturnType<typeof createApiClient>
 
-/** Connects with TLS, as every client must. The caller ends the client. */
+/** Connects with TLS, as every client must. The caller closes the client. */
 export async function connect(connection: Connection, options: pg.ClientConfig = {}): Promise<pg.Client> {
   const { username: user, password, host, port, database } = connection
   const client = new pg.Client({
@@ -85,7 +98,7 @@ export async function query<T extends pg.QueryResultRow = Json>(connection: Conn
   }
 }
 
-/** The SQLSTATE that an attempt fails with, or `none`. */
+/** The SQLSTATE of a failed attempt, or `none`. */
 export async function sqlState(attempt: () => Promise<unknown>): Promise<string> {
   try {
     await attempt()
@@ -95,7 +108,7 @@ export async function sqlState(attempt: () => Promise<unknown>): Promise<string>
   }
 }
 
-/** Polls until the check returns something, or fails with what it was waiting for. */
+/** Polls until the check returns a value, or fails with what it was waiting for. */
 export async function eventually<T>(
   what: string,
   check: () => Promise<T | undefined | false>,
@@ -115,6 +128,6 @@ export async function eventually<T>(
   throw new Error(`not within ${timeoutMs} ms: ${what}`, { cause: last })
 }
 
-/** An allowlist that lets in one address and nothing else. */
+/** An allowlist that allows only one address. */
 export const openTo = (address: string) => ({ rules: [{ cidr: `${address}/32`, label: 'this machine' }] })
 export const openToThisMachine = openTo('127.0.0.1')

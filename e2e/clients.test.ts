@@ -1,4 +1,7 @@
-/** Clients that strangers generate from the API's description, in TypeScript and in Python: each leads a database through its life. */
+/**
+ * Clients that users generate from the API's description, in TypeScript and Python: each manages a database through its
+ * life cycle.
+ */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { cpSync, mkdirSync, readFileSync } from 'node:fs'
@@ -18,7 +21,7 @@ const execute = promisify(execFile)
 const besides = (name: string) => fileURLToPath(new URL(`clients/${name}`, import.meta.url))
 const bare = { PATH: process.env.PATH, HOME: process.env.HOME }
 
-/** The generator and the client library of e2e/clients/package.json; undefined where they cannot be had. */
+/** The generator and the client library of e2e/clients/package.json; undefined if not available. */
 function typescriptPackages(): string | undefined {
   const lock = readFileSync(besides('package-lock.json'))
   const name = `generated-client-${createHash('sha256').update(lock).digest('hex').slice(0, 16)}`
@@ -128,10 +131,10 @@ else
 
 if (generator === undefined) test.skip('generated clients: need the Python package openapi-python-client', () => {})
 else
-  test.concurrent('a client that openapi-python-client generates works, and nothing but the certificate is left out of it', async () => {
+  test.concurrent('a client that openapi-python-client generates works, complete except for what is not JSON', async () => {
     const folder = join(scratch, 'python')
     await writeFile(join(scratch, 'python.yaml'), 'post_hooks: []\n')
-    const asked = [
+    const args = [
       '--path',
       join(scratch, 'openapi.json'),
       '--output-path',
@@ -139,11 +142,15 @@ else
       '--config',
       join(scratch, 'python.yaml'),
     ]
-    const generated = await execute('python3', ['-m', 'openapi_python_client', 'generate', ...asked], {
+    const generated = await execute('python3', ['-m', 'openapi_python_client', 'generate', ...args], {
       env: { ...bare, PYTHONPATH: generator },
     })
     const warnings = [...`${generated.stdout}${generated.stderr}`.matchAll(/^WARNING parsing (.+)$/gm)]
-    expect(warnings.map(([, what]) => what)).toEqual(['GET /managed/v1/ca.pem within service.'])
+    expect(warnings.map(([, what]) => what).toSorted()).toEqual([
+      'GET /managed/v1/ca.pem within service.',
+      'POST /managed/v1/databases/{id}/branches/{branch_id}/sql within branches.',
+      'POST /managed/v1/databases/{id}/sql within databases.',
+    ])
     await copyFile(besides('lifetime.py'), join(folder, 'lifetime.py'))
     const { stdout } = await execute('python3', [join(folder, 'lifetime.py')], {
       env: { ...environment, PYTHONPATH: `${generator}:${folder}`, PYTHONDONTWRITEBYTECODE: '1' },

@@ -1,10 +1,14 @@
-/** Conversations of the service `mcp`, as a user has them by its API through the gateway: they outlive its pods, and go with backups. */
+/**
+ * Conversations of the service `mcp`, used through its API and the gateway: they outlive its pods, and are part of
+ * backups.
+ */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type ApiClient, type Database, eventually, openTo, query } from './client.ts'
-import { type Fetch, httpsFetch } from './https-fetch.ts'
+import type { Fetch } from './https-fetch.ts'
 import { startProvider } from './provider.ts'
 import type { Provider } from './providers/provider.ts'
+import { fetchingFrom } from './service-load.ts'
 
 type Service = { service_type: string; state: string; uri?: string; mcp_config?: { init_tokens?: string } }
 type Served = Database & { services: Service[] }
@@ -64,8 +68,7 @@ const write = (uri: string, content: string) =>
 beforeAll(async () => {
   provider = await startProvider()
   api = await provider.client()
-  const authority = await (await fetch(`${provider.api}/managed/v1/ca.pem`)).text()
-  fetching = httpsFetch({ authority, address: '127.0.0.1' })
+  fetching = await fetchingFrom(provider)
   const { status, body } = await api.create({
     name: 'conversing',
     ip_allowlist: openTo(provider.clientAddress),
@@ -85,7 +88,7 @@ afterAll(async () => {
   await provider?.stop()
 })
 
-test('a change of the service, which replaces its pod, keeps them, and no role of the user reaches them', async () => {
+test('a change of the service, which replaces its pod, keeps them, and no role of the user can access them', async () => {
   const uri = uriOf(await running(`/databases/${id}`))
   await write(uri, 'first words')
   const mcp = { service_type: 'mcp', mcp_config: { allow_writes: true } }
@@ -96,7 +99,7 @@ test('a change of the service, which replaces its pod, keeps them, and no role o
   await expect(query({ ...admin, database: 'espalier' }, 'SELECT 1')).rejects.toMatchObject({ code: '42501' })
 })
 
-test('a restore in place returns them to the backup, and a branch begins without them', async () => {
+test('a restore in place resets them to the backup, and a branch starts without them', async () => {
   const uri = uriOf(await read(`/databases/${id}`))
   const wait = { prefer: 'wait=60' }
   const { body: backup } = await api.call<Served>('POST', `/databases/${id}/backup`, { kind: 'hot' }, wait)
@@ -118,5 +121,6 @@ test('a restore in place returns them to the backup, and a branch begins without
   const restored = await eventually('conversations', () => contents(uri).catch(() => undefined))
   expect(restored).toContain('first words')
   expect(restored).not.toContain('later words')
-  await write(uri, 'words after the restore')
-})
+  // The tool server may start again after the restore, and its sessions with it: a client logs in again.
+  await eventually('a conversation', () => write(uri, 'words after the restore').catch(() => undefined))
+}, 180_000)

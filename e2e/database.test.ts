@@ -1,4 +1,4 @@
-/** The life of a database through the API, as a user leads it. */
+/** The life cycle of a database through the API, as a user sees it. */
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -54,7 +54,7 @@ describe.each(testedVersions)('Postgres %s', pg_version => {
       XDG_CACHE_HOME: cache,
       ESPALIER_API_URL: provider.api,
       ESPALIER_TOKEN: await provider.token(),
-      // Where the API of a cluster is, its authority is in this process's environment.
+      // If the API runs on a cluster, its authority is in this process's environment.
       ESPALIER_API_CA: process.env.NODE_EXTRA_CA_CERTS,
     }
     try {
@@ -69,7 +69,7 @@ describe.each(testedVersions)('Postgres %s', pg_version => {
     }
   })
 
-  test('tells what it is like, by the minute', async () => {
+  test('reports metrics by the minute', async () => {
     type Metrics = { series: { name: string; columns: string[]; values: (string | number | null)[][] }[] }
     const read = async (parameters = '') => api.call<Metrics>('GET', `/databases/${database.id}/metrics${parameters}`)
     const newest = async (name: string) =>
@@ -93,7 +93,7 @@ describe.each(testedVersions)('Postgres %s', pg_version => {
     expect(await sqlState(() => connect(connection))).toBe('28P01')
   })
 
-  test('app owns the database, app_read_only reads what app makes, admin administers', async () => {
+  test("app owns the database, app_read_only reads app's tables, admin administers", async () => {
     const app = await api.connection(database.id, 'application')
     const reader = await api.connection(database.id, 'application_read_only')
     const admin = await api.connection(database.id, 'admin')
@@ -113,7 +113,7 @@ describe.each(testedVersions)('Postgres %s', pg_version => {
     expect(await sqlState(() => query(admin, "COPY (SELECT 1) TO PROGRAM 'true'"))).toBe('42501')
   })
 
-  test('delivers the connections of its size to application roles', async () => {
+  test("provides its size's connections to application roles", async () => {
     const connection = await api.connection(database.id)
     const clients = await Promise.all(Array.from({ length: 20 }, () => connect(connection)))
     const refused = await sqlState(() => connect(connection))
@@ -123,7 +123,7 @@ describe.each(testedVersions)('Postgres %s', pg_version => {
 })
 
 describe('allowlist', () => {
-  test('a new database is closed, and says so in the words of Postgres', async () => {
+  test('a new database is closed, and refuses in the words of Postgres', async () => {
     const { body } = await api.create({ name: 'closed' })
     expect(body.ip_allowlist).toEqual({ rules: [], state: 'closed' })
     const connection = await api.connection(body.id)
@@ -143,7 +143,7 @@ describe('allowlist', () => {
     await api.remove(body.id)
   })
 
-  test('nobody is let in by the old rules once the change has been acknowledged', async () => {
+  test('no client is admitted by the old rules once the change has been acknowledged', async () => {
     const { body } = await api.create({ name: 'flapping', ip_allowlist: openToThisMachine })
     const connection = await api.connection(body.id)
     for (let round = 0; round < 10; round++) {
@@ -166,7 +166,7 @@ describe('changes', () => {
     await api.remove(body.id)
   })
 
-  test('of patches at once, each is applied whole or refused', async () => {
+  test('of concurrent patches, each is applied completely or refused', async () => {
     const { body } = await api.create({ name: 'raced' })
     const cidrs = [1, 2, 3, 4].map(octet => `198.51.100.${octet}/32`)
     const answers = await Promise.all(cidrs.map(cidr => api.change(body.id, { ip_allowlist: { rules: [{ cidr }] } })))
@@ -181,7 +181,7 @@ describe('changes', () => {
     await api.remove(body.id)
   })
 
-  test('a display name, options and protection take effect at once, without a change of status', async () => {
+  test('a display name, options and protection take effect at once, without a status change', async () => {
     const { body } = await api.create({ name: 'named' })
     const changed = await api.change(body.id, { display_name: 'Pears', options: ['x'], deletion_protection: true }, {})
     expect(changed.body).toMatchObject({ status: 'available', display_name: 'Pears', options: ['x'] })
@@ -191,7 +191,7 @@ describe('changes', () => {
     expect((await api.remove(body.id)).status).toBe(204)
   })
 
-  test('of two creates of one name at once, one wins', async () => {
+  test('of two concurrent creates of one name, one wins', async () => {
     const answers = await Promise.all([api.create({ name: 'twin' }, {}), api.create({ name: 'twin' }, {})])
     expect(answers.map(answer => answer.status).sort()).toEqual([200, 400])
     const winner = answers.find(answer => answer.status === 200)
@@ -212,12 +212,12 @@ describe('changes', () => {
       'ConfigMap',
     ] as const) {
       const { items } = await provider.cluster.list(kind)
-      const ours = items.filter(item => JSON.stringify(item.metadata).includes(body.id))
-      expect(ours.map(item => `${kind}/${item.metadata.name}`)).toEqual([])
+      const own = items.filter(item => JSON.stringify(item.metadata).includes(body.id))
+      expect(own.map(item => `${kind}/${item.metadata.name}`)).toEqual([])
     }
   })
 
-  test('the task of a create ends when the database has settled', async () => {
+  test('the task of a create ends when the database is reconciled', async () => {
     const created = await api.create({ name: 'tasked' }, {})
     const task = created.headers.get('x-task-id')
     expect(task).toMatch(/^[0-9a-f-]{36}$/)

@@ -1,4 +1,7 @@
-/** What fails around a database: its disk, its port range, the keys, its very files. It is said, and it heals. */
+/**
+ * Faults around a database: its disk, its port range, the keys, its files. They are reported, and the database
+ * recovers.
+ */
 import { execFileSync } from 'node:child_process'
 import { glob, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -20,7 +23,7 @@ import { canMount, fillDisk, mountDisk } from './disk.ts'
 import { createHome, type Home } from './process.ts'
 import { startEmbedded } from './providers/embedded.ts'
 
-/** An installation waits for much of what it does, so several wait at once: each test has its own, and ends it. */
+/** Installations wait a lot, so several tests run at once: each has its own installation, and stops it. */
 type OnFinished = TestContext['onTestFinished']
 
 async function start(onFinished: OnFinished, options: Parameters<typeof startEmbedded>[0] = {}) {
@@ -45,8 +48,8 @@ async function start(onFinished: OnFinished, options: Parameters<typeof startEmb
   }
 }
 
-describe.runIf(canMount)('a disk that is really full', { concurrent: true, timeout: 240_000 }, () => {
-  /** An installation whose databases and logs have a disk of their own. */
+describe.runIf(canMount)('a full disk', { concurrent: true, timeout: 240_000 }, () => {
+  /** An installation whose databases and logs have a separate disk. */
   async function startOnDisk(onFinished: OnFinished, megabytes: number) {
     let runtime = ''
     let unmount = () => {}
@@ -61,8 +64,8 @@ describe.runIf(canMount)('a disk that is really full', { concurrent: true, timeo
     return { ...installation, runtime }
   }
 
-  // Two probes in a row say that it is full, and one that it is not: a minute by itself.
-  test('of the volumes: the database says so, and serves again with all that it acknowledged', async ({
+  // Two consecutive probes report a full disk, and one reports that it is not: that alone takes a minute.
+  test('of the volumes: the database reports it, and serves again with all acknowledged writes', async ({
     onTestFinished,
   }) => {
     const { api, condition, create, runtime, statusOf } = await startOnDisk(onTestFinished, 400)
@@ -97,7 +100,7 @@ describe.runIf(canMount)('a disk that is really full', { concurrent: true, timeo
   })
 
   const padding = 'INSERT INTO written SELECT n, repeat(md5(n::text), 100) FROM generate_series(1, 20000) AS n'
-  /** @returns when it takes no more */
+  /** @returns when it accepts no more writes */
   async function writeUntilFull(connection: Connection): Promise<void> {
     const writing = async () => {
       for (;;) await query(connection, padding)
@@ -105,7 +108,7 @@ describe.runIf(canMount)('a disk that is really full', { concurrent: true, timeo
     await expect(writing()).rejects.toThrow()
   }
 
-  test('which is made larger: a database that is given another size comes back by itself, and where its volume grows by itself nobody has to do anything', async ({
+  test('which is enlarged: a database recovers without action after a resize, and also if its volume grows automatically', async ({
     onTestFinished,
   }) => {
     const { api, condition, create, resource, runtime, statusOf } = await startOnDisk(onTestFinished, 500)
@@ -113,8 +116,8 @@ describe.runIf(canMount)('a disk that is really full', { concurrent: true, timeo
     const databases = await Promise.all([create('resized'), create('growing', { storage: { autogrow } })])
     const [resized] = databases
     for (const { id } of databases) {
-      const kept = "CREATE TABLE written AS SELECT n, 'kept' AS text FROM generate_series(1, 1000) AS n"
-      await query(await api.connection(id), kept)
+      const createRows = "CREATE TABLE written AS SELECT n, 'kept' AS text FROM generate_series(1, 1000) AS n"
+      await query(await api.connection(id), createRows)
     }
     await fillDisk(join(runtime, 'volumes'))
     await Promise.all(databases.map(async ({ id }) => writeUntilFull(await api.connection(id))))
@@ -126,20 +129,20 @@ describe.runIf(canMount)('a disk that is really full', { concurrent: true, timeo
 
     expect((await api.call('POST', `/databases/${resized.id}/size`, { size: 'small' })).status).toBe(204)
     await eventually('the growth', async () => (await resource('growing'))?.status?.storage?.capacity === '1500Mi')
-    // As a volume does on a cluster, where it is the disk that grows.
+    // Like a volume on a cluster, where the disk grows.
     execFileSync('mount', ['-o', 'remount,size=900m', runtime])
     for (const database of databases) {
       const { id, name } = database
       const isAvailable = async () => (await statusOf(database)) === 'available'
       await eventually(`${name} available again`, isAvailable, 120_000)
-      const kept = "SELECT count(*)::int AS rows FROM written WHERE text = 'kept'"
-      expect(await query(await api.connection(id), kept), name).toEqual([{ rows: 1000 }])
+      const countRows = "SELECT count(*)::int AS rows FROM written WHERE text = 'kept'"
+      expect(await query(await api.connection(id), countRows), name).toEqual([{ rows: 1000 }])
       await query(await api.connection(id), padding)
     }
     expect((await api.read(resized.id)).body.size).toBe('small')
   })
 
-  test('of everything: what cannot be kept is refused, and nothing acknowledged is lost', async ({
+  test('of everything: writes that cannot be stored are refused, and no acknowledged write is lost', async ({
     onTestFinished,
   }) => {
     let full = ''
@@ -169,8 +172,8 @@ describe.runIf(canMount)('a disk that is really full', { concurrent: true, timeo
   })
 })
 
-describe.concurrent('what is taken away from an installation', { timeout: 240_000 }, () => {
-  test('the ports run out: said, and healed by a port that comes free', async ({ onTestFinished }) => {
+describe.concurrent('resources taken away from an installation', { timeout: 240_000 }, () => {
+  test('no port is free: reported, and healed by a port that becomes free', async ({ onTestFinished }) => {
     const { api, condition, create, statusOf } = await start(onTestFinished, { ports: 2 })
     const [first] = await Promise.all([create('first'), create('second')])
     const { body: third } = await api.create({ name: 'third' }, {})
@@ -182,7 +185,7 @@ describe.concurrent('what is taken away from an installation', { timeout: 240_00
     await eventually('available', async () => (await statusOf(third)) === 'available')
   })
 
-  test('the sealing key is gone, and then the authority: said, never made again, and healed when it is back', async ({
+  test('the sealing key is missing, and then the authority: reported, never created again, and healed when it is restored', async ({
     onTestFinished,
   }) => {
     const { api, cluster, condition, create } = await start(onTestFinished)
@@ -197,10 +200,10 @@ describe.concurrent('what is taken away from an installation', { timeout: 240_00
       const secret = await cluster.get('Secret', key)
       if (secret === undefined) throw new Error(`no Secret ${name}`)
       await cluster.delete('Secret', key)
-      const isSaidOf = async (one: string) => (await condition(one, 'KeysAvailable'))?.reason === reason
-      await eventually(`the condition ${reason}`, () => isSaidOf('keyed'))
+      const isReportedOf = async (one: string) => (await condition(one, 'KeysAvailable'))?.reason === reason
+      await eventually(`the condition ${reason}`, () => isReportedOf('keyed'))
       await api.create({ name: later }, {})
-      await eventually(`${reason} of a new one`, () => isSaidOf(later))
+      await eventually(`${reason} of a new one`, () => isReportedOf(later))
       expect(await cluster.get('Secret', key), name).toBeUndefined()
       await serves()
 
@@ -213,7 +216,7 @@ describe.concurrent('what is taken away from an installation', { timeout: 240_00
   })
 })
 
-describe.concurrent('hands in the files of a stopped installation', { timeout: 240_000 }, () => {
+describe.concurrent('manual changes to the files of a stopped installation', { timeout: 240_000 }, () => {
   type Stopped = { database: Database; volume: string }
 
   const clientOf = async (home: Home) => {
@@ -221,7 +224,7 @@ describe.concurrent('hands in the files of a stopped installation', { timeout: 2
     return createApiClient(running.api, running.token)
   }
 
-  /** Databases with a row that tells them apart, stopped; with the directories of their volumes. */
+  /** Databases with a row that identifies them, stopped; with the directories of their volumes. */
   async function stopped(home: Home, names: string[]): Promise<Stopped[]> {
     const client = await clientOf(home)
     const databases = await Promise.all(
@@ -252,7 +255,7 @@ describe.concurrent('hands in the files of a stopped installation', { timeout: 2
     expect(await sqlState(async () => connect(await client.connection(id)))).not.toBe('none')
   }
 
-  test('two volumes swapped: neither serves the other, and both do when they are swapped back', async ({
+  test("two volumes swapped: neither serves the other's data, and both serve when they are swapped back", async ({
     onTestFinished,
   }) => {
     const home = await createHome()
@@ -322,7 +325,7 @@ describe.concurrent('hands in the files of a stopped installation', { timeout: 2
       return found
     }
 
-    test.each(Object.keys(damages))('%s: failed, and nothing is initialised in its place', async what => {
+    test.each(Object.keys(damages))('%s: failed, and nothing is initialised instead', async what => {
       const { database, volume } = hurtBy(what)
       await failed(client, database)
       expect(await readdir(volume)).not.toContainEqual(expect.stringMatching(/^pgdata\.new-/))

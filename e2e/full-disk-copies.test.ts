@@ -1,4 +1,7 @@
-/** Copies on a disk that has no room for them, nor shares blocks: they wait and say why, while their source is written to, and end with room. */
+/**
+ * Copies on a disk without space for them that cannot share blocks: they wait and report why, while their source is
+ * written, and succeed once there is space.
+ */
 import { execFileSync } from 'node:child_process'
 import { mkdir, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -10,11 +13,11 @@ import { startEmbedded } from './providers/embedded.ts'
 import { writeTo } from './writer.ts'
 
 const mebibyte = 1024 * 1024
-/** What a copy leaves, and what Postgres writes meanwhile. */
+/** Space that a copy keeps free, and what Postgres writes meanwhile. */
 const spare = 100 * mebibyte
 
-describe.runIf(canMount)('a disk without room for a copy', { timeout: 240_000 }, () => {
-  test('a backup and a database made of it wait with the reason, and a branch takes one copy; nothing is left of the tries', async ({
+describe.runIf(canMount)('a disk without space for a copy', { timeout: 240_000 }, () => {
+  test('a backup and a database created from it wait with the reason, and a branch needs one copy; no attempt leaves files', async ({
     onTestFinished,
   }) => {
     let runtime = ''
@@ -44,7 +47,7 @@ describe.runIf(canMount)('a disk without room for a copy', { timeout: 240_000 },
       const since = writer.count()
       await eventually('further writes', async () => writer.count() > since + 20)
     }
-    /** Beside what the runtime tries the file system with. */
+    /** In addition to files by which the runtime tests the file system. */
     const staged = async () => (await readdir(join(runtime, 'staging'))).filter(name => name !== 'espalier-probe')
 
     // Not even a snapshot.
@@ -64,8 +67,8 @@ describe.runIf(canMount)('a disk without room for a copy', { timeout: 240_000 },
       return (await api.call<{ status: string }>('GET', `/backups/${backup.body.id}`)).body.status === 'completed'
     })
 
-    // A branch takes one copy: its snapshot becomes its volume.
-    const room = await fillDisk(runtime, bytes + spare)
+    // A branch needs one copy: its snapshot becomes its volume.
+    const freeDisk = await fillDisk(runtime, bytes + spare)
     const path = `/databases/${database.id}/branches`
     const { body: branch } = await api.call<{ id: string; name: string }>('POST', path)
     const made = await eventually('the branch', async () => {
@@ -76,7 +79,7 @@ describe.runIf(canMount)('a disk without room for a copy', { timeout: 240_000 },
     expect(row?.n).toBe(Number(row?.last) + 1)
     await goesOn()
 
-    // A snapshot that stays, and no room for a volume of it.
+    // A snapshot that remains, and no space for a volume created from it.
     const { body: copied } = await api.create({ name: 'copied', source_backup_id: backup.body.id }, {})
     const claim = { namespace, name: childNames.claim(copied.id, 1) }
     await eventually('the reason', async () => {
@@ -84,7 +87,7 @@ describe.runIf(canMount)('a disk without room for a copy', { timeout: 240_000 },
       return found?.status?.conditions?.some(({ message }) => message === 'the disk is full')
     })
     await goesOn()
-    await room()
+    await freeDisk()
     await eventually('the copy', async () => (await api.read(copied.id)).body.status === 'available')
     expect(await staged()).toEqual([])
     expect((await writer.stop()).count).toBeGreaterThan(40)

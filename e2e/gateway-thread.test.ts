@@ -1,4 +1,4 @@
-/** The gateway's thread in an installation of the embedded default: what it does not wait for, and how it ends. */
+/** The gateway's thread in an embedded installation: what it does not wait for, and how it ends. */
 import { Worker } from 'node:worker_threads'
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -40,14 +40,14 @@ test('logins begin and end while the event loop of API and operator is blocked',
   }
 })
 
-test('clients read why their session ends where the installation stops', async () => {
+test('clients get the reason for the end of their session when the installation stops', async () => {
   const client = await connect(connection)
-  const told = new Promise<unknown>(resolve => client.once('error', resolve))
+  const received = new Promise<unknown>(resolve => client.once('error', resolve))
   await installation.stop()
-  expect(await told).toMatchObject({ severity: 'FATAL', code: '57P01' })
+  expect(await received).toMatchObject({ severity: 'FATAL', code: '57P01' })
 })
 
-test('where the thread ends by itself, the installation says so and ends with exit code 1', async () => {
+test('if the thread ends by itself, the installation reports it and exits with code 1', async () => {
   const preload = `process.on('worker', worker => {
     worker.on('message', ({ type }) => type === 'started' && setTimeout(() => worker.terminate(), 500))
   })`

@@ -1,4 +1,4 @@
-/** What is taken away from a database comes back, and its data are not lost even with its claim. */
+/** Deleted resources of a database are created again, and its data survive even the loss of its claim. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { ManagedDatabase } from '../crds/index.ts'
 import { annotations, childNames, labels, rotationAnnotations, systemNamespace } from '../crds/index.ts'
@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => provider?.stop())
 beforeEach(async () => {
   const created = await api.create({ name: 'healing', ip_allowlist: openTo(provider.clientAddress) })
-  // The body first: it says why it was refused.
+  // The body first: it has the reason of a refusal.
   expect(created.body).toMatchObject({ status: 'available' })
   expect(created.status).toBe(200)
   database = created.body
@@ -35,7 +35,7 @@ const resource = async (): Promise<ManagedDatabase | undefined> =>
 
 const condition = async (type: string) => (await resource())?.status?.conditions?.find(each => each.type === type)
 
-/** The data is read through the front door, with the password that the API tells now. */
+/** The data are read through the gateway, with the password that the API returns now. */
 const answers = () =>
   eventually('the data is served again', async () => {
     const rows = await query(await api.connection(database.id), 'SELECT n FROM kept')
@@ -75,21 +75,24 @@ describe('self-healing', () => {
     }
   })
 
-  test('the credentials deleted by force: clients are served, and new passwords are made only for who asks', async () => {
+  test('the credentials deleted by force: clients are served, and new passwords are created only on request', async () => {
     const old = await api.connection(database.id)
     const key = { namespace, name: childNames.credentials(database.id) }
     await expect(provider.cluster.delete('Secret', key)).rejects.toThrow(/force=true/)
     const secret = await provider.cluster.get('Secret', key)
     if (secret === undefined) throw new Error('the database has no credentials')
-    const marks = { ...secret.metadata.annotations, [annotations.force]: 'true' }
-    await provider.cluster.replace('Secret', { ...secret, metadata: { ...secret.metadata, annotations: marks } })
+    const forced = { ...secret.metadata.annotations, [annotations.force]: 'true' }
+    await provider.cluster.replace('Secret', { ...secret, metadata: { ...secret.metadata, annotations: forced } })
     await provider.cluster.delete('Secret', key)
     await eventually('told', async () => (await condition('CredentialsReady'))?.reason === 'CredentialsLost')
     expect(await query(old, 'SELECT 1 AS one')).toEqual([{ one: 1 }])
     const found = await provider.cluster.get('ManagedDatabase', { namespace, name: database.name })
     if (found === undefined) throw new Error('there is no database')
-    const asked = { ...found.metadata.annotations, [rotationAnnotations.app]: 'new' }
-    await provider.cluster.replace('ManagedDatabase', { ...found, metadata: { ...found.metadata, annotations: asked } })
+    const rotating = { ...found.metadata.annotations, [rotationAnnotations.app]: 'new' }
+    await provider.cluster.replace('ManagedDatabase', {
+      ...found,
+      metadata: { ...found.metadata, annotations: rotating },
+    })
     await eventually('other credentials', async () => (await api.connection(database.id)).password !== old.password)
     await answers()
   })
@@ -113,17 +116,19 @@ describe('self-healing', () => {
     await answers()
   })
 
-  test('a password changed by its user is told, not fought', async () => {
+  test('a password changed by its user is reported, not overwritten', async () => {
     const admin = await api.connection(database.id, 'admin')
     const app = await api.connection(database.id)
     await query(app, "ALTER ROLE app PASSWORD 'my own'")
-    // What happens inside Postgres alone is seen within six minutes; a new run of it is looked at at once.
+    // A change inside Postgres is detected within six minutes; a restarted Postgres is checked at once.
     await (await postmaster()).kill()
     await eventually(
       'the condition',
       async () => (await condition('CredentialsReady'))?.reason === 'PasswordChangedByUser',
     )
-    expect(await query({ ...app, password: 'my own' }, 'SELECT 1 AS one')).toEqual([{ one: 1 }])
+    // A check just before the kill can have set the condition while Postgres still starts.
+    const own = await eventually('an answer', () => query({ ...app, password: 'my own' }, 'SELECT 1 AS one'))
+    expect(own).toEqual([{ one: 1 }])
     expect(admin.username).toBe('admin')
   })
 
@@ -133,14 +138,14 @@ describe('self-healing', () => {
     const key = { namespace, name: childNames.claim(database.id, 1) }
     const before = await provider.cluster.get('PersistentVolumeClaim', key)
     if (before === undefined) throw new Error('the database has no claim')
-    // Where a policy keeps claims from deletion, this is how it is asked for all the same.
-    const marks = { ...before.metadata.annotations, [annotations.force]: 'true' }
+    // If a policy protects claims from deletion, this annotation forces it.
+    const forced = { ...before.metadata.annotations, [annotations.force]: 'true' }
     await provider.cluster.replace('PersistentVolumeClaim', {
       ...before,
-      metadata: { ...before.metadata, annotations: marks },
+      metadata: { ...before.metadata, annotations: forced },
     })
     await provider.cluster.delete('PersistentVolumeClaim', key)
-    const secured = async () => (await condition('VolumeReady'))?.message?.includes('nothing is lost') === true
+    const secured = async () => (await condition('VolumeReady'))?.message?.includes('no data are lost') === true
     await eventually('secured', secured)
     await provider.cluster.delete('Pod', { namespace, name: childNames.pod(database.id, 1) })
     await eventually(

@@ -1,4 +1,7 @@
-/** The home of a running installation is deleted: nothing looks as if it served, and everything ends with a plain word. */
+/**
+ * The home directory of a running installation is deleted: it never appears to serve, and everything ends with a clear
+ * message.
+ */
 import { readFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -11,7 +14,7 @@ beforeEach(async () => {
 })
 afterEach(() => home.remove())
 
-test('a home that is deleted under a running installation ends it, and no database is said to be available', async () => {
+test('a home that is deleted under a running installation ends it, and no database is reported as available', async () => {
   const running = await home.run()
   const api = createApiClient(running.api, running.token)
   const created = await api.create({ name: 'rootless', ip_allowlist: openToThisMachine })
@@ -24,7 +27,7 @@ test('a home that is deleted under a running installation ends it, and no databa
   const tree = await processTree(running.process.pid ?? 0)
   await rm(home.path, { recursive: true, force: true, maxRetries: 5 })
 
-  // From the moment on at which it says that it is not ready it never says so again.
+  // Once it reports that it is not ready, it never reports ready again.
   const answers: number[] = []
   let isOver = false
   void ended.then(() => {
@@ -44,12 +47,15 @@ test('a home that is deleted under a running installation ends it, and no databa
   expect(await ended).toBe(1)
   expect(errors).toContain('was deleted or moved while Espalier runs: nothing is kept any more')
   expect(errors).toContain(home.path)
-  const left = await Promise.all(tree.map(async pid => (await processTree(pid)).length > 1 || isAlive(pid)))
-  expect(left).not.toContain(true)
+  const remaining = await Promise.all(tree.map(async pid => (await processTree(pid)).length > 1 || isRunning(pid)))
+  expect(remaining).not.toContain(true)
 }, 240_000)
 
-/** One that has ended and that nobody has asked for its exit code yet is none: the last ones are left to the machine's first process. */
-function isAlive(pid: number): boolean {
+/**
+ * An ended process that has not been reaped yet does not count: the last ones are reaped by the machine's first
+ * process.
+ */
+function isRunning(pid: number): boolean {
   try {
     return !/^\d+ \(.*\) Z /s.test(readFileSync(`/proc/${pid}/stat`, 'latin1'))
   } catch {

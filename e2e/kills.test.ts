@@ -1,6 +1,6 @@
 /**
- * Rounds of kills on the embedded default. `make soak` plays 40, or as many as ESPALIER_KILL_ROUNDS says; what chance decides is repeated
- * with ESPALIER_SOAK_SEED.
+ * Rounds of kills on an embedded installation. `make soak` runs 40, or as many as ESPALIER_KILL_ROUNDS sets;
+ * ESPALIER_SOAK_SEED repeats the random choices.
  */
 import { expect, test } from 'vitest'
 import { startEmbeddedTarget } from './kills/embedded.ts'
@@ -11,7 +11,7 @@ import { seed } from './kubernetes/chance.ts'
 const rounds = roundCount(40)
 
 test.skipIf(rounds === 0)(
-  'no operation fails that can wait, and no acknowledged row is lost, while processes of the embedded default are killed',
+  'operations that can wait do not fail, and no acknowledged row is lost, while processes of an embedded installation are killed',
   async () => {
     console.log(`ESPALIER_SOAK_SEED=${seed}`)
     const target = await startEmbeddedTarget()

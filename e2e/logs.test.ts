@@ -26,7 +26,7 @@ const logs = async (id: string, parameters = ''): Promise<Entry[]> => {
   return body.logs
 }
 
-test('tells what Postgres has written, newest first, and no password', async () => {
+test('returns what Postgres has logged, newest first, without passwords', async () => {
   const { body: database } = await api.create({ name: 'told', ip_allowlist: openTo(provider.clientAddress) })
   const { id } = database
   const connection = await api.connection(id)
@@ -60,7 +60,7 @@ test('tells what Postgres has written, newest first, and no password', async () 
   expect((await logs(id, `?start_time=${later}`)).every(({ timestamp }) => timestamp > at)).toBe(true)
   expect(newest?.timestamp.length).toBe(24)
 
-  // It stays when the pod is replaced, and is not there while none runs.
+  // It survives when the pod is replaced, and is unavailable while none runs.
   await api.call('POST', `/databases/${id}/suspend`, undefined, { prefer: 'wait=60' })
   expect(await logs(id)).toEqual([])
   await api.call('POST', `/databases/${id}/resume`, undefined, { prefer: 'wait=60' })

@@ -1,4 +1,7 @@
-/** The store of an installation is lost: no empty installation takes its place, and the databases come back from their volumes. */
+/**
+ * The store of an installation is lost: no empty installation replaces it, and the databases are restored from their
+ * volumes.
+ */
 import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -26,7 +29,7 @@ test('a lost store is refused, and rescued with the data, names, sizes and allow
   const before = await api.connection(made.id)
   await query(before, 'CREATE TABLE kept AS SELECT 7 AS n')
   if (canMakePool) {
-    // The database's volume stays beside the pool, and its branch's is in it.
+    // The database's volume stays outside the pool, and its branch's is in it.
     await home.stop()
     home.environment.ESPALIER_POOL = 'auto'
     running = await home.run()
@@ -35,9 +38,9 @@ test('a lost store is refused, and rescued with the data, names, sizes and allow
   }
   const { body: branch } = await api.call<{ id: string; name: string }>('POST', `/databases/${made.id}/branches`)
   const runtime = join(home.path, 'runtime')
-  const places = [join(runtime, 'volumes'), ...(canMakePool ? [join(runtime, 'pool', 'volumes')] : [])]
+  const directories = [join(runtime, 'volumes'), ...(canMakePool ? [join(runtime, 'pool', 'volumes')] : [])]
   await eventually('the records', async () => {
-    const files = await Promise.all(places.map(place => readdir(place, { recursive: true })))
+    const files = await Promise.all(directories.map(directory => readdir(directory, { recursive: true })))
     const records = files.map(names => names.filter(name => /^[^/]+\/[^/]+\.json$/.test(name)).length)
     return canMakePool ? records.every(count => count === 1) : records[0] === 2
   })
@@ -59,7 +62,7 @@ test('a lost store is refused, and rescued with the data, names, sizes and allow
   expect(list.map(({ id }) => id).sort()).toEqual([made.id, branch.id].sort())
   for (const { id } of list) {
     await available(id)
-    // The operator makes new credentials beside the first look at the database.
+    // The operator creates new credentials in parallel with the first reconciliation of the database.
     const connection = await eventually('the connection', () => api.connection(id))
     expect(await query(connection, 'SELECT n FROM kept')).toEqual([{ n: 7 }])
     await query(connection, 'INSERT INTO kept VALUES (8)')

@@ -1,6 +1,6 @@
 /**
- * An installation as its user has it: `espalier run` as a process of its own, with a home and ports of its own, that
- * can be stopped, killed with everything it started, and started again.
+ * An installation as its user runs it: `espalier run` as a process with its own home directory and ports, that can be
+ * stopped, killed with all its processes, and started again.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -54,7 +54,7 @@ export async function createHome(ports = 20) {
     path: home,
     environment,
 
-    /** Runs a command to its end. */
+    /** Runs a command until it exits. */
     async command(args: string[], extra?: NodeJS.ProcessEnv): Promise<Exit> {
       const child = espalier(args, extra)
       const exit: Exit = { code: null, stdout: '', stderr: '' }
@@ -64,7 +64,7 @@ export async function createHome(ports = 20) {
       return exit
     },
 
-    /** Starts `espalier run` and waits until it says that it is ready. */
+    /** Starts `espalier run` and waits until it reports ready. */
     async run(): Promise<Running> {
       const start = performance.now()
       const child = espalier(['run'])
@@ -84,7 +84,7 @@ export async function createHome(ports = 20) {
       })
     },
 
-    /** Kills the whole process tree at once, as a power cut would. */
+    /** Kills the complete process tree at once, like a power failure. */
     async kill(): Promise<void> {
       const child = current
       if (child?.pid === undefined || child.exitCode !== null) return
@@ -93,7 +93,7 @@ export async function createHome(ports = 20) {
         try {
           process.kill(pid, 'SIGKILL')
         } catch {
-          // Already gone: its parent took it along.
+          // It has already ended with its parent.
         }
       }
       await closed

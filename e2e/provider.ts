@@ -1,6 +1,6 @@
 /**
- * The installation that the end-to-end suite runs on: `ESPALIER_E2E_PROVIDER` is `embedded` (the
- * default: one of its own for every file of tests) or `kind` (the cluster that `make kind-up` made, shared by all).
+ * The installation of the end-to-end suite: `ESPALIER_E2E_PROVIDER` is `embedded` (the default: a separate one for
+ * every test file) or `kind` (the cluster created by `make kind-up`, shared by all).
  */
 import { z } from 'zod'
 import { pgVersions } from '../crds/index.ts'
@@ -11,14 +11,14 @@ const providerName = z
   .default('embedded')
   .parse(process.env.ESPALIER_E2E_PROVIDER || undefined)
 
-/** The major versions that there are images of: not every machine can build all. */
+/** The major versions with images: not every machine can build all. */
 export const testedVersions = z
   .array(z.enum(pgVersions))
   .min(1)
   .parse(process.env.ESPALIER_E2E_PG_VERSIONS?.split(',') ?? pgVersions)
 
 export async function startProvider(): Promise<Provider> {
-  // Each brings what the other must not need: a cluster, or Postgres on this machine.
+  // Imported on demand: each provider needs what the other must not require, a cluster or Postgres on this machine.
   if (providerName === 'kind') return (await import('./providers/kind.ts')).startKind()
   return (await import('./providers/embedded.ts')).startEmbedded()
 }

@@ -1,17 +1,18 @@
-/** The service `rag` beside a database with pgvector: created, asked with and without a stream, branched and restored. */
+/** The service `rag` with pgvector: created, queried with and without a stream, branched and restored. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { fetchPgvector } from '../embedded/extensions/pgvector.ts'
 import { type ProviderDouble, startProviderDouble } from '../services/providers/testing/double.ts'
 import { type ApiClient, type Database, eventually, openTo, query } from './client.ts'
-import { type Fetch, httpsFetch } from './https-fetch.ts'
+import type { Fetch } from './https-fetch.ts'
 import { type EmbeddedProvider, startEmbedded } from './providers/embedded.ts'
+import { fetchingFrom } from './service-load.ts'
 
 type Service = { service_type: string; state: string; uri?: string; bearer_token?: string }
 type Served = Database & { services: Service[] }
 
 const key = 'sk-of-this-test'
 const words = ['harbour', 'orchard', 'glacier']
-/** A vector that says which of the words a text has. */
+/** A vector with one component per word: whether the text contains it. */
 const embed = (text: string): number[] => words.map(word => (text.toLowerCase().includes(word) ? 1 : 0.01))
 
 const models = await startProviderDouble({
@@ -73,10 +74,7 @@ function described(provider: EmbeddedProvider, { seen }: ProviderDouble): void {
 
     beforeAll(async () => {
       api = await provider.client()
-      fetching = httpsFetch({
-        authority: await (await fetch(`${provider.api}/managed/v1/ca.pem`)).text(),
-        address: '127.0.0.1',
-      })
+      fetching = await fetchingFrom(provider)
       const toThis = openTo(provider.clientAddress)
       const { body, status } = await api.create({
         ...{ name: 'library', pg_version: '18', ip_allowlist: toThis },
@@ -93,7 +91,7 @@ function described(provider: EmbeddedProvider, { seen }: ProviderDouble): void {
       )
     })
 
-    test('answers from the rows that the filter accepts, by its own token alone', async () => {
+    test('answers from the rows that the filter accepts, only with its own token', async () => {
       expect(await answerOf(database, 'harbour')).toBe('told: Fact of the harbour')
       expect(await answerOf(database, 'glacier')).not.toContain('glacier')
       expect(seen.every(({ headers }) => headers.authorization === `Bearer ${key}`)).toBe(true)
@@ -114,7 +112,7 @@ function described(provider: EmbeddedProvider, { seen }: ProviderDouble): void {
       expect(pieces.join('')).toBe('told: Fact of the orchard')
     })
 
-    test('a branch answers by a token of its own, and with the keys of its source', async () => {
+    test('a branch has its own token, and uses the keys of its source', async () => {
       const path = `/databases/${database.id}/branches`
       const { body } = await api.call<Served>('POST', path, {}, { prefer: 'wait=60' })
       const branch = await running(`${path}/${body.id}`)
@@ -124,7 +122,7 @@ function described(provider: EmbeddedProvider, { seen }: ProviderDouble): void {
       await api.call('DELETE', `${path}/${body.id}`, undefined, { prefer: 'wait=60' })
     })
 
-    test('answers from what was restored', async () => {
+    test('answers from the restored rows', async () => {
       const path = `/databases/${database.id}`
       const { body: backup } = await api.call<{ id: string }>(
         'POST',
@@ -140,7 +138,7 @@ function described(provider: EmbeddedProvider, { seen }: ProviderDouble): void {
     })
 
     test('a key that the provider revokes is named in the answer, and the database stays available', async () => {
-      models.troubles.push({ status: 401 })
+      models.failures.push({ status: 401 })
       const refused = await send(database, { query: 'A text that was never embedded' })
       expect(refused.status).toBeGreaterThanOrEqual(500)
       expect(await refused.text()).toContain('refused the API key')

@@ -1,4 +1,6 @@
-/** The whole process tree is killed at any moment and started again: same databases, same data, same credentials. */
+/**
+ * The complete process tree is killed at random moments and started again: same databases, same data, same credentials.
+ */
 import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -13,7 +15,7 @@ afterEach(() => home.remove())
 
 const rounds = 5
 
-test('kill -9 of everything while it writes loses nothing that was acknowledged', async () => {
+test('kill -9 of all processes during writes loses no acknowledged write', async () => {
   let running = await home.run()
   let api = createApiClient(running.api, running.token)
   const created = await api.create({ name: 'survivor', ip_allowlist: openToThisMachine })
@@ -33,7 +35,7 @@ test('kill -9 of everything while it writes loses nothing that was acknowledged'
         acknowledged.add(n)
       }
     })().catch(() => undefined)
-    // The API writes at the same time, so that the store is hit in the middle of something too.
+    // The API writes at the same time, so that the store is also hit during a write.
     const churn = api.create({ name: `churn${round}` }, {}).catch(() => undefined)
     await sleep(randomInt(20, 700))
     await home.kill()
@@ -58,7 +60,7 @@ test('kill -9 of everything while it writes loses nothing that was acknowledged'
   expect(acknowledged.size).toBeGreaterThan(0)
 }, 180_000)
 
-test('a clean stop and a new start keep everything, and leave no process behind', async () => {
+test('a clean stop and a new start keep everything, and no process remains', async () => {
   const first = await home.run()
   const api = createApiClient(first.api, first.token)
   const { body } = await api.create({ name: 'kept', ip_allowlist: openToThisMachine })
@@ -70,4 +72,4 @@ test('a clean stop and a new start keep everything, and leave no process behind'
   const again = createApiClient(second.api, first.token)
   await eventually('available', async () => (await again.read(body.id)).body.status === 'available')
   expect(await query(connection, 'SELECT n FROM kept')).toEqual([{ n: 7 }])
-})
+}, 180_000)

@@ -1,4 +1,6 @@
-/** A database that is put back to a backup in place, with a real Postgres: a mistake is undone, and so is the undoing. */
+/**
+ * A database that is restored in place from a backup, with a real Postgres: a mistake is undone, and so is the restore.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
@@ -40,8 +42,8 @@ const listed = async (id: string, purpose: string): Promise<Backup[]> =>
 const available = (id: string) =>
   eventually('available again', async () => (await api.read(id)).body.status === 'available', 120_000)
 
-/** Commits one row after the other until it is cut off; says how many were acknowledged. */
-async function writeUntilCutOff(connection: Connection): Promise<number> {
+/** Commits one row after another until it is disconnected; returns the number of acknowledged rows. */
+async function writeUntilDisconnected(connection: Connection): Promise<number> {
   const client = await connect(connection)
   let count = 0
   try {
@@ -54,11 +56,11 @@ async function writeUntilCutOff(connection: Connection): Promise<number> {
   }
 }
 
-/** Connects again and again until it is stopped; tells what it was refused with. */
-function knock(connection: Connection): { stop(): Promise<string[]> } {
+/** Connects repeatedly until it is stopped; returns the errors. */
+function connectRepeatedly(connection: Connection): { stop(): Promise<string[]> } {
   const refusals = new Set<string>()
   let isStopped = false
-  const knocking = (async () => {
+  const connecting = (async () => {
     while (!isStopped) {
       const state = await sqlState(async () => (await connect(connection)).end())
       if (state !== 'none') refusals.add(state)
@@ -68,13 +70,13 @@ function knock(connection: Connection): { stop(): Promise<string[]> } {
   return {
     stop: async () => {
       isStopped = true
-      await knocking
+      await connecting
       return [...refusals]
     },
   }
 }
 
-test('undoes a mistake, with the same id, address and password; and its anchor has all that was written before', async () => {
+test('undoes a mistake, with the same id, address and password; and its retained backup has all earlier writes', async () => {
   const { id } = await create('shop')
   const connection = await api.connection(id)
   const before = (await api.read(id)).body
@@ -83,17 +85,17 @@ test('undoes a mistake, with the same id, address and password; and its anchor h
   const backup = await backUp(id)
   await query(connection, 'DROP TABLE fruit')
 
-  const writing = writeUntilCutOff(connection)
-  const asked = await restore(id, backup.id, {})
-  expect(asked).toMatchObject({ status: 202, body: { id, name: 'shop', status: 'restoring' } })
+  const writing = writeUntilDisconnected(connection)
+  const requested = await restore(id, backup.id, {})
+  expect(requested).toMatchObject({ status: 202, body: { id, name: 'shop', status: 'restoring' } })
   expect((await api.read(id)).body.status).toBe('restoring')
   expect((await restore(id, backup.id)).status).toBe(409)
   const acknowledged = await writing
   // It was in the list before the old Postgres was stopped.
-  const [anchor] = await listed(id, 'prerestore')
-  expect(anchor).toBeDefined()
+  const [prerestore] = await listed(id, 'prerestore')
+  expect(prerestore).toBeDefined()
   await available(id)
-  const task = await api.call('GET', `/tasks/${asked.headers.get('x-task-id')}`, undefined, { prefer: 'wait=30' })
+  const task = await api.call('GET', `/tasks/${requested.headers.get('x-task-id')}`, undefined, { prefer: 'wait=30' })
   expect(task.body).toMatchObject({ name: 'restore-managed', status: 'succeeded', subject_id: id })
 
   expect(await api.connection(id)).toEqual(connection)
@@ -111,26 +113,26 @@ test('undoes a mistake, with the same id, address and password; and its anchor h
   )
   expect(last.status).toBe('completed')
 
-  // Nothing that was acknowledged before the data were exchanged is lost.
-  const [kept] = await listed(id, 'prerestore')
-  expect(kept?.status, kept?.metadata.error).toBe('completed')
-  const knocking = knock(connection)
-  expect((await restore(id, kept?.id ?? '')).body.status).toBe('available')
-  // Whoever comes meanwhile is cut off in the middle or told to come again (class 57), and not that no rule lets him in.
-  const told = (await knocking.stop()).filter(state => /^[0-9A-Z]{5}$/.test(state))
-  expect(told.filter(state => !state.startsWith('57'))).toEqual([])
-  expect(told).not.toEqual([])
+  // Nothing acknowledged before the data were replaced is lost.
+  const [retained] = await listed(id, 'prerestore')
+  expect(retained?.status, retained?.metadata.error).toBe('completed')
+  const connecting = connectRepeatedly(connection)
+  expect((await restore(id, retained?.id ?? '')).body.status).toBe('available')
+  // Clients that connect meanwhile are disconnected or must retry (class 57); they are not refused by the allowlist.
+  const sqlStates = (await connecting.stop()).filter(state => /^[0-9A-Z]{5}$/.test(state))
+  expect(sqlStates.filter(state => !state.startsWith('57'))).toEqual([])
+  expect(sqlStates).not.toEqual([])
   const rows = await query<{ count: number }>(connection, 'SELECT count(*)::int AS count FROM entry')
   expect(rows[0]?.count).toBeGreaterThanOrEqual(acknowledged)
   expect(acknowledged).toBeGreaterThan(0)
   expect(await query(connection, "SELECT to_regclass('fruit') AS fruit")).toEqual([{ fruit: null }])
 
-  // The volumes of before are kept, and counted, until somebody deletes them.
+  // The previous volumes are retained, and counted, until they are deleted by request.
   const previous = async () => (await api.call<Previous[]>('GET', `/databases/${id}/previous`)).body
-  const isKept = ({ reason, kept_until }: Previous) => reason === 'KeptForADay' && kept_until !== undefined
+  const isRetained = ({ reason, kept_until }: Previous) => reason === 'KeptForADay' && kept_until !== undefined
   const volumes = await eventually('both volumes kept', async () => {
     const found = await previous()
-    return found.length === 2 && found.every(isKept) ? found : undefined
+    return found.length === 2 && found.every(isRetained) ? found : undefined
   })
   const used = async () => (await api.read(id)).body.storage_used ?? 0
   const counted = volumes.reduce((sum, { storage_used }) => sum + storage_used, 0)
@@ -142,7 +144,7 @@ test('undoes a mistake, with the same id, address and password; and its anchor h
   await api.remove(id)
 }, 240_000)
 
-test('is of a suspended database, and refused with the reason of what it cannot be', async () => {
+test('works for a suspended database, and is refused with the reason if impossible', async () => {
   const { id } = await create('resting')
   const other = await create('another')
   const connection = await api.connection(id)
@@ -151,7 +153,7 @@ test('is of a suspended database, and refused with the reason of what it cannot 
   await query(connection, 'UPDATE fruit SET pears = 2')
   const wrong = await restore(other.id, backup.id)
   expect(wrong.status).toBe(400)
-  expect(JSON.stringify(wrong.body)).toContain('of another database')
+  expect(JSON.stringify(wrong.body)).toContain('belongs to another database')
   expect((await restore(id, crypto.randomUUID())).status).toBe(404)
 
   await api.call('POST', `/databases/${id}/suspend`, undefined, { prefer: 'wait=60' })
@@ -162,7 +164,7 @@ test('is of a suspended database, and refused with the reason of what it cannot 
   await Promise.all([api.remove(id), api.remove(other.id)])
 }, 240_000)
 
-test('a database that is gone comes back as a new one, from a backup that was kept', async () => {
+test('a deleted database is restored as a new one, from a retained backup', async () => {
   const { id } = await create('former')
   const connection = await api.connection(id)
   await query(connection, "CREATE TABLE fruit AS SELECT 'pear' AS name")

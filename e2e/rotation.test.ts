@@ -1,4 +1,4 @@
-/** Passwords that are replaced, with a real Postgres, as the API is asked for it. */
+/** Passwords that are replaced on request of the API, with a real Postgres. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   type ApiClient,
@@ -25,7 +25,7 @@ const rotate = (id: string, role: string, headers: Record<string, string> = { pr
   api.call('POST', `/databases/${id}/roles/${role}/rotate-password`, undefined, headers)
 const reach = async (connection: Connection) => (await connect(connection)).end()
 
-test('one role gets a new password, while its sessions stay and no other role notices', async () => {
+test('one role gets a new password, while its sessions continue and other roles are not affected', async () => {
   const { body: database } = await api.create({ name: 'turned', ip_allowlist: openTo(provider.clientAddress) })
   const { id } = database
   const [app, admin, reader] = await Promise.all(
@@ -33,12 +33,12 @@ test('one role gets a new password, while its sessions stay and no other role no
   )
   if (app === undefined || admin === undefined || reader === undefined) throw new Error('three roles')
   const session = await connect(app)
-  // What a user makes of another role is the user's.
+  // A user's changes to another role are kept.
   await query(admin, "ALTER ROLE admin PASSWORD 'of my own'")
 
-  const asked = await rotate(id, 'app')
-  expect(asked.status).toBe(204)
-  const task = await api.call('GET', `/tasks/${asked.headers.get('x-task-id')}`, undefined, { prefer: 'wait=30' })
+  const requested = await rotate(id, 'app')
+  expect(requested.status).toBe(204)
+  const task = await api.call('GET', `/tasks/${requested.headers.get('x-task-id')}`, undefined, { prefer: 'wait=30' })
   expect(task.body).toMatchObject({ name: 'rotate-password-managed', status: 'succeeded', request: { role: 'app' } })
   const after = await api.connection(id)
   expect(after).toEqual({ ...app, password: expect.not.stringMatching(app.password) })
@@ -50,7 +50,7 @@ test('one role gets a new password, while its sessions stay and no other role no
   await reach(reader)
   expect(await api.connection(id, 'application_read_only')).toEqual(reader)
 
-  // The rotation of that role takes it back.
+  // The rotation of that role reverts it.
   expect((await rotate(id, 'admin')).status).toBe(204)
   const mended = await api.connection(id, 'admin')
   expect([mended.password === admin.password, await sqlState(() => reach(mended))]).toEqual([false, 'none'])
@@ -58,7 +58,7 @@ test('one role gets a new password, while its sessions stay and no other role no
   await api.remove(id)
 })
 
-test('kubectl asks for it by an annotation, whose Task says how it went', async () => {
+test('kubectl requests it by an annotation, whose Task reports the result', async () => {
   const { body: database } = await api.create({ name: 'annotated', ip_allowlist: openTo(provider.clientAddress) })
   const { id } = database
   const before = await api.connection(id)
@@ -79,7 +79,7 @@ test('kubectl asks for it by an annotation, whose Task says how it went', async 
   await api.remove(id)
 })
 
-test('whatever is shown as available is valid, through one rotation after another', async () => {
+test('every password shown as available is valid, through successive rotations', async () => {
   const { body: database } = await api.create({ name: 'often', ip_allowlist: openTo(provider.clientAddress) })
   const { id } = database
   const seen = new Set<string>()

@@ -1,4 +1,4 @@
-/** A database with all three services, and clients that send it requests while something happens to it. */
+/** A database with all three services, and clients that send it requests during a test's action. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { type ApiClient, type Database, eventually, openTo, query } from './client.ts'
@@ -19,7 +19,7 @@ type Service = {
 export type Served = Database & { services: Service[] }
 export type Reached = Service & { uri: string }
 
-/** By the installation's authority, to the gateway's port of this machine. */
+/** Verified by the installation's authority, to the gateway's port of this machine. */
 export async function fetchingFrom({ api }: Pick<Provider, 'api'>): Promise<Fetch> {
   // An installation that has just started may not have it yet.
   const authority = await eventually('the authority', async () => {
@@ -78,7 +78,13 @@ const addServices = (api: ApiClient, id: string, clientAddress: string) =>
 
 /** @returns a database with that table whose services run */
 export async function createServed(api: ApiClient, name: string, clientAddress: string): Promise<Served> {
-  const { body } = await api.create({ name, ip_allowlist: openTo(clientAddress) })
+  // 503 while the operator has not set up a tenant yet.
+  const body = await eventually('the database', async () => {
+    const created = await api.create({ name, ip_allowlist: openTo(clientAddress) })
+    if (created.status >= 300) throw new Error(`${created.status} ${JSON.stringify(created.body)}`)
+    return created.body
+  })
+  await untilRunning(api, body.id)
   await createTable(api, body.id)
   const { status, body: answer } = await addServices(api, body.id, clientAddress)
   if (status !== 200) throw new Error(`${status} ${JSON.stringify(answer)}`)
@@ -91,7 +97,7 @@ export function serviceOf(database: Served, type: string): Reached {
   return { ...found, uri: found.uri }
 }
 
-/** An answer that is none of what was requested. */
+/** A response that does not match the request. */
 class Refused extends Error {
   readonly status: number
   readonly retryAfter: string | null
@@ -102,10 +108,10 @@ class Refused extends Error {
   }
 }
 
-/** The tool server reports as the result of a tool that its database is away. */
-class ToolError extends Error {}
+/** The tool server reports an unavailable database as the result of a tool. */
+export class ToolError extends Error {}
 
-/** What a service may answer while its Postgres is away: 503 that says when to send the request again. */
+/** The allowed response of a service while its Postgres is unavailable: 503 with the time of the next attempt. */
 export const isAway = (error: unknown): boolean =>
   error instanceof Refused ? error.status === 503 && error.retryAfter !== null : error instanceof ToolError
 
@@ -115,7 +121,7 @@ async function textOf(answer: Response): Promise<string> {
   return text
 }
 
-/** One request to each service. None of them keeps anything at the server between two requests. */
+/** One request to each service. None of them keeps state at the server between two requests. */
 export function requestsTo(database: Served, fetching: Fetch) {
   const bearer = (token: string | undefined) => ({ headers: { authorization: `Bearer ${token}` } })
   const found = (type: string) => database.services.some(({ service_type }) => service_type === type)
@@ -163,13 +169,14 @@ type Load = {
 }
 
 /**
- * Sends one request after another; every failure is kept with the time it was sent at.
- * `accepts`: a failure that the service may answer with.
+ * Sends one request after another; every failure is recorded with the time of its request. `accepts`: a failure that is
+ * allowed. `pauseMs`: between two requests.
  */
 export function load(
   name: string,
   send: () => Promise<unknown>,
   accepts: (error: unknown) => boolean = () => false,
+  pauseMs = 20,
 ): Load & { accepted(): number } {
   const failures: string[] = []
   let count = 0
@@ -183,7 +190,7 @@ export function load(
         else failures.push(`${name} at ${began}: ${error instanceof Error ? error.message : error}`)
       })
       count++
-      await sleep(20)
+      await sleep(pauseMs)
     }
   }
   const running = run()
@@ -198,7 +205,7 @@ export function load(
   }
 }
 
-/** @returns the failures of requests that are sent from now on for two seconds */
+/** @returns the failures of requests sent in the next two seconds */
 export async function failuresOfNow(send: Record<string, () => Promise<unknown>>): Promise<string[]> {
   const loads = Object.entries(send).map(([name, one]) => load(name, one))
   await sleep(2_000)

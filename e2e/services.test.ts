@@ -1,4 +1,4 @@
-/** A database with services, used by the clients that users have, through the gateway. */
+/** A database with services, used by the usual clients, through the gateway. */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { PostgrestClient } from '@supabase/postgrest-js'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -23,7 +23,7 @@ import {
 let provider: Provider
 let api: ApiClient
 let fetching: Fetch
-/** As it is once its services run. */
+/** Its state once its services run. */
 let database: Served
 const restConfig = { db_schemas: 'public', db_anon_role: 'web_anonymous' }
 
@@ -83,10 +83,39 @@ test('MCP and REST clients are served through the gateway', async () => {
   expect(await callTool(serviceOf(database, 'mcp'), 'SELECT name FROM fruit')).toContain('pear')
 })
 
+type Metrics = { series: { name: string; columns: string[]; values: (string | number | null)[][] }[] }
+
+/** The newest row of a series that has one, by its columns. */
+async function newestOf(service: string, name: string): Promise<Record<string, string | number | null> | undefined> {
+  const query = `service=${service}&interval=1 second`
+  const { status, body } = await api.call<Metrics>('GET', `/databases/${database.id}/metrics?${query}`)
+  expect(status, JSON.stringify(body)).toBe(200)
+  const found = body.series.find(series => series.name === name)
+  const row = found?.values.at(-1)
+  if (row === undefined) return undefined
+  return Object.fromEntries(found?.columns.map((column, index) => [column, row[index] ?? null]) ?? [])
+}
+
+test('services are measured', async () => {
+  const { mcp, rest } = requestsTo(database, fetching)
+  expect(await failuresOfNow({ mcp, rest })).toEqual([])
+  // A sample is taken every 30 seconds.
+  const requests = await eventually('a sample of REST after its start', () => newestOf('rest', 'requests'))
+  expect(requests.error_ratio === null || requests.error_ratio === 0).toBe(true)
+  for (const service of ['mcp', 'rest']) {
+    const memory = await eventually(`the memory of ${service}`, () => newestOf(service, 'memory'))
+    expect(memory.bytes).toBeGreaterThan(20_000_000)
+    expect((await newestOf(service, 'pods'))?.sampled).toBeGreaterThanOrEqual(1)
+  }
+  expect((await newestOf('rest', 'pool'))?.size).toBeGreaterThan(0)
+  const toRag = await api.call('GET', `/databases/${database.id}/metrics?service=rag`)
+  expect(toRag.status).toBe(400)
+})
+
 const raw = (service: { uri: string }, path: string, token?: string) =>
   fetching(`${service.uri}${path}`, token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } })
 
-/** Requests to both services, one after another, while something happens to their database. */
+/** Requests to both services, one after another, during an action on their database. */
 function loadBoth(accepts?: (error: unknown) => boolean) {
   const send = requestsTo(database, fetching)
   return [load('mcp', send.mcp, accepts), load('rest', send.rest, accepts)]
@@ -96,7 +125,7 @@ async function servesAgain(): Promise<void> {
   expect(await failuresOfNow({ mcp, rest })).toEqual([])
 }
 
-test('a branch has services of its own, which take no token of the source', async () => {
+test('a branch has its own services, which refuse the tokens of the source', async () => {
   const loads = loadBoth()
   const { body: branch } = await api.call<Served>(
     'POST',
@@ -121,7 +150,7 @@ test('a branch has services of its own, which take no token of the source', asyn
   expect(await stopAll(loads)).toEqual([])
 })
 
-test('a restore in place leaves the services, which serve what was restored', async () => {
+test('a restore in place keeps the services, which serve the restored rows', async () => {
   const stones = 'CREATE TABLE stone (name text); GRANT SELECT ON stone TO web_anonymous'
   await query(await api.connection(database.id), stones)
   const { body: backup } = await api.call<{ id: string; status: string }>(
@@ -149,7 +178,7 @@ test('a restore in place leaves the services, which serve what was restored', as
   expect(await callTool(serviceOf(database, 'mcp'), 'SELECT name FROM fruit')).toContain('pear')
 })
 
-test('a service of a suspended database answers 503, and serves again after the resumption', async () => {
+test('a service of a suspended database answers 503, and serves again after it is resumed', async () => {
   const loads = loadBoth(isAway)
   await api.call('POST', `/databases/${database.id}/suspend`, undefined, { prefer: 'wait=60' })
   const refused = await eventually('the refusal', async () => {
@@ -166,7 +195,7 @@ test('a service of a suspended database answers 503, and serves again after the 
   await servesAgain()
 })
 
-test('no request fails while a service is replaced by a change, nor while passwords are rotated', async () => {
+test('no request fails while a change replaces a service, or while passwords are rotated', async () => {
   await query(await api.connection(database.id), "INSERT INTO fruit VALUES (2, 'plum')")
   const loads = loadBoth()
   const rest = { service_type: 'rest', rest_config: { ...restConfig, max_rows: 1 } }
@@ -184,7 +213,7 @@ test('no request fails while a service is replaced by a change, nor while passwo
   await servesAgain()
 }, 120_000)
 
-test('a service that is left out is removed, and its allowlist closes the other', async () => {
+test('an omitted service is removed, and its allowlist closes the other', async () => {
   const rest = { service_type: 'rest', ip_allowlist: { rules: [] }, rest_config: restConfig }
   const { status, body } = await api.change(database.id, { services: [rest] })
   expect(status, JSON.stringify(body)).toBe(200)

@@ -1,4 +1,4 @@
-/** What a user can get wrong before anything runs: one clear line, exit code 1 (2 for wrong usage), no stack. */
+/** User errors before anything runs: one clear line, exit code 1 (2 for wrong usage), no stack. */
 
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -13,7 +13,7 @@ import { readSettings } from '../embedded/settings.ts'
 import { createApiClient, openToThisMachine } from './client.ts'
 import { createHome, type Exit, type Home, type Running } from './process.ts'
 
-/** One that runs, of those tests that only ask it something or fail beside it. */
+/** A running one, for tests that only query it or fail next to it. */
 let home: Home
 let running: Running
 beforeAll(async () => {
@@ -22,7 +22,7 @@ beforeAll(async () => {
 })
 afterAll(() => home?.remove())
 
-/** One that nothing has run in. */
+/** A home directory that was never used. */
 async function newHome(): Promise<Home> {
   const made = await createHome()
   onTestFinished(() => made.remove())
@@ -37,7 +37,7 @@ function expectOneLine(exit: Exit, code: number, text: string): void {
 }
 
 describe('espalier run', () => {
-  test('the port is taken', async () => {
+  test('the port is in use', async () => {
     const home = await newHome()
     const port = Number(home.environment.ESPALIER_API_PORT)
     const server = createServer()
@@ -46,7 +46,7 @@ describe('espalier run', () => {
     await new Promise(resolve => server.close(resolve))
   })
 
-  test('the home is no directory that can be written', async () => {
+  test('the home is not a writable directory', async () => {
     const home = await newHome()
     await writeFile(join(home.path, 'file'), '')
     expectOneLine(await home.command(['run'], { ESPALIER_HOME: join(home.path, 'file', 'home') }), 1, 'ESPALIER_HOME')
@@ -57,7 +57,7 @@ describe('espalier run', () => {
     expectOneLine(await home.command(['run'], { ESPALIER_HOME: path }), 1, 'ESPALIER_HOME')
   })
 
-  test.runIf(process.getuid?.() !== 0)('the home belongs to somebody else', async () => {
+  test.runIf(process.getuid?.() !== 0)('the home belongs to another user', async () => {
     const home = await newHome()
     expectOneLine(await home.command(['run'], { ESPALIER_HOME: '/etc/espalier-e2e' }), 1, 'ESPALIER_HOME')
   })
@@ -111,13 +111,13 @@ describe('espalier run', () => {
 })
 
 describe('espalier token', () => {
-  test('opens a running installation for the tenant it names', async () => {
+  test('opens a running installation for its tenant', async () => {
     const { stdout } = await home.command(['token', '--tenant', 'acme', '--expires', '1h', '--claim', 'team="blue"'])
     const client = createApiClient(running.api, stdout.trim())
     expect((await client.call('GET', '/databases')).status).toBe(200)
   })
 
-  test('without an installation it says so', async () => {
+  test('without an installation it prints that', async () => {
     expectOneLine(await (await newHome()).command(['token']), 1, 'make run')
   })
 
@@ -133,13 +133,13 @@ describe('espalier token', () => {
 })
 
 describe('espalier connect', () => {
-  test('leads to a database by its name, in each of its roles, and is told in Postgres’s words who is let in', async () => {
+  test('connects to a database by its name, as each of its roles, and gets Postgres’s error if not admitted', async () => {
     const client = createApiClient(running.api, running.token)
     const { body } = await client.create({ name: 'shop' })
     const environment = { XDG_CACHE_HOME: home.path }
     const whoever = async (role: string) => {
       const { stdout } = await home.command(['connect', 'shop', '--role', role, '--print'], environment)
-      // `pg` verifies the server by the file that the string names.
+      // `pg` verifies the server by the file in the connection string.
       const postgres = new pg.Client(stdout.trim())
       await postgres.connect()
       return postgres.query('SELECT current_user AS role').finally(() => postgres.end())

@@ -21,7 +21,7 @@ beforeAll(async () => {
 })
 afterAll(() => provider?.stop())
 
-const ask = (id: string, what: 'suspend' | 'resume') =>
+const request = (id: string, what: 'suspend' | 'resume') =>
   api.call<Database>('POST', `/databases/${id}/${what}`, undefined, { prefer: 'wait=60' })
 const reach = async (connection: Connection) => (await connect(connection)).end()
 
@@ -33,7 +33,7 @@ test('keeps its data, allowlist, address and passwords while no Postgres runs', 
   await query(before, "CREATE TABLE fruit AS SELECT 'pear' AS name")
   const session = await connect(before)
 
-  const suspended = await ask(id, 'suspend')
+  const suspended = await request(id, 'suspend')
   expect(suspended).toMatchObject({ status: 202, body: { status: 'suspended' } })
   const taskOf = async ({ headers }: typeof suspended) =>
     (await api.call('GET', `/tasks/${headers.get('x-task-id')}`, undefined, { prefer: 'wait=30' })).body
@@ -43,17 +43,17 @@ test('keeps its data, allowlist, address and passwords while no Postgres runs', 
   expect(await sqlState(() => reach(before))).not.toBe('none')
   expect((await api.read(id)).body).toMatchObject({ status: 'suspended', ip_allowlist: database.ip_allowlist })
   expect(await api.connection(id)).toEqual(before)
-  expect((await ask(id, 'suspend')).status).toBe(409)
+  expect((await request(id, 'suspend')).status).toBe(409)
   expect((await api.call('POST', `/databases/${id}/restart`)).status).toBe(409)
   expect((await api.change(id, { display_name: 'Paused' })).body).toMatchObject({ status: 'suspended' })
   expect((await api.change(id, { ip_allowlist: { rules: [] } })).status).toBe(409)
 
-  const resumed = await ask(id, 'resume')
+  const resumed = await request(id, 'resume')
   expect(resumed).toMatchObject({ status: 202, body: { status: 'available', ip_allowlist: database.ip_allowlist } })
   expect(await taskOf(resumed)).toMatchObject({ name: 'resume-managed', status: 'succeeded' })
   expect(await api.connection(id)).toEqual(before)
   expect(await query(before, 'TABLE fruit')).toEqual([{ name: 'pear' }])
-  expect((await ask(id, 'resume')).status).toBe(409)
+  expect((await request(id, 'resume')).status).toBe(409)
   await api.remove(id)
 })
 
@@ -61,17 +61,17 @@ test('can be resized, and deleted, while it is suspended', async () => {
   const { body: database } = await api.create({ name: 'resting', ip_allowlist: openTo(provider.clientAddress) })
   const { id } = database
   await query(await api.connection(id), 'CREATE TABLE fruit AS SELECT 1 AS pears')
-  await ask(id, 'suspend')
+  await request(id, 'suspend')
   expect((await api.call('POST', `/databases/${id}/size`, { size: 'small' }, { prefer: 'wait=60' })).status).toBe(204)
   expect((await api.read(id)).body.status).toBe('suspended')
-  expect((await ask(id, 'resume')).body.status).toBe('available')
-  // Some volumes only grow where a pod has them.
+  expect((await request(id, 'resume')).body.status).toBe('available')
+  // Some volumes grow only while a pod has them mounted.
   await eventually('the size', async () => {
     const { size, status } = (await api.read(id)).body
     return size === 'small' && status === 'available'
   })
   expect(await query(await api.connection(id), 'TABLE fruit')).toEqual([{ pears: 1 }])
-  await ask(id, 'suspend')
+  await request(id, 'suspend')
   expect((await api.remove(id)).status).toBe(204)
   expect((await api.read(id)).status).toBe(404)
 })

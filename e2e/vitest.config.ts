@@ -1,10 +1,13 @@
 import { defineConfig } from 'vitest/config'
 
 const report = process.env.ESPALIER_TEST_REPORT
-/** What takes many minutes, on a kubelet's clock or by its number: `make soak` runs it too. */
-const long = ['authority', 'copies', 'killed-operator', 'kills', 'room'].map(name => `kubernetes/${name}.test.ts`)
+/** Takes many minutes, because of a kubelet's timing or the number of rounds: `make soak` runs it too. */
+const long = [
+  ...['archive', 'authority', 'copies', 'import', 'killed-operator', 'kills', 'room'],
+  ...['services-evicted', 'services-killed', 'services-lifecycle'],
+].map(name => `kubernetes/${name}.test.ts`)
 
-/** The suite on a cluster: one file after another, since some of them take parts of the cluster away. */
+/** The suite on a cluster: one file after another, since some of them stop parts of the cluster. */
 export default defineConfig({
   test: {
     root: import.meta.dirname,
@@ -17,6 +20,7 @@ export default defineConfig({
       'logs.test.ts',
       'restore.test.ts',
       'rotation.test.ts',
+      'sql.test.ts',
       'suspend.test.ts',
       'kubernetes/*.test.ts',
     ],

@@ -1,10 +1,10 @@
-/** Commits one row after the other, to see what becomes of writes while something else goes on. */
+/** Commits one row after another, to test writes during other actions. */
 import { type Connection, connect } from './client.ts'
 
 type Writer = {
-  /** How many rows were committed. */
+  /** The number of committed rows. */
   count(): number
-  /** @returns how many, and the longest time between two. @throws what it met */
+  /** @returns the number, and the longest time between two. @throws a writer's error */
   stop(): Promise<{ count: number; longestMs: number }>
 }
 
@@ -23,7 +23,7 @@ export async function writeTo(connection: Connection): Promise<Writer> {
       last = now
     }
   })()
-  writing.catch(() => {}) // told to whoever stops it
+  writing.catch(() => {}) // reported to the caller that stops it
   return {
     count: () => count,
     stop: async () => {

@@ -1,12 +1,12 @@
 /**
- * Makes an empty store into an installation: namespaces, keys, the region and the sizes. Over existing data a missing key
- * is the operator's to report, never to be replaced.
+ * Makes an empty store an installation: namespaces, keys, the region and the sizes. If data exist, a missing key is
+ * never replaced; the operator reports it.
  */
 import type { Cluster, Draft } from '../cluster/index.ts'
 import { labels, managedByEspalier, systemNamespace } from '../crds/index.ts'
 import { ensureKeys } from '../operator/bootstrap/index.ts'
 import { readTrust } from '../operator/keys.ts'
-import type { Authority } from '../operator/pki/index.ts'
+import type { Trust } from '../operator/pki/trust.ts'
 import { authoritySecret, authorityStateSecret, nextAuthoritySecret } from '../sealing/credentials.ts'
 import { domainResolves, regionDraft, sizeDrafts } from './catalogue.ts'
 import { EmbeddedError } from './errors.ts'
@@ -20,7 +20,7 @@ const namespace = (name: string): Draft<'Namespace'> => ({
   metadata: { name, labels: { [labels.managedBy]: managedByEspalier } },
 })
 
-/** Every step looks first, or is the same however often it is done: a start cut short is finished by the next. */
+/** Every step checks first or is idempotent: the next start completes an interrupted one. */
 export async function bootstrap(cluster: Cluster, ports: Ports): Promise<void> {
   await Promise.all([
     cluster.apply('Namespace', namespace('default')),
@@ -33,8 +33,8 @@ export async function bootstrap(cluster: Cluster, ports: Ports): Promise<void> {
   ])
 }
 
-/** The certificate authority that signs now, for the gateway's first certificate. */
-export async function readAuthority(cluster: Cluster): Promise<Authority> {
+/** The current signing authority, for certificates of the installation's own servers. */
+export async function readAuthority(cluster: Cluster): Promise<Trust> {
   const stored = new Map(
     await Promise.all(
       [authoritySecret, nextAuthoritySecret, authorityStateSecret].map(
@@ -45,7 +45,7 @@ export async function readAuthority(cluster: Cluster): Promise<Authority> {
   const signing = readTrust({ get: ({ name }) => stored.get(name) })
   if (signing === undefined) {
     throw new EmbeddedError(
-      `the Secret ${systemNamespace}/${authoritySecret} is gone: it cannot be made again over existing data; put it back from a backup of the installation`,
+      `the Secret ${systemNamespace}/${authoritySecret} is missing: it cannot be created again over existing data; put it back from a backup of the installation`,
     )
   }
   return signing

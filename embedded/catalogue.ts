@@ -1,4 +1,4 @@
-/** What an embedded installation offers: one region, and sizes that fit a laptop. */
+/** The catalogue of an embedded installation: one region, and sizes for a laptop. */
 import { createHash } from 'node:crypto'
 import { lookup } from 'node:dns/promises'
 import type { Draft } from '../cluster/index.ts'
@@ -11,8 +11,8 @@ export const gatewayHost = '127.0.0.1'
 export const domain = 'espalier.localhost'
 
 /**
- * Whether this machine resolves names below the region's domain to itself. RFC 6761 (section 6.3) has `localhost.` names
- * resolve to loopback addresses, and not every resolver does.
+ * Whether this machine resolves names in the region's domain to itself. By RFC 6761 (section 6.3) `localhost.` names
+ * resolve to loopback addresses, but not every resolver does this.
  */
 export const domainResolves = (resolve: (name: string) => Promise<{ address: string }> = lookup): Promise<boolean> =>
   resolve(`any.${domain}`).then(
@@ -22,7 +22,7 @@ export const domainResolves = (resolve: (name: string) => Promise<{ address: str
 
 type RegionFacts = { databasePorts: PortRange; httpsPort: number; domainResolves: boolean }
 
-/** `databasePorts`: what the gateway listens on, one a database. */
+/** `databasePorts`: the gateway's ports, one per database. */
 export const regionDraft = ({ databasePorts, httpsPort, domainResolves: resolves }: RegionFacts): Draft<'Region'> => ({
   apiVersion,
   kind: 'Region',
@@ -67,7 +67,7 @@ const offers: SizeOffer[] = [
   { name: 'large', displayName: 'Large', shape: shape('4', '8Gi', '100Gi', 200, 'guaranteed'), priceAmount: 12000 },
 ]
 
-/** A UUID that is the same at every start: version 8 (RFC 9562, section 5.8) over the size's name and version. */
+/** A UUID that is the same at every start: version 8 (RFC 9562, section 5.8) from the size's name and version. */
 function idOf(name: string): string {
   const hex = createHash('sha256').update(`size/${name}`).digest('hex')
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`

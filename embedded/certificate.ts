@@ -1,7 +1,7 @@
 /**
- * The gateway's own certificates: the one that clients of Postgres see which it refuses, and those of HTTPS. The operator
- * keeps them in Secrets, as on Kubernetes: renewed in time, and issued anew when another authority signs. The gateway has
- * each as soon as it is there. Sessions of Postgres are not affected: an admitted client sees its database's certificate.
+ * The gateway's own certificates: one for Postgres clients that it refuses, and those for HTTPS. The operator stores
+ * them in Secrets, as on Kubernetes: renewed before expiry, and issued again when another authority signs. The gateway
+ * gets each one at once. Postgres sessions are not affected: an admitted client sees its database's certificate.
  */
 import type { Logger } from 'pino'
 import type { Cluster, Secret } from '../cluster/index.ts'
@@ -11,15 +11,15 @@ import { gatewayHttpsSecret, systemCertificates } from '../sealing/credentials.t
 import type { Certificate } from '../server/certificate.ts'
 import { domain, gatewayHost } from './catalogue.ts'
 
-/** What the gateway answers to. */
+/** The gateway's server names. */
 export const gatewayNames = { dnsNames: ['localhost'], ipAddresses: [gatewayHost] }
 
-/** What services answer to over HTTPS, as the operator issues it. */
+/** The services' server names for HTTPS, as the operator issues the certificate. */
 export const httpsNames = { ...gatewayNames, dnsNames: [`*.${domain}`, ...gatewayNames.dnsNames] }
 
 const followed: readonly string[] = [systemCertificates.gateway, gatewayHttpsSecret]
 
-/** Of the system's Secrets no other is kept. */
+/** Only these of the system's Secrets are cached. */
 function withoutOthers(secret: Secret): Secret {
   const { data: _, ...rest } = secret
   return followed.includes(secret.metadata.name) ? secret : rest
@@ -33,7 +33,7 @@ const certificateIn = ({ data = {} }: Secret, name: string): Certificate => ({
   key: decoded(data[`${name}.key`]),
 })
 
-/** Those of all regions. */
+/** Certificates of all regions. */
 const certificatesIn = (secret: Secret): Certificate[] =>
   Object.keys(secret.data ?? {})
     .filter(key => key.endsWith('.crt'))
@@ -63,7 +63,7 @@ export function followGatewayCertificates({
     const certificates = certificatesIn(object)
     if (certificates.length > 0) useForHttps(certificates)
   })
-  // It ends before its first list only where it is stopped.
+  // Ends before its first list only if it is stopped.
   const started = secrets.start().catch(() => {})
   return {
     stop: async () => {

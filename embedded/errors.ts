@@ -1,4 +1,4 @@
-/** What keeps an embedded installation from starting, in words for its user. */
+/** Why an embedded installation cannot start, in a message for its user. */
 export class EmbeddedError extends Error {
   override readonly name = 'EmbeddedError'
 }

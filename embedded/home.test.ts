@@ -15,11 +15,11 @@ function watched() {
   return { home, store, watch }
 }
 
-test('a home that is where it was is all right', () => {
+test('an unchanged home has no problem', () => {
   expect(watched().watch.check()).toBeUndefined()
 })
 
-test('a home that is deleted, moved or replaced is told, whatever comes in its place', async () => {
+test('a home that is deleted, moved or replaced is reported, whatever replaces it', async () => {
   const ends: ((home: string) => void)[] = [
     home => rmSync(home, { recursive: true }),
     home => renameSync(home, `${home}.aside`),
@@ -31,14 +31,14 @@ test('a home that is deleted, moved or replaced is told, whatever comes in its p
   for (const end of ends) {
     const { home, watch } = watched()
     end(home)
-    expect(await watch.gone).toContain(`${home} was deleted or moved while Espalier runs`)
+    expect(await watch.whenMissing).toContain(`${home} was deleted or moved while Espalier runs`)
     mkdirSync(join(home, 'store'), { recursive: true })
-    expect(watch.check()).toBe(await watch.gone)
+    expect(watch.check()).toBe(await watch.whenMissing)
   }
 })
 
-test('a part of it counts as well', async () => {
+test('its subdirectories are checked as well', async () => {
   const { store, watch } = watched()
   rmSync(store, { recursive: true })
-  expect(await watch.gone).toContain(`${store} was deleted`)
+  expect(await watch.whenMissing).toContain(`${store} was deleted`)
 })

@@ -1,20 +1,20 @@
 /**
- * Notices that the home of a running installation is gone: deleted, moved away, or replaced by another directory of the
- * name. What is written then reaches nobody, so the installation stops and says why.
+ * Detects that the home directory of a running installation is missing: deleted, moved, or replaced by another
+ * directory of the same name. Writes would be lost then, so the installation stops and reports the reason.
  */
 import { statSync } from 'node:fs'
 
 type HomeWatch = {
-  /** What is wrong at this moment; undefined while all is where it was. Once something is, it stays so. */
+  /** The current problem; undefined if all directories are in place. A problem is permanent. */
   check(): string | undefined
-  /** Resolves with what is wrong as soon as something is. */
-  gone: Promise<string>
+  /** Resolves with the first problem. */
+  whenMissing: Promise<string>
   stop(): void
 }
 
 const everyMs = 1000
 
-/** What tells a directory from every other one; undefined where there is none, or none that can be looked at. */
+/** Identifies a directory; undefined if there is none or it cannot be read. */
 function identityOf(path: string): string | undefined {
   try {
     const { dev, ino } = statSync(path)
@@ -24,10 +24,10 @@ function identityOf(path: string): string | undefined {
   }
 }
 
-/** Watches directories, which must be there now. */
+/** Watches directories, which must exist now. */
 export function watchHome(home: string, directories: readonly string[], intervalMs = everyMs): HomeWatch {
   const found = new Map([home, ...directories].map(path => [path, identityOf(path)]))
-  const gone = Promise.withResolvers<string>()
+  const whenMissing = Promise.withResolvers<string>()
   let failure: string | undefined
 
   function check(): string | undefined {
@@ -35,10 +35,10 @@ export function watchHome(home: string, directories: readonly string[], interval
     const missing = [...found].find(([path, identity]) => identityOf(path) !== identity)?.[0]
     if (missing === undefined) return undefined
     failure = `${missing} was deleted or moved while Espalier runs: nothing is kept any more. Put ${home} back from where it is, or from a copy, and start again`
-    gone.resolve(failure)
+    whenMissing.resolve(failure)
     return failure
   }
 
   const timer = setInterval(check, intervalMs).unref()
-  return { check, gone: gone.promise, stop: () => clearInterval(timer) }
+  return { check, whenMissing: whenMissing.promise, stop: () => clearInterval(timer) }
 }

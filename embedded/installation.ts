@@ -14,6 +14,7 @@ import { declarations, defaultPgVersion, type PgVersion, pgVersions } from '../c
 import { operatorConfiguration } from '../operator/configuration.ts'
 import { startOperator } from '../operator/index.ts'
 import { issueServerCertificate } from '../operator/pki/index.ts'
+import { archiveHost, startArchive } from './archive/process.ts'
 import { bootstrap, readAuthority } from './bootstrap.ts'
 import { gatewayHost } from './catalogue.ts'
 import { followGatewayCertificates, gatewayNames, httpsNames } from './certificate.ts'
@@ -43,15 +44,18 @@ export type Installation = {
   api: string
   /** The browsable API description. */
   docs: string
-  /** Base address of the services, at which the path begins with the id of the database. */
+  /** Base address of the services, whose paths begin with the database's id. */
   https: string
   /** The metrics of operator, API and gateway. */
   metrics: string
   /** Whether copies of volumes share their blocks. */
   copies: Copies
-  /** For tests and benchmarks: the store behind it all. */
+  /** For tests and benchmarks: the underlying store. */
   store: Store
-  /** Resolves with what is wrong if the installation cannot serve any more: its home is gone, or its gateway has ended. */
+  /**
+   * Resolves with the problem if the installation cannot serve any more: its home directory is missing, or its gateway
+   * has ended.
+   */
   failed: Promise<string>
   stop(): Promise<void>
 }
@@ -85,7 +89,7 @@ async function makeDirectory(path: string): Promise<void> {
   })
 }
 
-/** Creates the home. The user that Postgres runs as may pass through it; no other user may list it. */
+/** Creates the home directory. The user that Postgres runs as can enter it; no other user can list it. */
 async function makeHome({ home, runAs }: Settings): Promise<void> {
   try {
     await makeDirectory(home)
@@ -121,7 +125,7 @@ async function assertPostgres(images: ImageResolver): Promise<void> {
 type ApiOptions = Parameters<typeof startApi>[0]
 type OperatorOptions = Parameters<typeof startOperator>[0]
 
-/** What every step of a start needs. Each step pushes how to stop what it has started. */
+/** Shared by all steps of a start. Each step pushes the function that stops what it has started. */
 type Start = {
   settings: Settings
   logger: Logger
@@ -168,6 +172,8 @@ async function startParts(start: Start): Promise<Installation> {
   const publicKey = await ensureTokenKey(home)
   // The gateway stops after the databases, so that it can send their clients why the session ends.
   const gateway = await startGateway(start, store)
+  // So does the archive, since Postgres archives while it shuts down.
+  startArchiveOf(start, store)
   const runtime = await startPods(start, store, gateway)
   const watch = watchHome(home, [pathsOf(home).store, ...runtime.directories])
   teardown.push(async () => watch.stop())
@@ -195,7 +201,7 @@ async function startParts(start: Start): Promise<Installation> {
     metrics: `http://${gatewayHost}:${ports.last}/metrics`,
     copies: runtime.copies,
     store,
-    failed: Promise.race([watch.gone, gateway.failed]),
+    failed: Promise.race([watch.whenMissing, gateway.failed]),
     stop: () => teardown.run(),
   }
 }
@@ -220,7 +226,7 @@ async function startGateway({ settings, logger, teardown }: Start, store: Store)
     cluster: store.connect('espalier-gateway'),
     identity: 'embedded',
     listenHost: settings.listenHost,
-    // Both are used until the operator's certificates are read, which are then followed.
+    // Both are used until the operator's certificates are read and watched.
     certificate: issueServerCertificate(authority, gatewayNames, Date.now),
     https: {
       port: settings.httpsPort,
@@ -258,6 +264,16 @@ async function startPods(
   return runtime
 }
 
+function startArchiveOf({ settings: { home, archivePort }, logger, teardown }: Start, store: Store): void {
+  const cluster = store.connect('espalier-archive')
+  const archive = startArchive({
+    ...{ cluster, port: archivePort, paths: pathsOf(home) },
+    readTrust: () => readAuthority(cluster),
+    logger: logger.child({ part: 'archive' }),
+  })
+  teardown.push(() => archive.stop())
+}
+
 async function startRecords({ logger, teardown }: Start, store: Store, runtime: Runtime): Promise<void> {
   const records = await keepRecords({
     cluster: store.connect('espalier-records'),
@@ -268,7 +284,7 @@ async function startRecords({ logger, teardown }: Start, store: Store, runtime: 
 }
 
 async function startControllers(
-  { settings: { listenHost, ports, providers }, logger, teardown }: Start,
+  { settings: { listenHost, ports, archivePort, providers, importFrom }, logger, teardown }: Start,
   store: Store,
   options: Pick<OperatorOptions, 'otherChecks' | 'otherFigures' | 'hasPgvector'>,
 ): Promise<void> {
@@ -279,7 +295,9 @@ async function startControllers(
         postgres: Object.fromEntries(pgVersions.map(major => [major, postgresImage(major)])),
         services: servicesImage,
       },
+      pods: { archive: { url: `https://${archiveHost}:${archivePort}` } },
       services: { baseUrls: providers },
+      imports: { from: importFrom },
       leaderElection: false,
       http: { host: listenHost, port: ports.last },
       certificates: { gateway: gatewayNames },
@@ -292,7 +310,7 @@ async function startControllers(
 }
 
 async function startHttp(
-  { settings: { home, listenHost, apiPort }, logger, teardown }: Start,
+  { settings: { home, listenHost, apiPort, consoleDirectory }, logger, teardown }: Start,
   store: Store,
   { publicKey, ...options }: Pick<ApiOptions, 'unready' | 'hasPgvector' | 'resolve'> & { publicKey: JWK },
 ): Promise<Api> {
@@ -304,6 +322,7 @@ async function startHttp(
       auditFile: pathsOf(home).auditLog,
     }),
     ...options,
+    consoleDirectory,
     logger: logger.child({ part: 'api' }),
   })
   teardown.push(() => api.stop())

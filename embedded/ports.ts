@@ -1,4 +1,4 @@
-/** Ports of this machine: whether one is free, said in one line, and a free range for an installation of passage. */
+/** Ports of this machine: whether one is free, reported in one line, and a free range for a temporary installation. */
 import { randomInt } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -13,7 +13,7 @@ async function listenError(host: string, port: number): Promise<string | undefin
   })
 }
 
-/** @throws EmbeddedError where nothing can listen on this port of this host */
+/** @throws EmbeddedError if this port of this host cannot be listened on */
 export async function assertPortFree(host: string, port: number, variable: string): Promise<void> {
   const code = await listenError(host, port)
   if (code === undefined) return
@@ -21,12 +21,12 @@ export async function assertPortFree(host: string, port: number, variable: strin
   throw new EmbeddedError(`port ${port} of ${host} ${why}: set ${variable} to another one`)
 }
 
-/** Where Linux says which ports it gives to outgoing connections: `FIRST LAST` (ip-sysctl, `ip_local_port_range`). */
+/** The file with Linux's ports for outgoing connections: `FIRST LAST` (ip-sysctl, `ip_local_port_range`). */
 const ephemeralRangeFile = '/proc/sys/net/ipv4/ip_local_port_range'
 
 /**
- * A warning where the kernel gives ports of this range to outgoing connections, so that a database can find its port
- * taken; undefined where it does not, or where that cannot be read.
+ * A warning if the kernel uses ports of this range for outgoing connections, so that a database may find its port in
+ * use; undefined if not, or if the file cannot be read.
  */
 export async function ephemeralPortsWarning(
   ports: PortRange,
@@ -39,8 +39,8 @@ export async function ephemeralPortsWarning(
 }
 
 /**
- * So many free ports in a row, below those that the kernel gives to outgoing connections. Free now, that is: whoever
- * needs them for sure retries.
+ * Returns a number of consecutive free ports, below those of outgoing connections. They are only free now: callers that
+ * need them retry.
  */
 export async function findFreeRange(host: string, length: number): Promise<PortRange> {
   for (let attempt = 0; attempt < 100; attempt++) {
@@ -49,5 +49,5 @@ export async function findFreeRange(host: string, length: number): Promise<PortR
     const errors = await Promise.all(ports.map(port => listenError(host, port)))
     if (errors.every(error => error === undefined)) return { first, last: first + length - 1 }
   }
-  throw new EmbeddedError(`no ${length} ports in a row are free on ${host}`)
+  throw new EmbeddedError(`no ${length} consecutive ports are free on ${host}`)
 }

@@ -5,25 +5,26 @@ import { readSettings } from './settings.ts'
 const passwd = () => 'root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\npostgres:x:101:104::/:/bin/sh\n'
 
 describe('settings of an embedded installation', () => {
-  test('an ordinary user keeps data in the checkout', () => {
+  test("an ordinary user's data are in the checkout", () => {
     const settings = readSettings({}, false, passwd)
     expect(settings.home).toMatch(/\.espalier$/)
     expect(settings).toMatchObject({
       apiPort: 8080,
       httpsPort: 8443,
+      archivePort: 8444,
       ports: { first: 15432, last: 16431 },
       runAs: undefined,
       pool: true,
     })
   })
 
-  test('root keeps data under /var/lib and drops to the first usual user there is', () => {
+  test("root's data are under /var/lib, and Postgres runs as the first usual user that exists", () => {
     const settings = readSettings({}, true, passwd)
     expect(settings.home).toBe('/var/lib/espalier')
     expect(settings.runAs).toEqual({ name: 'postgres', uid: 101, gid: 104 })
   })
 
-  test('providers of models are where the variables say', () => {
+  test('provider URLs are set by the variables', () => {
     expect(readSettings({}, false, passwd).providers).toEqual({})
     const url = 'http://127.0.0.1:11434/v1'
     expect(readSettings({ ESPALIER_OPENAI_URL: url }, false, passwd).providers).toEqual({ openai: url })
@@ -42,20 +43,27 @@ describe('settings of an embedded installation', () => {
       ESPALIER_PORTS: '20-30',
       ESPALIER_USER: 'nobody',
       ESPALIER_POOL: 'off',
+      ESPALIER_IMPORT_FROM: '10.0.0.0/8, fd00::/8',
+      ESPALIER_CONSOLE_DIR: '/console',
     }
     expect(readSettings(environment, true, passwd)).toEqual({
       home: '/x',
+      consoleDirectory: '/console',
       listenHost: '0.0.0.0',
       apiPort: 9,
       httpsPort: 10,
+      archivePort: 8444,
       ports: { first: 20, last: 30 },
       runAs: { name: 'nobody', uid: 65534, gid: 65534 },
       pool: false,
+      importFrom: ['10.0.0.0/8', 'fd00::/8'],
       providers: {},
     })
   })
 
   test.each([
+    ['ESPALIER_IMPORT_FROM', '10.0.0.0'],
+    ['ESPALIER_IMPORT_FROM', '10.0.0.0/33'],
     ['ESPALIER_LISTEN', 'localhost'],
     ['ESPALIER_LISTEN', '192.0.2.1'],
     ['ESPALIER_API_PORT', 'http'],
@@ -69,12 +77,12 @@ describe('settings of an embedded installation', () => {
     ['ESPALIER_POOL', 'on'],
     ['ESPALIER_USER', 'root'],
     ['ESPALIER_USER', 'no-such-user'],
-  ])('%s=%s is refused by name', (variable, value) => {
+  ])('%s=%s is refused with its name', (variable, value) => {
     expect(() => readSettings({ [variable]: value }, true, passwd)).toThrow(EmbeddedError)
     expect(() => readSettings({ [variable]: value }, true, passwd)).toThrow(variable)
   })
 
-  test('a machine with nobody to run Postgres as says what to set', () => {
+  test('a machine without a user for Postgres reports which variable to set', () => {
     expect(() => readSettings({}, true, () => 'root:x:0:0::/root:/bin/sh')).toThrow('ESPALIER_USER')
   })
 })

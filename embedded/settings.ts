@@ -1,13 +1,15 @@
 /**
- * Where an embedded installation keeps its data and which ports it takes, from flags and environment; and the user
- * that Postgres runs as, since Postgres refuses to run as root.
+ * Settings of an embedded installation, from flags and environment: its data directory, its ports, and the user that
+ * Postgres runs as, since Postgres refuses to run as root.
  */
 import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { consoleDirectory } from '../api/console/files.ts'
 import { EmbeddedError } from './errors.ts'
 
-/** The folder that holds package.json. */
+/** The directory of package.json. */
 export const checkout = resolve(fileURLToPath(new URL('..', import.meta.url)))
 
 export type PortRange = { first: number; last: number }
@@ -15,27 +17,36 @@ export type PortRange = { first: number; last: number }
 export type Settings = {
   /** All data: object store, volumes, logs, binaries, keys. */
   home: string
-  /** What API, gateway and metrics listen on. Clients connect to 127.0.0.1 in any case: a container publishes its ports there. */
+  /**
+   * The listen address of API, gateway and metrics. Clients always connect to 127.0.0.1: a container publishes its
+   * ports there.
+   */
   listenHost: '127.0.0.1' | '0.0.0.0'
   apiPort: number
-  /** What the gateway serves HTTPS on. */
+  /** The gateway's HTTPS port. */
   httpsPort: number
+  /** The archive's port on 127.0.0.1, used once a database has the durable tier. */
+  archivePort: number
   ports: PortRange
-  /** Set when this process is root: who Postgres and the services run as. */
+  /** Set if this process is root: the user of Postgres and the services. */
   runAs?: { uid: number; gid: number; name: string } | undefined
-  /** Whether to make a file system for copies that share blocks where the home's own cannot (runtime/pool/). */
+  /** Whether to create a file system for copies that share blocks, if the home directory's cannot (runtime/pool/). */
   pool: boolean
-  /** Where providers of models are, for `mcp` and `rag` beside databases, if not at their public addresses. */
+  /** Address blocks that imports may connect to in addition to public ones. */
+  importFrom: string[]
+  /** The files of the console. */
+  consoleDirectory: string
+  /** Base URLs of model providers, for `mcp` and `rag`, if not the public ones. */
   providers: Partial<Record<ModelProvider, string>>
 }
 
 const modelProviders = ['openai', 'anthropic', 'voyage'] as const
 type ModelProvider = (typeof modelProviders)[number]
 
-/** How many ports after the first are ours where the range names only its first. */
+/** Number of ports after the first if the range has only its first port. */
 const defaultRangeLength = 1000
 
-/** @throws EmbeddedError naming the variable and the rule */
+/** @throws EmbeddedError with the variable and the rule */
 export function readSettings(
   environment: NodeJS.ProcessEnv,
   isRoot: boolean = process.getuid?.() === 0,
@@ -47,9 +58,12 @@ export function readSettings(
     listenHost: listenHostOf(environment.ESPALIER_LISTEN || '127.0.0.1'),
     apiPort: portOf('ESPALIER_API_PORT', environment.ESPALIER_API_PORT || '8080'),
     httpsPort: portOf('ESPALIER_HTTPS_PORT', environment.ESPALIER_HTTPS_PORT || '8443'),
+    archivePort: portOf('ESPALIER_ARCHIVE_PORT', environment.ESPALIER_ARCHIVE_PORT || '8444'),
     ports: rangeOf(environment.ESPALIER_PORTS || '15432'),
     runAs: isRoot ? userToRunAs(environment.ESPALIER_USER, passwd()) : undefined,
     pool: poolOf(environment.ESPALIER_POOL || 'auto'),
+    importFrom: importFromOf(environment.ESPALIER_IMPORT_FROM || ''),
+    consoleDirectory: consoleDirectory(environment),
     providers: providersOf(environment),
   }
 }
@@ -59,13 +73,26 @@ function listenHostOf(text: string): Settings['listenHost'] {
   throw new EmbeddedError(`ESPALIER_LISTEN must be 127.0.0.1 or 0.0.0.0, not ${JSON.stringify(text)}`)
 }
 
+function importFromOf(text: string): string[] {
+  const blocks = text.split(',').flatMap(block => (block.trim() === '' ? [] : [block.trim()]))
+  for (const block of blocks) {
+    const [address = '', prefix = '', ...rest] = block.split('/')
+    const most = isIP(address) === 4 ? 32 : isIP(address) === 6 ? 128 : -1
+    if (rest.length > 0 || !/^[0-9]{1,3}$/.test(prefix) || Number(prefix) > most)
+      throw new EmbeddedError(
+        `ESPALIER_IMPORT_FROM must be blocks such as 10.0.0.0/8 with commas between them, not ${JSON.stringify(block)}`,
+      )
+  }
+  return blocks
+}
+
 function providersOf(environment: NodeJS.ProcessEnv): Settings['providers'] {
   const given = modelProviders.flatMap(provider => {
     const variable = `ESPALIER_${provider.toUpperCase()}_URL`
     const text = environment[variable]
     if (text === undefined || text === '') return []
     if (!/^https?:$/.test(URL.parse(text)?.protocol ?? '') || text.length > 300)
-      // The URL may hold a password.
+      // The URL may contain a password.
       throw new EmbeddedError(`${variable} must be an http or https URL of at most 300 characters`)
     return [[provider, text] as const]
   })
@@ -93,11 +120,11 @@ function rangeOf(text: string): PortRange {
   const first = portOf('ESPALIER_PORTS', firstText)
   const last =
     lastText === undefined ? Math.min(first + defaultRangeLength - 1, 65535) : portOf('ESPALIER_PORTS', lastText)
-  if (last <= first) throw new EmbeddedError('ESPALIER_PORTS must hold at least two ports: one is for metrics')
+  if (last <= first) throw new EmbeddedError('ESPALIER_PORTS must contain at least two ports: one is for metrics')
   return { first, last }
 }
 
-/** A named user of ESPALIER_USER, or the first of the usual ones that the machine has. */
+/** The user named by ESPALIER_USER, or the first usual one that exists. */
 function userToRunAs(wanted: string | undefined, passwd: string): NonNullable<Settings['runAs']> {
   const users = new Map(
     passwd.split('\n').map(line => {
@@ -122,4 +149,7 @@ export const pathsOf = (home: string) => ({
   serviceNames: join(home, 'binaries', 'service-names'),
   auditLog: join(home, 'audit.log'),
   tokenKey: join(home, 'token-key.json'),
+  archive: join(home, 'archive'),
+  archiveKeys: join(home, 'archive.keys'),
+  archiveTls: join(home, 'archive-tls'),
 })

@@ -15,25 +15,25 @@ describe('tokens of an embedded installation', () => {
   })
   afterEach(() => rm(home, { recursive: true, force: true }))
 
-  test('the public key verifies them, with issuer, audience, tenant and end', async () => {
+  test('the public key verifies them, with issuer, audience, tenant and expiry', async () => {
     const key = await importJWK(await ensureTokenKey(home), 'EdDSA')
     const { payload } = await jwtVerify(await mintToken(home, request), key, { issuer, audience })
     expect(payload).toMatchObject({ tenant: 'acme', sub: 'ada', team: 'blue' })
     expect((payload.exp ?? 0) - (payload.iat ?? 0)).toBe(60)
   })
 
-  test('the key is made once, is the owner’s alone, and its public half holds no secret', async () => {
+  test('the key is created once, is readable only by its owner, and its public half contains no secret', async () => {
     const first = await ensureTokenKey(home)
     expect(await ensureTokenKey(home)).toEqual(first)
     expect(first).not.toHaveProperty('d')
     expect((await stat(join(home, 'token-key.json'))).mode & 0o777).toBe(0o600)
   })
 
-  test('where nothing is installed it says how to install', async () => {
+  test('without an installation the error says how to install', async () => {
     await expect(mintToken(home, request)).rejects.toThrow('make run')
   })
 
-  test('a key that cannot be read is never replaced', async () => {
+  test('an unreadable key is never replaced', async () => {
     await writeFile(join(home, 'token-key.json'), 'torn')
     await expect(ensureTokenKey(home)).rejects.toThrow(EmbeddedError)
   })
@@ -43,12 +43,12 @@ describe('tokens of an embedded installation', () => {
     [{ tenant: 't'.repeat(201) }, '--tenant must be at most 200'],
     [{ tenant: '\ud83d' }, '--tenant must be well-formed'],
     [{ subject: '' }, '--subject must be at least 1'],
-  ])('%o is refused as the API would refuse it', async (wrong, message) => {
+  ])('%o is refused as by the API', async (wrong, message) => {
     await ensureTokenKey(home)
     await expect(mintToken(home, { ...request, ...wrong })).rejects.toThrow(message)
   })
 
-  test('a further claim cannot overrule the token’s own', async () => {
+  test('an additional claim cannot overwrite the token’s own', async () => {
     await ensureTokenKey(home)
     await expect(mintToken(home, { ...request, claims: { exp: 1 } })).rejects.toThrow('--claim cannot set exp')
   })

@@ -1,10 +1,11 @@
 /**
- * Access tokens of an embedded installation: a key pair of its own, made at its first start, signs JWTs that the API
- * verifies with the public half. A token is made from the key on disk, so it takes no running server.
+ * Access tokens of an embedded installation: its own key pair, created at its first start, signs JWTs that the API
+ * verifies with the public key. A token is signed with the key on disk, so no server needs to run.
  */
 import { readFile, rename, writeFile } from 'node:fs/promises'
-import { exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose'
-import { memberId, tenantId } from '../crds/index.ts'
+import type { JWK } from 'jose'
+import { SignJWT } from 'jose/jwt/sign'
+import { importJWK } from 'jose/key/import'
 import { EmbeddedError } from './errors.ts'
 import { pathsOf } from './settings.ts'
 
@@ -12,7 +13,7 @@ export const issuer = 'espalier-embedded'
 export const audience = 'espalier'
 const algorithm = 'EdDSA'
 
-/** Claims that the token's own fields decide; a further claim cannot name them. */
+/** Claims set by the token itself; additional claims cannot use these names. */
 const reserved = new Set(['iss', 'aud', 'exp', 'iat', 'nbf', 'sub', 'tenant'])
 
 type TokenRequest = {
@@ -33,10 +34,15 @@ async function readKey(home: string): Promise<JWK | undefined> {
   }
 }
 
-/** The public key that tokens are verified with; makes the pair at the first start. */
+/** The public key that verifies tokens; creates the pair at the first start. */
 export async function ensureTokenKey(home: string): Promise<JWK> {
   let jwk = await readKey(home)
   if (jwk === undefined) {
+    // Only the first start needs these modules, and commands load this file.
+    const [{ exportJWK }, { generateKeyPair }] = await Promise.all([
+      import('jose/key/export'),
+      import('jose/key/generate/keypair'),
+    ])
     const { privateKey } = await generateKeyPair(algorithm, { extractable: true })
     jwk = await exportJWK(privateKey)
     const path = pathsOf(home).tokenKey
@@ -47,19 +53,31 @@ export async function ensureTokenKey(home: string): Promise<JWK> {
   return { kty, crv, x, alg: algorithm, use: 'sig' } as JWK
 }
 
-/** @throws EmbeddedError where nothing is installed there, a claim is reserved, or an id is none that the API takes */
-export async function mintToken(home: string, request: TokenRequest, now: number = Date.now()): Promise<string> {
-  const jwk = await readKey(home)
-  if (jwk === undefined) {
-    throw new EmbeddedError(`no installation at ${home}: start one with \`make run\`, or set ESPALIER_HOME`)
-  }
+/** Ids that need no schema: it would take a command longer to load than all else it loads. */
+const plainId = /^[\w.-]{1,200}$/
+
+/** @throws EmbeddedError if an id is invalid for the API */
+async function checkIds({ tenant, subject }: TokenRequest): Promise<void> {
+  if (plainId.test(tenant) && plainId.test(subject)) return
+  const { memberId, tenantId } = await import('../crds/tenant.ts')
   for (const [flag, schema, value] of [
-    ['--tenant', tenantId, request.tenant],
-    ['--subject', memberId, request.subject],
+    ['--tenant', tenantId, tenant],
+    ['--subject', memberId, subject],
   ] as const) {
     const [issue] = schema.safeParse(value).error?.issues ?? []
     if (issue !== undefined) throw new EmbeddedError(`${flag} ${issue.message}`)
   }
+}
+
+/** @throws EmbeddedError if nothing is installed there, a claim is reserved, or an id is invalid for the API */
+export async function mintToken(home: string, request: TokenRequest, now: number = Date.now()): Promise<string> {
+  const jwk = await readKey(home)
+  if (jwk === undefined) {
+    throw new EmbeddedError(
+      `no installation at ${home}: start one with \`make run\`, or set ESPALIER_HOME; for another API: espalier login`,
+    )
+  }
+  await checkIds(request)
   const clash = Object.keys(request.claims).find(claim => reserved.has(claim))
   if (clash !== undefined) throw new EmbeddedError(`--claim cannot set ${clash}`)
   const issuedAt = Math.floor(now / 1000)

@@ -1,6 +1,6 @@
 /**
- * An admitted address that opens connections and says nothing, before a real Postgres, through either data plane: others
- * log in at once, the operator does, and a pool gets all of its connections.
+ * An admitted address that opens many silent connections, in front of a real Postgres, with either data plane: other
+ * clients log in at once, so does the operator, and a pool gets all of its connections.
  */
 import { once } from 'node:events'
 import { Socket } from 'node:net'
@@ -24,7 +24,7 @@ const logger = pino({ level: process.env.ESPALIER_TEST_LOG || 'silent' })
 const password = 'a password of some length'
 const attacker = '127.0.0.66'
 
-/** What a client says before TLS, and which TLS it speaks; each is cut into the pieces that stand there. */
+/** What a client sends before TLS, and its TLS version; the bytes are split into the listed pieces. */
 type Way = { before: Buffer[][]; tls: ConnectionOptions }
 const ways: Record<string, Way> = {
   'in TLS 1.3': { before: [[tlsRequest]], tls: {} },
@@ -152,7 +152,7 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
         resolve(socket)
       })
     })
-  /** Logs in by password from an address. */
+  /** Logs in with a password from an address. */
   const login = async (from: string, onFinished = onTestFinished): Promise<pg.Client> => {
     const client = new pg.Client({
       user: 'shopper',
@@ -171,7 +171,7 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     await client.connect()
     return client
   }
-  /** Asks for TLS and says no more. */
+  /** Requests TLS and sends nothing more. */
   const fallSilent = (from: string, count: number, onFinished = onTestFinished) =>
     Promise.all(
       Array.from({ length: count }, async () => {
@@ -187,7 +187,7 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
   /** How many of them Postgres has answered. */
   const answered = (silent: { answer: string }[]): number => silent.filter(({ answer }) => answer === 'S').length
 
-  test('who opens connections and says nothing is refused, and shuts out neither others nor the operator', async () => {
+  test('a client with many silent connections is refused, and blocks neither other clients nor the operator', async () => {
     const silent = await fallSilent(attacker, 200)
     await until('some have reached Postgres', () => answered(silent) >= loginLimits.perAddress)
 
@@ -198,7 +198,7 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     await (await asOperator()).end()
     expect(answered(silent)).toBe(loginLimits.perAddress)
 
-    // One more is told why, at once: too many wait already.
+    // The next one is refused at once with the reason: too many wait already.
     await fallSilent(attacker, 60)
     const further = await dial(attacker)
     further.write(startupMessage())
@@ -208,7 +208,7 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     })
   })
 
-  test('connections that send nothing keep no other client of their address out', async () => {
+  test('connections that send nothing do not block other clients of their address', async () => {
     await Promise.all(Array.from({ length: 300 }, () => dial('127.0.3.1')))
     const began = performance.now()
     const client = await login('127.0.3.1')
@@ -216,9 +216,9 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     expect(performance.now() - began).toBeLessThan(3_000)
   })
 
-  /** Goes as far as a login goes without a password. How many have got there. */
-  const askForPassword = async (from: string, count: number, { before, tls }: Way): Promise<() => number> => {
-    let asked = 0
+  /** Performs a login up to the password. Returns how many got that far. */
+  const awaitPasswordRequests = async (from: string, count: number, { before, tls }: Way): Promise<() => number> => {
+    let passwordRequests = 0
     const one = async () => {
       const socket = await dial(from)
       for (const bytes of before) {
@@ -235,26 +235,26 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
       await once(secured, 'data')
       secured.write(firstOfScram)
       await once(secured, 'data')
-      asked++
+      passwordRequests++
     }
     for (let index = 0; index < count; index++) void one().catch(() => {})
-    await until('some are asked for a password', () => asked >= loginLimits.perAddress)
-    return () => asked
+    await until('some are asked for a password', () => passwordRequests >= loginLimits.perAddress)
+    return () => passwordRequests
   }
 
   test.each(Object.entries(ways))(
-    'who is asked for a password and says no more has few places, %s',
+    'a client that does not answer the password request has few login slots, %s',
     async (_, way) => {
       const from = `127.0.1.${++serial}`
-      const asked = await askForPassword(from, 60, way)
-      // As long as a login of somebody else takes twice over.
+      const passwordRequests = await awaitPasswordRequests(from, 60, way)
+      // Twice as long as a login of another client takes.
       for (let round = 0; round < 2; round++) await (await login('127.0.0.7')).end()
-      expect(asked()).toBe(loginLimits.perAddress)
+      expect(passwordRequests()).toBe(loginLimits.perAddress)
     },
     30_000,
   )
 
-  test('two addresses that say nothing do not hold all places', async () => {
+  test('two silent addresses do not use up all login slots', async () => {
     const silent = [...(await fallSilent('127.0.2.1', 100)), ...(await fallSilent('127.0.2.2', 100))]
     await until('some have reached Postgres', () => answered(silent) >= loginLimits.perAddress)
     const began = performance.now()
@@ -263,7 +263,9 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
   }, 30_000)
 
   // The next two wait for longer than a login may take: both at the same time.
-  test.concurrent('silence is ended after 10 seconds, and its places are free again', async ({ onTestFinished }) => {
+  test.concurrent('a silent login is ended after 10 seconds, and its slot is free again', async ({
+    onTestFinished,
+  }) => {
     const silent = await fallSilent('127.0.0.8', loginLimits.perAddress, onTestFinished)
     await until('all have reached Postgres', () => answered(silent) === silent.length)
     const closed = silent.map(({ socket }) => received(socket))
@@ -273,17 +275,17 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     expect((await (await login('127.0.0.8', onTestFinished)).query('SELECT 2 AS two')).rows).toEqual([{ two: 2 }])
   }, 60_000)
 
-  test.concurrent('who has logged in may say nothing for as long as he likes', async ({ onTestFinished }) => {
+  test.concurrent('a logged-in client may stay idle without limit', async ({ onTestFinished }) => {
     const silent = await Promise.all(Array.from({ length: 3 }, () => login('127.0.0.11', onTestFinished)))
     const errors: Error[] = []
     for (const client of silent) client.on('error', error => errors.push(error))
-    // Longer than the time that a login has.
-    await passed(loginLimits.holdMs + 2_000)
+    // Longer than the login timeout.
+    await passed(loginLimits.slotMs + 2_000)
     expect(errors).toEqual([])
     for (const client of silent) expect((await client.query('SELECT 5 AS five')).rows).toEqual([{ five: 5 }])
   })
 
-  test('the gauges say how many log in and how many wait, in all and of the database, until none does', async () => {
+  test('the gauges show how many connections log in and wait, in total and per database, until there are none', async () => {
     const read = async (): Promise<Record<string, number>> =>
       Object.fromEntries(
         [...(await front.metrics()).matchAll(/^espalier_gateway_((?:database_)?logins\S*) (\S+)$/gm)].map(
@@ -307,7 +309,7 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     expect(await read()).toEqual({ logins: 0, logins_waiting: 0 })
   }, 60_000)
 
-  test('a pool opens 100 connections of one address at once, and they count no more', async () => {
+  test('a pool opens 100 connections of one address at once, and they no longer count', async () => {
     const clients = await Promise.all(Array.from({ length: 100 }, () => login('127.0.0.9')))
     const answers = await Promise.all(clients.map(client => client.query('SELECT 3 AS three')))
     expect(answers.every(({ rows }) => rows[0].three === 3)).toBe(true)
@@ -316,7 +318,7 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     expect(performance.now() - began).toBeLessThan(3_000)
   })
 
-  test('who fails to log in, over and over, is in nobody’s way', async () => {
+  test('repeated failed logins do not block other clients', async () => {
     for (let round = 0; round < 3 * loginLimits.perAddress; round++) {
       const socket = await dial('127.0.0.10')
       socket.write(startupMessage())

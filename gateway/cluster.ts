@@ -1,4 +1,4 @@
-/** What a gateway reads and writes: routes, and its own Lease. Every `Cluster` is one. */
+/** The reads and writes of a gateway: routes, and its own Lease. Every `Cluster` implements it. */
 import type { ReflectedCluster } from '../cluster/informer/reflector.ts'
 import type { Draft, ObjectKey } from '../cluster/port.ts'
 

@@ -9,32 +9,32 @@ import { createDenialAgent } from './denial/denial.ts'
 import { createRefuse } from './denial/refuse.ts'
 import { loginLimits } from './logins.ts'
 import { createMetrics } from './metrics.ts'
-import type { Verdict } from './table.ts'
+import type { ConnectionDecision } from './table.ts'
 import { testCertificate } from './testing/certificate.ts'
 import { errorFields, startupMessage } from './testing/client.ts'
 import { freePort, listen, received, until } from './testing/sockets.ts'
 
 const certificate = testCertificate('gateway.test')
 const host = '127.0.0.1'
-const admit: Verdict = { kind: 'allow', label: 'shop', target: { namespace: 'n', service: 's', port: 5432 } }
+const admit: ConnectionDecision = { kind: 'allow', label: 'shop', target: { namespace: 'n', service: 's', port: 5432 } }
 
-type State = { verdict: Verdict; admitting: boolean; place: { host: string; port: number } | undefined }
+type State = { decide: ConnectionDecision; admitting: boolean; address: { host: string; port: number } | undefined }
 
-/** A gateway's front with one port, before a target that does what `onTarget` says with each connection. */
+/** A gateway's front with one port, before a target that runs `onTarget` for each connection. */
 async function front(onTarget: (socket: Socket) => void, limits: Partial<ConnectionLimits> = {}) {
   const targets: Socket[] = []
   const target = await listen(host, socket => {
     targets.push(socket.on('error', () => {}))
     onTarget(socket)
   })
-  const state: State = { verdict: admit, admitting: true, place: { host, port: target.port } }
+  const state: State = { decide: admit, admitting: true, address: { host, port: target.port } }
   const unreachable: number[] = []
   const metrics = createMetrics({ connections: () => connections.count(), routes: () => 1, admitting: () => true })
   const agent = createDenialAgent({ certificate, now: Date.now })
   const connections = createConnections({
     admitting: () => state.admitting,
-    verdict: () => state.verdict,
-    resolve: () => state.place,
+    decide: () => state.decide,
+    resolve: () => state.address,
     refuse: createRefuse({ agent, metrics, now: Date.now, logger: pino({ level: 'silent' }) }),
     limits,
     metrics,
@@ -60,7 +60,7 @@ async function front(onTarget: (socket: Socket) => void, limits: Partial<Connect
   return { dial, state, connections, targets, outcomes, unreachable }
 }
 
-/** What a client that sends a StartupMessage is told. */
+/** The response to a client's StartupMessage. */
 async function refusalOf(socket: Socket) {
   socket.write(startupMessage())
   const answer = await received(socket)
@@ -87,7 +87,7 @@ async function unresponsivePort(): Promise<number> {
 const echo = (socket: Socket) => void socket.pipe(socket)
 
 describe('an admitted connection', () => {
-  test('passes every byte both ways', async () => {
+  test('forwards every byte both ways', async () => {
     const { dial, outcomes } = await front(echo)
     const sent = randomBytes(20 * 1024 * 1024)
     const socket = await dial()
@@ -98,7 +98,7 @@ describe('an admitted connection', () => {
     expect(await outcomes()).toEqual({ allowed: 1 })
   })
 
-  test('may be half closed by the client, and still gets its answer', async () => {
+  test('may be half closed by the client, and still gets its response', async () => {
     const { dial, connections } = await front(socket => {
       socket.resume().on('end', () => setTimeout(() => socket.end('answer'), 50))
     })
@@ -108,7 +108,7 @@ describe('an admitted connection', () => {
     await until('nothing is left', () => connections.count() === 0)
   })
 
-  test('gets the last words of a target that closes', async () => {
+  test('gets the last data of a target that closes', async () => {
     const { dial, connections } = await front(socket =>
       socket.once('data', () => socket.end(Buffer.alloc(300_000, 'x'))),
     )
@@ -119,7 +119,7 @@ describe('an admitted connection', () => {
     await until('nothing is left', () => connections.count() === 0)
   })
 
-  test('is closed where the target is cut off', async () => {
+  test("is closed if the target's connection is reset", async () => {
     const { dial, connections } = await front(socket => socket.once('data', () => socket.resetAndDestroy()))
     const socket = await dial()
     socket.write('question')
@@ -128,7 +128,7 @@ describe('an admitted connection', () => {
     await until('nothing is left', () => connections.count() === 0)
   })
 
-  test('is closed towards the target where the client is cut off', async () => {
+  test("is closed towards the target if the client's connection is reset", async () => {
     const { dial, connections, targets } = await front(socket => void socket.resume())
     const socket = await dial()
     socket.write('question')
@@ -141,16 +141,18 @@ describe('an admitted connection', () => {
 
   test.each<[string, (target: Socket) => void]>([
     ['ends', target => target.resume().end()],
-    ['is cut off', target => target.resetAndDestroy()],
-  ])('whose target %s is not left half open by a client that never closes', async (_name, leave) => {
-    const { dial, connections } = await front(socket => socket.once('data', () => leave(socket)), { lingerMs: 100 })
+    ['resets the connection', target => target.resetAndDestroy()],
+  ])('whose target %s is not left half open by a client that never closes', async (_name, disconnect) => {
+    const { dial, connections } = await front(socket => socket.once('data', () => disconnect(socket)), {
+      halfOpenMs: 100,
+    })
     const socket = await dial()
     socket.write('question')
     await received(socket)
     await until('nothing is left', () => connections.count() === 0)
   })
 
-  test('whose client is gone, having ended its half before, is closed at the next byte for it', async () => {
+  test('whose client has disconnected after closing its half is closed at the next byte sent to it', async () => {
     const { dial, connections, targets } = await front(socket => void socket.resume())
     const socket = await dial()
     socket.end('question')
@@ -163,7 +165,7 @@ describe('an admitted connection', () => {
     })
   })
 
-  test('holds back a target whose client does not read', async () => {
+  test('applies backpressure to a target whose client does not read', async () => {
     let written = 0
     const chunk = Buffer.alloc(64 * 1024)
     const { dial } = await front(socket => {
@@ -185,19 +187,19 @@ describe('an admitted connection', () => {
       await new Promise(resolve => setTimeout(resolve, 50))
       return stalled
     })
-    // The kernel's own buffers on two connections, and ours.
+    // The kernel's buffers of two connections, and ours.
     expect(written).toBeLessThan(64 * 1024 * 1024)
     const base = socket.bytesRead
     socket.resume()
     await until('it goes on once the client reads', () => socket.bytesRead > base + 64 * 1024 * 1024)
   })
 
-  test('is not cut by a change of its rules, but a new one is judged by them', async () => {
+  test('is not closed by a change of its rules, but a new connection uses the new rules', async () => {
     const { dial, state } = await front(echo)
     const open = await dial()
     open.write('one')
     await once(open, 'data')
-    state.verdict = { kind: 'deny', label: 'shop' }
+    state.decide = { kind: 'deny', label: 'shop' }
     open.write('two')
     expect(String((await once(open, 'data'))[0])).toBe('two')
     expect(await refusalOf(await dial())).toMatchObject({ C: '28000' })
@@ -207,70 +209,70 @@ describe('an admitted connection', () => {
 describe('a connection is refused', () => {
   test.each<[string, Partial<State>, Record<string, string>, string]>([
     [
-      'where no rule admits it',
-      { verdict: { kind: 'deny', label: 'shop' } },
+      'if no rule admits its address',
+      { decide: { kind: 'deny', label: 'shop' } },
       { C: '28000', M: 'no rule of the allowlist of shop admits 127.0.0.1' },
       'denied',
     ],
     [
-      'while out of touch',
+      'while the gateway is out of touch with the control plane',
       { admitting: false },
       { C: '57P03', M: expect.stringContaining('control plane') },
       'out-of-touch',
     ],
     [
-      'where nothing is ready behind the Service',
-      { place: undefined },
-      { C: '57P03', M: 'the database is not available right now' },
+      'if no pod of its Service is ready',
+      { address: undefined },
+      { C: '57P03', M: 'the database is not available now' },
       'unavailable',
     ],
-  ])('%s', async (_name, change, told, outcome) => {
+  ])('%s', async (_name, change, expected, outcome) => {
     const { dial, state, connections, outcomes } = await front(echo)
     Object.assign(state, change)
-    expect(await refusalOf(await dial())).toMatchObject({ S: 'FATAL', ...told })
+    expect(await refusalOf(await dial())).toMatchObject({ S: 'FATAL', ...expected })
     expect(await outcomes()).toEqual({ [outcome]: 1 })
     await until('nothing is left', () => connections.count() === 0)
   })
 
-  test('where the target refuses', async () => {
+  test('if the target refuses', async () => {
     const { dial, state, unreachable } = await front(echo)
-    state.place = { host, port: await freePort(host) }
-    expect(await refusalOf(await dial())).toMatchObject({ C: '57P03', M: 'the database is not available right now' })
+    state.address = { host, port: await freePort(host) }
+    expect(await refusalOf(await dial())).toMatchObject({ C: '57P03', M: 'the database is not available now' })
     expect(unreachable).toEqual([6000])
-    // One that is not there to be connected to is no news.
-    state.place = undefined
+    // A target without an address is not reported.
+    state.address = undefined
     await refusalOf(await dial())
     expect(unreachable).toEqual([6000])
   })
 
-  test('where the target does not answer in time', async () => {
+  test('if the target does not respond in time', async () => {
     const { dial, state } = await front(echo, { connectMs: 100 })
-    state.place = { host, port: await unresponsivePort() }
+    state.address = { host, port: await unresponsivePort() }
     expect(await refusalOf(await dial())).toMatchObject({ C: '57P03' })
   })
 
-  test('without a word where its port has no route any more', async () => {
+  test('without a response if its port no longer has a route', async () => {
     const { dial, state } = await front(echo)
-    state.verdict = { kind: 'unknown' }
+    state.decide = { kind: 'unknown' }
     expect((await received(await dial())).length).toBe(0)
   })
 
-  test('where the rules change before it says its first word, and the target never hears of it', async () => {
+  test('if the rules change before its first bytes, and the target receives nothing', async () => {
     const { dial, state, targets, connections } = await front(echo)
     const socket = await dial()
     await until('it is admitted', () => connections.count() === 1)
-    state.verdict = { kind: 'deny', label: 'shop' }
+    state.decide = { kind: 'deny', label: 'shop' }
     expect(await refusalOf(socket)).toMatchObject({ C: '28000' })
     expect(targets).toHaveLength(0)
   })
 
-  test('where the rules change while its target is being reached', async () => {
+  test('if the rules change while the target is being connected to', async () => {
     const { dial, state, targets } = await front(echo)
-    const { place } = state
-    Object.defineProperty(state, 'place', {
+    const { address } = state
+    Object.defineProperty(state, 'address', {
       get: () => {
-        state.verdict = { kind: 'deny', label: 'shop' }
-        return place
+        state.decide = { kind: 'deny', label: 'shop' }
+        return address
       },
     })
     expect(await refusalOf(await dial())).toMatchObject({ C: '28000' })
@@ -279,8 +281,8 @@ describe('a connection is refused', () => {
 
   test.each<[string, Partial<ConnectionLimits>]>([
     ['of its route', { perRoute: 2 }],
-    ['of all', { total: 2 }],
-  ])('above the number %s, until one closes', async (_name, limits) => {
+    ['of all routes together', { total: 2 }],
+  ])('above the limit %s, until one closes', async (_name, limits) => {
     const { dial, connections, outcomes } = await front(echo, limits)
     const [first, second] = await Promise.all([dial(), dial()])
     for (const client of [first, second]) client?.write('?')
@@ -295,7 +297,7 @@ describe('a connection is refused', () => {
   })
 })
 
-test('a client that says nothing in time is closed, and the target never hears of it', async () => {
+test('a client that sends nothing in time is disconnected, and the target receives nothing', async () => {
   const { dial, targets, connections, outcomes } = await front(echo, { firstBytesMs: 100 })
   expect((await received(await dial())).length).toBe(0)
   await until('nothing is left', () => connections.count() === 0)
@@ -303,7 +305,7 @@ test('a client that says nothing in time is closed, and the target never hears o
   expect(await outcomes()).toEqual({ silent: 1 })
 })
 
-test('silent connections of an address do not keep its other clients out', async () => {
+test('silent connections of an address do not block its other clients', async () => {
   const { dial, connections, outcomes } = await front(echo, { perRoute: 5 })
   const { silentPerAddress } = loginLimits
   const silent = await Promise.all(Array.from({ length: silentPerAddress + 20 }, () => dial()))
@@ -317,7 +319,7 @@ test('silent connections of an address do not keep its other clients out', async
   await Promise.all(closed)
 })
 
-test('a client that closes at once, as health checks do, leaves nothing behind', async () => {
+test('a client that closes at once, such as a health check, leaves nothing behind', async () => {
   const { dial, targets, connections } = await front(echo)
   for (const close of [(s: Socket) => s.destroy(), (s: Socket) => s.end(), (s: Socket) => s.resetAndDestroy()])
     close(await dial())
@@ -342,7 +344,7 @@ describe('draining', () => {
     await draining
   })
 
-  test('closes what is still open in the end', async () => {
+  test('closes the remaining connections at the end', async () => {
     const { dial, connections } = await front(echo)
     const socket = await dial()
     socket.write('question')

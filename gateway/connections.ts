@@ -1,7 +1,7 @@
 /**
  * Serves accepted connections: joins admitted ones to their target and refuses the others with an error in Postgres's
- * protocol. The rules are checked when a connection arrives and again right before it is joined, so that a slow client is
- * judged by the current rules. Between the two checks the connection waits for a login. Once joined, only its two ends
+ * protocol. The rules are checked when a connection arrives and again right before it is joined, so that the current
+ * rules apply to a slow client. Between the two checks the connection waits for a login. Once joined, only its two ends
  * close it.
  */
 import type { Socket } from 'node:net'
@@ -11,7 +11,7 @@ import type { Refuse } from './denial/refuse.ts'
 import { createLogins, type Login, type LoginCounts, type LoginLimits, type Logins, watchLogin } from './logins.ts'
 import type { GatewayMetrics } from './metrics.ts'
 import { connectTarget, join, untilFirstBytes } from './session.ts'
-import { normaliseAddress, type Verdict } from './table.ts'
+import { type ConnectionDecision, normaliseAddress } from './table.ts'
 
 export type ConnectionLimits = {
   /** Concurrent admitted connections, of one route and of all routes. */
@@ -22,7 +22,7 @@ export type ConnectionLimits = {
   /** How long a target may take to answer, in milliseconds. */
   connectMs: number
   /** How long one side may keep its half of a connection open without traffic after the other side closed, in milliseconds. */
-  lingerMs: number
+  halfOpenMs: number
 }
 
 const connectionLimits: ConnectionLimits = {
@@ -30,7 +30,7 @@ const connectionLimits: ConnectionLimits = {
   total: 20_000,
   firstBytesMs: 10_000,
   connectMs: 5_000,
-  lingerMs: 60_000,
+  halfOpenMs: 60_000,
 }
 
 /** Returns the address of a Service; undefined if no pod behind it is ready. */
@@ -49,7 +49,7 @@ export type Connections = {
 type ConnectionsOptions = {
   /** Whether the rules are known to be current. */
   admitting: () => boolean
-  verdict: (port: number, address: string) => Verdict
+  decide: (port: number, address: string) => ConnectionDecision
   resolve: Resolve
   refuse: Refuse
   limits?: Partial<ConnectionLimits> | undefined
@@ -86,7 +86,7 @@ class AcceptedConnections implements Connections {
       socket.destroy()
       return
     }
-    const found = this.#judge(socket, port, address)
+    const found = this.#checkAdmission(socket, port, address)
     if (found === undefined) return
     if (!this.#claim(socket)) {
       this.#options.refuse(socket, { port, address, label: found.label }, 'too-many', tooMany(found.label))
@@ -116,13 +116,13 @@ class AcceptedConnections implements Connections {
   }
 
   /** Returns the target; undefined if the connection has been refused. */
-  #judge(socket: Socket, port: number, address: string): Admission | undefined {
-    const { admitting, verdict, refuse } = this.#options
+  #checkAdmission(socket: Socket, port: number, address: string): Admission | undefined {
+    const { admitting, decide, refuse } = this.#options
     if (!admitting()) {
       refuse(socket, { port, address }, 'out-of-touch', outOfTouch)
       return undefined
     }
-    const found = verdict(port, address)
+    const found = decide(port, address)
     if (found.kind === 'allow') return found
     if (found.kind === 'deny')
       refuse(socket, { port, address, label: found.label }, 'denied', notAdmitted(found.label, address))
@@ -144,8 +144,8 @@ class AcceptedConnections implements Connections {
     if (ofRoute >= this.#limits.perRoute) return false
     this.#admittedOf.set(port, ofRoute + 1)
     socket.once('close', () => {
-      const left = (this.#admittedOf.get(port) ?? 1) - 1
-      if (left > 0) this.#admittedOf.set(port, left)
+      const remaining = (this.#admittedOf.get(port) ?? 1) - 1
+      if (remaining > 0) this.#admittedOf.set(port, remaining)
       else this.#admittedOf.delete(port)
     })
     return true
@@ -169,7 +169,7 @@ class AcceptedConnections implements Connections {
     }
     const inTime = await login.begin()
     if (client.destroyed) return
-    const first = this.#judge(client, port, address)
+    const first = this.#checkAdmission(client, port, address)
     if (first === undefined) return
     if (inTime) await this.#connect(client, port, address, first, login)
     else refuse(client, { port, address, label: first.label }, 'too-many-logins', tooManyLogins(first.label, address))
@@ -184,16 +184,16 @@ class AcceptedConnections implements Connections {
     login: Login,
   ): Promise<void> {
     const { resolve, refuse, metrics, onUnreachable } = this.#options
-    const place = resolve(routed)
-    const target = place && (await connectTarget(place, this.#limits.connectMs))
-    if (place !== undefined && target === undefined && !client.destroyed) onUnreachable(port)
+    const upstreamAddress = resolve(routed)
+    const target = upstreamAddress && (await connectTarget(upstreamAddress, this.#limits.connectMs))
+    if (upstreamAddress !== undefined && target === undefined && !client.destroyed) onUnreachable(port)
     if (client.destroyed) target?.destroy()
     else if (target === undefined) refuse(client, { port, address, label }, 'unavailable', notAvailable)
-    else if (this.#judge(client, port, address) === undefined) target.destroy()
+    else if (this.#checkAdmission(client, port, address) === undefined) target.destroy()
     else {
       metrics.count('allowed')
       watchLogin(client, target, login)
-      join(client, target, this.#limits.lingerMs)
+      join(client, target, this.#limits.halfOpenMs)
     }
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The data plane of the embedded default, in this thread: a listener per routed port with its proxy, and the HTTPS listener
- * of services where it is asked for. It listens on exactly the ports that have a route.
+ * The data plane of the embedded installation, in this thread: a listener per routed port with its proxy, and, if
+ * requested, the HTTPS listener of services. It listens on exactly the ports that have a route.
  */
 import type { Logger } from 'pino'
 import { certificatesDigest } from '../routes/route.ts'
@@ -8,28 +8,28 @@ import type { Certificate } from '../server/certificate.ts'
 import { type ConnectionLimits, type Connections, createConnections, type Resolve } from './connections.ts'
 import type { DataPlane } from './data-plane.ts'
 import type { Refuse } from './denial/refuse.ts'
+import { decideRequest } from './http/decision.ts'
 import type { HttpLimits } from './http/limits.ts'
 import { createHttpMetrics } from './http/metrics.ts'
 import { createHttpsServer, type HttpsServer } from './http/server.ts'
 import { type HostTable, noHosts } from './http/table.ts'
-import { judge } from './http/verdict.ts'
 import { createListeners } from './listeners.ts'
 import type { LoginLimits } from './logins.ts'
 import type { GatewayMetrics } from './metrics.ts'
-import { type RouteTable, verdict } from './table.ts'
+import { decideConnection, type RouteTable } from './table.ts'
 
 export type HttpsOptions = {
   port: number
-  /** For the names of the regions' services; the first is shown where none fits. */
+  /** For the host names of the regions' services; the first is used if none matches. */
   certificates: readonly Certificate[]
-  /** Names of the gateway itself, at which the path names the database; its addresses are always such. */
+  /** Names of the gateway itself, at which the path names the database; its addresses are always included. */
   ownNames: readonly string[]
   limits?: Partial<HttpLimits>
 }
 
 type InProcessPlane = DataPlane &
   Pick<Connections, 'count' | 'drain' | 'logins'> & {
-    /** Listens for HTTPS, if asked for. @throws Error where the port cannot be listened on */
+    /** Listens for HTTPS, if requested. @throws Error if the port cannot be listened on */
     start(): Promise<void>
     /** @throws Error as `HttpsServer` does */
     setHttpsCertificates(certificates: readonly Certificate[]): void
@@ -42,9 +42,9 @@ type PlaneOptions = {
   limits?: Partial<ConnectionLimits> | undefined
   loginLimits?: Partial<LoginLimits> | undefined
   metrics: GatewayMetrics
-  /** A port that could not be listened on is listened on now. */
+  /** A port that could not be listened on is now listened on. */
   onRecovered: () => void
-  /** A database that is said to be there could not be connected to. */
+  /** A database that should be running could not be connected to. */
   onUnreachable: (port: number) => void
   https?: HttpsOptions | undefined
   now: () => number
@@ -62,7 +62,7 @@ export function createInProcessPlane(options: PlaneOptions): InProcessPlane {
   const server = https && serveHttps(options, https, admitting, () => hosts)
   const connections = createConnections({
     admitting,
-    verdict: (port, address) => verdict(table, port, address),
+    decide: (port, address) => decideConnection(table, port, address),
     resolve: options.resolve,
     refuse: options.refuse,
     limits: options.limits,
@@ -84,7 +84,7 @@ export function createInProcessPlane(options: PlaneOptions): InProcessPlane {
       if (moved) listeners.setPorts(new Set(table.keys()))
     },
     inForce: async () => {
-      await listeners.settled()
+      await listeners.opened()
       return { refusedPorts: listeners.refused() }
     },
     httpsCertificates: () => certificates && certificatesDigest(certificates.map(({ cert }) => cert)),
@@ -120,7 +120,7 @@ function serveHttps(
   const names = new Set(ownNames)
   const server: HttpsServer = createHttpsServer({
     ...{ certificates, admitting, resolve, limits, now, logger },
-    judge: facts => judge(hosts(), names, facts),
+    decide: facts => decideRequest(hosts(), names, facts),
     metrics: createHttpMetrics(metrics.registry, {
       connections: () => server.connections(),
       requests: () => server.requests(),

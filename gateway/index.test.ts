@@ -30,7 +30,7 @@ const now = () => Date.now() + clock.offset
 beforeEach(async () => {
   clock = { offset: 0 }
   cluster = await openTestCluster()
-  // Says "ok", then echoes.
+  // Sends "ok", then echoes.
   const { server, port } = await listen(host, socket => {
     socket.on('error', () => {}).write('ok')
     socket.pipe(socket)
@@ -67,8 +67,8 @@ const routeOn = (port: number, rules: string[]): Route => ({
 })
 const everyone = ['0.0.0.0/0']
 
-/** Dials a port and says hello: `ok` where it is admitted, else the SQLSTATE or the socket's error. */
-async function knock(port: number): Promise<{ answer: string; socket: Socket }> {
+/** Connects to a port and sends a StartupMessage: `ok` if it is admitted, else the SQLSTATE or the socket's error. */
+async function tryLogin(port: number): Promise<{ answer: string; socket: Socket }> {
   const socket = connect({ host, port })
   onTestFinished(() => void socket.destroy())
   try {
@@ -80,12 +80,12 @@ async function knock(port: number): Promise<{ answer: string; socket: Socket }> 
     return { answer: error instanceof Error && 'code' in error ? String(error.code) : String(error), socket }
   }
 }
-const answerOf = async (port: number) => (await knock(port)).answer
+const answerOf = async (port: number) => (await tryLogin(port)).answer
 
 const isAcknowledged = async (version: string) => acknowledged(version, await cluster.leases(), now()).done
 const untilAcknowledged = (version: string) => until('the route is acknowledged', () => isAcknowledged(version))
 
-test('rules are in force once they are acknowledged, whichever way they change', async () => {
+test('rules are applied once they are acknowledged, for any change', async () => {
   const port = await freePort(host)
   await start()
   for (let round = 0; round < 40; round++) {
@@ -95,7 +95,7 @@ test('rules are in force once they are acknowledged, whichever way they change',
   }
 })
 
-test('a database that cannot be connected to is told in the Lease, and a while later no more', async () => {
+test('a database that cannot be connected to is listed in the Lease, for a while', async () => {
   const port = await freePort(host)
   await start()
   await untilAcknowledged(await cluster.putRoute(routeOn(port, everyone)))
@@ -109,34 +109,34 @@ test('a database that cannot be connected to is told in the Lease, and a while l
   await until('it is told no more', async () => (await listed()).length === 0)
 })
 
-test('1,000 open sessions outlive changes of their rules, and nobody new is admitted after them', async () => {
+test('1,000 open sessions survive changes of their rules, and no new client is admitted afterwards', async () => {
   const port = await freePort(host)
   const gateway = await start({ denialLimits: { perAddress: { perSecond: 1000, burst: 1000 } } })
   await untilAcknowledged(await cluster.putRoute(routeOn(port, everyone)))
   const sessions: Socket[] = []
   while (sessions.length < 1000) {
-    const opened = await Promise.all(Array.from({ length: 50 }, () => knock(port)))
+    const opened = await Promise.all(Array.from({ length: 50 }, () => tryLogin(port)))
     sessions.push(...opened.map(({ socket }) => socket))
   }
   for (let round = 0; round < 20; round++) {
     await untilAcknowledged(await cluster.putRoute(routeOn(port, [`10.0.${round}.0/24`])))
     expect(await answerOf(port)).toBe('28000')
   }
-  const alive = sessions.map(async socket => {
+  const echoes = sessions.map(async socket => {
     const echoed = once(socket, 'data')
     socket.write('ping')
     return String((await echoed)[0])
   })
-  expect(new Set(await Promise.all(alive))).toEqual(new Set(['ping']))
+  expect(new Set(await Promise.all(echoes))).toEqual(new Set(['ping']))
   expect(gateway.connections()).toBe(1000)
 })
 
-test('a route brings its port and takes it away again, and open connections stay', async () => {
+test('a route opens and closes its port, and open connections continue', async () => {
   const port = await freePort(host)
   const gateway = await start()
   expect(await answerOf(port)).toBe('ECONNREFUSED')
   await untilAcknowledged(await cluster.putRoute(routeOn(port, everyone)))
-  const { answer, socket } = await knock(port)
+  const { answer, socket } = await tryLogin(port)
   expect(answer).toBe('ok')
   await cluster.deleteRoute(port)
   await until('the port is closed', async () => (await answerOf(port)) === 'ECONNREFUSED')
@@ -157,7 +157,7 @@ test('a route that becomes unreadable is closed, and acknowledged', async () => 
   expect(await answerOf(port)).toBe('28000')
 })
 
-test('the Lease says who and since when, in the words of the API server', async () => {
+test("the Lease has holder and times in the API server's format", async () => {
   await start()
   await until('there is a Lease', async () => (await cluster.leases()).length === 1)
   const [lease] = await cluster.leases()
@@ -167,7 +167,7 @@ test('the Lease says who and since when, in the words of the API server', async 
   expect(lease?.spec?.renewTime).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/)
 })
 
-test('a burst of changes is acknowledged by few writes, never two at once', async () => {
+test('a burst of changes is acknowledged with few writes, never two at once', async () => {
   const port = await freePort(host)
   await start()
   let last = ''
@@ -177,7 +177,7 @@ test('a burst of changes is acknowledged by few writes, never two at once', asyn
   expect(cluster.leaseWrites.total).toBeLessThan(400)
 })
 
-test('a port that something else holds is reported with the acknowledgement, until it is free', async () => {
+test('a port used by another program is reported with the acknowledgement, until it is free', async () => {
   const taken = await listen(host, socket => socket.destroy())
   await start()
   await untilAcknowledged(await cluster.putRoute(routeOn(taken.port, everyone)))
@@ -188,7 +188,7 @@ test('a port that something else holds is reported with the acknowledgement, unt
   expect(await answerOf(taken.port)).toBe('ok')
 })
 
-test('two replicas are both waited for', async () => {
+test('both of two replicas are waited for', async () => {
   const port = await freePort(host)
   const other = ownLoopback()
   await start()
@@ -199,11 +199,11 @@ test('two replicas are both waited for', async () => {
   expect(names.sort()).toEqual(['gateway-one', 'gateway-two'])
 })
 
-test('stopping closes the ports, deletes the Lease and ends what is open', async () => {
+test('stopping closes the ports, deletes the Lease and ends open connections', async () => {
   const port = await freePort(host)
   const gateway = await start()
   await untilAcknowledged(await cluster.putRoute(routeOn(port, everyone)))
-  const { socket } = await knock(port)
+  const { socket } = await tryLogin(port)
   const closed = once(socket, 'close')
   await gateway.stop({ drainMs: 20 })
   await closed
@@ -211,8 +211,8 @@ test('stopping closes the ports, deletes the Lease and ends what is open', async
   expect(await answerOf(port)).toBe('ECONNREFUSED')
 })
 
-describe('when the cluster is out of reach', () => {
-  test('at the start, it stays closed, and opens once the cluster is back', async () => {
+describe('when the cluster is unreachable', () => {
+  test('at the start, it stays closed, and opens once the cluster is reachable', async () => {
     const port = await freePort(host)
     const version = await cluster.putRoute(routeOn(port, everyone))
     Object.assign(cluster.faults, { routes: true, leases: true })
@@ -231,7 +231,7 @@ describe('when the cluster is out of reach', () => {
     expect(await cluster.leases()).toEqual([])
   })
 
-  test('a watch that breaks is taken up again, and what changed meanwhile is not missed', async () => {
+  test('a broken watch is resumed, and changes meanwhile are not missed', async () => {
     const port = await freePort(host)
     await start()
     await untilAcknowledged(await cluster.putRoute(routeOn(port, everyone)))
@@ -245,11 +245,11 @@ describe('when the cluster is out of reach', () => {
     expect(await answerOf(port)).toBe('28000')
   })
 
-  test('it stops renewing while it cannot follow, refuses after the lease has run out, and opens again', async () => {
+  test('it stops renewing while its watch is broken, refuses after the lease has expired, and opens again', async () => {
     const port = await freePort(host)
     const gateway = await start()
     await untilAcknowledged(await cluster.putRoute(routeOn(port, everyone)))
-    const { socket } = await knock(port)
+    const { socket } = await tryLogin(port)
     cluster.faults.routes = true
     cluster.breakWatches()
     await new Promise(resolve => setTimeout(resolve, 150))
@@ -264,7 +264,7 @@ describe('when the cluster is out of reach', () => {
     expect(await answerOf(port)).toBe('ok')
   })
 
-  test('it refuses where its lease cannot be renewed, even while the routes still arrive', async () => {
+  test('it refuses if its lease cannot be renewed, even while the routes still arrive', async () => {
     const port = await freePort(host)
     const gateway = await start()
     await untilAcknowledged(await cluster.putRoute(routeOn(port, everyone)))
@@ -277,11 +277,11 @@ describe('when the cluster is out of reach', () => {
     expect(await answerOf(port)).toBe('ok')
   })
 
-  test('one that was passed over admits nobody by old rules when it comes back', async () => {
+  test('a replica that was not waited for admits no client by old rules when it returns', async () => {
     const port = await freePort(host)
     const gateway = await start()
     await untilAcknowledged(await cluster.putRoute(routeOn(port, everyone)))
-    // Its watch is dead without a word, its lease runs out, and the rules change meanwhile.
+    // Its watch stops without an error, its lease expires, and the rules change meanwhile.
     cluster.silenceWatches()
     cluster.faults.leases = true
     await cluster.putRoute(routeOn(port, []))

@@ -1,8 +1,9 @@
 /**
- * The gateway of the embedded default, in the thread that calls it: the one way in from outside. It listens on a port per route,
- * admits the addresses that the route's allowlist admits, joins them to their database, and refuses the others in
- * Postgres's own words; and on one port for HTTPS to services (http/). It fails closed: without a route, without rules, or out of touch with the cluster, nobody is
- * admitted. On Kubernetes HAProxy does the carrying (haproxy/index.ts).
+ * The gateway of the embedded installation, in the calling thread: the only entry point from outside. It listens on a
+ * port per route, admits the addresses in the route's allowlist, joins them to their database, and refuses others with
+ * an error in Postgres's protocol; and on one port for HTTPS to services (http/). It fails closed: without a route,
+ * without rules, or disconnected from the cluster, no client is admitted. On Kubernetes HAProxy carries the connections
+ * (haproxy/index.ts).
  */
 
 import type { Logger } from 'pino'
@@ -20,45 +21,45 @@ import { startReplica } from './replica.ts'
 
 export type GatewayOptions = {
   cluster: GatewayCluster
-  /** Names this replica, and its Lease; no two replicas share one. */
+  /** The name of this replica and its Lease; unique among replicas. */
   identity: string
   listenHost: string
-  /** Shown to refused clients that ask for TLS; PEM. Admitted ones see their database's own. */
+  /** The certificate for refused clients that request TLS; PEM. Admitted clients get their database's own. */
   certificate: Certificate
   resolve: Resolve
-  /** Absent: no HTTPS. */
+  /** If absent, no HTTPS. */
   https?: HttpsOptions
   limits?: Partial<ConnectionLimits>
   loginLimits?: Partial<LoginLimits>
   denialLimits?: Partial<DenialLimits>
   heartbeatMs?: number
-  /** Takes the gateway's figures; without one it keeps its own. */
+  /** Registers the gateway's metrics; if absent, it has its own registry. */
   registry?: Registry
   now?: () => number
   logger: Logger
 }
 
 export type Gateway = {
-  /** Whether the rules are known to hold; while not, new connections are refused. */
+  /** Whether the rules are known to be current; if not, new connections are refused. */
   admitting(): boolean
-  /** Admitted connections that are open. */
+  /** Open admitted connections. */
   connections(): number
   /** The resourceVersion up to which routes were read. */
   version(): string
   registry: Registry
-  /** Another certificate from now on. @throws Error as `startGateway` does; the former one stays in use then. */
+  /** Replaces the certificate. @throws Error as `startGateway` does; the previous one is then kept. */
   setCertificate(certificate: Certificate): void
-  /** Other certificates for HTTPS from now on; open connections go on. @throws Error as above */
+  /** Replaces the HTTPS certificates; open connections continue. @throws Error as above */
   setHttpsCertificates(certificates: readonly Certificate[]): void
-  /** Accepts nothing more, gives up the Lease, lets open connections end for `drainMs`, then closes them. */
+  /** Accepts nothing more, releases the Lease, waits `drainMs` for open connections to end, then closes them. */
   stop(options?: { drainMs?: number }): Promise<void>
 }
 
 const defaultDrainMs = 5_000
 
 /**
- * Starts at once, closed; it admits as soon as it has announced itself and read the routes, however long that takes.
- * @throws Error where a certificate and its key are no PEM, or do not belong together, or the port for HTTPS is taken.
+ * Starts at once, closed; it admits clients once its Lease is written and the routes are read, however long that takes.
+ * @throws Error if a certificate and its key are not PEM, or do not match, or the port for HTTPS is in use.
  */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { cluster, identity, heartbeatMs, logger, now = Date.now } = options

@@ -1,9 +1,10 @@
 /**
- * The Lease by which a gateway replica says that it lives and what it has in force (routes/route.ts states the protocol).
+ * The Lease in which a gateway replica reports that it is live and which version it has applied (the protocol is in
+ * routes/route.ts).
  *
- * While it is renewed without a gap of `gatewayLeaseSeconds`, a replica is in one tenure: the operator waits for it at
- * every change. After a gap it may have been passed over, so a new tenure begins, in which the routes must have been
- * read anew before anyone is admitted.
+ * While it is renewed without a gap of `gatewayLeaseSeconds`, a replica is in one lease term: the operator waits for it
+ * at every change. After a gap the operator may have ignored it, so a new term starts, in which the routes must be read
+ * again before any client is admitted.
  */
 import type { Logger } from 'pino'
 import { backoffMs } from '../cluster/informer/clock.ts'
@@ -21,26 +22,26 @@ import { microTime } from '../values/time.ts'
 import type { GatewayCluster } from './cluster.ts'
 
 type LeaseContent = {
-  /** The resourceVersion up to which all routes are in force. */
+  /** The resourceVersion up to which all routes are applied. */
   version: string
   /** Routed ports that cannot be listened on. */
   refusedPorts: number[]
-  /** Routed ports whose databases could not be connected to just now. */
+  /** Routed ports whose databases recently could not be connected to. */
   unreachablePorts: number[]
   /** As `DataPlane.httpsCertificates`. */
   httpsCertificates: string | undefined
 }
 
 export type LeaseKeeper = {
-  /** Writes the Lease with what holds after this call, one write at a time. Resolves to whether it succeeded. */
+  /** Writes the Lease with the present state, one write at a time. Resolves to whether it succeeded. */
   renew(): Promise<boolean>
   /** Whether the operator waits for this replica. */
   valid(): boolean
-  /** When it stops being so unless it is renewed, in milliseconds since the epoch. */
+  /** When it expires unless it is renewed, in milliseconds since the epoch. */
   validUntil(): number
-  /** Number of the current or last tenure; 0 before the first. */
-  tenure(): number
-  /** Writes no more, and deletes the Lease; `keep`: lets it run out instead. */
+  /** Number of the current or last lease term; 0 before the first. */
+  term(): number
+  /** Stops writing, and deletes the Lease; `keep`: lets it expire instead. */
   release(options: { keep: boolean }): Promise<void>
 }
 
@@ -52,18 +53,18 @@ export function keepLease(options: {
   /** Wall clock, since the operator compares it with its own. */
   now: () => number
   heartbeatMs: number
-  /** What to acknowledge, once it is in force. */
+  /** The version to acknowledge, once it is applied. */
   content: () => Promise<LeaseContent>
-  /** Asked at each heartbeat: a replica that does not follow the routes lets its Lease run out. */
+  /** Called at each heartbeat: a replica whose route watch is broken lets its Lease expire. */
   following: () => boolean
-  onTenure: () => void
+  onTermStarted: () => void
   onRenewed: () => void
   logger: Logger
 }): LeaseKeeper {
-  const { cluster, identity, now, content, following, onTenure, onRenewed, logger } = options
+  const { cluster, identity, now, content, following, onTermStarted, onRenewed, logger } = options
   const name = gatewayLeaseName(identity)
   let renewedAt = Number.NEGATIVE_INFINITY
-  let tenure = 0
+  let term = 0
   let failures = 0
   let released = false
   let retry: NodeJS.Timeout | undefined
@@ -77,22 +78,22 @@ export function keepLease(options: {
     clearTimeout(retry)
     if (released) return false
     try {
-      const said = await content()
+      const written = await content()
       const at = now()
-      await cluster.apply('Lease', leaseOf(identity, said, at))
+      await cluster.apply('Lease', leaseOf(identity, written, at))
       if (failures > 0) logger.info({ lease: name }, 'the lease is renewed again')
       failures = 0
       const lapsed = !valid()
       renewedAt = at
       if (lapsed) {
-        tenure++
-        onTenure()
+        term++
+        onTermStarted()
       }
       onRenewed()
       return true
     } catch (error) {
       failures++
-      logger.warn({ lease: name, failures, err: error }, 'cannot renew the lease; trying again')
+      logger.warn({ lease: name, failures, err: error }, 'cannot renew the lease; retrying')
       retry = setTimeout(() => following() && void renew(), backoffMs(failures, retryDelays))
       return false
     }
@@ -118,7 +119,7 @@ export function keepLease(options: {
     renew,
     valid,
     validUntil,
-    tenure: () => tenure,
+    term: () => term,
     release: async ({ keep }) => {
       released = true
       clearInterval(heartbeat)

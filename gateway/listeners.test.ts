@@ -37,52 +37,52 @@ test('listens on exactly the ports that were set last', async () => {
   const [one, two] = [await freePort(host), await freePort(host)]
   const { listeners, accepted } = listenersOn(host)
   listeners.setPorts(new Set([one]))
-  await listeners.settled()
+  await listeners.opened()
   await dial(host, one)
   await expect(dial(host, two)).rejects.toMatchObject({ code: 'ECONNREFUSED' })
   listeners.setPorts(new Set([two]))
-  await listeners.settled()
+  await listeners.opened()
   await dial(host, two)
   await expect(dial(host, one)).rejects.toMatchObject({ code: 'ECONNREFUSED' })
   await until('both were accepted', () => accepted.length === 2)
   expect(accepted).toEqual([one, two])
 })
 
-test('a closed listener leaves its connections alone, and its port can be listened on at once', async () => {
+test('a closed listener keeps its connections, and its port can be listened on at once', async () => {
   const host = ownLoopback()
   const port = await freePort(host)
   const { listeners } = listenersOn(host)
   listeners.setPorts(new Set([port]))
-  await listeners.settled()
+  await listeners.opened()
   const socket = await dial(host, port)
   listeners.setPorts(new Set())
   listeners.setPorts(new Set([port]))
-  await listeners.settled()
+  await listeners.opened()
   expect(listeners.refused()).toEqual([])
   socket.write('still here')
   expect(String((await once(socket, 'data'))[0])).toBe('still here')
   await dial(host, port)
 })
 
-test('ports set and taken back in one breath are not listened on', async () => {
-  // A name takes a moment to look up: the listener is closed before it is open.
+test('ports that are set and removed immediately are not listened on', async () => {
+  // Resolving a name takes a moment: the listener is closed before it is open.
   const host = 'localhost'
   const port = await freePort(host)
   const { listeners } = listenersOn(host)
   listeners.setPorts(new Set([port]))
   listeners.setPorts(new Set())
-  await listeners.settled()
+  await listeners.opened()
   await lookup(host)
   await new Promise(resolve => setImmediate(resolve))
   await expect(dial(host, port)).rejects.toMatchObject({ code: 'ECONNREFUSED' })
 })
 
-test('a port that is taken is reported, tried again, and listened on once it is free', async () => {
+test('a port in use is reported, retried, and listened on once it is free', async () => {
   const host = ownLoopback()
   const { server, port } = await listen(host, socket => socket.destroy())
   const { listeners, recovered } = listenersOn(host)
   listeners.setPorts(new Set([port]))
-  await listeners.settled()
+  await listeners.opened()
   expect(listeners.refused()).toEqual([port])
   server.close()
   await until('the port is listened on', () => recovered.times === 1)
@@ -90,7 +90,7 @@ test('a port that is taken is reported, tried again, and listened on once it is 
   await dial(host, port)
 })
 
-test('a port that is taken is given up once it is not routed any more', async () => {
+test('a port in use is no longer retried once it is not routed any more', async () => {
   const host = ownLoopback()
   const { server, port } = await listen(host, socket => socket.destroy())
   onTestFinished(() => void server.close())
@@ -98,11 +98,11 @@ test('a port that is taken is given up once it is not routed any more', async ()
   onTestFinished(() => void vi.useRealTimers())
   const { listeners } = listenersOn(host)
   listeners.setPorts(new Set([port]))
-  await listeners.settled()
+  await listeners.opened()
   expect(vi.getTimerCount()).toBe(1)
   listeners.setPorts(new Set())
   expect(listeners.refused()).toEqual([])
-  // Nothing will try again: the port could be somebody else's by then.
+  // There must be no retry: another program could use the port by then.
   expect(vi.getTimerCount()).toBe(0)
 })
 
@@ -112,6 +112,6 @@ test('closed listeners stay closed', async () => {
   const { listeners } = listenersOn(host)
   listeners.close()
   listeners.setPorts(new Set([port]))
-  await listeners.settled()
+  await listeners.opened()
   await expect(dial(host, port)).rejects.toMatchObject({ code: 'ECONNREFUSED' })
 })

@@ -1,6 +1,6 @@
 /**
- * One TCP listener per routed port. A port that something else holds is tried again with growing delays, and reported
- * meanwhile. Closing a listener leaves the connections it accepted alone.
+ * One TCP listener per routed port. A port used by another program is retried with growing delays, and reported
+ * meanwhile. Closing a listener keeps the connections it accepted.
  */
 import { createServer, type Server, type Socket } from 'node:net'
 import type { Logger } from 'pino'
@@ -13,10 +13,10 @@ type Listeners = {
   /** Listens on exactly these ports from now on. */
   setPorts(ports: ReadonlySet<number>): void
   /** Resolves once every port is listened on or has been refused. */
-  settled(): Promise<void>
+  opened(): Promise<void>
   /** The ports that could not be listened on, ascending. */
   refused(): number[]
-  /** Listens on nothing from now on, whatever is set. */
+  /** Stops listening permanently; later calls have no effect. */
   close(): void
 }
 
@@ -25,7 +25,7 @@ type Listener = { server?: Server; retry?: NodeJS.Timeout; failures: number }
 export function createListeners(options: {
   host: string
   onConnection: (port: number, socket: Socket) => void
-  /** A port that was refused is listened on now. */
+  /** A port that was refused is now listened on. */
   onRecovered: () => void
   logger: Logger
 }): Listeners {
@@ -54,7 +54,7 @@ export function createListeners(options: {
         if (server.listening || listeners.get(port) !== listener) return resolve()
         listener.failures++
         const delay = backoffMs(listener.failures, retryDelays)
-        logger.warn({ port, failures: listener.failures, err: error }, 'cannot listen on a routed port; trying again')
+        logger.warn({ port, failures: listener.failures, err: error }, 'cannot listen on a routed port; retrying')
         listener.retry = setTimeout(() => void open(port, listener), delay)
         resolve()
       })
@@ -79,7 +79,7 @@ export function createListeners(options: {
         opening.add(opened)
       }
     },
-    settled: async () => {
+    opened: async () => {
       await Promise.all(opening)
     },
     refused: () =>

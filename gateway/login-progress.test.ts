@@ -3,9 +3,9 @@ import { describe, expect, test } from 'vitest'
 import { LoginProgress } from './login-progress.ts'
 import { gssRequest, startupMessage, tlsRequest } from './testing/client.ts'
 
-type Turn = { who: 'client' | 'target'; bytes: Buffer }
-const client = (...bytes: Buffer[]): Turn => ({ who: 'client', bytes: Buffer.concat(bytes) })
-const target = (...bytes: Buffer[]): Turn => ({ who: 'target', bytes: Buffer.concat(bytes) })
+type Flight = { who: 'client' | 'target'; bytes: Buffer }
+const client = (...bytes: Buffer[]): Flight => ({ who: 'client', bytes: Buffer.concat(bytes) })
+const target = (...bytes: Buffer[]): Flight => ({ who: 'target', bytes: Buffer.concat(bytes) })
 
 const record = (type: number, body: Buffer): Buffer => {
   const head = Buffer.of(type, 3, 3, 0, 0)
@@ -48,15 +48,15 @@ const handshakes = {
     target(changeCipher, handshake(40)),
   ],
 }
-/** What both say of SCRAM, but for the last answer. */
-const asked = [client(changeCipher, data(52), data(60)), target(data(70)), client(data(80)), target(data(90))]
-const lastWords = [client(data(100)), target(data(60), data(300))]
+/** The messages of both sides for SCRAM, without the last answer. */
+const exchanged = [client(changeCipher, data(52), data(60)), target(data(70)), client(data(80)), target(data(90))]
+const loginEnd = [client(data(100)), target(data(60), data(300))]
 
-/** Said in pieces of any length. */
-function said(turns: readonly Turn[], lengths: readonly number[]): LoginProgress {
+/** Sent in pieces of any length. */
+function progressAfter(flights: readonly Flight[], lengths: readonly number[]): LoginProgress {
   const progress = new LoginProgress()
   let piece = 0
-  for (const { who, bytes } of turns) {
+  for (const { who, bytes } of flights) {
     for (let at = 0; at < bytes.length; ) {
       const length = lengths[piece++ % lengths.length] ?? bytes.length
       progress[who](bytes.subarray(at, at + length))
@@ -65,21 +65,21 @@ function said(turns: readonly Turn[], lengths: readonly number[]): LoginProgress
   }
   return progress
 }
-const cuts = fc.array(fc.integer({ min: 1, max: 600 }), { minLength: 1, maxLength: 20 })
+const chunkLengths = fc.array(fc.integer({ min: 1, max: 600 }), { minLength: 1, maxLength: 20 })
 const pick = <T>(of: Record<string, T>) => fc.constantFrom(...Object.values(of))
 
 describe('a login', () => {
-  test('is over with the third answer and not before, however it is cut and whatever comes before it', () => {
+  test('is complete with the third answer and not before, for any split and any earlier data', () => {
     fc.assert(
-      fc.property(pick(requests), pick(handshakes), cuts, (before, secured, lengths) => {
-        expect(said([...before, ...secured, ...asked], lengths).isOver).toBe(false)
-        expect(said([...before, ...secured, ...asked, ...lastWords], lengths).isOver).toBe(true)
+      fc.property(pick(requests), pick(handshakes), chunkLengths, (before, secured, lengths) => {
+        expect(progressAfter([...before, ...secured, ...exchanged], lengths).isOver).toBe(false)
+        expect(progressAfter([...before, ...secured, ...exchanged, ...loginEnd], lengths).isOver).toBe(true)
       }),
       { numRuns: 1_000 },
     )
   })
 
-  test('comes no nearer to its end by new keys, alerts, or more data than are asked for', () => {
+  test('makes no progress by new keys, alerts, or unexpected data', () => {
     const noise = [
       client(keyUpdate),
       target(keyUpdate),
@@ -87,24 +87,24 @@ describe('a login', () => {
       client(data(1)),
       target(record(0x15, data(2))),
     ]
-    const turns = [...requests.SSLRequest, ...handshakes['TLS 1.3'], ...asked]
-    expect(said([...turns, ...noise, ...noise, ...noise], [1_000]).isOver).toBe(false)
+    const flights = [...requests.SSLRequest, ...handshakes['TLS 1.3'], ...exchanged]
+    expect(progressAfter([...flights, ...noise, ...noise, ...noise], [1_000]).isOver).toBe(false)
   })
 
-  test('without TLS is never told to be over', () => {
-    const turns = [client(startupMessage()), target(Buffer.from('R')), client(data(10)), target(data(100))]
-    expect(said([...turns, ...asked, ...lastWords], [7]).isOver).toBe(false)
+  test('without TLS is never reported as complete', () => {
+    const flights = [client(startupMessage()), target(Buffer.from('R')), client(data(10)), target(data(100))]
+    expect(progressAfter([...flights, ...exchanged, ...loginEnd], [7]).isOver).toBe(false)
   })
 
-  test('of any bytes is taken', () => {
-    const turn = fc.record({
+  test('accepts any bytes', () => {
+    const flight = fc.record({
       who: fc.constantFrom('client' as const, 'target' as const),
       bytes: fc.uint8Array({ maxLength: 300 }),
     })
     fc.assert(
-      fc.property(fc.array(turn, { maxLength: 20 }), turns => {
-        said(
-          turns.map(({ who, bytes }) => ({ who, bytes: Buffer.from(bytes) })),
+      fc.property(fc.array(flight, { maxLength: 20 }), flights => {
+        progressAfter(
+          flights.map(({ who, bytes }) => ({ who, bytes: Buffer.from(bytes) })),
           [50],
         )
       }),

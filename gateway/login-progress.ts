@@ -1,30 +1,30 @@
 /**
- * How far a login has come that goes by in TLS. Lengths and types of TLS records stand in the clear (RFC 8446, section
- * 5.1), and a target that asks for a password by SCRAM speaks three times once TLS is up: it asks, it answers the
- * client's first message, and it lets the client in. That is told by what the target says alone: whatever a client says
- * before TLS, however it cuts its bytes, and however often it has TLS negotiated anew, it comes no nearer to the end.
+ * Tracks the progress of a login inside TLS. Lengths and types of TLS records are not encrypted (RFC 8446, section
+ * 5.1), and a target that authenticates by SCRAM sends three messages once TLS is established: its request, its answer
+ * to the client's first message, and the success. Only the target's messages count: whatever a client sends before TLS,
+ * however it splits its bytes, and however often it renegotiates TLS, it makes no progress by that.
  */
 
 const requestLength = 8
 const handshake = 0x16
 const applicationData = 0x17
 const recordHead = 5
-/** Alerts and updates of keys are encrypted as data is, and shorter than anything that Postgres says in a login. */
+/** Alerts and key updates are encrypted like data, and shorter than any message of Postgres in a login. */
 const shortestAnswer = 31
-/** The first handshake message of the target, up to the lengths that vary: type and length, version, random. */
+/** The target's first handshake message, up to its variable part: type and length, version, random. */
 const beforeSessionId = 4 + 2 + 32
-/** The first byte of every cipher suite that TLS 1.3 has, and of none of those before (RFC 8446, appendix B.4). */
+/** The first byte of every TLS 1.3 cipher suite, and of none of earlier versions (RFC 8446, appendix B.4). */
 const cipherOfTls13 = 0x13
 
-/** Times that the target speaks from the moment TLS is up. */
+/** Messages of the target after TLS is established. */
 export const answersOfLogin = 3
 
-/** Reads the heads of TLS records out of a stream, however it is cut; what they hold it passes over. */
+/** Reads the heads of TLS records in a stream, for any split; their content is skipped. */
 class Records {
   readonly #onRecord: (type: number, length: number) => void
   readonly #head = Buffer.alloc(recordHead)
   #headFilled = 0
-  #left = 0
+  #remaining = 0
 
   constructor(onRecord: (type: number, length: number) => void) {
     this.#onRecord = onRecord
@@ -32,9 +32,9 @@ class Records {
 
   push(bytes: Buffer): void {
     for (let at = 0; at < bytes.length; ) {
-      if (this.#left > 0) {
-        const passed = Math.min(this.#left, bytes.length - at)
-        this.#left -= passed
+      if (this.#remaining > 0) {
+        const passed = Math.min(this.#remaining, bytes.length - at)
+        this.#remaining -= passed
         at += passed
         continue
       }
@@ -43,14 +43,14 @@ class Records {
       this.#headFilled += copied
       if (this.#headFilled < recordHead) return
       this.#headFilled = 0
-      this.#left = this.#head.readUInt16BE(3)
-      this.#onRecord(this.#head.readUInt8(0), this.#left)
+      this.#remaining = this.#head.readUInt16BE(3)
+      this.#onRecord(this.#head.readUInt8(0), this.#remaining)
     }
   }
 }
 
 export class LoginProgress {
-  /** What the client asked for before TLS: each is answered by one byte. */
+  /** The client's requests before TLS: each is answered by one byte. */
   #requests = 0
   #requestFilled = 0
   #clientInTls = false
@@ -59,19 +59,19 @@ export class LoginProgress {
   })
   readonly #target = new Records((type, length) => this.#onTargetRecord(type, length))
   #targetPassed = 0
-  /** The first bytes of the target's TLS, as far as its choice of a cipher suite. */
+  /** The start of the target's TLS, up to its choice of a cipher suite. */
   #hello: Buffer | undefined = Buffer.alloc(0)
   #isTls13 = false
   #clientSpoke = false
   #answers = 0
 
-  /** Whether the target has let the client in; false for good of a login that is none by password in TLS. */
+  /** Whether the target has accepted the client; always false for a login other than by password in TLS. */
   get isOver(): boolean {
-    // In TLS 1.3 the target's part of the handshake is encrypted, and looks like an answer.
+    // In TLS 1.3 the target's part of the handshake is encrypted, and counts like an answer.
     return this.#answers >= answersOfLogin + (this.#isTls13 ? 1 : 0)
   }
 
-  /** What the client said. */
+  /** Reads the client's bytes. */
   client(bytes: Buffer): void {
     let at = 0
     while (!this.#clientInTls && at < bytes.length) {
@@ -86,7 +86,7 @@ export class LoginProgress {
     if (this.#clientInTls) this.#client.push(bytes.subarray(at))
   }
 
-  /** What the target said. */
+  /** Reads the target's bytes. */
   target(bytes: Buffer): void {
     if (!this.#clientInTls) {
       this.#targetPassed += bytes.length

@@ -1,19 +1,19 @@
 import { expect, test, vi } from 'vitest'
 import { createLogins, type Login } from './logins.ts'
 
-const limits = { perAddress: 2, perRoute: 3, forNewcomers: 0, waitingPerAddress: 4, waitMs: 1_000, holdMs: 5_000 }
+const limits = { perAddress: 2, perRoute: 3, reservedPerRoute: 0, waitingPerAddress: 4, waitMs: 1_000, slotMs: 5_000 }
 
 const noEviction = () => {
   throw new Error('evicted')
 }
 
-/** A connection that has sent its first bytes; undefined where too many of its address wait. */
+/** A connection that has sent its first bytes; undefined if too many of its address wait. */
 function arrived(logins: ReturnType<typeof createLogins>, port: number, address: string): Login | undefined {
   const login = logins.arrive(port, address, noEviction)
   return login.speak() ? login : undefined
 }
 
-test('few of one address and of one route begin; the others do as places come free, first come first', async () => {
+test('few of one address and of one route start; the others start in order as slots become free', async () => {
   const logins = createLogins(limits)
   const arrive = (address: string, port = 1) => {
     const login = arrived(logins, port, address)
@@ -36,7 +36,7 @@ test('few of one address and of one route begin; the others do as places come fr
   b1.end()
   b1.end()
   await Promise.resolve()
-  // a has its two already.
+  // a already has its two.
   expect(begun.at(-1)).toBe('b2')
   a1.end()
   await Promise.resolve()
@@ -45,7 +45,7 @@ test('few of one address and of one route begin; the others do as places come fr
   expect(logins.count()).toEqual({ underway: 1, waiting: 0 })
 })
 
-test('who waits is bounded in number and time, and who leaves takes no place', async () => {
+test('waiting is limited in number and time, and a disconnected client takes no slot', async () => {
   vi.useFakeTimers()
   try {
     const logins = createLogins(limits)
@@ -58,7 +58,7 @@ test('who waits is bounded in number and time, and who leaves takes no place', a
     expect(await began[2]).toBe(false)
     vi.advanceTimersByTime(1_000)
     expect(await began[3]).toBe(false)
-    // What is still open after that has logged in.
+    // A connection that is still open after that has logged in.
     vi.advanceTimersByTime(4_000)
     expect(logins.count().underway).toBe(0)
   } finally {
@@ -66,8 +66,8 @@ test('who waits is bounded in number and time, and who leaves takes no place', a
   }
 })
 
-test('the last places of a route are for addresses that have none', async () => {
-  const logins = createLogins({ ...limits, perAddress: 6, perRoute: 6, forNewcomers: 2, waitingPerAddress: 100 })
+test('the last slots of a route are for addresses that have none', async () => {
+  const logins = createLogins({ ...limits, perAddress: 6, perRoute: 6, reservedPerRoute: 2, waitingPerAddress: 100 })
   const begun: string[] = []
   const begin = (address: string) => {
     const login = arrived(logins, 1, address)
@@ -77,7 +77,7 @@ test('the last places of a route are for addresses that have none', async () => 
   const [first] = ['a', 'a', 'b', 'a', 'b', 'b', 'a'].map(begin)
   await Promise.resolve()
   expect(begun).toEqual(['a', 'a', 'b', 'a'])
-  // Whoever has none passes those who wait for one more.
+  // An address without a slot overtakes those that wait for another one.
   begin('c')
   begin('d')
   begin('e')
@@ -88,7 +88,7 @@ test('the last places of a route are for addresses that have none', async () => 
   expect(begun.slice(6)).toEqual(['e'])
 })
 
-test('of one address a number waits at all routes together, too', () => {
+test('waiting connections of one address are also limited over all routes', () => {
   const logins = createLogins({ ...limits, waitingPerAddressInAll: 6 })
   const all = Array.from({ length: 9 }, (_, index) => arrived(logins, index % 3, 'a'))
   expect(all.filter(login => login !== undefined)).toHaveLength(6)
@@ -115,7 +115,7 @@ test('above the limit of silent connections the oldest of that address is evicte
   arrive('a4', 'a')
   expect(evicted).toEqual(['a1'])
   expect(first.speak()).toBe(false)
-  // A connection that has spoken is not silent any more.
+  // A connection that has sent data is not silent any more.
   expect(second.speak()).toBe(true)
   arrive('a5', 'a')
   expect(evicted).toEqual(['a1'])
@@ -124,7 +124,7 @@ test('above the limit of silent connections the oldest of that address is evicte
   expect(logins.count()).toEqual({ underway: 0, waiting: 5 })
 })
 
-test('silent connections take no place of those that wait', () => {
+test('silent connections use no slot of waiting ones', () => {
   const logins = createLogins({ ...limits, silentPerAddress: 100 })
   for (let index = 0; index < 50; index++) logins.arrive(1, 'a', noEviction)
   expect(arrived(logins, 1, 'a')).toBeDefined()

@@ -1,8 +1,8 @@
 /**
- * Limits connections that have not logged in. Only a few per address and per database reach Postgres at once; the others
- * wait in a queue for some seconds. So silent clients hold only a few places, each until Postgres's
- * authentication_timeout, and a pool that opens all its connections at once still gets all of them. The last places of a
- * database are for addresses that have none, so that two silent addresses cannot hold all places.
+ * Limits connections that have not logged in. Only a few per address and per database reach Postgres at once; the
+ * others wait in a queue for some seconds. So silent clients use only a few slots, each until Postgres's
+ * authentication_timeout, and a pool that opens all its connections at once still gets all of them. The last slots of a
+ * database are for addresses that have none, so that two silent addresses cannot use all slots.
  */
 import type { Socket } from 'node:net'
 import { LoginProgress } from './login-progress.ts'
@@ -11,8 +11,8 @@ export type LoginLimits = {
   /** Concurrent logins of one address to one route, and of all addresses to one route. */
   perAddress: number
   perRoute: number
-  /** How many of a route's places are reserved for addresses that have none yet. */
-  forNewcomers: number
+  /** How many of a route's slots are reserved for addresses that have none yet. */
+  reservedPerRoute: number
   /** Connections of one address to one route that wait in the queue. */
   waitingPerAddress: number
   /** Connections of one address, to all routes together, that wait in the queue. */
@@ -25,27 +25,27 @@ export type LoginLimits = {
    * After this time a connection that is still open has logged in, because Postgres closes the others after 10 s. In
    * milliseconds, with a margin.
    */
-  holdMs: number
+  slotMs: number
 }
 
 export const loginLimits: LoginLimits = {
   perAddress: 6,
   perRoute: 12,
-  forNewcomers: 4,
+  reservedPerRoute: 4,
   waitingPerAddress: 250,
   waitingPerAddressInAll: 1_000,
   silentPerAddress: 500,
   waitMs: 8_000,
-  holdMs: 12_000,
+  slotMs: 12_000,
 }
 
 /** One connection between its arrival and its login. */
 export type Login = {
   /** Records the first bytes; the connection then waits. Returns false if too many of its address wait. */
   speak(): boolean
-  /** Waits for a place. Resolves to false if the connection got none in time. */
+  /** Waits for a slot. Resolves to false if the connection got none in time. */
   begin(): Promise<boolean>
-  /** Frees the place: the connection has logged in or is closed. */
+  /** Frees the slot: the connection has logged in or is closed. */
   end(): void
 }
 
@@ -62,7 +62,7 @@ export type Logins = {
 }
 
 /** Counts by key. */
-class Tally {
+class Counter {
   readonly #counts = new Map<string, number>()
   total = 0
   of(key: string): number {
@@ -106,23 +106,23 @@ class Silent {
 }
 
 export function createLogins(options: Partial<LoginLimits> = {}): Logins {
-  const places = new LoginPlaces({ ...loginLimits, ...options })
+  const slots = new LoginSlots({ ...loginLimits, ...options })
   return {
-    arrive: (port, address, evict) => new PendingLogin(places, port, address, evict),
-    count: () => places.count(),
-    countByPort: () => places.countByPort(),
+    arrive: (port, address, evict) => new PendingLogin(slots, port, address, evict),
+    count: () => slots.count(),
+    countByPort: () => slots.countByPort(),
   }
 }
 
-/** The places for logins, the queues for them, and the connections that are silent. */
-class LoginPlaces {
+/** The slots for logins, the queues for them, and the silent connections. */
+class LoginSlots {
   readonly limits: LoginLimits
   readonly #silent: Silent
-  readonly #silentOf = new Tally()
-  readonly #waiting = new Tally()
-  readonly #waitingInAll = new Tally()
-  readonly #ofAddress = new Tally()
-  readonly #ofRoute = new Tally()
+  readonly #silentOf = new Counter()
+  readonly #waiting = new Counter()
+  readonly #waitingInAll = new Counter()
+  readonly #ofAddress = new Counter()
+  readonly #ofRoute = new Counter()
   readonly #queues = new Map<number, Set<PendingLogin>>()
 
   constructor(limits: LoginLimits) {
@@ -177,8 +177,8 @@ class LoginPlaces {
 
   countByPort(): LoginCounts {
     const counts = new Map<number, LoginCount>()
-    const add = (tally: Tally, which: keyof LoginCount) => {
-      for (const [key, count] of tally.entries()) {
+    const add = (counter: Counter, which: keyof LoginCount) => {
+      for (const [key, count] of counter.entries()) {
         const port = Number.parseInt(key, 10)
         const before = counts.get(port) ?? { underway: 0, waiting: 0 }
         counts.set(port, { ...before, [which]: before[which] + count })
@@ -190,18 +190,18 @@ class LoginPlaces {
     return counts
   }
 
-  /** Starts the logins of a route that have a place, in their order. */
+  /** Starts the logins of a route that have a slot, in their order. */
   #serve(port: number): void {
     const queue = this.#queues.get(port)
-    for (const login of queue ?? []) if (this.#hasPlace(login)) login.start()
+    for (const login of queue ?? []) if (this.#hasSlot(login)) login.start()
     if (queue?.size === 0) this.#queues.delete(port)
   }
 
-  #hasPlace({ key, port }: PendingLogin): boolean {
-    const { perAddress, perRoute, forNewcomers } = this.limits
+  #hasSlot({ key, port }: PendingLogin): boolean {
+    const { perAddress, perRoute, reservedPerRoute } = this.limits
     const own = this.#ofAddress.of(key)
-    const places = own === 0 ? perRoute : perRoute - forNewcomers
-    return own < perAddress && this.#ofRoute.of(`${port}`) < places
+    const slots = own === 0 ? perRoute : perRoute - reservedPerRoute
+    return own < perAddress && this.#ofRoute.of(`${port}`) < slots
   }
 }
 
@@ -210,30 +210,30 @@ class PendingLogin implements Login {
   readonly address: string
   readonly key: string
   readonly evict: () => void
-  readonly #places: LoginPlaces
+  readonly #slots: LoginSlots
   #state: 'silent' | 'waiting' | 'underway' | 'over' = 'silent'
   #timer: NodeJS.Timeout | undefined
   /** Resolves `begin` while the login is in the queue. */
   #answer: ((inTime: boolean) => void) | undefined
 
-  constructor(places: LoginPlaces, port: number, address: string, evict: () => void) {
-    this.#places = places
+  constructor(slots: LoginSlots, port: number, address: string, evict: () => void) {
+    this.#slots = slots
     this.port = port
     this.address = address
     this.key = `${port} ${address}`
     this.evict = evict
-    places.addSilent(this)
+    slots.addSilent(this)
   }
 
   speak(): boolean {
     if (this.#state !== 'silent') return this.#state !== 'over'
-    if (!this.#places.mayWait(this)) {
+    if (!this.#slots.mayWait(this)) {
       this.end()
       return false
     }
-    this.#places.removeSilent(this)
+    this.#slots.removeSilent(this)
     this.#state = 'waiting'
-    this.#places.countWaiting(this, 1)
+    this.#slots.countWaiting(this, 1)
     return true
   }
 
@@ -241,19 +241,19 @@ class PendingLogin implements Login {
     return new Promise(resolve => {
       if (this.#state !== 'waiting') return resolve(false)
       this.#answer = resolve
-      this.#timer = setTimeout(this.end, this.#places.limits.waitMs)
-      this.#places.enqueue(this)
+      this.#timer = setTimeout(this.end, this.#slots.limits.waitMs)
+      this.#slots.enqueue(this)
     })
   }
 
-  /** Takes a place and leaves the queue. */
+  /** Takes a slot and leaves the queue. */
   start(): void {
     clearTimeout(this.#timer)
-    this.#places.dequeue(this)
+    this.#slots.dequeue(this)
     this.#state = 'underway'
-    this.#places.countWaiting(this, -1)
-    this.#places.take(this)
-    this.#timer = setTimeout(this.end, this.#places.limits.holdMs)
+    this.#slots.countWaiting(this, -1)
+    this.#slots.take(this)
+    this.#timer = setTimeout(this.end, this.#slots.limits.slotMs)
     this.#timer.unref()
     this.#answer?.(true)
   }
@@ -262,13 +262,13 @@ class PendingLogin implements Login {
     clearTimeout(this.#timer)
     const before = this.#state
     this.#state = 'over'
-    if (before === 'silent') this.#places.removeSilent(this)
+    if (before === 'silent') this.#slots.removeSilent(this)
     if (before === 'waiting') {
-      this.#places.countWaiting(this, -1)
-      this.#places.dequeue(this)
+      this.#slots.countWaiting(this, -1)
+      this.#slots.dequeue(this)
       this.#answer?.(false)
     }
-    if (before === 'underway') this.#places.free(this)
+    if (before === 'underway') this.#slots.free(this)
   }
 }
 
@@ -286,6 +286,6 @@ export function watchLogin(client: Socket, target: Socket, login: Login): void {
     if (progress.isOver) ended()
   }
   client.on('data', onClient).on('close', ended)
-  // A target that has ended its side holds no place in Postgres.
+  // A target that has closed its side has no session in Postgres.
   target.on('data', onTarget).on('end', ended).on('close', ended)
 }

@@ -1,9 +1,9 @@
-/** The gateway's figures, in a prom-client registry. */
+/** The gateway's metrics, in a prom-client registry. */
 import { Counter, Gauge, Registry } from 'prom-client'
 import { addGauge } from '../server/metrics.ts'
 import type { LoginCount, LoginCounts } from './logins.ts'
 
-/** What became of a connection. `silent`: the client said nothing in time, or closed before it did. */
+/** The result of a connection. `silent`: the client sent nothing in time, or closed before it did. */
 export type Outcome = 'allowed' | 'denied' | 'unavailable' | 'too-many' | 'too-many-logins' | 'out-of-touch' | 'silent'
 
 export type GatewayMetrics = {
@@ -13,7 +13,7 @@ export type GatewayMetrics = {
 
 /** Connections that have not logged in. */
 type LoginSource = {
-  /** Undefined where whoever carries them cannot be asked now. */
+  /** Undefined if the data plane cannot be queried now. */
   count(): Promise<LoginCounts | undefined>
   /** The label of the route on a port. */
   labelOf(port: number): string | undefined
@@ -21,7 +21,7 @@ type LoginSource = {
 
 export function createMetrics(options: {
   registry?: Registry | undefined
-  /** Absent where another process carries them, and counts them itself. */
+  /** Absent if another process carries and counts them. */
   connections?: () => number
   logins?: LoginSource
   routes: () => number
@@ -31,7 +31,7 @@ export function createMetrics(options: {
   const registers = [registry]
   const outcomes = new Counter({
     name: 'espalier_gateway_connections_total',
-    help: 'Connections accepted, by what became of them.',
+    help: 'Connections accepted, by result.',
     labelNames: ['outcome'],
     registers,
   })
@@ -39,30 +39,30 @@ export function createMetrics(options: {
   if (options.connections !== undefined)
     gauge('espalier_gateway_open_connections', 'Connections joined to their target now.', options.connections)
   if (options.logins !== undefined) loginGauges(options.logins, registers)
-  gauge('espalier_gateway_routes', 'Routes in force.', options.routes)
-  gauge('espalier_gateway_admitting', '1 while rules are known to hold; 0: new connections are refused.', () =>
+  gauge('espalier_gateway_routes', 'Applied routes.', options.routes)
+  gauge('espalier_gateway_admitting', '1 while rules are known to be current; 0: new connections are refused.', () =>
     options.admitting() ? 1 : 0,
   )
   return { registry, count: outcome => outcomes.inc({ outcome }) }
 }
 
 const loginTexts: Record<keyof LoginCount, { suffix: string; help: string }> = {
-  underway: { suffix: '', help: 'Connections that log in now, each with a place of its database' },
-  waiting: { suffix: '_waiting', help: 'Connections that wait to log in, or have said nothing yet' },
+  underway: { suffix: '', help: 'Connections that are logging in, each with a slot of its database' },
+  waiting: { suffix: '_waiting', help: 'Connections that wait to log in, or have sent nothing yet' },
 }
 
-/** In all, and of each database that has any. NaN in all where nobody can tell. */
+/** In total, and for each database that has any. The total is NaN if unknown. */
 function loginGauges({ count, labelOf }: LoginSource, registers: Registry[]): void {
-  let asked: Promise<LoginCounts | undefined> | undefined
-  /** One question for all gauges of a page, and for all pages that are asked for meanwhile. */
-  const ask = (): Promise<LoginCounts | undefined> => {
-    asked ??= count()
+  let pending: Promise<LoginCounts | undefined> | undefined
+  /** One query for all gauges of a page, and for all pages requested meanwhile. */
+  const readCounts = (): Promise<LoginCounts | undefined> => {
+    pending ??= count()
       // A page without these is better than none.
       .catch(() => undefined)
       .finally(() => {
-        asked = undefined
+        pending = undefined
       })
-    return asked
+    return pending
   }
   for (const which of ['underway', 'waiting'] as const) {
     const { suffix, help } = loginTexts[which]
@@ -71,17 +71,17 @@ function loginGauges({ count, labelOf }: LoginSource, registers: Registry[]): vo
       help: `${help}.`,
       registers,
       async collect() {
-        const counts = await ask()
+        const counts = await readCounts()
         this.set(counts === undefined ? Number.NaN : [...counts.values()].reduce((sum, each) => sum + each[which], 0))
       },
     })
     new Gauge({
       name: `espalier_gateway_database_logins${suffix}`,
-      help: `${help}, of each database that has any.`,
+      help: `${help}, for each database that has any.`,
       labelNames: ['database'],
       registers,
       async collect() {
-        const counts = (await ask()) ?? new Map()
+        const counts = (await readCounts()) ?? new Map()
         this.reset()
         for (const [port, each] of counts)
           if (each[which] > 0) this.inc({ database: labelOf(port) ?? `port ${port}` }, each[which])

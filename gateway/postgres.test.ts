@@ -1,4 +1,4 @@
-/** The gateway before a real Postgres, with real clients. psql is used where the machine has it. */
+/** The gateway in front of a real Postgres, with real clients. psql is used if it is installed. */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -21,7 +21,7 @@ const host = ownLoopback()
 const denied = { C: '28000', M: 'no rule of the allowlist of shop-12345678 admits 127.0.0.1' }
 
 let postgres: RunningPostgres
-/** The superuser's certificate, the one that Postgres asks for. */
+/** The superuser's certificate, which Postgres requires. */
 let identity: { cert: string; key: string }
 let cluster: TestCluster
 let gateway: Gateway
@@ -37,12 +37,12 @@ beforeAll(async () => {
     cluster: cluster.faulty,
     identity: 'one',
     listenHost: host,
-    // By the same authority and for the same name, so that clients which verify names are told too.
+    // From the same authority and for the same name, so that clients that verify names also get the error.
     certificate: issueServerCertificate(postgres.authority, { dnsNames: [postgres.target.serverName] }),
     resolve: () => (down ? undefined : postgres),
     logger: pino({ level: 'silent' }),
     denialLimits: { perAddress: { perSecond: 1000, burst: 1000 } },
-    // A login by certificate has fewer turns than one by password, and counts until its time is over.
+    // A login by certificate has fewer messages than one by password, and counts until its timeout.
     loginLimits: { perAddress: 60, perRoute: 60 },
   })
 })
@@ -52,14 +52,14 @@ afterAll(async () => {
   await postgres?.stop()
 })
 
-/** Puts these rules into force. */
+/** Applies these rules. */
 async function allow(...rules: string[]): Promise<void> {
   const target: Route['target'] = { namespace: 'espalier-t-1', service: 'db-1', port: 5432 }
   const version = await cluster.putRoute({ databaseId: 'id', label: 'shop-12345678', port, target, rules })
   await until('acknowledged', async () => acknowledged(version, await cluster.leases(), Date.now()).done)
 }
 
-/** Both ends check the other's certificate, so that a client which logs in has spoken TLS with Postgres itself. */
+/** Both ends check the other's certificate, so that a client that logs in has used TLS with Postgres itself. */
 const verified = () => ({ ca: postgres.ca, servername: postgres.target.serverName, ...identity })
 const unverified = { rejectUnauthorized: false }
 
@@ -72,14 +72,14 @@ async function login(ssl: pg.ClientConfig['ssl'] = verified()): Promise<pg.Clien
 }
 
 describe('an admitted client', () => {
-  test('speaks TLS with Postgres itself', async () => {
+  test('uses TLS with Postgres itself', async () => {
     await allow('127.0.0.1/32')
     const client = await login()
     const { rows } = await client.query('select ssl, version from pg_stat_ssl where pid = pg_backend_pid()')
     expect(rows).toEqual([{ ssl: true, version: 'TLSv1.3' }])
   })
 
-  test('by direct TLS', async () => {
+  test('with direct TLS', async () => {
     await allow('127.0.0.0/8')
     const socket = connectTls({ host, port, ...verified(), ALPNProtocols: ['postgresql'] })
     onTestFinished(() => void socket.destroy())
@@ -91,7 +91,7 @@ describe('an admitted client', () => {
     expect(bytes.subarray(0, 9).toString('hex')).toBe('520000000800000000')
   })
 
-  test('may cancel its query', async () => {
+  test('can cancel its query', async () => {
     await allow('127.0.0.1/32')
     const client = await login()
     const sleeping = expect(client.query('select pg_sleep(60)')).rejects.toMatchObject({ code: '57014' })
@@ -110,7 +110,7 @@ describe('an admitted client', () => {
     await sleeping
   })
 
-  test('gets a large result whole', async () => {
+  test('gets a large result completely', async () => {
     await allow('127.0.0.1/32')
     const client = await login()
     const { rows } = await client.query("select repeat('x', 20000000) as text")
@@ -118,7 +118,7 @@ describe('an admitted client', () => {
   })
 })
 
-test('a rule is removed while 50 sessions are open: none is cut, new ones are refused', async () => {
+test('a rule is removed while 50 sessions are open: none is closed, new ones are refused', async () => {
   await allow('127.0.0.1/32')
   const sessions = await Promise.all(Array.from({ length: 50 }, () => login()))
   const pids = () =>
@@ -130,7 +130,7 @@ test('a rule is removed while 50 sessions are open: none is cut, new ones are re
   expect(gateway.connections()).toBeGreaterThanOrEqual(50)
 })
 
-describe('a denied client is told so', () => {
+describe('a denied client gets the reason', () => {
   beforeAll(() => allow('10.0.0.0/8'))
 
   test.each<[string, pg.ClientConfig['ssl']]>([
@@ -141,7 +141,7 @@ describe('a denied client is told so', () => {
     await expect(login(ssl)).rejects.toMatchObject({ code: denied.C, message: denied.M, severity: 'FATAL' })
   })
 
-  test('by direct TLS', async () => {
+  test('with direct TLS', async () => {
     const socket = connectTls({ host, port, ...unverified, ALPNProtocols: ['postgresql'] })
     await once(socket, 'secureConnect')
     socket.write(startupMessage(2))
@@ -149,7 +149,7 @@ describe('a denied client is told so', () => {
   })
 })
 
-test('a client of a database that is not there is told so', async () => {
+test('a client of a missing database gets the reason', async () => {
   await allow('127.0.0.1/32')
   down = true
   onTestFinished(() => {
@@ -157,19 +157,19 @@ test('a client of a database that is not there is told so', async () => {
   })
   await expect(login(unverified)).rejects.toMatchObject({
     code: '57P03',
-    message: 'the database is not available right now',
+    message: 'the database is not available now',
   })
 })
 
 const hasPsql = spawnSync('psql', ['--version']).status === 0
 
 describe.skipIf(!hasPsql)('psql', () => {
-  test.each(['require', 'disable'])('is told with sslmode=%s', async mode => {
+  test.each(['require', 'disable'])('gets the reason with sslmode=%s', async mode => {
     await allow('10.0.0.0/8')
     expect(await psql(`sslmode=${mode}`)).toContain(`FATAL:  ${denied.M}`)
   })
 
-  test('is let in', async () => {
+  test('is admitted', async () => {
     await allow('127.0.0.1/32')
     const directory = await mkdtemp(join(tmpdir(), 'espalier-gateway-psql-'))
     onTestFinished(() => rm(directory, { recursive: true }))

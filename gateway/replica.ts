@@ -1,7 +1,7 @@
 /**
- * A gateway replica, whatever carries its connections. Routes come from the cluster and go in one direction:
- * follower -> table -> data plane -> acknowledgement in the Lease. What the replica may still admit ends when its Lease
- * does: the data plane is told so ahead, and needs nobody to close.
+ * A gateway replica, with any data plane. Routes flow in one direction: watch -> table -> data plane -> acknowledgement
+ * in the Lease. When the Lease expires, the replica stops admitting clients: the data plane gets the deadline in
+ * advance, and closes by itself.
  */
 import type { Logger } from 'pino'
 import { compareVersions } from '../cluster/informer/version.ts'
@@ -15,32 +15,34 @@ import { followRoutes } from './route-watch.ts'
 import { buildTable, type RouteTable, withoutRoute, withRoute } from './table.ts'
 
 type Replica = {
-  /** Whether the rules are known to hold; while not, new connections are refused. */
+  /** Whether the rules are known to be current; if not, new connections are refused. */
   admitting(): boolean
   table(): RouteTable
   hosts(): HostTable
   /** The resourceVersion up to which routes were read. */
   version(): string
-  /** The data plane has something new to say: whether it works, or where it listens. */
+  /** The data plane's state has changed: whether it works, or where it listens. */
   announce(): void
-  /** Admits nobody any more and gives up the Lease; open sessions are left alone. */
+  /** Admits no further client and releases the Lease; open sessions continue. */
   stop(): Promise<void>
 }
 
-/** A table, and what was wrong with the ConfigMaps it was made from, in words for the log. */
+/** A table, and the errors of the ConfigMaps it was built from, as log messages. */
 type TableChange<T> = { table: T; problems: string[] }
 
 const unproblematic = <T>(table: T): TableChange<T> => ({ table, problems: [] })
 
 const defaultHeartbeatMs = 10_000
 
-/** Starts at once, closed; it admits as soon as it has announced itself and read the routes, however long that takes. */
+/**
+ * Starts at once, closed; it admits clients once its Lease is written and the routes are read, however long that takes.
+ */
 export function startReplica(options: {
   cluster: GatewayCluster
-  /** Names this replica, and its Lease; no two replicas share one. */
+  /** The name of this replica and its Lease; unique among replicas. */
   identity: string
   plane: DataPlane
-  /** Routed ports whose databases could not be connected to just now. */
+  /** Routed ports whose databases recently could not be connected to. */
   unreachablePorts: () => number[]
   heartbeatMs?: number | undefined
   now: () => number
@@ -50,11 +52,11 @@ export function startReplica(options: {
   let table: RouteTable = new Map()
   let hosts: HostTable = noHosts
   let version = '0'
-  let tenureRead = 0
+  let termRead = 0
 
-  /** Routes read in an earlier tenure of the Lease are not known to hold. */
+  /** Routes read in an earlier lease term are not known to be current. */
   const extend = (): void => {
-    if (tenureRead === lease.tenure()) plane.admitUntil(lease.validUntil())
+    if (termRead === lease.term()) plane.admitUntil(lease.validUntil())
   }
   const lease = keepLease({
     cluster,
@@ -68,7 +70,7 @@ export function startReplica(options: {
       return { version: read, refusedPorts, unreachablePorts: options.unreachablePorts(), httpsCertificates }
     },
     following: () => follower.following(),
-    onTenure: () => follower.restart(),
+    onTermStarted: () => follower.restart(),
     onRenewed: extend,
     logger,
   })
@@ -85,7 +87,8 @@ export function startReplica(options: {
 
   const observe = (event: WatchEvent<ConfigMap>): void => {
     if (event.type === 'BOOKMARK') {
-      // Acknowledged with the next heartbeat: no route waits for it, and an answer to each could echo for ever.
+      // Acknowledged with the next heartbeat: no route waits for it, and an immediate answer to each could loop for
+      // ever.
       if (compareVersions(event.resourceVersion, version) > 0) version = event.resourceVersion
       return
     }
@@ -100,9 +103,9 @@ export function startReplica(options: {
     cluster,
     lease: () => lease,
     sink: {
-      replaceAll: (items, at, tenure) => {
+      replaceAll: (items, at, term) => {
         put(buildTable(items), buildHosts(items), at)
-        tenureRead = tenure
+        termRead = term
         extend()
       },
       observe,
@@ -111,7 +114,7 @@ export function startReplica(options: {
   })
 
   return {
-    admitting: () => lease.valid() && tenureRead === lease.tenure(),
+    admitting: () => lease.valid() && termRead === lease.term(),
     table: () => table,
     hosts: () => hosts,
     version: () => version,

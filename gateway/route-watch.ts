@@ -1,7 +1,7 @@
 /**
- * Follows the routes of a cluster for as long as the gateway runs. Every tenure of the Lease (lease.ts) begins with a
- * Lease that says so, and only then are the routes listed: whatever the operator decided without waiting for this
- * replica is in that list.
+ * Watches the routes of a cluster while the gateway runs. Every lease term (lease.ts) starts with a write of the Lease,
+ * and only then are the routes listed: every decision that the operator made without waiting for this replica is in
+ * that list.
  */
 import type { Logger } from 'pino'
 import { backoffMs, sleep, systemClock } from '../cluster/informer/clock.ts'
@@ -16,17 +16,17 @@ import type { LeaseKeeper } from './lease.ts'
 const routes = { namespace: systemNamespace, labels: { [labels.component]: routeComponent } }
 const retryDelays = { minimumMs: 250, maximumMs: 10_000 }
 
-/** What the follower tells, in the order in which the cluster has it. */
+/** Events of the watch, in the cluster's order. */
 type RouteSink = {
-  /** All routes, and the version at which these are all, read in this tenure. */
-  replaceAll: (items: ConfigMap[], version: string, tenure: number) => void
+  /** All routes, and the version of this list, read in this lease term. */
+  replaceAll: (items: ConfigMap[], version: string, term: number) => void
   observe: (event: WatchEvent<ConfigMap>) => void
 }
 
 type RouteFollower = {
-  /** Whether the cluster answers: changes to routes arrive. */
+  /** Whether the cluster responds: changes to routes arrive. */
   following(): boolean
-  /** A new tenure has begun: read the routes anew. */
+  /** A new lease term has started: the routes must be read again. */
   restart(): void
   stop(): Promise<void>
 }
@@ -40,30 +40,33 @@ export function followRoutes(options: {
   const { cluster, lease, sink, logger } = options
   const stopping = new AbortController()
   let following = false
-  let tenureOver = Promise.withResolvers<void>()
-  stopping.signal.addEventListener('abort', () => tenureOver.resolve())
+  let termOver = Promise.withResolvers<void>()
+  stopping.signal.addEventListener('abort', () => termOver.resolve())
 
-  /** Makes sure of a valid Lease, but writes none before the routes can be read: nobody should wait for us in vain. */
+  /**
+   * Ensures a valid Lease, but writes none before the routes can be read: the operator should not wait for a replica
+   * that cannot apply them.
+   */
   const announce = async (): Promise<boolean> => {
     try {
       await cluster.list('ConfigMap', { ...routes, limit: 1 })
       return lease().valid() || (await lease().renew())
     } catch (error) {
       following = false
-      logger.warn({ err: error }, 'cannot read the routes; trying again')
+      logger.warn({ err: error }, 'cannot read the routes; retrying')
       return false
     }
   }
 
-  const follow = async (tenure: number): Promise<void> => {
+  const follow = async (term: number): Promise<void> => {
     const reflector = startReflector({
       cluster,
       kind: 'ConfigMap',
       selection: routes,
       sink: {
-        replaceAll: (items, version) => sink.replaceAll(items, version, tenure),
+        replaceAll: (items, version) => sink.replaceAll(items, version, term),
         observe: sink.observe,
-        heard: () => {
+        received: () => {
           following = true
         },
         recovered: () => {
@@ -76,7 +79,7 @@ export function followRoutes(options: {
       clock: systemClock,
       logger,
     })
-    await tenureOver.promise
+    await termOver.promise
     await reflector.stop()
   }
 
@@ -84,8 +87,8 @@ export function followRoutes(options: {
     for (let failures = 0; !stopping.signal.aborted; ) {
       if (await announce()) {
         failures = 0
-        tenureOver = Promise.withResolvers()
-        if (!stopping.signal.aborted) await follow(lease().tenure())
+        termOver = Promise.withResolvers()
+        if (!stopping.signal.aborted) await follow(lease().term())
       } else await sleep(systemClock, backoffMs(++failures, retryDelays), stopping.signal)
     }
   }
@@ -93,7 +96,7 @@ export function followRoutes(options: {
   const running = run()
   return {
     following: () => following,
-    restart: () => tenureOver.resolve(),
+    restart: () => termOver.resolve(),
     stop: () => {
       stopping.abort()
       return running

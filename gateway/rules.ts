@@ -1,10 +1,10 @@
-/** Allowlists as sorted address ranges that do not touch, so that a verdict is one binary search. Pure. */
+/** Allowlists as sorted address ranges that do not touch, so that a check is one binary search. Pure. */
 import { maskCidr, parseAddress, parseCidr } from '../values/cidr.ts'
 
 export type CompiledRules = {
   /** The rules as masked CIDR blocks, each once. */
   rules: readonly string[]
-  /** First and last address of each range, in turn, ascending. */
+  /** First and last address of each range alternately, ascending. */
   ranges: Uint32Array
 }
 
@@ -13,7 +13,7 @@ export function compileRules(texts: readonly string[]): CompiledRules {
   return { rules, ranges: rangesOf(rules) }
 }
 
-/** Whether a normalised address is in one of the ranges. Anything but IPv4 is not. */
+/** Whether a normalised address is in one of the ranges. False for anything but IPv4. */
 export function isAdmitted({ ranges }: CompiledRules, address: string): boolean {
   const number = parseAddress(address)
   return number !== undefined && isInside(ranges, number)

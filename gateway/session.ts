@@ -1,15 +1,15 @@
 /**
- * One admitted connection: waits until the client says something, connects to the target, and joins the two byte for
- * byte. TLS goes through untouched. Back-pressure and half-close pass from one side to the other.
+ * One admitted connection: waits until the client sends data, connects to the target, and joins the two byte for byte.
+ * TLS is forwarded unchanged. Backpressure and half-close are forwarded between the sides.
  */
 import { connect, type Socket } from 'node:net'
 
-/** After so long without traffic the kernel probes the peer, so that one that vanished is noticed. */
+/** After so long without traffic the kernel probes the peer, so that a lost one is detected. */
 export const keepAliveMs = 60_000
 
 /**
- * Resolves once the client has sent something, which stays unread; false where it closes, or says nothing in time.
- * A target is not troubled before: each connection costs it a process.
+ * Resolves once the client has sent data, which stay unread; false if it closes, or sends nothing in time. The target
+ * is not connected to before: each connection costs it a process.
  */
 export function untilFirstBytes(client: Socket, deadlineMs: number): Promise<boolean> {
   return new Promise(resolve => {
@@ -23,7 +23,7 @@ export function untilFirstBytes(client: Socket, deadlineMs: number): Promise<boo
   })
 }
 
-/** A connection to the target; undefined where it refuses, or does not answer in time. */
+/** A connection to the target; undefined if it refuses, or does not respond in time. */
 export function connectTarget(
   address: { host: string; port: number },
   deadlineMs: number,
@@ -53,19 +53,20 @@ export function connectTarget(
 const ignore = () => {}
 
 /**
- * Joins two connected sockets. When one side is over, what it said last is delivered, and the other may keep its half
- * only while it reads or writes something every `lingerMs`: neither is left half open for ever.
+ * Joins two connected sockets. When one side has ended, its last data are delivered, and the other may keep its half
+ * only while it reads or writes something every `halfOpenMs`: neither is left half open for ever.
  */
-export function join(client: Socket, target: Socket, lingerMs: number): void {
+export function join(client: Socket, target: Socket, halfOpenMs: number): void {
   client.pipe(target)
   target.pipe(client)
   const finish = (socket: Socket) => {
     socket.end()
-    if (!socket.destroyed) socket.setTimeout(lingerMs, () => socket.destroy())
+    if (!socket.destroyed) socket.setTimeout(halfOpenMs, () => socket.destroy())
   }
   target.once('end', () => finish(client))
   target.once('close', () => finish(client))
-  // A client that only half-closes may wait long for the rest of an answer; one that is gone waits for nothing.
+  // A client that only half-closes may wait long for the rest of a response; one that has disconnected waits for
+  // nothing.
   client.once('close', failed => {
     if (failed) target.destroy()
     else finish(target)

@@ -21,27 +21,27 @@ describe('readStartup', () => {
     ['StartupMessage of protocol 3.0', startup, 'startup'],
     ['StartupMessage of protocol 3.2', packet(version(3, 2), parameters), 'startup'],
     ['StartupMessage without parameters', packet(version(3, 0), Buffer.from([0])), 'startup'],
-    ['StartupMessage of the greatest length', packet(version(3, 0), Buffer.alloc(longestStartup - 8)), 'startup'],
-    ['StartupMessage and more', Buffer.concat([startup, Buffer.from('more')]), 'startup'],
+    ['StartupMessage of the maximum length', packet(version(3, 0), Buffer.alloc(longestStartup - 8)), 'startup'],
+    ['StartupMessage followed by more bytes', Buffer.concat([startup, Buffer.from('more')]), 'startup'],
     ['ClientHello', Buffer.from([0x16, 3, 1]), 'direct-tls'],
     ['nothing', Buffer.alloc(0), 'incomplete'],
-    ['half a header', startup.subarray(0, 7), 'incomplete'],
-    ['half a StartupMessage', startup.subarray(0, 20), 'incomplete'],
+    ['an incomplete header', startup.subarray(0, 7), 'incomplete'],
+    ['an incomplete StartupMessage', startup.subarray(0, 20), 'incomplete'],
     ['HTTP', Buffer.from('GET / HTTP/1.1\r\n'), 'invalid'],
     ['protocol 2', packet(version(2, 0), parameters), 'invalid'],
     ['protocol 4', packet(version(4, 0), parameters), 'invalid'],
     ['length 0', packet(version(3, 0), parameters, 0), 'invalid'],
     ['length 7', packet(version(3, 0), parameters, 7), 'invalid'],
     ['a StartupMessage that is only a header', packet(version(3, 0)), 'invalid'],
-    ['length above the greatest', packet(version(3, 0), parameters, longestStartup + 1), 'invalid'],
+    ['a length above the maximum', packet(version(3, 0), parameters, longestStartup + 1), 'invalid'],
     ['a negative length', Buffer.from([0xff, 0xff, 0xff, 0xff, 0, 3, 0, 0]), 'invalid'],
     ['an SSLRequest with a body', packet(80877103, Buffer.alloc(4)), 'invalid'],
-    ['parameters without an end', packet(version(3, 0), Buffer.from('user\0app')), 'invalid'],
+    ['parameters without a terminator', packet(version(3, 0), Buffer.from('user\0app')), 'invalid'],
   ])('%s', (_name, bytes, kind) => {
     expect(readStartup(bytes).kind).toBe(kind)
   })
 
-  /** Bytes that look like the real thing often enough to get past the first checks. */
+  /** Bytes that resemble valid ones often enough to pass the first checks. */
   const hostile = fc.oneof(
     fc.uint8Array({ maxLength: 200 }),
     fc
@@ -53,7 +53,7 @@ describe('readStartup', () => {
       .map(([code, body, length]) => packet(code, Buffer.from(body), length)),
   )
 
-  test('whatever it is given, it never throws, and never asks for more than the greatest length', () => {
+  test('with any input, it never throws, and never requires more than the maximum length', () => {
     fc.assert(
       fc.property(hostile, bytes => {
         const request = readStartup(Buffer.from(bytes))
@@ -65,25 +65,25 @@ describe('readStartup', () => {
     )
   })
 
-  test('bytes that come later never change what it has said', () => {
+  test('later bytes never change its result', () => {
     fc.assert(
       fc.property(hostile, fc.uint8Array({ maxLength: 50 }), (bytes, later) => {
         const received = Buffer.from(bytes)
-        const said = readStartup(received)
-        if (said.kind !== 'incomplete') expect(readStartup(Buffer.concat([received, later]))).toEqual(said)
+        const parsed = readStartup(received)
+        if (parsed.kind !== 'incomplete') expect(readStartup(Buffer.concat([received, later]))).toEqual(parsed)
       }),
       { numRuns: 2000 },
     )
   })
 
-  test('fed byte by byte it comes to the same as fed at once', () => {
+  test('byte by byte has the same result as all at once', () => {
     fc.assert(
       fc.property(hostile, bytes => {
-        const whole = Buffer.from(bytes)
-        let said = readStartup(Buffer.alloc(0))
-        for (let size = 1; size <= whole.length && said.kind === 'incomplete'; size++)
-          said = readStartup(whole.subarray(0, size))
-        expect(said).toEqual(readStartup(whole))
+        const complete = Buffer.from(bytes)
+        let parsed = readStartup(Buffer.alloc(0))
+        for (let size = 1; size <= complete.length && parsed.kind === 'incomplete'; size++)
+          parsed = readStartup(complete.subarray(0, size))
+        expect(parsed).toEqual(readStartup(complete))
       }),
       { numRuns: 500 },
     )

@@ -1,14 +1,14 @@
 /**
- * The first words of a Postgres client (Postgres manual, section "Message Flow", Start-up to SSL Session Encryption),
- * as far as a gateway that refuses a connection needs them. Pure: it looks at the bytes received so far and says what
- * they are, or how many it takes to tell.
+ * Parses the first bytes of a Postgres client (Postgres manual, section "Message Flow", Start-up to SSL Session
+ * Encryption), as far as a gateway that refuses a connection needs them. Pure: it reads the bytes received so far and
+ * returns their meaning, or how many are needed.
  */
 
-/** What a server reads at most before it knows its client (Postgres: MAX_STARTUP_PACKET_LENGTH). */
+/** The most that a server reads before authentication (Postgres: MAX_STARTUP_PACKET_LENGTH). */
 export const longestStartup = 10_000
 
 export type StartupRequest =
-  /** So many bytes, counted from the first, are needed to tell; never more than `longestStartup`. */
+  /** The number of bytes, counted from the first, that are needed; never more than `longestStartup`. */
   | { kind: 'incomplete'; need: number }
   /** The client begins TLS without asking (`sslnegotiation=direct`); its bytes belong to TLS. */
   | { kind: 'direct-tls' }
@@ -28,7 +28,7 @@ const protocolMajor = 3
 
 const invalid = (reason: string): StartupRequest => ({ kind: 'invalid', reason })
 
-/** Says what a connection's first bytes are; what follows `length` bytes is no part of it. */
+/** Parses a connection's first bytes; bytes after `length` are not part of it. */
 export function readStartup(received: Buffer): StartupRequest {
   if (received.length === 0) return { kind: 'incomplete', need: 1 }
   if (received[0] === tlsHandshakeRecord) return { kind: 'direct-tls' }

@@ -4,7 +4,7 @@ import type { ConfigMap } from '../cluster/kinds.ts'
 import { systemNamespace } from '../crds/metadata.ts'
 import { type Route, routeKey, routeName } from '../routes/route.ts'
 import { contains, parseAddress, parseCidr } from '../values/cidr.ts'
-import { buildTable, normaliseAddress, verdict, withoutRoute, withRoute } from './table.ts'
+import { buildTable, decideConnection, normaliseAddress, withoutRoute, withRoute } from './table.ts'
 
 const target = { namespace: 'espalier-t-1', service: 'db-1', port: 5432 }
 const shop = (rules: string[], port = 6000): Route => ({
@@ -31,22 +31,22 @@ describe('verdict', () => {
 
   test.each([
     ['inside a block', 6000, '203.0.113.255', allowed],
-    ['the address of a rule', 6000, '198.51.100.7', allowed],
-    ['beside it', 6000, '198.51.100.8', denied],
+    ['the exact address of a rule', 6000, '198.51.100.7', allowed],
+    ['the next address', 6000, '198.51.100.8', denied],
     ['no rules', 6001, '203.0.113.1', denied],
     ['no route', 6002, '203.0.113.1', { kind: 'unknown' }],
     ['IPv6', 6000, '2001:db8::1', denied],
     ['IPv6 with a zone', 6000, 'fe80::1%eth0', denied],
-    ['no address', 6000, '', denied],
+    ['an empty address', 6000, '', denied],
   ])('%s', (_name, port, address, expected) => {
-    expect(verdict(table, port, address)).toEqual(expected)
+    expect(decideConnection(table, port, address)).toEqual(expected)
   })
 
-  test('0.0.0.0/0 admits every IPv4 address, and IPv6 even so not', () => {
+  test('0.0.0.0/0 admits every IPv4 address, but no IPv6', () => {
     const open = buildTable([routeMap(shop(['0.0.0.0/0']))]).table
     for (const address of ['0.0.0.0', '127.0.0.1', '255.255.255.255'])
-      expect(verdict(open, 6000, address)).toEqual(allowed)
-    expect(verdict(open, 6000, '::1')).toEqual(denied)
+      expect(decideConnection(open, 6000, address)).toEqual(allowed)
+    expect(decideConnection(open, 6000, '::1')).toEqual(denied)
   })
 
   const blockOf = (address: fc.Arbitrary<number>, prefix: fc.Arbitrary<number>) =>
@@ -56,7 +56,7 @@ describe('verdict', () => {
     blockOf(fc.integer({ min: 0, max: 0xffffffff }), fc.integer({ min: 0, max: 32 })),
     blockOf(fc.integer({ min: 0x0a000000, max: 0x0a00003f }), fc.integer({ min: 28, max: 32 })),
   )
-  /** Addresses near the edges of the rules, where a mistake would show, and some anywhere. */
+  /** Addresses near the edges of the rules, where an error would show, and some anywhere. */
   const near = (rules: string[]) =>
     rules.flatMap(rule => {
       const { network, prefix } = parseCidr(rule) ?? { network: 0, prefix: 32 }
@@ -64,7 +64,7 @@ describe('verdict', () => {
       return [network - 1, network, last, last + 1].filter(number => number >= 0 && number <= 0xffffffff)
     })
 
-  test('is what comparing with each rule in turn gives', () => {
+  test('equals the result of comparing with each rule', () => {
     fc.assert(
       fc.property(fc.array(block, { maxLength: 50 }), fc.integer({ min: 0, max: 0xffffffff }), (rules, anywhere) => {
         const { table: built } = buildTable([routeMap(shop(rules))])
@@ -74,7 +74,7 @@ describe('verdict', () => {
             const parsed = parseCidr(rule)
             return parsed !== undefined && contains(parsed, parseAddress(address) ?? -1)
           })
-          expect(verdict(built, 6000, address).kind).toBe(admits ? 'allow' : 'deny')
+          expect(decideConnection(built, 6000, address).kind).toBe(admits ? 'allow' : 'deny')
         }
       }),
       { numRuns: 300 },
@@ -84,29 +84,29 @@ describe('verdict', () => {
 
 const text = (number: number) => [24, 16, 8, 0].map(shift => (number >>> shift) & 255).join('.')
 
-describe('a route that cannot be read is closed', () => {
+describe('an unreadable route is closed', () => {
   const open = shop(['0.0.0.0/0'])
   test.each<[string, ConfigMap, string]>([
     ['no data', configMap(undefined), 'route-6000: has no route.json'],
     ['no JSON', configMap('{'), 'route-6000: route.json is not JSON'],
     ['not an object', configMap('[]'), 'route-6000: route.json: '],
-    ['a rule that is none', routeMap(shop(['0.0.0.0/0', 'localhost'])), 'route-6000: route.json.rules.1: '],
+    ['an invalid rule', routeMap(shop(['0.0.0.0/0', 'localhost'])), 'route-6000: route.json.rules.1: '],
     ['an IPv6 rule', routeMap(shop(['::/0'])), 'route-6000: route.json.rules.0: '],
     ['too many rules', routeMap(shop(Array(51).fill('0.0.0.0/0'))), 'route-6000: route.json.rules: '],
     ['no rules at all', configMap(JSON.stringify({ ...open, rules: undefined })), 'route-6000: route.json.rules: '],
-    ['another port than its name', routeMap(open, 'route-6003'), 'route-6003: route.json.port: must be 6003'],
+    ['a port that differs from the name', routeMap(open, 'route-6003'), 'route-6003: route.json.port: must be 6003'],
     ['an unknown field', configMap(JSON.stringify({ ...open, also: 1 })), 'route-6000: route.json: '],
   ])('%s', (_name, broken, problem) => {
     const before = buildTable([routeMap(open), routeMap({ ...open, port: 6003 })]).table
     const { table, problems } = withRoute(before, broken)
     const port = Number(broken.metadata.name.slice(6))
-    expect(verdict(before, port, '127.0.0.1').kind).toBe('allow')
-    expect(verdict(table, port, '127.0.0.1')).toEqual({ kind: 'deny', label: broken.metadata.name })
+    expect(decideConnection(before, port, '127.0.0.1').kind).toBe('allow')
+    expect(decideConnection(table, port, '127.0.0.1')).toEqual({ kind: 'deny', label: broken.metadata.name })
     expect(problems).toHaveLength(1)
     expect(problems[0]).toContain(problem)
   })
 
-  test.each(['route-0', 'route-06000', 'route-65536', 'route-6000x'])('a ConfigMap called %s claims no port', name => {
+  test.each(['route-0', 'route-06000', 'route-65536', 'route-6000x'])('a ConfigMap named %s reserves no port', name => {
     const { table, problems } = buildTable([routeMap(open, name)])
     expect(table.size).toBe(0)
     expect(problems).toEqual([`${name}: a route's name is route-<port>`])
@@ -117,8 +117,8 @@ test.each([
   ['a route by host name', 'route-http-rest.shop.db.test', { kind: 'http', host: 'rest.shop.db.test' }],
   ['a route by host name that cannot be read', 'route-http-rest.shop.db.test', { kind: 'http' }],
   ['a kind of a later version', 'route-grpc-shop', { kind: 'grpc', service: 'shop' }],
-  ['a name of no kind', 'other', {}],
-])('%s is ignored: it claims no port, closes none, and is no problem', (_, name, record) => {
+  ['an unknown name', 'other', {}],
+])('%s is ignored: it reserves no port, closes none, and is no error', (_, name, record) => {
   const { port: _port, ...rest } = shop(['0.0.0.0/0'])
   const other = configMap(JSON.stringify({ ...rest, ...record }), name)
   const before = buildTable([routeMap(shop(['0.0.0.0/0']))]).table
@@ -127,11 +127,11 @@ test.each([
   expect(withoutRoute(before, name)).toEqual(before)
 })
 
-test('a change makes a new table and leaves the old one alone', () => {
+test('a change creates a new table and does not modify the old one', () => {
   const first = buildTable([routeMap(shop(['127.0.0.1/32']))]).table
   const second = withRoute(first, routeMap(shop([]))).table
   const third = withoutRoute(second, routeName(6000))
-  expect([first, second, third].map(table => verdict(table, 6000, '127.0.0.1').kind)).toEqual([
+  expect([first, second, third].map(table => decideConnection(table, 6000, '127.0.0.1').kind)).toEqual([
     'allow',
     'deny',
     'unknown',

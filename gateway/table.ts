@@ -1,7 +1,7 @@
 /**
- * The route table: which port leads where, and whom its allowlist admits. Pure; built from the route ConfigMaps.
+ * The route table: the target of each port, and its allowlist. Pure; built from the route ConfigMaps.
  *
- * It fails closed: a route that cannot be read admits nobody, whatever it said before.
+ * It fails closed: an unreadable route admits no client, whatever its previous state.
  */
 
 import type { ConfigMap } from '../cluster/kinds.ts'
@@ -10,37 +10,37 @@ import { type CompiledRules, compileRules, isAdmitted } from './rules.ts'
 
 export type CompiledRoute = {
   label: string
-  /** Absent where the route could not be read. */
+  /** Absent if the route could not be read. */
   target?: RouteTarget
 } & CompiledRules
 
 /** Port to route. Never changed in place. */
 export type RouteTable = ReadonlyMap<number, CompiledRoute>
 
-export type Verdict =
+export type ConnectionDecision =
   | { kind: 'allow'; label: string; target: RouteTarget }
   | { kind: 'deny'; label: string }
   /** No route claims the port. */
   | { kind: 'unknown' }
 
-/** A table, and what was wrong with the ConfigMaps it was made from, in words for the log. */
+/** A table, and the errors of the ConfigMaps it was built from, as log messages. */
 type TableChange = { table: RouteTable; problems: string[] }
 
-/** Node's text of a peer's address as it stands in rules: an IPv4 address mapped into IPv6 is IPv4. */
+/** Node's text of a peer's address in the form of rules: an IPv4 address mapped into IPv6 is IPv4. */
 export function normaliseAddress(address: string): string {
   const mapped = /^::ffff:([0-9.]+)$/i.exec(address)
   return mapped?.[1] ?? address
 }
 
-/** What becomes of a connection from a normalised address. Anything but IPv4 is denied: ingress is IPv4 only. */
-export function verdict(table: RouteTable, port: number, address: string): Verdict {
+/** Decides on a connection from a normalised address. Anything but IPv4 is denied: ingress is IPv4 only. */
+export function decideConnection(table: RouteTable, port: number, address: string): ConnectionDecision {
   const found = table.get(port)
   if (found === undefined) return { kind: 'unknown' }
   const { label, target } = found
   return target !== undefined && isAdmitted(found, address) ? { kind: 'allow', label, target } : { kind: 'deny', label }
 }
 
-/** The table that these ConfigMaps, and no others, make. */
+/** The table of exactly these ConfigMaps. */
 export function buildTable(configMaps: readonly ConfigMap[]): TableChange {
   const table = new Map<number, CompiledRoute>()
   const problems: string[] = []
@@ -48,7 +48,7 @@ export function buildTable(configMaps: readonly ConfigMap[]): TableChange {
   return { table, problems }
 }
 
-/** The table with one ConfigMap added, or put in the place of its former state. */
+/** The table with one ConfigMap added, or replaced. */
 export function withRoute(table: RouteTable, configMap: ConfigMap): TableChange {
   const next = new Map(table)
   const problems: string[] = []
@@ -64,7 +64,9 @@ export function withoutRoute(table: RouteTable, name: string): RouteTable {
   return next
 }
 
-/** Routes by host name are another table's (http/table.ts). Those of kinds that nobody knows are a later version's, and no problem. */
+/**
+ * Routes by host name are in another table (http/table.ts). Unknown kinds belong to a later version, and are no error.
+ */
 function addTo(table: Map<number, CompiledRoute>, problems: string[], configMap: ConfigMap): void {
   const { name } = configMap.metadata
   const read = readAnyRoute(configMap)

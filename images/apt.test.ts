@@ -12,19 +12,19 @@ Acquire::https::Verify-Peer "true";
 Acquire::Languages:: "none";
 `
 
-test('a build takes the way to the mirrors, and never the leave to trust an unsigned one', () => {
+test("a build uses this machine's proxies and mirrors, but never its permission to trust unsigned ones", () => {
   expect(waySettings(dump)).toBe(
     'Acquire::Check-Valid-Until "false";\nAcquire::http::Proxy "http://proxy.test:3128";\nAcquire::https::Verify-Peer "true";\n',
   )
 })
 
-test('the proxy of apt is known', () => {
+test('the proxy of apt is used', () => {
   expect(aptProxy(waySettings(dump))).toBe('http://proxy.test:3128')
   expect(aptProxy('Acquire::http::Proxy "DIRECT";\n')).toBeUndefined()
   expect(aptProxy('')).toBeUndefined()
 })
 
-test('mirrors are those of Debian, whatever else a machine installs from', () => {
+test("only Debian's mirrors are used, whatever other sources a machine has", () => {
   const targets =
     'http://other.test/apt/ Other\nhttp://mirror.test/debian/ Debian\nhttp://mirror.test/security/ Debian-Security\n'
   expect(mirrorsOf(targets)).toEqual({ debian: 'http://mirror.test/debian', security: 'http://mirror.test/security' })
@@ -40,13 +40,13 @@ test('a stable release has updates and fixes, an unstable one has only itself', 
   expect(sourcesOf('sid', publicMirrors)).toContain('Signed-By: ')
 })
 
-test('a base leaves behind what it was made with', () => {
+test('a base contains no files of the build machine', () => {
   const files = { build: '/b/build.sources', keep: '/b/keep.sources', configuration: '/b/apt.conf' }
   const args = mmdebstrapArguments('trixie', '/b/root.tar', files)
   const removal = args.findIndex(arg => arg.includes('"$1"/etc/apt/sources.list.d/*'))
-  const kept = args.indexOf('--customize-hook=upload /b/keep.sources /etc/apt/sources.list.d/debian.sources')
+  const restored = args.indexOf('--customize-hook=upload /b/keep.sources /etc/apt/sources.list.d/debian.sources')
   expect(removal).toBeGreaterThan(0)
-  expect(kept).toBeGreaterThan(removal)
+  expect(restored).toBeGreaterThan(removal)
   for (const name of ['99mmdebstrap', 'resolv.conf', 'hostname']) expect(args[removal]).toContain(name)
   expect(args.slice(-3)).toEqual(['trixie', '/b/root.tar', '/b/build.sources'])
 })

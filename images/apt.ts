@@ -1,7 +1,6 @@
 /**
- * How this machine reaches Debian's packages. Whatever stands in its way there (a proxy, a mirror, a mirror that lags)
- * counts for a build and never for an image: it goes in as a secret of the build, and every image keeps Debian's public
- * addresses.
+ * How this machine reaches Debian's packages. Its proxy, mirror or outdated mirror is used for a build and never stored
+ * in an image: it is passed as a build secret, and every image keeps Debian's public addresses.
  */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
@@ -12,7 +11,7 @@ const run = promisify(execFile)
 type Mirrors = { debian: string; security: string }
 
 export type AptAccess = {
-  /** Text of an apt.conf: proxies and leniency about dates, as this machine has them. Empty where it has none. */
+  /** Text of an apt.conf: this machine's proxies and tolerance of dates. Empty if it has none. */
   configuration: string
   mirrors: Mirrors
 }
@@ -22,10 +21,10 @@ export const publicMirrors: Mirrors = {
   security: 'http://deb.debian.org/debian-security',
 }
 
-/** What of apt's settings is about the way to a server. That packages must be signed is not for a machine to say. */
+/** Those of apt's settings that define the way to a server. The machine cannot change that packages must be signed. */
 const aboutTheWay = /^Acquire::(http|https|Check-Valid-Until|Check-Date|Max-FutureTime|Retries|ForceIPv4|ForceIPv6)\b/
 
-/** Keeps of `apt-config dump` the settings that say how to reach a server. */
+/** Keeps the settings of `apt-config dump` that define how to reach a server. */
 export function waySettings(dump: string): string {
   const lines = dump.split('\n').filter(line => aboutTheWay.test(line) && !/ "";$/.test(line))
   return lines.map(line => `${line}\n`).join('')
@@ -53,7 +52,7 @@ export function sourcesOf(suite: Suite, mirrors: Mirrors): string {
   return `${entry(mirrors.debian, `${suite} ${suite}-updates`)}\n${entry(mirrors.security, `${suite}-security`)}`
 }
 
-/** Asks the apt of this machine; one without apt reaches the public addresses, or nothing. */
+/** Reads the settings of this machine's apt; a machine without apt uses the public addresses. */
 export async function machineAccess(): Promise<AptAccess> {
   try {
     const { stdout: dump } = await run('apt-config', ['dump', 'Acquire'])

@@ -1,6 +1,4 @@
-/**
- * What images stand on: Debian's own slim image where a registry answers, the same made with mmdebstrap where none does.
- */
+/** Base images: Debian's slim image if a registry answers, otherwise an equivalent made with mmdebstrap. */
 import { createHash } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -15,15 +13,15 @@ import type { Suite } from './plan.ts'
 const publicBase = (suite: Suite): string => `docker.io/library/debian:${suite}-slim`
 const localBase = (suite: Suite): string => `localhost/espalier-base:${suite}`
 
-/** What Debian's slim image leaves out too; the settings stay, and hold for what is installed later. */
-const left = ['doc', 'info', 'linda', 'lintian', 'locale', 'man']
+/** Paths that Debian's slim image also omits; the settings stay, and apply to later installations. */
+const excluded = ['doc', 'info', 'linda', 'lintian', 'locale', 'man']
 const dpkgOptions = [
-  ...left.map(name => `path-exclude=/usr/share/${name}/*`),
+  ...excluded.map(name => `path-exclude=/usr/share/${name}/*`),
   'path-include=/usr/share/doc/*/copyright',
   'path-include=/usr/share/locale/locale.alias',
 ]
 
-/** What mmdebstrap brings along of the machine it runs on. */
+/** Files that mmdebstrap copies from its machine. */
 const ofTheMachine = [
   'etc/apt/apt.conf.d/99mmdebstrap',
   'etc/apt/sources.list',
@@ -33,7 +31,7 @@ const ofTheMachine = [
   'etc/resolv.conf',
 ]
 
-/** `files` hold the sources to build from, those to leave behind, and this machine's apt.conf. */
+/** `files` contain the sources for the build, those for the image, and this machine's apt.conf. */
 export function mmdebstrapArguments(
   suite: Suite,
   tar: string,
@@ -52,7 +50,7 @@ export function mmdebstrapArguments(
   ]
 }
 
-/** Of how a base is made, not of what was newest that day: that is for `update` to ask. */
+/** Depends on how a base is made, not on the newest packages of the day: only `update` checks these. */
 const recipeOf = (suite: Suite): string => {
   const names = { build: '', keep: sourcesOf(suite, publicMirrors), configuration: '' }
   return createHash('sha256')
@@ -60,7 +58,7 @@ const recipeOf = (suite: Suite): string => {
     .digest('hex')
 }
 
-/** Any fixed moment does (2025-01-01): the same packages then give the same layer. */
+/** An arbitrary fixed time (2025-01-01): the same packages then give the same layer. */
 const sourceDate = '1735689600'
 
 type Tools = { engine: Engine; run: Run; install: Install; access: AptAccess }
@@ -82,7 +80,7 @@ async function makeBase(suite: Suite, { engine, run, install, access }: Tools): 
   try {
     const file = (name: string) => join(directory, name)
     const files = { build: file('build.sources'), keep: file('keep.sources'), configuration: file('apt.conf') }
-    // The keys are this machine's, wherever they stand here.
+    // This machine's keys, wherever they are here.
     const anyKey = sourcesOf(suite, access.mirrors).replaceAll(/^Signed-By:.*\n/gm, '')
     await writeFile(files.build, anyKey)
     await writeFile(files.keep, sourcesOf(suite, publicMirrors))
@@ -98,7 +96,7 @@ async function makeBase(suite: Suite, { engine, run, install, access }: Tools): 
 export type Base = { name: string; id: string }
 
 /**
- * The base for a suite, from what is here already unless `update` asks for the newest.
+ * The base for a suite: a cached one unless `update` requests the newest.
  * @throws ImageError
  */
 export async function findBase(
@@ -119,6 +117,6 @@ export async function findBase(
     await makeBase(suite, tools)
   }
   const id = (await engine.inspect(name))?.id
-  if (id === undefined) throw new ImageError(`${name} was made and is not there`)
+  if (id === undefined) throw new ImageError(`${name} was made but does not exist`)
   return { name, id }
 }

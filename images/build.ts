@@ -1,7 +1,8 @@
 /**
- * `make images`: builds the images and writes an archive of each. Nothing is built again whose inputs have not changed.
- * images/README.md says what is in them and how they are kept up to date.
+ * `make images`: builds the images and writes an archive of each. Images with unchanged inputs are not built again.
+ * images/README.md describes their contents and updates.
  */
+import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -10,8 +11,11 @@ import { EmbeddedError } from '../embedded/errors.ts'
 import { fetchPgvector, pgvectorMajors } from '../embedded/extensions/pgvector.ts'
 import { type AptAccess, machineAccess, publicMirrors, sourcesOf } from './apt.ts'
 import { type Base, findBase } from './base.ts'
+import { type Bundled, writeBundle } from './bundle.ts'
 import { logged, type Run } from './command.ts'
 import {
+  bundleEntries,
+  consoleEntries,
   digestOf,
   type Entry,
   extensionEntries,
@@ -38,7 +42,7 @@ Builds the container images with Docker (buildx) or buildah and writes an archiv
   --tag TAG          tag of localhost/espalier (default: dev); localhost/espalier-postgres has its major version
   --only ID,...      of: ${imageIds.join(', ')}
   --archives DIR     where archives go (default: ESPALIER_KIND_HOME/images, else .kind/images)
-  --update           build anew from the newest base and packages
+  --update           build again from the newest base and packages
   --engine NAME      docker or buildah`
 
 const say = (line: string): void => console.log(`images: ${line}`)
@@ -57,7 +61,7 @@ function parseFlags(args: string[]) {
   }).values
 }
 
-/** @throws ImageError naming the flag */
+/** @throws ImageError with the flag */
 function parseOptions(argv: string[]) {
   let values: ReturnType<typeof parseFlags>
   try {
@@ -84,20 +88,32 @@ type Session = {
   archives: string
   cache: string
   say: typeof say
-  /** Each base is looked for, or made, once. */
+  /** Each base is found or made once. */
   bases: Map<Suite, Promise<Base>>
+  /** Each bundle is written once, to a directory below this one. */
+  bundles: string
 }
 
-async function entriesOf(plan: ImagePlan, { cache, run }: Session): Promise<Entry[]> {
+async function bundled(program: Bundled, { bundles }: Session): Promise<Entry[]> {
+  const directory = join(bundles, program)
+  if (!existsSync(directory)) await writeBundle(program, root, directory)
+  return bundleEntries(program, directory)
+}
+
+async function entriesOf(plan: ImagePlan, session: Session): Promise<Entry[]> {
+  const { cache, run } = session
   const common = [...nodeEntries(nodePackage(root)), ...(await stepsEntries(root))]
-  if (plan.dockerfile === 'postgres') return [...common, ...(await instanceEntries(root))]
+  if (plan.dockerfile === 'postgres')
+    return [...common, ...(await instanceEntries(root)), ...(await bundled('postgres', session))]
   const modules = await productionModules(root, cache, run, say)
-  const product = [...common, ...(await productEntries(root)), ...(await packageEntries(modules))]
-  if (plan.dockerfile !== 'embedded') return product
+  const pages = await consoleEntries(root)
+  if (pages.length === 0) say('without the console: `make console` builds it')
+  const product = [...common, ...(await productEntries(root)), ...pages, ...(await packageEntries(modules))]
+  if (plan.dockerfile === 'espalier') return [...product, ...(await bundled('espalier', session))]
   return [...product, ...(await postgresPackageEntries(root)), ...(await fetchedExtensionEntries(cache))]
 }
 
-/** pgvector for the Postgres of npm; none, said plainly, where it cannot be fetched. */
+/** pgvector for the Postgres of npm; if it cannot be fetched, continues without it and logs that. */
 async function fetchedExtensionEntries(cache: string): Promise<Entry[]> {
   try {
     for (const major of pgvectorMajors) await fetchPgvector(cache, major)
@@ -123,14 +139,14 @@ async function labelsOf(plan: ImagePlan): Promise<Record<string, string>> {
   }
 }
 
-/** What an image is made of, and the digest of all of it. */
+/** The inputs of an image, and their digest. */
 type Recipe = { base: Base; dockerfile: string; entries: Entry[]; labels: Record<string, string>; inputs: string }
 
 async function recipeOf(plan: ImagePlan, session: Session): Promise<Recipe> {
   const dockerfile = join(root, 'images', plan.dockerfile, 'Dockerfile')
-  const looked = session.bases.get(plan.suite) ?? findBase(plan.suite, session)
-  session.bases.set(plan.suite, looked)
-  const base = await looked
+  const pending = session.bases.get(plan.suite) ?? findBase(plan.suite, session)
+  session.bases.set(plan.suite, pending)
+  const base = await pending
   const entries = await entriesOf(plan, session)
   const labels = await labelsOf(plan)
   const settings = JSON.stringify([plan.name, plan.arguments, labels, process.arch, base.id])
@@ -164,7 +180,7 @@ async function buildImage(plan: ImagePlan, recipe: Recipe, { engine, access, upd
   }
 }
 
-/** The image, built anew only where what it is made of has changed. */
+/** The image, built only if its inputs have changed. */
 async function currentImage(plan: ImagePlan, session: Session): Promise<Image> {
   const { engine, update } = session
   const recipe = await recipeOf(plan, session)
@@ -173,12 +189,12 @@ async function currentImage(plan: ImagePlan, session: Session): Promise<Image> {
   say(`building ${plan.name} with ${engine.name}`)
   await buildImage(plan, recipe, session)
   const image = await engine.inspect(plan.name)
-  if (image === undefined) throw new ImageError(`${plan.name} was built and is not there`)
+  if (image === undefined) throw new ImageError(`${plan.name} was built but does not exist`)
   if (before !== undefined && before.id !== image.id) await engine.discard(before.id)
   return image
 }
 
-/** Writes the image's archive, unless it is there already; a note beside it says of which image it is. */
+/** Writes the image's archive if it is missing; a file next to it names its image. */
 async function archiveImage(plan: ImagePlan, image: Image, { engine, archives }: Session): Promise<void> {
   const archive = join(archives, `${plan.id}.tar`)
   const note = `${archive}.image`
@@ -204,11 +220,16 @@ async function main(argv: string[]): Promise<void> {
   const engine = await findEngine(run, { wanted: options.engine, install })
   const access = await machineAccess()
   const { update, archives } = options
-  const session = { engine, run, install, access, update, archives, cache, say, bases: new Map() }
   const plan = planImages({ ...options, pgdg: await pgdgAnswers(access.configuration) })
-  for (const image of plan.images) await archiveImage(image, await currentImage(image, session), session)
+  const bundles = await mkdtemp(join(tmpdir(), 'espalier-bundles-'))
+  const session = { engine, run, install, access, update, archives, cache, say, bases: new Map(), bundles }
+  try {
+    for (const image of plan.images) await archiveImage(image, await currentImage(image, session), session)
+  } finally {
+    await rm(bundles, { recursive: true, force: true })
+  }
   for (const major of plan.missing)
-    say(`Postgres ${major} left out: only apt.postgresql.org has it, which does not answer`)
+    say(`skipped Postgres ${major}: it is only on apt.postgresql.org, which does not answer`)
 }
 
 try {

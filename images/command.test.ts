@@ -15,34 +15,34 @@ function inLog() {
   return { run: logged(log), text: () => readFileSync(log, 'utf8') }
 }
 
-test('a program that succeeds gives what it wrote, and the log has everything', async () => {
+test('a successful program returns its output, and the log has everything', async () => {
   const { run, text } = inLog()
   const script = "console.error('chatter'); process.stdin.pipe(process.stdout)"
   expect(await run(process.execPath, ['-e', script], { input: 'said' })).toBe('said')
   expect(text()).toContain('chatter')
 })
 
-test('one that fails is told of by its last lines, and by where the rest is', async () => {
+test('a failed one is reported with its last lines, and the path of the log', async () => {
   const { run } = inLog()
   const failure = run(process.execPath, ['-e', "console.log('why'); process.exit(3)"])
   await expect(failure).rejects.toThrow(ImageError)
   await expect(failure).rejects.toThrow(/failed \(3\); .*log has it all:\nwhy$/)
 })
 
-test('one that is not there is named', async () => {
+test('a missing one is named', async () => {
   await expect(inLog().run('espalier-no-such-program', [])).rejects.toThrow(
     /cannot run espalier-no-such-program.*ENOENT/,
   )
 })
 
-test('one that hangs is ended, and the error gives the limit', async () => {
+test('a hanging one is stopped, and the error states the limit', async () => {
   const { run } = inLog()
   const failure = run(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { timeoutMs: 200 })
   await expect(failure).rejects.toThrow(ImageError)
   await expect(failure).rejects.toThrow('had not ended after 0.2 s')
 })
 
-test('a build is told its arguments, labels and secrets', () => {
+test('a build gets its arguments, labels and secrets', () => {
   const request = {
     name: 'localhost/a:1',
     dockerfile: '/d/Dockerfile',
@@ -64,7 +64,7 @@ test('a build is told its arguments, labels and secrets', () => {
   expect(buildFlags({ ...request, cache: true })).not.toContain('--no-cache')
 })
 
-test('a build keeps to the limits of who builds', () => {
+test('a build does not exceed the limits of its user', () => {
   const limits = `Limit                     Soft Limit           Hard Limit           Units
 Max processes             unlimited            unlimited            processes
 Max open files            1024                 20000                files
@@ -74,7 +74,7 @@ Max open files            1024                 20000                files
   expect(ulimitFlags(limits.replaceAll('unlimited', '901      '))).toContain('nproc=901:901')
 })
 
-test("a pod's command takes the place of entrypoint and command, its args of the command alone", () => {
+test("a pod's command replaces entrypoint and command, its args only the command", () => {
   const image = { entrypoint: ['espalier'], command: ['--help'] }
   expect(commandOf(image)).toEqual(['espalier', '--help'])
   expect(commandOf(image, undefined, ['api'])).toEqual(['espalier', 'api'])
@@ -82,7 +82,7 @@ test("a pod's command takes the place of entrypoint and command, its args of the
   expect(commandOf(image, ['haproxy'], ['-v'])).toEqual(['haproxy', '-v'])
 })
 
-test('nothing is installed by who may not', async () => {
+test('an unprivileged user installs nothing', async () => {
   const none: Run = () => Promise.reject(new Error('was run'))
   expect(await installer(none, () => {}, 1000)(['buildah'])).toBe(false)
 })

@@ -1,4 +1,4 @@
-/** Runs the programs that build: their chatter goes to a log, and its end is shown when one fails. */
+/** Runs build programs: their output is written to a log, and its end is shown on failure. */
 import { spawn } from 'node:child_process'
 import { appendFileSync } from 'node:fs'
 import { ImageError } from './errors.ts'
@@ -9,15 +9,15 @@ type RunOptions = {
   env?: NodeJS.ProcessEnv
   input?: string
   timeoutMs?: number
-  /** Called with each piece of standard error as it comes. */
+  /** Called with each chunk of standard error. */
   onError?: (text: string) => void
 }
 
 const shownLines = 30
 
 /**
- * Resolves with what the program wrote to standard output.
- * @throws ImageError naming the program and the last lines it wrote, where it fails or is not there
+ * Resolves with the program's standard output.
+ * @throws ImageError with the program and its last lines of output, if it fails or is missing
  */
 export const logged =
   (log: string): Run =>

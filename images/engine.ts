@@ -1,4 +1,4 @@
-/** What builds and keeps images: Docker with BuildKit, or buildah. */
+/** Builds and stores images: Docker with BuildKit, or buildah. */
 import { chmod, mkdtemp, readFile, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,13 +13,13 @@ type BuildRequest = {
   context: string
   arguments: Record<string, string>
   labels: Record<string, string>
-  /** Files that steps of the build may read, by id; nothing of them stays. */
+  /** Files that build steps can read, by id; they are not stored in the image. */
   secrets: Record<string, string>
-  /** Whether layers of earlier builds may be taken. */
+  /** Whether layers of earlier builds may be used. */
   cache: boolean
 }
 
-/** What an image says of itself (Docker image specification, "Image JSON fields"). */
+/** Image metadata (Docker image specification, "Image JSON fields"). */
 export type Image = {
   id: string
   labels: Record<string, string>
@@ -34,15 +34,15 @@ export type Image = {
 export type Engine = {
   name: 'docker' | 'buildah'
   inspect(name: string): Promise<Image | undefined>
-  /** Whether the image was to be had. */
+  /** Whether the image is available. */
   pull(name: string): Promise<boolean>
   importTar(tar: string, name: string, labels: Record<string, string>): Promise<void>
   build(request: BuildRequest): Promise<void>
-  /** Removes an image that no name has any more; one in use stays. */
+  /** Removes an image without a name; one in use stays. */
   discard(id: string): Promise<void>
-  /** The image's files in a directory that may be written to; `release` takes it away. */
+  /** The image's files in a writable directory; `release` removes it. */
   unpack(name: string): Promise<{ directory: string; release: () => Promise<void> }>
-  /** Writes an archive that `docker load` and `kind load image-archive` take; whole or not at all. */
+  /** Writes an archive for `docker load` and `kind load image-archive`, completely or not at all. */
   save(name: string, archive: string): Promise<void>
 }
 
@@ -51,7 +51,7 @@ const pullTimeoutMs = 120_000
 const pairs = (flag: string, values: Record<string, string>): string[] =>
   Object.entries(values).flatMap(([key, value]) => [flag, `${key}=${value}`])
 
-/** Flags that both engines spell alike. */
+/** Flags that both engines share. */
 export const buildFlags = (request: BuildRequest): string[] => [
   ...(request.cache ? [] : ['--no-cache']),
   ...pairs('--build-arg', request.arguments),
@@ -64,12 +64,12 @@ export const buildFlags = (request: BuildRequest): string[] => [
   request.context,
 ]
 
-/** Plenty for installing packages; little enough that no machine sets less. */
+/** Enough for installing packages, and below the default of every machine. */
 const ulimit = 4096
 
 /**
- * Limits as flags of buildah, never above this process's own (the text of its /proc/self/limits): unasked, some releases
- * raise them, which root in a container may not.
+ * Limits as flags of buildah, never above this process's own (the text of its /proc/self/limits): without flags, some
+ * releases raise them, which root in a container may not do.
  */
 export function ulimitFlags(limits: string): string[] {
   const flag = (name: string, title: string): string[] => {
@@ -86,7 +86,7 @@ const succeeds = (promise: Promise<unknown>): Promise<boolean> =>
     () => false,
   )
 
-async function whole(archive: string, write: (path: string) => Promise<unknown>): Promise<void> {
+async function writeComplete(archive: string, write: (path: string) => Promise<unknown>): Promise<void> {
   const unfinished = `${archive}.${process.pid}`
   try {
     await write(unfinished)
@@ -96,7 +96,7 @@ async function whole(archive: string, write: (path: string) => Promise<unknown>)
   }
 }
 
-/** A label on every image of ours: the digest of what it was made from. */
+/** A label on every Espalier image: the digest of its inputs. */
 export const inputsLabel = 'dev.espalier.image.inputs'
 
 const words = z.array(z.string()).nullish()
@@ -139,7 +139,7 @@ const docker = (run: Run): Engine => ({
   },
   build: async request => {
     const env = { ...process.env, DOCKER_BUILDKIT: '1' }
-    // The machine's own network: its proxies and mirrors may be in reach from there alone.
+    // The machine's own network: its proxies and mirrors may be reachable only from there.
     const flags = ['--progress=plain', '--network=host']
     await run('docker', ['build', ...flags, ...buildFlags(request)], { env })
   },
@@ -147,7 +147,7 @@ const docker = (run: Run): Engine => ({
     const directory = await mkdtemp(join(tmpdir(), 'espalier-unpacked-'))
     const release = () => rm(directory, { recursive: true, force: true })
     try {
-      // It is the root of the file system of whoever runs in it.
+      // It is the root file system of containers, whatever user they run as.
       await chmod(directory, 0o755)
       const container = (await run('docker', ['create', name, 'nothing'])).trim()
       try {
@@ -165,7 +165,7 @@ const docker = (run: Run): Engine => ({
     }
   },
   discard: async id => void (await succeeds(run('docker', ['image', 'rm', id]))),
-  save: (name, archive) => whole(archive, path => run('docker', ['save', '--output', path, name])),
+  save: (name, archive) => writeComplete(archive, path => run('docker', ['save', '--output', path, name])),
 })
 
 const buildah = (run: Run): Engine => ({
@@ -187,7 +187,7 @@ const buildah = (run: Run): Engine => ({
     }
   },
   build: async request => {
-    // Isolation by chroot needs nothing of the machine that a container might lack; the steps are our own.
+    // Isolation by chroot needs nothing that a container might lack; the steps are Espalier's own.
     const limits = ulimitFlags(await readFile('/proc/self/limits', 'utf8'))
     const flags = ['--isolation', 'chroot', ...limits, '--layers', '--format', 'docker', '--pull-never']
     await run('buildah', ['build', ...flags, ...buildFlags(request)])
@@ -199,12 +199,12 @@ const buildah = (run: Run): Engine => ({
   },
   discard: async id => void (await succeeds(run('buildah', ['rmi', id]))),
   save: (name, archive) =>
-    whole(archive, path => run('buildah', ['push', '--quiet', name, `docker-archive:${path}:${name}`])),
+    writeComplete(archive, path => run('buildah', ['push', '--quiet', name, `docker-archive:${path}:${name}`])),
 })
 
 /**
- * Docker where an engine answers that can build with BuildKit, else buildah, which is installed where it may be.
- * @throws ImageError where there is neither, or not the one asked for
+ * Docker if an engine answers that can build with BuildKit, else buildah, which is installed if permitted.
+ * @throws ImageError if there is neither, or not the requested one
  */
 export async function findEngine(
   run: Run,

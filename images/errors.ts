@@ -1,4 +1,4 @@
-/** What stops a build, in one line that says what to do. */
+/** A build failure, in one line that says what to do. */
 export class ImageError extends Error {
   override readonly name = 'ImageError'
 }

@@ -1,4 +1,4 @@
-/** Where things are kept between builds. Everything there can be made again. */
+/** Paths of files between builds. All can be created again. */
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 
@@ -8,6 +8,6 @@ export const root = resolve(import.meta.dirname, '..')
 export const archivesDirectory = (env: NodeJS.ProcessEnv): string =>
   join(resolve(env.ESPALIER_KIND_HOME || join(root, '.kind')), 'images')
 
-/** Downloads and what is made of them. */
+/** Downloads, and files made from them. */
 export const cacheDirectory = (env: NodeJS.ProcessEnv): string =>
   join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'espalier', 'images')

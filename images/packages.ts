@@ -1,4 +1,4 @@
-/** The packages that `espalier` loads, at the versions of the lock, and Node itself. */
+/** The packages that `espalier` loads, at the versions of the lock file, and Node itself. */
 import { createHash } from 'node:crypto'
 import { copyFile, mkdir, mkdtemp, readFile, rename, rm, stat } from 'node:fs/promises'
 import { createRequire } from 'node:module'
@@ -13,7 +13,7 @@ const exists = (path: string): Promise<boolean> =>
     () => false,
   )
 
-/** A directory node_modules with what production needs; made once for each lock. */
+/** A node_modules directory with the production packages; created once for each lock file. */
 export async function productionModules(
   root: string,
   cache: string,
@@ -43,7 +43,7 @@ export async function productionModules(
   return modules
 }
 
-/** The directory of the package that holds Node for this machine's processor. */
+/** The directory of the package with Node for this machine's processor. */
 export function nodePackage(root: string, arch: string = process.arch): string {
   try {
     return dirname(createRequire(join(root, 'package.json')).resolve(`node-linux-${arch}/package.json`))

@@ -4,7 +4,7 @@ import { Agent, get } from 'node:http'
 const address = 'http://apt.postgresql.org/pub/repos/apt/dists/trixie-pgdg/InRelease'
 const timeoutMs = 5000
 
-/** The proxy that apt is told to use for HTTP, of the text of an apt.conf. */
+/** apt's HTTP proxy, from the text of an apt.conf. */
 export const aptProxy = (configuration: string): string | undefined =>
   /^Acquire::http::Proxy "(http[^"]+)";$/m.exec(configuration)?.[1]
 
@@ -14,7 +14,7 @@ export function pgdgAnswers(configuration: string): Promise<boolean> {
   return new Promise(resolve => {
     const request = get(address, { agent, timeout: timeoutMs, signal: AbortSignal.timeout(timeoutMs) }, response => {
       response.destroy()
-      // Some mirrors answer by sending on to HTTPS.
+      // Some mirrors redirect to HTTPS.
       resolve((response.statusCode ?? 500) < 400)
     })
     request.on('error', () => resolve(false))

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { planImages, postgresSource } from './plan.ts'
 
-describe('where Postgres comes from', () => {
+describe('the source of Postgres', () => {
   test.each([
     ['17', false, { suite: 'trixie', pgdg: false }],
     ['17', true, { suite: 'trixie', pgdg: false }],
@@ -9,13 +9,13 @@ describe('where Postgres comes from', () => {
     ['18', false, { suite: 'sid', pgdg: false }],
     ['16', true, { suite: 'trixie', pgdg: true }],
     ['16', false, undefined],
-  ] as const)('%s, with PGDG in reach: %s', (major, pgdg, source) => {
+  ] as const)('%s, with PGDG reachable: %s', (major, pgdg, source) => {
     expect(postgresSource(major, pgdg)).toEqual(source)
   })
 })
 
 describe('plan', () => {
-  test('all images, and what cannot be had', () => {
+  test('all images, and unavailable ones', () => {
     const { images, missing } = planImages({ tag: 'dev', only: [], pgdg: false })
     expect(images.map(image => [image.id, image.name, image.suite])).toEqual([
       ['espalier', 'localhost/espalier:dev', 'trixie'],
@@ -26,7 +26,7 @@ describe('plan', () => {
     expect(missing).toEqual(['16'])
   })
 
-  test('only what was asked for', () => {
+  test('only the requested ones', () => {
     const { images, missing } = planImages({ tag: '1.2.3', only: ['postgres-16', 'espalier'], pgdg: true })
     expect(images.map(image => image.name)).toEqual(['localhost/espalier:1.2.3', 'localhost/espalier-postgres:16'])
     expect(images[1]?.arguments).toEqual({ PG_MAJOR: '16', PGDG: 'yes' })

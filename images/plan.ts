@@ -1,24 +1,24 @@
-/** Which images there are, what each is called and made from; pure. */
+/** The images, with their names and inputs. Pure. */
 import { type PgVersion, pgVersions } from '../crds/index.ts'
 
 export type Suite = 'trixie' | 'sid'
 
 export type ImagePlan = {
-  /** What `--only` calls it; names its archive too. */
+  /** Its name for `--only`, also the name of its archive. */
   id: string
   name: string
   dockerfile: 'espalier' | 'embedded' | 'postgres'
-  /** The Debian its base is. */
+  /** The Debian suite of its base. */
   suite: Suite
   arguments: Record<string, string>
 }
 
-/** The Postgres that Debian's stable release carries. */
+/** The Postgres version of Debian's stable release. */
 const stableMajor: PgVersion = '17'
-/** The Postgres that Debian's unstable release carries: taken from there where PGDG does not answer. */
+/** The Postgres version of Debian's unstable release: used if PGDG does not answer. */
 const unstableMajor: PgVersion = '18'
 
-/** Where Postgres of a major version comes from; undefined where nothing in reach has it. */
+/** The source of Postgres of a major version; undefined if no reachable one has it. */
 export function postgresSource(major: PgVersion, pgdg: boolean): { suite: Suite; pgdg: boolean } | undefined {
   if (major === stableMajor) return { suite: 'trixie', pgdg: false }
   if (pgdg) return { suite: 'trixie', pgdg: true }
@@ -27,7 +27,7 @@ export function postgresSource(major: PgVersion, pgdg: boolean): { suite: Suite;
 
 export const imageIds = ['espalier', 'embedded', ...pgVersions.map(major => `postgres-${major}`)]
 
-type Plan = { images: ImagePlan[] /** Majors that cannot be had here. */; missing: PgVersion[] }
+type Plan = { images: ImagePlan[] /** Major versions that are not available. */; missing: PgVersion[] }
 
 /** @param only ids; empty means all */
 export function planImages(request: { tag: string; only: readonly string[]; pgdg: boolean }): Plan {

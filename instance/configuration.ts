@@ -1,40 +1,43 @@
 /**
- * What the operator tells an instance before each start: `instance.json`, mounted into its init container. Checked by
- * hand, since this folder imports nothing but Node's own modules.
+ * The operator's configuration of an instance for each start: `instance.json`, mounted into its init container.
+ * Validated by hand, since this folder imports only Node's own modules.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isRecord } from './record.ts'
+import { parseRecoverySource, type RecoverySource } from './recovery/source.ts'
 import { Refusal } from './refusal.ts'
 
-/** The files of Postgres's configuration that the operator writes, whole. */
+/** The files of Postgres's configuration that the operator writes completely. */
 export const configurationFiles = ['postgresql.conf', 'pg_hba.conf', 'pg_ident.conf'] as const
 export type ConfigurationFile = (typeof configurationFiles)[number]
 
 export type InstanceConfiguration = {
   /** UUID of the database (or branch) that the volume belongs to. */
   databaseId: string
-  /** Which of the database's volumes this is; a restore brings up the next one. */
+  /** The number of the database's volume; a restore creates the next one. */
   incarnation: number
-  /** Which of the members that have this incarnation's data; absent: the first. */
+  /** The number of the member with this incarnation's data; absent: the first. */
   member?: number
   /** Postgres's major version. */
   pgVersion: string
-  /** Whether an empty volume may be initialised. False once the database has ever run. */
+  /** Whether an empty volume may be initialised. False once the database has run. */
   initialise: boolean
-  /** The volume began as a copy of another: it is made this instance's own, once. */
+  /** The volume was copied from another: it is adopted by this instance, once. */
   prepareCopy?: boolean
-  /** Whose volume was copied: a database's id. Absent: this database's own. */
+  /** The id of the database whose volume was copied. Absent: this database's own. */
   copyOf?: string
   /** Which of that database's volumes it was. Absent: any. */
   copyOfIncarnation?: number
   /** The number of the member whose volume was copied; absent: the first. */
   copyOfMember?: number
-  /** Libraries that Postgres loads as it starts, where the image has them. */
+  /** The source of an empty volume's data in the archive. */
+  recover?: RecoverySource
+  /** Libraries that Postgres loads at its start, if the image has them. */
   preload?: string[]
   /**
-   * Text of each file. They stand beside instance.json too, and are read there by Postgres, so that a change takes a reload;
-   * these here are for an image whose `espalier instance prepare` copies them before every start.
+   * Text of each file. The files are also mounted next to instance.json, where Postgres reads them, so that a change
+   * only needs a reload; this field is for an image whose `espalier instance prepare` copies them before every start.
    */
   files: Record<ConfigurationFile, string>
 }
@@ -42,7 +45,7 @@ export type InstanceConfiguration = {
 const isIncarnation = (value: unknown): value is number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 1
 
-/** @throws Refusal `configuration`, naming the field, for anything but a whole InstanceConfiguration */
+/** @throws Refusal `configuration` with the field, unless it is a complete InstanceConfiguration */
 export function parseInstanceConfiguration(text: string): InstanceConfiguration {
   const refuse = (message: string) => new Refusal('configuration', `instance.json: ${message}`)
   let value: unknown
@@ -54,7 +57,7 @@ export function parseInstanceConfiguration(text: string): InstanceConfiguration 
   if (!isRecord(value)) throw refuse('must be an object')
   const { databaseId, incarnation, pgVersion, initialise, prepareCopy = false, preload, files } = value
   const { copyOf } = value
-  /** A number that is absent where an operator before it wrote the file. */
+  /** A number that is absent if an older operator wrote the file. */
   const optional = <N extends string>(name: N): { [name in N]?: number } => {
     const number = value[name]
     if (number === undefined) return {}
@@ -69,13 +72,17 @@ export function parseInstanceConfiguration(text: string): InstanceConfiguration 
   if (typeof prepareCopy !== 'boolean') throw refuse('prepareCopy must be true or false')
   if (copyOf !== undefined && typeof copyOf !== 'string') throw refuse('copyOf must be a string')
   if (initialise && prepareCopy) throw refuse('a copy is never initialised')
+  const recover = value.recover === undefined ? undefined : parseRecoverySource(value.recover)
+  if (recover !== undefined && 'wrong' in recover) throw refuse(`${recover.wrong} is missing or wrong`)
+  if (recover !== undefined && (initialise || prepareCopy))
+    throw refuse('a recovered volume is not initialised, and is not a copy')
   const isName = (name: unknown) => typeof name === 'string' && /^[a-z0-9_]{1,63}$/.test(name)
   if (preload !== undefined && !(Array.isArray(preload) && preload.every(isName)))
     throw refuse('preload must be a list of names of libraries')
   if (!isRecord(files)) throw refuse('files must be an object')
   const file = (name: ConfigurationFile): string => {
     const content = files[name]
-    if (typeof content !== 'string') throw refuse(`files must hold ${name}`)
+    if (typeof content !== 'string') throw refuse(`files must contain ${name}`)
     return content
   }
   return {
@@ -88,6 +95,7 @@ export function parseInstanceConfiguration(text: string): InstanceConfiguration 
     ...(copyOf === undefined ? {} : { copyOf }),
     ...optional('copyOfIncarnation'),
     ...optional('copyOfMember'),
+    ...(recover === undefined ? {} : { recover }),
     ...(preload === undefined ? {} : { preload }),
     files: {
       'postgresql.conf': file('postgresql.conf'),

@@ -4,7 +4,10 @@
 # where it has a tenth of a core. Whoever was told to end before that would hold the pod for all of its grace, half an hour.
 # So this is asked for first of all: a pod may be told to go in the moment in which it comes.
 trap 'exit 143' TERM INT
-main=$(dirname "$(readlink -f "$0")")/main.ts
+here=$(dirname "$(readlink -f "$0")")
+# An image has a bundle (images/bundle.ts).
+main=$here/bundle/main.js
+[ -e "$main" ] || main=$here/main.ts
 [ "$1 $2" = 'instance agent' ] || exec node "$main" "$@"
 
 # It has so many seconds to end by itself.

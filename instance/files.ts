@@ -1,6 +1,6 @@
 /**
- * Changes to files that survive a power cut: a file is replaced whole or not at all, and what was reported done is on
- * the disk.
+ * File changes that survive a power failure: a file is replaced completely or not at all, and a completed change is on
+ * disk.
  */
 import {
   closeSync,
@@ -17,7 +17,7 @@ import { dirname } from 'node:path'
 
 const isMissing = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === 'ENOENT'
 
-/** The text of a file, or undefined where there is none. */
+/** The text of a file; undefined if it does not exist. */
 export function readIfPresent(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8')
@@ -27,7 +27,7 @@ export function readIfPresent(path: string): string | undefined {
   }
 }
 
-/** Makes the entries of a directory (files made, renamed, removed) last. */
+/** Makes changes of directory entries (files created, renamed, removed) durable. */
 export function syncDirectory(path: string): void {
   const descriptor = openSync(path, 'r')
   try {
@@ -38,8 +38,8 @@ export function syncDirectory(path: string): void {
 }
 
 /**
- * Puts a text into a file, atomically and durably, mode 0600. A file that holds it already is left alone, so that a
- * start on a full disk writes nothing it need not.
+ * Writes a text to a file, atomically and durably, mode 0600. An equal file is not written, so that a start on a full
+ * disk writes as little as possible.
  */
 export function writeDurably(path: string, content: string): void {
   if (readIfPresent(path) === content) return
@@ -57,7 +57,7 @@ export function writeDurably(path: string, content: string): void {
   syncDirectory(dirname(path))
 }
 
-/** Removes a file, durably; one that is not there is no error. */
+/** Removes a file durably; a missing one is not an error. */
 export function removeDurably(path: string): void {
   try {
     unlinkSync(path)
@@ -68,7 +68,7 @@ export function removeDurably(path: string): void {
   syncDirectory(dirname(path))
 }
 
-/** Renames within one directory, durably. A directory with entries is never overwritten. */
+/** Renames within one directory, durably. Never overwrites a directory with entries. */
 export function renameDurably(from: string, to: string): void {
   renameSync(from, to)
   syncDirectory(dirname(to))

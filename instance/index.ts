@@ -1,6 +1,6 @@
 /**
- * `espalier instance`: what runs inside an instance's pod, beside Postgres. This folder imports nothing but Node's own
- * modules, so that it can be copied next to a node binary and run there.
+ * `espalier instance`: runs inside an instance's pod, next to Postgres. This folder imports only Node's own modules, so
+ * that it can be copied next to a node binary and run there.
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
@@ -11,20 +11,30 @@ import { exitCodes, Refusal, refusalOf } from './refusal.ts'
 export type { InstanceConfiguration } from './configuration.ts'
 
 const usage = `Usage: espalier instance prepare --data DIR --configuration DIR --tls DIR [--termination-message FILE]
-       espalier instance verify --data DIR [--termination-message FILE]
+       espalier instance verify --data DIR [--recover JSON] [--termination-message FILE]
+       espalier instance import --configuration DIR [--termination-message FILE]
        espalier instance agent --id UUID --host ADDRESS --data DIR --tls DIR --state DIR
+                                [--archive URL --archive-tls DIR --archive-markers DIR]
 
 prepare makes an instance's volume ready for Postgres to start on.
 verify checks a copy of a database, which is changed by it and worth nothing afterwards.
+import fills an empty database from another Postgres, by the import.json in the configuration directory.
 agent samples what the Postgres at this address and its volume are like, until it is stopped.
 
   --data DIR                  the volume; the data directory is pgdata in it
-  --configuration DIR         holds instance.json
+  --configuration DIR         holds instance.json, or import.json
   --tls DIR                   holds tls.crt, tls.key and ca.crt
   --id UUID                   whose instance it is
   --host ADDRESS              where Postgres listens, and the agent too
   --state DIR                 what the agent keeps
+  --archive URL               where the agent archives WAL and base backups: https://HOST:PORT
+  --archive-tls DIR           holds archive.crt, archive.key and ca.crt
+  --archive-markers DIR       where archive_command looks for what is archived
+  --recover JSON              what verify makes the copy of first: a base backup of the archive, and up to where WAL is replayed
   --termination-message FILE  where to write a refusal, or what verify found, as JSON
+
+Where instance.json or --recover names a base backup of the archive, prepare and verify make the data of an empty volume out of it, by the
+certificate in the directory that ESPALIER_ARCHIVE_SOURCE_TLS names.
 
 Where ${logVariable} names a directory, Postgres keeps its log on the volume and the agent bounds it.
 
@@ -33,7 +43,12 @@ It exits with 0, or with a code that says why not: ${Object.entries(exitCodes)
   .join(', ')}.
 `
 
-type Options = PrepareOptions & { command: Command; help: boolean; terminationMessage: string | undefined }
+type Options = PrepareOptions & {
+  command: Command
+  help: boolean
+  recover: string | undefined
+  terminationMessage: string | undefined
+}
 
 const commands = ['prepare', 'verify'] as const
 type Command = (typeof commands)[number]
@@ -48,30 +63,34 @@ function parse(argv: readonly string[]): Options {
         data: text,
         configuration: text,
         tls: text,
+        recover: text,
         'termination-message': text,
         help: { type: 'boolean', short: 'h', default: false },
       },
     })
-    const { help, data = '', configuration = '', tls = '', 'termination-message': terminationMessage } = values
-    if (help) return { command: 'prepare', help, data, configuration, tls, terminationMessage }
+    const { help, data = '', configuration = '', tls = '', recover, 'termination-message': terminationMessage } = values
+    const given = { help, data, configuration, tls, recover, terminationMessage }
+    if (help) return { command: 'prepare', ...given }
     const command = commands.find(name => name === positionals[0])
     if (positionals.length !== 1 || command === undefined) throw new Error('the commands are "prepare" and "verify"')
     const needed = command === 'prepare' ? { data, configuration, tls } : { data }
     for (const [name, value] of Object.entries(needed)) {
       if (value === '') throw new Error(`--${name} is required`)
     }
-    return { command, help, data, configuration, tls, terminationMessage }
+    if (command === 'prepare' && recover !== undefined) throw new Error('--recover is for verify')
+    return { command, ...given }
   } catch (cause) {
     throw new Refusal('usage', cause instanceof Error ? cause.message : String(cause))
   }
 }
 
 /**
- * Runs the command; resolves to its exit code. A refusal is one line on standard error and, where asked for, a JSON
- * object `{reason, message}` in the termination message file (Kubernetes keeps 4096 bytes of it).
+ * Runs the command; resolves to its exit code. A refusal is one line on standard error and, if requested, a JSON object
+ * `{reason, message}` in the termination message file (Kubernetes keeps 4096 bytes of it).
  */
 export async function runInstance(argv: readonly string[]): Promise<number> {
   if (argv[0] === 'agent') return runBeside(argv.slice(1))
+  if (argv[0] === 'import') return runImport(argv.slice(1))
   let terminationMessage: string | undefined
   try {
     const options = parse(argv)
@@ -81,14 +100,19 @@ export async function runInstance(argv: readonly string[]): Promise<number> {
       return 0
     }
     if (options.command === 'verify') {
-      const { verify } = await import('./verify/index.ts')
-      const found = JSON.stringify(verify(options.data))
+      const { verifyCopy } = await import('./verify/recovered.ts')
+      const found = JSON.stringify(await verifyCopy(options.data, options.recover))
       process.stdout.write(`${found}\n`)
       if (terminationMessage !== undefined) writeFileSync(terminationMessage, found)
       return 0
     }
     const { prepare } = await import('./prepare.ts')
-    const { initialised } = prepare({ ...options, keepsLog: (process.env[logVariable] ?? '') !== '' })
+    const { archiveTlsVariable } = await import('./recovery/source.ts')
+    const { initialised } = await prepare({
+      ...options,
+      keepsLog: (process.env[logVariable] ?? '') !== '',
+      archiveTls: process.env[archiveTlsVariable] || undefined,
+    })
     if (initialised) process.stdout.write('initialised a new data directory\n')
     return 0
   } catch (error) {
@@ -100,14 +124,14 @@ export async function runInstance(argv: readonly string[]): Promise<number> {
       try {
         writeFileSync(terminationMessage, JSON.stringify({ reason, message: line }))
       } catch {
-        // The exit code and the line above say the same.
+        // The exit code and the line above are sufficient.
       }
     }
     return exitCodes[reason]
   }
 }
 
-/** The agent runs until it is stopped, and has no termination message: its log says why it ended. */
+/** The agent runs until it is stopped, and has no termination message: its log has the reason of its end. */
 async function runBeside(argv: readonly string[]): Promise<number> {
   const { runAgent } = await import('./agent/command.ts')
   try {
@@ -115,6 +139,17 @@ async function runBeside(argv: readonly string[]): Promise<number> {
     return 0
   } catch (error) {
     process.stderr.write(`espalier instance: agent: ${error instanceof Error ? error.message : error}\n`)
+    return exitCodes.internal
+  }
+}
+
+/** It writes its outcome itself, also if the import fails. */
+async function runImport(argv: readonly string[]): Promise<number> {
+  const { runImportCommand } = await import('./import/command.ts')
+  try {
+    return await runImportCommand(argv)
+  } catch (error) {
+    process.stderr.write(`espalier instance: import: ${error instanceof Error ? error.message : error}\n`)
     return exitCodes.internal
   }
 }

@@ -1,16 +1,16 @@
-/** initdb: a new data directory in a directory of its own, whole and on the disk when this returns. */
+/** initdb: creates a data directory in a temporary directory, complete and on disk when this returns. */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { readIfPresent } from './files.ts'
 import { Refusal } from './refusal.ts'
 
-/** What initdb is given up after: it takes a second, a minute on a very slow disk. */
+/** Time limit of initdb: it takes a second, a minute on a very slow disk. */
 const timeoutMs = 10 * 60_000
 
 /**
  * The locale is C.UTF-8: sorting by code point never changes under an index, whatever the machine's libraries. From 17
- * on Postgres brings its own; 16 takes the C library's, which sorts the same way. Text search speaks English, as on
- * most systems. Every login is refused until pg_hba.conf is ours.
+ * on Postgres has its own; 16 uses the C library's, which sorts in the same way. Text search uses English, as on most
+ * systems. Every login is refused until Espalier's pg_hba.conf is written.
  */
 function initdbArguments(directory: string, pgVersion: string): string[] {
   const builtin = Number(pgVersion) >= 17
@@ -34,7 +34,7 @@ function initdbArguments(directory: string, pgVersion: string): string[] {
  */
 export function initialise(directory: string, pgVersion: string): void {
   const result = spawnSync('initdb', initdbArguments(directory, pgVersion), {
-    // Postgres would try every time zone there is to name the machine's.
+    // Otherwise Postgres would try every time zone to find the machine's.
     env: { ...process.env, TZ: 'UTC' },
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -51,6 +51,6 @@ export function initialise(directory: string, pgVersion: string): void {
   }
   const version = readIfPresent(join(directory, 'PG_VERSION'))?.trim()
   if (version !== pgVersion) {
-    throw new Refusal('wrong-version', `this image holds Postgres ${version}, the database is of ${pgVersion}`)
+    throw new Refusal('wrong-version', `this image contains Postgres ${version}, the database is of ${pgVersion}`)
   }
 }

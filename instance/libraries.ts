@@ -1,8 +1,10 @@
-/** Which of Postgres's libraries the image has: one that is named and not there would keep Postgres from starting. */
+/**
+ * Which Postgres libraries the image has: a configured library that is missing would prevent Postgres from starting.
+ */
 import { existsSync, realpathSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
 
-/** Where the packages that there are put libraries and extensions, from the directory of the programs. */
+/** Where existing packages install libraries and extensions, relative to the programs' directory. */
 const libraryDirectories = ['../lib', '../lib/postgresql', '../lib64', '../lib64/postgresql', '../../lib/postgresql']
 const shareDirectories = (pgVersion: string) => [
   '../share/extension',
@@ -11,13 +13,13 @@ const shareDirectories = (pgVersion: string) => [
   `../../../../share/postgresql/${pgVersion}/extension`,
 ]
 
-/** The directory of the `postgres` that the path leads to. */
+/** The directory of the `postgres` found on the path. */
 function programDirectory(path: string): string | undefined {
   const found = path.split(delimiter).find(directory => directory !== '' && existsSync(join(directory, 'postgres')))
   return found && dirname(realpathSync(join(found, 'postgres')))
 }
 
-/** Those of the libraries that are there, each with the extension that shows what it gathers. */
+/** The existing libraries, each with the extension that shows its data. */
 export function availableLibraries(
   names: readonly string[],
   pgVersion: string,

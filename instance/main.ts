@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** Entry: `node instance/main.ts [instance] prepare ...`; the leading word is how images name the command. */
+/** Entry point: `node instance/main.ts [instance] prepare ...`; images use the leading word as the command. */
 import { runInstance } from './index.ts'
 
 const [first, ...rest] = process.argv.slice(2)

@@ -1,7 +1,7 @@
 /**
- * The configuration that Postgres starts with. The operator's files stand in the mounted directory, which Kubernetes changes
- * under a running pod, and Postgres reads them there: a change takes a reload, no restart. What Postgres would not start
- * with is refused before it starts; it starts with the files that it accepted last, and says so in `espalier.refused`.
+ * The configuration for Postgres's start. The operator's files are in the mounted directory, which Kubernetes updates
+ * under a running pod, and Postgres reads them there: a change needs a reload, no restart. If Postgres would refuse to
+ * start with them, it starts with the last files that it accepted, and reports this in `espalier.refused`.
  */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
@@ -16,21 +16,24 @@ import { dataDirectory } from './volume.ts'
 /** In the volume's root: the mounted files as Postgres last accepted them. */
 export const acceptedDirectory = 'espalier-configuration'
 
-/** It only reads its files; a disk that takes longer has other troubles. */
+/** It only reads its files; a disk that takes longer has other problems. */
 const checkTimeoutMs = 60_000
 
-/** Where files are mounted that Postgres can read in place; undefined where an operator before that wrote them. */
+/** The directory of mounted files that Postgres can read in place; undefined if an older operator wrote them. */
 function mountedFiles(configuration: string): string | undefined {
   return configurationFiles.every(name => existsSync(join(configuration, name))) ? configuration : undefined
 }
 
-/** What only this pod knows: comes after the files, so that it wins over them. */
+/** Settings that only this pod knows: written after the files, so that they override them. */
 function ownSettings({ preload = [], pgVersion }: InstanceConfiguration, settings: Record<string, string>) {
   const libraries = availableLibraries(preload, pgVersion)
   return { ...(libraries.length > 0 ? { shared_preload_libraries: libraries.join(',') } : {}), ...settings }
 }
 
-/** postgresql.conf of the data directory, for files that stand in another. What keeps a copy closed wins over all of them. */
+/**
+ * postgresql.conf of the data directory, for files in another directory. The settings that keep a copy closed override
+ * all others.
+ */
 function including(root: string, directory: string, settings: Record<string, string>): string {
   const at = (name: ConfigurationFile) => join(directory, name)
   const closed = closure(root)
@@ -47,7 +50,7 @@ function including(root: string, directory: string, settings: Record<string, str
   ].join('\n')
 }
 
-/** What Postgres has against its configuration, in its own words; undefined for nothing. */
+/** Postgres's error about its configuration; undefined if there is none. */
 function objection(directory: string): string | undefined {
   const result = spawnSync('postgres', ['-D', directory, '-C', 'data_directory'], {
     encoding: 'utf8',
@@ -61,18 +64,18 @@ function objection(directory: string): string | undefined {
   return line.replace(/^.*?(?:ERROR|LOG|FATAL): {2}/, '').slice(0, 500) || 'it cannot be read'
 }
 
-/** Keeps what Postgres accepted. A disk without room for it must not keep Postgres from starting. */
+/** Saves the accepted files. A disk without space for them must not prevent Postgres from starting. */
 function keepAccepted(root: string, mounted: string): void {
   const accepted = join(root, acceptedDirectory)
   try {
     mkdirSync(accepted, { recursive: true, mode: 0o700 })
     for (const name of configurationFiles) writeDurably(join(accepted, name), readFileSync(join(mounted, name), 'utf8'))
   } catch {
-    // What was accepted before stays, or nothing is kept.
+    // On failure the earlier saved files stay. If there were none, nothing is saved.
   }
 }
 
-/** What the operator wrote and the data directory has copies of: how images and operators before this one do it. */
+/** The operator's files as copies in the data directory: the way of older images and operators. */
 function copyFiles(directory: string, { files }: InstanceConfiguration, settings: Record<string, string>): void {
   for (const name of configurationFiles) {
     const text =
@@ -82,8 +85,8 @@ function copyFiles(directory: string, { files }: InstanceConfiguration, settings
 }
 
 /**
- * Writes what Postgres reads in a data directory of the volume `root`, and empties postgresql.auto.conf: whatever ALTER SYSTEM left there, even in a copy, ends
- * here. (No user may run it, and from 17 on it is switched off too.)
+ * Writes the files that Postgres reads in a data directory of the volume `root`, and empties postgresql.auto.conf,
+ * which removes any ALTER SYSTEM, even in a copy. (No user may run it, and from 17 on it is also disabled.)
  */
 export function writeConfiguration(
   root: string,
@@ -91,7 +94,7 @@ export function writeConfiguration(
   wanted: InstanceConfiguration,
   { configuration, settings: ofPod }: { configuration: string; settings: Record<string, string> },
 ): void {
-  // A volume that Kubernetes gave to a group has g+rwxs on everything; Postgres starts on 0700 or 0750 only.
+  // A volume whose group Kubernetes has set has g+rwxs on everything; Postgres starts only with 0700 or 0750.
   if ((statSync(directory).mode & 0o7777) !== 0o700) chmodSync(directory, 0o700)
   const settings = ownSettings(wanted, ofPod)
   const mounted = mountedFiles(configuration)
@@ -100,7 +103,7 @@ export function writeConfiguration(
   writeDurably(join(directory, 'postgresql.auto.conf'), '')
 }
 
-/** Has Postgres check the files that are mounted, and go back to those it accepted last where it would not start. */
+/** Makes Postgres check the mounted files, and falls back to the last accepted ones if it would not start. */
 export function checkConfiguration(
   root: string,
   wanted: InstanceConfiguration,
@@ -118,7 +121,7 @@ export function checkConfiguration(
   if (configurationFiles.some(name => readIfPresent(join(accepted, name)) === undefined)) return
   const settings = { ...ownSettings(wanted, ofPod), 'espalier.refused': refused }
   writeDurably(join(directory, 'postgresql.conf'), including(root, accepted, settings))
-  // Nothing was gained, and the server says what is wrong.
+  // The last accepted files fail too, so the mounted ones are used: Postgres reports the error at its start.
   if (objection(directory) !== undefined)
     writeDurably(join(directory, 'postgresql.conf'), including(root, mounted, ownSettings(wanted, ofPod)))
 }

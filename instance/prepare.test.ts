@@ -41,8 +41,8 @@ const configurationOf = (major: PgVersion): InstanceConfiguration => ({
   files: renderConfiguration(smallShape, major, databaseId),
 })
 
-/** What the root of a volume that was made ready holds. */
-const whole = ['espalier-configuration', 'espalier-identity.json', 'pgdata']
+/** The root of a prepared volume. */
+const complete = ['espalier-configuration', 'espalier-identity.json', 'pgdata']
 
 const made: Mounts[] = []
 afterEach(() => {
@@ -55,7 +55,7 @@ function mountsFor(major: PgVersion): Mounts {
 }
 
 type Run = { code: number | null; stderr: string; stdout: string }
-/** Runs prepare; `node` are options of node's own, `path` is searched before the version's binaries. */
+/** Runs prepare; `node` are options of node itself, `path` is searched before the version's binaries. */
 function prepare(
   mounts: Mounts,
   major: PgVersion,
@@ -74,7 +74,7 @@ function prepare(
 
 const identityOf = ({ volume }: Mounts) => JSON.parse(readFileSync(join(volume, 'espalier-identity.json'), 'utf8'))
 
-/** Every file below a directory, but those whose presence depends on a running server. */
+/** Every file below a directory, except those that depend on a running server. */
 const listing = (directory: string): string[] => readdirSync(directory, { recursive: true, encoding: 'utf8' }).sort()
 
 async function starts(mounts: Mounts, major: PgVersion): Promise<boolean> {
@@ -83,7 +83,7 @@ async function starts(mounts: Mounts, major: PgVersion): Promise<boolean> {
   return /database system is shut down/.test(server.log())
 }
 
-/** Encoding, locale, checksums and the like, as Postgres itself tells. */
+/** Encoding, locale, checksums and the like, as Postgres itself reports. */
 function describeDatabase({ volume }: Mounts, major: PgVersion): string {
   const query = `SELECT 'found: ' || concat_ws(' ', pg_encoding_to_char(encoding), datlocprovider, datcollate, datctype,
     current_setting('data_checksums'), current_setting('default_text_search_config'), upper('é'), 'a' < 'B') AS f
@@ -130,7 +130,7 @@ describe('the configuration', () => {
     return { ...before, files: { ...before.files, 'postgresql.conf': before.files['postgresql.conf'] + text } }
   }
 
-  test('is read where it is mounted, and copied where an older operator mounts instance.json alone', async () => {
+  test('is read from the mounted directory, and copied if an older operator mounts only instance.json', async () => {
     const mounts = mountsFor(major)
     expect(prepare(mounts, major).code).toBe(0)
     expect(postgresConf(mounts)).toContain(`include '${mounts.configuration}/postgresql.conf'`)
@@ -142,10 +142,10 @@ describe('the configuration', () => {
   })
 
   test.each([
-    ['a value that it does not take', "work_mem = 'lots'\n", 'work_mem'],
-    ['a setting that it does not know', 'no_such_setting = 1\n', 'no_such_setting'],
-    ['what it cannot read', '= =\n', 'syntax error'],
-  ])('that Postgres refuses for %s keeps it from nothing: it starts with the one before', async (_, text, why) => {
+    ['an invalid value', "work_mem = 'lots'\n", 'work_mem'],
+    ['an unknown setting', 'no_such_setting = 1\n', 'no_such_setting'],
+    ['invalid syntax', '= =\n', 'syntax error'],
+  ])('that Postgres refuses for %s does not prevent a start: it uses the previous one', async (_, text, why) => {
     const mounts = mountsFor(major)
     expect(prepare(mounts, major).code).toBe(0)
     configure(mounts, withSettings(text))
@@ -161,7 +161,7 @@ describe('the configuration', () => {
     expect(accepted).toContain("work_mem = '5MB'")
   })
 
-  test('that was never good is left for Postgres to say so', () => {
+  test('that was never valid is reported by Postgres', () => {
     const mounts = mountsFor(major)
     configure(mounts, withSettings("work_mem = 'lots'\n"))
     expect(prepare(mounts, major).code).toBe(0)
@@ -169,7 +169,7 @@ describe('the configuration', () => {
     expect(postgresConf(mounts)).not.toContain('espalier.refused')
   })
 
-  test('loads libraries where the image has them, and none that it lacks', async () => {
+  test('loads libraries that the image has, and no missing ones', async () => {
     const mounts = mountsFor(major)
     configure(mounts, { ...configurationOf(major), preload: ['pg_stat_statements', 'no_such_library'] })
     expect(prepare(mounts, major).code).toBe(0)
@@ -182,7 +182,7 @@ test.each([
   ['Debian', 'usr/lib/postgresql/18/lib', 'usr/share/postgresql/18/extension', true],
   ['the npm package', 'usr/lib/postgresql/18/lib/postgresql', 'usr/lib/postgresql/18/share/postgresql/extension', true],
   ['an image without contrib', 'usr/lib/postgresql/18/lib', undefined, false],
-])('libraries are found as %s lays them out', (_, libraries, extensions, isThere) => {
+])('libraries are found in the layout of %s', (_, libraries, extensions, isThere) => {
   const root = mountsFor('18').root
   const put = (directory: string, name: string) => {
     mkdirSync(join(root, directory), { recursive: true })
@@ -211,7 +211,7 @@ describe('killed', () => {
     syncBuiltinESMExports()
   `
 
-  /** A directory with an initdb that is done at once: what matters here is what stands around it. */
+  /** A directory with an initdb that ends at once: the steps around it are tested here. */
   function quickInitdb(root: string, template: string): string {
     const directory = join(root, 'quick')
     mkdirSync(directory, { recursive: true, mode: 0o755 })
@@ -222,7 +222,7 @@ for argument; do case "$argument" in --pgdata=*) cp -R '${template}/.' "\${argum
     return directory
   }
 
-  /** All of them in `make soak`. Each step is of several changes, so that a third of them has some of each. */
+  /** All of them in `make soak`. Each step consists of several changes, so that a third of them covers some of each. */
   const stride = isSoak ? 1 : 3
 
   function sweep(reset: (mounts: Mounts) => void, check: (mounts: Mounts) => void): number {
@@ -256,13 +256,13 @@ for argument; do case "$argument" in --pgdata=*) cp -R '${template}/.' "\${argum
         readdirSync(mounts.volume)
           .filter(name => name !== 'espalier-copy')
           .sort(),
-      ).toEqual(whole)
+      ).toEqual(complete)
       check(mounts)
       if (killed.signal !== 'SIGKILL') return n - 1
     }
   }
 
-  test('at every change while it initialises, the next run makes it whole', async () => {
+  test('at every change while it initialises, the next run completes it', async () => {
     const points = sweep(
       mounts => {
         for (const name of readdirSync(mounts.volume)) rmSync(join(mounts.volume, name), { recursive: true })
@@ -276,7 +276,7 @@ for argument; do case "$argument" in --pgdata=*) cp -R '${template}/.' "\${argum
     expect(points).toBeGreaterThan(20)
   })
 
-  test('at every change while it adopts a copy, the next run makes it whole', () => {
+  test('at every change while it adopts a copy, the next run completes it', () => {
     let initialised = false
     const points = sweep(
       mounts => {
@@ -315,7 +315,7 @@ for argument; do case "$argument" in --pgdata=*) cp -R '${template}/.' "\${argum
   }, 300_000)
 
   test.each(['base/1/PG_VERSION', 'base/5/PG_VERSION'])(
-    'while the real initdb runs on without it, past %s, the next run is not disturbed',
+    'while the real initdb continues without it, past %s, the next run is not disturbed',
     async file => {
       const mounts = mountsFor(major)
       const [node, ...args] = prepareCommand(mounts)
@@ -363,7 +363,7 @@ describe('refused', () => {
     expect(stderr).toMatch(/^espalier instance: data-lost: the volume was initialised at .*\n$/)
     expect(JSON.parse(readFileSync(message, 'utf8'))).toEqual({
       reason: 'data-lost',
-      message: 'the volume was initialised at 2026-01-01T00:00:00Z, and its data are gone',
+      message: 'the volume was initialised at 2026-01-01T00:00:00Z, and its data are missing',
     })
     expect(existsSync(join(mounts.volume, 'pgdata'))).toBe(false)
   })
@@ -381,7 +381,7 @@ describe('refused', () => {
     expect(readFileSync(join(mounts.volume, 'pgdata/postmaster.pid'), 'utf8')).toBe('1\n')
   })
 
-  test('takes away what Kubernetes gave to the group', () => {
+  test('removes the group permissions that Kubernetes set', () => {
     const mounts = initialised()
     chmodSync(join(mounts.volume, 'pgdata'), 0o2770)
     expect(prepare(mounts, major).code).toBe(0)
@@ -406,7 +406,7 @@ describe('refused', () => {
     expect(readdirSync(mounts.volume)).toEqual([])
   })
 
-  test('for a full disk and for another failure of initdb, leaving nothing to be taken for data', () => {
+  test('for a full disk and for another failure of initdb, without leaving anything that looks like data', () => {
     const mounts = mountsFor(major)
     const path = join(mounts.root, 'failing')
     mkdirSync(path, { mode: 0o755 })
@@ -421,10 +421,10 @@ describe('refused', () => {
       stderr: 'espalier instance: initdb-failed: initdb failed: initdb: error: invalid locale settings\n',
     })
     expect(prepare(mounts, major).code).toBe(0)
-    expect(readdirSync(mounts.volume).sort()).toEqual(whole)
+    expect(readdirSync(mounts.volume).sort()).toEqual(complete)
   })
 
-  test("for an image of another version's", () => {
+  test('for an image of another version', () => {
     const mounts = mountsFor(major)
     expect(prepare(mounts, '16').code).toBe(exitCodes['initdb-failed'])
     expect(existsSync(join(mounts.volume, 'pgdata'))).toBe(false)
@@ -440,7 +440,7 @@ describe('refused', () => {
     },
   )
 
-  test('by nothing, from a copy of its folder alone', () => {
+  test('not with a copy of its folder alone', () => {
     const mounts = mountsFor(major)
     const alone = join(mounts.root, 'alone')
     cpSync(import.meta.dirname, alone, { recursive: true })

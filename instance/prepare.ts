@@ -1,47 +1,56 @@
 /**
- * `espalier instance prepare`: makes an instance's volume ready for Postgres to start on, before every start. It
- * initialises an empty volume once, finishes what a crash cut off, makes a copied volume its own, writes the
- * configuration, and refuses whatever would lose data. Killed at any point, the next run ends in the same state.
+ * `espalier instance prepare`: prepares an instance's volume before every start of Postgres. It initialises an empty
+ * volume once, completes steps that a crash interrupted, adopts a copied volume, writes the configuration, and refuses
+ * everything that would lose data. If it is killed at any point, the next run ends in the same state.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type InstanceConfiguration, readInstanceConfiguration } from './configuration.ts'
 import { close } from './copy.ts'
-import { removeDurably, renameDurably, syncDirectory, writeDurably } from './files.ts'
+import { readIfPresent, removeDurably, renameDurably, syncDirectory, writeDurably } from './files.ts'
 import { initialise } from './initialise.ts'
 import { logSettings } from './log/directory.ts'
 import { prepareLog } from './log/prepare.ts'
 import { acceptedDirectory, checkConfiguration, writeConfiguration } from './postgres-files.ts'
+import { clearRecovery, recover, recoveredSoFar } from './recovery/index.ts'
+import { archiveTlsVariable, type RecoverySource } from './recovery/source.ts'
+import { Refusal } from './refusal.ts'
 import { tlsSettings } from './tls.ts'
 import { dataDirectory, type Identity, identityFile, inspectVolume, planVolume, stagingPrefix } from './volume.ts'
 
 export type PrepareOptions = {
-  /** The volume; Postgres's data directory is `pgdata` in it. */
+  /** The volume; Postgres's data directory is its `pgdata`. */
   data: string
   /** The mounted ConfigMap, with `instance.json` and the files that Postgres reads there. */
   configuration: string
   /** The mounted Secret, with `tls.crt`, `tls.key` and `ca.crt`. */
   tls: string
-  /** Whether an agent bounds a log on the volume: then Postgres keeps it there. */
+  /** Whether an agent limits a log on the volume: then Postgres writes it there. */
   keepsLog?: boolean
+  /** The mounted Secret with the certificate for the archive, if the data are recovered from it. */
+  archiveTls?: string | undefined
 }
 
 /** @throws Refusal and errors of the file system (see refusalOf) */
-export function prepare(options: PrepareOptions): { initialised: boolean } {
+export async function prepare(options: PrepareOptions): Promise<{ initialised: boolean }> {
   const wanted = readInstanceConfiguration(options.configuration)
   const { data: root, configuration, keepsLog = false } = options
   const mounts: Mounts = { configuration, settings: tlsSettings(options.tls, process.getuid?.() ?? 0) }
   const volume = inspectVolume(root)
   const steps = planVolume(volume, wanted)
 
-  const keep = steps.find(step => step.do === 'publish')?.staging
+  const isRecovering = steps.some(step => step.do === 'recover')
+  const keep = isRecovering ? recoveredSoFar(root, wanted.recover) : steps.find(step => step.do === 'publish')?.staging
   for (const name of volume.staged) if (name !== keep) removeLeftover(join(root, name))
   for (const step of steps) {
     if (step.do === 'initialise') initialiseVolume(root, wanted, mounts)
+    else if (step.do === 'recover')
+      await recoverVolume(root, step.source, wanted, { ...mounts, archiveTls: options.archiveTls })
     else if (step.do === 'publish') publish(root, step.staging)
     else adopt(root, step.identity, wanted)
   }
+  clearRecovery(root)
   const log = keepsLog ? prepareLog(root, wanted.databaseId) : undefined
   if (log !== undefined) mounts.settings = { ...mounts.settings, ...logSettings(log) }
   writeConfiguration(root, join(root, dataDirectory), wanted, mounts)
@@ -49,7 +58,7 @@ export function prepare(options: PrepareOptions): { initialised: boolean } {
   return { initialised: steps.some(step => step.do === 'initialise') }
 }
 
-/** An initdb that outlived its parent may still write there: what it leaves is removed at the next start. */
+/** An initdb that outlived its parent may still write there: its files are removed at the next start. */
 function removeLeftover(directory: string): void {
   try {
     rmSync(directory, { recursive: true, force: true })
@@ -58,7 +67,7 @@ function removeLeftover(directory: string): void {
   }
 }
 
-/** Whose volume it is, by the first fields of its identity. */
+/** The owner of the volume, from the first fields of its identity. */
 const named = ({ databaseId, incarnation, member }: InstanceConfiguration) => ({
   ...{ databaseId, incarnation },
   ...(member === undefined ? {} : { member }),
@@ -82,13 +91,42 @@ function initialiseVolume(root: string, wanted: InstanceConfiguration, mounts: M
   publish(root, staging)
 }
 
+/** Data from the archive are a copy of their source: it starts closed. */
+async function recoverVolume(
+  root: string,
+  source: RecoverySource,
+  wanted: InstanceConfiguration,
+  { archiveTls, ...mounts }: Mounts & { archiveTls: string | undefined },
+): Promise<void> {
+  if (archiveTls === undefined)
+    throw new Refusal(
+      'configuration',
+      `${archiveTlsVariable} must name the directory of the certificate for the archive`,
+    )
+  const { pgVersion } = wanted
+  const staging = await recover(root, {
+    ...{ source, tls: archiveTls, stagingPrefix },
+    configure: name => writeConfiguration(root, join(root, name), wanted, mounts),
+  })
+  refuseOtherVersion(join(root, staging), pgVersion)
+  close(root)
+  writeIdentity(root, { ...named(wanted), initialisedAt: new Date().toISOString(), pgVersion, staging })
+  publish(root, staging)
+}
+
+function refuseOtherVersion(directory: string, pgVersion: string): void {
+  const version = readIfPresent(join(directory, 'PG_VERSION'))?.trim()
+  if (version !== pgVersion)
+    throw new Refusal('wrong-version', `the backup is of Postgres ${version}, the database is of ${pgVersion}`)
+}
+
 const publish = (root: string, staging: string): void => renameDurably(join(root, staging), join(root, dataDirectory))
 
 /**
- * A copy carries the lock file of the server it was copied from, whose process id means nothing here. It is removed
- * before the identity changes, and never again afterwards: at an ordinary start that file is what keeps two servers
- * off one data directory. The files that Postgres accepted of its source's go too, so that it falls back on none of them;
- * and from here on it is closed.
+ * A copy contains the lock file of its source's server, whose process id is meaningless here. It is removed before the
+ * identity changes, and never again afterwards: at an ordinary start that file prevents two servers on one data
+ * directory. The files that its source's Postgres accepted are removed too, so that it never falls back to them; and
+ * from here on it is closed.
  */
 function adopt(root: string, source: Identity, wanted: InstanceConfiguration): void {
   removeDurably(join(root, dataDirectory, 'postmaster.pid'))

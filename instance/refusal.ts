@@ -1,6 +1,6 @@
 /**
- * Why an instance is not made ready, each reason with an exit code of its own: the operator reads the code from the
- * container's status and turns it into a condition.
+ * Why an instance cannot be prepared, each reason with its own exit code: the operator reads the code from the
+ * container's status and sets a condition.
  */
 
 /** Exit codes by reason. 64 and 78 are sysexits' "usage" and "configuration", 70 its "software". */
@@ -10,23 +10,31 @@ export const exitCodes = {
   internal: 70,
   /** The volume belongs to another database. */
   'other-database': 20,
-  /** The volume is another incarnation's, and this is not said to be a copy. */
+  /** The volume belongs to another incarnation, and is not declared as a copy. */
   'other-incarnation': 21,
-  /** The volume holds another major version of Postgres. */
+  /** The volume contains another major version of Postgres. */
   'wrong-version': 22,
-  /** The volume was initialised, and its data are gone or not whole. Never initialised again. */
+  /** The volume was initialised, and its data are missing or incomplete. It is never initialised again. */
   'data-lost': 23,
   /** The volume is empty, and may not be initialised: the database has run before, on another one. */
   'volume-empty': 24,
-  /** The volume holds data without our identity file. */
+  /** The volume contains data without Espalier's identity file. */
   'unknown-data': 25,
-  /** The identity file is there and cannot be understood. */
+  /** The identity file exists but cannot be parsed. */
   'identity-unreadable': 26,
   'volume-unwritable': 30,
   'disk-full': 31,
   /** The certificate or its key is missing, or Postgres would refuse the key's permissions. */
   tls: 32,
   'initdb-failed': 33,
+  /** The archive does not answer, or fails. */
+  'archive-unavailable': 40,
+  /** An object of the archive is missing or damaged. */
+  'archive-damaged': 41,
+  /** WAL in the archive ends before the requested moment. */
+  'target-not-reached': 42,
+  /** Postgres could not replay the archived WAL. */
+  'recovery-failed': 43,
 } as const
 
 export type RefusalReason = keyof typeof exitCodes
@@ -43,7 +51,7 @@ export class Refusal extends Error {
 const unwritable = new Set(['EACCES', 'EPERM', 'EROFS', 'EIO'])
 const full = new Set(['ENOSPC', 'EDQUOT'])
 
-/** Any error as a Refusal: those of the file system by what they say about the volume. */
+/** Converts any error to a Refusal: file system errors by their meaning for the volume. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
@@ -54,7 +62,7 @@ export function refusalOf(error: unknown): Refusal {
   return new Refusal('internal', message, { cause: error })
 }
 
-/** The reason behind a container's exit code, if it is one of ours. */
+/** The reason of a container's exit code, if it is one of these. */
 export function reasonOfExitCode(code: number): RefusalReason | undefined {
   for (const [reason, value] of Object.entries(exitCodes)) {
     if (value === code && reason in exitCodes) return reason as RefusalReason // the keys of exitCodes are the reasons

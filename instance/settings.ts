@@ -10,19 +10,19 @@ const escapes: Record<string, string> = {
 }
 
 /**
- * A value between single quotes, whatever is in it.
- * @throws RangeError for a NUL, which no value of Postgres can hold
+ * A value in single quotes, with any content.
+ * @throws RangeError for a NUL, which no setting can contain
  */
 export function quoteSetting(value: string): string {
-  if (value.includes('\0')) throw new RangeError('a setting cannot hold a NUL character')
+  if (value.includes('\0')) throw new RangeError('a setting cannot contain a NUL character')
   return `'${value.replaceAll(/['\\\b\f\n\r]/g, character => escapes[character] ?? character)}'`
 }
 
-/** Lines `name = 'value'`, in the given order. @throws RangeError for a name that is no setting's, or a NUL */
+/** Lines `name = 'value'`, in the given order. @throws RangeError for an invalid name, or a NUL */
 export function renderSettings(settings: Readonly<Record<string, string>>): string {
   return Object.entries(settings)
     .map(([name, value]) => {
-      if (!/^[a-z_][a-z0-9_.]*$/i.test(name)) throw new RangeError(`${JSON.stringify(name)} is no name of a setting`)
+      if (!/^[a-z_][a-z0-9_.]*$/i.test(name)) throw new RangeError(`${JSON.stringify(name)} is not a setting's name`)
       return `${name} = ${quoteSetting(value)}\n`
     })
     .join('')

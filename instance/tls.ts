@@ -1,6 +1,6 @@
 /**
- * The mounted certificate: checked by Postgres's own rules before it starts, so that a wrong mode is one clear line and
- * not a server that will not come up. It is used where it is mounted: a renewed one needs a reload only.
+ * The mounted certificate: checked by Postgres's own rules before it starts, so that a wrong mode gives one clear line
+ * instead of a server that does not start. It is used in the mounted directory: a renewed one only needs a reload.
  */
 import { accessSync, constants, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,8 +10,8 @@ import { Refusal } from './refusal.ts'
 const tlsFiles = { certificate: 'tls.crt', key: 'tls.key', authority: 'ca.crt' } as const
 
 /**
- * The rule of Postgres for its private key (manual, "Secure TCP/IP Connections with SSL"): 0600 or less if its owner is
- * the user that Postgres runs as; 0640 or less if it is root (how Kubernetes mounts a Secret with an fsGroup).
+ * Postgres's rule for its private key (manual, "Secure TCP/IP Connections with SSL"): 0600 or less if its owner is the
+ * user that Postgres runs as; 0640 or less if it is root (how Kubernetes mounts a Secret with an fsGroup).
  */
 export function keyPermissionProblem(file: { uid: number; mode: number }, user: number): string | undefined {
   const mode = (file.mode & 0o777).toString(8).padStart(4, '0')
@@ -22,7 +22,7 @@ export function keyPermissionProblem(file: { uid: number; mode: number }, user: 
   return file.mode & 0o037 ? `has mode ${mode}; owned by root it must be 0640 or less` : undefined
 }
 
-/** The settings that name the certificate's files. @throws Refusal `tls` for one that Postgres would refuse */
+/** The settings that name the certificate's files. @throws Refusal `tls` if Postgres would refuse one */
 export function tlsSettings(directory: string, user: number): Record<string, string> {
   for (const name of Object.values(tlsFiles)) {
     const path = join(directory, name)

@@ -8,16 +8,16 @@ import { exitCodes, Refusal, reasonOfExitCode, refusalOf } from './refusal.ts'
 import { keyPermissionProblem } from './tls.ts'
 import { type Identity, inspectVolume, planVolume, type Volume } from './volume.ts'
 
-const ours = 'aaaaaaaa-0000-4000-8000-000000000000'
-const theirs = 'bbbbbbbb-0000-4000-8000-000000000000'
+const ownId = 'aaaaaaaa-0000-4000-8000-000000000000'
+const otherId = 'bbbbbbbb-0000-4000-8000-000000000000'
 const wanted: InstanceConfiguration = {
-  databaseId: ours,
+  databaseId: ownId,
   incarnation: 2,
   pgVersion: '17',
   initialise: false,
   files: { 'postgresql.conf': '', 'pg_hba.conf': '', 'pg_ident.conf': '' },
 }
-const identity: Identity = { databaseId: ours, incarnation: 2, initialisedAt: '2026-01-01T00:00:00Z', pgVersion: '17' }
+const identity: Identity = { databaseId: ownId, incarnation: 2, initialisedAt: '2026-01-01T00:00:00Z', pgVersion: '17' }
 const empty: Volume = { identity: undefined, data: 'absent', version: undefined, staged: [] }
 const running: Volume = { identity, data: 'whole', version: '17', staged: [] }
 const staging = 'pgdata.new-00ff00ff'
@@ -30,79 +30,79 @@ const outcome = (volume: Volume, changes: Partial<InstanceConfiguration> = {}): 
   }
 }
 
-describe('what is done with a volume', () => {
+describe('the actions for a volume', () => {
   test.each<[string, Volume, Partial<InstanceConfiguration>, unknown]>([
-    ['empty, and new', empty, { initialise: true }, ['initialise']],
-    ['with an empty pgdata, and new', { ...empty, data: 'empty' }, { initialise: true }, ['initialise']],
-    ['cut off during initdb', { ...empty, staged: [staging] }, { initialise: true }, ['initialise']],
+    ['empty, of a new database', empty, { initialise: true }, ['initialise']],
+    ['with an empty pgdata, of a new database', { ...empty, data: 'empty' }, { initialise: true }, ['initialise']],
+    ['interrupted during initdb', { ...empty, staged: [staging] }, { initialise: true }, ['initialise']],
     ['empty, of a database that ran before', empty, {}, 'volume-empty'],
-    ['its own', running, {}, []],
-    ['its own, still said to be new', running, { initialise: true }, []],
+    ['of this database', running, {}, []],
+    ['of this database, which is still marked as new', running, { initialise: true }, []],
     [
-      'cut off before its data were published',
+      'interrupted before its data were published',
       { ...running, data: 'absent', identity: { ...identity, staging }, staged: [staging] },
       {},
       ['publish'],
     ],
-    ['whose data are gone', { ...running, data: 'absent' }, { initialise: true }, 'data-lost'],
-    ['whose data are emptied', { ...running, data: 'empty' }, { initialise: true }, 'data-lost'],
+    ['whose data are deleted', { ...running, data: 'absent' }, { initialise: true }, 'data-lost'],
+    ['whose data directory is empty', { ...running, data: 'empty' }, { initialise: true }, 'data-lost'],
     [
-      'whose data are gone, with leftovers',
+      'whose data are deleted, with remains of initdb',
       { ...running, data: 'absent', staged: [staging] },
       { initialise: true },
       'data-lost',
     ],
     [
-      'whose data are gone after they were published',
+      'whose data are deleted after they were published',
       { ...running, data: 'absent', identity: { ...identity, staging } },
       {},
       'data-lost',
     ],
-    ['whose data are not whole', { ...running, data: 'damaged', version: undefined }, {}, 'data-lost'],
+    ['whose data are incomplete', { ...running, data: 'damaged', version: undefined }, {}, 'data-lost'],
     [
-      'whose data are not whole, beside others that are staged',
+      'whose data are incomplete, beside a staged directory',
       { ...running, data: 'damaged', identity: { ...identity, staging }, staged: [staging] },
       {},
       'data-lost',
     ],
-    ['with what is not whole and no identity', { ...empty, data: 'damaged' }, { initialise: true }, 'unknown-data'],
+    ['with incomplete data and no identity', { ...empty, data: 'damaged' }, { initialise: true }, 'unknown-data'],
     ['with data and no identity', { ...running, identity: undefined }, { initialise: true }, 'unknown-data'],
     [
-      'with an identity that cannot be read',
+      'with an unreadable identity',
       { ...running, identity: 'unreadable' },
       { initialise: true },
       'identity-unreadable',
     ],
     [
       'of another database',
-      { ...running, identity: { ...identity, databaseId: theirs } },
+      { ...running, identity: { ...identity, databaseId: otherId } },
       { initialise: true },
       'other-database',
     ],
     ['of another incarnation', { ...running, identity: { ...identity, incarnation: 1 } }, {}, 'other-incarnation'],
     ['of another member', { ...running, identity: { ...identity, member: 2 } }, {}, 'other-incarnation'],
-    ['of the first member, where another starts', running, { member: 2 }, 'other-incarnation'],
-    ['of the member that starts', { ...running, identity: { ...identity, member: 2 } }, { member: 2 }, []],
+    ['of the first member, in the pod of another', running, { member: 2 }, 'other-incarnation'],
+    ['of the member of this pod', { ...running, identity: { ...identity, member: 2 } }, { member: 2 }, []],
     [
-      'copied from the member named',
-      { ...running, identity: { ...identity, databaseId: theirs, incarnation: 7, member: 2 } },
-      { prepareCopy: true, copyOf: theirs, copyOfIncarnation: 7, copyOfMember: 2 },
+      'copied from the named member',
+      { ...running, identity: { ...identity, databaseId: otherId, incarnation: 7, member: 2 } },
+      { prepareCopy: true, copyOf: otherId, copyOfIncarnation: 7, copyOfMember: 2 },
       ['adopt'],
     ],
     [
-      'copied from another member than the one that no name means',
-      { ...running, identity: { ...identity, databaseId: theirs, incarnation: 7, member: 2 } },
-      { prepareCopy: true, copyOf: theirs, copyOfIncarnation: 7 },
+      'copied from another member if the first one is named',
+      { ...running, identity: { ...identity, databaseId: otherId, incarnation: 7, member: 2 } },
+      { prepareCopy: true, copyOf: otherId, copyOfIncarnation: 7 },
       'other-database',
     ],
     ['of another version', running, { pgVersion: '18' }, 'wrong-version'],
     [
-      'of another version, cut off before its data were published',
+      'of another version, interrupted before its data were published',
       { ...running, data: 'absent', version: undefined, identity: { ...identity, staging }, staged: [staging] },
       { pgVersion: '18' },
       'wrong-version',
     ],
-    ['with data of another version than it says', { ...running, version: '16' }, {}, 'wrong-version'],
+    ['with data of another version than its identity', { ...running, version: '16' }, {}, 'wrong-version'],
     [
       'copied from an earlier incarnation',
       { ...running, identity: { ...identity, incarnation: 1 } },
@@ -111,26 +111,26 @@ describe('what is done with a volume', () => {
     ],
     ['copied, and adopted already', running, { prepareCopy: true }, []],
     [
-      'copied from the database named',
-      { ...running, identity: { ...identity, databaseId: theirs } },
-      { prepareCopy: true, copyOf: theirs },
+      'copied from the named database',
+      { ...running, identity: { ...identity, databaseId: otherId } },
+      { prepareCopy: true, copyOf: otherId },
       ['adopt'],
     ],
     [
-      'copied from the incarnation named',
-      { ...running, identity: { ...identity, databaseId: theirs, incarnation: 7 } },
-      { prepareCopy: true, copyOf: theirs, copyOfIncarnation: 7 },
+      'copied from the named incarnation',
+      { ...running, identity: { ...identity, databaseId: otherId, incarnation: 7 } },
+      { prepareCopy: true, copyOf: otherId, copyOfIncarnation: 7 },
       ['adopt'],
     ],
     [
-      'copied from an incarnation not named',
-      { ...running, identity: { ...identity, databaseId: theirs, incarnation: 7 } },
-      { prepareCopy: true, copyOf: theirs, copyOfIncarnation: 6 },
+      'copied from another incarnation than the named one',
+      { ...running, identity: { ...identity, databaseId: otherId, incarnation: 7 } },
+      { prepareCopy: true, copyOf: otherId, copyOfIncarnation: 6 },
       'other-database',
     ],
     [
-      'copied from a database not named',
-      { ...running, identity: { ...identity, databaseId: theirs } },
+      'copied from a database that is not named',
+      { ...running, identity: { ...identity, databaseId: otherId } },
       { prepareCopy: true },
       'other-database',
     ],
@@ -156,11 +156,11 @@ describe('what is done with a volume', () => {
     expect(outcome(volume, changes)).toEqual(expected)
   })
 
-  test('one that was ever initialised is never initialised again', () => {
+  test('an initialised volume is never initialised again', () => {
     const identities = fc.constantFrom<Volume['identity']>(
       identity,
       { ...identity, staging },
-      { ...identity, databaseId: theirs },
+      { ...identity, databaseId: otherId },
       'unreadable',
     )
     const volumes = fc.record({
@@ -177,7 +177,7 @@ describe('what is done with a volume', () => {
   })
 })
 
-describe('what stands on a volume', () => {
+describe('the content of a volume', () => {
   let root = ''
   beforeEach(() => {
     root = mkdtempSync(join(tmpdir(), 'espalier-volume-'))
@@ -192,53 +192,53 @@ describe('what stands on a volume', () => {
     }
     return inspectVolume(root)
   }
-  const said = { 'espalier-identity.json': JSON.stringify(identity) }
-  const whole = { 'pgdata/PG_VERSION': '17\n', 'pgdata/global/pg_control': 'x' }
+  const recorded = { 'espalier-identity.json': JSON.stringify(identity) }
+  const complete = { 'pgdata/PG_VERSION': '17\n', 'pgdata/global/pg_control': 'x' }
 
   test.each<[string, Record<string, string>, Volume]>([
     ['nothing', {}, empty],
     ['an empty pgdata', { 'pgdata/': '' }, { ...empty, data: 'empty' }],
-    ['whole data', { ...said, ...whole }, running],
-    ['whole data that nothing is said of', whole, { ...running, identity: undefined }],
+    ['complete data', { ...recorded, ...complete }, running],
+    ['complete data without an identity', complete, { ...running, identity: undefined }],
     [
       'data without PG_VERSION',
-      { ...said, 'pgdata/global/pg_control': 'x' },
+      { ...recorded, 'pgdata/global/pg_control': 'x' },
       { ...running, data: 'damaged', version: undefined },
     ],
-    ['data without pg_control', { ...said, 'pgdata/PG_VERSION': '17\n' }, { ...running, data: 'damaged' }],
+    ['data without pg_control', { ...recorded, 'pgdata/PG_VERSION': '17\n' }, { ...running, data: 'damaged' }],
     [
-      'pg_control at another place',
-      { ...said, 'pgdata/PG_VERSION': '17', 'pgdata/pg_control': 'x', 'pgdata/global/': '' },
+      'pg_control in another directory',
+      { ...recorded, 'pgdata/PG_VERSION': '17', 'pgdata/pg_control': 'x', 'pgdata/global/': '' },
       { ...running, data: 'damaged' },
     ],
-    ['an identity alone', said, { ...empty, identity }],
+    ['an identity without data', recorded, { ...empty, identity }],
     [
-      'data that initdb was making, and other things',
+      'an unfinished initdb beside unrelated files',
       { [`${staging}/PG_VERSION`]: '17', 'lost+found/': '', 'old-pgdata.new-': '' },
       { ...empty, staged: [staging] },
     ],
-  ])('%s is seen', (_, files, volume) => {
+  ])('%s is detected', (_, files, volume) => {
     expect(inspect(files)).toEqual(volume)
   })
 
   test.each<[string, unknown, Volume['identity']]>([
-    ['whole', identity, identity],
-    ['with where its data were made', { ...identity, staging }, { ...identity, staging }],
-    ['with what a later version says too', { ...identity, more: 1 }, identity],
-    // No word on the volume leads out of it.
-    ['with a place that is none of ours', { ...identity, staging: '../pgdata.new-11' }, identity],
-    ['with a place that goes on', { ...identity, staging: 'pgdata.new-11/..' }, identity],
-    ['with a place that is no name', { ...identity, staging: 'pgdata.new-' }, identity],
-    ['with a place that is no text', { ...identity, staging: ['pgdata.new-11'] }, identity],
+    ['complete', identity, identity],
+    ['with the directory of initdb', { ...identity, staging }, { ...identity, staging }],
+    ['with a field of a later version', { ...identity, more: 1 }, identity],
+    // No text on the volume names a path outside it.
+    ['with a path outside the volume', { ...identity, staging: '../pgdata.new-11' }, identity],
+    ['with a path that continues after the name', { ...identity, staging: 'pgdata.new-11/..' }, identity],
+    ['with an incomplete name', { ...identity, staging: 'pgdata.new-' }, identity],
+    ['with a name that is not a text', { ...identity, staging: ['pgdata.new-11'] }, identity],
     ['without a database', { ...identity, databaseId: undefined }, 'unreadable'],
     ['without a time', { ...identity, initialisedAt: 1 }, 'unreadable'],
     ['without a version', { ...identity, pgVersion: 17 }, 'unreadable'],
     ['without an incarnation', { ...identity, incarnation: undefined }, 'unreadable'],
-    ['with half an incarnation', { ...identity, incarnation: 1.5 }, 'unreadable'],
+    ['with a fractional incarnation', { ...identity, incarnation: 1.5 }, 'unreadable'],
     ['null', null, 'unreadable'],
-    ['cut off', '{"databaseId": "', 'unreadable'],
+    ['truncated', '{"databaseId": "', 'unreadable'],
     ['empty', '', 'unreadable'],
-  ])('an identity that is %s is read as such', (_, text, read) => {
+  ])('an identity that is %s is parsed as such', (_, text, read) => {
     const content = typeof text === 'string' ? text : JSON.stringify(text)
     expect(inspect({ 'espalier-identity.json': content }).identity).toEqual(read)
   })
@@ -246,7 +246,7 @@ describe('what stands on a volume', () => {
 
 describe('instance.json', () => {
   const { files, ...rest } = wanted
-  test('is read', () => {
+  test('is parsed', () => {
     expect(parseInstanceConfiguration(JSON.stringify(wanted))).toEqual({ ...wanted, prepareCopy: false })
   })
   test.each<[unknown, string]>([
@@ -265,15 +265,15 @@ describe('instance.json', () => {
     [{ ...wanted, copyOfMember: 'two' }, 'copyOfMember must be a whole number from 1'],
     [{ ...wanted, initialise: true, prepareCopy: true }, 'a copy is never initialised'],
     [rest, 'files must be an object'],
-    [{ ...rest, files: { ...files, 'pg_hba.conf': undefined } }, 'files must hold pg_hba.conf'],
-  ])('names what is wrong with it: %j', (value, message) => {
+    [{ ...rest, files: { ...files, 'pg_hba.conf': undefined } }, 'files must contain pg_hba.conf'],
+  ])('reports what is wrong with it: %j', (value, message) => {
     const text = value === '' ? 'x' : JSON.stringify(value)
     expect(() => parseInstanceConfiguration(text)).toThrow(`instance.json: ${message}`)
   })
 })
 
 describe('refusals', () => {
-  test('have an exit code each, that leads back to the reason', () => {
+  test('have an exit code each, which identifies the reason', () => {
     const codes = Object.entries(exitCodes)
     expect(new Set(Object.values(exitCodes)).size).toBe(codes.length)
     for (const [reason, code] of codes) expect(reasonOfExitCode(code)).toBe(reason)
@@ -287,7 +287,7 @@ describe('refusals', () => {
     ['EACCES', 'volume-unwritable'],
     ['EROFS', 'volume-unwritable'],
     ['EMFILE', 'internal'],
-  ])('tell what %s means', (code, reason) => {
+  ])('report the meaning of %s', (code, reason) => {
     expect(refusalOf(Object.assign(new Error('no'), { code })).reason).toBe(reason)
   })
 })

@@ -1,19 +1,21 @@
 /**
- * What stands on an instance's volume, and what is to be done with it. The volume's root holds
+ * The content of an instance's volume, and the actions for it. The volume's root contains
  *
- *     espalier-identity.json   whose volume this is; written once the data are whole, before they are published
+ *     espalier-identity.json   the volume's owner; written once the data are complete, before they are published
  *     pgdata/                  Postgres's data directory; appears by one rename
- *     pgdata.new-<random>/     data being made by initdb; worthless unless the identity names it
- *     espalier-room            what the operator last wrote to see that it can; worthless
+ *     pgdata.new-<random>/     data being created by initdb or recovery; can be deleted unless the identity names it
+ *     espalier-room            the operator's last write test; can be deleted
  *     espalier-configuration/  the operator's files as Postgres last accepted them
- *     espalier-copy/           of a volume that began as a copy: see copy.ts
+ *     espalier-copy/           of a volume copied from another: see copy.ts
+ *     espalier-recovery.json   of one whose data are being created from the archive: see recovery/
  *
- * so a volume that was initialised once is known for good, even with its data gone.
+ * so a volume that was initialised once is always recognised, even if its data are lost.
  */
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { InstanceConfiguration } from './configuration.ts'
 import { readIfPresent } from './files.ts'
+import type { RecoverySource } from './recovery/source.ts'
 import { Refusal } from './refusal.ts'
 
 export const identityFile = 'espalier-identity.json'
@@ -23,29 +25,31 @@ export const stagingPrefix = 'pgdata.new-'
 export type Identity = {
   databaseId: string
   incarnation: number
-  /** The number of the member whose volume it is; absent: the first. */
+  /** The number of the volume's member; absent: the first. */
   member?: number
   /** RFC 3339; a copy keeps its source's. */
   initialisedAt: string
   /** Postgres's major version. */
   pgVersion: string
-  /** The directory the data were made in; they may still stand there if the first start was cut off. */
+  /** The directory in which the data were created; they may still be there if the first start was interrupted. */
   staging?: string
 }
 
 export type Volume = {
   identity: Identity | 'unreadable' | undefined
-  /** `damaged`: there are files, but not a whole data directory. */
+  /** `damaged`: there are files, but not a complete data directory. */
   data: 'absent' | 'empty' | 'damaged' | 'whole'
   /** Content of PG_VERSION. */
   version: string | undefined
-  /** Names of directories that initdb was writing into. */
+  /** Names of directories in which data were being created. */
   staged: string[]
 }
 
-/** What makes the volume ready, in order; none for a volume that is. */
+/** The steps that prepare the volume, in order; none for a prepared one. */
 type Step =
   | { do: 'initialise' }
+  /** Make the data out of the archive. */
+  | { do: 'recover'; source: RecoverySource }
   /** Move the whole data directory that stands under this name into place. */
   | { do: 'publish'; staging: string }
   /** Make a copy of another volume this instance's own. */
@@ -64,7 +68,7 @@ function parseIdentity(text: string): Identity | 'unreadable' {
   }
 }
 
-/** Looks at the volume; changes nothing. */
+/** Reads the volume; changes nothing. */
 export function inspectVolume(root: string): Volume {
   const entries = readdirSync(root)
   const text = readIfPresent(join(root, identityFile))
@@ -77,22 +81,24 @@ export function inspectVolume(root: string): Volume {
   const data = join(root, dataDirectory)
   if (readdirSync(data).length === 0) return { ...base, data: 'empty' }
   const version = readIfPresent(join(data, 'PG_VERSION'))?.trim()
-  const whole = version !== undefined && existsSync(join(data, 'global', 'pg_control'))
-  return { ...base, version, data: whole ? 'whole' : 'damaged' }
+  const isComplete = version !== undefined && existsSync(join(data, 'global', 'pg_control'))
+  return { ...base, version, data: isComplete ? 'whole' : 'damaged' }
 }
 
 /**
- * Decides, from what stands on the volume and what the operator says of it.
- * @throws Refusal where starting would destroy data, serve another database's, or show an empty one for a lost one
+ * Decides by the volume's content and the operator's configuration.
+ * @throws Refusal if a start would destroy data, serve another database's data, or an empty database instead of a lost
+ * one
  */
 export function planVolume(volume: Volume, wanted: InstanceConfiguration): Step[] {
   const { identity, data } = volume
   const published = data === 'whole' || data === 'damaged'
   if (identity === 'unreadable') {
-    throw new Refusal('identity-unreadable', `${identityFile} on the volume cannot be understood`)
+    throw new Refusal('identity-unreadable', `${identityFile} on the volume cannot be parsed`)
   }
   if (identity === undefined) {
-    if (published) throw new Refusal('unknown-data', `the volume holds ${dataDirectory} but no ${identityFile}`)
+    if (published) throw new Refusal('unknown-data', `the volume contains ${dataDirectory} but no ${identityFile}`)
+    if (wanted.recover !== undefined) return [{ do: 'recover', source: wanted.recover }]
     if (!wanted.initialise) {
       throw new Refusal('volume-empty', 'the volume is empty, and this database is not to be initialised again')
     }
@@ -103,23 +109,31 @@ export function planVolume(volume: Volume, wanted: InstanceConfiguration): Step[
   const versions = published ? [identity.pgVersion, volume.version ?? identity.pgVersion] : [identity.pgVersion]
   const other = versions.find(version => version !== wanted.pgVersion)
   if (other !== undefined) {
-    throw new Refusal('wrong-version', `the volume holds data of Postgres ${other}, not ${wanted.pgVersion}`)
+    throw new Refusal('wrong-version', `the volume contains data of Postgres ${other}, not ${wanted.pgVersion}`)
   }
   if (data === 'damaged') {
-    throw new Refusal('data-lost', `${dataDirectory} lacks PG_VERSION or global/pg_control: not a whole data directory`)
+    throw new Refusal(
+      'data-lost',
+      `${dataDirectory} lacks PG_VERSION or global/pg_control: not a complete data directory`,
+    )
   }
   const { staging } = identity
   const publish: Step[] = []
   if (data !== 'whole') {
     if (staging === undefined || !volume.staged.includes(staging)) {
-      throw new Refusal('data-lost', `the volume was initialised at ${identity.initialisedAt}, and its data are gone`)
+      throw new Refusal(
+        'data-lost',
+        `the volume was initialised at ${identity.initialisedAt}, and its data are missing`,
+      )
     }
     publish.push({ do: 'publish', staging })
   }
   return adopt ? [...publish, { do: 'adopt', identity }] : publish
 }
 
-/** Whether the volume is a copy yet to be adopted. @throws Refusal where it is neither that nor this instance's own */
+/**
+ * Whether the volume is a copy that was not adopted yet. @throws Refusal if it is neither that nor this instance's own
+ */
 function checkOwner(identity: Identity, wanted: InstanceConfiguration): boolean {
   const { databaseId, incarnation, member = 0, prepareCopy = false, copyOf = databaseId } = wanted
   const { member: present = 0 } = identity
@@ -137,7 +151,7 @@ function checkOwner(identity: Identity, wanted: InstanceConfiguration): boolean 
   )
 }
 
-/** Whether a volume is the one that was copied, as far as the operator said which that is. */
+/** Whether a volume is the copied one, as far as the operator has specified it. */
 function isSource(
   { incarnation, member = 0 }: Identity,
   { copyOfIncarnation, copyOfMember = 0 }: InstanceConfiguration,

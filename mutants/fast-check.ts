@@ -1,4 +1,4 @@
-/** Stands in for fast-check: few cases, the same each time. The first that fails is enough, so none is made smaller. */
+/** Replaces fast-check: few cases, the same each time. The first failure is enough, so cases are not shrunk. */
 import fc, { type IProperty, type Parameters } from 'fast-check'
 
 const mostRuns = Number(process.env.MUTANTS_RUNS)

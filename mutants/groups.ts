@@ -1,11 +1,11 @@
-/** What is mutated, and by which tests: those that cover it and take no real Postgres, from fast to slow. */
+/** The mutated files, and their tests: those that cover them without a real Postgres, from fast to slow. */
 type Group = {
   name: string
   files: string[]
   tests: string[]
-  /** How many cases a property is tried with, at most; 30 without. */
+  /** How many cases a property is tested with, at most; default 30. */
   runs?: number
-  /** How long a test may take, in ms; 3,000 without. A mutant that makes an operation hang costs as much. */
+  /** Time limit of a test, in ms; default 3,000. A mutant that makes an operation hang takes this long. */
   testLimit?: number
 }
 
@@ -66,7 +66,7 @@ export const groups: Group[] = [
     name: 'parse',
     testLimit: 20_000,
     files: ['services/rest/parse/*.ts'],
-    // Without fuzz.test.ts, which needs thousands of cases to get far.
+    // Without fuzz.test.ts, which needs thousands of cases to be useful.
     tests: [
       'services/rest/parse/{request,preferences,range,media,query,filter,select,json-scanner,record-keys,payload}.test.ts',
     ],

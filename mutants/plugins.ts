@@ -1,4 +1,4 @@
-/** What Stryker is given: how tests are run, and what is not mutated. */
+/** Stryker's plugins: how tests are run, and what is not mutated. */
 import { WarmRunner } from './runner.ts'
 
 type Node = {
@@ -10,7 +10,7 @@ type Node = {
 }
 type Path = { node: Node; parent?: Node }
 
-/** What a string or a template says. */
+/** The text of a string or a template. */
 const textOf = ({ type, value, quasis = [] }: Node): string =>
   type === 'StringLiteral' ? String(value) : quasis.map(quasi => quasi.value.cooked).join('$')
 
@@ -19,13 +19,13 @@ const prose = {
     /\S \S/.test(textOf(node)) ? 'a text for people, which decides nothing' : undefined,
 }
 
-/** `name = ''` and `?? ''`, which the types ask for where the cluster always gives a value. */
+/** `name = ''` and `?? ''`, which the types require although the cluster always sets a value. */
 const standIns = {
   shouldIgnore: ({ node, parent }: Path) => {
     const isDefault =
       parent?.type === 'AssignmentPattern' || (parent?.type === 'LogicalExpression' && parent.operator === '??')
     const isEmpty = node.type === 'StringLiteral' && node.value === '' && parent?.right === node
-    return isDefault && isEmpty ? 'stands for what is absent' : undefined
+    return isDefault && isEmpty ? 'default for a missing value' : undefined
   },
 }
 

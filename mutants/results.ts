@@ -1,4 +1,4 @@
-/** The results of a group's last run, by which Stryker tells what need not be tried again. */
+/** The results of a group's last run, by which Stryker skips unchanged mutants. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { z } from 'zod'
 
@@ -10,8 +10,8 @@ const results = z.looseObject({
 })
 
 /**
- * Takes out what survived and runs as a module is loaded: Stryker knows no tests that cover it, and would not try it
- * again when tests come.
+ * Removes mutants that survived and run when a module is loaded: Stryker knows no tests that cover them, and would not
+ * run them again when tests are added.
  */
 export function forgetSurvivorsOfLoading(path: string): void {
   if (!existsSync(path)) return

@@ -1,5 +1,6 @@
 /**
- * Runs the mutation tests. Arguments are names of groups, or files of theirs; without any, every group runs. Options go to Stryker.
+ * Runs the mutation tests. Arguments are names of groups, or files of them; default: all groups. Options are passed to
+ * Stryker.
  */
 import { spawnSync } from 'node:child_process'
 import { globSync } from 'node:fs'
@@ -17,7 +18,7 @@ const filesOf = (patterns: string[]): string[] => {
     .sort()
 }
 
-/** Each group with the files of it that are asked for. */
+/** Each group with its requested files. */
 const runs = groups.flatMap(group => {
   const files = filesOf(group.files)
   if (asked.length === 0 || asked.includes(group.name)) return [{ group, files }]

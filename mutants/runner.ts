@@ -1,8 +1,8 @@
 /**
- * A test runner for Stryker that loads the product once. Stryker's own for Vitest starts a worker for each mutant, which takes
- * seconds, where the test that kills it takes milliseconds. Here a mutant is switched on in the process that has the product
- * loaded, and only the test files are read again, by Vitest's own collection. Stryker starts a new process for mutants of what
- * runs as a module is loaded, and where one hangs.
+ * A test runner for Stryker that loads the product once. Stryker's Vitest runner starts a worker for each mutant, which
+ * takes seconds, while the test that kills it takes milliseconds. Here a mutant is activated in the process that has
+ * loaded the product, and only the test files are read again, by Vitest's collection. Stryker starts a new process for
+ * mutants that run when a module is loaded, and after a hang.
  */
 import { globSync } from 'node:fs'
 import { registerHooks } from 'node:module'
@@ -18,7 +18,7 @@ import {
   type VitestRunner,
 } from '@vitest/runner'
 
-/** What the instrumented code and Stryker share. */
+/** Shared by the instrumented code and Stryker. */
 type Instrumentation = {
   activeMutant?: string | undefined
   currentTestId?: string | undefined
@@ -26,13 +26,13 @@ type Instrumentation = {
   hitLimit?: number | undefined
   mutantCoverage: Coverage
 }
-/** How often each mutant was hit, by its id: as modules were loaded, and in each test. */
+/** How often each mutant was hit, by its id: while modules were loaded, and in each test. */
 type Hits = Record<string, number>
 type Coverage = { static: Hits; perTest: Record<string, Hits> }
 const instrumentation: Instrumentation = { mutantCoverage: { static: {}, perTest: {} } }
 Object.assign(globalThis, { __stryker__: instrumentation })
 
-/** As Stryker numbers them. */
+/** In Stryker's numbering. */
 const [passed, failed] = [0, 1]
 
 type TestResult = {
@@ -56,7 +56,7 @@ const testFiles = (): string[] => [
   ...new Set((process.env.MUTANTS_TESTS ?? '').split('\n').flatMap(pattern => globSync(pattern).sort())),
 ]
 
-/** Gives tests our stand-in for fast-check. */
+/** Gives tests the replacement of fast-check. */
 function boundProperties(): void {
   const bounded = pathToFileURL(resolve('mutants/fast-check.ts')).href
   registerHooks({
@@ -67,7 +67,7 @@ function boundProperties(): void {
   })
 }
 
-/** What `expect` asks of the worker that Vitest would run it in. */
+/** What `expect` needs from the worker in which Vitest would run it. */
 function standInForWorker(): void {
   const config = { expect: { poll: { timeout: 1_500, interval: 20 } }, snapshotOptions: {} }
   Object.assign(globalThis, { __vitest_worker__: { config, ctx: {}, environment: { name: 'node' } } })
@@ -82,7 +82,7 @@ const nameOf = (task: Test | Suite): string =>
 const limit = Number(process.env.MUTANTS_TEST_LIMIT ?? 3_000)
 const limits = { testTimeout: limit, hookTimeout: limit, retry: 0, maxConcurrency: 1 }
 
-/** Runs test files one after the other, to the first failure. */
+/** Runs test files one after another, until the first failure. */
 class Files implements VitestRunner {
   readonly config: VitestRunner['config'] = {
     ...limits,
@@ -113,7 +113,7 @@ class Files implements VitestRunner {
     })
   }
 
-  /** Reads a test file again, and nothing that it imports. */
+  /** Reads a test file again, without its imports. */
   importFile(path: string): unknown {
     this.#imports += 1
     return import(`${pathToFileURL(path).href}?run=${this.#imports}`)
@@ -137,7 +137,7 @@ class Files implements VitestRunner {
     if (this.#hasFailed) test.mode = 'skip'
     if (test.mode === 'skip') return
     this.#current = test
-    // It stays after the test: what runs on in the background is put down to the test that began it.
+    // It stays after the test: background work is attributed to the test that started it.
     instrumentation.currentTestId = this.#ids.get(test)
   }
 
@@ -145,7 +145,7 @@ class Files implements VitestRunner {
     if (test.result?.state === 'fail') this.#hasFailed = true
   }
 
-  /** `only`: ids of the tests to run; all of them without. */
+  /** `only`: ids of the tests to run; default all. */
   async run(only?: readonly string[]): Promise<TestResult[]> {
     this.#hasFailed = false
     this.#only = only && new Set(only)
@@ -160,7 +160,7 @@ class Files implements VitestRunner {
     return results
   }
 
-  /** Loads the product: what runs by that runs once, and what the test files themselves run, in each run. */
+  /** Loads the product. Code that runs on load runs once; code of the test files runs in each run. */
   async load(): Promise<void> {
     instrumentation.currentTestId = undefined
     for (const path of testFiles()) await collectTests([resolve(path)], this)
@@ -188,7 +188,10 @@ class Files implements VitestRunner {
   }
 }
 
-/** What a test file runs as it is read is put down to each of its tests. What is hit only as the product is loaded remains. */
+/**
+ * Mutants that a test file hits while it is read are attributed to each of its tests. Those hit only while the product
+ * is loaded remain.
+ */
 function coverageOf({ static: loading, perTest }: Coverage, ids: readonly string[]): Coverage {
   const remaining = { ...loading }
   const found: Coverage['perTest'] = Object.fromEntries(ids.map(id => [id, { ...perTest[id] }]))

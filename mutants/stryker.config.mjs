@@ -1,4 +1,4 @@
-/** One group, as mutants/run.ts names it in the environment. */
+/** One group, named by mutants/run.ts in the environment. */
 const { MUTANTS_GROUP: group, MUTANTS_FILES: files = '', MUTANTS_CONCURRENCY: concurrency = '2' } = process.env
 
 export default {
@@ -6,13 +6,13 @@ export default {
   plugins: ['./mutants/plugins.ts'],
   testRunner: 'warm',
   ignorers: ['prose', 'stand-ins'],
-  // The type checker refuses those.
+  // The type checker rejects those.
   mutator: { excludedMutations: ['OptionalChaining'] },
-  // Stryker cannot read the configuration with the compiler that we have. It needs none.
+  // Stryker cannot read the configuration with this compiler version, and does not need it.
   tsconfigFile: 'mutants/none.json',
   coverageAnalysis: 'perTest',
   concurrency: Number(concurrency),
-  // What tests and hooks leave behind is gone now and then.
+  // Frees memory that tests and hooks leave, from time to time.
   maxTestRunnerReuse: 400,
   timeoutMS: 10_000,
   incremental: true,

@@ -1,6 +1,7 @@
 /**
- * What the operator follows of the cluster, once for all controllers: our own kinds (`caches/own.ts`), children of owners
- * (`caches/children.ts`), Secrets where it may read them (`caches/secrets.ts`), and what is in the system namespace.
+ * The operator's caches of the cluster, shared by all controllers: Espalier's own kinds (`caches/own.ts`), children of
+ * owners (`caches/children.ts`), Secrets where it may read them (`caches/secrets.ts`), and objects in the system
+ * namespace.
  */
 import type { Logger } from 'pino'
 import type { AnyObject, Cluster } from '../cluster/index.ts'
@@ -14,18 +15,20 @@ import { followOwnKinds, followTenancy } from './caches/own.ts'
 import { followSecrets, type Rights } from './caches/secrets.ts'
 import { withoutForeignData } from './keys.ts'
 
-/** How long the first pass waits for the Secrets of all namespaces. Those that come later are waited for by themselves. */
-const settledMs = 10_000
+/**
+ * How long the first pass waits for the Secrets of all namespaces. After that each namespace is waited for on its own.
+ */
+const servedMs = 10_000
 
 type CachesOptions = Partial<Rights> & {
-  /** Names of those Secrets of the system namespace by which databases' images are pulled. */
+  /** Names of the Secrets of the system namespace with which databases' images are pulled. */
   pullSecrets?: ReadonlySet<string>
 }
 
-/** A child as it is, or was last, and as it was before. */
+/** A child in its present or last state, and in its previous one. */
 type ChildChange = { object: AnyObject; previous?: AnyObject | undefined }
 
-/** What gateways report, and the installation's own Secrets. */
+/** The gateways' reports, and the installation's own Secrets. */
 const followSystem = (set: CacheSet, pullSecrets: ReadonlySet<string>) => ({
   gateways: set.follow('gateways', 'Lease', {
     namespace: systemNamespace,
@@ -53,25 +56,25 @@ export function createCaches(
     ...followTenancy(set),
     ...children,
     ...followSystem(set, pullSecrets),
-    /** Where there are no snapshots there are no hot backups, and all else goes on. */
+    /** If the cluster has no snapshots, there are no hot backups, and everything else works. */
     snapshots: set.followIfServed('snapshots', 'VolumeSnapshot', { ...labelled, indexes: ofSnapshots }),
     secrets: served.secrets,
-    /** Whether anything may be decided of what is in this namespace. */
+    /** Whether the operator may decide about objects in this namespace. */
     isServed: served.isServed,
     bindings,
 
-    /** Calls the handler on a change of any child of an owner, but for Secrets. Returns what ends each. */
+    /** Calls the handler on a change of any child of an owner, except Secrets. Returns functions that unsubscribe. */
     onChild: (handler: (change: ChildChange) => void): (() => void)[] =>
       Object.values(children).map(cache => cache.onChange(handler)),
 
-    /** Whether somebody of this uid lives who may have children. */
+    /** Whether an owner with this uid exists that may have children. */
     isOwner: (uid: string): boolean =>
       own.databases.byIndex('uid', uid).length > 0 || own.branches.byIndex('uid', uid).length > 0,
 
     /** Resolves once every cache has its first list. */
     start: (): Promise<void> => {
-      started ??= set.start().then(() => served.settled(settledMs))
-      // Who awaits it still sees that it was stopped before; who does not is not brought down by it.
+      started ??= set.start().then(() => served.untilServed(servedMs))
+      // A caller that awaits it gets the error if it was stopped before; otherwise there is no unhandled rejection.
       started.catch(() => {})
       return started
     },
@@ -79,7 +82,7 @@ export function createCaches(
       await Promise.all([served.stop(), set.stop()])
     },
     isSynced: () => set.isSynced(),
-    /** The cluster, whose every write is in the caches as soon as it is answered. */
+    /** The cluster, with each write in the caches as soon as it returns. */
     writeThrough: (inner: Cluster): Cluster => set.writeThrough(inner),
   }
 }

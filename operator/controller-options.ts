@@ -1,4 +1,4 @@
-/** What every controller of the operator is started with. */
+/** The options with which every controller of the operator is started. */
 import type { Logger } from 'pino'
 import type { Cluster } from '../cluster/index.ts'
 import type { EventRecorder, Metrics } from '../controller/index.ts'
@@ -10,25 +10,25 @@ import type { PostgresAccess } from './member/postgres/access.ts'
 import type { PodSettings } from './pod-settings.ts'
 
 export type ControllerOptions = {
-  /** Every write goes through it. */
+  /** Used for every write. */
   cluster: Cluster
   caches: Caches
   metrics: Metrics
   logger: Logger
   now: () => number
-  /** Asked before anything is deleted by its age, or restarted in a maintenance window. */
+  /** Called before anything is deleted by age, or restarted in a maintenance window. */
   clock: ClockGuard
   /** Ends its passes. */
   signal: AbortSignal
 }
 
-/** And one that has Postgres run. */
+/** Options of a controller whose objects run Postgres. */
 export type PostgresControllerOptions = ControllerOptions & {
   keys: () => InstallationKeys
-  /** How Postgres is reached, under an authority. */
+  /** Access to Postgres, under an authority. */
   accessFor: (authority: NonNullable<InstallationKeys['authority']>) => PostgresAccess
   images: Partial<Record<PgVersion, string>>
-  /** What every pod of a Postgres is given. */
+  /** The settings of every Postgres pod. */
   pods: PodSettings
   workers: number
   events: EventRecorder

@@ -3,7 +3,7 @@ import { hasCondition, useInstallation } from './testing/fixture.ts'
 
 const it = useInstallation() // opens a store with fakes and starts an operator, once for the file
 
-test('a database whose volume may not grow keeps its size', async () => {
+test('a database whose volume cannot grow keeps its size', async () => {
   await it.create('ledger') // resolves once the database is available
   it.workload().volumes.refusal = 'exceeded quota: storage'
   const database = await it.database('ledger')

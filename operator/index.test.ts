@@ -76,7 +76,7 @@ describe('the operator', () => {
     expect(after?.status?.phase).toBe('available')
   })
 
-  test('starts and stops without a cluster that answers', async () => {
+  test('starts and stops without a responding cluster', async () => {
     const refuse = async (): Promise<never> => {
       throw new ClusterError('Unavailable', 'nobody is there')
     }

@@ -1,6 +1,6 @@
 /**
- * The operator: the only writer of workloads and of status. It follows the cluster through one set of caches and runs one
- * controller per kind; with leader election, only while it leads, but with its caches warm.
+ * The operator: the only writer of workloads and of status. It reads the cluster through one set of caches and runs one
+ * controller per kind; with leader election, only while it leads, but its caches are always synced.
  */
 import type { Logger } from 'pino'
 import type { Cluster } from '../cluster/index.ts'
@@ -9,6 +9,7 @@ import { type PgVersion, systemNamespace } from '../crds/index.ts'
 import { agentClients } from '../instance/agent/contract.ts'
 import { type Check, type HealthServer, startHealthServer } from '../server/health.ts'
 import { type Figures, metricsPage, processMetrics } from '../server/metrics.ts'
+import { type ArchiveWays, createArchiveWays } from './archive/ways.ts'
 import { type Caches, createCaches } from './caches.ts'
 import { createClockGuard } from './clock/guard.ts'
 import { clockJump } from './clock/jump.ts'
@@ -24,38 +25,40 @@ import type { WantedCertificates } from './system-certificates/index.ts'
 export { type OperatorConfiguration, operatorConfiguration } from './configuration.ts'
 
 export type Operator = {
-  /** Where its health page is; absent without one. */
+  /** The URL of its health page; absent without one. */
   readonly address: { host: string; port: number } | undefined
   /** Resolves once every cache has its first list. */
   synced(): Promise<void>
-  /** Ends running passes and gives the lease back; what is not done is found by the next operator. */
+  /** Ends running passes and releases the lease; the next operator completes unfinished work. */
   stop(): Promise<void>
 }
 
 type OperatorOptions = {
   cluster: Cluster
   configuration: OperatorConfiguration
-  /** Names this process among the replicas. */
+  /** The identity of this process among the replicas. */
   identity: string
-  /** How Postgres is reached; absent: as the authority's client. */
+  /** Access to Postgres; absent: as the authority's client. */
   administrator?: PostgresAccess
+  /** Access to agents and the archive; absent: as the authority's client, if the configuration names an archive. */
+  archive?: ArchiveWays
   logger: Logger
   now?: () => number
-  /** The API server's clock, where that is another one. */
+  /** The API server's clock, if that is another one. */
   serverNow?: () => number | undefined
-  /** The machine's; absent: as the kernel tells. */
+  /** The machine's clocks; absent: those of the kernel. */
   machine?: () => Omit<ClockReading, 'server'>
-  /** What else has to hold for the operator to be ready. */
+  /** Further conditions for the operator to be ready. */
   otherChecks?: Record<string, Check>
-  /** Whether a database of a major version can have pgvector; absent: as the configuration says. */
+  /** Whether a database of a major version can have pgvector; absent: according to the configuration. */
   hasPgvector?: (version: PgVersion) => boolean | Promise<boolean>
-  /** Figures of other parts of the process, for the same page. */
+  /** Metrics of other parts of the process, for the same page. */
   otherFigures?: () => Figures[]
 }
 
 const leaseName = 'espalier-operator'
 
-/** Rejects only where the health page cannot listen; the cluster may come later. */
+/** Rejects only if the health page cannot listen; the cluster may become available later. */
 export async function startOperator(options: OperatorOptions): Promise<Operator> {
   const { configuration, identity } = options
   const logger = options.logger.child({ part: 'operator' })
@@ -112,7 +115,7 @@ async function startHealth({ options, logger, metrics, caches, keys }: Parts): P
   })
 }
 
-/** Runs the controllers until the signal aborts; they start anew when the machine's clock is set. */
+/** Runs the controllers until the signal aborts; they restart when the machine's clock is set. */
 async function leadUntil(
   signal: AbortSignal,
   cluster: Cluster,
@@ -126,14 +129,15 @@ async function leadUntil(
   const guarding = clock.run(signal)
   const { hasPgvector = (version: PgVersion) => configuration.pgvectorVersions.includes(version) } = options
   const wanted = wantedCertificates(configuration)
-  const shared = { configuration, identity, keys, accessFor, wanted, hasPgvector }
+  const archive = archiveReader(options, keys, now)
+  const shared = { configuration, identity, keys, accessFor, wanted, hasPgvector, archive }
   while (!signal.aborted) {
     const round = new AbortController()
     const ends = AbortSignal.any([signal, round.signal])
     const work = runControllers({ cluster, caches, metrics, logger, now, clock, signal: ends }, shared)
     const jumpedMs = await Promise.race([clockJump(now, ends), work.then(() => undefined)])
     if (jumpedMs !== undefined)
-      logger.warn({ seconds: Math.round(jumpedMs / 1000) }, 'the clock was set: the controllers start anew')
+      logger.warn({ seconds: Math.round(jumpedMs / 1000) }, 'the clock was set: the controllers restart')
     round.abort()
     await work
   }
@@ -154,7 +158,7 @@ function leadWithLease(
     name: leaseName,
     namespace: systemNamespace,
     identity,
-    onStarted: (signal, held) => lead(signal, fenced(cluster, signal, held)),
+    onStarted: (signal, isLeader) => lead(signal, fenced(cluster, signal, isLeader)),
     logger,
     metrics,
   })
@@ -177,7 +181,7 @@ function missingKeys({ sealingKey, authority }: InstallationKeys): string | unde
   return authority === undefined ? 'the certificate authority is missing' : undefined
 }
 
-/** One way into Postgres for as long as the authority is the same. */
+/** One access to Postgres for as long as the authority is unchanged. */
 function accessReader(
   given: PostgresAccess | undefined,
   now: () => number,
@@ -191,13 +195,31 @@ function accessReader(
   }
 }
 
-/** The API's is always among them: it asks the agents of databases by it. */
+/** One client of the archive for as long as the authority is unchanged. */
+function archiveReader(
+  { archive: given, configuration }: Pick<OperatorOptions, 'archive' | 'configuration'>,
+  keys: () => InstallationKeys,
+  now: () => number,
+): () => ArchiveWays | undefined {
+  const url = configuration.pods.archive?.url
+  let current: { authority: Trust; ways: ArchiveWays } | undefined
+  return () => {
+    const { authority } = keys()
+    if (url === undefined || authority === undefined) return undefined
+    if (given !== undefined) return given
+    if (current?.authority !== authority) current = { authority, ways: createArchiveWays(authority, url, now) }
+    return current.ways
+  }
+}
+
+/** The API's certificate is always among them: it connects to databases' agents with it. */
 function wantedCertificates({ certificates }: OperatorConfiguration): WantedCertificates {
   if (certificates === undefined) return {}
-  const { api, gateway, metricsClient } = certificates
+  const { api, gateway, archive, metricsClient } = certificates
   return {
     ...(api ? { api } : {}),
     ...(gateway ? { gateway } : {}),
+    ...(archive ? { archive } : {}),
     apiClient: { commonName: agentClients.api },
     ...(metricsClient ? { metricsClient: { commonName: agentClients.metrics } } : {}),
   }

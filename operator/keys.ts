@@ -1,7 +1,7 @@
 /**
- * The installation's sealing key and certificate authority, as the cluster holds them now. They are made when an
- * installation is made and never again: where one is missing the operator says so, takes off owner references, and writes
- * nothing else.
+ * The installation's sealing key and certificate authority, as they are in the cluster now. They are created with the
+ * installation and never again: if one is missing the operator reports it, removes owner references, and writes nothing
+ * else.
  */
 import type { Secret } from '../cluster/index.ts'
 import { canonicalJson, labels, systemNamespace } from '../crds/index.ts'
@@ -19,7 +19,7 @@ import type { Trust } from './pki/trust.ts'
 
 export type InstallationKeys = { sealingKey: Uint8Array | undefined; authority: Trust | undefined }
 
-/** On a Secret of the system namespace, as component: a region may name it as the source of its certificate. */
+/** Component label of a Secret of the system namespace that a region may name as the source of its certificate. */
 export const regionCertificateComponent = 'gateway-certificate'
 
 type Cache = { get(key: { namespace: string; name: string }): Secret | undefined }
@@ -30,14 +30,14 @@ const keyBytes = 32
 
 const installationKeys = [sealingKeySecret, authoritySecret, nextAuthoritySecret, authorityStateSecret]
 
-/** The Secrets that say by which keys everything is done. */
+/** The Secrets with the keys. */
 export const isInstallationKey = (name: string): boolean => installationKeys.includes(name)
 
 const certificates: ReadonlySet<string> = new Set(Object.values(systemCertificates))
 
 /**
- * Of the system namespace's Secrets the operator keeps the values of its keys and certificates, of those named and of
- * those that regions may name; of others the name only.
+ * Of the system namespace's Secrets the cache has the values of the operator's keys and certificates, and of those that
+ * are named or that regions may name; of others only the name.
  */
 export function withoutForeignData(secret: Secret, named: ReadonlySet<string> = new Set()): Secret {
   const { managedFields: _, ...metadata } = secret.metadata
@@ -48,7 +48,9 @@ export function withoutForeignData(secret: Secret, named: ReadonlySet<string> = 
   return { apiVersion: secret.apiVersion, kind: secret.kind, metadata }
 }
 
-/** Reads the keys out of a cache of the system namespace's Secrets; the same object as long as they say the same. */
+/**
+ * Reads the keys from a cache of the system namespace's Secrets; returns the same object as long as they are unchanged.
+ */
 export function createKeyReader(secrets: Cache): () => InstallationKeys {
   let read: { of: (Secret | undefined)[]; keys: InstallationKeys } | undefined
   return () => {
@@ -73,16 +75,16 @@ function keysOf(secrets: Cache): InstallationKeys {
   }
 }
 
-/** The authority that a Secret holds. */
+/** The authority in a Secret. */
 export function authorityOf(secret: Secret | undefined): Authority | undefined {
   const [cert, key] = ['tls.crt', 'tls.key'].map(name => bytesOf(secret, name).toString('utf8').trim())
-  // Certificates are joined to bundles: each ends its line.
+  // Certificates are concatenated to bundles: each ends with a newline.
   return cert && key ? { cert: `${cert}\n`, key: `${key}\n` } : undefined
 }
 
 /**
- * What is in force. Absent where the authority's Secret is gone; but not in the moment in which the operator puts the new
- * one into its place.
+ * The present trust. Absent if the authority's Secret does not exist, except for the moment in which the operator
+ * replaces it by the new one.
  */
 export function readTrust(secrets: Cache): Trust | undefined {
   const get = (name: string) => secrets.get({ namespace: systemNamespace, name })
@@ -93,6 +95,6 @@ export function readTrust(secrets: Cache): Trust | undefined {
   if (given === undefined && !isBeingPut) return undefined
   const atHand = [given, next].filter(authority => authority !== undefined)
   if (state !== undefined) return trustOf(state, atHand)
-  // Where there are two, the state says which one signs: it is written anew before anything is issued.
+  // If there are two, the state defines which one signs: it is written again before any certificate is issued.
   return given && next === undefined ? trustIn(given) : undefined
 }

@@ -5,36 +5,36 @@ import { SimulatedClock, settle } from '../cluster/testing/simulated-clock.ts'
 import { createOptionalInformer } from './optional-informer.ts'
 import { eventually, openInstallation, silent } from './testing/installation.ts'
 
-test('a kind that is not served is tried again and followed once it is served', async () => {
+test('a kind that is not served is checked again and cached once it is served', async () => {
   const installation = await openInstallation({ fakes: false })
   const { cluster } = installation
   const clock = new SimulatedClock()
   let isThere = false
-  let asked = 0
+  let queries = 0
   const gated: Cluster = {
     ...cluster,
     list: (kind, options) => {
-      asked++
+      queries++
       return isThere ? cluster.list(kind, options) : Promise.reject(new KindNotServedError('no such kind'))
     },
   }
   const informer = createInformer(gated, 'VolumeSnapshot', { logger: silent })
   const optional = createOptionalInformer(gated, 'VolumeSnapshot', informer, { logger: silent, clock })
-  const told: string[] = []
-  optional.onServed(() => told.push(optional.served))
+  const notified: string[] = []
+  optional.onServed(() => notified.push(optional.served))
   expect(optional.served).toBe('unknown')
   optional.start()
   await settle()
   await clock.advance(60_000)
   await settle()
-  expect([told, asked]).toEqual([['absent'], 2])
+  expect([notified, queries]).toEqual([['absent'], 2])
   isThere = true
   await clock.advance(60_000)
   await eventually(
     () => optional.served,
     served => served === 'served',
   )
-  expect(told).toEqual(['absent', 'served'])
+  expect(notified).toEqual(['absent', 'served'])
   await optional.stop()
   await installation.close()
 })

@@ -1,28 +1,28 @@
 /**
- * Follows a kind that a cluster need not have. Nothing waits for it: where the kind is not served, that is said, and
- * asked again from time to time; once it is served, it is followed as any other.
+ * An informer of a kind that a cluster need not have. Nothing waits for it: if the kind is not served, that is logged,
+ * and checked again from time to time; once it is served, it is cached like any other.
  */
 import type { Logger } from 'pino'
 import { type Cluster, type KindName, KindNotServedError, type Kinds, type ObjectKey } from '../cluster/index.ts'
 import { backoffMs, type Clock, type Informer, sleep, systemClock } from '../cluster/informer/index.ts'
 
-/** `unknown`: the cluster has not answered yet, or its first list is on its way. */
+/** `unknown`: the cluster has not answered yet, or its first list is in progress. */
 export type Served = 'served' | 'absent' | 'unknown'
 
 type OptionalInformer<K extends KindName> = {
   readonly served: Served
-  /** Since when it is asked whether it is served, in ms since the epoch. */
-  readonly askedAt: number
+  /** Since when the state is unknown, in ms since the epoch. */
+  readonly queriedAt: number
   get(key: ObjectKey): Kinds[K] | undefined
   byIndex(index: string, value: string): Kinds[K][]
   onChange: Informer<K>['onChange']
-  /** Whether it is served has become known, or changed. */
+  /** The state has become known, or has changed. */
   onServed(handler: () => void): () => void
   start(): void
   stop(): Promise<void>
 }
 
-/** How soon it is looked again whether the kind is there. */
+/** How soon it is checked again whether the kind is served. */
 const absentMs = 60_000
 const retry = { minimumMs: 500, maximumMs: 30_000 }
 
@@ -41,12 +41,13 @@ export function createOptionalInformer<K extends KindName>(
   const become = (next: Served) => {
     if (served === next) return
     served = next
-    if (next === 'absent') logger.info({ kind }, 'the cluster does not serve this kind: what needs it is refused')
+    if (next === 'absent')
+      logger.info({ kind }, 'the cluster does not serve this kind: requests that need it are refused')
     for (const handler of handlers) handler()
   }
 
-  /** @returns how long to wait before the next try; undefined: the kind is there */
-  const look = async (): Promise<number | undefined> => {
+  /** @returns how long to wait before the next attempt; undefined: the kind is served */
+  const check = async (): Promise<number | undefined> => {
     try {
       await cluster.list(kind, { limit: 1 })
       return undefined
@@ -55,14 +56,14 @@ export function createOptionalInformer<K extends KindName>(
         become('absent')
         return absentMs
       }
-      logger.warn({ kind, err: error }, 'cannot find out whether the cluster serves this kind, trying again')
+      logger.warn({ kind, err: error }, 'cannot find out whether the cluster serves this kind; retrying')
       return backoffMs(++failures, retry)
     }
   }
 
   const run = async () => {
     for (;;) {
-      const waitMs = await look()
+      const waitMs = await check()
       if (stopping.signal.aborted) return
       if (waitMs === undefined) break
       await sleep(clock, waitMs, stopping.signal)
@@ -76,7 +77,7 @@ export function createOptionalInformer<K extends KindName>(
     get served() {
       return served
     },
-    askedAt: clock.now(),
+    queriedAt: clock.now(),
     get: informer.get,
     byIndex: informer.byIndex,
     onChange: informer.onChange,
@@ -85,7 +86,7 @@ export function createOptionalInformer<K extends KindName>(
       return () => void handlers.delete(handler)
     },
     start: () => {
-      // Stopped before its first list: there is nothing to follow any more.
+      // Stopped before its first list: there is nothing to watch any more.
       running ??= run().catch(() => {})
     },
     stop: async () => {

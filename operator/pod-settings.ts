@@ -1,7 +1,7 @@
 /**
- * What an installation says of every database's pod: where it may run, what its images are pulled with, how long it may
- * take to stop. Each setting has the shape that Kubernetes gives it in a pod, so that a mistake is told when the operator
- * starts and not by the refusal of every StatefulSet.
+ * An installation's settings for every database's pod: where it may run, how its images are pulled, how long it may
+ * take to stop. Each setting has the type that Kubernetes uses in a pod, so that an invalid value is reported when the
+ * operator starts and not by the refusal of every StatefulSet.
  */
 import { z } from 'zod'
 
@@ -124,15 +124,27 @@ export const podSettings = z.strictObject({
     .min(30)
     .max(86_400)
     .default(1800)
-    .describe('time for the checkpoint of a fast shutdown; after it the pod is killed, and recovers when it starts'),
+    .describe(
+      'termination grace period, for the checkpoint of a fast shutdown; after it the pod is killed, and recovers when it starts',
+    ),
   metricsFrom: z
     .array(z.strictObject({ namespaceSelector: selector.optional(), podSelector: selector.optional(), ipBlock }))
     .max(few)
     .default([])
-    .describe('who may reach the agents of databases beside the API, as NetworkPolicy peers'),
+    .describe("clients that may connect to databases' agents besides the API, as NetworkPolicy peers"),
+  apiConnects: z.boolean().default(false).describe('whether the API may connect to Postgres, for its SQL endpoint'),
   disruptionBudget: z
     .boolean()
     .default(false)
-    .describe('true: no database is evicted (a drain waits until its pod has gone otherwise)'),
+    .describe('true: no database is evicted (a drain waits until its pod is deleted otherwise)'),
+  archive: z
+    .strictObject({
+      url: z
+        .url({ protocol: /^https$/, error: 'must be an https URL' })
+        .max(300)
+        .describe("the archive's URL for agents"),
+    })
+    .optional()
+    .describe('the archive of databases with the durable tier; omitted: no database archives'),
 })
 export type PodSettings = z.output<typeof podSettings>

@@ -1,18 +1,18 @@
 /**
- * The operator with real Postgres servers behind the real gateway. The crash sweep: it is killed at a spread of its
- * effects while it creates, opens, restarts and deletes databases, and started again; the data survive, no client is let
- * in that may not be, and the database ends as asked. And what only a real server can show: that new certificates and
- * new passwords come into use.
+ * The operator with real Postgres servers behind the real gateway. The crash sweep: it is killed at a selection of its
+ * effects while it creates, opens, restarts and deletes databases, and started again; the data survive, only permitted
+ * clients can connect, and the database reaches its requested state. Also behaviour that needs a real server: that new
+ * certificates and new passwords are used.
  */
 import { X509Certificate } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { childNames, labels, rotationAnnotations, systemNamespace } from '../crds/index.ts'
-import { applicationDatabase, open, sealingKeySecret, secretPlace } from '../sealing/credentials.ts'
+import { applicationDatabase, open, sealingKeySecret, secretLocation } from '../sealing/credentials.ts'
 import type { Operator } from './index.ts'
 import { createAccess } from './member/postgres/access.ts'
 import { conditionOf } from './objects/conditions.ts'
-import { createFuse, type Fuse } from './testing/fuse.ts'
+import { type CrashPoint, createCrashPoint } from './testing/crash-point.ts'
 import {
   editSpec,
   eventually,
@@ -48,15 +48,15 @@ const nextSubject = (): Subject => {
   }
 }
 
-const startWith = (fuse: Fuse = createFuse()): Promise<Operator> => {
+const startWith = (crashPoint: CrashPoint = createCrashPoint()): Promise<Operator> => {
   const { authority } = installation
   const access = createAccess({ authority, now: Date.now, logger: silent })
-  return startTestOperator(installation, { wrap: fuse.cluster, administrator: fuse.access(access) })
+  return startTestOperator(installation, { wrap: crashPoint.cluster, administrator: crashPoint.access(access) })
 }
 
-/** With an operator, which does not outlive what failed: two at once would contradict each other for as long as they live. */
-async function withOperator<T>(work: () => Promise<T>, fuse?: Fuse): Promise<T> {
-  const operator = await startWith(fuse)
+/** With an operator that stops even if the test fails: two at once would write conflicting changes. */
+async function withOperator<T>(work: () => Promise<T>, crashPoint?: CrashPoint): Promise<T> {
+  const operator = await startWith(crashPoint)
   try {
     return await work()
   } finally {
@@ -75,11 +75,11 @@ async function passwordOf({ id }: Subject): Promise<string> {
   ])
   const key = Buffer.from(sealing?.data?.key ?? '', 'base64')
   const sealed = Buffer.from(secret?.data?.app ?? '', 'base64').toString('utf8')
-  return open(key, secretPlace(testNamespace, name, 'app'), sealed)
+  return open(key, secretLocation(testNamespace, name, 'app'), sealed)
 }
 
-/** Logs in as `app`, like a user's client inside the cluster, and asks. */
-async function ask(subject: Subject, sql: string, given: { password?: string } = {}): Promise<unknown[]> {
+/** Logs in as `app`, like a user's client inside the cluster, and runs a query. */
+async function query(subject: Subject, sql: string, given: { password?: string } = {}): Promise<unknown[]> {
   const pod = await installation.cluster.get('Pod', { namespace: testNamespace, name: childNames.pod(subject.id, 1) })
   const client = new pg.Client({
     host: pod?.status?.podIP ?? '',
@@ -95,7 +95,7 @@ async function ask(subject: Subject, sql: string, given: { password?: string } =
   return rows
 }
 
-/** SHA-256 of the certificate that its Postgres shows to the operator. */
+/** SHA-256 of the certificate that its Postgres presents to the operator. */
 async function shownCertificate(subject: Subject): Promise<string | undefined> {
   const { authority, cluster } = installation
   const pod = await cluster.get('Pod', { namespace: testNamespace, name: childNames.pod(subject.id, 1) })
@@ -120,7 +120,7 @@ async function prepare(subject: Subject, { before }: Scenario): Promise<void> {
       found => found?.status?.phase === 'available' && found.status.operation === undefined,
       { withinMs },
     )
-    await ask(subject, 'CREATE TABLE kept AS SELECT 42 AS answer')
+    await query(subject, 'CREATE TABLE kept AS SELECT 42 AS answer')
   })
 }
 
@@ -130,24 +130,24 @@ async function crash(scenario: Scenario, after: number): Promise<void> {
   const subject = nextSubject()
   await prepare(subject, scenario)
   const witness = await startWitness(cluster, scenario, subject, () => true)
-  const fuse = createFuse(after)
+  const crashPoint = createCrashPoint(after)
   const isDone = () => scenario.isDone(cluster, subject)
   await withOperator(async () => {
     await scenario.act(cluster, subject)
     await eventually(
-      async () => fuse.isBlown || (await isDone()),
+      async () => crashPoint.hasCrashed || (await isDone()),
       over => over,
       { withinMs },
     )
-  }, fuse)
+  }, crashPoint)
   await withOperator(async () => {
     await eventually(isDone, done => done, { withinMs })
-    const where = `after effect ${after}, ${fuse.effects.at(-1)}`
+    const where = `after effect ${after}, ${crashPoint.effects.at(-1)}`
     expect(witness.complaints, where).toEqual([])
     if (scenario.name !== 'delete') {
       const sql = scenario.before ? 'SELECT answer FROM kept' : 'SELECT 42 AS answer'
-      expect(await ask(subject, sql), where).toEqual([{ answer: 42 }])
-    } else await expectNothingLeft(subject)
+      expect(await query(subject, sql), where).toEqual([{ answer: 42 }])
+    } else await expectNothingRemaining(subject)
     await witness.stop()
     await cluster.delete('ManagedDatabase', { namespace: testNamespace, name: subject.name })
     await eventually(
@@ -158,7 +158,7 @@ async function crash(scenario: Scenario, after: number): Promise<void> {
   })
 }
 
-async function expectNothingLeft({ id }: Subject): Promise<void> {
+async function expectNothingRemaining({ id }: Subject): Promise<void> {
   for (const kind of ['StatefulSet', 'Pod', 'PersistentVolumeClaim', 'Service', 'ConfigMap', 'Secret'] as const) {
     const { items } = await installation.cluster.list(kind, { labels: { [labels.database]: id } })
     expect(items, kind).toEqual([])
@@ -177,10 +177,10 @@ describe('with real Postgres', () => {
     ['allowlist narrowed', [1]],
     ['size', [3, 5]],
     ['rotation of a password', [2, 4, 5, 6, 7, 8]],
-    ['size, while somebody deletes the claim', [2, 8]],
-    ['size, while somebody deletes the volume', [11]],
+    ['size, while another client deletes the claim', [2, 8]],
+    ['size, while another client deletes the volume', [11]],
     ['delete', [3, 8]],
-  ])('%s survives crashes at a spread of its effects', async (name, points) => {
+  ])('%s survives crashes at a selection of its effects', async (name, points) => {
     for (const after of spread(points, 2)) await crash(scenarioOf(name), after)
   })
 })
@@ -228,11 +228,11 @@ describe('new credentials', () => {
       await editSpec(installation.cluster, name, spec => spec, { [rotationAnnotations.app]: 'lost' })
     })
     await eventually(
-      () => ask(subject, 'SELECT 1 AS one').catch(() => []),
+      () => query(subject, 'SELECT 1 AS one').catch(() => []),
       rows => rows.length === 1,
       { withinMs },
     )
-    await expect(ask(subject, 'SELECT 1', { password: old })).rejects.toThrow(/password authentication failed/)
+    await expect(query(subject, 'SELECT 1', { password: old })).rejects.toThrow(/password authentication failed/)
   })
 
   test('a new certificate is served without a restart', async () => {

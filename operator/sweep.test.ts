@@ -1,21 +1,21 @@
 /**
- * The sweep: every operation, disturbed at every one of its effects (`make soak`; some of them in `make test`, other ones for
- * each operation). The operator is killed, its caches lag, another leader takes over, a write is refused, the cluster's
- * controllers are slow. The end is the same as of a run that nothing disturbed, and nothing that must never be was so on
- * the way. Store and operator are real; what the nodes do is a fake, so that every moment can be tried.
+ * The sweep: every operation, disturbed at every one of its effects (`make soak`; some of them in `make test`, other
+ * ones for each operation). The operator is killed, its caches lag, another leader takes over, a write is refused, the
+ * cluster's controllers are slow. The result is the same as of an undisturbed run, and no invariant is violated on the
+ * way. Store and operator are real; the nodes are fakes, so that every moment can be tried.
  */
 import { beforeAll, describe, expect, test } from 'vitest'
 import { visiblePhase } from '../crds/index.ts'
 import { conditionOf } from './objects/conditions.ts'
+import { createCrashPoint } from './testing/crash-point.ts'
 import { crash, undisturbed } from './testing/disturbances.ts'
-import { createFuse } from './testing/fuse.ts'
 import { eventually, openInstallation, startTestOperator, testNamespace } from './testing/installation.ts'
 import { interleavingKinds, interleavings } from './testing/interleavings.ts'
 import { scenarios } from './testing/scenarios/index.ts'
 import { isSoak, spread } from './testing/soak.ts'
 import { faultsOf, prepare, type Run, run, subject } from './testing/swept-run.ts'
 
-/** More effects than any operation has: the sweep ends by itself before. */
+/** More effects than any operation has: the sweep ends earlier by itself. */
 const limit = 100
 const atOnce = 6
 /** About how many crashes of a scenario `make test` tries. */
@@ -32,7 +32,7 @@ describe.each(swept.map((scenario, index) => ({ ...scenario, index })))('$name',
   beforeAll(async () => {
     reference = await run(scenario, undisturbed)
     expect(reference.complaints).toEqual([])
-    expect(reference.held).toBe(
+    expect(reference.volumesWithData).toBe(
       scenario.takesAway ? 0 : scenario.isRestored && !scenario.discards ? 2 : 1 + (scenario.copies ?? 0),
     )
     expect(reference.images).toBe(scenario.images ?? 0)
@@ -46,7 +46,7 @@ describe.each(swept.map((scenario, index) => ({ ...scenario, index })))('$name',
     }
     const all = Array.from({ length: limit }, (_, point) => point + 1)
     const every = Math.max(3, Math.ceil(reference.effects.length / crashes))
-    // A crash beyond the last effect is none: only the whole sweep finds out where that is by itself.
+    // A crash beyond the last effect is none: only the complete sweep finds that limit by itself.
     const points = spread(all, every, index).filter(point => isSoak || point <= reference.effects.length)
     let last = 0
     for (let from = 0; from < points.length; from += atOnce) {
@@ -76,21 +76,21 @@ describe.each(swept.map((scenario, index) => ({ ...scenario, index })))('$name',
 })
 
 describe('a change of rules', () => {
-  test('is in force only once it is acknowledged, whatever the operator did before it crashed', async () => {
+  test('is applied only once it is acknowledged, whatever the operator did before it crashed', async () => {
     const scenario = scenarios.find(({ name }) => name === 'allowlist narrowed')
     if (scenario === undefined) throw new Error('no such scenario')
     const crashed = async (after: number) => {
       const installation = await openInstallation()
       const { cluster, gateway, workload } = installation
       await prepare(installation, scenario)
-      gateway?.hold(true)
-      const fuse = createFuse(after)
+      gateway?.pause(true)
+      const crashPoint = createCrashPoint(after)
       const crashing = await startTestOperator(installation, {
-        wrap: fuse.cluster,
-        ...(workload ? { administrator: fuse.access(workload.postgres.access) } : {}),
+        wrap: crashPoint.cluster,
+        ...(workload ? { administrator: crashPoint.access(workload.postgres.access) } : {}),
       })
       await scenario.act(cluster, subject)
-      await eventually(() => fuse.isBlown)
+      await eventually(() => crashPoint.hasCrashed)
       await crashing.stop()
       const operator = await startTestOperator(installation)
       const database = () => cluster.get('ManagedDatabase', { namespace: testNamespace, name: subject.name })
@@ -98,13 +98,13 @@ describe('a change of rules', () => {
         database,
         found => conditionOf(found?.status, 'EndpointReady')?.reason === 'AcknowledgementPending',
       )
-      expect(waiting && visiblePhase(waiting), `after effect ${after}, ${fuse.effects.at(-1)}`).toBe('modifying')
-      gateway?.hold(false)
+      expect(waiting && visiblePhase(waiting), `after effect ${after}, ${crashPoint.effects.at(-1)}`).toBe('modifying')
+      gateway?.pause(false)
       await eventually(() => scenario.isDone(cluster, subject))
       await operator.stop()
       await installation.close()
     }
-    // Its first effects are the route, the status and the Task's; the rest follow the acknowledgement.
+    // Its first effects are the route, the status and the Task; the rest come after the acknowledgement.
     await Promise.all([1, 2, 3].map(crashed))
   })
 })

@@ -1,6 +1,6 @@
 /**
- * Every operation that needs Postgres is asked for while Postgres is just coming back, as after a kill of the postmaster: each waits, says
- * so in its Task, and succeeds. None fails that could have waited.
+ * Every operation that needs Postgres is requested while Postgres restarts, as after a kill of the postmaster: each
+ * waits, reports that in its Task, and succeeds. None fails that could have waited.
  */
 import { describe, expect, test } from 'vitest'
 import {
@@ -8,7 +8,7 @@ import {
   apiVersion,
   type Backup,
   childNames,
-  renderAskedRestore,
+  renderRequestedRestore,
   rotationAnnotations,
   type Task,
 } from '../crds/index.ts'
@@ -21,10 +21,10 @@ import { isPhase, useInstallation } from './testing/fixture.ts'
 import { editSpec, eventually } from './testing/installation.ts'
 
 const it = useInstallation()
-const { ask, ended, when, dataOf, taken, restarted } = useBackups(it)
+const { request, ended, when, dataOf, taken, restarted } = useBackups(it)
 const branches = useBranches(it)
 
-const settled = (name: string, phase = 'available') =>
+const untilReconciled = (name: string, phase = 'available') =>
   it.when(name, found => isPhase(phase)(found) && found.status?.operation === undefined)
 const refusal = () => new PostgresError('network', 'connect ECONNREFUSED 127.0.0.1:5432', 'ECONNREFUSED')
 
@@ -36,7 +36,7 @@ const restore = async (databaseName: string, backupName: string) =>
     spec: { databaseName, databaseId: await it.idOf(databaseName), target: { backupName } },
   })
 
-/** Each call to each server fails so often before it is answered; probes say so. */
+/** Each call to each server fails this many times before it succeeds; probes report it. */
 function refusingAtFirst(access: PostgresAccess, times: number): PostgresAccess {
   const counts = new Map<string, number>()
   const isRefused = (method: string, host: string): boolean => {
@@ -65,7 +65,7 @@ function refusingAtFirst(access: PostgresAccess, times: number): PostgresAccess 
         ? { result: 'unreachable', message: refusal().message }
         : access.login(target, password, signal),
     ensureRoles: refuse('ensureRoles', access.ensureRoles),
-    detach: refuse('detach', access.detach),
+    dropInherited: refuse('detach', access.dropInherited),
     open: refuse('open', access.open),
     reload: refuse('reload', access.reload),
     checkpoint: refuse('checkpoint', access.checkpoint),
@@ -90,7 +90,7 @@ describe('a Postgres that refuses connections for a moment', () => {
     await it.create(name)
     const data = await dataOf(name)
     data.isDown = true
-    await ask(`${name}-1`, name, spec)
+    await request(`${name}-1`, name, spec)
     const waiting = await when(
       `${name}-1`,
       ({ status }) => conditionOf(status, 'DatabaseServing')?.reason === 'NotServing',
@@ -113,7 +113,7 @@ describe('a Postgres that refuses connections for a moment', () => {
     await it.create('forked')
     const data = await dataOf('forked')
     data.isDown = true
-    await branches.ask('fork', 'forked')
+    await branches.request('fork', 'forked')
     const waiting = await branches.when(
       'fork',
       ({ status }) => conditionOf(status, 'Progressing')?.reason === 'AwaitingDatabase',
@@ -134,7 +134,7 @@ describe('a Postgres that refuses connections for a moment', () => {
     if (data === undefined) throw new Error('there are no data')
     data.isDown = true
     const sourceBranch = { name: 'twig', id: await branches.idOf('twig') }
-    await branches.ask('leaf', 'stem', { sourceBranch, depth: 2 })
+    await branches.request('leaf', 'stem', { sourceBranch, depth: 2 })
     await branches.when('leaf', ({ status }) => conditionOf(status, 'Progressing')?.reason === 'AwaitingDatabase')
     data.isDown = false
     await branches.when('leaf', branches.isPhase('available'))
@@ -146,7 +146,7 @@ test('a restore does not wait for a backup that waits for the Postgres that it r
   await taken('broken-1', 'broken')
   const data = await dataOf('broken')
   data.isDown = true
-  await ask('broken-2', 'broken')
+  await request('broken-2', 'broken')
   await when('broken-2', ({ status }) => conditionOf(status, 'DatabaseServing') !== undefined)
   await it.when('broken', ({ status }) => conditionOf(status, 'Ready')?.status === 'False')
   await restore('broken', 'broken-1')
@@ -162,13 +162,13 @@ test.each<[string, boolean]>([
   await it.create(name)
   await taken(`${name}-1`, name)
   it.workload().snapshots.making = { mode: 'held' }
-  if (!isFenced) await branches.ask(`${name}-a`, name)
+  if (!isFenced) await branches.request(`${name}-a`, name)
   await editSpec(it.cluster(), name, spec => spec, {
-    [annotations.restore]: renderAskedRestore({ name: `${name}-back`, backupName: `${name}-1` }),
+    [annotations.restore]: renderRequestedRestore({ name: `${name}-back`, backupName: `${name}-1` }),
   })
   const running = async () => it.cluster().get('Restore', at(`${name}-back`))
   await eventually(running, found => (isFenced ? found?.status?.fencedAt !== undefined : found !== undefined))
-  await branches.ask(`${name}-b`, name)
+  await branches.request(`${name}-b`, name)
   it.workload().snapshots.making = { mode: 'making' }
   it.workload().resnapshot()
   await branches.when(`${name}-b`, branches.isPhase('available'))
@@ -180,9 +180,9 @@ describe('a suspension', () => {
   test('waits for an earlier backup, even if Postgres restarts meanwhile', async () => {
     await it.create('dozing')
     it.workload().snapshots.making = { mode: 'held' }
-    await ask('dozing-1', 'dozing')
+    await request('dozing-1', 'dozing')
     await when('dozing-1', ({ status }) => status?.phase === 'running')
-    await ask('dozing-2', 'dozing')
+    await request('dozing-2', 'dozing')
     await editSpec(it.cluster(), 'dozing', spec => ({ ...spec, suspended: true }))
     const key = at(childNames.pod(await it.idOf('dozing'), 1))
     const before = await it.cluster().get('Pod', key)
@@ -193,7 +193,7 @@ describe('a suspension', () => {
     )
     it.workload().snapshots.making = { mode: 'making' }
     it.workload().resnapshot()
-    await settled('dozing', 'suspended')
+    await untilReconciled('dozing', 'suspended')
     for (const name of ['dozing-1', 'dozing-2']) expect((await ended(name))?.status?.phase).toBe('completed')
   })
 })
@@ -203,7 +203,7 @@ describe('a Postgres that refuses the first request of each kind', () => {
     await restarted({ administrator: refusingAtFirst(it.workload().postgres.access, 2) })
     await it.create('all')
     const annotate = (key: string, value: string) => editSpec(it.cluster(), 'all', spec => spec, { [key]: value })
-    await settled('all')
+    await untilReconciled('all')
     await taken('all-1', 'all')
     await branches.made('all-branch', 'all')
 
@@ -215,11 +215,11 @@ describe('a Postgres that refuses the first request of each kind', () => {
     expect(outcome(await endOf('all', 'restart-managed'))[1]).toBe('succeeded')
     await restore('all', 'all-1')
     expect(outcome(await endOf('all', 'restore-managed'))[1]).toBe('succeeded')
-    await settled('all')
+    await untilReconciled('all')
     await editSpec(it.cluster(), 'all', spec => ({ ...spec, suspended: true }))
-    await settled('all', 'suspended')
+    await untilReconciled('all', 'suspended')
     await editSpec(it.cluster(), 'all', spec => ({ ...spec, suspended: false }))
-    await settled('all')
+    await untilReconciled('all')
 
     const failed = (await it.tasksOf('all')).filter(({ status }) => status?.phase === 'failed')
     expect(failed.map(outcome)).toEqual([])

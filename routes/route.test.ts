@@ -29,7 +29,7 @@ const lease = (name: string, ageSeconds: number, annotations: Record<string, str
 const acked = (name: string, version: string, ageSeconds = 1) =>
   lease(name, ageSeconds, { [acknowledgedAnnotation]: version })
 
-test('what gateways of another version go by keeps its name', () => {
+test('names that other gateway versions use are unchanged', () => {
   expect([routeName(5432), routeKey, routeComponent]).toEqual(['route-5432', 'route.json', 'route'])
   expect([gatewayLeaseName('one'), gatewayComponent]).toEqual(['gateway-one', 'gateway'])
   expect([acknowledgedAnnotation, portsInUseAnnotation, unreachableAnnotation]).toEqual([
@@ -50,7 +50,7 @@ test.each<[string, number | undefined]>([
   ['route-123456', undefined],
   ['my-route-5432', undefined],
   ['route-', undefined],
-])('the name %s claims %j', (name, port) => {
+])('the name %s reserves %j', (name, port) => {
   expect(portOfRoute(name)).toBe(port)
 })
 
@@ -72,7 +72,7 @@ describe('a route', () => {
     ['with as many as there may be', { ...route, rules: rulesOf(50) }],
     ['to the highest port', { ...route, target: { ...route.target, port: 65535 } }],
     ['to the lowest', { ...route, target: { ...route.target, port: 1 } }],
-  ])('%s is read', (_, value) => {
+  ])('%s is parsed', (_, value) => {
     expect(read(value)).toEqual({ route: value })
   })
 
@@ -96,11 +96,11 @@ describe('a route', () => {
     ['with more rules than there may be', { ...route, rules: rulesOf(51) }, /^route\.json\.rules: ./],
     ['with a field that a later version may mean something by', { ...route, deny: ['192.0.2.7'] }, /^route\.json: ./],
     ['that is null', null, /^route\.json: ./],
-  ])('%s is none, and says why', (_, value, problem) => {
+  ])('%s is invalid, with the reason', (_, value, problem) => {
     expect(read(value)).toEqual({ problem: expect.stringMatching(problem) })
   })
 
-  test('is in a ConfigMap by its name and key', () => {
+  test('is identified by the name and key of its ConfigMap', () => {
     expect(read(route, 'routes')).toEqual({ problem: "a route's name is route-<port>" })
     const metadata = { name: 'route-5432' }
     const others: Record<string, string>[] = [{}, { 'other.json': JSON.stringify(route) }]
@@ -122,7 +122,7 @@ describe('a route by host name', () => {
   const read = (value: unknown, name = httpRouteName(host)) =>
     readAnyRoute({ metadata: { name }, data: { 'route.json': JSON.stringify(value) } })
 
-  test('claims the host in its name, and no port', () => {
+  test('reserves the host in its name, and no port', () => {
     expect(hostOfRoute(httpRouteName(host))).toBe(host)
     expect(portOfRoute(httpRouteName('5432'))).toBeUndefined()
     expect(read(route)).toEqual({ kind: 'http', host, route })
@@ -139,7 +139,11 @@ describe('a route by host name', () => {
     ['that has rules of its own', { ...route, rules: [] }, /^route\.json: ./],
     ['without services', { ...route, services: undefined }, /^route\.json\.services: ./],
     ['of an unknown service', { ...route, services: [{ ...rest, service: 'grpc' }] }, /^route\.json\.services\.0\./],
-    ['of a service twice', { ...route, services: [rest, rest] }, /^route\.json\.services: one service of each type/],
+    [
+      'of a service twice',
+      { ...route, services: [rest, rest] },
+      /^route\.json\.services: at most one service of each type/,
+    ],
     ['of a service without rules', { ...route, services: [{ ...rest, rules: undefined }] }, /services\.0\.rules: ./],
     ['with a rule that is none', { ...route, services: [{ ...rest, rules: ['any'] }] }, /services\.0\.rules\.0: ./],
     [
@@ -151,16 +155,16 @@ describe('a route by host name', () => {
     ['with a token', { ...route, services: [{ ...rag, tokenDigest: 'secret' }] }, /services\.0\.tokenDigest: ./],
     ['of an unknown state', { ...route, services: [{ ...rest, unavailable: 'maybe' }] }, /services\.0\.unavailable/],
     ['with an unknown key', { ...route, services: [{ ...rest, public: true }] }, /^route\.json\.services\.0: ./],
-  ])('%s is none, and says why', (_, value, problem) => {
+  ])('%s is invalid, with the reason', (_, value, problem) => {
     expect(read(value)).toEqual({ kind: 'http', host, problem: expect.stringMatching(problem) })
   })
   test.each(['route-http-', 'route-http-UPPER', 'route-http-a..b', 'route-grpc-shop', 'routes'])(
-    'is not %s, whose kind nobody knows yet',
+    'is not %s, whose kind is unknown',
     name => {
       expect(read(route, name)).toEqual({ kind: 'unknown' })
     },
   )
-  test('does not make a port route of what has a kind', () => {
+  test('does not treat a route with a kind as a port route', () => {
     const { host: _, services: _services, ...others } = route
     expect(read({ ...others, target: rest.target, rules: [], port: 5432 }, 'route-5432')).toMatchObject({
       kind: 'port',
@@ -201,7 +205,7 @@ test('portRefusedBy names the live gateways that could not bind the port', () =>
   expect(portRefusedBy(5432, [bare], now)).toEqual([])
 })
 
-describe('ports out of reach', () => {
+describe('unreachable ports', () => {
   const listing = (listed: string | undefined) =>
     lease('gateway-one', 1, listed === undefined ? {} : { [unreachableAnnotation]: listed })
   test.each<[string | undefined, string | undefined, number[]]>([
@@ -211,13 +215,13 @@ describe('ports out of reach', () => {
     ['5432', '5432', []],
     ['0,-1,70000,x,,5432', undefined, [5432]],
     ['65535,65536,1.5,1', undefined, [65535, 1]],
-  ])('%j after %j are news of %j', (now, before, expected) => {
+  ])('%j after %j are new: %j', (now, before, expected) => {
     expect(newlyUnreachable(listing(now), listing(before))).toEqual(expected)
   })
-  test('are none where a Lease has no annotations', () => {
+  test('are none if a Lease has no annotations', () => {
     expect(newlyUnreachable({ metadata: { name: 'gateway-one' } }, { metadata: { name: 'gateway-one' } })).toEqual([])
   })
-  test('are read up to a bound', () => {
+  test('are read up to a limit', () => {
     const many = Array.from({ length: 10_000 }, (_, index) => index + 1).join(',')
     expect(newlyUnreachable(listing(many), undefined)).toHaveLength(100)
   })

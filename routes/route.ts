@@ -1,32 +1,31 @@
 /**
- * The route table, by which the operator tells the gateway who may reach what. A route is a ConfigMap in the system
- * namespace, whose name says its kind and what it claims: `route-<port>` a port, `route-http-<host>` a host name for
- * HTTP. Creating it claims that, since the API server keeps names unique. A gateway ignores kinds that it does not
- * know, and acknowledges them like any other: an acknowledgement says that it has read all routes, not that it serves
- * each kind.
+ * The route table, with which the operator configures the gateways. A route is a ConfigMap in the system namespace,
+ * whose name contains its kind and what it reserves: `route-<port>` a port, `route-http-<host>` a host name for HTTP.
+ * Creating it makes the reservation, since the API server keeps names unique. A gateway ignores unknown kinds, and
+ * acknowledges them like any other: an acknowledgement means that it has read all routes, not that it serves each kind.
  *
- * A gateway replica heartbeats a Lease `gateway-<identity>` (labelled component `gateway`) that carries the
- * resourceVersion up to which it has put every route into force. A route's version at or below that of every live
- * replica has been acknowledged. A replica that has not renewed its Lease for `gatewayLeaseSeconds` refuses new
- * connections until it has renewed it and read all routes anew; a little later, when even a slow clock must have said
- * so, it is no longer waited for. One that stops cleanly deletes its Lease. Nobody else needs to: an expired Lease
- * means nothing, and a replica that comes back under its identity writes over it.
+ * A gateway replica renews a Lease `gateway-<identity>` (labelled component `gateway`) that contains the
+ * resourceVersion up to which it has applied every route. A route with a version at or below that of every live replica
+ * is acknowledged. A replica that has not renewed its Lease for `gatewayLeaseSeconds` refuses new connections until it
+ * has renewed it and read all routes again; after an additional time for clock skew, the operator no longer waits for
+ * it. A replica that stops cleanly deletes its Lease. An expired Lease has no effect, so no other component deletes it;
+ * a replica that returns with its identity overwrites it.
  */
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { ipv4Cidr } from '../crds/fields.ts'
 import type { ObjectMeta } from '../crds/metadata.ts'
 
-/** The Service that connections go to. */
+/** The Service that connections are forwarded to. */
 const target = z.strictObject({ namespace: z.string(), service: z.string(), port: z.int().min(1).max(65535) })
 const common = {
   databaseId: z.string(),
-  /** Names the endpoint in logs and in denials: the host label. */
+  /** The endpoint's name in logs and refusals: the host label. */
   label: z.string(),
 }
-/** Masked CIDR blocks; none closes the endpoint. */
+/** Masked CIDR blocks; an empty list closes the endpoint. */
 const rules = z.array(ipv4Cidr).max(50)
-/** It has no `kind`: gateways from before there were several refuse a key that they do not know. */
+/** It has no `kind`: gateways older than the kinds refuse an unknown key. */
 const portRoute = z.strictObject({ ...common, target, rules, port: z.int().min(1).max(65535) })
 /** Lower case, and short enough for a ConfigMap's name. */
 const hostName = z
@@ -39,7 +38,7 @@ const httpService = z
   .strictObject({
     service: z.enum(serviceTypes),
     target,
-    /** The port of the bridge beside the tool server, under the same Service. */
+    /** The port of the bridge beside the tool server, on the same Service. */
     bridgePort: z.int().min(1).max(65535).optional(),
     rules,
     /** SHA-256 of the bearer token in hexadecimal digits. Without it no request to `rag` is forwarded. */
@@ -47,7 +46,7 @@ const httpService = z
       .string()
       .regex(/^[0-9a-f]{64}$/)
       .optional(),
-    /** Set where the service cannot answer now; the gateway then answers in its place. */
+    /** Set if the service cannot respond now; the gateway then responds in its place. */
     unavailable: z.enum(['suspended', 'starting']).optional(),
   })
   .refine(each => each.bridgePort === undefined || each.service === 'mcp', {
@@ -62,7 +61,7 @@ const httpRoute = z.strictObject({
   services: z
     .array(httpService)
     .max(serviceTypes.length)
-    .refine(all => new Set(all.map(each => each.service)).size === all.length, 'one service of each type at most'),
+    .refine(all => new Set(all.map(each => each.service)).size === all.length, 'at most one service of each type'),
 })
 
 /** A route by port. */
@@ -75,17 +74,17 @@ export type RouteTarget = Route['target']
 
 export const routeName = (port: number): string => `route-${port}`
 export const httpRouteName = (host: string): string => `route-http-${host}`
-/** The ConfigMap key that holds the route as JSON. */
+/** The ConfigMap key that contains the route as JSON. */
 export const routeKey = 'route.json'
 export const routeComponent = 'route'
 
-/** The port that a ConfigMap claims, which its name alone decides; undefined where it claims none. */
+/** The port that a ConfigMap reserves, from its name alone; undefined if it reserves none. */
 export function portOfRoute(name: string): number | undefined {
   const port = Number(/^route-([1-9][0-9]{0,4})$/.exec(name)?.[1])
   return port <= 65535 ? port : undefined
 }
 
-/** The host name that a ConfigMap claims, by its name alone; undefined where it claims none. */
+/** The host name that a ConfigMap reserves, from its name alone; undefined if it reserves none. */
 export function hostOfRoute(name: string): string | undefined {
   const host = /^route-http-(.+)$/.exec(name)?.[1]
   return hostName.safeParse(host).data
@@ -93,19 +92,19 @@ export function hostOfRoute(name: string): string | undefined {
 
 type RouteMap = { metadata: { name: string }; data?: Record<string, string> }
 
-/** A route, or why there is none, as `key.field: what is wrong`. */
+/** A route, or why it is invalid, as `key.field: what is wrong`. */
 type ReadRoute = { route: Route; problem?: undefined } | { route?: undefined; problem: string }
 type ReadHttpRoute = { route: HttpRoute; problem?: undefined } | { route?: undefined; problem: string }
 
 const portNameProblem = "a route's name is route-<port>"
 
-/** The kind of a route is that of its name. `unknown`: a later version's; with a problem, one that claims what is no port. */
+/** The kind of a route is in its name. `unknown`: of a later version; with a problem, its port is invalid. */
 type AnyRoute =
   | ({ kind: 'port'; port: number } & ReadRoute)
   | ({ kind: 'http'; host: string } & ReadHttpRoute)
   | { kind: 'unknown'; problem?: string }
 
-/** The route that a ConfigMap holds, of whatever kind: of what its name claims, and well-formed to the last rule. */
+/** The route of a ConfigMap, of any kind: it matches its name, and meets every rule. */
 export function readAnyRoute(configMap: RouteMap): AnyRoute {
   const { name } = configMap.metadata
   const port = portOfRoute(name)
@@ -115,7 +114,7 @@ export function readAnyRoute(configMap: RouteMap): AnyRoute {
   return /^route-[0-9]/.test(name) ? { kind: 'unknown', problem: portNameProblem } : { kind: 'unknown' }
 }
 
-/** The route by port that a ConfigMap holds. */
+/** The port route of a ConfigMap. */
 export function readRoute(configMap: RouteMap): ReadRoute {
   const read = readAnyRoute(configMap)
   if (read.kind !== 'port') return { problem: portNameProblem }
@@ -137,7 +136,7 @@ function readAs<C extends 'port' | 'host', R extends { [claim in C]: string | nu
     const issue = parsed.error.issues[0]
     return { problem: `${[routeKey, ...(issue?.path ?? [])].join('.')}: ${issue?.message}` }
   }
-  if (parsed.data[claim] !== claimed) return { problem: `${routeKey}.${claim}: must be ${claimed}, as the name says` }
+  if (parsed.data[claim] !== claimed) return { problem: `${routeKey}.${claim}: must be ${claimed}, as in the name` }
   return { route: parsed.data }
 }
 
@@ -149,38 +148,41 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** On a gateway's Lease: the resourceVersion up to which every route is in force there. */
+/** On a gateway's Lease: the resourceVersion up to which it has applied every route. */
 export const acknowledgedAnnotation = 'espalier.dev/acknowledged-resource-version'
-/** On a gateway's Lease: the routed ports it could not listen on, as `5432,5440`; absent where there is none. */
+/** On a gateway's Lease: the routed ports it could not listen on, as `5432,5440`; absent if there is none. */
 export const portsInUseAnnotation = 'espalier.dev/ports-in-use'
 /**
- * On a gateway's Lease: routed ports whose databases it could not connect to a moment ago, as `5432,5440`; absent where
- * there is none. The operator takes a look at each when it comes to be listed.
+ * On a gateway's Lease: routed ports whose databases it could not connect to a moment ago, as `5432,5440`; absent if
+ * there is none. The operator checks each newly listed one.
  */
 export const unreachableAnnotation = 'espalier.dev/unreachable-ports'
 export const gatewayComponent = 'gateway'
 export const gatewayLeaseName = (identity: string): string => `gateway-${identity}`
 /** A replica that has not renewed its Lease for this long refuses new connections. */
 export const gatewayLeaseSeconds = 90
-/** How far the clocks of a gateway and of the operator may be apart: it is waited for so much longer. */
+/** The allowed clock skew between a gateway and the operator: the operator waits for a gateway so much longer. */
 export const gatewayClockSkewSeconds = 10
 
-/** After so long without a Lease that lives, no gateway admits anybody: the last one has closed by itself. */
+/**
+ * After so long without a live Lease, no gateway accepts connections: the last one has stopped accepting them by
+ * itself.
+ */
 export const gatewaysClosedAfterMs = (gatewayLeaseSeconds + gatewayClockSkewSeconds) * 1000
 
-/** The part of a Lease that says what a gateway replica has in force. */
+/** The part of a Lease with the applied state of a gateway replica. */
 export type GatewayLease = { metadata: ObjectMeta; spec?: { renewTime?: string } }
 
 type Acknowledgement = {
   done: boolean
-  /** Names of the live Leases that have not acknowledged; empty and not done: there is no live gateway at all. */
+  /** Names of the live Leases that have not acknowledged; empty and not done: there is no live gateway. */
   waitingFor: string[]
 }
 
 /**
- * Whether every live gateway has this version of a route in force. The Leases must have been listed from the cluster
- * (not from a cache) after the route was written: only then is a replica that is missing from them sure to have read
- * the route before it admits anyone.
+ * Whether every live gateway has applied this version of a route. The Leases must have been listed from the cluster
+ * (not from a cache) after the route was written: only then has a replica that is missing from them certainly read the
+ * route before it accepts connections.
  */
 export function acknowledged(
   routeResourceVersion: string,
@@ -194,10 +196,13 @@ export function acknowledged(
   return { done: live.length > 0 && waitingFor.length === 0, waitingFor }
 }
 
-/** On a gateway's Lease: the digest of the certificates by which it serves HTTPS. Absent from one that serves none, and from earlier versions. */
+/**
+ * On a gateway's Lease: the digest of its HTTPS certificates. Absent from a gateway without HTTPS, and from earlier
+ * versions.
+ */
 export const httpsCertificatesAnnotation = 'espalier.dev/https-certificates'
 
-/** Of certificates as PEM, whatever their order. */
+/** Digest of PEM certificates, independent of their order. */
 export function certificatesDigest(certificates: Iterable<string>): string {
   const each = [...certificates].map(text => createHash('sha256').update(text.trim()).digest('hex'))
   return createHash('sha256')
@@ -206,7 +211,7 @@ export function certificatesDigest(certificates: Iterable<string>): string {
     .slice(0, 32)
 }
 
-/** Names of the live Leases whose gateways serve HTTPS by other certificates than those of this digest. */
+/** Names of the live Leases whose gateways serve HTTPS with other certificates than those of this digest. */
 export function otherCertificatesAt(digest: string, leases: readonly GatewayLease[], now: number): string[] {
   return leases
     .filter(lease => isLive(lease, now))
@@ -214,7 +219,9 @@ export function otherCertificatesAt(digest: string, leases: readonly GatewayLeas
     .map(lease => lease.metadata.name)
 }
 
-/** Names of the live Leases whose gateways could not listen on a port, since something else on their machine does. */
+/**
+ * Names of the live Leases whose gateways could not listen on a port, since another program on their machine uses it.
+ */
 export function portRefusedBy(port: number, leases: readonly GatewayLease[], now: number): string[] {
   return leases
     .filter(lease => isLive(lease, now))
@@ -222,24 +229,24 @@ export function portRefusedBy(port: number, leases: readonly GatewayLease[], now
     .map(lease => lease.metadata.name)
 }
 
-/** The ports that are listed as refused in one of two states of a Lease and not in the other. Pure. */
+/** The ports listed as refused in exactly one of two states of a Lease. Pure. */
 export function refusalChanged(lease: GatewayLease | undefined, previous: GatewayLease | undefined): number[] {
   const [now, before] = [lease, previous].map(each => new Set(portsIn(each, portsInUseAnnotation)))
   return [...(now ?? [])].filter(port => !before?.has(port)).concat([...(before ?? [])].filter(port => !now?.has(port)))
 }
 
-/** The ports that a Lease lists as out of reach and an earlier state of it did not. Pure. */
+/** The ports that a Lease lists as unreachable and its earlier state did not. Pure. */
 export function newlyUnreachable(lease: GatewayLease, previous: GatewayLease | undefined): number[] {
   const before = new Set(portsIn(previous, unreachableAnnotation))
   return portsIn(lease, unreachableAnnotation).filter(port => !before.has(port))
 }
 
-/** The ports that gateways which live list as out of reach. */
+/** The ports that live gateways list as unreachable. */
 export const unreachablePorts = (leases: readonly GatewayLease[], now: number): number[] => [
   ...new Set(leases.filter(lease => isLive(lease, now)).flatMap(lease => portsIn(lease, unreachableAnnotation))),
 ]
 
-/** A gateway writes the Lease, so no more ports are read of it than that many. */
+/** The most ports read from a Lease, since a gateway writes it. */
 const mostPorts = 100
 
 const portsIn = (lease: GatewayLease | undefined, annotation: string): number[] =>
@@ -255,7 +262,7 @@ function isLive(lease: GatewayLease, now: number): boolean {
 
 const version = /^[0-9]{1,30}$/
 
-/** Resource versions of one kind are compared as whole numbers of any size; anything else is no version. */
+/** Resource versions of one kind are compared as integers of any size; any other text is not a version. */
 function atLeast(acknowledgedVersion: string | undefined, wanted: string): boolean {
   if (acknowledgedVersion === undefined || !version.test(acknowledgedVersion) || !version.test(wanted)) return false
   return BigInt(acknowledgedVersion) >= BigInt(wanted)

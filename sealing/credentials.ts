@@ -1,34 +1,37 @@
 /**
- * How secret values stand in Secrets. Passwords and tokens are sealed with AES-256-GCM under the installation's key,
- * each bound to the place it stands in, so that one cannot be passed off as another. The API and the operator open
- * them; workloads get what they need mounted.
+ * Encryption of values in Secrets. Passwords and tokens are encrypted with AES-256-GCM under the installation's key,
+ * each bound to its Secret and key, so that one cannot be used in place of another. The API and the operator decrypt
+ * them; workloads get the values they need mounted.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 
-/** The Postgres roles of every database, in the order they are made. */
+/** The Postgres roles of every database, in order of creation. */
 export const databaseRoles = ['admin', 'app', 'app_read_only'] as const
 export type DatabaseRole = (typeof databaseRoles)[number]
-/** The password of each role, unsealed. */
+/** The password of each role, decrypted. */
 export type Passwords = Record<DatabaseRole, string>
 /**
- * In a credentials Secret, beside a role's password while that is being replaced: the one before, which is valid until
+ * In a credentials Secret, beside a role's new password during a rotation: the previous password, which is valid until
  * Postgres has the new one.
  */
 export const previousPassword = (role: DatabaseRole): string => `${role}.previous`
-/** On a credentials Secret, JSON: for each role whose password was replaced, the rotation that it is of. */
+/** On a credentials Secret, JSON: for each role whose password was rotated, the rotation that created it. */
 const rotationsAnnotation = 'espalier.dev/rotations'
 
-/** `before`: the rotation that the password before was of, while that stands beside the new one; absent for the first password. */
+/**
+ * `before`: the rotation that created the previous password, while that is stored beside the new one; absent for the
+ * first password.
+ */
 export type RoleRotation = { rotation?: string; before?: string }
 type RoleRotations = Partial<Record<DatabaseRole, RoleRotation>>
 
 type Annotated = { metadata: { annotations?: Record<string, string> | undefined } }
 
-/** What a credentials Secret says of rotations; what cannot be read says nothing. */
+/** The rotations recorded on a credentials Secret; empty if unreadable. */
 export function rotationsOf({ metadata }: Annotated): RoleRotations {
-  const said = parsed(metadata.annotations?.[rotationsAnnotation] ?? '{}')
+  const rotations = parsed(metadata.annotations?.[rotationsAnnotation] ?? '{}')
   const entries = databaseRoles.flatMap(role => {
-    const { rotation, before } = Object(Object(said)[role])
+    const { rotation, before } = Object(Object(rotations)[role])
     if (typeof rotation !== 'string' && typeof before !== 'string') return []
     return [
       [
@@ -40,8 +43,8 @@ export function rotationsOf({ metadata }: Annotated): RoleRotations {
   return Object.fromEntries(entries)
 }
 
-/** The annotation that says so. */
-export const rotationsSaid = (rotations: RoleRotations): Record<string, string> => ({
+/** The annotation for these rotations. */
+export const rotationAnnotations = (rotations: RoleRotations): Record<string, string> => ({
   [rotationsAnnotation]: JSON.stringify(rotations),
 })
 
@@ -53,41 +56,42 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The one database that users connect to. */
+/** The only database that users connect to. */
 export const applicationDatabase = 'app'
 
-/** The Secret in the system namespace that holds the sealing key (32 bytes) under `key`. */
+/** The Secret in the system namespace that contains the sealing key (32 bytes) under `key`. */
 export const sealingKeySecret = 'espalier-sealing-key'
-/** The Secret in the system namespace that holds the certificate authority: `tls.crt` and `tls.key`, PEM. */
+/** The Secret in the system namespace that contains the certificate authority: `tls.crt` and `tls.key`, PEM. */
 export const authoritySecret = 'espalier-ca'
-/** The Secret in the system namespace by which another authority is to take its place: the same keys. */
+/** The Secret in the system namespace with a new authority that is to replace the present one: the same keys. */
 export const nextAuthoritySecret = 'espalier-ca-next'
-/** The Secret in the system namespace in which the operator keeps which authorities are in force. */
+/** The Secret in the system namespace in which the operator records the authorities in use. */
 export const authorityStateSecret = 'espalier-ca-state'
-/** On the authority's Secret, `true`: a new authority is to be made, and to take its place. */
+/** On the authority's Secret, `true`: requests a new authority that replaces it. */
 export const rotateAnnotation = 'espalier.dev/rotate'
-/** The ConfigMap in the system namespace that tells everybody whom to trust: `ca.crt`, one certificate or more, PEM. */
+/** The ConfigMap in the system namespace with the trusted authorities: `ca.crt`, one certificate or more, PEM. */
 export const authorityConfigMap = 'espalier-ca'
 /**
- * The TLS Secrets in the system namespace: of Espalier's own servers, and those by which the API, and whoever gathers metrics,
- * show to the agents of databases who they are.
+ * The TLS Secrets in the system namespace: of Espalier's own servers, and the client certificates with which the API
+ * and metrics collectors connect to the databases' agents.
  */
 export const systemCertificates = {
   api: 'espalier-api-tls',
   gateway: 'espalier-gateway-tls',
+  archive: 'espalier-archive-tls',
   apiClient: 'espalier-api-client',
   metricsClient: 'espalier-metrics-client',
 } as const
-/** The Secret with the certificates by which the gateway serves HTTPS: `<region>.crt` and `<region>.key` of each region. */
+/** The Secret with the gateway's HTTPS certificates: `<region>.crt` and `<region>.key` of each region. */
 export const gatewayHttpsSecret = 'espalier-gateway-https'
 export type SystemCertificate = keyof typeof systemCertificates
 
 const prefix = 'sealed.v1.'
 
-/** Seals a value for one place; `place` is any text that names it, such as `<namespace>/<secret>/<key>`. */
-export function seal(key: Uint8Array, place: string, value: string): string {
+/** Encrypts a value bound to one location; `location` is any text that names it, such as `<namespace>/<secret>/<key>`. */
+export function seal(key: Uint8Array, location: string, value: string): string {
   const nonce = randomBytes(12)
-  const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(place))
+  const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(location))
   const sealed = Buffer.concat([cipher.update(value, 'utf8'), cipher.final()])
   return prefix + Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString('base64url')
 }
@@ -96,22 +100,23 @@ export class SealError extends Error {
   override readonly name = 'SealError'
 }
 
-/** Whether a value claims to be sealed. Only `open` tells whether it is. */
+/** Whether a value has the format of an encrypted value. Only `open` verifies it. */
 export const isSealed = (value: string): boolean => value.startsWith(prefix)
 
-/** @throws SealError where the value was sealed by another key or for another place, or was changed since. */
-export function open(key: Uint8Array, place: string, sealed: string): string {
-  if (!isSealed(sealed)) throw new SealError(`the value at ${place} is not sealed`)
+/** @throws SealError if the value was encrypted with another key or for another location, or was changed since. */
+export function open(key: Uint8Array, location: string, sealed: string): string {
+  if (!isSealed(sealed)) throw new SealError(`the value at ${location} is not encrypted`)
   const bytes = Buffer.from(sealed.slice(prefix.length), 'base64url')
   try {
     const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, 12), { authTagLength: 16 })
-      .setAAD(Buffer.from(place))
+      .setAAD(Buffer.from(location))
       .setAuthTag(bytes.subarray(12, 28))
     return Buffer.concat([decipher.update(bytes.subarray(28)), decipher.final()]).toString('utf8')
   } catch (cause) {
-    throw new SealError(`the value at ${place} does not open with the installation's key`, { cause })
+    throw new SealError(`the value at ${location} cannot be decrypted with the installation's key`, { cause })
   }
 }
 
-/** The place of a value in a Secret. */
-export const secretPlace = (namespace: string, secret: string, key: string): string => `${namespace}/${secret}/${key}`
+/** The location of a value in a Secret. */
+export const secretLocation = (namespace: string, secret: string, key: string): string =>
+  `${namespace}/${secret}/${key}`

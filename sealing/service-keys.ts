@@ -1,13 +1,13 @@
 /**
- * The keys and tokens of a service: what the Secret that `spec.services[].secret` names holds, and what the operator mints.
- * The API writes values sealed for their place, users write them plain; both are read here.
+ * The keys and tokens of a service: from the Secret that `spec.services[].secret` names, and those that the operator
+ * generates. The API writes encrypted values, users write plain text; this reads both.
  */
-import { isSealed, open, seal, secretPlace } from './credentials.ts'
+import { isSealed, open, seal, secretLocation } from './credentials.ts'
 
 /** The component label of the Secrets that the API writes. A user's own Secret does not have it. */
 export const serviceKeysComponent = 'service-keys'
 
-/** The fields of a service as a whole. */
+/** The service-wide fields. */
 const serviceKeyFields = [
   'embedding_api_key',
   'init_tokens',
@@ -18,7 +18,7 @@ const serviceKeyFields = [
 ] as const
 type ServiceKeyField = (typeof serviceKeyFields)[number]
 
-/** The models that a rag service, or one of its pipelines, can have a key for. */
+/** The models of a rag service, or of a pipeline, that can have a key. */
 export const ragModels = ['embedding_llm', 'completion_llm'] as const
 type RagModel = (typeof ragModels)[number]
 
@@ -31,16 +31,19 @@ const pipelineField = /^pipelines\.[A-Za-z0-9][A-Za-z0-9_-]{0,62}\.(embedding|co
 const isServiceKeyField = (field: string): boolean =>
   serviceKeyFields.some(known => known === field) || pipelineField.test(field)
 
-/** What a branch never takes from its source, also where both name one Secret. */
+/** Fields that a branch never inherits, even if both name the same Secret. */
 const notOnBranches: readonly string[] = ['init_tokens', 'init_users'] satisfies readonly ServiceKeyField[]
 
-/** Values by field, unsealed. */
+/** Values by field, decrypted. */
 export type ServiceKeys = Readonly<Record<string, string>>
 
 export const withoutKeysOfSource = (keys: ServiceKeys): ServiceKeys =>
   Object.fromEntries(Object.entries(keys).filter(([field]) => !notOnBranches.includes(field)))
 
-/** What the operator mints for a service, in the Secret `childNames.serviceSecret`: `token` for mcp and rag, `password` for rest. */
+/**
+ * Values that the operator generates for a service, in the Secret `childNames.serviceSecret`: `token` for mcp and rag,
+ * `password` for rest.
+ */
 const mintedFields = ['token', 'password'] as const
 export type MintedField = (typeof mintedFields)[number]
 
@@ -53,10 +56,12 @@ function storedValue(key: Uint8Array, { metadata, data }: StoredSecret, field: s
   const stored = data?.[field]
   if (stored === undefined) return undefined
   const text = Buffer.from(stored, 'base64').toString('utf8')
-  return isSealed(text) ? open(key, secretPlace(metadata.namespace ?? '', metadata.name, field), text) : text
+  return isSealed(text) ? open(key, secretLocation(metadata.namespace ?? '', metadata.name, field), text) : text
 }
 
-/** Reads the keys of a Secret, sealed or plain. Fields that are no keys of services are not read. @throws SealError */
+/**
+ * Reads the keys of a Secret, encrypted or plain. Fields that are not keys of services are ignored. @throws SealError
+ */
 export const openServiceKeys = (key: Uint8Array, secret: StoredSecret): ServiceKeys =>
   Object.fromEntries(
     Object.keys(secret.data ?? {})
@@ -68,15 +73,15 @@ export const openServiceKeys = (key: Uint8Array, secret: StoredSecret): ServiceK
       }),
   )
 
-/** Reads one value that the operator minted. It is never plain. @throws SealError */
+/** Reads one value that the operator generated. It is never plain text. @throws SealError */
 export function openMinted(key: Uint8Array, { metadata, data }: StoredSecret, field: MintedField): string | undefined {
   const stored = data?.[field]
   if (stored === undefined) return undefined
-  const place = secretPlace(metadata.namespace ?? '', metadata.name, field)
-  return open(key, place, Buffer.from(stored, 'base64').toString('utf8'))
+  const location = secretLocation(metadata.namespace ?? '', metadata.name, field)
+  return open(key, location, Buffer.from(stored, 'base64').toString('utf8'))
 }
 
-/** The `data` of a Secret of this name that holds the values, sealed. */
+/** The `data` of a Secret with this name that contains the values, encrypted. */
 export const sealedData = (
   key: Uint8Array,
   { namespace, name }: { namespace: string; name: string },
@@ -85,6 +90,6 @@ export const sealedData = (
   Object.fromEntries(
     Object.entries(values).map(([field, value]) => [
       field,
-      Buffer.from(seal(key, secretPlace(namespace, name, field), value)).toString('base64'),
+      Buffer.from(seal(key, secretLocation(namespace, name, field), value)).toString('base64'),
     ]),
   )

@@ -1,31 +1,28 @@
 /**
- * Keeps a certificate up to date with its files. They are read again at intervals and compared: a mounted Secret changes
- * by a symbolic link far above the file, which watching the file does not see. A pair that is only half written, or no
- * pair, is left alone, and said so once.
+ * Reloads a certificate when its files change. The files are read at intervals and compared: a mounted Secret changes
+ * by a symbolic link far above the file, which watching the file does not detect. An incomplete or invalid pair is
+ * ignored, and logged once.
  */
 import { readFile } from 'node:fs/promises'
 import type { Logger } from 'pino'
 
-/** PEM: a certificate, and those that lead to its authority; its private key. */
+/** PEM: a certificate with its intermediate certificates; its private key. */
 export type Certificate = { cert: string; key: string }
 
-/** `chain`: certificates that lead to the authority, where they are not in the first file. */
+/** `chain`: intermediate certificates, if they are not in the first file. */
 export type CertificateFiles = { cert: string; key: string; chain?: string | undefined }
 
-/** @throws Error where a file cannot be read */
+/** Reads one file after another, so that of several unreadable files the error always names the same. @throws Error */
 export async function readCertificate({ cert, key, chain }: CertificateFiles): Promise<Certificate> {
-  const read = (path: string) => readFile(path, 'utf8')
-  const [own, privateKey, more] = await Promise.all([
-    read(cert),
-    read(key),
-    chain === undefined ? undefined : read(chain),
-  ])
+  const own = await readFile(cert, 'utf8')
+  const privateKey = await readFile(key, 'utf8')
+  const more = chain === undefined ? undefined : await readFile(chain, 'utf8')
   return { cert: more === undefined ? own : `${own}\n${more}`, key: privateKey }
 }
 
 const defaultIntervalMs = 10_000
 
-/** Calls `use` with each new pair until stopped; `use` throws where it is none. `current` is the one in use already. */
+/** Calls `use` with each new pair until stopped; `use` throws if it is invalid. `current` is the pair in use. */
 export function followCertificate(options: {
   files: CertificateFiles
   current: Certificate
@@ -34,12 +31,12 @@ export function followCertificate(options: {
   logger: Logger
 }): { stop(): void } {
   const { files, use, intervalMs = defaultIntervalMs, logger } = options
-  /** As last looked at, in use or not. */
+  /** The last pair read, in use or not. */
   let seen = options.current
   let stopped = false
   let timer: NodeJS.Timeout
 
-  const look = async (): Promise<void> => {
+  const check = async (): Promise<void> => {
     try {
       const found = await readCertificate(files)
       if (stopped || (found.cert === seen.cert && found.key === seen.key)) return
@@ -49,11 +46,14 @@ export function followCertificate(options: {
     } catch (error) {
       // The text of an error about a key may quote it.
       const code = error instanceof Error && 'code' in error ? error.code : undefined
-      logger.warn({ file: files.cert, code }, 'the certificate has changed and cannot be used; keeping the one before')
+      logger.warn(
+        { file: files.cert, code },
+        'the certificate has changed and cannot be used; keeping the previous one',
+      )
     }
   }
   const again = (): void => {
-    timer = setTimeout(() => void look().finally(() => !stopped && again()), intervalMs)
+    timer = setTimeout(() => void check().finally(() => !stopped && again()), intervalMs)
   }
   again()
   return {

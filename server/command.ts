@@ -1,17 +1,17 @@
-/** Runs the system's own programs that make, grow and mount file systems. */
+/** Runs system programs that create, grow and mount file systems. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
 const execute = promisify(execFile)
 const timeoutMs = 10 * 60_000
 
-/** @returns standard output. @throws with what the program said */
+/** @returns standard output. @throws with the program's error output */
 export async function run(program: string, ...args: string[]): Promise<string> {
   try {
     return (await execute(program, args, { timeout: timeoutMs })).stdout
   } catch (cause) {
     const stderr = cause instanceof Error && 'stderr' in cause ? String(cause.stderr).trim() : ''
-    const said = stderr || (cause instanceof Error ? cause.message : String(cause))
-    throw new Error(`${program} failed: ${said.slice(0, 1000)}`, { cause })
+    const output = stderr || (cause instanceof Error ? cause.message : String(cause))
+    throw new Error(`${program} failed: ${output.slice(0, 1000)}`, { cause })
   }
 }

@@ -27,7 +27,7 @@ async function open(checks: { live?: Record<string, Check>; ready?: Record<strin
 }
 
 describe('the health page', () => {
-  test('/healthz and /readyz name each check, and the reason of each that fails', async () => {
+  test('/healthz and /readyz name each check, and the reason of each failed one', async () => {
     let synced: string | undefined = 'the Pod cache has no list yet'
     const { get } = await open({
       live: { workers: () => undefined },
@@ -48,15 +48,15 @@ describe('the health page', () => {
     expect((await get('/readyz?verbose')).body).toContain('[+]caches ok')
   })
 
-  test('a check that does not answer fails, and so does the page in time', async () => {
+  test('a check that does not respond fails, and the page still responds in time', async () => {
     const { get } = await open({ ready: { deaf: () => new Promise(() => {}) } })
     expect(await get('/readyz')).toMatchObject({
       status: 503,
-      body: '[-]deaf failed: no answer in 2 s\ncheck failed\n',
+      body: '[-]deaf failed: no result within 2 s\ncheck failed\n',
     })
   })
 
-  test('/metrics has ours and the process’s; anything else is 404, any other method 405', async () => {
+  test("/metrics contains the given metrics and the process's; any other path is 404, any other method 405", async () => {
     const { get, registry } = await open()
     new Gauge({ name: 'leads', help: 'Of a test.', registers: [registry] }).set(1)
     const page = await get('/metrics')
@@ -69,7 +69,7 @@ describe('the health page', () => {
     expect(await get('/healthz', { method: 'HEAD' })).toMatchObject({ status: 200, body: '' })
   })
 
-  test('a connection serves a bounded number of requests, and a header a bounded size', async () => {
+  test('requests per connection and header sizes are limited', async () => {
     const { server, get } = await open()
     const socket = connect(server.address.port, '127.0.0.1')
     let answered = ''
@@ -87,7 +87,7 @@ describe('the health page', () => {
     expect((await get('/healthz', { headers: { long: 'x'.repeat(20_000) } })).status).toBe(431)
   })
 
-  test('stop ends open connections and frees the port', async () => {
+  test('stop closes open connections and frees the port', async () => {
     const { server } = await open()
     const socket = connect(server.address.port, '127.0.0.1')
     await new Promise(resolve => socket.once('connect', resolve))
@@ -104,13 +104,13 @@ describe('the health page', () => {
     expect(refused).toBe('ECONNREFUSED')
   })
 
-  test('a port that is taken is an error, not a crash', async () => {
+  test('a port in use is an error, not a crash', async () => {
     const { server, metrics } = await open()
     const again = startHealthServer({ ...server.address, live: {}, ready: {}, metrics, logger })
     await expect(again).rejects.toMatchObject({ code: 'EADDRINUSE' })
   })
 
-  test('a server without figures has no /metrics, and listens on every address where none is named', async () => {
+  test('a server without metrics has no /metrics, and listens on every address by default', async () => {
     const server = await startHealthServer({ port: 0, live: {}, ready: {}, logger })
     servers.push(server)
     const statusOf = async (path: string) => (await fetch(`http://127.0.0.1:${server.address.port}${path}`)).status

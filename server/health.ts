@@ -1,14 +1,14 @@
 /**
- * The pages for probes and Prometheus: /healthz (restart me if this fails), /readyz (I can do my work), /metrics. They say
- * nothing secret; every check has its bound.
+ * Serves /healthz (liveness), /readyz (readiness) and /metrics for probes and Prometheus. They contain no secrets;
+ * every check has a timeout.
  */
 import type { Logger } from 'pino'
 import { createPageServer, type Page, plainText } from './pages.ts'
 
-/** The reason why it fails, or undefined where all is well. An exception or no answer in 2 s is a failure, too. */
+/** The reason why it fails, or undefined if it passes. An exception, or no result within 2 s, is a failure too. */
 export type Check = () => string | undefined | Promise<string | undefined>
 
-/** The page for Prometheus, and the type of its content. */
+/** The Prometheus page, and its content type. */
 export type MetricsPage = { text(): Promise<string>; contentType: string }
 
 export type HealthServer = {
@@ -20,7 +20,7 @@ const checkMs = 2_000
 
 async function runCheck(check: Check): Promise<string | undefined> {
   const timeUp = Promise.withResolvers<string>()
-  const timer = setTimeout(() => timeUp.resolve(`no answer in ${checkMs / 1000} s`), checkMs)
+  const timer = setTimeout(() => timeUp.resolve(`no result within ${checkMs / 1000} s`), checkMs)
   try {
     return await Promise.race([Promise.resolve(check()), timeUp.promise])
   } catch (error) {
@@ -41,13 +41,13 @@ async function report(checks: Record<string, Check>): Promise<Page> {
   return { status: failed ? 503 : 200, type: plainText, body }
 }
 
-/** Listens on `host` (absent: on every address) and `port` (0: any free one) until `stop()`. Rejects where it cannot. */
+/** Listens on `host` (absent: on every address) and `port` (0: any free one) until `stop()`. Rejects if it cannot. */
 export async function startHealthServer(options: {
   host?: string
   port: number
   live: Record<string, Check>
   ready: Record<string, Check>
-  /** Absent: there is none. */
+  /** If absent, there is no such page. */
   metrics?: MetricsPage
   logger: Logger
 }): Promise<HealthServer> {

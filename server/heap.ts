@@ -1,17 +1,21 @@
 /**
- * V8's heap in a process that keeps much, and reads all of it when it starts (`fillingFlags` of `bin/lean.mjs`). It is to be small, so
- * V8 collects after every tenth more; but while it fills, that would be more than half of what an operator with 10,000 databases does.
+ * V8's heap in a process that keeps much, and reads all of it when it starts (`fillingFlags` of `bin/lean.mjs`). A
+ * small heap needs a collection after every 10 % of growth; while the process fills its caches, that would take more
+ * than half of the CPU time of an operator with 10,000 databases.
  */
 import { setFlagsFromString } from 'node:v8'
 
-/** By how much the heap grows between two collections while it fills, in per cent: more is faster, and the highest memory is higher. */
+/**
+ * The heap growth between two collections while it fills, in per cent: a higher value is faster, with a higher peak
+ * memory.
+ */
 const growthPercent = 60
-/** What is read sooner is little, and not worth the memory. */
+/** Little is read before, so it is not worth the memory. */
 const soonMs = 1_000
 
-/** Has V8 keep its heap small, and collect less often until then, where that takes long. */
+/** Makes V8 keep its heap small, and collect less often until the caches are filled, if that takes long. */
 export async function whileFilling(filled: Promise<void>): Promise<void> {
-  // A process that was started without, such as one that runs tests, is none of ours to tune.
+  // A process started without these flags, such as a test runner, is not tuned.
   if (!process.execArgv.some(flag => flag.startsWith('--max-semi-space-size='))) return filled
   setFlagsFromString('--optimize-for-size')
   let isHurried = false

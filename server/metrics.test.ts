@@ -2,7 +2,7 @@ import { Registry } from 'prom-client'
 import { expect, test } from 'vitest'
 import { addGauge, addScraped, metricsPage, processMetrics } from './metrics.ts'
 
-test('a page is of the registries that there are when it is read; the process has one', async () => {
+test('a page contains the registries that exist when it is read; the process has one', async () => {
   const registries = [new Registry()]
   const page = metricsPage(() => registries)
   expect(await page.text()).not.toContain('nodejs_')
@@ -11,7 +11,7 @@ test('a page is of the registries that there are when it is read; the process ha
   expect(await page.text()).toContain('nodejs_eventloop_lag_p99_seconds')
 })
 
-test('values are read at every scrape, and what is gone leaves none behind', async () => {
+test('values are read at every scrape, and deleted objects leave none behind', async () => {
   const registry = new Registry()
   let depth = 1
   let queues: { name: string; done: number | undefined }[] = [

@@ -1,6 +1,6 @@
 /**
- * What every server of ours tells Prometheus in the same way: the figures of its process, values that are read at scrape
- * time, and the page of several registries. A registry belongs to the part that made it; only the process has one for all.
+ * Prometheus metrics that all servers share: those of the process, values read at scrape time, and the page of several
+ * registries. Each component has its own registry; the process has one.
  */
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import type { MetricsPage } from './health.ts'
@@ -16,10 +16,10 @@ export function processMetrics(): Registry {
   return ofProcess
 }
 
-/** Figures in Prometheus's text format: a registry, or a part of the page that another thread writes. */
+/** Metrics in Prometheus's text format: a registry, or a part of the page that another thread writes. */
 export type Figures = Pick<Registry, 'metrics'>
 
-/** The page of these figures, one after the other; which they are is asked at every scrape. */
+/** The page of these metrics, in order; the list is read at every scrape. */
 export const metricsPage = (registries: () => readonly Figures[]): MetricsPage => ({
   contentType: Registry.PROMETHEUS_CONTENT_TYPE,
   text: async () => (await Promise.all(registries().map(registry => registry.metrics()))).join('\n'),
@@ -45,7 +45,7 @@ type Scraped<T, Label extends string> = {
   value: (source: T) => [labels: Record<Label, string>, number: number | undefined]
 }
 
-/** A metric whose values are all taken anew at every scrape, so that what is gone leaves no value behind. */
+/** A metric whose values are all set again at every scrape, so that deleted objects leave none behind. */
 export function addScraped<T, Label extends string>(
   registry: Registry,
   kind: 'gauge' | 'counter',

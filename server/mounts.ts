@@ -1,4 +1,4 @@
-/** What is mounted where on this machine, as the kernel reports it. */
+/** The mounts of this machine, as the kernel reports them. */
 import { readFile } from 'node:fs/promises'
 import { run } from './command.ts'
 
@@ -13,9 +13,9 @@ export function parseMounts(text: string): Mount[] {
   return text
     .split('\n')
     .map(line => line.split(' '))
-    .flatMap(words => {
-      const end = words.indexOf('-')
-      const [path, device] = [words[4], words[end + 2]]
+    .flatMap(fields => {
+      const end = fields.indexOf('-')
+      const [path, device] = [fields[4], fields[end + 2]]
       return end < 0 || path === undefined || device === undefined ? [] : [{ device, path: plainPath(path) }]
     })
 }
@@ -25,6 +25,6 @@ export const mounts = async (): Promise<Mount[]> => parseMounts(await readFile('
 export const mountAt = async (path: string): Promise<Mount | undefined> =>
   (await mounts()).findLast(mount => mount.path === path)
 
-/** The loop devices through which an image is in use on this machine: usually one, none where it is not mounted. */
+/** The loop devices of an image on this machine: usually one, none if it is not mounted. */
 export const devicesOf = async (image: string): Promise<string[]> =>
   (await run('losetup', '--associated', image, '--noheadings', '--output', 'NAME')).split('\n').filter(Boolean)

@@ -1,6 +1,6 @@
 /**
- * Serves a few pages for probes and Prometheus over plain HTTP: to be read only, without a credential, so it listens
- * where only those reach it who may. Every connection, header and request has its bound.
+ * Serves read-only pages for probes and Prometheus over plain HTTP, without authentication: it must listen only where
+ * authorized clients can connect. Connections, headers and requests are limited.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { createServer } from './node-http.ts'
@@ -21,7 +21,7 @@ function answer(request: IncomingMessage, response: ServerResponse, { status, ty
   response.end(request.method === 'HEAD' ? undefined : body)
 }
 
-/** Not listening yet. `pageAt` gives the page of a path, undefined where there is none. */
+/** Not listening yet. `pageAt` returns the page of a path, undefined if there is none. */
 export function createPageServer(
   pageAt: (path: string) => Page | undefined | Promise<Page | undefined>,
   onError: (error: unknown) => void,

@@ -1,6 +1,6 @@
-/** How a server is told to stop. */
+/** The shutdown signals of a server. */
 
-/** Resolves with the signal that asks this process to stop. A second one ends it at once. */
+/** Resolves with the signal that stops this process. A second signal ends it at once. */
 export function stopSignal(): Promise<NodeJS.Signals> {
   return new Promise(resolve => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) {

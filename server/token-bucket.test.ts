@@ -1,10 +1,10 @@
-/** Token buckets against what they promise: no more than the burst and the rate, and never less. */
+/** Token buckets: no more than the burst and the rate, and never less. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { TokenBucket, TokenBuckets } from './token-bucket.ts'
 
 describe('a bucket', () => {
-  test('gives in any stretch of time no more than the burst and the rate allow', () => {
+  test('returns within any period no more than the burst and the rate allow', () => {
     const steps = fc.array(fc.record({ pauseMs: fc.nat(2000), asks: fc.nat(10) }), { maxLength: 30 })
     fc.assert(
       fc.property(
@@ -26,7 +26,7 @@ describe('a bucket', () => {
     )
   })
 
-  test('lets through who waits as long as it says', () => {
+  test('accepts a caller that waits as long as required', () => {
     const rates = fc.float({ min: Math.fround(0.1), max: 50, noNaN: true })
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 20 }), rates, (burst, perSecond) => {
@@ -41,7 +41,7 @@ describe('a bucket', () => {
     )
   })
 
-  test('gives its burst, then what comes back', () => {
+  test('returns its burst, then tokens at its rate', () => {
     let now = 0
     const bucket = new TokenBucket(() => now, { perSecond: 2, burst: 3 })
     const taken = () => Array.from({ length: 10 }, () => bucket.take()).filter(Boolean).length
@@ -54,7 +54,7 @@ describe('a bucket', () => {
     expect(taken()).toBe(3)
   })
 
-  test('promises tokens one after the other', () => {
+  test('reserves tokens one after another', () => {
     let now = 0
     const bucket = new TokenBucket(() => now, { perSecond: 2, burst: 1 })
     expect([bucket.reserveMs(), bucket.reserveMs(), bucket.reserveMs()]).toEqual([0, 500, 1000])
@@ -64,7 +64,7 @@ describe('a bucket', () => {
     expect(bucket.take()).toBe(true)
   })
 
-  test('neither gives nor takes where the clock is set back', () => {
+  test('neither gains nor loses tokens if the clock is set back', () => {
     let now = 1_000_000
     const bucket = new TokenBucket(() => now, { perSecond: 1, burst: 2 })
     expect(bucket.take()).toBe(true)
@@ -79,15 +79,15 @@ describe('a bucket', () => {
 describe('buckets by key', () => {
   const buckets = (keys: number) => new TokenBuckets(() => 0, { perSecond: 1, burst: 1 }, keys)
 
-  test('do not spend from one another', () => {
+  test('are independent', () => {
     const some = buckets(10)
     expect([some.of('a').take(), some.of('a').take(), some.of('b').take()]).toEqual([true, false, true])
   })
 
-  test('are so many at most: the one asked about longest ago is forgotten', () => {
+  test('have a maximum number: the least recently used is deleted', () => {
     const two = buckets(2)
     for (const key of ['a', 'b']) expect(two.of(key).take()).toBe(true)
-    // Whoever goes on asking stays.
+    // A key that is still used is kept.
     expect(two.of('a').take()).toBe(false)
     expect(two.of('c').take()).toBe(true)
     expect(two.of('a').take()).toBe(false)

@@ -1,14 +1,14 @@
-/** Rates: how much may be asked for, by one or by each of many, without a timer and within bounded memory. */
+/** Rate limits, for one or for many keys, without timers and within limited memory. */
 import { LRUCache } from 'lru-cache'
 
 /** `perSecond` tokens on average, at most `burst` at once. */
 export type Rate = { perSecond: number; burst: number }
 
-/** It begins full. A clock that was set back gives nothing and takes nothing. */
+/** Starts full. A clock that is set back adds and removes nothing. */
 export class TokenBucket {
   readonly #now: () => number
   readonly #rate: Rate
-  /** Below zero: tokens already promised that are still to be earned. */
+  /** Below zero: tokens reserved in advance. */
   #tokens: number
   #filledAt: number
 
@@ -19,7 +19,7 @@ export class TokenBucket {
     this.#filledAt = now()
   }
 
-  /** Takes a token if there is one. */
+  /** Takes a token if one is available. */
   take(): boolean {
     this.#fill()
     if (this.#tokens < 1) return false
@@ -27,20 +27,20 @@ export class TokenBucket {
     return true
   }
 
-  /** The ms after which there is a token to take. */
+  /** The ms until a token is available. */
   waitMs(): number {
     this.#fill()
     return (Math.max(0, 1 - this.#tokens) * 1000) / this.#rate.perSecond
   }
 
-  /** Tokens there are to take now, and the ms after which it is full again. */
-  get left(): { tokens: number; fullInMs: number } {
+  /** The available tokens, and the ms until it is full again. */
+  get remaining(): { tokens: number; fullInMs: number } {
     this.#fill()
     const missing = this.#rate.burst - this.#tokens
     return { tokens: Math.max(0, Math.floor(this.#tokens)), fullInMs: (missing * 1000) / this.#rate.perSecond }
   }
 
-  /** Takes a token in any case, and gives the ms after which it may be used. */
+  /** Takes a token in any case, and returns the ms until it may be used. */
   reserveMs(): number {
     this.#fill()
     this.#tokens -= 1
@@ -56,9 +56,8 @@ export class TokenBucket {
 }
 
 /**
- * A bucket for each key, so that one noisy client costs no more than its share. Of more than `keys` keys the one that was
- * asked about longest ago is forgotten, and starts full again: where keys can be made up, a bucket for all of them belongs
- * beside these.
+ * A bucket for each key, so that one client can use up only its own share. Above `keys` keys the least recently used
+ * one is deleted, and starts full again: if clients can invent keys, add one bucket for all of them.
  */
 export class TokenBuckets {
   readonly #buckets: LRUCache<string, TokenBucket>

@@ -1,4 +1,4 @@
-/** What services share is free of each of them: a second service stands on it with keys, errors and names of its own. */
+/** The shared modules do not depend on a service: a second service uses them with its own keys, errors and names. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { SignJWT } from 'jose'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Answer, ask, until } from './testing/client.ts'
+import { type Answer, sendRequest, until } from './testing/client.ts'
 import { startPostgres, type TestPostgres } from './testing/postgres.ts'
 
 const secret = 'a passphrase of tests, longer than 32 characters'
@@ -32,37 +32,37 @@ beforeAll(async () => {
   }
   const [line] = await Promise.race([once(child.stdout, 'data'), ended])
   ;[{ port }, { port: adminPort }] = JSON.parse(String(line))
-  await until(async () => (await ask(adminPort, '/ready')).status === 200)
+  await until(async () => (await sendRequest(adminPort, '/ready')).status === 200)
 })
 afterAll(async () => {
   expect(await stop()).toEqual([0, null])
   await postgres?.stop()
 })
 
-/** Each call on a connection of its own, so that every worker is asked. */
+/** Each call on a new connection, so that every worker receives some. */
 async function call(path: string, claims: Record<string, unknown> | undefined, body = ''): Promise<Answer> {
   const token = claims && (await new SignJWT(claims).setProtectedHeader({ alg: 'HS256' }).sign(Buffer.from(secret)))
   const headers: Record<string, string> = token === undefined ? {} : { Authorization: `Bearer ${token}` }
-  return ask(port, path, { method: 'POST', headers, body }, new Agent())
+  return sendRequest(port, path, { method: 'POST', headers, body }, new Agent())
 }
-const saysOf = ({ status, text }: Answer) => [status, JSON.parse(text).error?.message]
+const statusAndMessage = ({ status, text }: Answer) => [status, JSON.parse(text).error?.message]
 
-test('a token is judged, Postgres is asked as its role, and all errors are in the words of the service', async () => {
+test("a token is verified, Postgres is queried as its role, and all errors have the service's format", async () => {
   const answer = await call('/query', { role: 'reader' }, 'SELECT current_user, 6 * 7')
   expect([answer.status, answer.headers.server, answer.text]).toEqual([200, 'tool/1', '[["reader","42"]]'])
-  expect(saysOf(await call('/query', undefined))).toEqual([403, 'who are you?'])
+  expect(statusAndMessage(await call('/query', undefined))).toEqual([403, 'who are you?'])
   const expired = await call('/query', { role: 'reader', exp: 1 })
-  expect(saysOf(expired)).toEqual([401, 'token refused: expired'])
+  expect(statusAndMessage(expired)).toEqual([401, 'token refused: expired'])
   expect(expired.headers['www-authenticate']).toBe('Bearer error="invalid_token", error_description="claims"')
   const denied = await call('/query', { role: 'reader' }, 'SELECT FROM notes')
-  expect(saysOf(denied)).toEqual([422, '42501: permission denied for table notes'])
-  expect(saysOf(await call('/query', { role: 'reader' }, 'x'.repeat(101)))).toEqual([413, 'body too large'])
+  expect(statusAndMessage(denied)).toEqual([422, '42501: permission denied for table notes'])
+  expect(statusAndMessage(await call('/query', { role: 'reader' }, 'x'.repeat(101)))).toEqual([413, 'body too large'])
   expect((await call('/query', { role: 'reader' }, 'SELECT 1')).text).toBe('[["1"]]')
 })
 
-test('its workers count together, show the configuration without its secret, and read the schema again', async () => {
-  await until(async () => (await ask(adminPort, '/metrics')).text.includes('tool_calls_total 6\n'))
-  expect((await ask(adminPort, '/config')).text).toContain('workers = 2\nsecret = "********"\n')
+test('its workers aggregate metrics, show the configuration without its secret, and reload the schema', async () => {
+  await until(async () => (await sendRequest(adminPort, '/metrics')).text.includes('tool_calls_total 6\n'))
+  expect((await sendRequest(adminPort, '/config')).text).toContain('workers = 2\nsecret = "********"\n')
   expect((await call('/tables', { role: 'reader' })).text).toBe('["notes"]')
   await postgres.run('CREATE TABLE links (id int)')
   signal('SIGHUP')

@@ -37,7 +37,7 @@ describe('maskCidr', () => {
   })
 })
 
-test('an address is no block', () => {
+test('an address is not a block', () => {
   expect(parseAddress('203.0.113.7')).toBe(0xcb007107)
   expect(parseAddress('203.0.113.7/32')).toBeUndefined()
 })

@@ -1,6 +1,6 @@
 /**
- * IPv4 addresses and CIDR blocks as numbers. The API stores rules masked, the operator masks those applied by hand,
- * the gateway matches against them: all by these functions. A bare address is a /32, a block is masked to its network
+ * IPv4 addresses and CIDR blocks as numbers. Used by the API, which stores rules masked, the operator, which masks
+ * those applied by hand, and the gateway, which matches them. A bare address is a /32, a block is masked to its network
  * address, IPv6 is rejected.
  */
 const octet = '(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])'
@@ -13,12 +13,12 @@ type CidrBlock = { network: number; prefix: number }
 
 const bitsOf = (prefix: number): number => (prefix === 0 ? 0 : (0xffffffff << (32 - prefix)) >>> 0)
 
-/** The number of a dotted IPv4 address, or undefined where the text is none. */
+/** The number of a dotted IPv4 address, or undefined if the text is not one. */
 export function parseAddress(text: string): number | undefined {
   return text.includes('/') ? undefined : parseCidr(text)?.network
 }
 
-/** The block that an address or CIDR block names, masked; undefined where the text is neither. */
+/** The block that an address or CIDR block names, masked; undefined if the text is neither. */
 export function parseCidr(text: string): CidrBlock | undefined {
   if (!ipv4CidrPattern.test(text)) return undefined
   const [address = '', prefixText = '32'] = text.split('/')
@@ -43,7 +43,7 @@ export const contains = (block: CidrBlock, address: number): boolean =>
 
 type AllowlistState = 'closed' | 'open' | 'restricted'
 
-/** What an allowlist comes to: `closed` with no rules, `open` where one rule admits every address, else `restricted`. */
+/** The state of an allowlist: `closed` with no rules, `open` if one rule accepts every address, else `restricted`. */
 export function allowlistState(cidrs: readonly string[]): AllowlistState {
   if (cidrs.length === 0) return 'closed'
   const blocks = cidrs.map(parseCidr).filter(block => block !== undefined)

@@ -1,18 +1,18 @@
-/** Entity tags (RFC 9110, section 8.8.3) as they stand in `If-Match` and `If-None-Match`: read, and compared. */
+/** Entity tags (RFC 9110, section 8.8.3) in `If-Match` and `If-None-Match`: parsing and comparison. */
 
-/** `*`, or tags as they stand in a header, each with its quotes; a weak one with its W/ before them. */
+/** `*`, or tags in header format, each with its quotes; a weak one with its W/ prefix. */
 export type EntityTags = '*' | readonly string[]
 
-/** As a list is to be written, for the API's description; empty items between commas are read, too. */
+/** The pattern of a list, for the API's description; empty items between commas are accepted, too. */
 export const entityTagsPattern = /^([*]|(W[/])?"[!#-~]*"(, *(W[/])?"[!#-~]*")*)$/
 
 /**
- * A space in a tag is against the RFC, but functions set such tags, and who was given one sends it back. Space between tags can be taken in one way
- * only: in two, a header full of it would be tried in a hundred million.
+ * A space in a tag violates the RFC, but functions set such tags, and clients send them back. A space between tags can
+ * be matched in only one way: with two, a header full of spaces would cause a hundred million attempts.
  */
 const listItem = /[ \t]*(?:((?:W\/)?"[\x20\x21\x23-\x7e\x80-\xff]*")[ \t]*)?(?:,|$)/y
 
-/** Undefined where it is no list of entity tags. */
+/** Undefined if it is not a list of entity tags. */
 export function readEntityTags(value: string): EntityTags | undefined {
   if (value.trim() === '*') return '*'
   const tags: string[] = []
@@ -25,12 +25,12 @@ export function readEntityTags(value: string): EntityTags | undefined {
   return tags.length === 0 ? undefined : tags
 }
 
-/** By strong comparison: a weak tag is none. */
+/** By strong comparison: a weak tag matches nothing. */
 export const namesStrongly = (tags: EntityTags, tag: string): boolean =>
   tags === '*' || (!tag.startsWith('W/') && tags.includes(tag))
 
 const opaque = (tag: string): string => tag.replace(/^W\//, '')
 
-/** By weak comparison: whether a tag is weak does not matter. */
+/** By weak comparison: weak and strong tags are equal. */
 export const namesWeakly = (tags: EntityTags, tag: string): boolean =>
   tags === '*' || tags.some(one => opaque(one) === opaque(tag))

@@ -1,4 +1,4 @@
-/** Ids that rise: in one millisecond, over the end of the count, and under a clock that is set back. */
+/** Increasing ids: within one millisecond, across counter overflow, and with a clock that is set back. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createIds, timeOfId } from './id.ts'
@@ -7,7 +7,7 @@ const version7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-
 const at = Date.parse('2026-02-03T04:05:06.789Z')
 
 describe('ids of one source', () => {
-  test('say when they were made', () => {
+  test('contain their creation time', () => {
     const id = createIds(() => at)()
     expect(id).toMatch(version7)
     expect(timeOfId(id)).toBe(at)
@@ -15,7 +15,7 @@ describe('ids of one source', () => {
     expect(timeOfId('no id')).toBeUndefined()
   })
 
-  test('rise, whatever becomes of a clock that is set back a little, and share no first 16 digits', () => {
+  test('increase, even if a clock is set back a little, and never share the first 16 digits', () => {
     const steps = fc.array(fc.oneof(fc.constant(0), fc.integer({ min: -9_000, max: 9_000 })), { maxLength: 300 })
     fc.assert(
       fc.property(steps, moves => {
@@ -23,7 +23,7 @@ describe('ids of one source', () => {
         let clock = at
         const next = createIds(() => clock)
         const ids = moves.map(move => {
-          // Never 10 seconds behind what was shown before.
+          // Never 10 seconds behind the latest time.
           clock = Math.max(highest - 9_000, clock + move)
           highest = Math.max(highest, clock)
           return next()
@@ -35,7 +35,7 @@ describe('ids of one source', () => {
     )
   })
 
-  test('go on in the next millisecond where the count ends', () => {
+  test('use the next millisecond when the counter overflows', () => {
     const next = createIds(
       () => at,
       bytes => Buffer.alloc(bytes, 0xff),
@@ -47,7 +47,7 @@ describe('ids of one source', () => {
     expect(new Set(ids).size).toBe(10_000)
   })
 
-  test('follow a clock that was far ahead and has been put right', () => {
+  test('use the corrected clock after it was far ahead', () => {
     let clock = at + 3600_000
     const next = createIds(() => clock)
     next()
@@ -56,7 +56,7 @@ describe('ids of one source', () => {
   })
 })
 
-test('sources of two replicas do not give the same first 16 digits in one millisecond, but by chance', () => {
+test('sources of two replicas have equal first 16 digits in one millisecond only by chance', () => {
   const starts = Array.from({ length: 200 }, () => createIds(() => at)().slice(15, 18))
   expect(new Set(starts).size).toBeGreaterThan(150)
 })

@@ -1,17 +1,17 @@
 /**
- * Ids of new objects: UUIDs of version 7 (RFC 9562, section 5.7), which begin with the millisecond they were made in. So
- * objects that were made in one second, which is all that a creationTimestamp tells, still have an order.
+ * Ids of new objects: UUIDs of version 7 (RFC 9562, section 5.7), which begin with the millisecond of their creation.
+ * So objects created within one second have an order, although a creationTimestamp has only seconds.
  *
- * Ids of one source rise: within a millisecond the 12 bits after the time are counted up, from a random number, and
- * where they end the next millisecond is begun early. The first 16 digits, by which children are named, are never those
- * of another id of the same source.
+ * Ids of one source increase: within a millisecond the 12 bits after the time are a counter with a random start; on
+ * overflow the next millisecond is used early. The first 16 digits, which are used to name children, are unique among
+ * ids of the same source.
  */
 import { randomBytes } from 'node:crypto'
 
-/** Gives another id each time it is called. */
+/** Returns another id at each call. */
 export type IdSource = () => string
 
-/** A clock that is set back by less is waited for, as it were; by more, it is believed. */
+/** If the clock is set back by less, ids continue from the previous time; if by more, the new time is used. */
 const believedMs = 10_000
 const lastCount = 0xfff
 
@@ -41,7 +41,7 @@ function idOf(ms: number, count: number, random: string): string {
 
 const timeOrdered = /^([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab]/
 
-/** When an id of version 7 was made, in ms since the epoch; undefined for any other id. */
+/** When an id of version 7 was created, in ms since the epoch; undefined for any other id. */
 export function timeOfId(id: string): number | undefined {
   const [, high, low] = timeOrdered.exec(id) ?? []
   return high === undefined ? undefined : Number.parseInt(`${high}${low}`, 16)

@@ -1,6 +1,7 @@
 /**
- * Paths of RFC 9535 for `roleClaimKey`, as PostgREST 16 takes them: `$.role`, `$['https://example.com/roles'][0]`, `$.groups[?@ == 'web']`. All of the
- * language but its functions (`length`, `match` and so on), which are refused: a pattern in a path would have to be safe against the texts in tokens.
+ * Paths of RFC 9535 for `roleClaimKey`, as PostgREST 16 accepts them: `$.role`, `$['https://example.com/roles'][0]`,
+ * `$.groups[?@ == 'web']`. The complete language without its functions (`length`, `match` and so on), which are
+ * refused: a regular expression in a path could be too slow on text from tokens.
  */
 import { isRecord } from './record.ts'
 
@@ -22,7 +23,7 @@ type Test =
 
 export type JsonPath = { readonly segments: readonly Segment[] }
 
-/** Raised with what is expected at a character, counted from 1. */
+/** Thrown with what is expected at a character, counted from 1. */
 export class JsonPathError extends Error {}
 
 const deepest = 32
@@ -157,7 +158,7 @@ class Reader {
   }
 
   #nested<T>(read: () => T): T {
-    if (++this.#depth > deepest) this.#fail(`at most ${deepest} tests inside one another`)
+    if (++this.#depth > deepest) this.#fail(`at most ${deepest} nested tests`)
     const result = read()
     this.#depth--
     return result
@@ -170,12 +171,12 @@ class Reader {
 
   #unquoted(text: string): string {
     const inner = text.slice(1, -1)
-    // JSON's escapes hold in both kinds of quotes; a single quote is escaped in its own kind alone.
+    // JSON escapes are valid in both kinds of quotes; a single quote is escaped only in single quotes.
     const json = text.startsWith("'") ? inner.replace(/\\'|"/g, found => (found === '"' ? '\\"' : "'")) : inner
     try {
       return JSON.parse(`"${json}"`)
     } catch {
-      return this.#fail('escapes as JSON has them, before this character')
+      return this.#fail('a valid JSON escape before this character')
     }
   }
 
@@ -207,7 +208,7 @@ const isSingular = ({ segments }: Query): boolean =>
       !descends && more.length === 0 && (first?.kind === 'name' || first?.kind === 'index'),
   )
 
-/** The first value at the path; undefined where there is none. */
+/** The first value at the path; undefined if there is none. */
 export const followJsonPath = ({ segments }: JsonPath, root: unknown): unknown => found(segments, root, root)[0]
 
 const found = (segments: readonly Segment[], start: unknown, root: unknown): unknown[] =>
@@ -237,7 +238,7 @@ function selected(selector: Selector, value: unknown, root: unknown): unknown[] 
     case 'slice':
       return Array.isArray(value) ? sliced(value, selector) : []
     case 'filter':
-      return children(value).filter(child => holds(selector.test, child, root))
+      return children(value).filter(child => matches(selector.test, child, root))
   }
 }
 
@@ -257,14 +258,14 @@ function sliced(list: readonly unknown[], { from, to, step }: Extract<Selector, 
     .filter((_, index) => index % -step === 0)
 }
 
-function holds(test: Test, value: unknown, root: unknown): boolean {
+function matches(test: Test, value: unknown, root: unknown): boolean {
   switch (test.kind) {
     case 'and':
-      return test.members.every(one => holds(one, value, root))
+      return test.members.every(one => matches(one, value, root))
     case 'or':
-      return test.members.some(one => holds(one, value, root))
+      return test.members.some(one => matches(one, value, root))
     case 'not':
-      return !holds(test.member, value, root)
+      return !matches(test.member, value, root)
     case 'exists':
       return found(test.query.segments, test.query.root ? root : value, root).length > 0
     case 'compare': {
@@ -275,7 +276,7 @@ function holds(test: Test, value: unknown, root: unknown): boolean {
   }
 }
 
-/** Each side is one value or none. Only two numbers or two texts have an order. */
+/** Each side is one value or none. Only two numbers or two texts are ordered. */
 function compared(operator: string, [left]: readonly unknown[], [right]: readonly unknown[]): boolean {
   const isEqual = equal(left, right)
   const isLess = (one: unknown, other: unknown) =>

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { bytesTold, canonicalQuantity, parseQuantity, quantityToBytes, quantityToNumber } from './quantity.ts'
+import { canonicalQuantity, parseQuantity, quantityToBytes, quantityToNumber, sizeInBytes } from './quantity.ts'
 
 describe('quantities', () => {
   test.each([
@@ -21,7 +21,7 @@ describe('quantities', () => {
     expect(quantityToBytes('0.3Ki')).toBe(308)
   })
 
-  test.each(['', '1gi', '-1', '1e3', '.5', '1 Gi', 'Gi', '1Ei'])('%j is none', text => {
+  test.each(['', '1gi', '-1', '1e3', '.5', '1 Gi', 'Gi', '1Ei'])('%j is invalid', text => {
     expect(() => quantityToNumber(text)).toThrow(RangeError)
   })
 })
@@ -40,8 +40,8 @@ test.each([
   ['many', undefined],
   ['', undefined],
   [undefined, undefined],
-])('a cluster may tell %s', (text, bytes) => {
-  expect(bytesTold(text)).toBe(bytes)
+])('a cluster may write %s', (text, bytes) => {
+  expect(sizeInBytes(text)).toBe(bytes)
 })
 
 test('two spellings of one value are equal', () => {
@@ -66,7 +66,7 @@ test.each([
   expect(canonicalQuantity(text)).toBe(stored)
 })
 
-test('the value stays, and the spelling is stable', () => {
+test('the value is unchanged, and the spelling is stable', () => {
   const quantities = fc
     .tuple(fc.integer({ min: 0, max: 100_000 }), fc.constantFrom('', 'm', 'k', 'M', 'G', 'Ki', 'Mi', 'Gi', 'Ti'))
     .map(([number, suffix]) => `${number}${suffix}`)

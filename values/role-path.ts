@@ -1,13 +1,14 @@
 /**
- * The path expression of `roleClaimKey`: where in a token's claims the role's name stands (PostgREST 14's documentation,
- * references/auth "JWT Role Extraction"). Parsing happens once, when the service starts; reading never throws.
+ * The path expression of `roleClaimKey`: the location of the role's name in a token's claims (PostgREST 14's
+ * documentation, references/auth "JWT Role Extraction"). It is parsed once, when the service starts; reading never
+ * throws.
  *
  *     path      = 1*( "." key / "[" index "]" ) [ filter ]     ; begins with "."
  *     key       = 1*( letter / digit / "_" / "$" / "@" ) / DQUOTE *( any but DQUOTE ) DQUOTE
- *     filter    = "[?(@" operator DQUOTE text DQUOTE ")]"      ; spaces may stand around the operator
+ *     filter    = "[?(@" operator DQUOTE text DQUOTE ")]"      ; spaces allowed around the operator
  *     operator  = "==" / "!=" / "^==" / "==^" / "*=="
  *
- * A path that begins with "$" is one of RFC 9535 (json-path.ts), as PostgREST 16 takes them.
+ * A path that begins with "$" is one of RFC 9535 (json-path.ts), as PostgREST 16 accepts them.
  */
 import { followJsonPath, type JsonPath, JsonPathError, parseJsonPath } from './json-path.ts'
 import { isRecord } from './record.ts'
@@ -19,7 +20,7 @@ type Step =
   | { kind: 'index'; index: number }
   | { kind: 'filter'; operator: FilterOperator; text: string }
 
-/** A text that is no path. The message is the rule. */
+/** An invalid path. The message is the violated rule. */
 export class RolePathError extends Error {}
 
 export type RolePath = readonly Step[] | JsonPath
@@ -28,12 +29,12 @@ const bareKey = /[\p{L}\p{N}_$@]+/uy
 const quotedText = /"[^"]*"/y
 const arrayIndex = /[0-9]{1,9}/y
 const spaces = / */y
-/** Longer ones first: "==" begins "==^". */
+/** Longer ones first: "==" is a prefix of "==^". */
 const operators: readonly FilterOperator[] = ['==^', '^==', '*==', '==', '!=']
 
 /**
- * Reads a path expression.
- * @throws RolePathError that names the character (counted from 1) and what could have stood there.
+ * Parses a path expression.
+ * @throws RolePathError that names the character (counted from 1) and what is expected there.
  */
 export function parseRolePath(text: string): RolePath {
   if (!text.startsWith('$')) return new PathReader(text).path()
@@ -58,8 +59,7 @@ class PathReader {
     while (this.#at < this.#text.length) {
       const step = this.#step()
       steps.push(step)
-      if (step.kind === 'filter' && this.#at < this.#text.length)
-        this.#fail('the end, for what a filter selects is a text')
+      if (step.kind === 'filter' && this.#at < this.#text.length) this.#fail('the end, since a filter selects a text')
     }
     return steps
   }
@@ -120,7 +120,7 @@ class PathReader {
   }
 }
 
-/** What stands at the path; undefined where the claims have no such place. */
+/** The value at the path; undefined if the claims have none. */
 export function followRolePath(path: RolePath, claims: unknown): unknown {
   if ('segments' in path) return followJsonPath(path, claims)
   let value = claims
@@ -142,7 +142,7 @@ function take(step: Step, value: unknown): unknown {
   }
 }
 
-/** An element that is no text is never selected, not by "!=" either. */
+/** An element that is not text is never selected, not even by "!=". */
 function selects(operator: FilterOperator, element: unknown, text: string): boolean {
   if (typeof element !== 'string') return false
   switch (operator) {

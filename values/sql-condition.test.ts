@@ -11,6 +11,14 @@ test.each([
   expect(await sqlConditionError(text)).toBeUndefined()
 })
 
+test('another event is processed between two conditions', async () => {
+  await sqlConditionError('a = 1')
+  const order: string[] = []
+  setImmediate(() => order.push('another event'))
+  await sqlConditionError('a = 2').then(() => order.push('condition'))
+  expect(order).toEqual(['another event', 'condition'])
+})
+
 test.each([
   'a) OR (true',
   '',

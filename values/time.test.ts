@@ -9,7 +9,7 @@ test('times are written as Kubernetes reads them', () => {
   expect(preciseTime(ms)).toBe('2026-01-31T12:00:05.678Z')
 })
 
-test('a time is read back to its precision', () => {
+test('a time is parsed with its precision', () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: Date.UTC(2200, 0) }), ms => {
       expect(Date.parse(timestamp(ms))).toBe(Math.floor(ms / 1000) * 1000)

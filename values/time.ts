@@ -1,15 +1,15 @@
-/** Times as Kubernetes writes them: RFC 3339 in UTC. Those that others write are of any precision; `Date.parse` reads them. */
+/** Times as Kubernetes writes them: RFC 3339 in UTC. Other writers use any precision; `Date.parse` reads them. */
 
-/** Milliseconds, as clients of the API see them: what happens within one second keeps its order. */
+/** Milliseconds, as in API responses: events within one second keep their order. */
 export const preciseTime = (ms: number): string => new Date(ms).toISOString()
 
 /** Whole seconds, as in metadata and conditions. */
 export const timestamp = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`
 
-/** A MicroTime, as in Leases: Kubernetes reads it with exactly six digits of a second, and with no other number of them. */
+/** A MicroTime, as in Leases: Kubernetes accepts exactly six digits of a second. */
 export const microTime = (ms: number): string => new Date(ms).toISOString().replace('Z', '000Z')
 
-/** The time between two moments as Kubernetes prints durations: `8s`, `2m10s`, `3h5m`. */
+/** The time between two times as Kubernetes prints durations: `8s`, `2m10s`, `3h5m`. */
 export function durationText(fromMs: number, toMs: number): string {
   const seconds = Math.max(0, Math.round((toMs - fromMs) / 1000))
   const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60), seconds % 60]

@@ -1,4 +1,4 @@
-/** Backups through the API, on the one-machine store: what is asked for, refused, listed and let go. */
+/** Backups through the API, on the in-process store: request, refusal, list and deletion. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   annotatedOperation,
@@ -10,14 +10,14 @@ import {
 } from '../../crds/index.ts'
 import {
   type Client,
-  createSettled,
+  createStable,
   expectError,
   setSnapshotClass,
   startClient,
   storedDatabase,
   until,
 } from '../testing/client.ts'
-import { settle } from '../testing/harness.ts'
+import { reconcile } from '../testing/harness.ts'
 import { highestUserBackups } from './decide.ts'
 
 let client: Client
@@ -28,8 +28,9 @@ beforeAll(async () => {
 afterAll(() => client.close())
 
 const namespace = tenantNamespace('acme')
-const snapshotClass = (given: { name: string; atomic: boolean } | undefined) => setSnapshotClass(client, given)
-const ask = (id: string, headers: Record<string, string> = {}, kind = 'hot') =>
+const snapshotClass = (storageClass: { name: string; atomic: boolean } | undefined) =>
+  setSnapshotClass(client, storageClass)
+const createBackup = (id: string, headers: Record<string, string> = {}, kind = 'hot') =>
   client.call('POST', `/databases/${id}/backup`, { body: { kind }, headers })
 const stored = async (id: string): Promise<Backup> => {
   const { items } = await client.cluster.list('Backup', { namespace, labels: { [labels.id]: id } })
@@ -37,7 +38,7 @@ const stored = async (id: string): Promise<Backup> => {
   if (backup === undefined) throw new Error('it is not stored')
   return backup
 }
-/** What the operator says once it has taken it. */
+/** The status that the operator writes after the backup. */
 const complete = async (id: string) => {
   const backup = await stored(id)
   const status = {
@@ -54,32 +55,32 @@ const complete = async (id: string) => {
   await until(async () => (await client.call('GET', `/backups/${id}`)).body.status === 'completed')
 }
 
-describe('asking for a backup', () => {
-  test('is 202 with a pending one, which can be listed at once, and its task', async () => {
-    const id = await createSettled(client, 'kept')
-    const asked = await ask(id)
-    expect(asked).toMatchObject({
+describe('requesting a backup', () => {
+  test('is 202 with a pending backup, listed at once, and its task', async () => {
+    const id = await createStable(client, 'kept')
+    const requested = await createBackup(id)
+    expect(requested).toMatchObject({
       status: 202,
       body: { database_id: id, status: 'pending', kind: 'hot', purpose: 'user', metadata: {} },
     })
-    expect(asked.body.name).toMatch(/^kept-[0-9]{8}-[0-9]{6}-[0-9a-f]{4}$/)
-    const taskId = asked.headers['x-task-id']
-    expect(asked.headers.location).toBe(`/managed/v1/tasks/${taskId}`)
-    expect((await client.call('GET', `/backups?database_id=${id}`)).body).toEqual([asked.body])
+    expect(requested.body.name).toMatch(/^kept-[0-9]{8}-[0-9]{6}-[0-9a-f]{4}$/)
+    const taskId = requested.headers['x-task-id']
+    expect(requested.headers.location).toBe(`/managed/v1/tasks/${taskId}`)
+    expect((await client.call('GET', `/backups?database_id=${id}`)).body).toEqual([requested.body])
     expect((await client.call('GET', `/tasks/${taskId}`)).body).toMatchObject({
       name: 'backup-managed',
       subject_kind: 'backup',
-      subject_id: asked.body.id,
+      subject_id: requested.body.id,
       request: { kind: 'hot' },
     })
-    const backup = await stored(asked.body.id)
+    const backup = await stored(requested.body.id)
     expect(backup.spec).toEqual({ databaseName: 'kept', databaseId: id, kind: 'hot', purpose: 'user' })
     expect(backup.metadata.finalizers).toEqual([teardownFinalizer])
     expect(annotatedOperation(backup)?.taskId).toBe(taskId)
     expect((await client.call('GET', `/databases/${id}`)).body.status).toBe('available')
 
-    await complete(asked.body.id)
-    expect((await client.call('GET', `/backups/${asked.body.id}`)).body).toMatchObject({
+    await complete(requested.body.id)
+    expect((await client.call('GET', `/backups/${requested.body.id}`)).body).toMatchObject({
       status: 'completed',
       finished_at: expect.stringMatching(/^2026-01-02T03:04:05/),
       metadata: {
@@ -93,25 +94,25 @@ describe('asking for a backup', () => {
     })
   })
 
-  test('waits for its end where the request prefers to', async () => {
-    const id = await createSettled(client, 'patient')
-    const asking = ask(id, { prefer: 'wait=10' })
+  test('waits for its end if the request prefers to', async () => {
+    const id = await createStable(client, 'patient')
+    const pending = createBackup(id, { prefer: 'wait=10' })
     await until(async () => (await client.call('GET', `/backups?database_id=${id}`)).body.length === 1)
     const [{ id: backupId }] = (await client.call('GET', `/backups?database_id=${id}`)).body
     await complete(backupId)
-    expect(await asking).toMatchObject({ status: 202, body: { status: 'completed' } })
+    expect(await pending).toMatchObject({ status: 202, body: { status: 'completed' } })
   })
 
-  test('twice with one Idempotency-Key makes one', async () => {
-    const id = await createSettled(client, 'once')
+  test('two requests with one Idempotency-Key create one backup', async () => {
+    const id = await createStable(client, 'once')
     const headers = { 'idempotency-key': 'backup-1' }
-    const [first, second] = [await ask(id, headers), await ask(id, headers)]
+    const [first, second] = [await createBackup(id, headers), await createBackup(id, headers)]
     expect(second).toMatchObject({ status: 202, body: first.body })
     expect((await client.call('GET', `/backups?database_id=${id}`)).body).toHaveLength(1)
   })
 
-  test('goes on beside a change of a database that serves', async () => {
-    const id = await createSettled(client, 'changing')
+  test('succeeds during a change of a database that serves', async () => {
+    const id = await createStable(client, 'changing')
     const ready = {
       type: 'Ready',
       status: 'True' as const,
@@ -119,9 +120,9 @@ describe('asking for a backup', () => {
       message: '',
       lastTransitionTime: '2026-01-01T00:00:00Z',
     }
-    await settle(client.cluster, 'acme', 'changing', { phase: 'modifying', conditions: [ready] })
+    await reconcile(client.cluster, 'acme', 'changing', { phase: 'modifying', conditions: [ready] })
     await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === 'modifying')
-    expect((await ask(id)).status).toBe(202)
+    expect((await createBackup(id)).status).toBe(202)
   })
 })
 
@@ -131,63 +132,76 @@ describe('is refused', () => {
     ['failed', /the database is failed/],
     ['degraded', /the database is degraded/],
     ['suspended', /the database is suspended: resume it/],
-  ])('with 409 of a database that is %s', async (phase, message) => {
-    const id = await createSettled(client, `is${phase}`)
-    await settle(client.cluster, 'acme', `is${phase}`, { phase: phase as 'failed' })
+  ])('with 409 for a database that is %s', async (phase, message) => {
+    const id = await createStable(client, `is${phase}`)
+    await reconcile(client.cluster, 'acme', `is${phase}`, { phase: phase as 'failed' })
     await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === phase)
-    const answer = await ask(id)
+    const answer = await createBackup(id)
     expectError(answer, 409, message)
-    // Only where waiting helps.
+    // Only if waiting helps.
     const waits = phase === 'creating' || phase === 'degraded'
     expect(answer.headers['retry-after']).toBe(waits ? '2' : undefined)
   })
 
-  test('with 409 of a database whose suspension the cache of this replica does not know yet', async () => {
-    const id = await createSettled(client, 'unseen')
+  test("with 409 for a database whose suspension is not yet in this replica's cache", async () => {
+    const id = await createStable(client, 'unseen')
     const { promise, resolve } = Promise.withResolvers<void>()
     client.cluster.silence = promise
     try {
       const database = await storedDatabase(client, 'unseen')
       await client.cluster.replace('ManagedDatabase', { ...database, spec: { ...database.spec, suspended: true } })
-      expectError(await ask(id), 409, /the database is suspending: resume it/)
+      expectError(await createBackup(id), 409, /the database is suspending: resume it/)
     } finally {
       client.cluster.silence = undefined
       resolve()
     }
   })
 
-  test('with 409, and is gone, where the database is suspended while the backup is written', async () => {
-    const id = await createSettled(client, 'between')
+  test('with 409, and deleted, if the database is suspended while the backup is written', async () => {
+    const id = await createStable(client, 'between')
     client.cluster.before = async (operation, kind) => {
       if (operation !== 'create' || kind !== 'Backup') return
       client.cluster.before = undefined
       const database = await storedDatabase(client, 'between')
       await client.cluster.replace('ManagedDatabase', { ...database, spec: { ...database.spec, suspended: true } })
     }
-    expectError(await ask(id), 409, /the database is being suspended: resume it/)
+    expectError(await createBackup(id), 409, /the database is being suspended: resume it/)
     const { items } = await client.cluster.list('Backup', { namespace })
     const made = items.filter(({ spec }) => spec.databaseId === id)
     expect(made.filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toEqual([])
   })
 
-  test('with 400 where it is durable, or snapshots are not of one instant', async () => {
-    const id = await createSettled(client, 'durable')
-    expectError(await ask(id, {}, 'durable'), 400, /the durable tier is not enabled/)
+  test('with 400 if it is durable, or snapshots are not atomic across volumes', async () => {
+    const id = await createStable(client, 'durable')
+    expectError(await createBackup(id, {}, 'durable'), 400, /the durable tier is not enabled/)
     const database = await storedDatabase(client, 'durable')
     await client.cluster.replace('ManagedDatabase', {
       ...database,
       spec: { ...database.spec, backup: { durable: true } },
     })
-    await until(async () => /not available/.test((await ask(id, {}, 'durable')).body.message))
+    const archiving = async (reason: string, status: 'True' | 'False') => {
+      const found = await storedDatabase(client, 'durable')
+      const others = found.status?.conditions?.filter(({ type }) => type !== 'Archiving') ?? []
+      const condition = { type: 'Archiving', status, reason, message: '', lastTransitionTime: '2026-01-01T00:00:00Z' }
+      const conditions = [...others, condition]
+      await client.cluster.replaceStatus('ManagedDatabase', { ...found, status: { ...found.status, conditions } })
+    }
+    await archiving('NoArchive', 'False')
+    expectError(await createBackup(id, {}, 'durable'), 400, /has no archive/)
+    await archiving('RestartPending', 'False')
+    expectError(await createBackup(id, {}, 'durable'), 409, /restart it/)
+    await archiving('Archiving', 'True')
+    const taken = await createBackup(id, {}, 'durable')
+    expect(taken).toMatchObject({ status: 202, body: { kind: 'durable', status: 'pending', purpose: 'user' } })
     await snapshotClass({ name: 'slow', atomic: false })
-    await until(async () => (await ask(id)).status === 400)
-    expectError(await ask(id), 400, /^kind: snapshots of class slow are not declared to be of one instant/)
+    await until(async () => (await createBackup(id)).status === 400)
+    expectError(await createBackup(id), 400, /^kind: snapshots of class slow are not declared to be of one instant/)
     await snapshotClass({ name: 'fast', atomic: true })
-    await until(async () => (await ask(id)).status === 202)
+    await until(async () => (await createBackup(id)).status === 202)
   })
 
-  test('with 409 where the database has as many as are kept', async () => {
-    const id = await createSettled(client, 'full')
+  test('with 409 if the database has the maximum number of backups', async () => {
+    const id = await createStable(client, 'full')
     for (let index = 0; index < highestUserBackups; index++)
       await client.cluster.create('Backup', {
         apiVersion: 'espalier.dev/v1alpha1',
@@ -196,14 +210,14 @@ describe('is refused', () => {
         spec: { databaseName: 'full', databaseId: id, kind: 'hot', purpose: 'user' },
       })
     await until(async () => (await client.call('GET', `/backups?database_id=${id}`)).body.length === highestUserBackups)
-    expectError(await ask(id), 409, /delete one first/)
+    expectError(await createBackup(id), 409, /delete one first/)
   })
 })
 
 describe('deleting a backup', () => {
-  test('is 204, is seen until its snapshot is gone, and concerns no other tenant', async () => {
-    const id = await createSettled(client, 'cleared')
-    const { body } = await ask(id)
+  test('is 204, is visible until its snapshot is deleted, and is refused for other tenants', async () => {
+    const id = await createStable(client, 'cleared')
+    const { body } = await createBackup(id)
     expectError(await client.call('DELETE', `/backups/${body.id}`, { claims: { tenant: 'other' } }), 404)
     expect((await client.call('DELETE', `/backups/${body.id}`)).status).toBe(204)
     await until(async () => (await client.call('GET', `/backups/${body.id}`)).body.status === 'deleting')
@@ -224,41 +238,41 @@ describe('verifying a backup', () => {
     client.call('POST', `/backups/${id}/verify`, { headers })
   const metadataOf = async (id: string) => (await client.call('GET', `/backups/${id}`)).body.metadata
 
-  test('is asked for by a mark, and pending from then on; what it came to is told', async () => {
-    const { body } = await ask(await createSettled(client, 'verified'))
-    expectError(await verify(body.id), 409, /the backup is pending: one that is completed can be verified/)
+  test('is requested by an annotation and pending from then on; its result is reported', async () => {
+    const { body } = await createBackup(await createStable(client, 'verified'))
+    expectError(await verify(body.id), 409, /the backup is pending: only a completed backup can be verified/)
     await complete(body.id)
     expect((await metadataOf(body.id)).verification).toBeUndefined()
     const answer = await verify(body.id)
     expect(answer).toMatchObject({ status: 202, body: { id: body.id, metadata: { verification: 'pending' } } })
     expect(await metadataOf(body.id)).toEqual(answer.body.metadata)
-    expectError(await verify(body.id), 409, /the backup is being verified already/)
-    const asked = (await stored(body.id)).metadata.annotations?.[annotations.verify]
-    expect(asked).toMatch(/^2/)
+    expectError(await verify(body.id), 409, /the backup is already being verified/)
+    const verifyAnnotation = (await stored(body.id)).metadata.annotations?.[annotations.verify]
+    expect(verifyAnnotation).toMatch(/^2/)
     const waiting = verify(body.id, { prefer: 'wait=10' })
     expect((await waiting).status).toBe(409)
     const result = { endedAt: '2026-01-02T03:04:05Z', version: '18.4', pages: 7, faults: 1, error: '1 found: x' }
-    await ofOperator(body.id, { verification: 'failed', verificationResult: { ...result, asked } })
+    await ofOperator(body.id, { verification: 'failed', verificationResult: { ...result, asked: verifyAnnotation } })
     await until(async () => (await metadataOf(body.id)).verification === 'failed')
     const { endedAt: ended_at, ...counts } = result
     expect((await metadataOf(body.id)).verification_result).toEqual({ ...counts, ended_at: '2026-01-02T03:04:05.000Z' })
     expect(await verify(body.id)).toMatchObject({ status: 202, body: { metadata: { verification: 'pending' } } })
   })
 
-  test('waits for its end where that is preferred', async () => {
-    const { body } = await ask(await createSettled(client, 'awaited'))
+  test('waits for its end if the request prefers to', async () => {
+    const { body } = await createBackup(await createStable(client, 'awaited'))
     await complete(body.id)
     const answer = verify(body.id, { prefer: 'wait=10' })
     await until(async () => (await metadataOf(body.id)).verification === 'pending')
-    const asked = (await stored(body.id)).metadata.annotations?.[annotations.verify]
-    const verificationResult = { endedAt: '2026-01-02T03:04:05Z', asked }
+    const verifyAnnotation = (await stored(body.id)).metadata.annotations?.[annotations.verify]
+    const verificationResult = { endedAt: '2026-01-02T03:04:05Z', asked: verifyAnnotation }
     await ofOperator(body.id, { verification: 'verified', verificationResult })
     expect(await answer).toMatchObject({ status: 202, body: { metadata: { verification: 'verified' } } })
   })
 
-  test('is refused of one that is none, of one that failed, and with a body', async () => {
+  test('is refused for a missing backup, a failed backup, and with a body', async () => {
     expectError(await verify(crypto.randomUUID()), 404, /backup/)
-    const { body } = await ask(await createSettled(client, 'unverified'))
+    const { body } = await createBackup(await createStable(client, 'unverified'))
     expectError(await client.call('POST', `/backups/${body.id}/verify`, { body: { deep: true } }), 400, /deep/)
     await ofOperator(body.id, { phase: 'failed', finishedAt: '2026-01-02T03:04:05Z' })
     expectError(await verify(body.id), 409, /the backup failed: there is nothing to verify/)

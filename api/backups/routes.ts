@@ -1,4 +1,4 @@
-/** `/backups` and `/databases/{id}/backup`: take, list, read and delete backups. */
+/** `/backups` and `/databases/{id}/backup`: create, list, read and delete backups. */
 import { z } from 'zod'
 import type { Kinds } from '../../cluster/index.ts'
 import { sendJson, sendRead, taskHeaders, waitUntilTaken, waitUntilVerified } from '../answers.ts'
@@ -6,7 +6,7 @@ import { findOwned } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { notFound } from '../errors.ts'
 import { answerOnce } from '../idempotency/answer-once.ts'
-import type { Attempt } from '../idempotency/claims.ts'
+import type { Attempt } from '../idempotency/idempotency.ts'
 import type { Answer, Ids } from '../idempotency/record.ts'
 import { asynchronous, operation, paged } from '../operation.ts'
 import { createdWithin, createSortedView, filtered, pageHeaders, pageOf } from '../pages.ts'
@@ -87,7 +87,7 @@ function addCreate(app: App, context: ApiContext): void {
       tag: 'backups',
       summary: 'Take a backup',
       description:
-        'Answers as soon as the backup is recorded, with the status `pending`. Postgres goes on serving meanwhile, and the database takes changes. Backups of one database are taken one after the other. Answers 409 while the database does not serve.',
+        'Creates the backup with the status `pending` and answers at once. Meanwhile Postgres keeps serving, and the database can be changed. Backups of one database run one after another. Returns 409 if the database is not running.',
       success: { status: 202, description: 'The pending backup.', shape: backupShape, headers: asynchronous },
       errors: [400, 404, 409],
       takes: ['Idempotency-Key', 'Prefer'],
@@ -106,12 +106,12 @@ function addCreate(app: App, context: ApiContext): void {
       context.audit.done(request, { status: 202, taskId, subjectId: objectId })
       return { status: 202, body: rendered(backup), headers: taskHeaders(taskId) }
     }
-    const settled = async ({ objectId }: Ids) => {
+    const afterWait = async ({ objectId }: Ids) => {
       const found = await findOwned(context.cluster, context.caches.Backup, 'Backup', namespace, objectId)
       const taken = found && (await waitUntilTaken(context, request, reply, found))
       return taken && rendered(taken)
     }
-    return answerOnce(context, request, reply, { body: request.body, work, settled })
+    return answerOnce(context, request, reply, { body: request.body, work, afterWait })
   })
 }
 
@@ -122,7 +122,7 @@ function addVerify(app: App, context: ApiContext): void {
       tag: 'backups',
       summary: 'Verify a backup',
       description:
-        'A copy of the backup is made, checked and thrown away: Postgres recovers it, compares every table with its indexes, and every page with its checksum. Scheduled backups are verified by themselves. Answers at once, with the `metadata` member `verification` as `pending`. Answers 409 while the backup is not completed, or is being verified.',
+        'Restores the backup into a temporary copy and checks it: Postgres recovers it, compares every table with its indexes, and checks the checksum of every page. A durable backup is restored from the archive. Scheduled hot backups, and one durable backup of each tenant a day, are verified automatically. Answers at once; `verification` in `metadata` is then `pending`. Returns 409 if the backup is not completed or is already being verified.',
       success: { status: 202, description: 'The backup.', shape: backupShape, headers: ['Preference-Applied'] },
       errors: [400, 404, 409],
       takes: ['Idempotency-Key', 'Prefer'],
@@ -140,12 +140,12 @@ function addVerify(app: App, context: ApiContext): void {
       context.audit.done(request, { status: 202 })
       return { status: 202, body: rendered(backup), headers: {} }
     }
-    const settled = async () => {
+    const afterWait = async () => {
       const found = await findOwned(context.cluster, context.caches.Backup, 'Backup', namespace, id)
       const checked = found && (await waitUntilVerified(context, request, reply, found))
       return checked && rendered(checked)
     }
-    return answerOnce(context, request, reply, { body: {}, objectId: id, work, settled })
+    return answerOnce(context, request, reply, { body: {}, objectId: id, work, afterWait })
   })
 }
 
@@ -156,7 +156,7 @@ function addDelete(app: App, context: ApiContext): void {
       tag: 'backups',
       summary: 'Delete a backup',
       description:
-        'Its snapshot goes with it. A backup that is being taken is broken off. Answers 409 while a branch is being made from it.',
+        'Also deletes its snapshot. A backup that is still running is cancelled. Returns 409 while a branch is being created from it.',
       success: { status: 204, description: 'The deletion has begun.' },
       errors: [400, 404, 409, 412],
       takes: ['Idempotency-Key', 'If-Match'],
@@ -174,7 +174,7 @@ function addDelete(app: App, context: ApiContext): void {
       context.audit.done(request, { status: 204 })
       return { status: 204, body: '', headers: {} }
     }
-    const settled = async () => undefined
-    return answerOnce(context, request, reply, { body: {}, objectId: id, work, settled })
+    const afterWait = async () => undefined
+    return answerOnce(context, request, reply, { body: {}, objectId: id, work, afterWait })
   })
 }

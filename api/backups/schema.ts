@@ -1,4 +1,4 @@
-/** Backups as the API takes and gives them. */
+/** Backups in requests and responses of the API. */
 import { z } from 'zod'
 import { backupKinds, backupPurposes } from '../../crds/index.ts'
 import { createdRange, id, idText, paging, time } from '../schemas/common.ts'
@@ -12,10 +12,10 @@ export const backupShape = output(
   z
     .strictObject({
       id: idText.describe('The id of the backup, a UUID.'),
-      database_id: idText.describe('The id of the database it is a backup of.'),
+      database_id: idText.describe('The id of the database that the backup belongs to.'),
       name: z.string().describe('The name of the backup.'),
-      created_at: time.describe('When the backup was asked for.'),
-      finished_at: time.optional().describe('When the backup ended. Absent before.'),
+      created_at: time.describe('When the backup was requested.'),
+      finished_at: time.optional().describe('When the backup ended. Absent until then.'),
       status: z
         .string()
         .describe(
@@ -25,13 +25,13 @@ export const backupShape = output(
       metadata: z
         .record(z.string(), z.unknown())
         .describe(
-          'What is known of it, each member once it is: `size_bytes`; `cut_at`, the instant of which the data are; `start_lsn`, where recovery begins; `end_lsn`, up to which all that was committed is in it; `timeline`; `system_identifier`; `error`, why it failed; `verification`, which is `pending`, `verified` or `failed`; `verification_result`, with `ended_at`, the `version` of Postgres that looked, how many `databases`, `relations`, `indexes` and `pages` it read, how many `faults` there are, and the first of them as `error`.',
+          'Details of the backup, each present once known: `size_bytes`; `cut_at`, the time of the data; `start_lsn`, where recovery starts; `end_lsn`, up to which all commits are included; `timeline`; `system_identifier`; `error`, why it failed; `verification`: `pending`, `verified` or `failed`; `verification_result`: `ended_at`, the Postgres `version` used for verification, the number of `databases`, `relations`, `indexes` and `pages` read, the number of `faults`, and the first of them as `error`.',
         ),
       purpose: z
         .string()
         .optional()
         .describe(
-          `Why it was taken: ${backupPurposes.map(purpose => `\`${purpose}\``).join(', ')}. There may be other values later.`,
+          `Why it was taken: ${backupPurposes.map(purpose => `\`${purpose}\``).join(', ')}. More values may be added.`,
         ),
     })
     .meta({
@@ -54,8 +54,8 @@ export type BackupShape = z.output<typeof backupShape>
 export const createBackupInput = input(
   'CreateBackupRequest',
   z
-    .strictObject({ kind: backupKind.describe('How to take it.') })
-    .meta({ description: 'A backup to take.', example: { kind: 'hot' } }),
+    .strictObject({ kind: backupKind.describe('The kind of backup.') })
+    .meta({ description: 'A backup to create.', example: { kind: 'hot' } }),
 )
 
 export const listBackupsQuery = z.strictObject({

@@ -1,4 +1,4 @@
-/** Carries out writes of backups: each is one object, which the operator does the rest of. */
+/** Writes backups: each is one object that the operator reconciles. */
 import { isClusterError, type Kinds } from '../../cluster/index.ts'
 import {
   annotations,
@@ -14,17 +14,21 @@ import {
 import { timeOfId } from '../../values/id.ts'
 import { byDatabase, idOf, readOwned } from '../caches.ts'
 import type { ApiContext } from '../context.ts'
+import { readDatabase } from '../databases/find.ts'
 import { conflict, notFound, retryAfter } from '../errors.ts'
-import type { Attempt } from '../idempotency/claims.ts'
-import { earlierTry, markOf } from '../idempotency/marks.ts'
+import type { Attempt } from '../idempotency/idempotency.ts'
+import { earlierAttempt, keyedWriteAnnotation } from '../idempotency/keyed-writes.ts'
 import { requireBackupsInPlan } from '../tenants.ts'
-import { guarded, recordTask, refuseSecondMaking, timeNow, type Writer } from '../writer.ts'
+import { guarded, recordTask, refuseSecondCreation, timeNow, type Writer } from '../writer.ts'
 import { decideBackup, decideVerification } from './decide.ts'
 
 type Backup = Kinds['Backup']
 type CreateBackup = { kind: Backup['spec']['kind'] }
 
-/** The database, the time and what tells two of one second apart: the same for the same id, so that a retry makes no second one. */
+/**
+ * The database, the time and a suffix for backups within one second. It is the same for the same id, so that a retry
+ * creates no second backup.
+ */
 function nameOf(database: string, id: string): string {
   const time = new Date(timeOfId(id) ?? 0).toISOString().replaceAll(/[-:]/g, '').slice(0, 15).replace('T', '-')
   return `${database}-${time}-${id.slice(-4)}`
@@ -48,16 +52,15 @@ export async function createBackup(
   }
   const earlier = ids.isRepeated ? await readOwned(cluster, 'Backup', namespace, ids.objectId) : undefined
   if (earlier !== undefined) return finished(earlier)
-  await refuseSecondMaking(writer, ids)
-  // Not from the cache: what was suspended a moment ago would take the backup, and fail it.
-  const database = await readOwned(cluster, 'ManagedDatabase', namespace, databaseId)
-  if (database === undefined) throw notFound('database')
+  await refuseSecondCreation(writer, ids)
+  // Not from the cache: a database suspended a moment ago would accept the backup and then fail it.
+  const database = await readDatabase({ cluster }, namespace, databaseId)
   requireBackupsInPlan(account)
   const key = { namespace, name: nameOf(database.metadata.name, ids.objectId) }
   const region =
     caches.Region.get({ name: database.spec.region }) ?? (await cluster.get('Region', { name: database.spec.region }))
-  decideBackup({ kind, database, region, kept: keptOf(context, namespace, databaseId) })
-  const marks = {
+  decideBackup({ kind, database, region, existing: countBackups(context, namespace, databaseId) })
+  const ownLabels = {
     [labels.id]: ids.objectId,
     [labels.tenant]: tenantHash(tenantId),
     [labels.managedBy]: managedByEspalier,
@@ -69,7 +72,7 @@ export async function createBackup(
       kind: 'Backup',
       metadata: {
         ...key,
-        labels: marks,
+        labels: ownLabels,
         annotations: { [annotations.operation]: operation },
         finalizers: [teardownFinalizer],
       },
@@ -86,8 +89,8 @@ export async function createBackup(
 }
 
 /**
- * The operator stops Postgres only where it sees no backup that waits. So a suspension asked for after the backup was written waits for it, and
- * one asked for before is seen here.
+ * The operator stops Postgres only if no backup is waiting. So a suspension requested after the backup was written
+ * waits for it, and an earlier one is detected here.
  * @throws ApiError 409, with the backup deleted
  */
 async function takeBackIfSuspended({ context, account }: Writer, { metadata, spec }: Backup): Promise<void> {
@@ -100,31 +103,34 @@ async function takeBackIfSuspended({ context, account }: Writer, { metadata, spe
   throw conflict('the database is being suspended: resume it, then take a backup')
 }
 
-const keptOf = ({ caches }: ApiContext, namespace: string, databaseId: string): number =>
+const countBackups = ({ caches }: ApiContext, namespace: string, databaseId: string): number =>
   caches.Backup.list({ namespace }).filter(
     ({ spec, status }) => spec.databaseId === databaseId && spec.purpose === 'user' && status?.phase !== 'failed',
   ).length
 
-/** Asks for a check of a copy. @throws ApiError 404, 409 */
+/** Requests verification of a copy. @throws ApiError 404, 409 */
 export async function verifyBackup({ context, account }: Writer, id: string, attempt: Attempt): Promise<Backup> {
   const { cluster, caches } = context
   const backup = await guarded({ namespace: account.namespace, id, what: 'backup' }, async () => {
     const current = await readOwned(cluster, 'Backup', account.namespace, id)
     if (current === undefined) throw notFound('backup')
-    if (earlierTry(current, attempt) !== undefined) return current
+    if (earlierAttempt(current, attempt) !== undefined) return current
     decideVerification(current)
     const { metadata } = current
-    const marks = { [annotations.verify]: timeNow(context), ...(await markOf(context, current, attempt, undefined)) }
+    const added = {
+      [annotations.verify]: timeNow(context),
+      ...(await keyedWriteAnnotation(context, current, attempt, undefined)),
+    }
     return cluster.replace('Backup', {
       ...current,
-      metadata: { ...metadata, annotations: { ...metadata.annotations, ...marks } },
+      metadata: { ...metadata, annotations: { ...metadata.annotations, ...added } },
     })
   })
   caches.Backup.writeThrough(backup)
   return backup
 }
 
-/** The branch that is being made from a backup. */
+/** The branch that is being created from a backup. */
 function madeFrom({ caches }: ApiContext, backup: Backup): Kinds['Branch'] | undefined {
   if (backup.spec.purpose !== 'prebranch') return undefined
   return caches.Branch.byIndex(byDatabase, backup.spec.databaseId).find(
@@ -132,10 +138,13 @@ function madeFrom({ caches }: ApiContext, backup: Backup): Kinds['Branch'] | und
   )
 }
 
-/** Which try of a deletion it is, and on what it depends. */
+/** Identifies the attempt of a deletion, and its preconditions. */
 type Deletion = { attempt: Attempt; requireCurrent: ((current: Backup) => Promise<void>) | undefined }
 
-/** Asks for deletion; asking again changes nothing. @throws ApiError 404, 409 while a branch is being made from it, 412 */
+/**
+ * Requests deletion; repeating the request changes nothing. @throws ApiError 404, 409 while a branch is being created
+ * from it, 412
+ */
 export async function deleteBackup(
   { context, account }: Writer,
   id: string,
@@ -151,12 +160,12 @@ export async function deleteBackup(
     const branch = madeFrom(context, backup)
     if (branch !== undefined)
       throw conflict(
-        `the branch ${branch.metadata.name} is being made from it: it goes by itself then`,
+        `the branch ${branch.metadata.name} is being created from it: delete the backup after that`,
         retryAfter.busy,
       )
     const { namespace, name, uid, resourceVersion } = backup.metadata
     await attempt.begin({ name })
-    // Where nothing depends on its version, what the operator writes meanwhile is no reason to try again.
+    // Without a version precondition, a concurrent write of the operator is no reason to retry.
     await cluster.delete(
       'Backup',
       { namespace, name },

@@ -1,8 +1,9 @@
-/** A Branch as the API gives it. */
+/** A Branch as the API returns it. */
 import type { Kinds } from '../../cluster/index.ts'
-import { branchHostLabel, branchPhase } from '../../crds/index.ts'
+import { branchHostLabel, branchPhase, presentTarget } from '../../crds/index.ts'
 import { idOf } from '../caches.ts'
 import { renderAllowlist } from '../databases/allowlist.ts'
+import { renderAttention } from '../render/attention.ts'
 import { createdTime } from '../render/created-at.ts'
 import { shownDomain, shownHostName } from '../render/domain.ts'
 import { apiTime } from '../render/time.ts'
@@ -14,8 +15,9 @@ type Branch = Kinds['Branch']
 
 export function renderBranch(branch: Branch, region: Kinds['Region'] | undefined): BranchShape {
   const { metadata, spec, status } = branch
-  // One that is deleted by kubectl says so by itself.
+  // A branch deleted by kubectl has only a deletionTimestamp.
   const requestedAt = spec.deletionRequestedAt ?? metadata.deletionTimestamp
+  const attention = renderAttention(branchPhase(branch), status?.conditions)
   const label = branchHostLabel(metadata.name, idOf(branch) ?? '')
   const domain = shownHostName({ assigned: status?.domain, label }, region)
   return {
@@ -30,15 +32,27 @@ export function renderBranch(branch: Branch, region: Kinds['Region'] | undefined
     created_at: createdTime(branch),
     updated_at: updatedAt(branch, [status?.domain === undefined ? region && shownDomain(region).since : undefined]),
     ip_allowlist: renderAllowlist(spec.ipAllowlist),
+    ...(attention === undefined ? {} : { attention }),
     ...(status?.connectableAt === undefined ? {} : { connectable_at: apiTime(status.connectableAt) }),
     ...(requestedAt === undefined ? {} : { deletion_requested_at: apiTime(requestedAt) }),
     ...(spec.sourceBranch === undefined ? {} : { parent_branch_id: spec.sourceBranch.id }),
     ...(spec.expiresAt === undefined ? {} : { expires_at: apiTime(spec.expiresAt) }),
-    ...(status?.source === undefined ? {} : { lsn: status.source.lsn }),
+    ...(status?.source?.lsn === undefined ? {} : { lsn: status.source.lsn }),
     display_name: spec.displayName ?? null,
     ...(domain === undefined ? {} : { domain }),
     options: spec.options,
     ...(status?.endpoint === undefined ? {} : { port: status.endpoint.port }),
+    ...renderTarget(branch),
     services: renderServices(spec.services, { statuses: status?.services, domain }),
+  }
+}
+
+/** The target that the data are of. */
+function renderTarget(branch: Branch): Pick<BranchShape, 'target_time' | 'target_lsn' | 'target_name'> {
+  const { time, lsn, pointName } = presentTarget(branch) ?? {}
+  return {
+    ...(time === undefined ? {} : { target_time: time }),
+    ...(lsn === undefined ? {} : { target_lsn: lsn }),
+    ...(pointName === undefined ? {} : { target_name: pointName }),
   }
 }

@@ -1,4 +1,4 @@
-/** Branches through the API, on the one-machine store: what is asked for, refused, listed, shown and let go. */
+/** Branches through the API, on the in-process store: request, refusal, list, read and deletion. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   annotatedOperation,
@@ -13,14 +13,14 @@ import {
 } from '../../crds/index.ts'
 import {
   type Client,
-  createSettled,
+  createStable,
   expectError,
   setSnapshotClass,
   startClient,
   storedDatabase,
   until,
 } from '../testing/client.ts'
-import { configurationOf, giveCredentials, settle } from '../testing/harness.ts'
+import { configurationOf, giveCredentials, reconcile } from '../testing/harness.ts'
 
 let client: Client
 beforeAll(async () => {
@@ -30,7 +30,7 @@ beforeAll(async () => {
 afterAll(() => client.close())
 
 const namespace = tenantNamespace('acme')
-const ask = (id: string, body?: object, headers: Record<string, string> = {}) =>
+const createBranch = (id: string, body?: object, headers: Record<string, string> = {}) =>
   client.call('POST', `/databases/${id}/branches`, { ...(body === undefined ? {} : { body }), headers })
 const read = (id: string, branch: string, query = '') =>
   client.call('GET', `/databases/${id}/branches/${branch}${query}`)
@@ -42,8 +42,8 @@ const stored = async (id: string): Promise<Branch> => {
   if (branch === undefined) throw new Error('it is not stored')
   return branch
 }
-/** What the operator says of it. */
-const says = async (database: string, id: string, status: NonNullable<Branch['status']>) => {
+/** The status that the operator writes. */
+const setStatus = async (database: string, id: string, status: NonNullable<Branch['status']>) => {
   await client.cluster.replaceStatus('Branch', { ...(await stored(id)), status })
   await until(async () => (await read(database, id)).body.status === status.phase)
 }
@@ -57,17 +57,17 @@ const available: NonNullable<Branch['status']> = {
   },
 }
 const made = async (database: string, body?: object): Promise<string> => {
-  const { body: branch } = await ask(database, body)
-  await says(database, branch.id, available)
+  const { body: branch } = await createBranch(database, body)
+  await setStatus(database, branch.id, available)
   return branch.id
 }
 
-describe('asking for a branch', () => {
-  test('is 201 with one that is being created, named after its database, and its task; no body is needed', async () => {
+describe('requesting a branch', () => {
+  test('is 201 with a branch in status creating, named after its database, and its task; no body is needed', async () => {
     const rules = [{ cidr: '203.0.113.0/24', label: 'office' }]
-    const id = await createSettled(client, 'shop', { ip_allowlist: { rules }, options: ['blue'] })
-    const asked = await ask(id)
-    expect(asked).toMatchObject({
+    const id = await createStable(client, 'shop', { ip_allowlist: { rules }, options: ['blue'] })
+    const requested = await createBranch(id)
+    expect(requested).toMatchObject({
       status: 201,
       body: {
         database_id: id,
@@ -82,88 +82,103 @@ describe('asking for a branch', () => {
         ip_allowlist: { rules, state: 'restricted' },
       },
     })
-    expect(asked.body.name).toBe(`shop-${asked.body.id.replaceAll('-', '').slice(-8)}`)
-    expect(asked.body.domain).toBe(`${asked.body.name}.espalier.test`)
+    expect(requested.body.name).toBe(`shop-${requested.body.id.replaceAll('-', '').slice(-8)}`)
+    expect(requested.body.domain).toBe(`${requested.body.name}.espalier.test`)
     for (const absent of ['connectable_at', 'deletion_requested_at', 'parent_branch_id', 'connection', 'expires_at'])
-      expect(asked.body).not.toHaveProperty(absent)
-    const taskId = asked.headers['x-task-id']
-    expect(asked.headers.location).toBe(`/managed/v1/tasks/${taskId}`)
+      expect(requested.body).not.toHaveProperty(absent)
+    const taskId = requested.headers['x-task-id']
+    expect(requested.headers.location).toBe(`/managed/v1/tasks/${taskId}`)
     expect((await client.call('GET', `/tasks/${taskId}`)).body).toMatchObject({
       name: 'create-branch',
       subject_kind: 'branch',
-      subject_id: asked.body.id,
+      subject_id: requested.body.id,
     })
-    const branch = await stored(asked.body.id)
+    const branch = await stored(requested.body.id)
     expect(branch.metadata.finalizers).toEqual([teardownFinalizer])
     expect(annotatedOperation(branch)?.taskId).toBe(taskId)
     expect(branch.spec).toMatchObject({ databaseName: 'shop', databaseId: id, size: { name: 'small', version: 2 } })
     expect((await client.call('GET', `/databases/${id}`)).body).toMatchObject({ status: 'available', branch_count: 1 })
-    expect(await list(id)).toEqual([asked.body])
+    expect(await list(id)).toEqual([requested.body])
   })
 
-  test('replaces the rules, or closes it with none, and masks what is given', async () => {
-    const id = await createSettled(client, 'rules', { ip_allowlist: { rules: [{ cidr: '203.0.113.7' }] } })
-    const other = await ask(id, { display_name: 'Preview', ip_allowlist: { rules: [{ cidr: '198.51.100.9/24' }] } })
+  test('replaces the rules, or closes the endpoint with an empty list, and masks addresses', async () => {
+    const id = await createStable(client, 'rules', { ip_allowlist: { rules: [{ cidr: '203.0.113.7' }] } })
+    const other = await createBranch(id, {
+      display_name: 'Preview',
+      ip_allowlist: { rules: [{ cidr: '198.51.100.9/24' }] },
+    })
     expect(other.body).toMatchObject({
       display_name: 'Preview',
       ip_allowlist: { rules: [{ cidr: '198.51.100.0/24' }], state: 'restricted' },
     })
-    const closed = await ask(id, { ip_allowlist: { rules: [] } })
+    const closed = await createBranch(id, { ip_allowlist: { rules: [] } })
     expect(closed.body.ip_allowlist).toEqual({ rules: [], state: 'closed' })
     await client.call('PATCH', `/databases/${id}`, { body: { ip_allowlist: { rules: [] } } })
     expect((await read(id, other.body.id)).body.ip_allowlist.state).toBe('restricted')
   })
 
-  test('of a branch copies that one, as deep as this installation allows', async () => {
-    const id = await createSettled(client, 'deep')
+  test('of a branch copies that branch, up to the maximum depth of this installation', async () => {
+    const id = await createStable(client, 'deep')
     const first = await made(id, { ip_allowlist: { rules: [{ cidr: '198.51.100.0/24' }] } })
-    const second = await ask(id, { source_branch_id: first })
+    const second = await createBranch(id, { source_branch_id: first })
     expect(second).toMatchObject({
       status: 201,
       body: { database_id: id, depth: 2, parent_branch_id: first, ip_allowlist: { state: 'restricted' } },
     })
-    expectError(await ask(id, { source_branch_id: second.body.id }), 400, /^source_branch_id: .* depth 3, .* allows 2/)
-    await says(id, second.body.id, available)
-    expectError(await ask(id, { source_branch_id: second.body.id }), 400, /depth 3/)
-    const other = await createSettled(client, 'otherdeep')
+    expectError(
+      await createBranch(id, { source_branch_id: second.body.id }),
+      400,
+      /^source_branch_id: .* depth 3; .* is 2/,
+    )
+    await setStatus(id, second.body.id, available)
+    expectError(await createBranch(id, { source_branch_id: second.body.id }), 400, /depth 3/)
+    const other = await createStable(client, 'otherdeep')
     for (const unknown of [first, crypto.randomUUID()])
-      expectError(await ask(other, { source_branch_id: unknown }), 400, /^source_branch_id: the database has no such/)
-    expectError(await ask(other, { source_branch_id: 'x' }), 400, /^source_branch_id: must be a UUID/)
+      expectError(
+        await createBranch(other, { source_branch_id: unknown }),
+        400,
+        /^source_branch_id: the database has no such/,
+      )
+    expectError(await createBranch(other, { source_branch_id: 'x' }), 400, /^source_branch_id: must be a UUID/)
   })
 
-  test('with a time after which it goes', async () => {
-    const id = await createSettled(client, 'timed')
+  test('with a time at which it is deleted', async () => {
+    const id = await createStable(client, 'timed')
     const expires = new Date(Date.now() + 3600_000).toISOString()
     for (const spelt of [expires, expires.toLowerCase()])
-      expect((await ask(id, { expires_at: spelt })).body.expires_at).toBe(expires)
-    expectError(await ask(id, { expires_at: '2020-01-01T00:00:00Z' }), 400, 'expires_at: must be in the future')
+      expect((await createBranch(id, { expires_at: spelt })).body.expires_at).toBe(expires)
+    expectError(
+      await createBranch(id, { expires_at: '2020-01-01T00:00:00Z' }),
+      400,
+      'expires_at: must be in the future',
+    )
   })
 
-  test('is done once for one Idempotency-Key', async () => {
-    const id = await createSettled(client, 'once')
+  test('runs once for one Idempotency-Key', async () => {
+    const id = await createStable(client, 'once')
     const headers = { 'idempotency-key': 'one-branch' }
-    const [first, second] = [await ask(id, {}, headers), await ask(id, undefined, headers)]
+    const [first, second] = [await createBranch(id, {}, headers), await createBranch(id, undefined, headers)]
     expect(second).toMatchObject({ status: 201, body: { id: first.body.id } })
     expect(await list(id)).toHaveLength(1)
   })
 
-  test('is refused with the reason where its source does not serve, or storage takes no such snapshot', async () => {
+  test('is refused with the reason if its source does not serve, or the storage cannot take such a snapshot', async () => {
     const { body: fresh } = await client.create('fresh')
-    expectError(await ask(fresh.id), 409, /^the database is creating/)
-    const id = await createSettled(client, 'resting')
+    expectError(await createBranch(fresh.id), 409, /^the database is creating/)
+    const id = await createStable(client, 'resting')
     await client.call('POST', `/databases/${id}/suspend`)
-    expectError(await ask(id), 409, /^the database is suspending: resume it/)
-    const serving = await createSettled(client, 'serving')
-    const branch = (await ask(serving)).body.id
-    expectError(await ask(serving, { source_branch_id: branch }), 409, /is creating/)
+    expectError(await createBranch(id), 409, /^the database is suspending: resume it/)
+    const serving = await createStable(client, 'serving')
+    const branch = (await createBranch(serving)).body.id
+    expectError(await createBranch(serving, { source_branch_id: branch }), 409, /is creating/)
     await setSnapshotClass(client, { name: 'torn', atomic: false })
-    await until(async () => (await ask(serving)).status === 409)
-    expectError(await ask(serving), 409, /not declared to be of one instant/)
+    await until(async () => (await createBranch(serving)).status === 409)
+    expectError(await createBranch(serving), 409, /not declared to be of one instant/)
     await setSnapshotClass(client, { name: 'fast', atomic: true })
-    await until(async () => (await ask(serving)).status === 201)
-    expectError(await ask(crypto.randomUUID()), 404, 'database not found')
-    expectError(await ask(serving, { sourcebranch: 'x' }), 400, /sourcebranch/)
-    expectError(await ask(serving, { display_name: 'x'.repeat(26) }), 400, /^display_name: must be at most 25/)
+    await until(async () => (await createBranch(serving)).status === 201)
+    expectError(await createBranch(crypto.randomUUID()), 404, 'database not found')
+    expectError(await createBranch(serving, { sourcebranch: 'x' }), 400, /sourcebranch/)
+    expectError(await createBranch(serving, { display_name: 'x'.repeat(26) }), 400, /^display_name: must be at most 25/)
   })
 })
 
@@ -179,25 +194,25 @@ describe('no more live branches than the tenant may have', () => {
     await until(async () => (await client.call('GET', `/databases/${any}`)).body.branch_limit === branchesPerDatabase)
   }
 
-  test('are made, however many are asked for at once; the slot is free as soon as the deletion is asked for', async () => {
-    const id = await createSettled(client, 'limited')
+  test('are created, however many are requested at once; the slot is free once deletion is requested', async () => {
+    const id = await createStable(client, 'limited')
     await limited(2)
-    const answers = await Promise.all(Array.from({ length: 5 }, () => ask(id)))
+    const answers = await Promise.all(Array.from({ length: 5 }, () => createBranch(id)))
     expect(answers.filter(({ status }) => status === 201)).toHaveLength(2)
     for (const refused of answers.filter(({ status }) => status !== 201)) {
       expect(refused.status).toBe(409)
-      expect(refused.body.message).toMatch(/may have 2: delete one first|is being changed by somebody else/)
+      expect(refused.body.message).toMatch(/maximum is 2: delete one first|another client is changing/)
     }
     const [first] = await list(id)
-    await says(id, first.id, available)
+    await setStatus(id, first.id, available)
     expect((await remove(id, first.id)).status).toBe(204)
     expect((await client.call('GET', `/databases/${id}`)).body.branch_count).toBe(1)
-    expect((await ask(id)).status).toBe(201)
+    expect((await createBranch(id)).status).toBe(201)
     await limited(1000)
   })
 
-  test('a slot that nothing came of is free again, and meanwhile keeps the database from being deleted', async () => {
-    const id = await createSettled(client, 'slots')
+  test('an unused slot expires, and blocks deletion of the database until then', async () => {
+    const id = await createStable(client, 'slots')
     const database = await storedDatabase(client, 'slots')
     const at = (ms: number) => ({
       ...database.metadata.annotations,
@@ -213,17 +228,17 @@ describe('no more live branches than the tenant may have', () => {
     await put(1_000)
     expectError(await client.call('DELETE', `/databases/${id}`), 409, /the database has a branch/)
     await limited(1)
-    expectError(await ask(id), 409, /has 1 branches, and may have 1/)
+    expectError(await createBranch(id), 409, /has 1 branches; the maximum is 1/)
     await put(61_000)
-    expect((await ask(id)).status).toBe(201)
+    expect((await createBranch(id)).status).toBe(201)
     await limited(1000)
   })
 })
 
 describe('a branch', () => {
-  test('shows its own credentials while it is available, and at no other time', async () => {
-    const id = await createSettled(client, 'secrets')
-    const branch = (await ask(id)).body.id
+  test('shows its own credentials only while it is available', async () => {
+    const id = await createStable(client, 'secrets')
+    const branch = (await createBranch(id)).body.id
     await giveCredentials(client.cluster, namespace, branch, 'branch-')
     await client.cluster.replaceStatus('Branch', {
       ...(await stored(branch)),
@@ -231,7 +246,7 @@ describe('a branch', () => {
     })
     await until(async () => (await read(id, branch)).body.port === 15433)
     expect((await read(id, branch)).body).not.toHaveProperty('connection')
-    await says(id, branch, available)
+    await setStatus(id, branch, available)
     const shown = await read(id, branch)
     expect(shown.headers['cache-control']).toBe('no-store')
     expect(shown.body).toMatchObject({
@@ -248,20 +263,20 @@ describe('a branch', () => {
         password: `password-of-branch-${username}`,
       })
     expect((await list(id))[0]).not.toHaveProperty('connection')
-    await says(id, branch, { ...available, phase: 'failed' })
+    await setStatus(id, branch, { ...available, phase: 'failed' })
     expect((await read(id, branch)).body).not.toHaveProperty('connection')
   })
 
-  test('is found below its own database only', async () => {
-    const [id, other] = [await createSettled(client, 'own'), await createSettled(client, 'strange')]
+  test('is found only below its own database', async () => {
+    const [id, other] = [await createStable(client, 'own'), await createStable(client, 'strange')]
     const branch = await made(id)
     expectError(await read(other, branch), 404, 'branch not found')
     expectError(await remove(other, branch), 404, 'branch not found')
     expectError(await read(id, crypto.randomUUID()), 404, 'branch not found')
   })
 
-  test('is deleted with 204: at once it counts no more, and is listed as deleted only if asked', async () => {
-    const id = await createSettled(client, 'deleting')
+  test('is deleted with 204: it counts no more at once, and is listed as deleted only on request', async () => {
+    const id = await createStable(client, 'deleting')
     const branch = await made(id)
     const removed = await remove(id, branch)
     expect(removed.status).toBe(204)
@@ -274,37 +289,37 @@ describe('a branch', () => {
     })
     expect((await remove(id, branch)).headers['x-task-id']).toBe(removed.headers['x-task-id'])
     expect((await read(id, branch)).body.deletion_requested_at).toBe(shown.deletion_requested_at)
-    await says(id, branch, { ...available, phase: 'deleted', deletedAt: '2026-01-02T03:05:00Z' })
+    await setStatus(id, branch, { ...available, phase: 'deleted', deletedAt: '2026-01-02T03:05:00Z' })
     expect(await list(id)).toEqual([])
     expect(await list(id, '?include_deleted=true')).toMatchObject([{ id: branch, status: 'deleted' }])
     expect((await remove(id, branch)).status).toBe(204)
   })
 
-  test('is not deleted while it is made, nor while another is copied from it', async () => {
-    const id = await createSettled(client, 'busy')
-    const branch = (await ask(id)).body.id
+  test('is not deleted while it is created, nor while another branch is copied from it', async () => {
+    const id = await createStable(client, 'busy')
+    const branch = (await createBranch(id)).body.id
     expectError(await remove(id, branch), 409, /^the branch is being created/)
-    await says(id, branch, available)
-    const child = (await ask(id, { source_branch_id: branch })).body
-    expectError(await remove(id, branch), 409, new RegExp(`${child.name} is being made from it`))
-    await says(id, child.id, { ...available, phase: 'creating' })
+    await setStatus(id, branch, available)
+    const child = (await createBranch(id, { source_branch_id: branch })).body
+    expectError(await remove(id, branch), 409, new RegExp(`${child.name} is being created from it`))
+    await setStatus(id, child.id, { ...available, phase: 'creating' })
     expect((await remove(id, branch)).status).toBe(204)
   })
 
-  test('that failed counts for nothing, and can be deleted', async () => {
-    const id = await createSettled(client, 'failing')
-    const branch = (await ask(id)).body.id
-    await says(id, branch, { phase: 'failed' })
+  test('that failed uses no slot, and can be deleted', async () => {
+    const id = await createStable(client, 'failing')
+    const branch = (await createBranch(id)).body.id
+    await setStatus(id, branch, { phase: 'failed' })
     expect((await client.call('GET', `/databases/${id}`)).body.branch_count).toBe(0)
     expect((await remove(id, branch)).status).toBe(204)
     expect((await client.call('DELETE', `/databases/${id}`)).status).toBe(204)
   })
 })
 
-test('pages are of the branches of one database, oldest first', async () => {
-  const id = await createSettled(client, 'paged')
+test('pages contain the branches of one database, oldest first', async () => {
+  const id = await createStable(client, 'paged')
   const ids: string[] = []
-  for (let number = 0; number < 3; number++) ids.push((await ask(id)).body.id)
+  for (let number = 0; number < 3; number++) ids.push((await createBranch(id)).body.id)
   const page = async (query: string) => (await list(id, query)).map(({ id: found }: { id: string }) => found)
   expect(await page('')).toEqual(ids)
   expect(await page('?descending=true&limit=2')).toEqual(ids.toReversed().slice(0, 2))
@@ -313,26 +328,26 @@ test('pages are of the branches of one database, oldest first', async () => {
   expect(headers.link).toMatch(/offset=2/)
 })
 
-test('a request that waits is answered with the branch as it was made', async () => {
-  const id = await createSettled(client, 'waiting')
-  const asked = ask(id, undefined, { prefer: 'wait=10' })
+test('a waiting request gets the branch as it was created', async () => {
+  const id = await createStable(client, 'waiting')
+  const requested = createBranch(id, undefined, { prefer: 'wait=10' })
   await until(async () => (await list(id)).length === 1)
   const [{ id: branch }] = await list(id)
   await client.cluster.replaceStatus('Branch', { ...(await stored(branch)), status: available })
-  expect(await asked).toMatchObject({ status: 201, body: { id: branch, status: 'available' } })
+  expect(await requested).toMatchObject({ status: 201, body: { id: branch, status: 'available' } })
 })
 
-test('a database is not deleted beside its branches without force', async () => {
-  const id = await createSettled(client, 'kept')
+test('a database with branches is not deleted without force', async () => {
+  const id = await createStable(client, 'kept')
   await made(id)
   expectError(await client.call('DELETE', `/databases/${id}`), 409, /^the database has a branch: delete it first/)
-  await settle(client.cluster, 'acme', 'kept')
+  await reconcile(client.cluster, 'acme', 'kept')
   expect((await client.call('DELETE', `/databases/${id}?force=true`)).status).toBe(204)
 })
 
-test('what a branch is being made from is not deleted under it', async () => {
-  const id = await createSettled(client, 'source')
-  const branch = (await ask(id)).body.id
+test('the source of a branch is not deleted while the branch is created', async () => {
+  const id = await createStable(client, 'source')
+  const branch = (await createBranch(id)).body.id
   const backupId = crypto.randomUUID()
   await client.cluster.create('Backup', {
     apiVersion,
@@ -341,7 +356,7 @@ test('what a branch is being made from is not deleted under it', async () => {
     spec: { databaseName: 'source', databaseId: id, kind: 'hot', purpose: 'prebranch' },
   })
   await until(async () => (await client.call('GET', `/backups?database_id=${id}`)).body.length === 1)
-  expectError(await client.call('DELETE', `/backups/${backupId}`), 409, /is being made from it/)
-  await says(id, branch, available)
+  expectError(await client.call('DELETE', `/backups/${backupId}`), 409, /is being created from it/)
+  await setStatus(id, branch, available)
   expect((await client.call('DELETE', `/backups/${backupId}`)).status).toBe(204)
 })

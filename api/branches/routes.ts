@@ -1,26 +1,28 @@
-/** `/databases/{id}/branches`: create, list, read and delete the branches of a database. */
+/** `/databases/{id}/branches`: create, list, read, move and delete the branches of a database. */
+
 import { z } from 'zod'
 import type { Kinds } from '../../cluster/index.ts'
 import { branchPhase } from '../../crds/index.ts'
-import { sendJson, sendRead, taskHeaders, waitUntilMade } from '../answers.ts'
+import { sendJson, sendRead, taskHeaders, waitUntilBranchStable } from '../answers.ts'
 import { byDatabase, findOwned, idOf } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
-import { renderConnection } from '../databases/credentials.ts'
-import { withConnection } from '../databases/render.ts'
+import { findDatabase } from '../databases/find.ts'
 import { branchParameters } from '../databases/schema.ts'
 import { notFound } from '../errors.ts'
 import { answerOnce } from '../idempotency/answer-once.ts'
-import type { Attempt } from '../idempotency/claims.ts'
+import type { Attempt } from '../idempotency/idempotency.ts'
 import type { Answer, Ids } from '../idempotency/record.ts'
 import { asynchronous, operation, paged } from '../operation.ts'
 import { compareByCreation, filtered, pageHeaders, pageOf } from '../pages.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { preconditionOf } from '../preconditions.ts'
-import { idParameter, type UserType, userTypeQuery, userTypes } from '../schemas/common.ts'
+import { idParameter, userTypeQuery } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
 import { refuseBody, validate } from '../validation.ts'
 import { writerOf } from '../writer.ts'
-import { renderBranch } from './render.ts'
+import { findBranch } from './find.ts'
+import { addMove } from './move.ts'
+import { bodiesOf, readBy, rendered } from './read.ts'
 import { branchShape, createBranchInput, listBranchesQuery } from './schema.ts'
 import { createBranch, deleteBranch } from './write.ts'
 
@@ -32,32 +34,9 @@ export function addBranches(app: App, context: ApiContext): void {
   addCreate(app, context)
   addList(app, context)
   addRead(app, context)
+  addMove(app, context)
   addDelete(app, context)
 }
-
-const rendered = ({ caches }: ApiContext, branch: Branch): string =>
-  JSON.stringify(renderBranch(branch, caches.Region.get({ name: branch.spec.region })))
-
-/** With the secrets of its services, while it can be used. */
-async function plainOf(context: ApiContext, branch: Branch) {
-  const text = rendered(context, branch)
-  const isShown = branch.spec.services.length > 0 && ['creating', 'available'].includes(branchPhase(branch))
-  return isShown ? context.serviceSecrets.shown(branch, text) : { text, holdsSecret: false }
-}
-
-/** What a read of the branch answers, `connection` included where there is one. @throws ApiError 503 */
-async function readBy(context: ApiContext, branch: Branch, userType: UserType) {
-  const { text, holdsSecret } = await plainOf(context, branch)
-  const endpoint = branchPhase(branch) === 'available' ? branch.status?.endpoint : undefined
-  const secret = endpoint && (await context.readCredentials(branch))
-  const password = secret && (await context.openPassword(secret, userType))
-  if (endpoint === undefined || password === undefined) return { text, holdsSecret }
-  return { text: withConnection(text, renderConnection(endpoint, userType, password)), holdsSecret: true }
-}
-
-/** Every body that a read of the branch can have now. @throws ApiError 503 */
-const bodiesOf = async (context: ApiContext, branch: Branch): Promise<string[]> =>
-  (await Promise.all(userTypes.map(userType => readBy(context, branch, userType)))).map(({ text }) => text)
 
 function addCreate(app: App, context: ApiContext): void {
   const schema = operation(
@@ -66,7 +45,7 @@ function addCreate(app: App, context: ApiContext): void {
       tag: 'branches',
       summary: 'Create a branch',
       description:
-        'Copies a database, or one of its branches, as it is at this moment. Answers as soon as the branch is recorded, with the status `creating`. The source goes on serving meanwhile. Nothing of a branch can be changed afterwards, and no change of the source reaches it. Answers 409 where the database has as many branches as it may have, where the source is not available, and where the storage takes no snapshot that a branch could be made from.',
+        'Copies a database, or one of its branches, in its present state. With `target_time`, `target_lsn`, `target_name` or a durable `backup_id`, the branch is created from the archive with the data at that point; the database need not be running. Returns 400 for a time outside the recovery window. Answers once the branch is recorded, with the status `creating`. The source keeps serving meanwhile. A branch cannot be changed afterwards, except that one with a target can be moved to another target, and no change of the source affects it. Returns 409 if the database has its maximum number of branches, if the source is not available, or if the storage cannot create the snapshot.',
       success: { status: 201, description: 'The new branch.', shape: branchShape, headers: asynchronous },
       errors: [400, 404, 409],
       takes: ['Idempotency-Key', 'Prefer'],
@@ -87,12 +66,12 @@ function addCreate(app: App, context: ApiContext): void {
         context.audit.done(request, { status: 201, taskId: attempt.taskId, subjectId: attempt.objectId })
         return { status: 201, body: rendered(context, branch), headers: taskHeaders(attempt.taskId) }
       }
-      const settled = async ({ objectId }: Ids) => {
+      const afterWait = async ({ objectId }: Ids) => {
         const found = await findOwned(context.cluster, context.caches.Branch, 'Branch', namespace, objectId)
-        const made = found && (await waitUntilMade(context, request, reply, found))
+        const made = found && (await waitUntilBranchStable(context, request, reply, found))
         return made && rendered(context, made)
       }
-      return answerOnce(context, request, reply, { body: input, work, settled })
+      return answerOnce(context, request, reply, { body: input, work, afterWait })
     },
   )
 }
@@ -105,7 +84,7 @@ function addList(app: App, context: ApiContext): void {
       tag: 'branches',
       summary: 'List the branches of a database',
       description:
-        'At any depth, oldest first, unless `descending` is set. Deleted ones are left out unless `include_deleted` is set. `connection` is left out.',
+        'At any depth, oldest first, unless `descending` is set. Deleted branches are omitted unless `include_deleted` is set. `connection` is omitted.',
       success: { status: 200, description: 'One page of branches.', shape: z.array(branchShape), headers: paged },
       errors: [400, 404],
     },
@@ -114,8 +93,7 @@ function addList(app: App, context: ApiContext): void {
   app.get('/databases/:id/branches', { schema }, async (request, reply) => {
     const { namespace } = accountOf(request)
     const { query, params } = request
-    const database = await findOwned(cluster, caches.ManagedDatabase, 'ManagedDatabase', namespace, params.id)
-    if (database === undefined) throw notFound('database')
+    await findDatabase({ cluster, caches }, namespace, params.id)
     const branches = caches.Branch.byIndex(byDatabase, params.id)
       .filter(branch => branch.metadata.namespace === namespace && idOf(branch) !== undefined)
       .sort(compareByCreation)
@@ -133,7 +111,7 @@ function addRead(app: App, context: ApiContext): void {
       tag: 'branches',
       summary: 'Read a branch',
       description:
-        '`connection` is present while the branch is `available` and the role of `user_type` has a password. Tokens and keys of services that can be read are returned here only.',
+        '`connection` is present while the branch is `available` and the role of `user_type` has a password. Readable tokens and keys of services are returned only here.',
       success: { status: 200, description: 'The branch.', shape: branchShape, headers: ['ETag', 'Preference-Applied'] },
       errors: [400, 404],
       takes: ['If-None-Match', 'Prefer'],
@@ -143,14 +121,12 @@ function addRead(app: App, context: ApiContext): void {
   )
   app.get('/databases/:id/branches/:branch_id', { schema }, async (request, reply) => {
     const { namespace } = accountOf(request)
-    const { id, branch_id: branchId } = request.params
-    const found = await findOwned(cluster, caches.Branch, 'Branch', namespace, branchId)
-    if (found === undefined || found.spec.databaseId !== id) throw notFound('branch')
-    const branch = await waitUntilMade(context, request, reply, found)
+    const found = await findBranch({ cluster, caches }, namespace, request.params)
+    const branch = await waitUntilBranchStable(context, request, reply, found)
     if (branch === undefined) throw notFound('branch')
-    const { text, holdsSecret } = await readBy(context, branch, request.query.user_type)
-    // No cache may keep what holds a password or a key.
-    if (holdsSecret) reply.header('cache-control', 'no-store')
+    const { text, containsSecret } = await readBy(context, branch, request.query.user_type)
+    // Responses with a password or a key must not be cached.
+    if (containsSecret) reply.header('cache-control', 'no-store')
     return sendRead(request, reply, text)
   })
 }
@@ -162,7 +138,7 @@ function addDelete(app: App, context: ApiContext): void {
       tag: 'branches',
       summary: 'Delete a branch',
       description:
-        'Billing stops, and the slot is free, with the answer. The data cannot be recovered. Branches of the branch stay. Asking again changes nothing. Answers 409 while the branch is being created, and while another one is being copied from it.',
+        'Billing stops, and the slot is free, with the response. The data cannot be recovered. Branches of the branch remain. Repeating the request changes nothing. Returns 409 while the branch is being created, or while another branch is being copied from it.',
       success: { status: 204, description: 'The deletion has begun.', headers: asynchronous },
       errors: [400, 404, 409, 412],
       takes: ['Idempotency-Key', 'If-Match', 'Prefer'],
@@ -181,11 +157,11 @@ function addDelete(app: App, context: ApiContext): void {
       context.audit.done(request, { status: 204, taskId, subjectId: id })
       return { status: 204, body: '', headers: taskHeaders(taskId) }
     }
-    const settled = async () => {
+    const afterWait = async () => {
       const found = await findOwned(context.cluster, context.caches.Branch, 'Branch', namespace, id)
-      if (found !== undefined) await waitUntilMade(context, request, reply, found)
+      if (found !== undefined) await waitUntilBranchStable(context, request, reply, found)
       return undefined
     }
-    return answerOnce(context, request, reply, { body: {}, objectId: id, work, settled })
+    return answerOnce(context, request, reply, { body: {}, objectId: id, work, afterWait })
   })
 }

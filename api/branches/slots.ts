@@ -1,7 +1,7 @@
 /**
- * The slots of a database's branches. One that is to be made takes its slot by a write of its database, so that of two
- * requests that come at once, to whichever replicas, the second sees the first; and so that no database is deleted beside
- * a branch that is on its way. A live branch has a slot by itself: what stands on the database is only what is not seen yet.
+ * The slots of a database's branches. A new branch reserves its slot by a write of its database. So of two concurrent
+ * requests, on any replicas, the second detects the first, and no database is deleted while a branch is being created.
+ * A live branch occupies a slot by itself: the database records only slots of branches that are not visible yet.
  */
 import type { Kinds } from '../../cluster/index.ts'
 import { type BranchSlot, blocksDeletion, branchSlots, isLiveBranch, slotsAnnotation } from '../../crds/index.ts'
@@ -11,12 +11,12 @@ import type { Writer } from '../writer.ts'
 type ManagedDatabase = Kinds['ManagedDatabase']
 
 /**
- * The live branches of a database, and the slots of those that are still to be seen. `blocking`: branches for which its deletion is
- * refused, failed ones included.
+ * The live branches of a database, and the slots of branches that are not visible yet. `blocking`: branches that block
+ * its deletion, including failed ones.
  */
 type Occupancy = { branches: Kinds['Branch'][]; blocking: Kinds['Branch'][]; slots: BranchSlot[] }
 
-/** By the cluster's own word. `database`: as it is now. */
+/** Read from the cluster, not from the cache. `database`: its current state. */
 export async function occupancyOf({ context, account }: Writer, database: ManagedDatabase): Promise<Occupancy> {
   const { items } = await context.cluster.list('Branch', { namespace: account.namespace })
   const ofDatabase = items.filter(branch => branch.spec.databaseId === idOf(database))
@@ -28,20 +28,20 @@ export async function occupancyOf({ context, account }: Writer, database: Manage
   }
 }
 
-/** As the operator counts them: one that names the database alone has no id yet. */
+/** As the operator counts them: a branch that names only the database has no id yet. */
 const isNamed = ({ spec }: Kinds['Branch'], { metadata }: ManagedDatabase): boolean =>
   spec.databaseName === metadata.name
 
-/** How many branches its deletion is refused for. */
+/** The number of branches that block its deletion. */
 export async function countBlocking(writer: Writer, database: ManagedDatabase): Promise<number> {
   const { blocking, slots } = await occupancyOf(writer, database)
   return blocking.length + slots.length
 }
 
-/** The database with a slot for this branch, and without those that are needed no more. */
+/** The database with a slot for this branch, and without slots that are no longer needed. */
 export function withSlot(database: ManagedDatabase, { slots }: Occupancy, id: string, now: number): ManagedDatabase {
-  const kept = [...slots.filter(slot => slot.id !== id), { id, at: now }]
-  const text = kept.map(slot => `${slot.id}@${slot.at}`).join(' ')
+  const remaining = [...slots.filter(slot => slot.id !== id), { id, at: now }]
+  const text = remaining.map(slot => `${slot.id}@${slot.at}`).join(' ')
   const annotations = { ...database.metadata.annotations, [slotsAnnotation]: text }
   return { ...database, metadata: { ...database.metadata, annotations } }
 }

@@ -1,4 +1,4 @@
-/** Carries out writes of branches: each is one object, which the operator does the rest of. */
+/** Writes branches: each is one object that the operator reconciles. */
 import { isClusterError, type Kinds } from '../../cluster/index.ts'
 import {
   annotatedOperation,
@@ -13,28 +13,29 @@ import {
   tenantHash,
 } from '../../crds/index.ts'
 import { idOf, readOwned } from '../caches.ts'
-import { conflict, notFound, retryAfter } from '../errors.ts'
-import type { Attempt } from '../idempotency/claims.ts'
+import { readDatabase } from '../databases/find.ts'
+import { backupsOf, decideMoment, onlyTarget } from '../databases/moment.ts'
+import { badRequest, conflict, notFound, retryAfter } from '../errors.ts'
+import type { Attempt } from '../idempotency/idempotency.ts'
 import { branchServices } from '../services/write.ts'
-import { guarded, recordTask, refuseSecondMaking, timeNow, type Writer } from '../writer.ts'
+import { guarded, recordTask, refuseSecondCreation, timeNow, type Writer } from '../writer.ts'
 import { decideBranch, decideDeletion, isEnding } from './decide.ts'
-import type { CreateBranchInput } from './schema.ts'
+import type { CreateBranchInput, TargetInput } from './schema.ts'
 import { occupancyOf, withSlot } from './slots.ts'
 
 type Branch = Kinds['Branch']
 
-const marksOf = ({ context }: Writer, taskId: string, name: OperationName) => ({
+const operationAnnotations = ({ context }: Writer, taskId: string, name: OperationName) => ({
   [annotations.operation]: renderOperation({ taskId, name, hash: '' }),
   [annotations.updatedAt]: timeNow(context),
 })
 
-/** Takes a slot for the branch and says what it is to be. @throws ApiError 400, 404, 409 */
+/** Reserves a slot for the branch and returns its spec. @throws ApiError 400, 404, 409 */
 async function takeSlot(writer: Writer, databaseId: string, input: CreateBranchInput, id: string) {
   const { context, account } = writer
   const { cluster, caches } = context
   return guarded({ namespace: account.namespace, id: databaseId, what: 'database' }, async () => {
-    const database = await readOwned(cluster, 'ManagedDatabase', account.namespace, databaseId)
-    if (database === undefined) throw notFound('database')
+    const database = await readDatabase({ cluster }, account.namespace, databaseId)
     const occupancy = await occupancyOf(writer, database)
     const region =
       caches.Region.get({ name: database.spec.region }) ?? (await cluster.get('Region', { name: database.spec.region }))
@@ -45,6 +46,7 @@ async function takeSlot(writer: Writer, databaseId: string, input: CreateBranchI
       input,
       database,
       sourceBranch,
+      target: await targetOf(writer, database, databaseId, input),
       services,
       region,
       count: branches.length + slots.filter(slot => slot.id !== id).length,
@@ -57,7 +59,30 @@ async function takeSlot(writer: Writer, databaseId: string, input: CreateBranchI
   })
 }
 
-/** The branch of this database that is to be branched. */
+/** The archive source of a branch. @throws ApiError 400, 404 */
+export async function targetOf(
+  { context, account: { namespace } }: Writer,
+  database: Kinds['ManagedDatabase'],
+  databaseId: string,
+  input: TargetInput & Pick<CreateBranchInput, 'source_branch_id'>,
+): Promise<Branch['spec']['target']> {
+  const field = onlyTarget(input)
+  if (field === undefined) return undefined
+  if (input.source_branch_id !== undefined)
+    throw badRequest(`${field}: cannot be combined with source_branch_id: branches are not archived`)
+  if (input.backup_id === undefined) return decideMoment(database, backupsOf(context, namespace, databaseId), input)
+  const backup = await readOwned(context.cluster, 'Backup', namespace, input.backup_id)
+  if (backup === undefined) throw notFound('backup')
+  if (backup.spec.databaseId !== databaseId) throw badRequest('backup_id: the backup belongs to another database')
+  if (!database.spec.backup.durable) throw badRequest('backup_id: the durable tier of the database is off')
+  if (backup.spec.kind !== 'durable')
+    throw badRequest('backup_id: the backup is hot; use a durable backup, or omit backup_id')
+  if (backup.metadata.deletionTimestamp !== undefined || backup.status?.phase !== 'completed')
+    throw badRequest('backup_id: the backup is not completed')
+  return { backupName: backup.metadata.name }
+}
+
+/** The branch of this database to copy. */
 async function sourceOf(
   { context, account }: Writer,
   databaseId: string,
@@ -68,7 +93,10 @@ async function sourceOf(
   return found?.spec.databaseId === databaseId ? found : undefined
 }
 
-/** Makes the branch of these ids, or finds it made by an earlier try with the same ids. @throws ApiError 400, 404, 409 */
+/**
+ * Creates the branch with these ids, or finds it created by an earlier attempt with the same ids. @throws ApiError 400,
+ * 404, 409
+ */
 export async function createBranch(
   writer: Writer,
   databaseId: string,
@@ -88,7 +116,7 @@ export async function createBranch(
   }
   const earlier = await readOwned(cluster, 'Branch', namespace, ids.objectId)
   if (earlier !== undefined) return finished(earlier)
-  await refuseSecondMaking(writer, ids)
+  await refuseSecondCreation(writer, ids)
   const { spec, secrets } = await takeSlot(writer, databaseId, input, ids.objectId)
   const name = branchName(spec.databaseName, ids.objectId)
   const metadata = {
@@ -99,7 +127,7 @@ export async function createBranch(
       [labels.tenant]: tenantHash(tenantId),
       [labels.managedBy]: managedByEspalier,
     },
-    annotations: marksOf(writer, ids.taskId, 'create-branch'),
+    annotations: operationAnnotations(writer, ids.taskId, 'create-branch'),
     finalizers: [teardownFinalizer],
   }
   try {
@@ -109,28 +137,31 @@ export async function createBranch(
     if (!isClusterError(error, 'AlreadyExists')) throw error
     const winner = await cluster.get('Branch', { namespace, name })
     if (winner !== undefined && idOf(winner) === ids.objectId) return finished(winner)
-    throw conflict('the name that the branch was to be given is taken: try again', retryAfter.conflict)
+    throw conflict('the generated name of the branch is taken: retry', retryAfter.conflict)
   }
 }
 
-/** Of a branch to delete: which database's it is, which try of the write it is, and on what it depends. */
+/** A branch to delete: its database, the attempt of the write, and its preconditions. */
 type Deletion = {
   databaseId: string
   attempt: Attempt
   requireCurrent: ((current: Branch) => Promise<void>) | undefined
 }
 
-/** What a deletion found or left. `branch`: as stored, where it is still there. `isOurs`: no other request asked for it. */
-type Deleted = { branch: Branch | undefined; name: string; taskId: string | undefined; isOurs: boolean }
+/**
+ * The result of a deletion. `branch`: as stored, if it still exists. `isOwn`: this attempt requested the deletion.
+ */
+type Deleted = { branch: Branch | undefined; name: string; taskId: string | undefined; isOwn: boolean }
 
-function alreadyEnding(branch: Branch, { taskId: ours }: Attempt): Deleted {
+function alreadyEnding(branch: Branch, { taskId: ownTaskId }: Attempt): Deleted {
   const operation = annotatedOperation(branch)
   const taskId = operation?.name === 'delete-branch' ? operation.taskId : undefined
-  return { branch, name: branch.metadata.name, taskId, isOurs: taskId === ours }
+  return { branch, name: branch.metadata.name, taskId, isOwn: taskId === ownTaskId }
 }
 
 /**
- * The slot is free with the write that asks for it. Asking again changes nothing. Gives the task, if one follows it.
+ * The slot is free with the write that requests the deletion. Repeating the request changes nothing. Returns the task,
+ * if one follows.
  * @throws ApiError 404, 409, 412
  */
 export async function deleteBranch(writer: Writer, id: string, deletion: Deletion): Promise<string | undefined> {
@@ -142,7 +173,7 @@ export async function deleteBranch(writer: Writer, id: string, deletion: Deletio
   const deleted = await guarded(object, async (): Promise<Deleted> => {
     const current = await readOwned(cluster, 'Branch', account.namespace, id)
     if (current === undefined && attempt.begun !== undefined)
-      return { branch: undefined, name: attempt.begun.name, taskId, isOurs: true }
+      return { branch: undefined, name: attempt.begun.name, taskId, isOwn: true }
     if (current === undefined || current.spec.databaseId !== databaseId) throw notFound('branch')
     if (isEnding(current)) return alreadyEnding(current, attempt)
     await requireCurrent?.(current)
@@ -151,16 +182,16 @@ export async function deleteBranch(writer: Writer, id: string, deletion: Deletio
     const { metadata, spec } = current
     const { name } = metadata
     await attempt.begin({ name })
-    const marks = marksOf(writer, taskId, 'delete-branch')
+    const added = operationAnnotations(writer, taskId, 'delete-branch')
     const branch = await cluster.replace('Branch', {
       ...current,
-      metadata: { ...metadata, annotations: { ...metadata.annotations, ...marks } },
+      metadata: { ...metadata, annotations: { ...metadata.annotations, ...added } },
       spec: { ...spec, deletionRequestedAt: timeNow(context) },
     })
-    return { branch, name, taskId, isOurs: true }
+    return { branch, name, taskId, isOwn: true }
   })
   if (deleted.branch !== undefined) caches.Branch.writeThrough(deleted.branch)
-  if (deleted.isOurs) {
+  if (deleted.isOwn) {
     const subject = { kind: 'branch' as const, id, name: deleted.name }
     await recordTask(writer, { taskId, name: 'delete-branch', subject, request: {} })
   }

@@ -1,4 +1,4 @@
-/** What is on offer, as a list and one by one. */
+/** The catalogue, as a list and one by one. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Client, expectError, startClient } from '../testing/client.ts'
 import { retiredSizeId, sizeId } from '../testing/harness.ts'
@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => client.close())
 
-test('sizes: the newest active version of each, smallest first, priced only when asked and known', async () => {
+test('sizes: the newest active version of each, smallest first; the price only on request and if known', async () => {
   const { body: plain } = await client.call('GET', '/sizes')
   expect(plain.map(({ name, version }: { name: string; version: number }) => `${name} ${version}`)).toEqual([
     'small 2',

@@ -1,4 +1,4 @@
-/** An installation that has images of some versions only. */
+/** An installation that has images of some Postgres versions only. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Client, expectError, startClient } from '../testing/client.ts'
 import { configurationOf } from '../testing/harness.ts'
@@ -9,19 +9,19 @@ beforeAll(async () => {
 })
 afterAll(() => client.close())
 
-test('lists what is on offer, newest first, the newest the default, and which have pgvector', async () => {
+test('lists the available versions, newest first, the newest as default, and which have pgvector', async () => {
   expect((await client.call('GET', '/pg-versions')).body).toEqual([
     { version: '17', default: true, pgvector: false },
     { version: '16', default: false, pgvector: true },
   ])
 })
 
-test('makes databases of the versions on offer, and refuses any other by name', async () => {
+test('creates databases of the available versions, and refuses any other by name', async () => {
   expect((await client.create('older', { pg_version: '16' })).body.pg_version).toBe('16')
   expect((await client.create('plain')).body.pg_version).toBe('17')
   expectError(
     await client.create('newer', { pg_version: '18' }),
     400,
-    'pg_version: Postgres 18 is not on offer here; on offer: 17, 16',
+    'pg_version: Postgres 18 is not available here; available: 17, 16',
   )
 })

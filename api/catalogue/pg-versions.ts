@@ -1,11 +1,11 @@
-/** `/pg-versions`: the Postgres majors on offer, newest first. */
+/** `/pg-versions`: the available Postgres major versions, newest first. */
 import { z } from 'zod'
 import { sendJson } from '../answers.ts'
 import type { ApiContext, App } from '../context.ts'
 import { operation } from '../operation.ts'
 import { pgVersionShape } from './schema.ts'
 
-/** A database that names no version gets the first. */
+/** A database without a version gets the first. */
 export function addPgVersions(app: App, { pgVersions, hasPgvector }: ApiContext): void {
   const schema = operation(
     {

@@ -1,4 +1,4 @@
-/** `/regions`: where databases can be. */
+/** `/regions`: the available regions. */
 import { z } from 'zod'
 import { sendJson } from '../answers.ts'
 import type { ApiContext, App } from '../context.ts'

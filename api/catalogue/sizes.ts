@@ -1,4 +1,4 @@
-/** `/sizes`: what a database can be made as large as. */
+/** `/sizes`: the available sizes of databases. */
 import { z } from 'zod'
 import { sendJson, sendRead } from '../answers.ts'
 import type { ApiContext, App } from '../context.ts'
@@ -14,7 +14,7 @@ export function addSizes(app: App, { caches }: ApiContext): void {
     {
       operationId: 'listSizes',
       tag: 'catalog',
-      summary: 'List the sizes on offer',
+      summary: 'List available sizes',
       description: 'Returns the newest active version of each size, smallest first.',
       success: { status: 200, description: 'The sizes.', shape: z.array(sizeShape) },
       errors: [400],
@@ -32,7 +32,7 @@ export function addSizes(app: App, { caches }: ApiContext): void {
       operationId: 'getSize',
       tag: 'catalog',
       summary: 'Read one version of a size',
-      description: 'Returns it whatever its status: databases keep the version they were made with.',
+      description: 'Returns the version in any status: databases keep the version they were created with.',
       success: { status: 200, description: 'The size.', shape: sizeShape, headers: ['ETag'] },
       errors: [400, 404],
       takes: ['If-None-Match'],

@@ -1,4 +1,4 @@
-/** What a new database may be made of: pure functions of the sizes on record. */
+/** The sizes available to a new database: pure functions of the recorded sizes. */
 import type { Kinds } from '../../cluster/index.ts'
 import type { PinnedSize } from '../../crds/index.ts'
 import { badRequest } from '../errors.ts'
@@ -19,13 +19,13 @@ export function offeredSizes(sizes: readonly Size[]): Size[] {
   )
 }
 
-/** @throws ApiError 400 saying why a size cannot be had */
+/** @throws ApiError 400 with the reason if a size is not available */
 export function sizeForNew(sizes: readonly Size[], name: string): PinnedSize {
   const offered = offeredSizes(sizes)
   const size = offered.find(candidate => candidate.spec.name === name)
   if (size !== undefined) return { name, version: size.spec.version }
   const withdrawn = sizes.filter(candidate => candidate.spec.name === name)
   const status = withdrawn.some(candidate => candidate.spec.status === 'deprecated') ? 'deprecated' : 'retired'
-  const reason = withdrawn.length > 0 ? `this size is ${status} and takes no new databases` : 'there is no such size'
-  throw badRequest(`size: ${reason}; on offer: ${offered.map(({ spec }) => spec.name).join(', ') || 'none'}`)
+  const reason = withdrawn.length > 0 ? `this size is ${status} and not available to new databases` : 'unknown size'
+  throw badRequest(`size: ${reason}; available: ${offered.map(({ spec }) => spec.name).join(', ') || 'none'}`)
 }

@@ -1,22 +1,22 @@
-/** `/databases/{id}/restart`, `/suspend`, `/resume`: operations that are asked for by a POST without a body. */
+/** `/databases/{id}/restart`, `/suspend`, `/resume`: operations requested by a POST without a body. */
 import { z } from 'zod'
 import { taskHeaders } from '../answers.ts'
 import type { ApiContext, App } from '../context.ts'
 import { answerOnce } from '../idempotency/answer-once.ts'
-import type { Attempt } from '../idempotency/claims.ts'
+import type { Attempt } from '../idempotency/idempotency.ts'
 import type { Answer } from '../idempotency/record.ts'
 import { asynchronous, type Documentation, operation } from '../operation.ts'
 import { idParameter } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
 import { refuseBody } from '../validation.ts'
 import { type Writer, writerOf } from '../writer.ts'
+import { databaseTextAfterWait } from './after-wait.ts'
 import { databaseShape } from './schema.ts'
-import { settledText } from './settled.ts'
 import { restartDatabase, suspendDatabase, type Written } from './write.ts'
 
 type DatabaseAction = Pick<Documentation, 'operationId' | 'summary' | 'description'> & {
   name: 'restart' | 'suspend' | 'resume'
-  ask: (writer: Writer, id: string, attempt: Attempt) => Promise<Written>
+  write: (writer: Writer, id: string, attempt: Attempt) => Promise<Written>
 }
 
 const actions: readonly DatabaseAction[] = [
@@ -25,24 +25,24 @@ const actions: readonly DatabaseAction[] = [
     operationId: 'restartDatabase',
     summary: 'Restart a database',
     description:
-      'A restart takes some seconds. Open sessions end, and new connections wait or are refused until it is done. What waits for a restart, such as a new image or a changed setting, takes effect. Answers 409 while another operation is running, and where the database is suspended.',
-    ask: restartDatabase,
+      'A restart takes some seconds. It ends open sessions. New connections wait or are refused until it is done. A pending restart, for example for a new image or a changed setting, takes effect. Returns 409 while another operation is running, or if the database is suspended.',
+    write: restartDatabase,
   },
   {
     name: 'suspend',
     operationId: 'suspendDatabase',
     summary: 'Suspend a database',
     description:
-      'Stops Postgres. Its data, credentials, allowlist and address are kept until it is resumed. Open sessions end, and new connections are refused. A backup or a branch that is being made from the database is waited for. Answers 409 while another operation is running, and where the database is suspended already.',
-    ask: (writer, id, attempt) => suspendDatabase(writer, id, true, attempt),
+      'Stops Postgres. Data, credentials, allowlist and address are kept until the database is resumed. Open sessions end, and new connections are refused. A running backup or branch creation is completed first. Returns 409 while another operation is running, or if the database is already suspended.',
+    write: (writer, id, attempt) => suspendDatabase(writer, id, true, attempt),
   },
   {
     name: 'resume',
     operationId: 'resumeDatabase',
     summary: 'Resume a suspended database',
     description:
-      'Starts Postgres on the data it had, at the address it had. Answers 409 while another operation is running, and where the database is not suspended.',
-    ask: (writer, id, attempt) => suspendDatabase(writer, id, false, attempt),
+      'Starts Postgres with the same data and address as before. Returns 409 while another operation is running, or if the database is not suspended.',
+    write: (writer, id, attempt) => suspendDatabase(writer, id, false, attempt),
   },
 ]
 
@@ -50,7 +50,7 @@ export function addActions(app: App, context: ApiContext): void {
   for (const action of actions) addAction(app, context, action)
 }
 
-function addAction(app: App, context: ApiContext, { name, ask, ...documentation }: DatabaseAction): void {
+function addAction(app: App, context: ApiContext, { name, write, ...documentation }: DatabaseAction): void {
   const schema = operation(
     {
       ...documentation,
@@ -68,12 +68,12 @@ function addAction(app: App, context: ApiContext, { name, ask, ...documentation 
     requireCurrentPlan(writer.account, context.now())
     const { account } = writer
     const work = async (attempt: Attempt): Promise<Answer> => {
-      const { database, ...written } = await ask(writer, id, attempt)
+      const { database, ...written } = await write(writer, id, attempt)
       context.audit.done(request, { status: 202, taskId: written.taskId })
       const body = context.databaseText(database, account.tenant)
       return { status: 202, body, headers: taskHeaders(written.taskId) }
     }
-    const settled = () => settledText({ context, request, reply, account }, id)
-    return answerOnce(context, request, reply, { body: {}, objectId: id, work, settled })
+    const afterWait = () => databaseTextAfterWait({ context, request, reply, account }, id)
+    return answerOnce(context, request, reply, { body: {}, objectId: id, work, afterWait })
   })
 }

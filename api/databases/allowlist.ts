@@ -1,6 +1,6 @@
 /**
- * Allowlists. A bare address is stored as /32 and a block masked to its network address. Rules stay as many and in the
- * order they came: two that name the same block let in the same addresses, and each keeps its label.
+ * Allowlists. A bare address is stored as /32 and a block masked to its network address. The number and order of the
+ * rules are unchanged: two rules for the same block accept the same addresses, and each keeps its label.
  */
 import { z } from 'zod'
 import { allowlistRule, type IpAllowlist } from '../../crds/index.ts'
@@ -18,7 +18,7 @@ const ruleInput = allowlistRule
       .describe(label.description ?? ''),
   })
   .meta({
-    description: 'An address or a block of addresses that is let in.',
+    description: 'An accepted address or block of addresses.',
     example: { cidr: '203.0.113.0/24', label: 'office' },
   })
 const rules = both('IPAllowlistRule', ruleInput, allowlistRule)
@@ -29,12 +29,12 @@ const { taken, given } = both(
     .strictObject({
       rules: z.array(rules.taken).max(50).describe('The rules, at most 50. An empty list closes the endpoint.'),
       state: ignored(
-        '`closed`: no rules, so nobody may connect. `open`: a rule admits every address. `restricted`: anything else. Follows from the rules; ignored on input.',
+        '`closed`: no rules, so no client can connect. `open`: a rule accepts every address. `restricted`: otherwise. Derived from the rules; ignored on input.',
         { type: 'string', 'x-extensible-enum': states },
       ),
     })
     .meta({
-      description: 'The addresses that may reach one endpoint. Without rules nobody may.',
+      description: 'The addresses that may connect to one endpoint. Without rules no client can connect.',
       example: { rules: [{ cidr: '203.0.113.0/24', label: 'office' }], state: 'restricted' },
     }),
   z.strictObject({ rules: z.array(rules.given), state: z.enum(states).optional() }),
@@ -42,7 +42,7 @@ const { taken, given } = both(
 export const allowlistInput = taken
 export const allowlistShape = given
 
-/** The rules as they are stored: masked, the state left out. */
+/** The stored form of the rules: masked, without the state. */
 export function storedAllowlist(given: z.output<typeof allowlistInput>): IpAllowlist {
   return { rules: given.rules.map(rule => ({ ...rule, cidr: maskCidr(rule.cidr) ?? rule.cidr })) }
 }

@@ -1,9 +1,9 @@
-/** Changes and deletions of databases through the API, on the one-machine store. */
+/** Changes and deletions of databases through the API, on the in-process store. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ClusterError } from '../../cluster/index.ts'
 import { annotations, apiVersion, labels, readOperation, teardownFinalizer, tenantNamespace } from '../../crds/index.ts'
-import { type Client, createSettled, expectError, startClient, storedDatabase, until } from '../testing/client.ts'
-import { settle } from '../testing/harness.ts'
+import { type Client, createStable, expectError, startClient, storedDatabase, until } from '../testing/client.ts'
+import { reconcile } from '../testing/harness.ts'
 
 const namespace = tenantNamespace('acme')
 
@@ -18,12 +18,12 @@ const stored = (name: string) => storedDatabase(client, name)
 describe('restart', () => {
   const restart = (id: string) => client.call('POST', `/databases/${id}/restart`)
 
-  test('is asked for by the annotation that kubectl has, with a task; meanwhile 409', async () => {
-    const id = await createSettled(client, 'again')
-    const asked = await restart(id)
-    expect(asked).toMatchObject({ status: 202, body: { id, status: 'modifying' } })
-    const taskId = asked.headers['x-task-id']
-    expect(asked.headers.location).toBe(`/managed/v1/tasks/${taskId}`)
+  test('is requested by the same annotation as with kubectl, with a task; meanwhile 409', async () => {
+    const id = await createStable(client, 'again')
+    const requested = await restart(id)
+    expect(requested).toMatchObject({ status: 202, body: { id, status: 'modifying' } })
+    const taskId = requested.headers['x-task-id']
+    expect(requested.headers.location).toBe(`/managed/v1/tasks/${taskId}`)
     expect(readOperation(await stored('again'))).toMatchObject({ name: 'restart-managed', taskId })
     expect((await stored('again')).metadata.annotations?.[annotations.restart]).toMatch(/^\d{4}-\d\d-\d\dT[0-9:.]+Z$/)
     expect((await client.call('GET', `/tasks/${taskId}`)).body).toMatchObject({
@@ -31,7 +31,7 @@ describe('restart', () => {
       status: 'queued',
     })
     expectError(await restart(id), 409, /the database is modifying/)
-    await settle(client.cluster, 'acme', 'again')
+    await reconcile(client.cluster, 'acme', 'again')
     await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === 'available')
     const relabelled = { options: ['x'] }
     expect((await client.call('PATCH', `/databases/${id}`, { body: relabelled })).body.status).toBe('available')
@@ -39,25 +39,25 @@ describe('restart', () => {
   })
 
   test.each([
-    ['suspended', /what waits for a restart takes effect when it is resumed/],
+    ['suspended', /a pending restart takes effect when it is resumed/],
     ['failed', /the database is failed/],
   ] as const)('of a %s database is 409, with the reason', async (phase, message) => {
-    const id = await createSettled(client, `${phase}too`)
-    await settle(client.cluster, 'acme', `${phase}too`, { phase })
+    const id = await createStable(client, `${phase}too`)
+    await reconcile(client.cluster, 'acme', `${phase}too`, { phase })
     await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === phase)
     expectError(await restart(id), 409, message)
   })
 
-  test('of nothing is 404, and a query is refused', async () => {
+  test('of a missing database is 404, and a query is refused', async () => {
     expectError(await restart('00000000-0000-4000-8000-000000000000'), 404, /database/)
-    const id = await createSettled(client, 'queried')
+    const id = await createStable(client, 'queried')
     expectError(await client.call('POST', `/databases/${id}/restart?now=1`), 400, /now/)
   })
 })
 
 describe('change', () => {
-  test('what needs no operator holds at once, without a task', async () => {
-    const id = await createSettled(client, 'calm', { display_name: 'Calm' })
+  test('a field that needs no operator changes at once, without a task', async () => {
+    const id = await createStable(client, 'calm', { display_name: 'Calm' })
     const change = (body: object) => client.call('PATCH', `/databases/${id}`, { body })
     const first = await change({ deletion_protection: true, options: ['x'], display_name: 'Calmer' })
     expect(first).toMatchObject({
@@ -73,7 +73,7 @@ describe('change', () => {
   })
 
   test('an allowlist is modifying until the operator has applied it; meanwhile 409', async () => {
-    const id = await createSettled(client, 'listed')
+    const id = await createStable(client, 'listed')
     const change = (body: object) => client.call('PATCH', `/databases/${id}`, { body })
     const changed = await change({ ip_allowlist: { rules: [{ cidr: '10.1.2.3/8' }] } })
     expect(changed).toMatchObject({ status: 200, body: { status: 'modifying' } })
@@ -88,25 +88,28 @@ describe('change', () => {
       expectError(refused, 409, /the database is modifying/)
       expect(refused.headers['retry-after']).toBe('2')
     }
-    await settle(client.cluster, 'acme', 'listed')
+    await reconcile(client.cluster, 'acme', 'listed')
     await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === 'available')
     const relabelled = await change({ ip_allowlist: { rules: [{ cidr: '10.0.0.0/8', label: 'all' }] } })
     expect(relabelled).toMatchObject({ status: 200, body: { status: 'available' } })
     expect(relabelled.headers).not.toHaveProperty('x-task-id')
   })
 
-  test.each(['failed', 'suspended'] as const)('%s takes what needs no operator, and nothing else', async phase => {
-    const id = await createSettled(client, phase)
-    await settle(client.cluster, 'acme', phase, { phase })
-    await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === phase)
-    const change = (body: object) => client.call('PATCH', `/databases/${id}`, { body })
-    expect((await change({ deletion_protection: false, display_name: 'x' })).status).toBe(200)
-    expectError(await change({ ip_allowlist: { rules: [{ cidr: '1.1.1.1' }] } }), 409, new RegExp(`is ${phase}`))
-  })
+  test.each(['failed', 'suspended'] as const)(
+    '%s accepts changes that need no operator, and no others',
+    async phase => {
+      const id = await createStable(client, phase)
+      await reconcile(client.cluster, 'acme', phase, { phase })
+      await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === phase)
+      const change = (body: object) => client.call('PATCH', `/databases/${id}`, { body })
+      expect((await change({ deletion_protection: false, display_name: 'x' })).status).toBe(200)
+      expectError(await change({ ip_allowlist: { rules: [{ cidr: '1.1.1.1' }] } }), 409, new RegExp(`is ${phase}`))
+    },
+  )
 
-  test('degraded takes every change', async () => {
-    const id = await createSettled(client, 'degraded')
-    await settle(client.cluster, 'acme', 'degraded', { phase: 'degraded' })
+  test('degraded accepts every change', async () => {
+    const id = await createStable(client, 'degraded')
+    await reconcile(client.cluster, 'acme', 'degraded', { phase: 'degraded' })
     const body = { ip_allowlist: { rules: [{ cidr: '1.1.1.1' }] } }
     expect(await client.call('PATCH', `/databases/${id}`, { body })).toMatchObject({
       status: 200,
@@ -114,8 +117,8 @@ describe('change', () => {
     })
   })
 
-  test('a decision is taken again when somebody else was quicker', async () => {
-    const id = await createSettled(client, 'raced')
+  test('a decision is repeated after a conflicting write', async () => {
+    const id = await createStable(client, 'raced')
     let races = 2
     client.cluster.before = async (operation, kind) => {
       if (operation !== 'replace' || kind !== 'ManagedDatabase' || races-- <= 0) return
@@ -128,37 +131,37 @@ describe('change', () => {
     expect(answer).toMatchObject({ status: 200, body: { display_name: 'ours', options: ['theirs'] } })
   })
 
-  test('one’s own, asked for again while it comes into force, is its answer again', async () => {
-    const id = await createSettled(client, 'mine')
+  test('one’s own running change, requested again, returns its response again', async () => {
+    const id = await createStable(client, 'mine')
     const change = (body: object) => client.call('PATCH', `/databases/${id}`, { body })
-    const asked = { display_name: 'Mine', ip_allowlist: { rules: [{ cidr: '10.1.2.3/8', label: 'all' }] } }
-    const first = await change(asked)
+    const changed = { display_name: 'Mine', ip_allowlist: { rules: [{ cidr: '10.1.2.3/8', label: 'all' }] } }
+    const first = await change(changed)
     expect(first.body.status).toBe('modifying')
     const writes = client.cluster.writes
-    const again = await change(asked)
+    const again = await change(changed)
     expect(again).toMatchObject({ status: 200, body: first.body })
     expect(again.headers).toMatchObject({ 'x-task-id': first.headers['x-task-id'], location: first.headers.location })
     expect(client.cluster.writes).toBe(writes)
-    // What was asked differs in one thing.
+    // The requests differ in one field.
     for (const body of [
-      { ...asked, display_name: 'Yours' },
+      { ...changed, display_name: 'Yours' },
       { ip_allowlist: { rules: [{ cidr: '10.0.0.0/8' }] } },
       { ip_allowlist: { rules: [] } },
     ])
       expectError(await change(body), 409, /the database is modifying/)
-    expectError(await change({ ...asked, services: [{ service_type: 'mcp' }] }), 409, /the database is modifying/)
+    expectError(await change({ ...changed, services: [{ service_type: 'mcp' }] }), 409, /the database is modifying/)
   })
 
-  test('is 409 while another operation runs, also where it changes nothing', async () => {
-    const id = await createSettled(client, 'theirs')
+  test('is 409 while another operation runs, even if it changes nothing', async () => {
+    const id = await createStable(client, 'theirs')
     expect((await client.call('POST', `/databases/${id}/restart`)).status).toBe(202)
     const refused = await client.call('PATCH', `/databases/${id}`, { body: { options: [] } })
     expectError(refused, 409, /the database is modifying/)
     expect(refused.headers['retry-after']).toBe('2')
   })
 
-  test('many at once do not lose to each other, nor to who writes beside them', async () => {
-    const id = await createSettled(client, 'crowded')
+  test('many concurrent changes lose neither to each other nor to other writers', async () => {
+    const id = await createStable(client, 'crowded')
     let others = 0
     let stopped = false
     const beside = (async () => {
@@ -171,7 +174,7 @@ describe('change', () => {
         await new Promise(resolve => setTimeout(resolve, 100))
       }
     })()
-    // As far away as a cluster is.
+    // The latency of a remote cluster.
     client.cluster.before = () => new Promise(resolve => setTimeout(resolve, 5))
     const before = client.cluster.writes
     const answers = await Promise.all(
@@ -184,12 +187,12 @@ describe('change', () => {
     client.cluster.before = undefined
     await beside
     expect(answers.map(({ status }) => status)).toEqual(Array(40).fill(200))
-    // Whatever was tried again was for who writes beside them.
+    // Every retry was caused by another writer.
     expect(tries).toBeLessThanOrEqual(40 + others)
   })
 
-  test('and is 409 where others never let it through', async () => {
-    const id = await createSettled(client, 'storm')
+  test('and is 409 if other writers always win', async () => {
+    const id = await createStable(client, 'storm')
     client.cluster.before = async (operation, kind) => {
       if (operation !== 'replace' || kind !== 'ManagedDatabase') return
       const hook = client.cluster.before
@@ -203,7 +206,7 @@ describe('change', () => {
     }
     const answer = await client.call('PATCH', `/databases/${id}`, { body: { display_name: 'ours' } })
     client.cluster.before = undefined
-    expectError(answer, 409, /being changed by somebody else/)
+    expectError(answer, 409, /another client is changing/)
     expect(answer.headers['retry-after']).toBe('1')
   })
 })
@@ -217,8 +220,8 @@ describe('delete', () => {
     })
   }
 
-  test('is 204, shows as deleting, and asking again changes nothing', async () => {
-    const id = await createSettled(client, 'doomed')
+  test('is 204, status deleting, and a repeated request changes nothing', async () => {
+    const id = await createStable(client, 'doomed')
     await finalize('doomed')
     const first = await client.call('DELETE', `/databases/${id}`)
     expect(first).toMatchObject({ status: 204, body: '' })
@@ -237,23 +240,23 @@ describe('delete', () => {
     })
   })
 
-  test('one that the operator never took up is gone at once', async () => {
+  test('a database that the operator never reconciled is deleted at once', async () => {
     const { body } = await client.create('fleeting')
     expect((await client.call('DELETE', `/databases/${body.id}`, { headers: { prefer: 'wait=5' } })).status).toBe(204)
     expectError(await client.call('GET', `/databases/${body.id}`), 404, /^database not found$/)
     expectError(await client.call('DELETE', `/databases/${body.id}`), 404)
   })
 
-  test('goes through where each mark of it is answered by a write', async () => {
-    const id = await createSettled(client, 'answered')
+  test('succeeds if the operator answers each deletion annotation with a write', async () => {
+    const id = await createStable(client, 'answered')
     await finalize('answered')
-    let marks = 0
+    let replaced = 0
     let answered = 0
     client.cluster.before = async (operation, kind) => {
       if (kind !== 'ManagedDatabase') return
-      if (operation === 'replace') marks++
-      if (operation !== 'delete' || answered === marks) return
-      answered = marks
+      if (operation === 'replace') replaced++
+      if (operation !== 'delete' || answered === replaced) return
+      answered = replaced
       const hook = client.cluster.before
       client.cluster.before = undefined
       const { metadata, ...object } = await stored('answered')
@@ -267,10 +270,10 @@ describe('delete', () => {
     expect((await stored('answered')).metadata.deletionTimestamp).toBeDefined()
   })
 
-  test('shows as deleting, and is waited for, where the cache has heard of the mark only', async () => {
-    const id = await createSettled(client, 'unheard')
+  test('is shown as deleting, and waited for, if the cache has only its annotation', async () => {
+    const id = await createStable(client, 'unheard')
     await finalize('unheard')
-    const heard = Promise.withResolvers<void>()
+    const delivered = Promise.withResolvers<void>()
     client.cluster.before = async (operation, kind) => {
       if (operation !== 'delete' || kind !== 'ManagedDatabase') return
       const { metadata } = await stored('unheard')
@@ -279,7 +282,7 @@ describe('delete', () => {
           (await client.call('GET', `/databases/${id}`)).body.updated_at ===
           metadata.annotations?.[annotations.updatedAt],
       )
-      client.cluster.silence = heard.promise
+      client.cluster.silence = delivered.promise
     }
     const begun = performance.now()
     const answer = await client.call('DELETE', `/databases/${id}`, { headers: { prefer: 'wait=1' } })
@@ -287,19 +290,19 @@ describe('delete', () => {
     client.cluster.before = undefined
     const { body } = await client.call('GET', `/databases/${id}`)
     client.cluster.silence = undefined
-    heard.resolve()
+    delivered.resolve()
     expect(answer.status).toBe(204)
     expect(body.status).toBe('deleting')
     expect(tookMs).toBeGreaterThan(900)
   })
 
-  test('is 404 as soon as it is gone, where the cache has heard only that it is being deleted', async () => {
-    const id = await createSettled(client, 'vanished')
+  test('is 404 once it is deleted, if the cache has it only as being deleted', async () => {
+    const id = await createStable(client, 'vanished')
     await finalize('vanished')
     expect((await client.call('DELETE', `/databases/${id}`)).status).toBe(204)
     await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === 'deleting')
-    const heard = Promise.withResolvers<void>()
-    client.cluster.silence = heard.promise
+    const delivered = Promise.withResolvers<void>()
+    client.cluster.silence = delivered.promise
     try {
       const going = await stored('vanished')
       await client.cluster.replace('ManagedDatabase', { ...going, metadata: { ...going.metadata, finalizers: [] } })
@@ -307,12 +310,12 @@ describe('delete', () => {
       expect((await client.call('GET', `/databases/${id}/logs`)).status).toBe(404)
     } finally {
       client.cluster.silence = undefined
-      heard.resolve()
+      delivered.resolve()
     }
   })
 
   test('is refused under deletion protection, even with force', async () => {
-    const id = await createSettled(client, 'guarded')
+    const id = await createStable(client, 'guarded')
     await client.call('PATCH', `/databases/${id}`, { body: { deletion_protection: true } })
     for (const query of ['', '?force=true']) {
       const refused = await client.call('DELETE', `/databases/${id}${query}`)
@@ -321,17 +324,17 @@ describe('delete', () => {
     }
   })
 
-  test('leaves the backups where that is asked, by the query or by kubectl', async () => {
+  test('keeps the backups on request, by the query or by kubectl', async () => {
     for (const [name, query, keepBackups] of [
       ['leaving', '?keep_backups=true', true],
       ['taking', '', false],
     ] as const) {
-      const id = await createSettled(client, name)
+      const id = await createStable(client, name)
       await finalize(name)
       expect((await client.call('DELETE', `/databases/${id}${query}`)).status).toBe(204)
       expect((await stored(name)).spec.deletion).toEqual({ keepBackups })
     }
-    const id = await createSettled(client, 'left')
+    const id = await createStable(client, 'left')
     await finalize('left')
     const { spec, ...rest } = await stored('left')
     await client.cluster.replace('ManagedDatabase', { ...rest, spec: { ...spec, deletion: { keepBackups: true } } })
@@ -340,8 +343,8 @@ describe('delete', () => {
     expectError(await client.call('DELETE', `/databases/${id}?keep_backups=maybe`), 400, /^keep_backups: /)
   })
 
-  test('is refused with branches, unless by force', async () => {
-    const id = await createSettled(client, 'branched')
+  test('is refused with branches, unless forced', async () => {
+    const id = await createStable(client, 'branched')
     await finalize('branched')
     const { spec } = await stored('branched')
     const branchId = crypto.randomUUID()
@@ -368,8 +371,8 @@ describe('delete', () => {
     expect((await stored('branched')).metadata.annotations?.[annotations.force]).toBe('true')
   })
 
-  test('leaves no force behind where it fails, and uses up what somebody left', async () => {
-    const id = await createSettled(client, 'unforced')
+  test('keeps no force annotation if it fails, and ignores an older one', async () => {
+    const id = await createStable(client, 'unforced')
     await finalize('unforced')
     const force = async () => (await stored('unforced')).metadata.annotations?.[annotations.force]
     client.cluster.before = async (operation, kind) => {
@@ -379,16 +382,16 @@ describe('delete', () => {
     client.cluster.before = undefined
     expect(await force(), 'a deletion that failed').toBeUndefined()
     const { metadata, ...rest } = await stored('unforced')
-    const marks = { ...metadata.annotations, [annotations.force]: 'true' }
-    await client.cluster.replace('ManagedDatabase', { ...rest, metadata: { ...metadata, annotations: marks } })
+    const forced = { ...metadata.annotations, [annotations.force]: 'true' }
+    await client.cluster.replace('ManagedDatabase', { ...rest, metadata: { ...metadata, annotations: forced } })
     expect((await client.call('DELETE', `/databases/${id}`)).status).toBe(204)
     expect(await force(), 'a deletion without it').toBeUndefined()
     expect((await client.call('DELETE', `/databases/${id}?force=true`)).status).toBe(204)
     expect(await force(), 'the same deletion, asked for by force').toBe('true')
   })
 
-  test('is refused with a branch that failed, until that is deleted', async () => {
-    const id = await createSettled(client, 'failedbranch')
+  test('is refused with a failed branch, until that is deleted', async () => {
+    const id = await createStable(client, 'failedbranch')
     await finalize('failedbranch')
     const { spec } = await stored('failedbranch')
     const { region, size, pgVersion } = spec
@@ -408,7 +411,7 @@ describe('delete', () => {
 })
 
 describe('two replicas', () => {
-  test('each finds at once what the other made', async () => {
+  test('each finds objects created by the other at once', async () => {
     const other = await startClient({ beside: client })
     try {
       for (let n = 0; n < 10; n++) {

@@ -1,12 +1,12 @@
-/** PATCH and DELETE of `/databases/{id}`: writes that can depend on what was read before. */
+/** PATCH and DELETE of `/databases/{id}`: writes with optional version preconditions. */
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { Kinds } from '../../cluster/index.ts'
-import { taskHeaders, waitUntilGone } from '../answers.ts'
+import { taskHeaders, waitUntilDeleted } from '../answers.ts'
 import { findOwned } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { answerOnce } from '../idempotency/answer-once.ts'
-import type { Attempt } from '../idempotency/claims.ts'
+import type { Attempt } from '../idempotency/idempotency.ts'
 import type { Answer } from '../idempotency/record.ts'
 import { asynchronous, operation } from '../operation.ts'
 import { accountOf } from '../plugins/tenant.ts'
@@ -15,9 +15,9 @@ import { idParameter } from '../schemas/common.ts'
 import { type Account, requireCurrentPlan } from '../tenants.ts'
 import { refuseBody } from '../validation.ts'
 import { writerOf } from '../writer.ts'
+import { databaseAfterWait } from './after-wait.ts'
 import { deleteDatabase } from './delete.ts'
 import { databaseShape, deleteDatabaseQuery, updateDatabaseInput } from './schema.ts'
-import { settledDatabase } from './settled.ts'
 import type { Singles } from './single.ts'
 import { type RequireCurrent, updateDatabase } from './write.ts'
 
@@ -26,14 +26,14 @@ export function addChanges(app: App, context: ApiContext, singles: Singles): voi
   addDelete(app, context, singles)
 }
 
-/** What a request says of the version that it is about; undefined: nothing. @throws ApiError 400 */
+/** The version precondition of a request; undefined if it has none. @throws ApiError 400 */
 function requirementOf(request: FastifyRequest, singles: Singles): RequireCurrent | undefined {
   const condition = preconditionOf(request.headers)
   const { tenant } = accountOf(request)
   return condition && (current => condition(() => singles.bodies(current, tenant)))
 }
 
-/** The tag that a read of the database has now; undefined where that cannot be told. */
+/** The current ETag of a read of the database; undefined if it cannot be computed. */
 async function tagOf({ answer }: Singles, database: Kinds['ManagedDatabase'], { tenant }: Account) {
   try {
     return (await answer(database, tenant, 'application')).tag
@@ -49,7 +49,7 @@ function addUpdate(app: App, context: ApiContext, singles: Singles): void {
       tag: 'databases',
       summary: 'Change a database',
       description:
-        'Changes the fields that are given. A new allowlist takes effect once every gateway has it; until then the status is `modifying`. Changed services go on with their previous configuration until the new one serves; until then the status is `modifying`, and `degraded` afterwards where one did not come up. All else takes effect at once. Answers 409 while another operation is running.',
+        'Changes the given fields. A new allowlist takes effect once every gateway has applied it; until then the status is `modifying`. Changed services keep their previous configuration until the new one serves; until then the status is `modifying`. If a service does not start, the status is then `degraded`. All other changes take effect at once. Returns 409 while another operation is running.',
       success: {
         status: 200,
         description: 'The changed database.',
@@ -67,7 +67,7 @@ function addUpdate(app: App, context: ApiContext, singles: Singles): void {
     const { id } = request.params
     const requireCurrent = requirementOf(request, singles)
     requireCurrentPlan(account, context.now())
-    /** With the tag that a read has now, so that the next change can depend on it. */
+    /** With the current ETag, so that the next change can have it as a precondition. */
     const rendered = async (database: Kinds['ManagedDatabase']): Promise<string> => {
       const tag = await tagOf(singles, database, account)
       if (tag !== undefined) reply.header('ETag', tag)
@@ -78,11 +78,11 @@ function addUpdate(app: App, context: ApiContext, singles: Singles): void {
       context.audit.done(request, { status: 200, taskId: written.taskId })
       return { status: 200, body: await rendered(database), headers: taskHeaders(written.taskId) }
     }
-    const settled = async () => {
-      const database = await settledDatabase({ context, request, reply, account }, id)
+    const afterWait = async () => {
+      const database = await databaseAfterWait({ context, request, reply, account }, id)
       return database && rendered(database)
     }
-    return answerOnce(context, request, reply, { body: request.body, objectId: id, work, settled })
+    return answerOnce(context, request, reply, { body: request.body, objectId: id, work, afterWait })
   })
 }
 
@@ -93,7 +93,7 @@ function addDelete(app: App, context: ApiContext, singles: Singles): void {
       tag: 'databases',
       summary: 'Delete a database',
       description:
-        'The data cannot be recovered, and its backups go too unless `keep_backups=true` is given. Asking again while the deletion is running changes nothing.',
+        'Also deletes its backups, unless `keep_backups=true` is given. With the durable tier, it can be restored for some days (`POST /databases/{id}/undelete`), unless `purge=true` is given. Otherwise the data cannot be recovered. Repeating the request while the deletion is running changes nothing, except that `purge` and `force` then apply to it.',
       success: { status: 204, description: 'The deletion has begun.', headers: asynchronous },
       errors: [400, 404, 409, 412],
       takes: ['Idempotency-Key', 'If-Match', 'Prefer'],
@@ -111,7 +111,7 @@ function addDelete(app: App, context: ApiContext, singles: Singles): void {
       context.audit.done(request, { status: 204, taskId })
       return { status: 204, body: '', headers: taskHeaders(taskId) }
     }
-    const settled = async () => {
+    const afterWait = async () => {
       const found = await findOwned(
         context.cluster,
         context.caches.ManagedDatabase,
@@ -119,9 +119,9 @@ function addDelete(app: App, context: ApiContext, singles: Singles): void {
         account.namespace,
         id,
       )
-      if (found !== undefined) await waitUntilGone(context, request, reply, found)
+      if (found !== undefined) await waitUntilDeleted(context, request, reply, found)
       return undefined
     }
-    return answerOnce(context, request, reply, { body: request.query, objectId: id, work, settled })
+    return answerOnce(context, request, reply, { body: request.query, objectId: id, work, afterWait })
   })
 }

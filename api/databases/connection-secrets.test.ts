@@ -1,7 +1,7 @@
-/** Secrets for clients inside the cluster, asked for through the API, on the one-machine store. */
+/** Secrets for clients inside the cluster through the API, on the in-process store. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { desiredHash } from '../../crds/index.ts'
-import { type Client, createSettled, expectError, startClient, storedDatabase } from '../testing/client.ts'
+import { type Client, createStable, expectError, startClient, storedDatabase } from '../testing/client.ts'
 
 let client: Client
 beforeAll(async () => {
@@ -9,12 +9,12 @@ beforeAll(async () => {
 })
 afterAll(() => client.close())
 
-test('they are asked for when a database is created, or later: at once, and without a task', async () => {
+test('they are enabled when a database is created, or later: at once, and without a task', async () => {
   const created = await client.create('made', { credentials: { secrets: true } })
   expect(created.body.credentials).toEqual({ secrets: true })
   expect((await storedDatabase(client, 'made')).spec.credentials).toEqual({ secrets: true })
 
-  const id = await createSettled(client, 'later')
+  const id = await createStable(client, 'later')
   const patch = (body: object) => client.call('PATCH', `/databases/${id}`, { body })
   const before = await storedDatabase(client, 'later')
   expect(before.spec).not.toHaveProperty('credentials')

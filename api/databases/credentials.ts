@@ -1,6 +1,6 @@
 /**
- * Passwords for `connection`: read from a database's credentials Secret and opened with the installation's key. An
- * opened password is kept no longer than the Secret object it came from, and goes nowhere but into the answer.
+ * Passwords for `connection`: read from a database's credentials Secret and decrypted with the installation's key. A
+ * decrypted password is cached only as long as its Secret object, and appears only in the response.
  */
 import type { FastifyBaseLogger } from 'fastify'
 import { type Cluster, isClusterError, type Kinds, type Secret } from '../../cluster/index.ts'
@@ -11,7 +11,7 @@ import {
   open,
   rotationsOf,
   SealError,
-  secretPlace,
+  secretLocation,
 } from '../../sealing/credentials.ts'
 import { credentialsComponent, idOf } from '../caches.ts'
 import { unavailable } from '../errors.ts'
@@ -24,34 +24,37 @@ const roleOf: Record<UserType, DatabaseRole> = {
   application_read_only: 'app_read_only',
 }
 
-/** A database or a branch, by which its credentials are found. */
+/** The name of the role in Postgres. */
+export const nameOfRole = (userType: UserType): DatabaseRole => roleOf[userType]
+
+/** A database or a branch, with the fields that locate its credentials. */
 export type CredentialsOwner = Kinds['ManagedDatabase'] | Kinds['Branch']
 
-/** The credentials Secret of a database or branch, if it exists; at once where it was read a moment ago. */
+/** The credentials Secret of a database or branch, if it exists; synchronously if it was read a moment ago. */
 export type ReadCredentials = (owner: CredentialsOwner) => Secret | Promise<Secret | undefined>
 
 /**
- * How long a Secret is used after it was read. What the operator does to a Secret also changes its owner, for which it is
- * read again; this bounds what others do.
+ * How long a cached Secret is used. When the operator changes a Secret, it also changes the owner, so that the Secret
+ * is read again; this bounds the delay of other changes.
  */
-const keptMs = 5_000
+const lifetimeMs = 5_000
 
 /**
- * Reads each Secret by its name: the API may neither list nor watch Secrets. One is kept for as long as its owner has not
- * changed, which is a new object with each change, and `keptMs` at most.
+ * Reads each Secret by its name: the API may neither list nor watch Secrets. One is cached while its owner is unchanged
+ * (each change is a new object), and for at most `lifetimeMs`.
  */
 export function createCredentialsReader(cluster: Cluster, now: () => number): ReadCredentials {
-  const kept = new WeakMap<CredentialsOwner, { secret: Secret; until: number }>()
+  const cached = new WeakMap<CredentialsOwner, { secret: Secret; until: number }>()
   const reading = new WeakMap<CredentialsOwner, Promise<Secret | undefined>>()
 
   const read = async (owner: CredentialsOwner): Promise<Secret | undefined> => {
     const key = { namespace: owner.metadata.namespace, name: childNames.credentials(idOf(owner) ?? '') }
     try {
       const secret = asCredentials(await cluster.get('Secret', key))
-      if (secret !== undefined) kept.set(owner, { secret, until: now() + keptMs })
+      if (secret !== undefined) cached.set(owner, { secret, until: now() + lifetimeMs })
       return secret
     } catch (error) {
-      // The operator has not bound the API in this namespace yet, or somebody has deleted the RoleBinding.
+      // The operator has not created the API's RoleBinding in this namespace yet, or it was deleted.
       if (isClusterError(error, 'Forbidden')) throw unreadable(error)
       throw error
     } finally {
@@ -60,8 +63,8 @@ export function createCredentialsReader(cluster: Cluster, now: () => number): Re
   }
 
   return owner => {
-    const known = kept.get(owner)
-    // During a rotation its Secret changes before it does.
+    const known = cached.get(owner)
+    // In a rotation, its Secret changes before the database.
     if (known !== undefined && now() < known.until && !isRotating(owner)) return known.secret
     const underway = reading.get(owner) ?? read(owner)
     reading.set(owner, underway)
@@ -73,13 +76,13 @@ const isRotating = (owner: CredentialsOwner): boolean =>
   owner.kind === 'ManagedDatabase' && Object.keys(awaitedRotations(owner)).length > 0
 
 export const unreadable = (cause: unknown) =>
-  unavailable('the credentials of this database cannot be read at present: try again', cause)
+  unavailable('the credentials of this database cannot be read now: retry', cause)
 
-/** Only a Secret that says it holds credentials is read as such. */
+/** Only a Secret of the credentials type is read. */
 const asCredentials = (secret: Secret | undefined): Secret | undefined =>
   secret?.metadata.labels?.[labels.component] === credentialsComponent ? secret : undefined
 
-/** The password of a role; undefined where the Secret holds none for it. @throws ApiError 503 where it cannot be opened */
+/** The password of a role; undefined if the Secret has none for it. @throws ApiError 503 if it cannot be decrypted */
 export type OpenPassword = (secret: Secret, userType: UserType) => Promise<string | undefined>
 
 export function createPasswordOpener(sealingKey: SealingKey, logger: FastifyBaseLogger): OpenPassword {
@@ -91,7 +94,7 @@ export function createPasswordOpener(sealingKey: SealingKey, logger: FastifyBase
     if (known !== undefined) return known
     const stored = secret.data?.[role]
     if (stored === undefined) return undefined
-    const place = secretPlace(secret.metadata.namespace ?? '', secret.metadata.name, role)
+    const place = secretLocation(secret.metadata.namespace ?? '', secret.metadata.name, role)
     try {
       const password = open(await sealingKey.current(), place, Buffer.from(stored, 'base64').toString('utf8'))
       const ofSecret = opened.get(secret) ?? new Map<DatabaseRole, string>()
@@ -100,23 +103,23 @@ export function createPasswordOpener(sealingKey: SealingKey, logger: FastifyBase
     } catch (error) {
       if (!(error instanceof SealError)) throw error
       sealingKey.forget()
-      logger.error({ err: error }, 'a password cannot be opened')
+      logger.error({ err: error }, 'a password cannot be decrypted')
       throw unreadable(error)
     }
   }
 }
 
 /**
- * Whether another password than the Secret's is about to be made: while a database is `modifying` for a rotation, what is
- * shown is the new one, and nothing before that is there.
+ * Whether the password in the Secret is about to be replaced: while a database is `modifying` for a rotation, the new
+ * password is returned, and none before it exists.
  */
 export function awaitsPassword(database: Kinds['ManagedDatabase'], secret: Secret, userType: UserType): boolean {
   const role = roleOf[userType]
-  const asked = awaitedRotations(database)[role]
-  return asked !== undefined && rotationsOf(secret)[role]?.rotation !== asked
+  const requested = awaitedRotations(database)[role]
+  return requested !== undefined && rotationsOf(secret)[role]?.rotation !== requested
 }
 
-/** What a client needs to connect as the role, at this endpoint. */
+/** The connection details of the role at this endpoint. */
 export function renderConnection(endpoint: Endpoint, userType: UserType, password: string): Connection {
   return {
     username: roleOf[userType],

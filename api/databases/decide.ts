@@ -1,5 +1,5 @@
 /**
- * What a write to a database comes to: pure functions of the object as it is now and of what is asked. They refuse by
+ * Decides the result of a write to a database: pure functions of the present object and the request. They refuse by
  * throwing ApiError.
  */
 import type { Kinds } from '../../cluster/index.ts'
@@ -21,34 +21,38 @@ import {
 } from '../../crds/index.ts'
 import { type ApiError, conflict, retryAfter } from '../errors.ts'
 import { storedAllowlist } from './allowlist.ts'
+import { storedBackupPolicy } from './backup-policy.ts'
 import { storedCredentials } from './connection-secrets.ts'
 import type { CreateDatabaseInput, UpdateDatabaseInput } from './schema.ts'
 import { refuseVainGrowth, storedStorage } from './storage.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
 
-/** Nothing is under way: what a long poll waits for. */
+/** No operation is running: the condition that ends a long poll. */
 export const atRest: readonly DatabasePhase[] = ['available', 'degraded', 'failed', 'suspended']
 /**
- * Where a change that the operator has to bring into force is taken: a database that serves, or one that is degraded,
- * since a change is how its user repairs it. The others at rest take changes that need no operator, so that the
- * deletion protection of a failed database can still be lifted.
+ * States that accept a change that the operator has to apply: a database that serves, or is degraded, since a change is
+ * how its user repairs it. The other stable states accept only changes that need no operator, for example to disable
+ * deletion protection of a failed database.
  */
 const takesChanges: readonly DatabasePhase[] = ['available', 'degraded']
 
-/** A database that is suspended stays so while a change, as a new size, comes into force: its status does not tell. */
+/**
+ * A suspended database stays suspended while a change such as a new size is applied: its status does not show the
+ * change.
+ */
 const isChangedSuspended = (database: ManagedDatabase): boolean =>
   visiblePhase(database) === 'suspended' && !isInForce(database)
 
-/** Whether nothing is under way for the object; one that is gone has settled too. */
-export const isSettled = (database: ManagedDatabase | undefined): boolean =>
+/** Whether no operation is running for the object; a deleted object is stable too. */
+export const isStable = (database: ManagedDatabase | undefined): boolean =>
   database === undefined || (atRest.includes(visiblePhase(database)) && !isChangedSuspended(database))
 
-/** @throws ApiError 409: an operation that nothing shows would be taken for failed, whatever comes of it */
+/** @throws ApiError 409: an operation that no status shows would be reported as failed, whatever its result */
 export function refuseWhileChangedSuspended(database: ManagedDatabase): void {
   if (isChangedSuspended(database))
     throw conflict(
-      'another operation is under way for the suspended database: wait until its task has ended, then try again',
+      'another operation is running for the suspended database: wait until its task has ended, then retry',
       retryAfter.busy,
     )
 }
@@ -56,31 +60,33 @@ export function refuseWhileChangedSuspended(database: ManagedDatabase): void {
 export function busy(phase: DatabasePhase): ApiError {
   switch (phase) {
     case 'suspended':
-      return conflict('the database is suspended: resume it, then try again')
+      return conflict('the database is suspended: resume it, then retry')
     case 'failed':
-      return conflict('the database is failed: it takes no such change; its tasks say what is wrong')
+      return conflict('the database is failed: it does not accept this change; its tasks show the reason')
     case 'deleting':
-      return conflict('the database is deleting: it takes no changes any more')
+      return conflict('the database is deleting: it cannot be changed')
     default:
       return conflict(
-        `the database is ${phase}: wait until it is available, then try again; its tasks say what holds it up`,
+        `the database is ${phase}: wait until it is available, then retry; its tasks show the reason`,
         retryAfter.busy,
       )
   }
 }
 
-/** What the API adds to what was asked of a new database. */
+/** Fields that the API adds to the request for a new database. */
 type OfNew = {
   size: PinnedSize
   pgVersion: PgVersion
   backupName: string | undefined
+  /** The Secret that contains the source of an import. */
+  importSecret?: string | undefined
   services: readonly ServiceConfig[]
 }
 
-/** The whole spec of a new database, defaults included, so that its hash is the stored object's. */
+/** The complete spec of a new database, defaults included, so that its hash equals the stored object's. */
 export function specOfNew(
   input: CreateDatabaseInput,
-  { size, pgVersion, backupName, services }: OfNew,
+  { size, pgVersion, backupName, importSecret, services }: OfNew,
 ): ManagedDatabaseSpec {
   return managedDatabase.spec.parse({
     region: input.region,
@@ -92,25 +98,25 @@ export function specOfNew(
     services,
     storage: storedStorage(undefined, input.storage),
     credentials: storedCredentials(undefined, input.credentials),
+    ...(input.backup === undefined ? {} : { backup: input.backup }),
     ...(backupName === undefined ? {} : { dataSource: { backupName } }),
+    ...(importSecret === undefined ? {} : { import: { secretName: importSecret } }),
   })
 }
 
-/** What a PATCH makes of a spec; `operation` where the operator has to act. */
+/** The spec after a PATCH; `operation` if the operator has to apply it. */
 export type Update = { spec: ManagedDatabaseSpec; operation: OperationName | undefined }
 
-/** What a PATCH has the operator do, by which it is told from another operation. */
+/** The operation that the operator applies for a PATCH, which distinguishes it from others. */
 const updates: readonly OperationName[] = ['update-managed', 'update-managed-ip-allowlists']
 
 const changesNothing = (database: ManagedDatabase, spec: ManagedDatabaseSpec): boolean =>
   canonicalJson(spec) === canonicalJson(database.spec)
 
-/** The services after a PATCH; undefined where it gives none. */
+/** The services after a PATCH; undefined if it has none. */
 type ServicesAfter = readonly ServiceConfig[] | undefined
 
-/**
- * The task of the very PATCH that is asked for, which is being brought into force: whoever has lost its answer asks again.
- */
+/** The task of the same PATCH, if it is being applied: a client that lost the response repeats the request. */
 export function updateUnderway(
   database: ManagedDatabase,
   input: UpdateDatabaseInput,
@@ -122,7 +128,7 @@ export function updateUnderway(
   return operation !== undefined && updates.includes(operation.name) ? operation.taskId : undefined
 }
 
-/** Undefined where nothing would change. @throws ApiError 400, 409 while the database is busy */
+/** Undefined if nothing would change. @throws ApiError 400, 409 while the database is busy */
 export function decideUpdate(
   database: ManagedDatabase,
   sizes: readonly Kinds['Size'][],
@@ -153,6 +159,7 @@ function updatedSpec(
     ...(storage === undefined ? {} : { storage }),
     ...(credentials === undefined ? {} : { credentials }),
     ...(displayName === undefined ? {} : { displayName }),
+    backup: storedBackupPolicy(rest.backup, input.backup),
     ...(input.deletion_protection === undefined ? {} : { deletionProtection: input.deletion_protection }),
     ...(input.ip_allowlist === undefined ? {} : { ipAllowlist: storedAllowlist(input.ip_allowlist) }),
     ...(input.options === undefined ? {} : { options: input.options }),
@@ -160,46 +167,46 @@ function updatedSpec(
   }
 }
 
-/** @throws ApiError 409 while the database is busy, or does not run */
+/** @throws ApiError 409 while the database is busy, or is not running */
 export function decideRestart(database: ManagedDatabase): void {
   const phase = visiblePhase(database)
   if (phase === 'suspended')
-    throw conflict('the database is suspended: what waits for a restart takes effect when it is resumed')
+    throw conflict('the database is suspended: a pending restart takes effect when it is resumed')
   if (!takesChanges.includes(phase)) throw busy(phase)
 }
 
-/** @throws ApiError 409 unless it is available: only then is it certain that Postgres takes the new password */
+/** @throws ApiError 409 unless it is available: only then does Postgres certainly accept the new password */
 export function decideRotation(database: ManagedDatabase): void {
   const phase = visiblePhase(database)
   if (phase !== 'available') throw busy(phase)
 }
 
-/** One that failed, or is degraded, while it was to be suspended is mended by its resumption, too. */
+/** Resuming also repairs a database that failed, or became degraded, during its suspension. */
 const takesResumption: readonly DatabasePhase[] = ['suspended', 'degraded', 'failed']
 
-/** @throws ApiError 409 where it is so already, and while the database is busy */
+/** @throws ApiError 409 if it is already in that state, and while the database is busy */
 export function decideSuspension(database: ManagedDatabase, suspended: boolean): Update {
   const phase = visiblePhase(database)
   if (database.spec.suspended === suspended && atRest.includes(phase))
-    throw conflict(suspended ? 'the database is suspended already' : 'the database is not suspended')
+    throw conflict(suspended ? 'the database is already suspended' : 'the database is not suspended')
   if (!(suspended ? takesChanges : takesResumption).includes(phase)) throw busy(phase)
   refuseWhileChangedSuspended(database)
   return { spec: { ...database.spec, suspended }, operation: suspended ? 'suspend-managed' : 'resume-managed' }
 }
 
-/** @throws ApiError 409 while a restore runs: until it is over, the volume before may be all that there is */
+/** @throws ApiError 409 while a restore runs: until it ends, the previous volume may be the only copy of the data */
 export function decidePreviousDeletion(database: ManagedDatabase): void {
   const phase = visiblePhase(database)
   if (phase === 'restoring' || phase === 'deleting') throw busy(phase)
 }
 
-/** @throws ApiError 409 under deletion protection, or with branches and without force */
+/** @throws ApiError 409 under deletion protection, or if it has branches, without force */
 export function decideDeletion(database: ManagedDatabase, branches: number, force: boolean): void {
   if (database.spec.deletionProtection) {
     throw conflict('the database is protected from deletion: set deletion_protection to false first')
   }
   if (branches > 0 && !force) {
     const [count, them] = branches === 1 ? ['a branch', 'it'] : [`${branches} branches`, 'them']
-    throw conflict(`the database has ${count}: delete ${them} first, or give force=true`)
+    throw conflict(`the database has ${count}: delete ${them} first, or set force=true`)
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The answer to a list of databases. Small pages that were asked for last are kept, as long as nothing changed that they
- * are made of: a page that is polled costs a look-up.
+ * The response to a list of databases. Recently requested small pages are cached while their inputs are unchanged: a
+ * polled page costs one lookup.
  */
 import { LRUCache } from 'lru-cache'
 import type { Kinds } from '../../cluster/index.ts'
@@ -14,20 +14,20 @@ type ManagedDatabase = Kinds['ManagedDatabase']
 type PageAnswer = { text: string; headers: Record<string, string> }
 type AnswerPage = (account: Account, query: ListDatabasesQuery, url: string) => PageAnswer
 
-const pagesKept = 64
-/** Objects on a page that is kept at most: with the number of pages it bounds memory to a few MB. */
-const keptUpTo = 100
+const maximumPages = 64
+/** The most objects on a cached page: with the number of pages it limits memory to a few MB. */
+const maximumLimit = 100
 
-type Kept = {
+type CachedPage = {
   answer: PageAnswer
   databases: readonly ManagedDatabase[]
   tenant: Kinds['Tenant'] | undefined
   epoch: number
 }
 
-export function createPageAnswers({ caches, databaseText, surroundingsEpoch }: ApiContext): AnswerPage {
+export function createPageAnswers({ caches, databaseText, relatedObjectsEpoch }: ApiContext): AnswerPage {
   const view = createSortedView(caches.ManagedDatabase)
-  const kept = new LRUCache<string, Kept>({ max: pagesKept })
+  const cached = new LRUCache<string, CachedPage>({ max: maximumPages })
 
   function make(databases: readonly ManagedDatabase[], { tenant }: Account, query: ListDatabasesQuery, url: string) {
     const { region } = query
@@ -40,13 +40,13 @@ export function createPageAnswers({ caches, databaseText, surroundingsEpoch }: A
   return (account, query, url) => {
     const { namespace, tenant } = account
     const databases = view(namespace)
-    const epoch = surroundingsEpoch()
+    const epoch = relatedObjectsEpoch()
     const key = `${namespace} ${url}`
-    const before = kept.get(key)
+    const before = cached.get(key)
     // The view is another array after any change to the tenant's databases.
     if (before?.databases === databases && before.tenant === tenant && before.epoch === epoch) return before.answer
     const answer = make(databases, account, query, url)
-    if (query.limit <= keptUpTo) kept.set(key, { answer, databases, tenant, epoch })
+    if (query.limit <= maximumLimit) cached.set(key, { answer, databases, tenant, epoch })
     return answer
   }
 }

@@ -1,15 +1,15 @@
-/** The volumes of before restores through the API, on the one-machine store. */
+/** Previous volumes, retained after restores, through the API, on the in-process store. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   annotations,
   apiVersion,
-  askedRestore,
   labels,
   type PreviousVolume,
+  requestedRestore,
   tenantNamespace,
 } from '../../crds/index.ts'
-import { type Client, createSettled, expectError, startClient, storedDatabase, until } from '../testing/client.ts'
-import { settle } from '../testing/harness.ts'
+import { type Client, createStable, expectError, startClient, storedDatabase, until } from '../testing/client.ts'
+import { reconcile } from '../testing/harness.ts'
 
 let client: Client
 beforeAll(async () => {
@@ -36,8 +36,8 @@ const previous: PreviousVolume[] = [
 
 /** As the operator leaves it after restores. */
 async function restored(name: string, more = {}): Promise<string> {
-  const id = await createSettled(client, name)
-  await settle(client.cluster, 'acme', name, { incarnation: 4, previous, ...more })
+  const id = await createStable(client, name)
+  await reconcile(client.cluster, 'acme', name, { incarnation: 4, previous, ...more })
   await until(async () => (await client.call('GET', `/databases/${id}/previous`)).body.length === 2)
   return id
 }
@@ -68,12 +68,12 @@ test('they are listed, each with its backup, and counted in storage_used', async
 })
 
 test('a database that was never restored has none', async () => {
-  const id = await createSettled(client, 'plain')
+  const id = await createStable(client, 'plain')
   expect(await client.call('GET', `/databases/${id}/previous`)).toMatchObject({ status: 200, body: [] })
   expectError(await client.call('GET', `/databases/${crypto.randomUUID()}/previous`), 404, 'database not found')
 })
 
-test('a deletion is an agreement by the uid of the claim, once for each, and forgets those that are gone', async () => {
+test('a deletion is approved by the uid of the PVC, once for each, and approvals of deleted PVCs are removed', async () => {
   const id = await restored('freed')
   expect(await client.call('DELETE', `/databases/${id}/previous/3`)).toMatchObject({ status: 204 })
   expect(await agreed('freed')).toBe('third')
@@ -81,12 +81,12 @@ test('a deletion is an agreement by the uid of the claim, once for each, and for
   const headers = { 'idempotency-key': 'again' }
   expect(await client.call('DELETE', `/databases/${id}/previous/3`, { headers })).toMatchObject({ status: 204 })
   expect((await storedDatabase(client, 'freed')).metadata.resourceVersion).toBe(resourceVersion)
-  await settle(client.cluster, 'acme', 'freed', { previous: previous.slice(0, 1) })
+  await reconcile(client.cluster, 'acme', 'freed', { previous: previous.slice(0, 1) })
   expect(await client.call('DELETE', `/databases/${id}/previous/1`)).toMatchObject({ status: 204 })
   expect(await agreed('freed')).toBe('first')
 })
 
-test('a deletion is refused for a volume that is not there, that serves, and while a restore runs', async () => {
+test('a deletion is refused for a missing volume, the serving volume, and while a restore runs', async () => {
   const id = await restored('firm')
   for (const incarnation of [2, 4]) {
     const path = `/databases/${id}/previous/${incarnation}`
@@ -94,16 +94,16 @@ test('a deletion is refused for a volume that is not there, that serves, and whi
   }
   for (const incarnation of ['0', '-1', 'x', '1.5'])
     expectError(await client.call('DELETE', `/databases/${id}/previous/${incarnation}`), 400, /^incarnation: /)
-  const theirs = await client.call('DELETE', `/databases/${id}/previous/1`, { claims: { tenant: 'other' } })
-  expectError(theirs, 404, 'database not found')
-  await settle(client.cluster, 'acme', 'firm', { phase: 'restoring', previous })
+  const otherTenant = await client.call('DELETE', `/databases/${id}/previous/1`, { claims: { tenant: 'other' } })
+  expectError(otherTenant, 404, 'database not found')
+  await reconcile(client.cluster, 'acme', 'firm', { phase: 'restoring', previous })
   await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === 'restoring')
   expectError(await client.call('DELETE', `/databases/${id}/previous/1`), 409, /the database is restoring/)
   expect(await agreed('firm')).toBeUndefined()
 })
 
-test('a restore takes the agreement with it', async () => {
-  const id = await createSettled(client, 'bold')
+test('a restore removes the approval', async () => {
+  const id = await createStable(client, 'bold')
   const backupId = crypto.randomUUID()
   const made = await client.cluster.create('Backup', {
     apiVersion,
@@ -116,7 +116,7 @@ test('a restore takes the agreement with it', async () => {
   const body = { backup_id: backupId, discard_previous: true }
   const answer = await client.call('POST', `/databases/${id}/restore`, { body })
   expect(answer.status).toBe(202)
-  expect(askedRestore(await storedDatabase(client, 'bold'))).toMatchObject({ discardPrevious: true })
+  expect(requestedRestore(await storedDatabase(client, 'bold'))).toMatchObject({ discardPrevious: true })
   const task = await client.call('GET', `/tasks/${answer.headers['x-task-id']}`)
   expect(task.body.request).toEqual(body)
 })

@@ -1,14 +1,16 @@
-/** `/databases/{id}/previous`: the volumes that served before restores. They are listed, counted in `storage_used`, and deleted when asked. */
+/**
+ * `/databases/{id}/previous`: the volumes that served before restores. They are listed, counted in `storage_used`, and
+ * deleted on request.
+ */
 import { z } from 'zod'
 import type { Kinds } from '../../cluster/index.ts'
 import { annotations, labels, type PreviousVolume } from '../../crds/index.ts'
 import { sendJson } from '../answers.ts'
-import { findOwned, readOwned } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { notFound } from '../errors.ts'
 import { answerOnce } from '../idempotency/answer-once.ts'
-import type { Attempt } from '../idempotency/claims.ts'
-import { earlierTry, markOf } from '../idempotency/marks.ts'
+import type { Attempt } from '../idempotency/idempotency.ts'
+import { earlierAttempt, keyedWriteAnnotation } from '../idempotency/keyed-writes.ts'
 import type { Answer } from '../idempotency/record.ts'
 import { operation } from '../operation.ts'
 import { accountOf } from '../plugins/tenant.ts'
@@ -17,6 +19,7 @@ import { output } from '../schemas/components.ts'
 import { refuseBody } from '../validation.ts'
 import { guarded, timeNow, type Writer, writerOf } from '../writer.ts'
 import { decidePreviousDeletion } from './decide.ts'
+import { findDatabase, readDatabase } from './find.ts'
 import { annotated } from './write.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
@@ -26,22 +29,24 @@ const previousShape = output(
   z
     .strictObject({
       incarnation: z.int().describe('The number of the volume.'),
-      replaced_at: time.optional().describe('When a restore replaced it. Absent where that is not known.'),
+      replaced_at: time.optional().describe('When a restore replaced it. Absent if unknown.'),
       backup_id: idText
         .optional()
-        .describe('The id of the backup that was taken of it before, of the purpose `prerestore`. Absent without one.'),
+        .describe(
+          'The id of the backup taken of it before the restore, with the purpose `prerestore`. Absent if there is none.',
+        ),
       storage_used: z
         .int()
         .optional()
         .meta({ format: 'int64' })
-        .describe('What it adds to `storage_used` of the database, in bytes.'),
-      kept_until: time.optional().describe('When it is deleted. Absent: not before you delete it.'),
+        .describe("Its part of the database's `storage_used`, in bytes."),
+      kept_until: time.optional().describe('When it is deleted automatically. Absent: only on request.'),
       reason: z
         .string()
         .describe(
-          'Why it is kept, in one word: `KeptForADay`, `NoBackup`, `RestoreFailed`, `RestoreUnderWay`, `RestoreUnknown`. `Deleting`: it is being deleted. There may be others later.',
+          'Why it is kept, in one word: `KeptForADay`, `NoBackup`, `RestoreFailed`, `RestoreUnderWay`, `RestoreUnknown`. `Deleting`: it is being deleted. More values may be added.',
         ),
-      message: z.string().describe('Why it is kept, and what deletes it.'),
+      message: z.string().describe('Why it is kept, and when it is deleted.'),
     })
     .meta({
       description: 'A volume that served until a restore replaced it.',
@@ -69,9 +74,9 @@ function addList(app: App, { cluster, caches }: ApiContext): void {
     {
       operationId: 'listPreviousVolumes',
       tag: 'databases',
-      summary: 'List the volumes of before restores',
+      summary: 'List previous volumes',
       description:
-        'A restore keeps the volume that it replaces. That is deleted when its `prerestore` backup is completed, the restore has completed, and a day is over. Without such a backup, or after a restore that failed, it stays until you delete it. Oldest first, at most 64.',
+        'A restore keeps the volume that it replaces. The volume is deleted one day after a successful restore, once its `prerestore` backup is completed. Without such a backup, or after a failed restore, it is kept until you delete it. Oldest first, at most 64.',
       success: { status: 200, description: 'The volumes.', shape: z.array(previousShape) },
       errors: [400, 404],
     },
@@ -79,8 +84,7 @@ function addList(app: App, { cluster, caches }: ApiContext): void {
   )
   app.get('/databases/:id/previous', { schema }, async (request, reply) => {
     const { namespace } = accountOf(request)
-    const database = await findOwned(cluster, caches.ManagedDatabase, 'ManagedDatabase', namespace, request.params.id)
-    if (database === undefined) throw notFound('database')
+    const database = await findDatabase({ cluster, caches }, namespace, request.params.id)
     const idOfBackup = (name: string): string | undefined =>
       caches.Backup.get({ namespace, name })?.metadata.labels?.[labels.id]
     const volumes = (database.status?.previous ?? []).map(volume => rendered(volume, idOfBackup))
@@ -109,9 +113,9 @@ function addDelete(app: App, context: ApiContext): void {
     {
       operationId: 'deletePreviousVolume',
       tag: 'databases',
-      summary: 'Delete the volume of before a restore',
+      summary: 'Delete a previous volume',
       description:
-        'Its data are lost, unless the `prerestore` backup has them. It is listed until it is gone. Answers 409 while a restore is running.',
+        'Its data are lost, unless the `prerestore` backup contains them. It is listed until it is deleted. Returns 409 while a restore is running.',
       success: { status: 204, description: 'The deletion has begun.' },
       errors: [400, 404, 409],
       takes: ['Idempotency-Key'],
@@ -127,19 +131,18 @@ function addDelete(app: App, context: ApiContext): void {
       context.audit.done(request, { status: 204 })
       return { status: 204, body: '', headers: {} }
     }
-    const settled = async () => undefined
-    return answerOnce(context, request, reply, { body: {}, objectId: id, work, settled })
+    const afterWait = async () => undefined
+    return answerOnce(context, request, reply, { body: {}, objectId: id, work, afterWait })
   })
 }
 
-/** Notes on the database that this volume may be deleted; the operator does it. @throws ApiError 404, 409 */
+/** Annotates the database: this volume may be deleted. The operator deletes it. @throws ApiError 404, 409 */
 async function agree(writer: Writer, id: string, incarnation: number, attempt: Attempt): Promise<void> {
   const { context, account } = writer
   const { namespace } = account
   const stored = await guarded({ namespace, id, what: 'database' }, async () => {
-    const database = await readOwned(context.cluster, 'ManagedDatabase', namespace, id)
-    if (database === undefined) throw notFound('database')
-    if (earlierTry(database, attempt) !== undefined) return database
+    const database = await readDatabase(context, namespace, id)
+    if (earlierAttempt(database, attempt) !== undefined) return database
     const volume = database.status?.previous?.find(previous => previous.incarnation === incarnation)
     if (volume === undefined) throw notFound('previous volume')
     decidePreviousDeletion(database)
@@ -150,14 +153,14 @@ async function agree(writer: Writer, id: string, incarnation: number, attempt: A
       annotated(database, {
         [annotations.discardPrevious]: agreed,
         [annotations.updatedAt]: timeNow(context),
-        ...(await markOf(context, database, attempt, undefined)),
+        ...(await keyedWriteAnnotation(context, database, attempt, undefined)),
       }),
     )
   })
   context.caches.ManagedDatabase.writeThrough(stored)
 }
 
-/** The annotation with this volume, and without those that are gone; undefined where it says so already. */
+/** The annotation with this volume, and without deleted ones; undefined if it contains the volume already. */
 function agreedWith({ metadata, status }: ManagedDatabase, { uid }: PreviousVolume): string | undefined {
   const present = new Set(status?.previous?.map(previous => previous.uid))
   const named = metadata.annotations?.[annotations.discardPrevious]?.split(',').map(text => text.trim()) ?? []

@@ -1,6 +1,6 @@
 /**
- * Nothing that a client sees of a database moves without `updated_at`, and that never goes back: whatever is changed, of the
- * object, its status, its branches, its account and its region, by the API, the operator or kubectl, once the operator has seen it.
+ * Every change that a client can see changes `updated_at`, which never decreases: changes of the object, its status,
+ * its branches, its account and its region, by the API, the operator or kubectl, once the operator has observed them.
  */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -8,8 +8,8 @@ import type { Kinds } from '../../cluster/index.ts'
 import {
   annotations,
   apiVersion,
-  askedBy,
   desiredHash,
+  desiredStateOf,
   isLiveBranch,
   labels,
   type ManagedDatabaseSpec,
@@ -22,14 +22,14 @@ import { createIds } from '../../values/id.ts'
 import { preciseTime, timestamp } from '../../values/time.ts'
 import { renderDatabase } from './render.ts'
 
-type World = {
+type State = {
   now: number
   database: Kinds['ManagedDatabase']
   branches: Kinds['Branch'][]
   region: Kinds['Region']
   tenant: Kinds['Tenant']
 }
-type Change = (world: World) => Partial<World>
+type Change = (state: State) => Partial<State>
 
 const began = Date.parse('2026-01-31T12:00:00.250Z')
 const idAt = (ms: number): string => createIds(() => ms)()
@@ -39,7 +39,7 @@ const metadataAt = (now: number, name: string) => ({
   creationTimestamp: timestamp(now),
   labels: { [labels.id]: idAt(now) },
 })
-const first: World = {
+const first: State = {
   now: began,
   database: {
     apiVersion,
@@ -74,18 +74,24 @@ const first: World = {
   },
 }
 
-/** What the operator writes in a pass, in which it has found something new in the cluster or not. */
-function passed(world: World, found: Partial<ManagedDatabaseStatus> = {}): World {
-  const { database, branches, region, tenant, now } = world
+/** The operator's writes in a pass, with or without new observations. */
+function passed(state: State, found: Partial<ManagedDatabaseStatus> = {}): State {
+  const { database, branches, region, tenant, now } = state
   const branchCount = branches.filter(isLiveBranch).length
   const ending = database.metadata.deletionTimestamp === undefined ? {} : { phase: 'deleting' as const }
-  const planned = { ...database.status, branchCount, appliedHash: desiredHash(askedBy(database)), ...found, ...ending }
+  const planned = {
+    ...database.status,
+    branchCount,
+    appliedHash: desiredHash(desiredStateOf(database)),
+    ...found,
+    ...ending,
+  }
   const status = withSpecDigest(database, withUpdatedAt(database.status, planned, now), now)
   const domain = withSince(region.status?.domain, { name: region.spec.domain }, now)
   const { branchesPerDatabase: limit } = tenant.spec.limits
   const ofBranches = withSince(tenant.status?.branches, limit === undefined ? {} : { limit }, now)
   return {
-    ...world,
+    ...state,
     database: { ...database, status },
     region: { ...region, status: { domain } },
     tenant: { ...tenant, status: { branches: ofBranches } },
@@ -99,8 +105,8 @@ const annotated =
   (name: string, valueAt: (now: number) => string): Change =>
   ({ database, now }) => {
     const { metadata } = database
-    const marks = { ...metadata.annotations, [name]: valueAt(now) }
-    return { database: { ...database, metadata: { ...metadata, annotations: marks } } }
+    const merged = { ...metadata.annotations, [name]: valueAt(now) }
+    return { database: { ...database, metadata: { ...metadata, annotations: merged } } }
   }
 
 const branchAt = (now: number): Kinds['Branch'] => ({
@@ -133,12 +139,12 @@ const changes: Record<string, fc.Arbitrary<Change>> = {
   allowlist: fc.array(rule, { maxLength: 2 }).map(rules => spec({ ipAllowlist: { rules } })),
   growth: small.map(size => spec({ storage: { autogrow: { atPercent: 80, stepPercent: 20, maxSize: `${size}Gi` } } })),
   restart: word.map(text => annotated(annotations.restart, () => text)),
-  // The API notes the time in the same write.
+  // The API records the time in the same write.
   'name by the API': word.map(
     (displayName): Change =>
-      world => {
-        const { database } = annotated(annotations.updatedAt, preciseTime)(world)
-        return { ...spec({ displayName })({ ...world, ...(database && { database }) }) }
+      state => {
+        const { database } = annotated(annotations.updatedAt, preciseTime)(state)
+        return { ...spec({ displayName })({ ...state, ...(database && { database }) }) }
       },
   ),
   deletion: fc.constant<Change>(({ database, now }) => {
@@ -146,7 +152,7 @@ const changes: Record<string, fc.Arbitrary<Change>> = {
     return { database: { ...database, metadata: { ...metadata, deletionTimestamp: timestamp(now) } } }
   }),
   'new branch': fc.constant<Change>(({ branches, now }) => ({ branches: [...branches, branchAt(now)] })),
-  // Both times are set once: a cluster lets nobody change them.
+  // Both times are set once: a cluster does not allow changes.
   'branch asked to go': fc.constant<Change>(({ branches: [one, ...others], now }) =>
     one === undefined
       ? {}
@@ -171,7 +177,7 @@ const changes: Record<string, fc.Arbitrary<Change>> = {
   ),
 }
 
-/** What the operator finds. */
+/** The operator's observations. */
 const findings: fc.Arbitrary<Partial<ManagedDatabaseStatus>> = fc.oneof(
   fc.constantFrom('available' as const, 'degraded' as const, 'failed' as const).map(phase => ({ phase })),
   small.map(port => ({ endpoint: { host: 'h', port } })),
@@ -191,17 +197,17 @@ const step = fc.record({
   afterMs: fc.integer({ min: 1, max: 1500 }),
 })
 
-test('whatever is changed, updated_at moves with it, and never goes back', () => {
-  const shown = ({ database, ...surroundings }: World) => renderDatabase(database, surroundings)
+test('every change increases updated_at', () => {
+  const shown = ({ database, ...related }: State) => renderDatabase(database, related)
   fc.assert(
     fc.property(fc.array(step, { minLength: 1, maxLength: 12 }), steps => {
-      let world = passed(first)
+      let state = passed(first)
       for (const { what, found, afterMs } of steps) {
-        const { updated_at: before, ...seen } = shown(world)
-        const changed = { ...world, now: world.now + afterMs }
-        world = { ...changed, ...what.change(changed) }
-        world = passed({ ...world, now: world.now + 5 }, found)
-        const { updated_at: after, ...seenThen } = shown(world)
+        const { updated_at: before, ...seen } = shown(state)
+        const changed = { ...state, now: state.now + afterMs }
+        state = { ...changed, ...what.change(changed) }
+        state = passed({ ...state, now: state.now + 5 }, found)
+        const { updated_at: after, ...seenThen } = shown(state)
         if (JSON.stringify(seenThen) === JSON.stringify(seen)) expect(after >= before).toBe(true)
         else expect(after > before, `${what}: ${after} is later than ${before}`).toBe(true)
       }
@@ -210,11 +216,11 @@ test('whatever is changed, updated_at moves with it, and never goes back', () =>
   )
 })
 
-test('a host name is shown where clients can resolve it, and not where the region says that they cannot', () => {
-  const { region, ...world } = first
+test('a host name is returned if clients can resolve it, and omitted if the region says that they cannot', () => {
+  const { region, ...state } = first
   const shown = (domainResolves?: boolean) => {
     const spec = { ...region.spec, ...(domainResolves === undefined ? {} : { domainResolves }) }
-    return renderDatabase(world.database, { ...world, region: { ...region, spec } }).domain
+    return renderDatabase(state.database, { ...state, region: { ...region, spec } }).domain
   }
   expect(shown()).toMatch(/\.one\.test$/)
   expect(shown(true)).toMatch(/\.one\.test$/)

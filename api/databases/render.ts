@@ -1,55 +1,60 @@
-/** A ManagedDatabase as the API gives it, and its text, made once per version of what it is made from. */
+/** A ManagedDatabase as the API returns it, and its JSON text, rendered once per version of its inputs. */
 import type { Kinds } from '../../cluster/index.ts'
 import { hostLabel, isInForce, isLiveBranch, visiblePhase } from '../../crds/index.ts'
 import { byDatabase, type Caches, idOf } from '../caches.ts'
+import { renderAttention } from '../render/attention.ts'
 import { createdTime } from '../render/created-at.ts'
 import { shownDomain, shownHostName } from '../render/domain.ts'
 import { updatedAt } from '../render/updated-at.ts'
 import type { Connection } from '../schemas/common.ts'
 import { renderServices } from '../services/render.ts'
 import { renderAllowlist } from './allowlist.ts'
+import { renderBackupPolicy } from './backup-policy.ts'
 import { renderCredentials } from './connection-secrets.ts'
+import { renderImport, timesOfImport } from './import.ts'
 import { sizeInForce } from './resize.ts'
 import type { DatabaseShape } from './schema.ts'
 import { renderStorage } from './storage.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
 
-/** What stands outside the object itself. */
-type Surroundings = {
+/** Inputs from outside the object itself. */
+type RelatedObjects = {
   region: Kinds['Region'] | undefined
   tenant: Kinds['Tenant'] | undefined
-  /** Of the database, deleted ones included as long as they are kept. */
+  /** The database's branches, including recently deleted ones. */
   branches: readonly Kinds['Branch'][]
 }
 
-/** As the operator has noted it, beside when it became another; no operator has, where there is only what is asked. */
+/** As recorded by the operator, with the time of its last change; without an operator, only the spec is known. */
 const shownLimit = (tenant: Kinds['Tenant'] | undefined): number | null =>
   (tenant?.status?.branches ?? { limit: tenant?.spec.limits.branchesPerDatabase }).limit ?? null
 
-/** When a branch ceased to be live: its deletion was requested through the API, or by kubectl, whichever came first. */
+/** When a branch stopped counting as live: the first deletion request, through the API or by kubectl. */
 const endedTime = ({ spec, metadata }: Kinds['Branch']): string | undefined =>
   [spec.deletionRequestedAt, metadata.deletionTimestamp]
     .filter(time => time !== undefined)
     .toSorted((left, right) => Date.parse(left) - Date.parse(right))[0]
 
-/** When the number of live branches changed for this one. */
+/** When this branch changed the number of live branches. */
 const countedTimes = (branch: Kinds['Branch']): (string | undefined)[] => [createdTime(branch), endedTime(branch)]
 
-/** The data that serve, and those of before restores that are kept. */
+/** The serving data, and previous volumes that are retained. */
 function storageUsedBy({ status }: ManagedDatabase): number | undefined {
   const previous = status?.previous?.map(({ bytes = 0 }) => bytes) ?? []
   const all = status?.storageUsedBytes === undefined ? previous : [status.storageUsedBytes, ...previous]
   return all.length === 0 ? undefined : all.reduce((sum, bytes) => sum + bytes, 0)
 }
 
-/** Everything but `connection`, which only single reads have. The object must have an id. */
-export function renderDatabase(database: ManagedDatabase, { region, tenant, branches }: Surroundings): DatabaseShape {
+/** Everything except `connection`, which only single reads return. The object must have an id. */
+export function renderDatabase(database: ManagedDatabase, { region, tenant, branches }: RelatedObjects): DatabaseShape {
   const { metadata, spec, status } = database
   const id = idOf(database) ?? ''
   const storage = renderStorage(database)
   const storageUsed = storageUsedBy(database)
   const credentials = renderCredentials(spec)
+  const backup = renderBackupPolicy(spec)
+  const attention = renderAttention(visiblePhase(database), status?.conditions)
   const domain = shownHostName({ assigned: status?.domain, label: hostLabel(metadata.name, id) }, region)
   return {
     id,
@@ -61,15 +66,19 @@ export function renderDatabase(database: ManagedDatabase, { region, tenant, bran
     updated_at: updatedAt(database, [
       ...branches.flatMap(countedTimes),
       tenant?.status?.branches?.since,
+      ...timesOfImport(status?.import),
       status?.domain === undefined ? region && shownDomain(region).since : undefined,
     ]),
     ip_allowlist: renderAllowlist(spec.ipAllowlist),
+    ...(attention === undefined ? {} : { attention }),
+    ...(backup === undefined ? {} : { backup }),
     branch_count: branches.filter(isLiveBranch).length,
     branch_limit: shownLimit(tenant),
     ...(credentials === undefined ? {} : { credentials }),
     deletion_protection: spec.deletionProtection,
     display_name: spec.displayName ?? null,
     ...(domain === undefined ? {} : { domain }),
+    ...(status?.import === undefined ? {} : { import: renderImport(status.import) }),
     options: spec.options,
     pg_version: spec.pgVersion,
     ...(status?.endpoint === undefined ? {} : { port: status.endpoint.port }),
@@ -84,10 +93,10 @@ export function renderDatabase(database: ManagedDatabase, { region, tenant, bran
 }
 
 /**
- * A number that is another one whenever what surrounds databases may have changed: a region, a branch. Those change
- * seldom, and looking each one up for each database would cost more than rendering it.
+ * A number that changes whenever the context of databases may have changed: a region, a branch. These rarely change,
+ * and looking each up for each database would cost more than rendering it.
  */
-export function createSurroundingsEpoch(caches: Caches): () => number {
+export function createRelatedObjectsEpoch(caches: Caches): () => number {
   let epoch = 0
   const changed = () => {
     epoch++
@@ -100,7 +109,7 @@ export function createSurroundingsEpoch(caches: Caches): () => number {
 /** The JSON of a database without `connection`. */
 export type DatabaseText = (database: ManagedDatabase, tenant: Kinds['Tenant'] | undefined) => string
 
-/** Keeps the text of each object as long as the object, and makes it again when tenant or surroundings have changed. */
+/** Caches the text with each object, and renders it again when the tenant or the context has changed. */
 export function createDatabaseText(caches: Caches, epoch: () => number): DatabaseText {
   const known = new WeakMap<ManagedDatabase, { epoch: number; tenant: Kinds['Tenant'] | undefined; text: string }>()
 
@@ -110,9 +119,9 @@ export function createDatabaseText(caches: Caches, epoch: () => number): Databas
     )
 
   return (database, tenant) => {
-    const kept = known.get(database)
+    const cached = known.get(database)
     const current = epoch()
-    if (kept !== undefined && kept.epoch === current && kept.tenant === tenant) return kept.text
+    if (cached !== undefined && cached.epoch === current && cached.tenant === tenant) return cached.text
     const region = caches.Region.get({ name: database.spec.region })
     const text = JSON.stringify(renderDatabase(database, { region, tenant, branches: branchesOf(database) }))
     known.set(database, { epoch: current, tenant, text })

@@ -1,14 +1,14 @@
-/** What a resize comes to: a pure function of the database as it is now, of the sizes on record and of what is asked. */
+/** Decides the result of a resize: a pure function of the present database, the recorded sizes and the request. */
 import type { Kinds } from '../../cluster/index.ts'
 import {
-  askedBy,
   type DatabasePhase,
   desiredHash,
+  desiredStateOf,
   type ManagedDatabaseSpec,
   type PinnedSize,
   visiblePhase,
 } from '../../crds/index.ts'
-import { bytesTold } from '../../values/quantity.ts'
+import { sizeInBytes } from '../../values/quantity.ts'
 import { sizeForNew } from '../catalogue/versions.ts'
 import { badRequest, conflict } from '../errors.ts'
 import { busy, type Update } from './decide.ts'
@@ -16,39 +16,39 @@ import { busy, type Update } from './decide.ts'
 type ManagedDatabase = Kinds['ManagedDatabase']
 type Size = Kinds['Size']
 
-/** A suspended database takes one, too: some volumes only grow while nobody uses them. */
+/** A suspended database can be resized too: some volumes grow only while unmounted. */
 const takesSizes: readonly DatabasePhase[] = ['available', 'degraded', 'suspended']
 
-/** Takes one, too, while it waits for the first volume of its life: its claim is replaced by one of another size. */
+/** Allowed too while it waits for its first volume: its PVC is replaced by one of another size. */
 const takesFirstSizes: readonly DatabasePhase[] = ['creating', 'modifying', 'degraded', 'failed']
 
 const same = (left: PinnedSize, right: PinnedSize): boolean =>
   left.name === right.name && left.version === right.version
 
-/** The size that a database has, whatever it is to have. */
+/** The size applied now, regardless of the desired size. */
 export const sizeInForce = ({ spec, status }: ManagedDatabase): PinnedSize => status?.size ?? spec.size
 
-/** Why a database has not the size it is to have; undefined where it has, or is being restarted with it. */
-const hindrance = ({ status }: ManagedDatabase): string | undefined => {
-  const told = status?.conditions?.find(({ type }) => type === 'SizeApplied')
-  return told === undefined || told.reason === 'Restarting' ? undefined : told.message
+/** Why the desired size is not applied yet; undefined if it is, or a restart with it is running. */
+const blockerOf = ({ status }: ManagedDatabase): string | undefined => {
+  const condition = status?.conditions?.find(({ type }) => type === 'SizeApplied')
+  return condition === undefined || condition.reason === 'Restarting' ? undefined : condition.message
 }
 
-/** Whether nothing runs but a resize that has changed nothing yet, so that another can take its place. */
+/** Whether only a resize is running that has changed nothing yet, so that another can replace it. */
 function onlyWaitsForSize(database: ManagedDatabase): boolean {
   const operation = database.status?.operation
-  const isOfThis = operation?.name === 'update-managed-size' && operation.hash === desiredHash(askedBy(database))
-  return isOfThis && hindrance(database) !== undefined
+  const isOfThis = operation?.name === 'update-managed-size' && operation.hash === desiredHash(desiredStateOf(database))
+  return isOfThis && blockerOf(database) !== undefined
 }
 
-/** Whether the operator says that there is no volume yet, and nothing has come to stand on one. */
+/** Whether the operator reports that no volume exists yet, and no pod uses one. */
 const awaitsVolume = ({ status }: ManagedDatabase): boolean =>
   status?.volume === undefined &&
   status?.conditions?.some(({ type, reason }) => type === 'VolumeReady' && reason === 'Pending') === true
 
 /**
- * Of several versions of a size the newest counts, but for the one that a database has: to that it can always return.
- * @throws ApiError 400 where the size cannot be had, is the one it has, or is smaller on disk; 409 while it is busy
+ * The newest version of a size is used, except that a database can always return to its present version.
+ * @throws ApiError 400 if the size is unavailable, the present one, or smaller on disk; 409 while it is busy
  */
 export function decideResize(database: ManagedDatabase, sizes: readonly Size[], name: string): Update {
   const phase = visiblePhase(database)
@@ -68,14 +68,14 @@ export function decideResize(database: ManagedDatabase, sizes: readonly Size[], 
 
 const waits = (database: ManagedDatabase) =>
   conflict(
-    `this size was already asked for: ${hindrance(database) ?? 'it is being restarted with it'}; wait for it, or ask for another size`,
+    `this size was already requested: ${blockerOf(database) ?? 'it is being restarted with it'}; wait for it, or request another size`,
   )
 
 function refuseSmaller(sizes: readonly Size[], inForce: PinnedSize, wanted: PinnedSize): void {
   const storageOf = (pinned: PinnedSize) => sizes.find(({ spec }) => same(spec, pinned))?.spec.shape.storageSize
   const [has, gets] = [storageOf(inForce), storageOf(wanted)]
-  if ((bytesTold(gets) ?? 0) < (bytesTold(has) ?? 0))
+  if ((sizeInBytes(gets) ?? 0) < (sizeInBytes(has) ?? 0))
     throw badRequest(
-      `size: ${wanted.name} has ${gets} of storage, less than the ${has} of ${inForce.name}: volumes never shrink`,
+      `size: ${wanted.name} has ${gets} of storage, less than the ${has} of ${inForce.name}: volumes cannot shrink`,
     )
 }

@@ -1,18 +1,18 @@
-/** Rotating passwords through the API, on the one-machine store: what is asked, what is refused, what is shown meanwhile. */
+/** Rotating passwords through the API, on the in-process store: request, refusal, and reads meanwhile. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
-  askedBy,
   awaitedRotations,
   childNames,
   type DatabasePhase,
   desiredDigests,
   desiredHash,
+  desiredStateOf,
   readOperation,
   tenantNamespace,
 } from '../../crds/index.ts'
-import { rotationsSaid, seal, secretPlace } from '../../sealing/credentials.ts'
-import { type Client, createSettled, expectError, startClient, storedDatabase, until } from '../testing/client.ts'
-import { sealingKey, settle } from '../testing/harness.ts'
+import { rotationAnnotations, seal, secretLocation } from '../../sealing/credentials.ts'
+import { type Client, createStable, expectError, startClient, storedDatabase, until } from '../testing/client.ts'
+import { reconcile, sealingKey } from '../testing/harness.ts'
 
 let client: Client
 beforeAll(async () => {
@@ -25,41 +25,41 @@ const rotate = (id: string, role: string, headers: Record<string, string> = {}) 
 const shown = async (id: string, userType = 'application') =>
   (await client.call('GET', `/databases/${id}?user_type=${userType}`)).body
 
-/** What the operator writes of a database that settled: all that is asked is in force. */
-async function settled(name: string): Promise<void> {
+/** The operator's status of a stable database: the desired state is applied. */
+async function reconciled(name: string): Promise<void> {
   const database = await storedDatabase(client, name)
-  const asked = askedBy(database)
-  const appliedDigests = { hash: desiredHash(asked), members: desiredDigests(asked) }
-  await settle(client.cluster, 'acme', name, { appliedDigests })
+  const desired = desiredStateOf(database)
+  const appliedDigests = { hash: desiredHash(desired), members: desiredDigests(desired) }
+  await reconcile(client.cluster, 'acme', name, { appliedDigests })
 }
 
 async function made(name: string): Promise<string> {
-  const id = await createSettled(client, name)
-  await settled(name)
+  const id = await createStable(client, name)
+  await reconciled(name)
   return id
 }
 
-/** The operator makes a new password for `app`. */
+/** The operator generates a new password for `app`. */
 async function mint(name: string, id: string, password: string): Promise<void> {
   const namespace = tenantNamespace('acme')
   const secret = await client.cluster.get('Secret', { namespace, name: childNames.credentials(id) })
   if (secret === undefined) throw new Error('there are no credentials')
-  const app = seal(sealingKey, secretPlace(namespace, secret.metadata.name, 'app'), password)
+  const app = seal(sealingKey, secretLocation(namespace, secret.metadata.name, 'app'), password)
   const { app: rotation = '' } = awaitedRotations(await storedDatabase(client, name))
   await client.cluster.replace('Secret', {
     ...secret,
-    metadata: { ...secret.metadata, annotations: rotationsSaid({ app: { rotation } }) },
+    metadata: { ...secret.metadata, annotations: rotationAnnotations({ app: { rotation } }) },
     data: { ...secret.data, app: Buffer.from(app).toString('base64') },
   })
 }
 
-test('is 204 with its task; then shown is the new password and never the one before', async () => {
+test('is 204 with its task; reads then return the new password and never the previous one', async () => {
   const id = await made('turned')
   expect((await shown(id)).connection.password).toBe('password-of-app')
-  const asked = await rotate(id, 'app')
-  expect([asked.status, asked.body]).toEqual([204, ''])
-  const taskId = asked.headers['x-task-id']
-  expect(asked.headers.location).toBe(`/managed/v1/tasks/${taskId}`)
+  const rotated = await rotate(id, 'app')
+  expect([rotated.status, rotated.body]).toEqual([204, ''])
+  const taskId = rotated.headers['x-task-id']
+  expect(rotated.headers.location).toBe(`/managed/v1/tasks/${taskId}`)
   expect(readOperation(await storedDatabase(client, 'turned'))).toMatchObject({
     name: 'rotate-password-managed',
     taskId,
@@ -72,31 +72,31 @@ test('is 204 with its task; then shown is the new password and never the one bef
   const before = await shown(id)
   expect(before.status).toBe('modifying')
   expect(before).not.toHaveProperty('connection')
-  // No other role's is touched.
+  // No other role's password is changed.
   expect((await shown(id, 'admin')).connection).toMatchObject({ username: 'admin', password: 'password-of-admin' })
 
   await mint('turned', id, 'another')
   await until(async () => (await shown(id)).connection?.password === 'another')
   expect((await shown(id)).status).toBe('modifying')
-  await settled('turned')
+  await reconciled('turned')
   await until(async () => (await shown(id)).status === 'available')
   expect((await shown(id)).connection.password).toBe('another')
   expect((await shown(id, 'admin')).connection.password).toBe('password-of-admin')
 })
 
-test('one that failed shows the password before again', async () => {
+test('a failed rotation returns the previous password again', async () => {
   const id = await made('kept')
   await rotate(id, 'app')
-  await settled('kept')
+  await reconciled('kept')
   await until(async () => (await shown(id)).status === 'available')
   expect((await shown(id)).connection.password).toBe('password-of-app')
 })
 
-test('of each role there is one, and no other', async () => {
+test('each role has a rotation, and no other name has', async () => {
   const id = await made('roles')
   for (const role of ['admin', 'app_read_only', 'app']) {
     expect((await rotate(id, role)).status).toBe(204)
-    await settled('roles')
+    await reconciled('roles')
     await until(async () => (await shown(id)).status === 'available')
   }
   for (const role of ['postgres', 'application', 'App', 'espalier_replication', '%20'])
@@ -105,24 +105,24 @@ test('of each role there is one, and no other', async () => {
 
 describe('409, with the reason', () => {
   test.each<DatabasePhase>(['creating', 'modifying', 'restoring', 'suspending', 'suspended', 'degraded', 'failed'])(
-    'of one that is %s',
+    'for a database that is %s',
     async phase => {
       const name = `no${phase}`
       const id = await made(name)
-      await settle(client.cluster, 'acme', name, { phase })
+      await reconcile(client.cluster, 'acme', name, { phase })
       await until(async () => (await shown(id)).status === phase)
       expectError(await rotate(id, 'app'), 409, new RegExp(`the database is ${phase}`))
     },
   )
 
-  test('while one is under way, of another role as well', async () => {
+  test('while one is running, for another role as well', async () => {
     const id = await made('underway')
     await rotate(id, 'app')
     for (const role of ['app', 'admin']) expectError(await rotate(id, role), 409, /the database is modifying/)
   })
 })
 
-test('404 for nothing, 400 for a body, a query or no UUID', async () => {
+test('404 for a missing database, 400 for a body, a query or an invalid UUID', async () => {
   expectError(await rotate('00000000-0000-4000-8000-000000000000', 'app'), 404, /database/)
   expectError(await rotate('nothing', 'app'), 400, /^id/)
   const id = await made('asked')
@@ -131,7 +131,7 @@ test('404 for nothing, 400 for a body, a query or no UUID', async () => {
   expectError(await client.call('POST', path, { body: { password: 'mine' } }), 400, /^password/)
 })
 
-test('with an Idempotency-Key it is done once', async () => {
+test('runs once for one Idempotency-Key', async () => {
   const id = await made('once')
   const key = { 'idempotency-key': 'rotate-once' }
   const [first, again] = [await rotate(id, 'app', key), await rotate(id, 'app', key)]

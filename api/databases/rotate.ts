@@ -1,17 +1,17 @@
-/** `/databases/{id}/roles/{role}/rotate-password`: another password for one role of a database. */
+/** `/databases/{id}/roles/{role}/rotate-password`: replaces the password of one role of a database. */
 import { z } from 'zod'
 import { databaseRoles } from '../../sealing/credentials.ts'
 import { taskHeaders } from '../answers.ts'
 import type { ApiContext, App } from '../context.ts'
 import { answerOnce } from '../idempotency/answer-once.ts'
-import type { Attempt } from '../idempotency/claims.ts'
+import type { Attempt } from '../idempotency/idempotency.ts'
 import type { Answer } from '../idempotency/record.ts'
 import { asynchronous, operation } from '../operation.ts'
 import { idParameter } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
 import { refuseBody } from '../validation.ts'
 import { writerOf } from '../writer.ts'
-import { settledText } from './settled.ts'
+import { databaseTextAfterWait } from './after-wait.ts'
 import { rotatePassword } from './write.ts'
 
 const parameters = idParameter.extend({ role: z.enum(databaseRoles).describe('The role whose password is replaced.') })
@@ -23,7 +23,7 @@ export function addRotation(app: App, context: ApiContext): void {
       tag: 'databases',
       summary: 'Replace the password of a role',
       description:
-        'The database is `modifying` until Postgres has the new password. Meanwhile `connection` holds the new one, which is not valid yet, and the one before is; just after this answer `connection` may be absent. Once the database is `available`, only the new one is valid. Open sessions stay, and no other role is touched. If the rotation fails, the password before stays valid and is shown again. Answers 409 unless the database is `available`.',
+        'The database is `modifying` until Postgres has the new password. Until then `connection` returns the new password, which is not valid yet, and the previous one is still valid. Just after this response `connection` may be absent. Once the database is `available`, only the new password is valid. Open sessions continue, and other roles are unchanged. If the rotation fails, the previous password stays valid and is returned again. Returns 409 unless the database is `available`.',
       success: { status: 204, description: 'The rotation has begun.', headers: asynchronous },
       errors: [400, 404, 409],
       takes: ['Idempotency-Key', 'Prefer'],
@@ -41,7 +41,7 @@ export function addRotation(app: App, context: ApiContext): void {
       context.audit.done(request, { status: 204, taskId })
       return { status: 204, body: '', headers: taskHeaders(taskId) }
     }
-    const settled = () => settledText({ context, request, reply, account }, id)
-    return answerOnce(context, request, reply, { body: {}, objectId: id, work, settled })
+    const afterWait = () => databaseTextAfterWait({ context, request, reply, account }, id)
+    return answerOnce(context, request, reply, { body: {}, objectId: id, work, afterWait })
   })
 }

@@ -1,4 +1,6 @@
-/** Creating and reading databases through the API on the one-machine store; what the operator does is put in by hand. */
+/**
+ * Creating and reading databases through the API on the in-process store; the operator's writes are made by the test.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   apiVersion,
@@ -12,8 +14,8 @@ import {
   tenantNamespace,
 } from '../../crds/index.ts'
 import { sealingKeySecret } from '../../sealing/credentials.ts'
-import { type Client, createSettled, expectError, startClient, storedDatabase, until } from '../testing/client.ts'
-import { settle } from '../testing/harness.ts'
+import { type Client, createStable, expectError, startClient, storedDatabase, until } from '../testing/client.ts'
+import { reconcile } from '../testing/harness.ts'
 
 const namespace = tenantNamespace('acme')
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
@@ -27,7 +29,7 @@ afterAll(() => client.close())
 const stored = (name: string) => storedDatabase(client, name)
 
 describe('create', () => {
-  test('writes the resource, its task, and answers with everything but a password', async () => {
+  test('writes the resource and its task, and returns everything except a password', async () => {
     const { status, headers, body } = await client.create('full', {
       display_name: 'Full',
       ip_allowlist: { rules: [{ cidr: '203.0.113.77/24', label: 'office' }, { cidr: '198.51.100.7' }], state: 'open' },
@@ -74,13 +76,13 @@ describe('create', () => {
     })
   })
 
-  test('is closed, without options, on the default version where nothing else is said', async () => {
+  test('is closed, without options, with the default version if nothing else is requested', async () => {
     const { body } = await client.create('plain')
     expect(body).toMatchObject({ pg_version: '18', options: [], display_name: null })
     expect(body.ip_allowlist).toEqual({ rules: [], state: 'closed' })
   })
 
-  test('an allowlist keeps duplicates with their labels, and knows when it is open', async () => {
+  test('an allowlist keeps duplicates with their labels, and detects when it is open', async () => {
     const rules = [{ cidr: '10.0.0.1', label: 'a' }, { cidr: '10.0.0.1/32', label: 'b' }, { cidr: '0.0.0.0/0' }]
     const { body } = await client.create('open', { ip_allowlist: { rules } })
     expect(body.ip_allowlist.rules.map((rule: { cidr: string }) => rule.cidr)).toEqual([
@@ -91,9 +93,9 @@ describe('create', () => {
     expect(body.ip_allowlist.state).toBe('open')
   })
 
-  test('refuses what is not on offer, saying what is', async () => {
-    expectError(await client.create('x', { region: 'moon' }), 400, /^region: .*on offer: local/)
-    expectError(await client.create('x', { size: 'huge' }), 400, /^size: there is no such size; on offer: small, large/)
+  test('refuses unavailable values, and lists the available ones', async () => {
+    expectError(await client.create('x', { region: 'moon' }), 400, /^region: .*available: local/)
+    expectError(await client.create('x', { size: 'huge' }), 400, /^size: unknown size; available: small, large/)
     expectError(await client.create('x', { size: 'old' }), 400, /^size: this size is deprecated/)
     expectError(await client.create('x', { size: 'ancient' }), 400, /^size: this size is retired/)
     expect((await client.call('GET', '/databases?limit=1000')).body.map((d: { name: string }) => d.name)).not.toContain(
@@ -120,7 +122,7 @@ describe('create', () => {
     expectError(await client.create('going'), 400, /^name: .*still being deleted/)
   })
 
-  test("the quota of the tenant's limit is told as that limit, another quota as a quota", async () => {
+  test("the quota of the tenant's limit is reported as that limit, another quota as a quota", async () => {
     const claims = { tenant: 'quotas' }
     const create = (name: string) =>
       client.call('POST', '/databases', { claims, body: { name, region: 'local', size: 'small' } })
@@ -133,15 +135,15 @@ describe('create', () => {
         metadata: { namespace, name },
         spec: { hard: { 'count/manageddatabases.espalier.dev': most } },
       })
-    // As the operator keeps it; this replica does not know yet that another one has made the last there may be.
+    // As maintained by the operator; this replica does not have the last allowed database of another replica yet.
     await quota('espalier-limits', '1')
     expectError(await create('second'), 403, /^the account has reached its limit of 1 databases$/)
     await quota('espalier-limits', '10')
     await quota('a', '1')
-    expectError(await create('second'), 403, /^a quota of the account is used up$/)
+    expectError(await create('second'), 403, /^a resource quota of the account is used up$/)
   })
 
-  test("keeps to the tenant's limit of databases, however many ask at once", async () => {
+  test("enforces the tenant's limit of databases, for any number of concurrent requests", async () => {
     const tenantId = 'small-account'
     const claims = { tenant: tenantId }
     await client.cluster.create('Tenant', {
@@ -150,7 +152,7 @@ describe('create', () => {
       metadata: { name: tenantName(tenantId) },
       spec: { tenantId, limits: { databases: 3 } },
     })
-    // All six are between their decision and their write at the same time.
+    // All six are between decision and write at the same time.
     client.cluster.before = async (operation, kind) => {
       if (operation === 'create' && kind === 'ManagedDatabase') await new Promise(resolve => setTimeout(resolve, 100))
     }
@@ -167,9 +169,9 @@ describe('create', () => {
   })
 })
 
-describe('what is kept', () => {
-  test('is as new as the last write of this replica, however late the watch is', async () => {
-    const id = await createSettled(client, 'prompt')
+describe('cached responses', () => {
+  test("are as new as this replica's last write, even if the watch is late", async () => {
+    const id = await createStable(client, 'prompt')
     const pages = ['/databases?limit=1000', '/databases?limit=100']
     const find = async (path: string, name: string) =>
       (await client.call('GET', path)).body.find((database: { name: string }) => database.name === name)
@@ -195,7 +197,7 @@ describe('what is kept', () => {
     await until(async () => (await find('/databases?limit=100', 'prompter')) === undefined)
   })
 
-  test('is made again when a branch, a region or the account has changed', async () => {
+  test('are rendered again when a branch, a region or the account has changed', async () => {
     const claims = { tenant: 'surrounded' }
     const body = { name: 'center', region: 'local', size: 'small' }
     const { body: created } = await client.call('POST', '/databases', { body, claims })
@@ -236,10 +238,10 @@ describe('what is kept', () => {
 })
 
 describe('read', () => {
-  test('gives the connection of the role of user_type, once there is one', async () => {
+  test('returns the connection of the role of user_type, once available', async () => {
     const { body: created } = await client.create('connected')
     expect((await client.call('GET', `/databases/${created.id}`)).body).not.toHaveProperty('connection')
-    await settle(client.cluster, 'acme', 'connected', {
+    await reconcile(client.cluster, 'acme', 'connected', {
       endpoint: { host: 'gateway.test', port: 15440, externalIpAddress: '203.0.113.9' },
     })
     const roles = {
@@ -269,8 +271,8 @@ describe('read', () => {
     expect((await client.call('GET', `/databases/${body.id.toUpperCase()}`)).body.id).toBe(body.id)
   })
 
-  test('follows a credential that changes, and has none for a role without one', async () => {
-    const id = await createSettled(client, 'rotated')
+  test('uses a changed credential, and returns no connection for a role without one', async () => {
+    const id = await createStable(client, 'rotated')
     const name = childNames.credentials(id)
     const secret = await client.cluster.get('Secret', { namespace, name })
     if (secret?.data === undefined) throw new Error('no credentials')
@@ -281,8 +283,8 @@ describe('read', () => {
     expect((await client.call('GET', `/databases/${id}`)).body.connection.password).toBe('password-of-app')
   })
 
-  test('a credential that does not open is 503, and says no more than that', async () => {
-    const id = await createSettled(client, 'sealed')
+  test('a credential that cannot be decrypted is 503, without details', async () => {
+    const id = await createStable(client, 'sealed')
     const name = childNames.credentials(id)
     const secret = await client.cluster.get('Secret', { namespace, name })
     if (secret === undefined) throw new Error('no credentials')
@@ -292,8 +294,8 @@ describe('read', () => {
     expectError(await read(), 503, /credentials .* cannot be read/)
   })
 
-  test('a Secret that does not say that it holds credentials is not opened', async () => {
-    const id = await createSettled(client, 'unlabelled')
+  test('a Secret without the credentials type is not decrypted', async () => {
+    const id = await createStable(client, 'unlabelled')
     const key = { namespace, name: childNames.credentials(id) }
     const secret = await client.cluster.get('Secret', key)
     if (secret === undefined) throw new Error('no credentials')
@@ -301,7 +303,7 @@ describe('read', () => {
     await until(async () => !('connection' in (await client.call('GET', `/databases/${id}`)).body))
   })
 
-  test('a sealing key that was missing or wrong is used once it is put right', async () => {
+  test('a missing or wrong sealing key is used once it is fixed', async () => {
     const replica = await startClient()
     try {
       const key = { namespace: systemNamespace, name: sealingKeySecret }
@@ -310,7 +312,7 @@ describe('read', () => {
       const { uid: _, resourceVersion: __, ...metadata } = right.metadata
       await replica.cluster.delete('Secret', key)
       const { body } = await replica.create('sealed')
-      await settle(replica.cluster, 'acme', 'sealed')
+      await reconcile(replica.cluster, 'acme', 'sealed')
       const read = () => replica.call('GET', `/databases/${body.id}`)
       await until(async () => (await read()).status === 503)
       await replica.cluster.create('Secret', { ...right, metadata, data: { key: Buffer.alloc(32).toString('base64') } })
@@ -323,15 +325,15 @@ describe('read', () => {
     }
   })
 
-  test('updated_at follows writes and the conditions', async () => {
+  test('updated_at changes with writes and conditions', async () => {
     const { body: created } = await client.create('dated')
     expect(Date.parse(created.updated_at)).toBeGreaterThanOrEqual(Date.parse(created.created_at))
     const condition = { type: 'Ready', status: 'True' as const, reason: 'Serves', message: '' }
     const conditions = [{ ...condition, lastTransitionTime: '2130-01-01T01:00:00+01:00' }]
-    await settle(client.cluster, 'acme', 'dated', { conditions })
+    await reconcile(client.cluster, 'acme', 'dated', { conditions })
     const read = async () => (await client.call('GET', `/databases/${created.id}`)).body
     await until(async () => (await read()).updated_at.startsWith('2130'))
-    // One form, whoever wrote the time: Kubernetes writes whole seconds, people write offsets.
+    // One format for all writers: Kubernetes writes whole seconds, people write offsets.
     expect((await read()).updated_at).toBe('2130-01-01T00:00:00.000Z')
     expect(created.created_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
   })

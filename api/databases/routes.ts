@@ -1,13 +1,14 @@
-/** `/databases`: create, list, read and resize managed databases, and what else can be done to one. */
+/** `/databases`: create, list, read and resize managed databases, and their other operations. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { sendJson, sendRead, taskHeaders, waitUntilSettled } from '../answers.ts'
-import { cachedOwned, findOwned, isBeingDeleted } from '../caches.ts'
+import { systemClock } from '../../cluster/informer/index.ts'
+import { sendJson, sendRead, taskHeaders, waitUntilStable } from '../answers.ts'
+import { cachedOwned, findOwned, isBeingDeleted, mayBeOutdated } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { notFound } from '../errors.ts'
 import { idempotencyKey } from '../headers.ts'
 import { answerOnce } from '../idempotency/answer-once.ts'
-import type { Attempt } from '../idempotency/claims.ts'
+import type { Attempt } from '../idempotency/idempotency.ts'
 import type { Answer, Ids } from '../idempotency/record.ts'
 import { asynchronous, operation, paged } from '../operation.ts'
 import { accountOf } from '../plugins/tenant.ts'
@@ -15,14 +16,17 @@ import { idParameter, userTypeQuery } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
 import { writerOf } from '../writer.ts'
 import { addActions } from './actions.ts'
+import { databaseTextAfterWait } from './after-wait.ts'
 import { addChanges } from './changes.ts'
+import { addDeleted } from './deleted.ts'
 import { createPageAnswers } from './page.ts'
 import { addPrevious } from './previous.ts'
+import { addRecoveryWindow } from './recovery-window.ts'
 import { addRestore } from './restore.ts'
 import { addRotation } from './rotate.ts'
 import { createDatabaseInput, databaseShape, listDatabasesQuery, resizeDatabaseInput } from './schema.ts'
-import { settledText } from './settled.ts'
 import { createSingleAnswers, type SingleAnswer, type Singles } from './single.ts'
+import { addUndelete } from './undelete.ts'
 import { createDatabase, requireOffer, resizeDatabase } from './write.ts'
 
 export function addDatabases(app: App, context: ApiContext): void {
@@ -35,7 +39,10 @@ export function addDatabases(app: App, context: ApiContext): void {
   addActions(app, context)
   addRotation(app, context)
   addRestore(app, context)
+  addRecoveryWindow(app, context)
   addPrevious(app, context)
+  addDeleted(app, context)
+  addUndelete(app, context)
 }
 
 function addCreate(app: App, context: ApiContext): void {
@@ -45,7 +52,7 @@ function addCreate(app: App, context: ApiContext): void {
       tag: 'databases',
       summary: 'Create a database',
       description:
-        'Answers as soon as the database is recorded, with the status `creating`. With `source_backup_id` it begins with the data of a backup and passwords of its own. The password is returned only by a single read.',
+        'Answers once the database is recorded, with the status `creating`. With `source_backup_id`, it starts with the data of a backup and its own passwords. Only a single read returns the password.',
       success: { status: 200, description: 'The new database.', shape: databaseShape, headers: asynchronous },
       errors: [400, 404, 409],
       takes: ['Idempotency-Key', 'Prefer'],
@@ -54,7 +61,7 @@ function addCreate(app: App, context: ApiContext): void {
   )
   app.post('/databases', { schema }, async (request, reply) => {
     const asking = writerOf(context, request)
-    // What is refused makes no account.
+    // A refused request creates no account.
     idempotencyKey(request.headers['idempotency-key'])
     requireCurrentPlan(asking.account, context.now())
     if (asking.account.tenant === undefined) {
@@ -69,8 +76,8 @@ function addCreate(app: App, context: ApiContext): void {
       context.audit.done(request, { status: 200, taskId, subjectId: ids.objectId })
       return { status: 200, body: context.databaseText(database, tenant), headers: taskHeaders(taskId) }
     }
-    const settled = ({ objectId }: Ids) => settledText({ context, request, reply, account }, objectId)
-    return answerOnce(context, request, reply, { body: request.body, work, settled })
+    const afterWait = ({ objectId }: Ids) => databaseTextAfterWait({ context, request, reply, account }, objectId)
+    return answerOnce(context, request, reply, { body: request.body, work, afterWait })
   })
 }
 
@@ -80,7 +87,7 @@ function addList(app: App, context: ApiContext): void {
       operationId: 'listDatabases',
       tag: 'databases',
       summary: 'List databases',
-      description: 'Oldest first, unless `descending` is set. `connection` is left out.',
+      description: 'Oldest first, unless `descending` is set. `connection` is omitted.',
       success: { status: 200, description: 'One page of databases.', shape: z.array(databaseShape), headers: paged },
       errors: [400],
     },
@@ -100,7 +107,7 @@ function addRead(app: App, context: ApiContext, singles: Singles): void {
       tag: 'databases',
       summary: 'Read a database',
       description:
-        '`connection` is present once the database has an address and the role of `user_type` has a password. Tokens and keys of services that can be read are returned here only.',
+        '`connection` is present once the database has an address and the role of `user_type` has a password. Readable tokens and keys of services are returned here only.',
       success: {
         status: 200,
         description: 'The database.',
@@ -115,9 +122,13 @@ function addRead(app: App, context: ApiContext, singles: Singles): void {
   )
   const { cluster, caches } = context
 
-  function send(request: FastifyRequest, reply: FastifyReply, { text, holdsSecret, tag }: SingleAnswer): FastifyReply {
-    // No cache may keep what holds a password or a key.
-    if (holdsSecret) reply.header('cache-control', 'no-store')
+  function send(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { text, containsSecret, tag }: SingleAnswer,
+  ): FastifyReply {
+    // Responses with a password or a key must not be cached.
+    if (containsSecret) reply.header('cache-control', 'no-store')
     return sendRead(request, reply, text, tag)
   }
 
@@ -127,14 +138,15 @@ function addRead(app: App, context: ApiContext, singles: Singles): void {
     const userType = request.query.user_type
     const cached = cachedOwned(caches.ManagedDatabase, namespace, id)
     if (cached === undefined || isBeingDeleted(cached) || request.headers.prefer !== undefined) return slowly()
+    if (mayBeOutdated(caches.ManagedDatabase.state, systemClock.now())) return slowly()
     const answer = singles.answer(cached, tenant, userType)
     if (answer instanceof Promise) return answer.then(made => send(request, reply, made))
-    // At once, without a promise: this is the request that clients send most.
+    // Synchronous, without a promise: this is the most frequent request.
     send(request, reply, answer)
 
     async function slowly(): Promise<FastifyReply> {
       const found = await findOwned(cluster, caches.ManagedDatabase, 'ManagedDatabase', namespace, id)
-      const database = found && (await waitUntilSettled(context, request, reply, found))
+      const database = found && (await waitUntilStable(context, request, reply, found))
       if (database === undefined) throw notFound('database')
       return send(request, reply, await singles.answer(database, tenant, userType))
     }
@@ -146,9 +158,9 @@ function addResize(app: App, context: ApiContext): void {
     {
       operationId: 'resizeDatabase',
       tag: 'databases',
-      summary: 'Give a database another size',
+      summary: 'Resize a database',
       description:
-        'The volume grows first. Then Postgres restarts, which takes some seconds. If the volume cannot grow, the task fails with the reason, and the database keeps the size it has. You can then ask for any size, also for that one again. Storage never shrinks. Answers 409 while another operation is running.',
+        'The volume grows first. Then Postgres restarts, which takes some seconds. If the volume cannot grow, the task fails with the reason, and the database keeps its size. You can then request any size, including that one again. Storage never shrinks. Returns 409 while another operation is running.',
       success: { status: 204, description: 'The resize has begun.', headers: asynchronous },
       errors: [400, 404, 409],
       takes: ['Idempotency-Key', 'Prefer'],
@@ -165,7 +177,7 @@ function addResize(app: App, context: ApiContext): void {
       context.audit.done(request, { status: 204, taskId })
       return { status: 204, body: '', headers: taskHeaders(taskId) }
     }
-    const settled = () => settledText({ context, request, reply, account }, id)
-    return answerOnce(context, request, reply, { body: request.body, objectId: id, work, settled })
+    const afterWait = () => databaseTextAfterWait({ context, request, reply, account }, id)
+    return answerOnce(context, request, reply, { body: request.body, objectId: id, work, afterWait })
   })
 }

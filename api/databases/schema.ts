@@ -1,19 +1,22 @@
-/** Databases as the API takes and gives them. */
+/** Databases in requests and responses of the API. */
 import { z } from 'zod'
 import { databaseName, databasePhases, displayName, options, pgVersion } from '../../crds/index.ts'
+import { attentionShape } from '../render/attention.ts'
 import { connection, createdRange, id, idText, paging, queryBoolean, time } from '../schemas/common.ts'
 import { input, output } from '../schemas/components.ts'
 import { plainText } from '../schemas/plain-text.ts'
 import { newServiceInputs, serviceInputs, serviceShape } from '../services/schema.ts'
 import { allowlistInput, allowlistShape } from './allowlist.ts'
+import { backupPolicyInput, backupPolicyShape } from './backup-policy.ts'
 import { credentialsInput, credentialsShape } from './connection-secrets.ts'
+import { importShape, sourceInput } from './import.ts'
 import { storageInput, storageShape } from './storage.ts'
 
 const statusDescription =
-  '`available`: it serves as asked. `creating`, `modifying`, `restoring`, `suspending`, `resuming`, `deleting`: an operation is running. `suspended`: it is stopped and its data is kept. `degraded`: something is wrong and Espalier goes on mending it. `failed`: it needs help. Its tasks say what is wrong.'
-const protectionDescription = '`true` refuses the deletion of the database.'
-const displayNameDescription = 'A name for people, at most 25 characters.'
-const optionsDescription = 'Strings of your own, at most 32 of at most 64 characters. They change nothing.'
+  "`available`: it serves with the requested settings. `creating`, `modifying`, `restoring`, `suspending`, `resuming`, `deleting`: an operation is running. `suspended`: it is stopped and its data is kept. `degraded`: there is a problem, and Espalier keeps trying to fix it. `failed`: it needs a user's action. Its tasks show the reason."
+const protectionDescription = '`true` refuses deletion of the database.'
+const displayNameDescription = 'A display name, at most 25 characters.'
+const optionsDescription = 'Your own strings, at most 32 of at most 64 characters. They have no effect.'
 const servicesDescription = 'The services that run beside the database: at most one each of mcp, rest and rag.'
 
 export const databaseShape = output(
@@ -21,28 +24,33 @@ export const databaseShape = output(
   z
     .strictObject({
       id: idText.describe('The id of the database, a UUID.'),
-      region: z.string().describe('The region that the database is in.'),
+      region: z.string().describe('The region of the database.'),
       name: z.string().describe('The name of the database, unique in the account.'),
-      size: z
-        .string()
-        .describe('The size that is in force. During a resize it is the old one until the new one is in force.'),
+      size: z.string().describe('The applied size. During a resize this is the old size until the new one is applied.'),
       status: z.enum(databasePhases).describe(statusDescription),
       created_at: time.describe('When the database was created.'),
       updated_at: time.describe('When the database last changed.'),
-      ip_allowlist: allowlistShape.describe('Who may reach the Postgres endpoint.'),
+      ip_allowlist: allowlistShape.describe('The addresses that may connect to the Postgres endpoint.'),
+      attention: attentionShape.optional(),
+      backup: backupPolicyShape.optional(),
       branch_count: z
         .int()
         .optional()
         .describe('The number of live branches. A branch counts until its deletion is requested.'),
-      branch_limit: z.int().nullable().optional().describe('The most live branches; null means unlimited.'),
+      branch_limit: z
+        .int()
+        .nullable()
+        .optional()
+        .describe('The maximum number of live branches; null means unlimited.'),
       connection: connection.optional(),
       credentials: credentialsShape.optional(),
       deletion_protection: z.boolean().optional().describe(protectionDescription),
       display_name: displayName.nullable().optional().describe(displayNameDescription),
       domain: z.string().optional().describe('The host name of the database. Its certificate is valid for this name.'),
+      import: importShape.optional(),
       options: z.array(z.string()).optional().describe(optionsDescription),
       pg_version: z.string().optional().describe('The major version of Postgres.'),
-      port: z.int().optional().describe('The port of Postgres, as clients reach it.'),
+      port: z.int().optional().describe('The externally reachable Postgres port.'),
       services: z.array(serviceShape).optional().describe('The services that run beside the database.'),
       storage: storageShape.optional(),
       storage_used: z
@@ -50,7 +58,7 @@ export const databaseShape = output(
         .optional()
         .meta({ format: 'int64' })
         .describe(
-          'The size of the data in bytes, with that of the volumes that are kept from before restores: `GET /databases/{id}/previous` lists those.',
+          'The size of the data in bytes, including previous volumes retained after restores (`GET /databases/{id}/previous`).',
         ),
     })
     .meta({
@@ -85,20 +93,24 @@ export const createDatabaseInput = input(
       name: databaseName.describe(
         'The name, unique in the account: a lower-case letter, then at most 49 lower-case letters and digits.',
       ),
-      region: z.string().min(1).max(63).describe('The region to create it in.'),
+      region: z.string().min(1).max(63).describe('The region of the new database.'),
       size: z.string().min(1).max(50).describe('The name of an active size.'),
+      backup: backupPolicyInput.optional(),
       credentials: credentialsInput.optional(),
       display_name: plainText(displayName).nullable().optional().describe(displayNameDescription),
-      ip_allowlist: allowlistInput.optional().describe('Who may reach the Postgres endpoint. Omitted: nobody.'),
+      ip_allowlist: allowlistInput
+        .optional()
+        .describe('The addresses that may connect to the Postgres endpoint. Omitted: none.'),
       options: options.optional().describe(optionsDescription),
       pg_version: pgVersion
         .optional()
-        .describe('The major version of Postgres. It can never change. Omitted: the newest on offer.'),
+        .describe('The major version of Postgres. It can never change. Omitted: the newest available.'),
       source_backup_id: id
         .optional()
         .describe(
-          'The id of a completed backup whose data the database is to have, also of a database that is gone. The Postgres version is that of the backup. Omitted: it begins empty.',
+          'The id of a completed backup to start from; its database may be deleted. A durable backup can be from any region. The Postgres version must be that of the backup. Omitted: the database starts empty.',
         ),
+      source: sourceInput.optional(),
       storage: storageInput.optional(),
       services: newServiceInputs.optional().describe(servicesDescription),
     })
@@ -113,6 +125,7 @@ export const updateDatabaseInput = input(
   'UpdateManagedDatabaseInput',
   z
     .strictObject({
+      backup: backupPolicyInput.optional(),
       credentials: credentialsInput.optional(),
       deletion_protection: z.boolean().optional().describe(protectionDescription),
       display_name: plainText(displayName).nullable().optional().describe(`${displayNameDescription} Null removes it.`),
@@ -122,11 +135,11 @@ export const updateDatabaseInput = input(
       services: serviceInputs
         .optional()
         .describe(
-          `Replaces the services: one that the list does not name is removed. An existing one is recognised by its type and keeps what is left out. ${servicesDescription}`,
+          `Replaces the services: a service missing from the list is removed. An existing service is matched by its type and keeps omitted fields. ${servicesDescription}`,
         ),
     })
     .meta({
-      description: 'What to change. A field that is left out stays as it is.',
+      description: 'The fields to change. Omitted fields are unchanged.',
       example: { ip_allowlist: { rules: [{ cidr: '203.0.113.0/24', label: 'office' }] } },
     }),
 )
@@ -138,7 +151,7 @@ export const resizeDatabaseInput = input(
     .strictObject({
       size: z.string().min(1).max(50).describe('The name of an active size with at least as much storage.'),
     })
-    .meta({ description: 'The size that the database is to have.', example: { size: 'large' } }),
+    .meta({ description: 'The new size of the database.', example: { size: 'large' } }),
 )
 export type ResizeDatabaseInput = z.output<typeof resizeDatabaseInput>
 
@@ -152,7 +165,10 @@ export type ListDatabasesQuery = z.output<typeof listDatabasesQuery>
 export const deleteDatabaseQuery = z.strictObject({
   force: queryBoolean(false).describe('`true` deletes its branches first. Their data cannot be recovered.'),
   keep_backups: queryBoolean(false).describe(
-    '`true` keeps its backups, of which new databases can be made by `source_backup_id`.',
+    '`true` keeps its backups. New databases can be created from them with `source_backup_id`.',
+  ),
+  purge: queryBoolean(false).describe(
+    '`true` deletes it permanently: it cannot be restored even with the durable tier. Cannot be combined with `keep_backups`.',
   ),
 })
 export type DeleteDatabaseQuery = z.output<typeof deleteDatabaseQuery>

@@ -1,6 +1,6 @@
 /**
- * The answer to a read of one database, `connection` included. The whole text is kept beside the Secret that its
- * password came from, and no longer, so that the same database read again costs a look-up.
+ * The response to a read of one database, with `connection`. The complete text is cached with the Secret that contains
+ * its password, and no longer, so that reading the same database again costs one lookup.
  */
 import type { Kinds, Secret } from '../../cluster/index.ts'
 import type { ApiContext } from '../context.ts'
@@ -11,29 +11,33 @@ import { withConnection } from './render.ts'
 
 type Tenant = Kinds['Tenant'] | undefined
 
-export type SingleAnswer = { text: string; holdsSecret: boolean; tag: string }
-/** @throws ApiError 503 where the password cannot be opened */
+export type SingleAnswer = { text: string; containsSecret: boolean; tag: string }
+/** @throws ApiError 503 if the password cannot be decrypted */
 type AnswerSingle = (
   database: Kinds['ManagedDatabase'],
   tenant: Tenant,
   userType: UserType,
 ) => SingleAnswer | Promise<SingleAnswer>
 
-type Plain = Pick<SingleAnswer, 'text' | 'holdsSecret'>
-type Kept = { plain: string; answer: SingleAnswer }
+type Plain = Pick<SingleAnswer, 'text' | 'containsSecret'>
+type CachedAnswer = { plain: string; answer: SingleAnswer }
 
-/** `plain`: the text without `connection`, and whether it holds secrets of services already. */
-const withoutPassword = ({ text, holdsSecret }: Plain): SingleAnswer => ({ text, holdsSecret, tag: entityTag(text) })
+/** `plain`: the text without `connection`, and whether it already contains secrets of services. */
+const withoutPassword = ({ text, containsSecret }: Plain): SingleAnswer => ({
+  text,
+  containsSecret,
+  tag: entityTag(text),
+})
 
 export type Singles = {
   answer: AnswerSingle
-  /** Every body that a read of the database can have now, whoever it is for. @throws ApiError 503 */
+  /** Every body that a read of the database can return now, for any user. @throws ApiError 503 */
   bodies: (database: Kinds['ManagedDatabase'], tenant: Tenant) => Promise<string[]>
 }
 
 export function createSingleAnswers(context: ApiContext): Singles {
   const { databaseText, readCredentials, openPassword, serviceSecrets } = context
-  const kept = new WeakMap<Secret, Map<UserType, Kept>>()
+  const cached = new WeakMap<Secret, Map<UserType, CachedAnswer>>()
 
   async function make(
     plain: Plain,
@@ -46,16 +50,16 @@ export function createSingleAnswers(context: ApiContext): Singles {
     const password = secret && (await openPassword(secret, userType))
     if (secret === undefined || endpoint === undefined || password === undefined) return withoutPassword(plain)
     const text = withConnection(plain.text, renderConnection(endpoint, userType, password))
-    const answer = { text, holdsSecret: true, tag: entityTag(text) }
-    const ofSecret = kept.get(secret) ?? new Map<UserType, Kept>()
-    kept.set(secret, ofSecret.set(userType, { plain: plain.text, answer }))
+    const answer = { text, containsSecret: true, tag: entityTag(text) }
+    const ofSecret = cached.get(secret) ?? new Map<UserType, CachedAnswer>()
+    cached.set(secret, ofSecret.set(userType, { plain: plain.text, answer }))
     return answer
   }
 
   const answerSingle: AnswerSingle = (database, tenant, userType) => {
     const text = databaseText(database, tenant)
-    // A database without services, as most are, is answered at once.
-    if (database.spec.services.length === 0) return answerWith({ text, holdsSecret: false }, database, userType)
+    // A database without services, the common case, is answered synchronously.
+    if (database.spec.services.length === 0) return answerWith({ text, containsSecret: false }, database, userType)
     return serviceSecrets.shown(database, text).then(plain => answerWith(plain, database, userType))
   }
 
@@ -63,8 +67,8 @@ export function createSingleAnswers(context: ApiContext): Singles {
     if (database.status?.endpoint === undefined) return withoutPassword(plain)
     const found = readCredentials(database)
     if (found instanceof Promise) return found.then(secret => make(plain, database, secret, userType))
-    const before = kept.get(found)?.get(userType)
-    // The same text object unless the database or what surrounds it has changed, its endpoint included.
+    const before = cached.get(found)?.get(userType)
+    // The same text object unless the database or its context, including its endpoint, has changed.
     return before !== undefined && before.plain === plain.text ? before.answer : make(plain, database, found, userType)
   }
   return {

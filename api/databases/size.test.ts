@@ -1,8 +1,8 @@
-/** Resizing databases through the API, on the one-machine store. */
+/** Resizing databases through the API, on the in-process store. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { desiredHash, type ManagedDatabaseStatus, readOperation, tenantNamespace } from '../../crds/index.ts'
-import { type Client, createSettled, expectError, startClient, until } from '../testing/client.ts'
-import { settle } from '../testing/harness.ts'
+import { type Client, createStable, expectError, startClient, until } from '../testing/client.ts'
+import { reconcile } from '../testing/harness.ts'
 
 const namespace = tenantNamespace('acme')
 const small = { name: 'small', version: 2 }
@@ -40,16 +40,16 @@ const SizeApplied = (reason: string, message: string) => ({
   lastTransitionTime: '2026-01-01T00:00:00Z',
 })
 
-/** What the operator says of a resize that has not come into force. */
+/** The operator's condition for a resize that is not applied yet. */
 async function hindered(name: string, status: Partial<ManagedDatabaseStatus> = {}): Promise<void> {
-  const conditions = [SizeApplied('GrowthRefused', 'the volume must not grow: exceeded quota')]
-  await settle(client.cluster, 'acme', name, { size: small, conditions, ...status })
+  const conditions = [SizeApplied('GrowthRefused', 'the volume cannot grow: the cluster refused: exceeded quota')]
+  await reconcile(client.cluster, 'acme', name, { size: small, conditions, ...status })
   const id = (await stored(name)).metadata.labels?.['espalier.dev/id'] ?? ''
   await until(async () => (await shown(id)).status === (status.phase ?? 'available'))
 }
 
-test('is 204 with its task, and shows the size in force until the other one is', async () => {
-  const id = await createSettled(client, 'grown')
+test('is 204 with its task, and returns the applied size until the new one is applied', async () => {
+  const id = await createStable(client, 'grown')
   const answer = await resize(id, 'large')
   expect(answer).toMatchObject({ status: 204, body: '' })
   const database = await stored('grown')
@@ -58,79 +58,83 @@ test('is 204 with its task, and shows the size in force until the other one is',
   const { body } = await client.call('GET', `/tasks/${answer.headers['x-task-id']}`)
   expect(body).toMatchObject({ name: 'update-managed-size', subject_id: id, request: { size: 'large' } })
   expect((await shown(id)).status).toBe('modifying')
-  await settle(client.cluster, 'acme', 'grown', { phase: 'modifying', size: small, appliedHash: 'before' })
+  await reconcile(client.cluster, 'acme', 'grown', { phase: 'modifying', size: small, appliedHash: 'before' })
   await until(async () => (await shown(id)).size === 'small')
   expectError(await resize(id, 'small'), 409, /is modifying/)
-  await settle(client.cluster, 'acme', 'grown', { size: large })
+  await reconcile(client.cluster, 'acme', 'grown', { size: large })
   await until(async () => (await shown(id)).size === 'large')
 })
 
-test('a database of before there was a record shows the size that is asked for', async () => {
-  const id = await createSettled(client, 'older')
+test('a database without a recorded size returns the requested size', async () => {
+  const id = await createStable(client, 'older')
   expect((await shown(id)).size).toBe('small')
 })
 
 describe('refused with 400', () => {
   test.each([
-    ['one that does not exist', 'huge', /^size: there is no such size/],
-    ['a deprecated one', 'old', /^size: this size is deprecated/],
-    ['a retired one', 'ancient', /^size: this size is retired/],
-    ['the one it has', 'small', /^size: the database has this size already/],
+    ['a size that does not exist', 'huge', /^size: unknown size/],
+    ['a deprecated size', 'old', /^size: this size is deprecated/],
+    ['a retired size', 'ancient', /^size: this size is retired/],
+    ['the size that it has', 'small', /^size: the database has this size already/],
     [
-      'one with less storage',
+      'a size with less storage',
       'tiny',
-      /^size: tiny has 1Mi of storage, less than the .* of small: volumes never shrink/,
+      /^size: tiny has 1Mi of storage, less than the .* of small: volumes cannot shrink/,
     ],
-    ['no text', 5, /^size: must be a string/],
+    ['a size that is not a text', 5, /^size: must be a string/],
     ['none', undefined, /^size: is required/],
   ])('%s', async (what, size, message) => {
-    const id = await createSettled(client, `no${what.replaceAll(/[^a-z]/g, '')}`)
+    const id = await createStable(client, `no${what.replaceAll(/[^a-z]/g, '')}`)
     expectError(await resize(id, size), 400, message)
   })
 })
 
 describe('of a database that waits for its first volume', () => {
-  const pending = { ...SizeApplied('Pending', 'the volume is not there yet'), type: 'VolumeReady' }
+  const pending = { ...SizeApplied('Pending', 'the volume does not exist yet'), type: 'VolumeReady' }
   const volume = { claim: 'db', uid: 'uid', systemIdentifier: '7' }
 
-  test.each(['creating', 'failed', 'modifying'] as const)('may be a smaller one, while %s', async phase => {
+  test.each(['creating', 'failed', 'modifying'] as const)('can be to a smaller size, while %s', async phase => {
     const name = `first${phase}`
-    const id = await createSettled(client, name)
-    await settle(client.cluster, 'acme', name, { phase, conditions: [pending] })
+    const id = await createStable(client, name)
+    await reconcile(client.cluster, 'acme', name, { phase, conditions: [pending] })
     await until(async () => (await shown(id)).status === phase)
     expect((await resize(id, 'tiny')).status).toBe(204)
     expect((await stored(name)).spec.size).toEqual({ name: 'tiny', version: 1 })
   })
 
-  test('once it has one may not', async () => {
-    const id = await createSettled(client, 'firsthad')
-    await settle(client.cluster, 'acme', 'firsthad', { phase: 'failed', conditions: [pending], volume })
+  test('cannot be smaller once it has a volume', async () => {
+    const id = await createStable(client, 'firsthad')
+    await reconcile(client.cluster, 'acme', 'firsthad', { phase: 'failed', conditions: [pending], volume })
     await until(async () => (await shown(id)).status === 'failed')
     expectError(await resize(id, 'tiny'), 409, /is failed/)
   })
 })
 
-test("404 for what is not the caller's", async () => {
+test("404 for another tenant's database", async () => {
   expectError(await resize(crypto.randomUUID(), 'large'), 404)
 })
 
-describe('a size that cannot come into force', () => {
+describe('a size that cannot be applied', () => {
   test.each([
     ['available', 'available'],
     ['degraded', 'degraded'],
     ['suspended', 'suspended'],
-  ] as const)('is given up for the one in force, while %s', async (name, phase) => {
-    const id = await createSettled(client, `given${name}`)
+  ] as const)('is abandoned for the applied one, while %s', async (name, phase) => {
+    const id = await createStable(client, `given${name}`)
     await resize(id, 'large')
     await hindered(`given${name}`, { phase })
     expect(await shown(id)).toMatchObject({ status: phase, size: 'small' })
-    expectError(await resize(id, 'large'), 409, /size was already asked for: the volume must not grow: exceeded quota/)
+    expectError(
+      await resize(id, 'large'),
+      409,
+      /size was already requested: the volume cannot grow: the cluster refused: exceeded quota/,
+    )
     expect((await resize(id, 'small')).status).toBe(204)
     expect((await stored(`given${name}`)).spec.size).toEqual(small)
   })
 
-  test('is given up also while it still grows, and not once Postgres is being restarted with it', async () => {
-    const id = await createSettled(client, 'waiting')
+  test('is abandoned also while the volume grows, but not once Postgres is being restarted with it', async () => {
+    const id = await createStable(client, 'waiting')
     await resize(id, 'large')
     const { spec } = await stored('waiting')
     const operation = {
@@ -141,7 +145,10 @@ describe('a size that cannot come into force', () => {
       deadlineAt: '2026-01-01T00:10:00Z',
     }
     const growing = { phase: 'modifying' as const, appliedHash: 'before', operation }
-    await hindered('waiting', { ...growing, conditions: [SizeApplied('Restarting', 'Postgres is restarted with it')] })
+    await hindered('waiting', {
+      ...growing,
+      conditions: [SizeApplied('Restarting', 'Postgres is being restarted with it')],
+    })
     expectError(await resize(id, 'small'), 409, /is modifying/)
     await hindered('waiting', { ...growing, operation: { ...operation, name: 'update-managed' } })
     expectError(await resize(id, 'small'), 409, /is modifying/)
@@ -149,8 +156,8 @@ describe('a size that cannot come into force', () => {
     await until(async () => (await resize(id, 'small')).status === 204)
   })
 
-  test('is given up for the version it had, though a newer one is on offer', async () => {
-    const id = await createSettled(client, 'versions')
+  test('is abandoned for the previous version, although a newer one is available', async () => {
+    const id = await createStable(client, 'versions')
     await resize(id, 'large')
     await hindered('versions', { size: { name: 'small', version: 1 } })
     expect((await resize(id, 'small')).status).toBe(204)
@@ -158,13 +165,13 @@ describe('a size that cannot come into force', () => {
   })
 })
 
-test('with an Idempotency-Key is done once', async () => {
-  const id = await createSettled(client, 'once')
+test('runs once for one Idempotency-Key', async () => {
+  const id = await createStable(client, 'once')
   const headers = { 'idempotency-key': 'resize-once' }
   const first = await resize(id, 'large', headers)
   const again = await resize(id, 'large', headers)
   expect([first.status, again.status]).toEqual([204, 204])
   expect(again.headers['x-task-id']).toBe(first.headers['x-task-id'])
-  await settle(client.cluster, 'acme', 'once', { size: large })
+  await reconcile(client.cluster, 'acme', 'once', { size: large })
   expect((await resize(id, 'large', headers)).status).toBe(204)
 })

@@ -1,8 +1,8 @@
-/** Storage that grows by itself, through the API, on the one-machine store. */
+/** Automatic storage growth through the API, on the in-process store. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { desiredHash } from '../../crds/index.ts'
-import { type Client, createSettled, expectError, startClient, storedDatabase, until } from '../testing/client.ts'
-import { settle } from '../testing/harness.ts'
+import { type Client, createStable, expectError, startClient, storedDatabase, until } from '../testing/client.ts'
+import { reconcile } from '../testing/harness.ts'
 
 let client: Client
 beforeAll(async () => {
@@ -14,16 +14,16 @@ const autogrow = { at_percent: 70, step_percent: 50, max_size: '4Gi' }
 const change = (id: string, storage: unknown) => client.call('PATCH', `/databases/${id}`, { body: { storage } })
 const shown = async (id: string) => (await client.call('GET', `/databases/${id}`)).body
 
-test('it is off unless it is asked for, and nothing is said of it then', async () => {
-  const id = await createSettled(client, 'plain')
+test('it is off by default, and then omitted from responses', async () => {
+  const id = await createStable(client, 'plain')
   expect(await shown(id)).not.toHaveProperty('storage')
   expect((await storedDatabase(client, 'plain')).spec).not.toHaveProperty('storage')
 })
 
-test('it is asked for when a database is created, or later: at once, and without a task', async () => {
+test('it is enabled when a database is created, or later: at once, and without a task', async () => {
   const created = await client.create('made', { storage: { autogrow: { max_size: '4Gi' } } })
   expect(created.body.storage).toEqual({ autogrow: { at_percent: 80, step_percent: 20, max_size: '4Gi' } })
-  const id = await createSettled(client, 'later')
+  const id = await createStable(client, 'later')
   const before = desiredHash((await storedDatabase(client, 'later')).spec)
   const changed = await change(id, { autogrow })
   expect(changed).toMatchObject({ status: 200, body: { status: 'available', storage: { autogrow } } })
@@ -36,7 +36,7 @@ test('it is asked for when a database is created, or later: at once, and without
   expect((await change(id, {})).body.storage).toEqual({ autogrow })
 
   const status = { storage: { capacity: '1536Mi', since: '2026-01-01T00:00:00Z' } }
-  await settle(client.cluster, 'acme', 'later', status)
+  await reconcile(client.cluster, 'acme', 'later', status)
   await until(async () => (await shown(id)).storage.volume_size === '1536Mi')
 
   expect((await change(id, { autogrow: null })).body).not.toHaveProperty('storage')
@@ -44,15 +44,19 @@ test('it is asked for when a database is created, or later: at once, and without
 })
 
 test.each([
-  ['less than the size has', { ...autogrow, max_size: '500Mi' }, /^storage.autogrow.max_size: 500Mi is no more than/],
-  ['as much as the size has', { ...autogrow, max_size: '1Gi' }, /^storage.autogrow.max_size: 1Gi is no more than/],
-  ['no most', { at_percent: 70 }, /^storage.autogrow.max_size: is required/],
-  ['no quantity', { ...autogrow, max_size: 'much' }, /^storage.autogrow.max_size: must be a resource quantity/],
-  ['nearly nothing', { ...autogrow, at_percent: 10 }, /^storage.autogrow.at_percent: /],
-  ['to the brim', { ...autogrow, at_percent: 99 }, /^storage.autogrow.at_percent: /],
-  ['steps of nothing', { ...autogrow, step_percent: 0 }, /^storage.autogrow.step_percent: /],
+  [
+    'less than the size has',
+    { ...autogrow, max_size: '500Mi' },
+    /^storage.autogrow.max_size: 500Mi must be larger than/,
+  ],
+  ['as much as the size has', { ...autogrow, max_size: '1Gi' }, /^storage.autogrow.max_size: 1Gi must be larger than/],
+  ['no maximum', { at_percent: 70 }, /^storage.autogrow.max_size: is required/],
+  ['an invalid maximum', { ...autogrow, max_size: 'much' }, /^storage.autogrow.max_size: must be a resource quantity/],
+  ['a low threshold', { ...autogrow, at_percent: 10 }, /^storage.autogrow.at_percent: /],
+  ['a high threshold', { ...autogrow, at_percent: 99 }, /^storage.autogrow.at_percent: /],
+  ['a step of zero', { ...autogrow, step_percent: 0 }, /^storage.autogrow.step_percent: /],
 ])('400 for %s', async (what, wrong, message) => {
-  const id = await createSettled(client, `bad${what.replaceAll(/[^a-z]/g, '')}`)
+  const id = await createStable(client, `bad${what.replaceAll(/[^a-z]/g, '')}`)
   expectError(await change(id, { autogrow: wrong }), 400, message)
   expectError(await client.create('never', { storage: { autogrow: wrong } }), 400, message)
 })

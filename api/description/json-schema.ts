@@ -1,6 +1,6 @@
 /**
- * Zod schemas as the description has them: JSON Schema 2020-12, every named shape a reference, so that generators make
- * pleasant clients of it. What comes in is closed and has every rule; what goes out may gain fields and values in time.
+ * Zod schemas in the description: JSON Schema 2020-12, every named shape a reference, so that generators create usable
+ * clients. Input is closed and has every rule; output may gain fields and values over time.
  */
 import { z } from 'zod'
 import { queryDefault } from '../schemas/common.ts'
@@ -14,13 +14,13 @@ const registries = { input: inputComponents, output: outputComponents }
 const isSafeIntegerBound = (key: string, value: unknown): boolean =>
   (key === 'maximum' || key === 'minimum') && Math.abs(Number(value)) === Number.MAX_SAFE_INTEGER
 
-/** Of an object's members, each a schema under its own name, which may be a keyword. */
+/** The members of an object, each a schema under its own name, which may be a keyword. */
 const eachMember = (members: unknown, change: (member: unknown) => unknown): JsonSchema =>
   Object.fromEntries(Object.entries(members ?? {}).map(([name, member]) => [name, change(member)]))
 
 /**
- * In the words of OpenAPI: without what only says "safe integer" or repeats a format as a pattern, a nullable type as one
- * type, the default of a parameter that comes as text (see `queryDefault`).
+ * Converts to OpenAPI's form: removes "safe integer" bounds and patterns that repeat a format, writes a nullable type
+ * as one type, and adds the default of a parameter that arrives as text (see `queryDefault`).
  */
 function tidy(node: unknown, io: Direction): unknown {
   if (Array.isArray(node)) return node.map(inner => tidy(inner, io))
@@ -45,20 +45,20 @@ function oneType({ anyOf, ...rest }: JsonSchema): JsonSchema {
   return { ...plain, ...rest, type: [plain.type, 'null'] }
 }
 
-/** The values known today, without refusing others; a default is nothing that an answer has. */
+/** The values known today, without refusing others; output has no defaults. */
 function open({ enum: values, default: _, ...rest }: JsonSchema): JsonSchema {
   return values === undefined ? rest : { ...rest, 'x-extensible-enum': values }
 }
 
-/** One of several shapes, told apart by a member, has no members of its own. */
+/** A discriminated union has no members of its own. */
 function oneOfShapes({ oneOf, discriminator, description, ...rest }: JsonSchema): JsonSchema {
   if (discriminator !== undefined) return { description, oneOf, discriminator, example: rest.example }
   return { ...(description === undefined ? {} : { description }), ...rest, ...(oneOf === undefined ? {} : { oneOf }) }
 }
 
 /**
- * The default of a member stands one level down: there it means the same, and generators do not take the member for one
- * that is always there, which a client would have to send.
+ * The default of a member is moved one level down: there it means the same, and generators do not treat the member as
+ * required in requests.
  */
 function optional(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(optional)
@@ -74,20 +74,20 @@ function optional(node: unknown): unknown {
   return { ...rest, description, allOf: [{ type: rest.type, default: value }] }
 }
 
-/** Every shape that has a name. One that comes in and goes out under the same name is as the one that comes in. */
+/** Every named shape. If input and output share a name, the input shape is used. */
 export function componentSchemas(): Record<string, JsonSchema> {
   const all = (['output', 'input'] as const).flatMap(io => {
     const { schemas } = z.toJSONSchema(registries[io], { io, uri: componentPath, unrepresentable: 'any' })
     return Object.entries(schemas).map(([id, schema]) => {
       const tidied = tidy(schema, io)
-      // What is an object stays one in both.
+      // An object remains an object in both.
       return [id, (io === 'input' ? optional(tidied) : tidied) as JsonSchema] as const
     })
   })
   return Object.fromEntries(all.sort(([left], [right]) => (left < right ? -1 : 1)))
 }
 
-/** A reference where the shape has a name, and to those with a name within it. */
+/** A reference if the shape has a name, and references to named shapes within it. */
 export function schemaOf(shape: z.ZodType, io: Direction): JsonSchema {
   const registry = registries[io]
   const schema = z.toJSONSchema(shape, {
@@ -100,6 +100,6 @@ export function schemaOf(shape: z.ZodType, io: Direction): JsonSchema {
       jsonSchema.$ref = componentPath(id)
     },
   })
-  // An object, as zod gives it.
+  // An object, as zod returns it.
   return tidy(schema, io) as JsonSchema
 }

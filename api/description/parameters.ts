@@ -1,4 +1,4 @@
-/** The parameters of an operation in the description: of its path, its query and its headers, each with all its rules. */
+/** The parameters of an operation in the description: path, query and headers, each with all its rules. */
 import { z } from 'zod'
 import { entityTagsPattern } from '../../values/entity-tags.ts'
 import { isRecord } from '../../values/record.ts'
@@ -9,23 +9,23 @@ import { type JsonSchema, schemaOf } from './json-schema.ts'
 const requestHeaders = {
   'Idempotency-Key': {
     description:
-      'Makes it safe to send the request again: for 24 hours, the same request with the same key does nothing more and gets the first answer.',
+      'Makes retries safe: for 24 hours, the same request with the same key is not executed again and gets the first response.',
     schema: { type: 'string', minLength: 1, maxLength: 255, pattern: idempotencyKeyPattern.source },
   },
   'If-Match': {
     description:
-      'Only if a read of the object has one of these entity tags, as `ETag` told them; `*`: whatever it has. Else 412. What was done already is answered again all the same.',
+      'Applies the write only if a read of the object has one of these entity tags, as returned in `ETag`; `*` matches any. Otherwise 412. A request that was already executed still gets its first response.',
     schema: { type: 'string', pattern: entityTagsPattern.source },
     example: '"KhVqZ0kYF2m5bTq1c9sLJ8uOe3w"',
   },
   'If-None-Match': {
     description:
-      'Entity tags of bodies that you have. Where one is that of the answer, the answer is 304 without a body.',
+      'Entity tags of bodies that the client has. If one matches the response, the response is 304 without a body.',
     schema: { type: 'string' },
     example: '"KhVqZ0kYF2m5bTq1c9sLJ8uOe3w"',
   },
   Prefer: {
-    description: '`wait=N` holds the answer until the object has settled, for at most N seconds. 60 is the most.',
+    description: '`wait=N` delays the response until the object is stable, for at most N seconds. The maximum is 60.',
     schema: { type: 'string' },
   },
 } as const

@@ -1,4 +1,4 @@
-/** The answers in the description: each refusal and each header once, by name, and what an operation can answer of them. */
+/** The responses in the description: each error and each header once, by name, and the responses of each operation. */
 import type { Documentation, HeaderName } from '../operation.ts'
 import { limited, responseHeaders } from '../operation.ts'
 import { componentPath } from '../schemas/components.ts'
@@ -7,13 +7,13 @@ import { type JsonSchema, schemaOf } from './json-schema.ts'
 type Refusal = { name: string; description: string; headers?: readonly HeaderName[] }
 
 const refusals: Record<number, Refusal> = {
-  400: { name: 'BadRequest', description: 'The request is wrong. The message names the field and the rule.' },
-  401: { name: 'Unauthorized', description: 'The token is missing or not valid.', headers: ['WWW-Authenticate'] },
+  400: { name: 'BadRequest', description: 'The request is invalid. The message names the field and the rule.' },
+  401: { name: 'Unauthorized', description: 'The token is missing or invalid.', headers: ['WWW-Authenticate'] },
   403: {
     name: 'Forbidden',
-    description: 'The account may not do this. Where the account itself is the cause, `reason` names it.',
+    description: 'The account may not do this. If the account itself is the cause, `reason` names it.',
   },
-  404: { name: 'NotFound', description: 'There is no such object.' },
+  404: { name: 'NotFound', description: 'The object does not exist.' },
   409: { name: 'Conflict', description: 'The object is busy, or is protected.', headers: ['Retry-After'] },
   412: { name: 'PreconditionFailed', description: 'The object has changed since it was read.' },
   413: { name: 'ContentTooLarge', description: 'The body is longer than 1 MiB.' },
@@ -24,11 +24,11 @@ const refusals: Record<number, Refusal> = {
   429: { name: 'TooManyRequests', description: 'Too many requests.', headers: ['Retry-After'] },
   503: {
     name: 'ServiceUnavailable',
-    description: 'The API cannot serve the request at the moment.',
+    description: 'The API cannot serve the request now.',
     headers: ['Retry-After'],
   },
 }
-// A method that the path does not take is one of them.
+// 405 for an unsupported method is one of them.
 const otherError: Refusal = { name: 'UnexpectedError', description: 'Any other error.', headers: ['Allow'] }
 
 const headersOf = (names: readonly HeaderName[] = []) =>
@@ -38,22 +38,22 @@ const referenceTo = ({ name }: Refusal) => ({ $ref: `#/components/responses/${na
 
 const error = { 'application/json': { schema: { $ref: componentPath('Error') } } }
 
-/** What operations refer to. */
+/** Components that operations refer to. */
 export const responseComponents = {
   headers: responseHeaders,
   responses: {
-    NotModified: { description: 'What the client has is what there is.', headers: headersOf([...limited, 'ETag']) },
+    NotModified: { description: 'Not modified.', headers: headersOf([...limited, 'ETag']) },
     ...Object.fromEntries(
       [...Object.values(refusals), otherError].map(({ name, description, headers = [] }) => [
         name,
-        // Where nobody has shown a token they are left out, as they are optional.
+        // Omitted from responses without a valid token, as they are optional.
         { description, headers: headersOf([...limited, ...headers]), content: error },
       ]),
     ),
   },
 }
 
-/** All that an operation answers: its success, what it refuses, and what any request can meet. */
+/** All responses of an operation: success, its own errors, and errors of any request. */
 export function responsesOf({ success, errors = [], open, conditional }: Documentation, method: string): JsonSchema {
   const { status, description, shape, mediaType = 'application/json', headers = [] } = success
   const content = shape && { content: { [mediaType]: { schema: schemaOf(shape, 'output') } } }

@@ -1,51 +1,55 @@
-/** A write that is safe to repeat: with an Idempotency-Key it is done once, and answered as it was answered then. */
+/**
+ * A write that is safe to repeat: with an Idempotency-Key it is executed once, and repeated requests get the first
+ * response.
+ */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { basePath, sendJson } from '../answers.ts'
 import type { ApiContext } from '../context.ts'
 import { badRequest, conflict } from '../errors.ts'
 import { idempotencyKey, preferredWait } from '../headers.ts'
 import { accountOf } from '../plugins/tenant.ts'
-import type { Attempt } from './claims.ts'
+import type { Attempt } from './idempotency.ts'
 import type { Answer, Ids } from './record.ts'
 
 type Write = {
-  /** What was asked, as it was read: a key stands for this. */
+  /** The parsed request, which a key identifies. */
   body: unknown
-  /** Of what the request is about; absent where it makes something new. */
+  /** The target object; absent if the request creates a new one. */
   objectId?: string
-  /** Does it. What it answers is kept for whoever asks again, so there are no passwords and no tokens in it. */
+  /** Executes it. The response is stored for repeated requests, so it contains no passwords and no tokens. */
   work: (attempt: Attempt) => Promise<Answer>
-  /** Waits as the request prefers to. The body as it is then; undefined: there is none, or the object is gone. */
-  settled: (ids: Ids) => Promise<string | undefined>
+  /** Waits as the request prefers. Returns the body at that time; undefined: no body, or the object is deleted. */
+  afterWait: (ids: Ids) => Promise<string | undefined>
 }
 
-/** The path as clients' documents have it, whatever stands before and behind it. */
+/** The path in the clients' documentation, without prefix and suffix. */
 const pathOf = ({ url }: FastifyRequest): string => (url.split('?')[0] ?? '').slice(basePath.length)
 
 /**
- * Does a write once, and answers it. Who prefers to wait waits, and is told what is now, also where the write was done before.
- * @throws ApiError 400 for a key that cannot be one, or that stood for another request; and whatever `work` throws
+ * Executes a write once, and answers it. A request that prefers to wait does so and gets the present state, even if the
+ * write was done before.
+ * @throws ApiError 400 for an invalid key, or a key of another request; and errors of `work`
  */
 export async function answerOnce(
   context: ApiContext,
   request: FastifyRequest,
   reply: FastifyReply,
-  { body, objectId, work, settled }: Write,
+  { body, objectId, work, afterWait }: Write,
 ): Promise<FastifyReply> {
   const { headers, method } = request
   const { namespace } = accountOf(request)
-  // What is made or done anew has no version to compare: to ignore it would be to write unconditionally.
+  // A write that creates or acts has no version to compare: ignoring the header would make the write unconditional.
   if (method === 'POST' && headers['if-match'] !== undefined)
-    throw badRequest('If-Match: is taken by PATCH and DELETE only')
+    throw badRequest('If-Match: only PATCH and DELETE accept it')
   const key = idempotencyKey(headers['idempotency-key'])
   const fresh = (): Ids => ({ objectId: objectId ?? context.newId(), taskId: context.newId() })
   const what = { namespace, key, method, path: pathOf(request), body }
   const { answer, ids } = await context.idempotency.once(what, fresh, work)
   if (objectId === undefined) request.subjectId = ids.objectId
-  const isAskedNow = answer.isWithoutBody || preferredWait(headers.prefer) !== undefined
-  const now = isAskedNow ? await settled(ids) : undefined
+  const needsPresentState = answer.isWithoutBody || preferredWait(headers.prefer) !== undefined
+  const now = needsPresentState ? await afterWait(ids) : undefined
   if (answer.isWithoutBody && now === undefined)
-    throw conflict('Idempotency-Key: the answer was too long to be kept, and what it was about is gone')
+    throw conflict('Idempotency-Key: the response was too long to be stored, and its object is deleted')
   reply.code(answer.status).headers(answer.headers)
   const text = answer.body === '' && !answer.isWithoutBody ? '' : (now ?? answer.body)
   return text === '' ? reply.send() : sendJson(reply, text)

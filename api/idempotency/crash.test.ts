@@ -1,12 +1,12 @@
 /**
- * The crash sweep of the API: a process dies at each of its writes, before the cluster has heard of it and after, for every operation
- * that takes an Idempotency-Key. Whoever asks again, of another process, gets the answer of a request that nothing disturbed, and all of
- * it is done once.
+ * The API's crash sweep: a process crashes at each of its writes, before and after the cluster has applied it, for
+ * every operation that takes an Idempotency-Key. A retry, sent to another process, gets the response of an undisturbed
+ * request, and everything is done once.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ClusterError } from '../../cluster/index.ts'
 import { labels, teardownFinalizer, tenantNamespace } from '../../crds/index.ts'
-import { type Client, createSettled, expectError, setSnapshotClass, startClient, until } from '../testing/client.ts'
+import { type Client, createStable, expectError, setSnapshotClass, startClient, until } from '../testing/client.ts'
 
 const namespace = tenantNamespace('acme')
 let client: Client
@@ -126,20 +126,20 @@ const operations: readonly Operation[] = [
 let made = 0
 async function newSubject(): Promise<Subject> {
   const name = `subject${++made}x`
-  return { id: await createSettled(client, name), name }
+  return { id: await createStable(client, name), name }
 }
 
-const ask = (replica: Client, { method, path, body, headers }: Request, key: string) =>
+const send = (replica: Client, { method, path, body, headers }: Request, key: string) =>
   replica.call(method, path, { body, headers: { ...headers, 'idempotency-key': key } })
 
-/** Ids, names and times apart, which differ from one database to the next. */
+/** Ignores ids, names and times, which differ between databases. */
 const shapeOf = (value: unknown, { name }: Subject): string =>
   JSON.stringify(value)
     .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, '<id>')
     .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, '<time>')
     .replaceAll(new RegExp(`${name}(?:new)?(?:-[0-9a-f-]+)?`, 'g'), '<name>')
 
-/** Everything of a database that a write can leave. */
+/** Everything in the cluster that a write to a database can change. */
 async function effects({ id, name }: Subject): Promise<unknown> {
   const { cluster } = client
   const [databases, branches, backups, tasks] = await Promise.all([
@@ -158,13 +158,13 @@ async function effects({ id, name }: Subject): Promise<unknown> {
     tasks: tasks.items
       .filter(({ spec }) => spec.subject.name.startsWith(name))
       .map(({ spec }) => spec)
-      .sort((left, right) => (left.name < right.name ? -1 : 1)),
+      .sort((expectedEffects, right) => (expectedEffects.name < right.name ? -1 : 1)),
   }
 }
 
 type Moment = { write: number; is: 'before' | 'after' }
 
-/** Asks a process that dies at a moment. Undefined: the request has fewer writes. */
+/** Sends a request to a process that crashes at a given write. Undefined: the request has fewer writes. */
 async function dieAt(moment: Moment, request: Request, key: string): Promise<boolean> {
   let writes = 0
   let isDead = false
@@ -182,7 +182,7 @@ async function dieAt(moment: Moment, request: Request, key: string): Promise<boo
     if (moment.is === 'after' && writes === moment.write) die()
   }
   try {
-    const answer = await ask(client, request, key)
+    const answer = await send(client, request, key)
     if (isDead) expect(answer.status).toBe(503)
     return isDead
   } finally {
@@ -194,13 +194,13 @@ async function dieAt(moment: Moment, request: Request, key: string): Promise<boo
 const mostWrites = 12
 
 describe.each(operations)('to $name', ({ request: requestOf }) => {
-  test('wherever the process dies, the next one answers as if it had not', async () => {
+  test('at any crash point, the next process answers as if there had been no crash', async () => {
     const undisturbed = await newSubject()
-    const asked = await requestOf(undisturbed)
-    const expected = await ask(client, asked, `key-of-${undisturbed.name}`)
+    const undisturbedRequest = await requestOf(undisturbed)
+    const expected = await send(client, undisturbedRequest, `key-of-${undisturbed.name}`)
     expect(expected.status).toBeLessThan(300)
     const seen = { status: expected.status, body: expected.body, hasTask: 'x-task-id' in expected.headers }
-    const left = shapeOf(await effects(undisturbed), undisturbed)
+    const expectedEffects = shapeOf(await effects(undisturbed), undisturbed)
     let moments = 0
     for (let write = 1; write <= mostWrites; write++)
       for (const is of ['before', 'after'] as const) {
@@ -209,14 +209,14 @@ describe.each(operations)('to $name', ({ request: requestOf }) => {
         const key = `key-of-${subject.name}`
         if (!(await dieAt({ write, is }, request, key))) continue
         moments++
-        const answer = await ask(other, request, key)
+        const answer = await send(other, request, key)
         const where = `${is} write ${write}: ${JSON.stringify(answer.body)}`
         const got = { status: answer.status, body: answer.body, hasTask: 'x-task-id' in answer.headers }
         expect(shapeOf(got, subject), where).toBe(shapeOf(seen, undisturbed))
         if (got.hasTask)
           expect((await other.call('GET', `/tasks/${answer.headers['x-task-id']}`)).status, where).toBe(200)
-        expect(shapeOf(await effects(subject), subject), where).toBe(left)
-        const again = await ask(other, request, key)
+        expect(shapeOf(await effects(subject), subject), where).toBe(expectedEffects)
+        const again = await send(other, request, key)
         expect([again.status, again.body, again.headers['x-task-id']], where).toEqual([
           answer.status,
           answer.body,
@@ -228,7 +228,7 @@ describe.each(operations)('to $name', ({ request: requestOf }) => {
   })
 })
 
-describe('what others do before a request is sent again', () => {
+describe('changes by other clients before a request is repeated', () => {
   const patch = (id: string, display_name: string, replica = other) =>
     replica.call('PATCH', `/databases/${id}`, { body: { display_name } })
   const change = (id: string, headers = {}): Request => ({
@@ -238,33 +238,33 @@ describe('what others do before a request is sent again', () => {
     headers,
   })
 
-  test('stays: a change that was made is not made over it', async () => {
+  test('are kept: a completed change is not applied again over them', async () => {
     const { id, name } = await newSubject()
     expect(await dieAt({ write: 2, is: 'after' }, change(id), name)).toBe(true)
     expect((await patch(id, 'Theirs')).body.display_name).toBe('Theirs')
-    expect(await ask(other, change(id), name)).toMatchObject({ status: 200, body: { display_name: 'Theirs' } })
+    expect(await send(other, change(id), name)).toMatchObject({ status: 200, body: { display_name: 'Theirs' } })
   })
 
-  test('is found by a change that was not made, and depends on what was there', async () => {
+  test('are found by a change that was not applied, whose precondition is then checked', async () => {
     const { id, name } = await newSubject()
     const request = change(id, { 'if-match': await tagOf(`/databases/${id}`) })
     expect(await dieAt({ write: 2, is: 'before' }, request, name)).toBe(true)
     await patch(id, 'Theirs')
-    expectError(await ask(other, request, name), 412)
+    expectError(await send(other, request, name), 412)
     expect((await other.call('GET', `/databases/${id}`)).body.display_name).toBe('Theirs')
   })
 
-  test('is found by a deletion that has not come to pass, too', async () => {
+  test('are found by an unfinished deletion as well', async () => {
     const { id, name } = await newSubject()
     const path = `/databases/${id}`
     const request: Request = { method: 'DELETE', path, headers: { 'if-match': await tagOf(path) } }
     expect(await dieAt({ write: 4, is: 'before' }, request, name)).toBe(true)
     await patch(id, 'Theirs')
-    expectError(await ask(other, request, name), 412)
+    expectError(await send(other, request, name), 412)
     expect((await other.call('GET', path)).status).toBe(200)
   })
 
-  test('is no reason to make again what they have deleted, and the key stays spent', async () => {
+  test('do not cause a deleted object to be created again, and the key stays used', async () => {
     const { name } = await newSubject()
     const created = `${name}gone`
     const request: Request = {
@@ -275,24 +275,25 @@ describe('what others do before a request is sent again', () => {
     expect(await dieAt({ write: 4, is: 'before' }, request, name)).toBe(true)
     await client.cluster.delete('ManagedDatabase', { namespace, name: created })
     for (const _ of [1, 2])
-      expectError(await ask(other, request, name), 409, /^Idempotency-Key: what was made with it is gone/)
+      expectError(await send(other, request, name), 409, /^Idempotency-Key: the object created with it is deleted/)
     expect(await client.cluster.get('ManagedDatabase', { namespace, name: created })).toBeUndefined()
   })
 
-  test('leaves no marks behind of those who have their answer', async () => {
+  test('annotations of answered requests are removed', async () => {
     const { id, name } = await newSubject()
     await dieAt({ write: 2, is: 'after' }, change(id), name)
-    for (const key of ['a', 'b', 'c']) await ask(other, change(id), `${name}${key}`)
-    const marks = async () =>
+    for (const key of ['a', 'b', 'c']) await send(other, change(id), `${name}${key}`)
+    const countWrites = async () =>
       (await client.cluster.get('ManagedDatabase', { namespace, name }))?.metadata.annotations?.[
         'espalier.dev/keyed-writes'
       ]?.split(' ').length
-    expect(await marks()).toBe(1)
-    for (const key of ['d', 'e', 'f']) await ask(other, { ...change(id), body: { display_name: key } }, `${name}${key}`)
-    // The one that nobody has asked for again, and the last.
-    expect(await marks()).toBe(2)
-    await ask(other, change(id), name)
-    await ask(other, { ...change(id), body: { display_name: 'g' } }, `${name}g`)
-    expect(await marks()).toBe(1)
+    expect(await countWrites()).toBe(1)
+    for (const key of ['d', 'e', 'f'])
+      await send(other, { ...change(id), body: { display_name: key } }, `${name}${key}`)
+    // The one that was never requested again, and the last.
+    expect(await countWrites()).toBe(2)
+    await send(other, change(id), name)
+    await send(other, { ...change(id), body: { display_name: 'g' } }, `${name}g`)
+    expect(await countWrites()).toBe(1)
   })
 })

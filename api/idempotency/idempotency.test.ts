@@ -1,10 +1,10 @@
-/** Idempotency-Key: done once, whoever asks again, whatever dies in between. */
+/** Idempotency-Key: executed once, with any retries, replicas and crashes. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { ClusterError } from '../../cluster/index.ts'
 import { labels, tenantNamespace } from '../../crds/index.ts'
-import { type Client, createSettled, expectError, setSnapshotClass, startClient, until } from '../testing/client.ts'
-import { settle } from '../testing/harness.ts'
-import { createIdempotency } from './claims.ts'
+import { type Client, createStable, expectError, setSnapshotClass, startClient, until } from '../testing/client.ts'
+import { reconcile } from '../testing/harness.ts'
+import { createIdempotency } from './idempotency.ts'
 import { idempotencyComponent } from './record.ts'
 
 const namespace = tenantNamespace('acme')
@@ -29,7 +29,7 @@ const records = async () =>
   (await client.cluster.list('ConfigMap', { namespace, labels: { [labels.component]: idempotencyComponent } })).items
 
 describe('the same key', () => {
-  test('and body: the first answer again, from either replica', async () => {
+  test('and body: the first response again, from either replica', async () => {
     const first = await post(client, 'k1')
     expect(first.status).toBe(200)
     for (const replica of [client, other, client]) {
@@ -48,13 +48,13 @@ describe('the same key', () => {
     expect(again.body.id).toBe(first.body.id)
   })
 
-  test('and another body is refused, and makes nothing', async () => {
+  test('and another body is refused, and creates nothing', async () => {
     await post(client, 'k1')
-    expectError(await post(other, 'k1', 'another'), 400, /^Idempotency-Key: was already used for another request$/)
+    expectError(await post(other, 'k1', 'another'), 400, /^Idempotency-Key: already used for another request$/)
     expect(await count()).toBe(1)
   })
 
-  test('many at once, at both replicas: one database, one answer', async () => {
+  test('many at once, at both replicas: one database, one response', async () => {
     const answers = await Promise.all(Array.from({ length: 12 }, (_, n) => post(n % 2 ? client : other, 'k1')))
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
     expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1)
@@ -62,7 +62,7 @@ describe('the same key', () => {
     expect(await count()).toBe(1)
   })
 
-  test('many at once with different bodies: one of them', async () => {
+  test('many at once with different bodies: one succeeds', async () => {
     const answers = await Promise.all(Array.from({ length: 8 }, (_, n) => post(n % 2 ? client : other, 'k1', `n${n}`)))
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
     expect(await count()).toBe(1)
@@ -81,7 +81,7 @@ describe('the same key', () => {
     expect((await post(client, 'k2', 'free')).status).toBe(200)
   })
 
-  test('after a failure of ours stays claimed for the same request, and for no other', async () => {
+  test('after an internal error stays reserved for the same request, and for no other', async () => {
     await client.create('warm')
     client.cluster.before = (operation, kind) => {
       if (operation === 'create' && kind === 'ManagedDatabase') throw new ClusterError('NotFound', 'no namespace')
@@ -89,14 +89,14 @@ describe('the same key', () => {
     expectError(await post(client, 'k1'), 503, /^the account is still being set up/)
     const [claimed] = await records()
     client.cluster.before = undefined
-    expectError(await post(other, 'k1', 'another'), 400, /^Idempotency-Key: was already used for another request$/)
+    expectError(await post(other, 'k1', 'another'), 400, /^Idempotency-Key: already used for another request$/)
     const retried = await post(other, 'k1')
     expect(retried.status).toBe(200)
     expect(claimed?.data?.['record.json']).toContain(retried.body.id)
     expect(await count()).toBe(2)
   })
 
-  test('after the database is gone still answers as at first, and makes nothing anew', async () => {
+  test('after the database is deleted still returns the first response, and creates nothing', async () => {
     const first = await post(client, 'k1')
     await client.cluster.delete('ManagedDatabase', { namespace, name: 'once' })
     expect((await post(client, 'k1')).body).toEqual(first.body)
@@ -104,14 +104,14 @@ describe('the same key', () => {
   })
 })
 
-describe('a replay that prefers to wait', () => {
+describe('a repeated request that prefers to wait', () => {
   const withKey = { 'idempotency-key': 'w1', prefer: 'wait=30' }
-  test('waits, and answers what is now; without that wish it is answered as at first', async () => {
+  test('waits, and gets the present state; otherwise it gets the first response', async () => {
     const first = await post(client, 'w1', 'waited')
     expect(first.body.status).toBe('creating')
     const body = { name: 'waited', region: 'local', size: 'small' }
     const pending = other.call('POST', '/databases', { body, headers: withKey })
-    await settle(client.cluster, 'acme', 'waited')
+    await reconcile(client.cluster, 'acme', 'waited')
     const waited = await pending
     expect(waited).toMatchObject({ status: 200, body: { id: first.body.id, status: 'available' } })
     expect(waited.headers).toMatchObject({
@@ -124,7 +124,7 @@ describe('a replay that prefers to wait', () => {
     expect((await records()).length).toBe(1)
   })
 
-  test('answers as at first what is gone meanwhile', async () => {
+  test('gets the first response for an object deleted meanwhile', async () => {
     const first = await post(client, 'w1', 'gone')
     await client.cluster.delete('ManagedDatabase', { namespace, name: 'gone' })
     await until(async () => (await client.call('GET', `/databases/${first.body.id}`)).status === 404)
@@ -132,7 +132,7 @@ describe('a replay that prefers to wait', () => {
     expect((await client.call('POST', '/databases', { body, headers: withKey })).body).toEqual(first.body)
   })
 
-  test('keeps the first answer before anything is waited for', async () => {
+  test('stores the first response before any wait', async () => {
     const waiting = client.call('POST', '/databases', {
       body: { name: 'dying', region: 'local', size: 'small' },
       headers: withKey,
@@ -144,20 +144,20 @@ describe('a replay that prefers to wait', () => {
 })
 
 describe('PATCH and DELETE', () => {
-  test('are done once, and a key of one is none of the other', async () => {
-    const id = await createSettled(client, 'changed')
+  test('are executed once, and their keys are separate', async () => {
+    const id = await createStable(client, 'changed')
     const headers = { 'idempotency-key': 'p1' }
     const patch = (options: string[]) => client.call('PATCH', `/databases/${id}`, { body: { options }, headers })
     const first = await patch(['a'])
     expect((await client.call('PATCH', `/databases/${id}`, { body: { options: ['b'] } })).status).toBe(200)
     expect(await patch(['a'])).toMatchObject({ status: 200, body: first.body })
     expect((await client.call('GET', `/databases/${id}`)).body.options).toEqual(['b'])
-    expectError(await patch(['c']), 400, /^Idempotency-Key: was already used/)
-    expectError(await client.call('DELETE', `/databases/${id}`, { headers }), 400, /^Idempotency-Key: was already used/)
+    expectError(await patch(['c']), 400, /^Idempotency-Key: already used/)
+    expectError(await client.call('DELETE', `/databases/${id}`, { headers }), 400, /^Idempotency-Key: already used/)
   })
 
-  test('an allowlist that is being changed: the same task, from either replica', async () => {
-    const id = await createSettled(client, 'listed')
+  test('an allowlist change in progress: the same task, from either replica', async () => {
+    const id = await createStable(client, 'listed')
     const body = { ip_allowlist: { rules: [{ cidr: '10.0.0.0/8' }] } }
     const headers = { 'idempotency-key': 'p2' }
     const answers = await Promise.all(
@@ -169,8 +169,8 @@ describe('PATCH and DELETE', () => {
     expect(tasks.items.filter(({ spec }) => spec.name === 'update-managed-ip-allowlists')).toHaveLength(1)
   })
 
-  test('a deletion that is over is answered as at first', async () => {
-    const id = await createSettled(client, 'deleted')
+  test('a completed deletion gets the first response', async () => {
+    const id = await createStable(client, 'deleted')
     const remove = (query = '') =>
       client.call('DELETE', `/databases/${id}${query}`, { headers: { 'idempotency-key': 'd1' } })
     const first = await remove()
@@ -180,52 +180,52 @@ describe('PATCH and DELETE', () => {
     expectError(await client.call('DELETE', `/databases/${id}`), 404)
   })
 
-  test('of an account that has nothing yet find nothing', async () => {
-    const asked = { headers: { 'idempotency-key': 'n1' }, claims: { tenant: 'fresh' } }
+  test('of an account without objects get 404', async () => {
+    const options = { headers: { 'idempotency-key': 'n1' }, claims: { tenant: 'fresh' } }
     const path = '/databases/0198c0de-0000-7000-8000-000000000001'
-    expectError(await client.call('DELETE', path, asked), 404)
-    expectError(await client.call('PATCH', path, { ...asked, body: {} }), 404)
-    expectError(await client.call('POST', `${path}/restart`, asked), 404)
+    expectError(await client.call('DELETE', path, options), 404)
+    expectError(await client.call('PATCH', path, { ...options, body: {} }), 404)
+    expectError(await client.call('POST', `${path}/restart`, options), 404)
   })
 })
 
-test('no answer that is kept holds a password, a token or how to connect', async () => {
+test('no stored response contains a password, a token or connection details', async () => {
   await setSnapshotClass(client, { name: 'snapshots', atomic: true })
-  const id = await createSettled(client, 'secret')
+  const id = await createStable(client, 'secret')
   expect((await client.call('GET', `/databases/${id}`)).body.connection.password).toBe('password-of-app')
-  const settled = async () => {
-    await settle(client.cluster, 'acme', 'secret')
+  const allStable = async () => {
+    await reconcile(client.cluster, 'acme', 'secret')
     await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === 'available')
   }
   let key = 0
-  const ask = async (method: 'POST' | 'PATCH', path: string, body?: unknown) => {
+  const send = async (method: 'POST' | 'PATCH', path: string, body?: unknown) => {
     const headers = { 'idempotency-key': `s${++key}`, prefer: 'wait=0' }
     const answer = await client.call(method, `/databases/${id}${path}`, { body, headers })
     expect({ path, status: answer.status < 300 }).toEqual({ path, status: true })
   }
-  await ask('POST', '/backup', { kind: 'hot' })
-  await ask('POST', '/branches')
-  await ask('PATCH', '', { options: ['a'] })
-  await ask('POST', '/size', { size: 'large' })
-  await settled()
-  await ask('POST', '/roles/app/rotate-password')
-  await settled()
-  await ask('POST', '/restart')
-  await settled()
-  await ask('POST', '/suspend')
-  const kept = await records()
-  expect(kept).toHaveLength(key)
-  for (const { data } of kept) expect(data?.['record.json']).not.toMatch(/connection"|password-of|_tokens|_key"/)
+  await send('POST', '/backup', { kind: 'hot' })
+  await send('POST', '/branches')
+  await send('PATCH', '', { options: ['a'] })
+  await send('POST', '/size', { size: 'large' })
+  await allStable()
+  await send('POST', '/roles/app/rotate-password')
+  await allStable()
+  await send('POST', '/restart')
+  await allStable()
+  await send('POST', '/suspend')
+  const stored = await records()
+  expect(stored).toHaveLength(key)
+  for (const { data } of stored) expect(data?.['record.json']).not.toMatch(/connection"|password-of|_tokens|_key"/)
 })
 
-describe('a process that dies on the way', () => {
-  // Every write of a create, in turn, fails and takes the request with it; the retry finishes the work.
+describe('a crashed process', () => {
+  // Each write of a create fails in one run, and the request with it; the retry completes the work.
   test.each([
     ['create', 'ConfigMap'],
     ['create', 'ManagedDatabase'],
     ['create', 'Task'],
     ['replace', 'ConfigMap'],
-  ] as const)('before %s %s: the retry makes one database with one task', async (operation, kind) => {
+  ] as const)('before %s %s: the retry creates one database with one task', async (operation, kind) => {
     await client.create('warm')
     client.cluster.before = (seen, of) => {
       if (seen === operation && of === kind) throw new ClusterError('Unavailable', 'gone')
@@ -244,7 +244,7 @@ describe('a process that dies on the way', () => {
 })
 
 describe('a record', () => {
-  test('holds no secret, and goes after 24 hours', async () => {
+  test('contains no secret, and is deleted after 24 hours', async () => {
     await post(client, 'my-secret-key')
     const [record] = await records()
     expect(JSON.stringify(record)).not.toContain('my-secret-key')
@@ -256,7 +256,7 @@ describe('a record', () => {
     expect(await records()).toHaveLength(0)
   })
 
-  test('whose time is over no longer counts, swept or not', async () => {
+  test('that has expired no longer counts, deleted or not', async () => {
     await post(client, 'k1')
     client.now.ms = 24 * 3600 * 1000 + 1000
     const { authorization } = await import('../testing/harness.ts').then(({ bearer }) =>
@@ -272,7 +272,7 @@ describe('a record', () => {
     expect(await count()).toBe(2)
   })
 
-  test('that cannot be read is replaced', async () => {
+  test('that is unreadable is replaced', async () => {
     await post(client, 'k1')
     const [record] = await records()
     if (record === undefined) throw new Error('no record')

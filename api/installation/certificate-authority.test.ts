@@ -1,4 +1,4 @@
-/** `/ca.pem`: public, and never more than a question a minute to the cluster. */
+/** `/ca.pem`: public, and at most one request a minute to the cluster. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { systemNamespace } from '../../crds/index.ts'
 import { authorityConfigMap } from '../../sealing/credentials.ts'
@@ -11,7 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => client.close())
 
-const ask = () => client.app.inject({ url: '/managed/v1/ca.pem' })
+const get = () => client.app.inject({ url: '/managed/v1/ca.pem' })
 const publish = async (certificate: string) =>
   client.cluster.apply('ConfigMap', {
     apiVersion: 'v1',
@@ -20,18 +20,18 @@ const publish = async (certificate: string) =>
     data: { 'ca.crt': certificate },
   })
 
-test('says that there is none as long as there is none, and gives it, as it is, from then on', async () => {
-  expect(await ask()).toMatchObject({ statusCode: 404 })
+test('is 404 while there is no certificate, and returns it unchanged from then on', async () => {
+  expect(await get()).toMatchObject({ statusCode: 404 })
   await publish('-----BEGIN CERTIFICATE-----\none\n')
-  const answer = await ask()
+  const answer = await get()
   expect(answer).toMatchObject({ statusCode: 200, body: '-----BEGIN CERTIFICATE-----\none\n' })
   expect(answer.headers['content-type']).toBe('application/x-pem-file')
 })
 
-test('asks the cluster once a minute, however many ask', async () => {
+test('reads the cluster once a minute, for any number of requests', async () => {
   await publish('-----BEGIN CERTIFICATE-----\ntwo\n')
-  const answers = await Promise.all(Array.from({ length: 50 }, ask))
+  const answers = await Promise.all(Array.from({ length: 50 }, get))
   expect(new Set(answers.map(({ body }) => body))).toEqual(new Set(['-----BEGIN CERTIFICATE-----\none\n']))
   now += 60_000
-  expect((await ask()).body).toContain('two')
+  expect((await get()).body).toContain('two')
 })

@@ -1,7 +1,6 @@
 /**
- * `/ca.pem`: the certificate of the authority that signs the databases' certificates, for clients to verify with
- * (`sslmode=verify-full sslrootcert=ca.pem`); two of them while one authority takes the place of another. It is public, so it
- * takes no token.
+ * `/ca.pem`: the certificate of the authority that signs the databases' certificates, for clients (`sslmode=verify-full
+ * sslrootcert=ca.pem`); two certificates while the authority is being replaced. It is public, so it needs no token.
  */
 import { z } from 'zod'
 import type { Cluster } from '../../cluster/index.ts'
@@ -13,8 +12,8 @@ import { operation } from '../operation.ts'
 
 const freshMs = 60_000
 
-/** Nobody is known by a token here, so however many ask, the cluster is asked once a minute. */
-function createReader(cluster: Cluster, now: () => number): () => Promise<string | undefined> {
+/** The path is unauthenticated, so the cluster is read at most once a minute. */
+export function createAuthorityReader(cluster: Cluster, now: () => number): () => Promise<string | undefined> {
   let last: { at: number; certificate: Promise<string | undefined> } | undefined
   return () => {
     if (last === undefined || now() - last.at >= freshMs) {
@@ -30,15 +29,14 @@ function createReader(cluster: Cluster, now: () => number): () => Promise<string
   }
 }
 
-export function addCertificateAuthority(app: App, { cluster, now }: ApiContext): void {
-  const read = createReader(cluster, now)
+export function addCertificateAuthority(app: App, { readAuthority }: ApiContext): void {
   const schema = operation(
     {
       operationId: 'getCertificateAuthority',
       tag: 'service',
-      summary: 'Read the certificate of the authority',
+      summary: 'Read the CA certificate',
       description:
-        'The certificate that verifies the databases, for `sslmode=verify-full sslrootcert=ca.pem`. While an authority is being replaced there is more than one: trust them all.',
+        'The certificate for verifying databases with `sslmode=verify-full sslrootcert=ca.pem`. While the authority is being replaced there are several: trust all of them.',
       success: {
         status: 200,
         description: 'One or more certificates in PEM (RFC 7468).',
@@ -51,7 +49,7 @@ export function addCertificateAuthority(app: App, { cluster, now }: ApiContext):
     { querystring: z.strictObject({}) },
   )
   app.get('/ca.pem', { schema }, async (_request, reply) => {
-    const certificate = await read()
+    const certificate = await readAuthority()
     if (certificate === undefined) throw notFound('certificate')
     return reply.type('application/x-pem-file').send(certificate)
   })

@@ -1,9 +1,9 @@
-/** `/client-ip`: the address a request says it came from, for filling in an allowlist entry; never for enforcement. */
+/** `/client-ip`: the address that a request claims, for filling in an allowlist entry; never for enforcement. */
 import { z } from 'zod'
 import { sendJson } from '../answers.ts'
 import { clientAddressShape } from '../catalogue/schema.ts'
 import type { App } from '../context.ts'
-import { claimedAddress } from '../headers.ts'
+import { unverifiedAddress } from '../headers.ts'
 import { operation } from '../operation.ts'
 
 export function addClientAddress(app: App): void {
@@ -11,16 +11,16 @@ export function addClientAddress(app: App): void {
     {
       operationId: 'getClientIp',
       tag: 'caller',
-      summary: 'Read the address that you come from',
+      summary: 'Read your own address',
       description:
-        'A help for filling in an allowlist. It is the address that the request arrived with; forwarding headers change it, so rely on it for nothing else.',
+        'Helps to fill in an allowlist entry. Returns the address that the request arrived with. Forwarding headers can change it, so do not rely on it for anything else.',
       success: { status: 200, description: 'The address.', shape: clientAddressShape },
       errors: [400],
     },
     { querystring: z.strictObject({}) },
   )
   app.get('/client-ip', { schema }, async (request, reply) => {
-    const address = claimedAddress(request.headers['x-forwarded-for'], request.socket.remoteAddress ?? '')
+    const address = unverifiedAddress(request.headers['x-forwarded-for'], request.socket.remoteAddress ?? '')
     return sendJson(reply, JSON.stringify({ ip_address: address }))
   })
 }

@@ -1,4 +1,4 @@
-/** `/openapi.json`: this API's own description. It needs no token. */
+/** `/openapi.json`: this API's own description. Needs no token. */
 import { z } from 'zod'
 import { sendJson } from '../answers.ts'
 import type { App } from '../context.ts'
@@ -6,7 +6,7 @@ import { operation } from '../operation.ts'
 
 export function addDescription(app: App): void {
   let text = ''
-  // Before it serves: a route that is not documented keeps it from starting.
+  // Created before serving: an undocumented route makes the start fail.
   app.addHook('onReady', done => {
     text = JSON.stringify(app.swagger())
     done()

@@ -1,6 +1,6 @@
 /**
- * `/healthz` and `/readyz`: whether the process lives, and whether it should be sent requests. They are routes of the API,
- * not the page of server/health.ts: load balancers ask where clients do, over the same TLS, and errors read as all others.
+ * `/healthz` and `/readyz`: liveness and readiness of the process. They are routes of the API, not of server/health.ts:
+ * load balancers probe the client's port, over the same TLS, and errors have the usual body.
  */
 import { z } from 'zod'
 import { sendJson } from '../answers.ts'
@@ -13,8 +13,8 @@ import { output } from '../schemas/components.ts'
 const shape = output(
   'Health',
   z
-    .strictObject({ status: z.literal('ok').describe('Nothing else: what is not well is an error.') })
-    .meta({ description: 'That all is well.', example: { status: 'ok' } }),
+    .strictObject({ status: z.literal('ok').describe('The only value: any problem is an error.') })
+    .meta({ description: 'The process is healthy.', example: { status: 'ok' } }),
 )
 const ok = JSON.stringify({ status: 'ok' })
 
@@ -23,7 +23,7 @@ export function addHealth(app: App, { caches, stopping, unready, now }: ApiConte
     {
       operationId: 'getHealth',
       tag: 'service',
-      summary: 'Ask whether the process lives',
+      summary: 'Check liveness',
       success: { status: 200, description: 'It lives.', shape },
       errors: [400],
       open: true,
@@ -36,9 +36,9 @@ export function addHealth(app: App, { caches, stopping, unready, now }: ApiConte
     {
       operationId: 'getReadiness',
       tag: 'service',
-      summary: 'Ask whether requests can be served',
+      summary: 'Check readiness',
       description:
-        'Answers 503 until the caches are filled, when the cluster has been out of reach for long, and once the process begins to stop.',
+        'Returns 503 until the caches are filled, when the cluster has been unreachable for a long time, and once the process starts to stop.',
       success: { status: 200, description: 'They can.', shape },
       errors: [400, 503],
       open: true,

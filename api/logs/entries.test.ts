@@ -28,7 +28,7 @@ describe('an entry', () => {
     ])
   })
 
-  test('of a session, with all that belongs to it, over several lines', () => {
+  test('of a session, with all its details, over several lines', () => {
     const lines = [
       `${session}ERROR:  relation "fruit" does not exist at character 15`,
       `${session}DETAIL:  some`,
@@ -55,40 +55,40 @@ describe('an entry', () => {
     ])
   })
 
-  test.each(['DEBUG1', 'INFO', 'NOTICE', 'WARNING', 'FATAL', 'PANIC'])('of level %s', level => {
+  test.each(['DEBUG1', 'INFO', 'NOTICE', 'WARNING', 'FATAL', 'PANIC'])('with level %s', level => {
     expect(of(`${session}${level}:  said`)).toEqual([{ ...known, level, message: 'said' }])
   })
 
-  test('whatever a user is called', () => {
+  test('with any user name', () => {
     const [entry] = of(`${at} [42:7] 28P01 [user=a b] ERROR:  x db=app client=10.0.0.1] FATAL:  no such role`)
     expect(entry).toMatchObject({ level: 'FATAL', user: 'a b] ERROR:  x', message: 'no such role' })
   })
 
-  test('of what wrote without a prefix, at the time at which it came', () => {
+  test('of output without a prefix, at the time of its arrival', () => {
     expect(of('initialised the volume')).toEqual([
       { timestamp: '2026-01-02T03:04:05.678Z', level: 'LOG', message: 'initialised the volume' },
     ])
     expect(entriesOf(['no time'])).toEqual([{ timestamp: '1970-01-01T00:00:00.000Z', level: 'LOG', message: 'time' }])
   })
 
-  test('that began before these lines is left out', () => {
+  test('that started before these lines is omitted', () => {
     expect(of("\tPASSWORD 'hunter2'", `${session}STATEMENT:  ALTER ROLE x`, "\tPASSWORD 'hunter2'")).toEqual([])
   })
 
-  test('is shortened, and one whose line was cut in two goes on', () => {
+  test('is truncated, and one whose line was split continues', () => {
     const [entry, ...others] = of(`${session}ERROR:  ${'x'.repeat(20_000)}`, `${'y'.repeat(500)}`, 'apart')
     expect(entry?.message).toMatch(/^x{8192} \(12308 characters more\)$/)
     expect(others).toMatchObject([{ message: 'apart' }])
   })
 
-  test('of a name without end takes no time', () => {
+  test('with an endless name is parsed quickly', () => {
     const started = performance.now()
     of(`${at} [42:7] 42P01 [user=${' db='.repeat(10_000)}${' client='.repeat(10_000)}`)
     expect(performance.now() - started).toBeLessThan(500)
   })
 })
 
-describe('no password is shown', () => {
+describe('no password is returned', () => {
   const secret = 'hunter2'
   test.each<[string, string[]]>([
     ['of a role', [`ERROR:  role "x" does not exist`, `STATEMENT:  ALTER ROLE x PASSWORD '${secret}'`]],
@@ -107,7 +107,10 @@ describe('no password is shown', () => {
     ['inside a function', ['ERROR:  no', `CONTEXT:  SQL statement "ALTER ROLE x PASSWORD '${secret}'"`]],
     ['in a query of a function', ['ERROR:  no', `QUERY:  ALTER ROLE x PASSWORD '${secret}'`]],
     ['where statements are logged', [`LOG:  statement: ALTER ROLE x PASSWORD '${secret}'`]],
-    ['and their time', [`LOG:  duration: 1.234 ms  statement: ALTER ROLE x PASSWORD '${secret}'`]],
+    [
+      'where the duration of statements is logged',
+      [`LOG:  duration: 1.234 ms  statement: ALTER ROLE x PASSWORD '${secret}'`],
+    ],
     ['prepared', [`LOG:  execute p1: ALTER ROLE x PASSWORD '${secret}'`]],
     ['as a parameter', [`LOG:  execute p1: SELECT set_password($1)`, `DETAIL:  parameters: $1 = '${secret}'`]],
     ['as a verifier', ['ERROR:  no', `STATEMENT:  ALTER ROLE x SET x = 'SCRAM-SHA-256$4096:${secret}'`]],
@@ -118,7 +121,7 @@ describe('no password is shown', () => {
     expect(JSON.stringify(entries)).toContain('left out')
   })
 
-  test('and what merely speaks of one stays', () => {
+  test('text that only mentions one is unchanged', () => {
     const message = 'password authentication failed for user "app"'
     expect(of(`${session}FATAL:  ${message}`)).toMatchObject([{ message }])
     expect(of('the Secret with the certificate is not mounted')).toMatchObject([

@@ -1,16 +1,16 @@
 /**
- * From the lines of a container to entries: what Postgres writes begins with the prefix of its configuration
- * (operator/postgres/configuration.ts), and goes on in lines that begin with a tab. What has no prefix was written by
- * something else, or before Postgres had its configuration: it is an entry as it is.
+ * Parses a container's lines into entries: output of Postgres starts with the configured prefix
+ * (operator/postgres/configuration.ts), and continues in lines that start with a tab. Output without a prefix was
+ * written by another program, or before Postgres had its configuration: each line is an entry.
  */
 import type { LogEntry } from '../../instance/log/entry.ts'
 import { presented } from '../../instance/log/present.ts'
 
-/** Names are bounded, so that no line takes long. */
+/** Names are limited, so that every line is parsed quickly. */
 const head =
   /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d\.\d{3}) UTC \[(\d{1,10}):(\d{1,18})\] ([0-9A-Z]{5}) (?:\[user=(.{0,256}?) db=(.{0,256}?) client=([^\s\]]{0,64})\] )?([A-Z]{3,9}[1-5]?): {2}/
 
-/** What belongs to the entry before it, by its word, and its name in Postgres's JSON log. */
+/** Details of the previous entry, by their keyword, with their name in Postgres's JSON log. */
 const parts = {
   DETAIL: 'detail',
   HINT: 'hint',
@@ -20,20 +20,21 @@ const parts = {
 } as const
 type Part = (typeof parts)[keyof typeof parts]
 
-const partOf = (word: string): Part | undefined => (word in parts ? parts[word as keyof typeof parts] : undefined)
+const partOf = (word: string): Part | undefined =>
+  Object.hasOwn(parts, word) ? parts[word as keyof typeof parts] : undefined
 const unshown = new Set(['LOCATION', 'BACKTRACE'])
 
-/** A container's line that is longer than this may have been cut in two by whoever keeps it. */
-const cutBytes = 16_000
+/** A longer line of a container may have been split by the container runtime. */
+const longestLine = 16_000
 
 const field = (name: keyof LogEntry, value: string | undefined): Partial<LogEntry> =>
   value === undefined || value === '' ? {} : { [name]: value }
 
-/** Only lines whose entry begins among them: what is left of one that began before could not be judged. */
+/** Only lines whose entry starts among them: the rest of an earlier entry cannot be parsed. */
 export function entriesOf(lines: readonly string[]): LogEntry[] {
   const entries: LogEntry[] = []
   let current: LogEntry | undefined
-  /** Where lines without a head go on. */
+  /** The entry to which lines without a head belong. */
   let at: 'message' | Part | 'nowhere' = 'nowhere'
   let wasLong = false
 
@@ -47,8 +48,8 @@ export function entriesOf(lines: readonly string[]): LogEntry[] {
     const found = head.exec(text)
     const isRest = found === null && (text.startsWith('\t') || wasLong)
     if (found !== null) {
-      const [whole, day, time, pid, number, state, user, dbname, host, word = ''] = found
-      const rest = text.slice(whole.length)
+      const [matched, day, time, pid, number, state, user, dbname, host, word = ''] = found
+      const rest = text.slice(matched.length)
       const part = partOf(word)
       if (part !== undefined || unshown.has(word)) {
         at = part ?? 'nowhere'
@@ -75,7 +76,7 @@ export function entriesOf(lines: readonly string[]): LogEntry[] {
       at = 'message'
       entries.push(current)
     }
-    wasLong = text.length >= cutBytes
+    wasLong = text.length >= longestLine
   }
   return entries.map(presented)
 }

@@ -6,20 +6,20 @@ const entry = (second: number, message = `entry ${second}`) => ({
 })
 const entries = (...seconds: number[]) => seconds.map(second => entry(second))
 
-test('what is kept and what was printed are one log, newest first', () => {
-  const kept = { entries: entries(9, 8, 3, 2), isWhole: true }
-  expect(merged(kept, entries(7, 1), 100)).toEqual(entries(9, 8, 7, 3, 2, 1))
-  expect(merged(kept, entries(7, 1), 3)).toEqual(entries(9, 8, 7))
-  expect(merged(kept, [], 100)).toEqual(entries(9, 8, 3, 2))
+test('the log on the volume and the printed log are merged, newest first', () => {
+  const volumeLog = { entries: entries(9, 8, 3, 2), isWhole: true }
+  expect(merged(volumeLog, entries(7, 1), 100)).toEqual(entries(9, 8, 7, 3, 2, 1))
+  expect(merged(volumeLog, entries(7, 1), 3)).toEqual(entries(9, 8, 7))
+  expect(merged(volumeLog, [], 100)).toEqual(entries(9, 8, 3, 2))
   expect(merged({ entries: [], isWhole: true }, entries(7, 1), 100)).toEqual(entries(7, 1))
 })
 
-test('what is of one time stays in its order', () => {
-  const kept = { entries: [entry(1, 'c'), entry(1, 'b')], isWhole: true }
-  expect(merged(kept, [entry(1, 'a')], 100).map(({ message }) => message)).toEqual(['c', 'b', 'a'])
+test('entries with the same time keep their order', () => {
+  const volumeLog = { entries: [entry(1, 'c'), entry(1, 'b')], isWhole: true }
+  expect(merged(volumeLog, [entry(1, 'a')], 100).map(({ message }) => message)).toEqual(['c', 'b', 'a'])
 })
 
-test('nothing is shown from beyond a gap', () => {
-  const kept = { entries: entries(9, 8), isWhole: false }
-  expect(merged(kept, entries(10, 7), 100)).toEqual(entries(10, 9, 8))
+test('nothing beyond a gap is returned', () => {
+  const volumeLog = { entries: entries(9, 8), isWhole: false }
+  expect(merged(volumeLog, entries(10, 7), 100)).toEqual(entries(10, 9, 8))
 })

@@ -1,7 +1,8 @@
 /**
- * The newest entries within a window of what an instance's pod has printed, as the cluster keeps it: what Postgres wrote until it kept its
- * log on the volume, or all that it wrote where it keeps none there, now and before its container last ended; and what prepared its
- * volume. It works while Postgres does not. What is read for one answer is bounded, whatever there is.
+ * The newest entries within a window of an instance's pod output, as the cluster keeps it: Postgres's output before it
+ * wrote its log to the volume, or all of it if it keeps none there, from the running container and the previous one;
+ * and the output of the volume's init container. It works while Postgres does not. What is read for one response is
+ * limited.
  */
 import { type Cluster, isClusterError, type LogOptions, type ObjectKey } from '../../cluster/index.ts'
 import { isAboutCollector, type LogEntry } from '../../instance/log/entry.ts'
@@ -10,7 +11,7 @@ import { entriesOf } from './entries.ts'
 
 export type Window = { maxLines: number; startMs: number | undefined; endMs: number | undefined }
 
-/** What one container of a pod has printed, now or before it last ended. */
+/** The output of one container of a pod, now or before its last end. */
 export type Output = Pick<LogOptions, 'container' | 'previous'>
 
 /** The outputs of an instance's pod, newest first. */
@@ -20,14 +21,14 @@ const outputs: readonly Output[] = [
   { container: 'prepare' },
 ]
 
-/** Most lines that are looked at for one answer. */
+/** The most lines that are read for one response. */
 const mostLines = 40_000
-/** An entry with its statement, detail and context has some; more are asked for where these were too few. */
+/** The lines of an entry with statement, detail and context; if they are too few, more are read. */
 const linesOf = (entries: number): number => 4 * entries + 50
 
 const stampOf = (line: string | undefined): string => line?.slice(0, line.indexOf(' ')) ?? ''
 
-/** Nothing where there is no such pod, or its container has not begun, or has not ended before. */
+/** Empty if the pod does not exist, or its container has not started, or has not ended before. */
 async function linesIn(cluster: Cluster, pod: ObjectKey, options: LogOptions): Promise<string[]> {
   try {
     return await cluster.logs(pod, options)
@@ -38,20 +39,22 @@ async function linesIn(cluster: Cluster, pod: ObjectKey, options: LogOptions): P
 }
 
 /**
- * The newest lines. The cluster cuts off an answer that is too large at its newest end: then fewer are asked for. `isWhole`: there
- * are no older ones.
+ * The newest lines. The cluster truncates an oversized response at its newest end: then fewer are requested. `isWhole`:
+ * there are no older ones.
  */
 async function newestLines(cluster: Cluster, pod: ObjectKey, options: LogOptions, count: number) {
   const [newest] = await linesIn(cluster, pod, { ...options, tailLines: 1 })
   if (newest === undefined) return { lines: [], isWhole: true }
-  for (let asked = count; ; asked = Math.ceil(asked / 4)) {
-    const lines = await linesIn(cluster, pod, { ...options, tailLines: asked })
-    const isCut = Date.parse(stampOf(lines.at(-1))) < Date.parse(stampOf(newest))
-    if (!isCut || asked === 1) return { lines, isWhole: asked === count && lines.length < count }
+  for (let requested = count; ; requested = Math.ceil(requested / 4)) {
+    const lines = await linesIn(cluster, pod, { ...options, tailLines: requested })
+    const isTruncated = Date.parse(stampOf(lines.at(-1))) < Date.parse(stampOf(newest))
+    if (!isTruncated || requested === 1) return { lines, isWhole: requested === count && lines.length < count }
   }
 }
 
-/** `entriesIn`: the entries that lines of the output hold, oldest first. Newest first. @throws ClusterError */
+/**
+ * `entriesIn`: parses lines of the output into entries, oldest first. Returns the newest first. @throws ClusterError
+ */
 export async function newestEntries(
   cluster: Cluster,
   pod: ObjectKey,
@@ -74,13 +77,13 @@ export async function newestEntries(
 
 const ofPostgres = (lines: readonly string[]): LogEntry[] => entriesOf(lines).filter(entry => !isAboutCollector(entry))
 
-/** Newest first. @throws ClusterError where the cluster cannot tell */
+/** Newest first. @throws ClusterError if the cluster cannot return the log */
 export async function readPrinted(cluster: Cluster, pod: ObjectKey, window: Window): Promise<LogEntry[]> {
   const entries: LogEntry[] = []
   for (const output of outputs) {
-    const left = window.maxLines - entries.length
-    if (left === 0) break
-    entries.push(...(await newestEntries(cluster, pod, output, { ...window, maxLines: left }, ofPostgres)))
+    const remaining = window.maxLines - entries.length
+    if (remaining === 0) break
+    entries.push(...(await newestEntries(cluster, pod, output, { ...window, maxLines: remaining }, ofPostgres)))
   }
   return entries
 }

@@ -1,4 +1,5 @@
-/** `/databases/{id}/logs`, and the same of a branch: what its Postgres has written. */
+/** `/databases/{id}/logs`, and the same for a branch: the log of its Postgres. */
+
 import type { FastifyBaseLogger, FastifyReply } from 'fastify'
 import type { Kinds } from '../../cluster/index.ts'
 import { childNames, memberOfClaim, type ServiceType } from '../../crds/index.ts'
@@ -6,24 +7,26 @@ import type { LogEntry } from '../../instance/log/entry.ts'
 import type { Instance } from '../agents.ts'
 import { sendJson } from '../answers.ts'
 import { atMost } from '../at-once.ts'
-import { findOwned, idOf } from '../caches.ts'
+import { findBranch } from '../branches/find.ts'
+import { idOf } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
+import { findDatabase } from '../databases/find.ts'
 import { branchParameters } from '../databases/schema.ts'
-import { badRequest, notFound } from '../errors.ts'
+import { badRequest } from '../errors.ts'
 import { type Documentation, operation } from '../operation.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { idParameter } from '../schemas/common.ts'
-import { type Kept, readKept } from './kept.ts'
 import { merged } from './merge.ts'
 import { readPrinted, type Window } from './printed.ts'
 import { logsQuery, logsShape } from './schema.ts'
 import { readService } from './service.ts'
+import { readVolumeLog, type VolumeLog } from './volume-log.ts'
 
-/** So many logs are read at once, each of some megabytes at most. */
+/** Concurrent reads of logs, each of some megabytes at most. */
 const mostAtOnce = 4
 
 const about =
-  'Newest first: what Postgres has written, and before it what prepared its volume. It is there also while Postgres does not answer, and after a restart; where no Postgres runs there is none. It stands on the volume, where it takes up to a fiftieth of the room (16 to 256 MiB), and what is oldest goes first; a branch and a database made from a backup begin a log of their own. Of a log that is very long, what is oldest may not be reached at once: ask for an earlier `end_time`. What may be a password is left out of statements. With `service`, what the servers of that service have printed, as far as the cluster keeps it.'
+  "Returns the log of Postgres and, before it, the output of the volume's preparation, newest first. It is available while Postgres does not respond and after a restart. A database that is not running has none. The log is stored on the volume and uses up to a fiftieth of its size (16 to 256 MiB); the oldest entries are deleted first. A branch, or a database created from a backup, starts its own log. The oldest entries of a very long log may not be returned at once: request an earlier `end_time`. Possible passwords are removed from statements. With `service`, returns the output of that service's servers, as far as the cluster keeps it."
 
 const documentation = (what: Pick<Documentation, 'operationId' | 'tag' | 'summary'>): Documentation => ({
   ...what,
@@ -45,8 +48,7 @@ export function addLogs(app: App, { cluster, caches, agents }: ApiContext): void
   const database = operation(ofDatabase, { params: idParameter, querystring: logsQuery })
   app.get('/databases/:id/logs', { schema: database }, async (request, reply) => {
     const { namespace } = accountOf(request)
-    const found = await findOwned(cluster, caches.ManagedDatabase, 'ManagedDatabase', namespace, request.params.id)
-    if (found === undefined) throw notFound('database')
+    const found = await findDatabase({ cluster, caches }, namespace, request.params.id)
     const logs = await read(found, request.query)
     return send(reply, request.query, logs)
   })
@@ -54,9 +56,7 @@ export function addLogs(app: App, { cluster, caches, agents }: ApiContext): void
   const branch = operation(ofBranch, { params: branchParameters, querystring: logsQuery })
   app.get('/databases/:id/branches/:branch_id/logs', { schema: branch }, async (request, reply) => {
     const { namespace } = accountOf(request)
-    const { id, branch_id: branchId } = request.params
-    const found = await findOwned(cluster, caches.Branch, 'Branch', namespace, branchId)
-    if (found === undefined || found.spec.databaseId !== id) throw notFound('branch')
+    const found = await findBranch({ cluster, caches }, namespace, request.params)
     const logs = await read(found, request.query)
     return send(reply, request.query, logs)
   })
@@ -77,18 +77,18 @@ type Owner = Kinds['ManagedDatabase'] | Kinds['Branch']
 
 type Sources = Pick<ApiContext, 'cluster' | 'agents'> & { logger: FastifyBaseLogger }
 
-/** What does not run has no agent, and nobody waits for it to answer. */
+/** A database that is not running has no agent, so it is not called. */
 const isStopped = (owner: Owner): boolean => owner.kind === 'ManagedDatabase' && owner.spec.suspended
 
-/** Reads so many logs at once, and no more of one account. @throws ApiError 429 */
+/** Limits concurrent reads of logs, in total and per account. @throws ApiError 429 */
 function createReader({ cluster, agents, logger }: Sources): (owner: Owner, query: Query) => Promise<LogEntry[]> {
   const bounded = atMost(mostAtOnce)
-  /** A pod from before keeps no log on its volume, and an agent may be away: what the pod has printed is there all the same. */
-  async function keptOf(owner: Owner, instance: Instance, window: Window): Promise<Kept> {
+  /** An older pod keeps no log on its volume, and an agent may be unreachable: the pod's output is still available. */
+  async function volumeLogOf(owner: Owner, instance: Instance, window: Window): Promise<VolumeLog> {
     const none = { entries: [], isWhole: true }
     if (isStopped(owner)) return none
     try {
-      return await readKept(agents, instance, window)
+      return await readVolumeLog(agents, instance, window)
     } catch (error) {
       logger.info({ err: error, database: owner.metadata.name }, 'the log on the volume cannot be read')
       return none
@@ -99,18 +99,18 @@ function createReader({ cluster, agents, logger }: Sources): (owner: Owner, quer
     const { service } = query
     if (service !== undefined) {
       if (!owner.spec.services.some(({ serviceType }) => serviceType === service))
-        throw badRequest(`service: there is no ${service} service here`)
+        throw badRequest(`service: the database has no ${service} service`)
       return bounded(namespace, () => readService(cluster, { id, namespace }, service, windowOf(query)))
     }
     return bounded(namespace, async () => {
       const window = windowOf(query)
       const { incarnation = 1, volume } = owner.status ?? {}
       const pod = { namespace, name: childNames.pod(id, incarnation, memberOfClaim(volume?.claim)) }
-      const [kept, printed] = await Promise.all([
-        keptOf(owner, { id, namespace }, window),
+      const [volumeLog, printed] = await Promise.all([
+        volumeLogOf(owner, { id, namespace }, window),
         readPrinted(cluster, pod, window),
       ])
-      return merged(kept, printed, window.maxLines)
+      return merged(volumeLog, printed, window.maxLines)
     })
   }
 }

@@ -1,10 +1,11 @@
-/** The newest entries that the servers of a service have printed. Each line is JSON, as pino writes it, or text of something else. */
-import { type Cluster, isClusterError, type Kinds } from '../../cluster/index.ts'
-import { labels, type ServiceType } from '../../crds/index.ts'
+/** The newest entries of a service's output. Each line is JSON as pino writes it, or other text. */
+import type { Cluster } from '../../cluster/index.ts'
+import type { ServiceType } from '../../crds/index.ts'
 import { type LogEntry, newestFirst } from '../../instance/log/entry.ts'
 import { presented } from '../../instance/log/present.ts'
 import { isRecord } from '../../values/record.ts'
 import type { Instance } from '../agents.ts'
+import { servicePods } from '../service-pods.ts'
 import { newestEntries, type Output, type Window } from './printed.ts'
 
 /** The containers of a service's pod. */
@@ -13,9 +14,6 @@ const containers: Record<ServiceType, readonly string[]> = {
   rest: ['rest'],
   rag: ['rag'],
 }
-
-/** Of a service that is being replaced there are the old pods and the new ones. */
-const mostPods = 4
 
 const levels: Record<number, string> = {
   10: 'DEBUG',
@@ -36,7 +34,7 @@ function parsed(text: string): Record<string, unknown> | undefined {
   }
 }
 
-/** Lines as the cluster gives them, each after its time. */
+/** Lines as the cluster returns them, each after its time. */
 export const serviceEntriesOf = (lines: readonly string[]): LogEntry[] =>
   lines.flatMap(line => {
     const space = line.indexOf(' ')
@@ -60,23 +58,7 @@ function entryOf({ level, time: _time, pid, hostname: _host, msg, err, ...others
   }
 }
 
-const createdAt = ({ metadata }: Kinds['Pod']): number => Date.parse(String(metadata.creationTimestamp ?? ''))
-
-async function podsOf(cluster: Cluster, { id, namespace }: Instance, service: ServiceType) {
-  try {
-    const { items } = await cluster.list('Pod', {
-      namespace,
-      labels: { [labels.database]: id, [labels.service]: service },
-    })
-    return items.toSorted((left, right) => createdAt(right) - createdAt(left)).slice(0, mostPods)
-  } catch (error) {
-    // The namespace is not there, so that nothing has run in it.
-    if (isClusterError(error, 'NotFound')) return []
-    throw error
-  }
-}
-
-/** Newest first. @throws ClusterError where the cluster cannot tell */
+/** Newest first. @throws ClusterError if the cluster cannot return the log */
 export async function readService(
   cluster: Cluster,
   owner: Instance,
@@ -85,8 +67,8 @@ export async function readService(
 ): Promise<LogEntry[]> {
   const outputs = containers[service].flatMap((container): Output[] => [{ container }, { container, previous: true }])
   const entries: LogEntry[] = []
-  // One after the other: each may be some megabytes.
-  for (const { metadata } of await podsOf(cluster, owner, service))
+  // One after another: each may be some megabytes.
+  for (const { metadata } of await servicePods(cluster, owner, service))
     for (const output of outputs) {
       const pod = { namespace: owner.namespace, name: metadata.name }
       entries.push(...(await newestEntries(cluster, pod, output, window, serviceEntriesOf)))

@@ -1,4 +1,4 @@
-/** One log line per answered request, at debug level; without query, which is the caller's business. */
+/** One log line per answered request, at debug level; without the query, which may be private. */
 import type { App } from '../context.ts'
 
 export function useAccessLog(app: App): void {

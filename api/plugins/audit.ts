@@ -1,7 +1,7 @@
 /**
- * Writes one audit entry for each attempt to write: of a write that was done as soon as it is done, before anything is
- * waited for; of one that was refused before it is answered. A request for a path that does not exist is no attempt,
- * nor is what is refused for coming too often: as much would fill the disk (the metrics count it).
+ * Writes one audit entry for each write attempt: for a successful write as soon as it is done, before any wait; for a
+ * refused one before its response. Requests for unknown paths and requests over a rate limit are not logged, since they
+ * could fill the disk (metrics count them).
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isRecord } from '../../values/record.ts'
@@ -10,13 +10,13 @@ import type { App } from '../context.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The object a write made, where the path does not name it. */
+    /** The object that a write created, if the path does not name it. */
     subjectId: string | undefined
   }
 }
 
 type AuditPlugin = Audit & {
-  /** Notes every other attempt on the routes of the scope that write. */
+  /** Logs every other write attempt on the routes of the scope. */
   watch(app: App): void
 }
 
@@ -32,7 +32,7 @@ function subjectOf({ params, subjectId }: FastifyRequest): string | undefined {
   return typeof id === 'string' ? id.slice(0, 64) : undefined
 }
 
-function entryOf(request: FastifyRequest, { status, taskId, subjectId }: DoneWrite, now: number): AuditEntry {
+function entryOf(request: FastifyRequest, { status, taskId, subjectId, sql }: DoneWrite, now: number): AuditEntry {
   return {
     time: new Date(now).toISOString(),
     request_id: request.id,
@@ -45,6 +45,7 @@ function entryOf(request: FastifyRequest, { status, taskId, subjectId }: DoneWri
     task_id: taskId,
     status,
     outcome: outcomeOf(status),
+    ...(sql === undefined ? {} : { sql }),
   }
 }
 
@@ -66,7 +67,8 @@ export function createAudit(destination: AuditDestination, now: () => number): A
 
   return {
     done,
-    // On the routes that write only: the others need not pass by.
+    also: (request, what) => destination.write(entryOf(request, what, now())),
+    // Only on routes that write, to spare the others the cost.
     watch: app =>
       void app.addHook('onRoute', route => {
         if ([route.method].flat().some(method => writes.has(method))) route.onSend = onSend

@@ -1,6 +1,6 @@
 /**
- * Who is asking. Every request of the scope needs a bearer token; failures of one address are limited, and beyond the
- * limit they are answered with 429. A good token is never refused for the failures of others behind the same address.
+ * Authentication. Every request of the scope needs a bearer token; failures from one address are limited, and above the
+ * limit get 429. A valid token is never refused because of other clients' failures at the same address.
  */
 import type { Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -8,7 +8,7 @@ import type { App } from '../context.ts'
 import { ApiError, tooManyRequests, unauthorized } from '../errors.ts'
 import { bearerToken } from '../headers.ts'
 import type { Principal, VerifyToken } from '../tokens/verify.ts'
-import { type Limit, leftOf, policyOf } from './rate-limit.ts'
+import { type Limit, policyOf, remainingOf } from './rate-limit.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -18,7 +18,7 @@ declare module 'fastify' {
 
 export function useAuthentication(app: App, verify: VerifyToken, failures: Limit, now: () => number): void {
   const policy = policyOf(failures.name, failures.rate)
-  /** What came last by each connection, since a client sends the same token with every request. */
+  /** The last token of each connection, since a client sends the same token with every request. */
   const lastOf = new WeakMap<Socket, { header: string; principal: Principal }>()
 
   app.addHook('onRequest', (request, reply, done) => {
@@ -48,7 +48,7 @@ export function useAuthentication(app: App, verify: VerifyToken, failures: Limit
     if (error instanceof ApiError && error.status === 401) {
       const bucket = failures.buckets.of(request.ip)
       const isTaken = bucket.take()
-      reply.header('ratelimit-policy', policy).header('ratelimit', leftOf(failures.name, bucket, isTaken))
+      reply.header('ratelimit-policy', policy).header('ratelimit', remainingOf(failures.name, bucket, isTaken))
       if (!isTaken) return tooManyRequests(bucket.waitMs() / 1000)
     }
     return error instanceof Error ? error : new Error('verification failed', { cause: error })
@@ -58,4 +58,4 @@ export function useAuthentication(app: App, verify: VerifyToken, failures: Limit
 const missing = (request: FastifyRequest): ApiError =>
   request.headers.authorization === undefined
     ? unauthorized('a bearer token is required')
-    : unauthorized('Authorization must be Bearer and a token', 'invalid_token')
+    : unauthorized('Authorization must be Bearer followed by a token', 'invalid_token')

@@ -1,44 +1,48 @@
 /**
- * How much of request bodies one tenant may have on its way at once; beyond it 429 with Retry-After. A body is kept until
- * it is whole, a minute at most: without this, a tenant's many large and slow ones would fill the memory of all.
+ * Limits the request bodies that one tenant sends at once; above the limit 429 with Retry-After. A body is buffered
+ * until it is complete, for a minute at most: otherwise a tenant with many large and slow bodies could fill the shared
+ * memory.
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyRequest } from 'fastify'
 import type { App } from '../context.ts'
+import { onceClosed } from '../disconnect.ts'
 import { tooManyRequests } from '../errors.ts'
 import { bodyLimit } from './body.ts'
 
-/** Of one tenant: eight bodies of the greatest length, or any number of usual ones. */
+/** For one tenant: eight bodies of the maximum length, or any number of usual ones. */
 const highestBytes = 8 * bodyLimit
 const retryAfterSeconds = 1
 const writes = new Set(['POST', 'PUT', 'PATCH', 'DELETE'])
 
-/** Bytes that a body may take by what its headers say; one that is longer, or says nothing, is refused at the limit. */
+/**
+ * Bytes that a body may take according to its headers; a longer body, or one without a length, is refused at the limit.
+ */
 function announcedBytes(headers: IncomingHttpHeaders): number {
   if (headers['transfer-encoding'] !== undefined) return bodyLimit
   return Math.min(Number(headers['content-length'] ?? 0), bodyLimit)
 }
 
 export function useBodyBudget(app: App): void {
-  const held = new Map<string, number>()
+  const reserved = new Map<string, number>()
   const releases = new WeakMap<FastifyRequest, () => void>()
 
-  /** Takes so much for a tenant; gives what gives it back, once. Undefined: there is not so much left. */
+  /** Reserves bytes for a tenant; returns a function that releases them, once. Undefined: too few are free. */
   function take(tenant: string, bytes: number): (() => void) | undefined {
-    const before = held.get(tenant) ?? 0
+    const before = reserved.get(tenant) ?? 0
     if (before + bytes > highestBytes) return undefined
-    held.set(tenant, before + bytes)
+    reserved.set(tenant, before + bytes)
     let taken = true
     return () => {
       if (!taken) return
       taken = false
-      const left = (held.get(tenant) ?? bytes) - bytes
-      if (left > 0) held.set(tenant, left)
-      else held.delete(tenant)
+      const remaining = (reserved.get(tenant) ?? bytes) - bytes
+      if (remaining > 0) reserved.set(tenant, remaining)
+      else reserved.delete(tenant)
     }
   }
 
-  // On the routes that take a body only: the others need not pass by.
+  // Only on routes with a body, to spare the others the cost.
   app.addHook('onRoute', route => {
     if (![route.method].flat().some(method => writes.has(method))) return
     route.preParsing = (request, reply, payload, done) => {
@@ -47,8 +51,8 @@ export function useBodyBudget(app: App): void {
       const release = take(request.principal?.tenantId ?? '', bytes)
       if (release === undefined) return done(tooManyRequests(retryAfterSeconds))
       releases.set(request, release)
-      // Also where the client goes away, or the body is refused.
-      reply.raw.once('close', release)
+      // Also if the client disconnects, or did while its token was verified, or the body is refused.
+      onceClosed(reply, release)
       done(null, payload)
     }
     route.preValidation = (request, _reply, done) => {

@@ -1,10 +1,10 @@
 /**
- * Request bodies: JSON in UTF-8, as it is, at most 1 MiB and of a bounded number of fields, no key twice, nothing else.
- * An empty body counts as none, since clients send `Content-Type` on a DELETE too.
+ * Request bodies: JSON in UTF-8, unencoded, at most 1 MiB, a limited number of fields, no duplicate keys. An empty body
+ * counts as none, since clients send `Content-Type` on a DELETE too.
  */
 import { isUtf8 } from 'node:buffer'
+import { hasBackslashKey } from '../backslash-keys.ts'
 import type { App } from '../context.ts'
-import { hasDoubtfulKey } from '../doubtful-keys.ts'
 import { duplicateKey } from '../duplicate-keys.ts'
 import { ApiError, badRequest } from '../errors.ts'
 import { charsetsOf } from '../headers.ts'
@@ -13,17 +13,17 @@ import { renderPath } from '../validation.ts'
 
 export const bodyLimit = 1024 * 1024
 
-/** Steps of a path that an answer names; of a deeper one the key alone. */
+/** Path steps in an error message; for a deeper path only the key. */
 const longestPath = 16
 
 function refusalOfDuplicates(text: string): ApiError | undefined {
   const path = duplicateKey(text)
   if (path === undefined) return undefined
   const named = renderPath(path.length > longestPath ? path.slice(-1) : path)
-  return badRequest(`${named}: stands twice in one object`)
+  return badRequest(`${named}: duplicate field in one object`)
 }
 
-/** Of what the parser does not take: it says one thing of both. */
+/** The parser's errors: it uses one message for both. */
 function refusalOfUnparsed(text: string): ApiError {
   try {
     JSON.parse(text)
@@ -36,21 +36,21 @@ function refusalOfUnparsed(text: string): ApiError {
 const isUtf8Charset = (charset: string): boolean => charset === 'utf-8' || charset === 'utf8'
 
 export function useJsonBodies(app: App): void {
-  // Refuses `__proto__` and `constructor.prototype`, which no field of ours is called.
+  // Refuses `__proto__` and `constructor.prototype`, which no field of the API uses.
   const parse = app.getDefaultJsonParser('error', 'error')
   app.removeAllContentTypeParsers()
   app.addContentTypeParser<Buffer>('application/json', { parseAs: 'buffer', bodyLimit }, (request, body, done) => {
     if (body.length === 0) return done(null, undefined)
     const { 'content-encoding': encoding = 'identity' } = request.headers
     if (encoding.toLowerCase() !== 'identity')
-      return done(new ApiError(415, 'Content-Encoding: a body is taken as it is, without a coding'), undefined)
+      return done(new ApiError(415, 'Content-Encoding: not supported; send the body without an encoding'), undefined)
     if (!charsetsOf(request.headers['content-type']).every(isUtf8Charset))
       return done(new ApiError(415, 'Content-Type: the charset of JSON must be utf-8'), undefined)
     if (!isUtf8(body)) return done(badRequest('body: must be UTF-8'), undefined)
     const excess = excessOf(body)
     if (excess !== undefined) return done(badRequest(`body: ${excess}`), undefined)
     const text = body.toString('utf8')
-    if (hasDoubtfulKey(text)) return done(badRequest('body: unknown field with a backslash in its name'), undefined)
+    if (hasBackslashKey(text)) return done(badRequest('body: unknown field with a backslash in its name'), undefined)
     parse(request, text, (error, value) => {
       if (error !== null && error !== undefined) return done(refusalOfUnparsed(text), undefined)
       done(refusalOfDuplicates(text) ?? null, value)

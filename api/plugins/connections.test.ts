@@ -1,4 +1,4 @@
-/** Bytes on a socket that are no request, and what comes back: every byte of it. */
+/** Bytes on a socket that are not a valid request, and every byte of the response. */
 import { once } from 'node:events'
 import type { Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
@@ -9,7 +9,7 @@ import { createServer } from '../../server/node-http.ts'
 import { until } from '../testing/client.ts'
 import { createConnections } from './connections.ts'
 
-/** Answers of `/slow` are begun at once and ended when told; those of `/later` are not begun before. */
+/** Responses of `/slow` start at once and end on demand; those of `/later` start on demand. */
 let finish = new Set<() => void>()
 let server: Server
 let port: number
@@ -65,7 +65,7 @@ const answersTo = async (bytes: string | Uint8Array): Promise<string> => {
   return text()
 }
 
-/** The answers in a text, each as long as it says. */
+/** The responses in a text, each with its stated length. */
 function parsed(text: string) {
   const answers: { status: number; headers: Record<string, string>; body: string }[] = []
   let rest = text
@@ -104,7 +104,7 @@ const refusal = (status: number, headers: object = {}) => ({
 
 const get = (path: string, headers = '') => `GET ${path} HTTP/1.1\r\nHost: x\r\n${headers}\r\n`
 
-describe('what is no request is answered as one', () => {
+describe('an invalid request gets an HTTP response', () => {
   test.each([
     ['nonsense', 'nonsense\r\n\r\n', 400],
     ['another version', 'GET /known HTTP/3.0\r\n\r\n', 400],
@@ -115,25 +115,25 @@ describe('what is no request is answered as one', () => {
     ['a path without end', `GET /${'x'.repeat(20_000)} HTTP/1.1\r\n\r\n`, 431],
     ['a request that never ends', 'GET / HTTP/1.1\r\nHost: x\r\n', 408],
     ['a body that never ends', get('/', 'Content-Length: 5\r\n'), 408],
-    ['chunks that are none', `POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n`, 400],
+    ['invalid chunks', `POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n`, 400],
     ['an expectation', get('/', 'Expect: magic\r\n'), 417],
-    ['a method that nobody knows, where there is nothing', 'FOO /unknown HTTP/1.1\r\nHost: x\r\n\r\n', 404],
+    ['an unknown method on an unknown path', 'FOO /unknown HTTP/1.1\r\nHost: x\r\n\r\n', 404],
   ])('%s', async (_, bytes, status) => {
     expect(parsed(await answersTo(bytes))).toEqual([refusal(status)])
   })
 
-  test('a method that nobody knows is not allowed on a path that is served', async () => {
+  test('an unknown method on a served path is 405', async () => {
     const [answer] = parsed(await answersTo('FOO /known HTTP/1.1\r\nHost: x\r\n\r\n'))
     expect(answer).toEqual(refusal(405, { allow: 'GET, HEAD' }))
   })
 
-  test('nor is a tunnel', async () => {
+  test('CONNECT is 405 as well', async () => {
     expect(parsed(await answersTo('CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n'))).toEqual([refusal(405)])
   })
 })
 
-describe('on its turn', () => {
-  test('after the answers to what came before it', async () => {
+describe('in order', () => {
+  test('after the responses to earlier requests', async () => {
     const { text, ended } = await send(`${get('/slow')}${get('/later')}nonsense\r\n\r\n`)
     await until(() => finish.size === 2)
     await pause(50)
@@ -144,7 +144,7 @@ describe('on its turn', () => {
     expect([slow?.body, later?.body, last, others]).toEqual(['slowdone', 'later', refusal(400), []])
   })
 
-  test('in the place of the answer to what broke off', async () => {
+  test('in place of the response to the aborted request', async () => {
     const { text, ended, socket } = await send(get('/later', 'Transfer-Encoding: chunked\r\n'))
     await until(() => finish.size === 1)
     socket.write('zz\r\n')
@@ -152,7 +152,7 @@ describe('on its turn', () => {
     expect(parsed(text())).toEqual([refusal(400)])
   })
 
-  test('never where that has been answered, or is being answered', async () => {
+  test('never if that has been answered, or is being answered', async () => {
     const begun = await send(get('/slow', 'Transfer-Encoding: chunked\r\n'))
     await until(() => begun.text().endsWith('slow'))
     begun.socket.write('zz\r\n')
@@ -166,14 +166,14 @@ describe('on its turn', () => {
     expect(parsed(answered.text())).toMatchObject([{ status: 401, body: 'no' }])
   })
 
-  test('once, however much follows', async () => {
+  test('once, whatever data follow', async () => {
     const { text, ended, socket } = await send('nonsense\r\n\r\n')
     for (let n = 0; n < 20; n++) socket.write('nonsense\r\n\r\n')
     await ended
     expect(parsed(text())).toEqual([refusal(400)])
   })
 
-  test('a client that does not hang up is hung up on', async () => {
+  test('a client that does not disconnect is disconnected', async () => {
     const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
     socket.on('data', () => {})
     socket.write('nonsense\r\n\r\n')
@@ -188,7 +188,7 @@ describe('on its turn', () => {
   })
 })
 
-test('whatever comes, what goes back is whole answers', async () => {
+test('any input gets complete responses', async () => {
   const piece = fc.constantFrom(
     get('/one'),
     get('/two', 'Content-Length: 3\r\n'),

@@ -1,7 +1,7 @@
 /**
- * What Node would answer by itself, or by hanging up: requests that cannot be read, are too long or too slow, or expect what
- * nobody does. They are told so in the shape of every other error, with an X-Request-Id, on their turn: never in the middle of an answer,
- * nor in the place of another request's. Then the connection is closed.
+ * Answers requests for which Node would send its own response or disconnect: unreadable, too long, too slow, or with an
+ * unsupported Expect. They get the usual error body with an X-Request-Id, in order: never in the middle of a response,
+ * nor in place of another request's. Then the connection is closed.
  */
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -12,18 +12,18 @@ import { ApiError } from '../errors.ts'
 import { type MethodsOf, refusalOf } from './methods.ts'
 import { newRequestId } from './request-id.ts'
 
-/** An error of Node's parser of requests, or of its clocks. */
+/** An error of Node's HTTP parser or request timeouts. */
 type ClientError = Error & { code?: string; rawPacket?: unknown; bytesParsed?: number }
 
 export type Connections = {
   /** For the event `clientError`. */
   answerClientError(error: ClientError, socket: Socket): void
-  /** Sees the server's requests from now on; `methodsOf` tells which methods a path is served by. */
+  /** Tracks the server's requests from now on; `methodsOf` returns the methods of a path. */
   watch(server: Server, methodsOf: MethodsOf): void
 }
 
-/** How long a client has to read the last answer, before which a reset could take it away. */
-const lingerMs = 1_000
+/** How long a client has to read the last response, before a reset that could discard it. */
+const closeDelayMs = 1_000
 
 const statuses: Readonly<Record<string, number>> = {
   HPE_HEADER_OVERFLOW: 431,
@@ -32,13 +32,13 @@ const statuses: Readonly<Record<string, number>> = {
 }
 
 const messages: Readonly<Record<number, string>> = {
-  400: 'this is no HTTP request that can be read',
+  400: 'the HTTP request cannot be parsed',
   408: 'the request took too long to arrive',
-  413: 'the extensions of the body’s chunks are too long',
+  413: 'the chunk extensions of the body are too long',
   431: 'the path and the headers of a request must be at most 16 KiB long',
 }
 
-/** Undefined: it is no error of a request, so nobody waits for an answer. */
+/** Undefined: it is not a request error, so no client waits for a response. */
 function refusalFor({ code = '' }: ClientError): ApiError | undefined {
   if (!code.startsWith('HPE_') && code !== 'ERR_HTTP_REQUEST_TIMEOUT') return undefined
   const status = statuses[code] ?? 400
@@ -47,7 +47,7 @@ function refusalFor({ code = '' }: ClientError): ApiError | undefined {
 
 const requestLine = /^([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) (\S+) HTTP\/1\.[01]\r\n/
 
-/** What a request asks for by a method that Node does not know, where all of its first line is there. */
+/** The target of a request with a method unknown to Node, if its first line is complete. */
 function unknownMethod({
   code,
   rawPacket,
@@ -55,7 +55,7 @@ function unknownMethod({
 }: ClientError): { method: string; path: string } | undefined {
   if (code !== 'HPE_INVALID_METHOD' || !Buffer.isBuffer(rawPacket)) return undefined
   const [, method = '', path = ''] = requestLine.exec(rawPacket.subarray(0, 16 * 1024).toString('latin1')) ?? []
-  // Of several requests in one packet it is the first only where no more was read than its method.
+  // Of several requests in one packet it is the first only if only its method was read.
   return path !== '' && bytesParsed <= method.length ? { method, path } : undefined
 }
 
@@ -76,13 +76,13 @@ function textOf({ status, body, headers }: ApiError): string {
 function endWith(socket: Socket, refusal: ApiError): void {
   if (!socket.writable) return void socket.destroy()
   socket.end(textOf(refusal))
-  setTimeout(() => socket.destroy(), lingerMs).unref()
+  setTimeout(() => socket.destroy(), closeDelayMs).unref()
 }
 
 type Exchange = { request: IncomingMessage; response: ServerResponse }
 
 export function createConnections(): Connections {
-  /** Of each connection the requests that are not over: neither read to their end nor answered. */
+  /** The unfinished requests of each connection: not fully read or not answered. */
   const exchanges = new WeakMap<Socket, Set<Exchange>>()
   const refused = new WeakSet<Socket>()
   let methodsOf: MethodsOf = () => undefined
@@ -96,12 +96,12 @@ export function createConnections(): Connections {
     })
   }
 
-  async function refuseInTurn(socket: Socket, refusal: ApiError): Promise<void> {
+  async function refuseQueued(socket: Socket, refusal: ApiError): Promise<void> {
     const open = [...(exchanges.get(socket) ?? [])]
     const broken = open.find(({ request }) => !request.complete)
     const before = open.filter(exchange => exchange !== broken && !exchange.response.closed)
     await Promise.all(before.map(({ response }) => once(response, 'close')))
-    // It was answered before its body was read: a second answer would be taken for another request's.
+    // It was answered before its body was read: the client would match a second response to another request.
     if (broken?.response.headersSent) socket.destroySoon()
     else endWith(socket, refusal)
   }
@@ -110,12 +110,12 @@ export function createConnections(): Connections {
     answerClientError(error, socket) {
       const refusal = refusalFor(error)
       if (refusal === undefined) return void socket.destroy()
-      // What comes after what cannot be read cannot be read either.
+      // Data after an unreadable request cannot be read either.
       if (refused.has(socket)) return
       refused.add(socket)
-      const asked = unknownMethod(error)
-      const told = asked === undefined ? refusal : refusalOf(asked.method, asked.path, methodsOf)
-      refuseInTurn(socket, told).catch(() => socket.destroy())
+      const requested = unknownMethod(error)
+      const response = requested === undefined ? refusal : refusalOf(requested.method, requested.path, methodsOf)
+      refuseQueued(socket, response).catch(() => socket.destroy())
     },
     watch(server, served) {
       methodsOf = served
@@ -133,9 +133,12 @@ export function createConnections(): Connections {
         response.end(text)
       })
       server.on('connect', (_request, stream) => {
-        // A server without TLS within TLS of its own hands out nothing else.
+        // Node's TLS server emits only sockets of its own.
         const socket = stream as Socket
-        endWith(socket, new ApiError(405, 'this is no proxy', { headers: { Allow: 'GET, HEAD, POST, PATCH, DELETE' } }))
+        endWith(
+          socket,
+          new ApiError(405, 'this server is not a proxy', { headers: { Allow: 'GET, HEAD, POST, PATCH, DELETE' } }),
+        )
       })
     },
   }

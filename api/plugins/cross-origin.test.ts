@@ -1,4 +1,4 @@
-/** CORS: who may ask from a browser, and that nobody may unless it is configured. */
+/** CORS: which origins may send requests from a browser; by default none. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { apiConfiguration } from '../configuration.ts'
 import { type Client, expectError, startClient } from '../testing/client.ts'
@@ -31,16 +31,16 @@ const preflight = (client: Client, origin: string, path = '/databases') =>
     },
   })
 
-test('nobody may, unless it is configured', async () => {
+test('no origin is allowed, unless configured', async () => {
   const read = await closed.call('GET', '/regions', { headers: { origin: console } })
   expect({ status: read.status, cors: corsOf(read.headers) }).toEqual({ status: 200, cors: [] })
-  const asked = await preflight(closed, console)
-  expectError(asked, 405)
-  expect(corsOf(asked.headers)).toEqual([])
+  const answer = await preflight(closed, console)
+  expectError(answer, 405)
+  expect(corsOf(answer.headers)).toEqual([])
 })
 
-describe('an origin that is named', () => {
-  test.each([console, other])('%s may ask, and read what answers say', async origin => {
+describe('a configured origin', () => {
+  test.each([console, other])('%s is allowed, and can read responses', async origin => {
     const read = await open.call('GET', '/regions', { headers: { origin } })
     expect(read).toMatchObject({ status: 200, headers: { 'access-control-allow-origin': origin, vary: 'Origin' } })
     const exposed = String(read.headers['access-control-expose-headers']).split(', ')
@@ -58,7 +58,7 @@ describe('an origin that is named', () => {
     expect(read.headers).not.toHaveProperty('access-control-allow-credentials')
   })
 
-  test('may read refusals, too', async () => {
+  test('can read errors, too', async () => {
     const headers = { origin: console }
     for (const [path, token, status] of [
       ['/databases', null, 401],
@@ -72,19 +72,19 @@ describe('an origin that is named', () => {
     }
   })
 
-  test('is answered before it shows a token', async () => {
-    const asked = await preflight(open, console, '/databases/0198c0de-0000-7000-8000-000000000001')
-    expect(asked).toMatchObject({
+  test('is answered before authentication', async () => {
+    const answer = await preflight(open, console, '/databases/0198c0de-0000-7000-8000-000000000001')
+    expect(answer).toMatchObject({
       status: 204,
       body: '',
       headers: { 'access-control-allow-origin': console, 'access-control-max-age': '60', vary: 'Origin' },
     })
-    expect(String(asked.headers['access-control-allow-methods']).split(', ')).toContain('PATCH')
-    const allowed = String(asked.headers['access-control-allow-headers']).toLowerCase().split(', ')
+    expect(String(answer.headers['access-control-allow-methods']).split(', ')).toContain('PATCH')
+    const allowed = String(answer.headers['access-control-allow-headers']).toLowerCase().split(', ')
     expect(allowed).toEqual(
       expect.arrayContaining(['authorization', 'content-type', 'if-match', 'idempotency-key', 'prefer']),
     )
-    // What is no preflight is a method like any other.
+    // An OPTIONS request that is not a preflight is handled like any other method.
     expectError(await open.call('OPTIONS', '/databases', { headers: { origin: console } }), 405)
   })
 })
@@ -95,13 +95,13 @@ test.each([
   'http://console.example.com',
   `${console}:8443`,
   'null',
-])('%s is not named', async origin => {
+])('%s is not configured', async origin => {
   const read = await open.call('GET', '/regions', { headers: { origin } })
   expect({ status: read.status, cors: corsOf(read.headers) }).toEqual({ status: 200, cors: ['vary'] })
   expectError(await preflight(open, origin), 405)
 })
 
-test('an origin is configured exactly', () => {
+test('an origin is matched exactly', () => {
   const parse = (origin: string) =>
     apiConfiguration.safeParse({
       authentication: { sharedSecret: 's'.repeat(32), issuer: 'i', audience: 'a' },

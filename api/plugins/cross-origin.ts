@@ -1,6 +1,6 @@
 /**
- * CORS (https://fetch.spec.whatwg.org/#http-cors-protocol): which origins' pages may ask from a browser. None may, unless the
- * configuration names them, each exactly. Credentials of the browser are never taken: a page sends its token by itself.
+ * CORS (https://fetch.spec.whatwg.org/#http-cors-protocol): the origins whose pages may send requests from a browser.
+ * None, unless configured, each exactly. Browser credentials are never used: a page sends its token itself.
  */
 import type { FastifyRequest } from 'fastify'
 import type { ApiConfiguration } from '../configuration.ts'
@@ -27,7 +27,7 @@ export function useCrossOrigin(app: App, { origins, maxAgeSeconds }: ApiConfigur
   const allowed = new Set(origins)
   app.addHook('onRequest', (request, reply, done) => {
     const { origin } = request.headers
-    // Also where it is another's: a cache is not to give one origin's answer to another.
+    // Also for another origin: a cache must not return one origin's response to another.
     reply.header('vary', 'Origin')
     if (origin === undefined || !allowed.has(origin)) return done()
     reply.header('access-control-allow-origin', origin)
@@ -35,7 +35,7 @@ export function useCrossOrigin(app: App, { origins, maxAgeSeconds }: ApiConfigur
       reply.header('access-control-expose-headers', exposed)
       return done()
     }
-    // A browser asks this before it has a token to send.
+    // A browser sends the preflight before it can send a token.
     const headers = {
       'access-control-allow-methods': methods,
       'access-control-allow-headers': requestHeaders,

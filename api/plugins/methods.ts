@@ -1,6 +1,6 @@
 /**
- * What no route serves: 404 that names the path, or 405 with Allow where the path is served by other methods. On request already,
- * so that no body is read: here nobody has shown a token.
+ * Unserved requests: 404 that names the path, or 405 with Allow if the path has other methods. Answered in onRequest,
+ * so that no body is read: the client is not authenticated.
  */
 import type { FastifyRequest } from 'fastify'
 import { originForm } from '../../server/origin-form.ts'
@@ -8,12 +8,12 @@ import type { App } from '../context.ts'
 import { ApiError } from '../errors.ts'
 import { sendError } from './errors.ts'
 
-/** How much of a path an answer repeats. */
+/** The longest part of a path that a response repeats. */
 const longestShown = 200
 
 const pathOf = (url: string): string => url.split(/[?#]/, 1)[0] ?? ''
 
-/** As the router reads it, to which `%62` is a b, and `%2F` no slash. */
+/** As the router decodes it: `%62` is a b, and `%2F` no slash. */
 function decoded(path: string): string {
   try {
     return decodeURI(path)
@@ -22,10 +22,10 @@ function decoded(path: string): string {
   }
 }
 
-/** Finds the methods that a path is served by; undefined where it is no path of ours. */
+/** Finds the methods of a path; undefined for an unknown path. */
 export type MethodsOf = (url: string) => readonly string[] | undefined
 
-/** `:name` stands for one segment that is not empty, `*` for all the rest. */
+/** `:name` matches one segment that is not empty, `*` all the rest. */
 const patternOf = (route: string): RegExp =>
   new RegExp(
     `^${route
@@ -38,27 +38,27 @@ function nothingAt(url: string, methodsOf: MethodsOf): ApiError {
   const path = pathOf(url)
   const trimmed = path.replace(/\/+$/, '')
   const isNearly = trimmed !== path && methodsOf(trimmed) !== undefined
-  const hint = isNearly ? ': leave out the slash at its end' : ''
-  return new ApiError(404, `there is nothing at this path: ${path.slice(0, longestShown)}${hint}`)
+  const hint = isNearly ? ': remove the trailing slash' : ''
+  return new ApiError(404, `unknown path: ${path.slice(0, longestShown)}${hint}`)
 }
 
 const notAllowed = (methods: readonly string[]): ApiError => {
   const allow = methods.join(', ')
-  return new ApiError(405, `the path takes ${allow} only`, { headers: { Allow: allow } })
+  return new ApiError(405, `the path accepts only ${allow}`, { headers: { Allow: allow } })
 }
 
-/** The refusal of a request that no route serves, or whose route has nothing to serve. */
+/** The error for a request without a route, or whose route has nothing to serve. */
 export function refusalOf(method: string, target: string, methodsOf: MethodsOf): ApiError {
   const url = originForm(target)
   const methods = methodsOf(url)
   return methods === undefined || methods.includes(method) ? nothingAt(url, methodsOf) : notAllowed(methods)
 }
 
-/** An empty segment is no id, though the router would take it for one. */
+/** An empty segment is not an id, though the router would accept it. */
 const hasEmptySegment = ({ url, routeOptions }: FastifyRequest): boolean =>
   routeOptions.url?.includes(':') === true && pathOf(url).slice(1).split('/').includes('')
 
-/** Watches routes being added from now on, and refuses what none of them serves. */
+/** Watches routes being added from now on, and refuses requests for all other paths. */
 export function refuseOthers(app: App): MethodsOf {
   const seen = new Map<string, { pattern: RegExp; methods: Set<string> }>()
   app.addHook('onRoute', ({ url, method }) => {

@@ -1,7 +1,7 @@
 /**
- * How fast one tenant may ask; beyond it 429 with Retry-After. Each replica counts for itself. A member whose membership was
- * revoked, but whose token still counts, takes nothing of what the tenant may. Every answer says what is left, as
- * draft-ietf-httpapi-ratelimit-headers has it.
+ * Limits the request rate of one tenant; above it 429 with Retry-After. Each replica counts separately. A revoked
+ * member with a valid token does not use up the tenant's limit. Every response contains the remaining requests, as in
+ * draft-ietf-httpapi-ratelimit-headers.
  */
 import type { Rate, TokenBucket, TokenBuckets } from '../../server/token-bucket.ts'
 import type { App } from '../context.ts'
@@ -12,23 +12,23 @@ import type { Principal } from '../tokens/verify.ts'
 /** The highest integer of a structured field (RFC 9651, section 3.3.1). */
 const highest = 999_999_999_999_999
 
-const wholeSeconds = (ms: number): number => Math.min(highest, Math.ceil(ms / 1000))
+const secondsOf = (ms: number): number => Math.min(highest, Math.ceil(ms / 1000))
 
 /** `q` requests at once, and as many again in `w` seconds. */
 export const policyOf = (name: string, { perSecond, burst }: Rate): string =>
-  `"${name}";q=${burst};w=${Math.max(1, wholeSeconds((burst * 1000) / perSecond))}`
+  `"${name}";q=${burst};w=${Math.max(1, secondsOf((burst * 1000) / perSecond))}`
 
 /**
- * `r` requests are left, and all of them again after `t` seconds. Who is refused is told the end of what he has to wait, as in
- * Retry-After, which is not to be before that of `t` (section 6.4 of the draft).
+ * `r` requests remain, and the full limit again after `t` seconds. A refused client gets the end of its wait, as in
+ * Retry-After, which must not be before that of `t` (section 6.4 of the draft).
  */
-export function leftOf(name: string, bucket: TokenBucket, isTaken: boolean): string {
-  const { tokens, fullInMs } = bucket.left
-  const seconds = isTaken ? wholeSeconds(fullInMs) : Math.max(1, wholeSeconds(bucket.waitMs()))
+export function remainingOf(name: string, bucket: TokenBucket, isTaken: boolean): string {
+  const { tokens, fullInMs } = bucket.remaining
+  const seconds = isTaken ? secondsOf(fullInMs) : Math.max(1, secondsOf(bucket.waitMs()))
   return `"${name}";r=${tokens};t=${seconds}`
 }
 
-/** A limit by the name that clients see, and the rate of each of its buckets. */
+/** A limit with the name that clients see, and the rate of each of its buckets. */
 export type Limit = { name: string; rate: Rate; buckets: TokenBuckets }
 
 export function useRateLimit(app: App, { name, rate, buckets }: Limit, tenants: Tenants): void {
@@ -39,7 +39,7 @@ export function useRateLimit(app: App, { name, rate, buckets }: Limit, tenants: 
   app.addHook('onRequest', (request, reply, done) => {
     const bucket = buckets.of(request.principal === undefined ? '' : keyOf(request.principal))
     const isTaken = bucket.take()
-    reply.header('ratelimit-policy', policy).header('ratelimit', leftOf(name, bucket, isTaken))
+    reply.header('ratelimit-policy', policy).header('ratelimit', remainingOf(name, bucket, isTaken))
     done(isTaken ? undefined : tooManyRequests(bucket.waitMs() / 1000))
   })
 }

@@ -1,7 +1,7 @@
 /**
- * Headers of which a request has one. HTTP/1.1 asks for a host (RFC 9112, section 3.2), and Node refuses a request without one and not a word of why. Of
- * two it takes the first, while whoever stands before us may have gone by the second: so nobody comes in by two credentials, and no body
- * is of two types.
+ * Headers that must occur once. HTTP/1.1 requires a Host (RFC 9112, section 3.2), and Node refuses a request without
+ * one but gives no reason. Of two it uses the first, while a proxy may have used the second: so two credentials or two
+ * content types are refused.
  */
 
 import type { App } from '../context.ts'
@@ -10,7 +10,7 @@ import { type ApiError, badRequest } from '../errors.ts'
 const single: readonly string[] = ['Host', 'Authorization', 'Content-Type']
 const longestName = Math.max(...single.map(name => name.length))
 
-/** `rawHeaders`: names and values in turn. */
+/** `rawHeaders`: names and values alternate. */
 function twice(rawHeaders: readonly string[]): string | undefined {
   const seen = new Set<string>()
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -26,7 +26,7 @@ function twice(rawHeaders: readonly string[]): string | undefined {
 function refusal(httpVersion: string, host: string | undefined, rawHeaders: readonly string[]): ApiError | undefined {
   if (httpVersion === '1.1' && host === undefined) return badRequest('Host: is required')
   const name = twice(rawHeaders)
-  return name === undefined ? undefined : badRequest(`${name}: must be given once only`)
+  return name === undefined ? undefined : badRequest(`${name}: must occur only once`)
 }
 
 export function useSingleHeaders(app: App): void {

@@ -1,4 +1,4 @@
-/** The account of each request; a revoked member gets no further. */
+/** Finds the account of each request; refuses revoked members. */
 import type { FastifyRequest } from 'fastify'
 import type { App } from '../context.ts'
 import { unauthorized } from '../errors.ts'
@@ -29,7 +29,7 @@ export function useTenant(app: App, tenants: Tenants): void {
   })
 }
 
-/** The account of a request that was let in. */
+/** The account of an authenticated request. */
 export function accountOf(request: FastifyRequest): Account {
   if (request.account === undefined) throw unauthorized('a bearer token is required')
   return request.account

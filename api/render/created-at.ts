@@ -1,9 +1,8 @@
 /**
- * When an object was created. The cluster tells it in whole seconds; an id that was minted then tells the millisecond, or
- * an annotation where the id was derived from something else. By
- * both together objects have an order, also those of one second. An id without a time, as earlier versions minted
- * them, stands at the beginning of its second, and one of another time (of an object that was put back, or labelled later,
- * or under another clock) at its nearer end: never out of the second in which the cluster says that it was created.
+ * When an object was created. The cluster has whole seconds. The milliseconds are from a generated id, or from an
+ * annotation if the id was derived from something else. Together they order objects also within one second. An id
+ * without a time, from earlier versions, counts as the start of its second; one with another time (a restored object, a
+ * later label, clock skew) as the nearer end of the cluster's second.
  */
 import { annotations, labels } from '../../crds/index.ts'
 import { timeOfId } from '../../values/id.ts'
@@ -14,15 +13,15 @@ export type Created = {
 
 const lastOfSecondMs = 999
 
-/** In ms since the epoch; 0 where nothing tells. */
+/** In ms since the epoch; 0 if unknown. */
 export function createdAt({ metadata }: Created): number {
   const second = Date.parse(metadata.creationTimestamp ?? '') || 0
-  const told =
+  const recordedMs =
     timeOfId(metadata.labels?.[labels.id] ?? '') ??
     (Date.parse(metadata.annotations?.[annotations.createdAt] ?? '') || second)
-  return Math.min(Math.max(told, second), second + lastOfSecondMs)
+  return Math.min(Math.max(recordedMs, second), second + lastOfSecondMs)
 }
 
-/** As a client sees it. */
+/** As clients see it. */
 export const createdTime = (object: Created): string =>
   object.metadata.creationTimestamp === undefined ? '' : new Date(createdAt(object)).toISOString()

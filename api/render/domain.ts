@@ -3,13 +3,13 @@ import type { Kinds } from '../../cluster/index.ts'
 
 type Region = Kinds['Region']
 
-/** As the operator has noted it, beside when it became another; what is asked, where no operator has. */
+/** As recorded by the operator, with the time of its last change; without an operator, from the spec. */
 export const shownDomain = ({ spec, status }: Region): NonNullable<NonNullable<Region['status']>['domain']> =>
   status?.domain ?? { name: spec.domain }
 
 /**
- * The host name of a database or branch: as assigned, or made of its label and its region's domain. Undefined where the
- * region is gone and none was assigned, and where clients cannot resolve names of the region.
+ * The host name of a database or branch: as assigned, or built from its label and its region's domain. Undefined if the
+ * region is deleted and none was assigned, or if clients cannot resolve names of the region.
  */
 export function shownHostName(
   { assigned, label }: { assigned: string | undefined; label: string },

@@ -1,4 +1,4 @@
-/** Backups and sizes as the API gives them. */
+/** Backups and sizes as the API returns them. */
 import type { Kinds } from '../../cluster/index.ts'
 import { type BackupVerification, verificationOf } from '../../crds/index.ts'
 import type { BackupShape } from '../backups/schema.ts'
@@ -9,11 +9,14 @@ import { apiTime } from './time.ts'
 
 /** The object without the fields that are undefined. */
 function present<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  // Dropping undefined values is exactly what the type says.
+  // Dropping undefined values matches the type exactly.
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]: Exclude<T[K], undefined>
   }
 }
+
+export const backupStatus = ({ metadata, status }: Kinds['Backup']): BackupShape['status'] =>
+  metadata.deletionTimestamp === undefined ? (status?.phase ?? 'pending') : 'deleting'
 
 export function renderBackup(backup: Kinds['Backup']): BackupShape {
   const { metadata, spec, status } = backup
@@ -23,7 +26,7 @@ export function renderBackup(backup: Kinds['Backup']): BackupShape {
     name: metadata.name,
     created_at: createdTime(backup),
     ...(status?.finishedAt === undefined ? {} : { finished_at: apiTime(status.finishedAt) }),
-    status: metadata.deletionTimestamp === undefined ? (status?.phase ?? 'pending') : 'deleting',
+    status: backupStatus(backup),
     kind: spec.kind,
     metadata: present({
       size_bytes: status?.sizeBytes,
@@ -40,12 +43,12 @@ export function renderBackup(backup: Kinds['Backup']): BackupShape {
   }
 }
 
-/** Without what asked for it, which is the operator's own. */
+/** Without the request's annotation, which only the operator uses. */
 function renderVerification({ asked: _, endedAt, ...result }: BackupVerification): Record<string, unknown> {
   return { ended_at: apiTime(endedAt), ...result }
 }
 
-/** `pricing` only where it was asked for and the size has a price; never zero in its place. */
+/** `pricing` only if it was requested and the size has a price; otherwise omitted, never zero. */
 export function renderSize({ metadata, spec }: Kinds['Size'], withPricing: boolean): SizeShapeOut {
   const { shape, pricing } = spec
   return {

@@ -1,20 +1,20 @@
-/** `updated_at` moves whenever what a client sees does, also within one second. */
+/** `updated_at` changes with everything that a client sees, also within one second. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { labels, tenantNamespace } from '../../crds/index.ts'
-import { type Client, createSettled, setSnapshotClass, startClient, storedDatabase, until } from '../testing/client.ts'
+import { type Client, createStable, setSnapshotClass, startClient, storedDatabase, until } from '../testing/client.ts'
 
 let client: Client
 let id: string
 beforeAll(async () => {
   client = await startClient()
   await setSnapshotClass(client, { name: 'snapshots', atomic: true })
-  id = await createSettled(client, 'moving')
+  id = await createStable(client, 'moving')
 })
 afterAll(() => client.close())
 
 type Seen = { updated_at: string; branch_count: number; storage_used: number }
 const read = async (): Promise<Seen> => (await client.call('GET', `/databases/${id}`)).body
-/** What a step leaves, as soon as it is seen; `updated_at` is later than before by then. */
+/** The state after a step, as soon as it is visible; `updated_at` is later than before by then. */
 async function after(step: () => Promise<unknown>, isSeen: (seen: Seen) => boolean): Promise<void> {
   const before = await read()
   await new Promise(resolve => setTimeout(resolve, 2))
@@ -24,7 +24,7 @@ async function after(step: () => Promise<unknown>, isSeen: (seen: Seen) => boole
   expect(seen.updated_at > before.updated_at, `${seen.updated_at} is later than ${before.updated_at}`).toBe(true)
 }
 
-test('with a branch that comes, and one that goes', async () => {
+test('with a branch that is created or deleted', async () => {
   const made: string[] = []
   const make = async () => made.push((await client.call('POST', `/databases/${id}/branches`)).body.id)
   await after(make, ({ branch_count }) => branch_count === 1)
@@ -45,7 +45,7 @@ test('with a branch that comes, and one that goes', async () => {
   )
 })
 
-test('with what the operator sees', async () => {
+test("with the operator's observations", async () => {
   const { status = {}, ...database } = await storedDatabase(client, 'moving')
   const changed = { ...status, storageUsedBytes: 8192, updatedAt: new Date(Date.now() + 2).toISOString() }
   await after(
@@ -54,7 +54,7 @@ test('with what the operator sees', async () => {
   )
 })
 
-test('a task and its messages tell the millisecond', async () => {
+test('a task and its messages have milliseconds', async () => {
   const { body: tasks } = await client.call('GET', `/tasks?subject_id=${id}`)
 
   const [stored] = (await client.cluster.list('Task', { labels: { [labels.id]: tasks[0].id } })).items
@@ -65,9 +65,9 @@ test('a task and its messages tell the millisecond', async () => {
     text: 'x',
   }))
   await client.cluster.replaceStatus('Task', { ...stored, status: { phase: 'running', messages } })
-  const told = async () => (await client.call('GET', `/tasks/${tasks[0].id}`)).body.messages
-  await until(async () => (await told()).length === 2)
-  expect((await told()).map(({ time }: { time: string }) => time)).toEqual([
+  const readMessages = async () => (await client.call('GET', `/tasks/${tasks[0].id}`)).body.messages
+  await until(async () => (await readMessages()).length === 2)
+  expect((await readMessages()).map(({ time }: { time: string }) => time)).toEqual([
     '2026-01-31T12:00:05.000Z',
     '2026-01-31T12:00:05.250Z',
   ])

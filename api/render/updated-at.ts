@@ -1,8 +1,8 @@
 /**
- * When an object was last updated, as a client sees it: the latest of its creation, the last write through the API
- * (kept as an annotation, since managedFields belong to the cluster and are dropped from caches), the last change that the
- * operator saw of what users see, the start of its running operation, its conditions' last transitions, and its deletion; of a database also
- * when a branch of it came or went, and when what it shows of its account and its region became another.
+ * When an object was last updated, as a client sees it: the latest of its creation, its last write through the API (an
+ * annotation, since managedFields belong to the cluster and are dropped from caches), the last visible change observed
+ * by the operator, the start of its running operation, its conditions' last transitions, and its deletion. For a
+ * database also when a branch was created or deleted, and when visible fields of its account or region changed.
  */
 import { annotations, type Condition } from '../../crds/index.ts'
 import { type Created, createdTime } from './created-at.ts'

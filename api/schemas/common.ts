@@ -1,40 +1,40 @@
-/** What several resources' shapes are made of: ids, times, query parameters, errors. */
+/** Shared parts of the resources' shapes: ids, times, query parameters, errors. */
 import { z } from 'zod'
 import { timestamp, uuid } from '../../crds/index.ts'
 import { refusalReasons } from '../errors.ts'
 import { input, output } from './components.ts'
 
-/** A filter by text: what nothing is called finds nothing. */
+/** A filter by text: a name that does not exist matches nothing. */
 export const queryText = z.string()
 
 const listOf = (text: unknown): unknown => [text].flat().flatMap(part => String(part).split(','))
 
-/** A parameter that stands several times, or once with commas. */
+/** A parameter that is repeated, or given once with commas. */
 export const queryList = <T extends z.ZodType>(item: T) => z.preprocess(listOf, z.array(item))
 
-/** Letter case does not matter on input (RFC 9562, section 4); ids are kept in lower case. */
+/** Letter case is ignored on input (RFC 9562, section 4); ids are stored in lower case. */
 const lowerCase = (text: unknown): unknown => (typeof text === 'string' ? text.toLowerCase() : text)
 export const id = z.preprocess(lowerCase, uuid.meta({ format: 'uuid' }))
 
-/** Every path of one object of `/managed/v1/<resource>/{id}`. */
+/** Parameters of every path of one object, `/managed/v1/<resource>/{id}`. */
 export const idParameter = z.strictObject({ id: id.describe('The id of the object, a UUID.') })
 
-/** An id as it goes out. */
+/** An id in a response. */
 export const idText = z.string().meta({ format: 'uuid' })
 
-/** A date and time as it goes out. Plain text here, since what goes out is not checked again. */
+/** A date and time in a response. Plain text here, since responses are not checked again. */
 export const time = z.string().meta({ format: 'date-time' })
 
-/** A date and time as it comes in: the T and Z of RFC 3339 may be small (section 5.6). */
+/** A date and time in a request: the T and Z of RFC 3339 may be lower case (section 5.6). */
 const capitals = (text: unknown): unknown => (typeof text === 'string' ? text.toUpperCase() : text)
 export const inputTime = z.preprocess(capitals, timestamp)
 
-/** A `+` in a query stands for a space: that of an offset that nobody encoded is one again. */
+/** A `+` in a query is decoded as a space: in an unencoded offset it is converted back. */
 const plusOfOffset = (text: unknown): unknown =>
   typeof text === 'string' ? text.replace(/ (?=\d\d:\d\d$)/, '+') : text
 export const queryTime = z.preprocess(plusOfOffset, inputTime)
 
-/** What an answer holds and an input may therefore repeat: taken, and not kept, however much it is. `as` is what an answer has. */
+/** A response field that an input may repeat: accepted and ignored, at any size. `as` is its type in a response. */
 export const ignored = (description: string, as: Record<string, unknown> = {}) =>
   z
     .unknown()
@@ -42,17 +42,17 @@ export const ignored = (description: string, as: Record<string, unknown> = {}) =
     .transform(() => undefined)
     .meta({ readOnly: true, description, ...as })
 
-/** Digits beyond what a number can hold are a number out of every range, and told so. */
+/** Digits beyond a number's precision are out of every range, and reported as such. */
 const numberOf = (text: unknown): unknown =>
   typeof text === 'string' && /^-?[0-9]+$/.test(text)
     ? Math.min(Math.max(Number(text), Number.MIN_SAFE_INTEGER), Number.MAX_SAFE_INTEGER)
     : text
 const booleanOf = (text: unknown): unknown => (text === 'true' ? true : text === 'false' ? false : text)
 
-/** Zod keeps no default of what is read from text: it travels under this name into the API description. */
+/** Zod keeps no default of a value parsed from text: this name carries it into the API description. */
 export const queryDefault = 'x-default'
 
-/** Query parameters come as text; these read them strictly: `limit=10`, never `limit=ten` or `limit=1e1`. */
+/** Query parameters arrive as text; these parse them strictly: `limit=10`, never `limit=ten` or `limit=1e1`. */
 const queryInteger = (minimum: number, maximum: number, fallback: number) =>
   z
     .preprocess(numberOf, z.int().min(minimum).max(maximum))
@@ -60,7 +60,7 @@ const queryInteger = (minimum: number, maximum: number, fallback: number) =>
     .meta({ [queryDefault]: fallback })
 /** A number in a path. */
 export const pathInteger = z.preprocess(numberOf, z.int().min(1))
-/** How many things an answer holds at most. More than the most is cut to it, and `X-Applied-Limit` says what was applied. */
+/** The limit of a list. A higher limit is reduced to the maximum, and `X-Applied-Limit` returns the applied one. */
 export const queryLimit = (most: number, fallback: number) =>
   z
     .preprocess(text => {
@@ -75,14 +75,14 @@ export const queryBoolean = (fallback: boolean) =>
     .default(fallback)
     .meta({ [queryDefault]: fallback })
 
-/** Highest offset that paging takes; no list is that long. */
+/** The highest offset that paging accepts; no list is that long. */
 const highestOffset = 1_000_000_000
 
 export const paging = (highestLimit: number, descending: boolean) => ({
   limit: queryLimit(highestLimit, 100).describe(
-    `The most objects to return. More than ${highestLimit} is cut to ${highestLimit}.`,
+    `The most objects to return. A limit above ${highestLimit} is reduced to ${highestLimit}.`,
   ),
-  offset: queryInteger(0, highestOffset, 0).describe('How many objects to skip first.'),
+  offset: queryInteger(0, highestOffset, 0).describe('How many objects to skip.'),
   descending: queryBoolean(descending).describe('`true` returns the newest first.'),
 })
 
@@ -91,7 +91,7 @@ export const createdRange = {
   created_before: queryTime.optional().describe('Only objects created before this time.'),
 }
 
-const userType = input(
+export const userType = input(
   'UserType',
   z
     .enum(['application', 'admin', 'application_read_only'])
@@ -100,7 +100,7 @@ const userType = input(
 export type UserType = z.output<typeof userType>
 export const userTypes: readonly UserType[] = userType.options
 export const userTypeQuery = z.strictObject({
-  user_type: userType.default('application').describe('Whose credentials `connection` has.'),
+  user_type: userType.default('application').describe('The role whose credentials `connection` contains.'),
 })
 
 export const connection = output(
@@ -112,11 +112,11 @@ export const connection = output(
       port: z.int().describe('The port to connect to.'),
       database: z.string().describe('The Postgres database to connect to.'),
       host: z.string().optional().describe('The host to connect to: a name or an IP address.'),
-      external_ip_address: z.string().optional().describe('The IP address behind the host, where it is known.'),
+      external_ip_address: z.string().optional().describe('The IP address of the host, if known.'),
     })
     .meta({
       description:
-        'How to connect. Returned only by a read of a single object, once it has an address and the role has a password.',
+        'Connection details. Returned only by a read of a single object, once it has an address and the role has a password.',
       example: { username: 'app', password: '<DB_PASSWORD>', port: 15432, database: 'app', host: '127.0.0.1' },
     }),
 )
@@ -127,12 +127,12 @@ export const errorShape = output(
   z
     .strictObject({
       code: z.int().describe('The HTTP status.'),
-      message: z.string().describe('What is wrong. Where a field is wrong, it names the field and the rule.'),
+      message: z.string().describe('The error message. For an invalid field, it names the field and the rule.'),
       reason: z
         .enum(refusalReasons)
         .optional()
         .describe(
-          'Why the account is refused. There may be other values later: treat one you do not know as a plain error of that status.',
+          'Why the account is refused. More values may be added: treat an unknown value as a generic error of that status.',
         ),
     })
     .meta({

@@ -1,8 +1,8 @@
 /**
- * The named shapes of the API description: whatever is registered here stands once under `components.schemas`, and
- * everything else refers to it. A shape of an answer may gain members and values in time, one of a request is closed, so
- * most that go both ways have two names. A small one whose members are the client's own has one for both: what a client
- * reads it can send back.
+ * The named shapes of the API description: each registered shape occurs once under `components.schemas`, and everything
+ * else refers to it. A response shape may gain members and values over time, a request shape is closed, so most shapes
+ * used in both have two names. A small shape that contains only client input has one name: a client can send back what
+ * it reads.
  */
 import { z } from 'zod'
 
@@ -23,7 +23,7 @@ export function output<S extends z.ZodType>(id: string, schema: S): S {
   return schema
 }
 
-/** Names a shape that is the same in both directions. */
+/** Names a shape that is the same in requests and responses. */
 export function both<I extends z.ZodType, O extends z.ZodType>(id: string, taken: I, given: O): { taken: I; given: O } {
   return { taken: input(id, taken), given: output(id, given) }
 }

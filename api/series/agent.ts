@@ -14,8 +14,8 @@ const answer = z.object({ id: z.string(), samples: z.array(z.object({ at: z.numb
 export function createAgentSource(agents: Agents): SampleSource {
   const read: SampleSource['read'] = async (instance, { startMs, intervalMs }) => {
     const since = Math.floor(startMs - Math.max(2 * sampleEveryMs, intervalMs))
-    const told = answer.parse(await agents.ask(instance, `/samples?since=${since}`, mostBytes))
-    return ofInstance(told, instance).samples
+    const response = answer.parse(await agents.read(instance, `/samples?since=${since}`, mostBytes))
+    return ofInstance(response, instance).samples
   }
   return { isAgent: true, read }
 }

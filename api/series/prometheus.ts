@@ -1,6 +1,7 @@
 /**
- * Samples from a Prometheus that gathers those of all databases: one range query over all that is measured of one, by its id
- * (Prometheus, "HTTP API", range queries). What two of its targets say of one moment is one: the larger.
+ * Samples from a Prometheus that collects those of all databases: one range query over all metrics of one database, by
+ * its id (Prometheus, "HTTP API", range queries). If two of its targets have a value for the same time, the larger is
+ * used.
  */
 import { z } from 'zod'
 import { sampleEveryMs } from '../../instance/agent/contract.ts'
@@ -30,7 +31,7 @@ export function createPrometheusSource(url: string): SampleSource {
   const { protocol, hostname, port, pathname } = new URL(url)
   const read: SampleSource['read'] = async ({ id }, { startMs, endMs, intervalMs }) => {
     const step = Math.max(intervalMs, sampleEveryMs)
-    // Aligned, so that a question asked again is about the same moments; one step more, from which the first one grew.
+    // Aligned, so that a repeated query uses the same times; one extra step, as the base of the first rate.
     const first = Math.floor(startMs / step) * step - step
     const parameters = new URLSearchParams({
       query: queryOf(id),

@@ -1,4 +1,4 @@
-/** Metrics over HTTP: from an agent that speaks TLS, and from a server that speaks Prometheus's protocol. */
+/** Metrics over HTTP: from an agent over TLS, and from a server that implements Prometheus's protocol. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -10,7 +10,7 @@ import { type Measure, measureNames, metricName, type Sample } from '../../insta
 import { type AgentServer, startServer } from '../../instance/agent/server.ts'
 import { createAuthority, issueClientCertificate, issueServerCertificate } from '../../operator/pki/index.ts'
 import { systemCertificates } from '../../sealing/credentials.ts'
-import { type Client, createSettled, expectError, startClient, storedDatabase } from '../testing/client.ts'
+import { type Client, createStable, expectError, startClient, storedDatabase } from '../testing/client.ts'
 import { configurationOf } from '../testing/harness.ts'
 
 const host = '127.0.0.1'
@@ -32,9 +32,9 @@ describe('from the agent', () => {
   let client: Client
   let agent: AgentServer | undefined
   let address: { host: string; port: number } | undefined
-  const asked: { service: string; namespace: string }[] = []
+  const requests: { service: string; namespace: string }[] = []
 
-  /** An agent that shows a certificate for this name, and says that it is of this id. */
+  /** An agent with a certificate for this name, which reports this id. */
   async function startAgent(name: string, answer: (query: URLSearchParams) => unknown): Promise<void> {
     const { cert, key } = issueServerCertificate(authority, { dnsNames: [name] })
     for (const [file, text] of Object.entries({ 'tls.crt': cert, 'tls.key': key, 'ca.crt': authority.cert }))
@@ -47,7 +47,7 @@ describe('from the agent', () => {
   beforeAll(async () => {
     client = await startClient({
       resolve: target => {
-        asked.push(target)
+        requests.push(target)
         return address
       },
     })
@@ -66,7 +66,7 @@ describe('from the agent', () => {
     await agent?.stop()
     agent = undefined
     address = undefined
-    asked.length = 0
+    requests.length = 0
   })
   afterAll(async () => {
     rmSync(directory, { recursive: true })
@@ -77,7 +77,7 @@ describe('from the agent', () => {
   const nameOf = (id: string) => `${childNames.service(id)}.${tenantNamespace('acme')}.svc`
 
   test('a database has its series', async () => {
-    const id = await createSettled(client, 'measured')
+    const id = await createStable(client, 'measured')
     const since: (string | null)[] = []
     await startAgent(nameOf(id), query => {
       since.push(query.get('since'))
@@ -91,12 +91,12 @@ describe('from the agent', () => {
       ['2026-01-01T12:01:00Z', 3.5, null, null, null, null],
     ])
     expect(seriesIn(body, 'transactions')?.map(([, rate]) => rate)).toEqual([2, 2])
-    expect(asked).toEqual([{ namespace: tenantNamespace('acme'), service: childNames.service(id), port: 8432 }])
+    expect(requests).toEqual([{ namespace: tenantNamespace('acme'), service: childNames.service(id), port: 8432 }])
     expect(since).toEqual([String(start - minute)])
   })
 
-  test('a branch has its own, and none through another database', async () => {
-    const [id, other] = [await createSettled(client, 'source'), await createSettled(client, 'elsewhere')]
+  test('a branch has its own, and not through another database', async () => {
+    const [id, other] = [await createStable(client, 'source'), await createStable(client, 'elsewhere')]
     const branchId = '0b9a9e2e-7f0d-4c3a-9f3e-1d2c3b4a5968'
     await client.cluster.create('Branch', {
       apiVersion: 'espalier.dev/v1alpha1',
@@ -111,14 +111,14 @@ describe('from the agent', () => {
       },
     })
     await startAgent(nameOf(branchId), () => ({ id: branchId, samples }))
-    const ask = (databaseId: string) =>
+    const getMetrics = (databaseId: string) =>
       client.call('GET', `/databases/${databaseId}/branches/${branchId}/metrics${windowed}`)
-    expect(seriesIn((await ask(id)).body, 'connections')).toHaveLength(2)
-    expectError(await ask(other), 404, /branch/)
+    expect(seriesIn((await getMetrics(id)).body, 'connections')).toHaveLength(2)
+    expectError(await getMetrics(other), 404, /branch/)
   })
 
-  test('a window of which nothing is known is empty, and no error', async () => {
-    const id = await createSettled(client, 'quiet')
+  test('a window without data is empty, and no error', async () => {
+    const id = await createStable(client, 'quiet')
     await startAgent(nameOf(id), () => ({ id, samples: [] }))
     const { status, body } = await get(id, '')
     expect(status).toBe(200)
@@ -126,20 +126,20 @@ describe('from the agent', () => {
   })
 
   test.each<[string, (id: string) => [string, unknown]]>([
-    ['is another instance', id => [nameOf('00000000-0000-4000-8000-000000000001'), { id, samples }]],
-    ['says that it is of another', id => [nameOf(id), { id: 'other', samples }]],
-    ['says what is no sample', id => [nameOf(id), { id, samples: [{ at: 'now' }] }]],
-    ['says too much', id => [nameOf(id), { id, samples: [], more: 'x'.repeat(1_100_000) }]],
+    ['is of another instance', id => [nameOf('00000000-0000-4000-8000-000000000001'), { id, samples }]],
+    ['reports another instance', id => [nameOf(id), { id: 'other', samples }]],
+    ['returns an invalid sample', id => [nameOf(id), { id, samples: [{ at: 'now' }] }]],
+    ['returns too much', id => [nameOf(id), { id, samples: [], more: 'x'.repeat(1_100_000) }]],
   ])('an agent that %s is an error', async (what, of) => {
-    const id = await createSettled(client, `wrong${what.length}`)
+    const id = await createStable(client, `wrong${what.length}`)
     const [name, answer] = of(id)
     await startAgent(name, () => answer)
-    expectError(await get(id), 503, /^the metrics cannot be read at present/)
+    expectError(await get(id), 503, /^the metrics cannot be read now/)
   })
 
-  test('no agent is an error that says why: there was none yet, nothing runs, or it does not answer', async () => {
-    const id = await createSettled(client, 'older')
-    expectError(await get(id), 503, /^the metrics cannot be read at present/)
+  test('no agent is an error with the reason: too old a pod, not running, or no response', async () => {
+    const id = await createStable(client, 'older')
+    expectError(await get(id), 503, /^the metrics cannot be read now/)
     const database = await storedDatabase(client, 'older')
     const pendingRestart = [{ reason: 'PodTemplate', message: 'older', since: at(0) }]
     await client.cluster.replaceStatus('ManagedDatabase', {
@@ -148,19 +148,19 @@ describe('from the agent', () => {
     })
     await expect.poll(async () => (await get(id)).status).toBe(409)
     const answer = await get(id)
-    expectError(answer, 409, /metrics were sampled: they begin with its next restart/)
+    expectError(answer, 409, /metrics were sampled: they start with its next restart/)
     expect(answer.headers).not.toHaveProperty('retry-after')
     const { body } = await client.create('unmade')
     const early = await get(body.id)
-    expectError(early, 409, /^the database is creating: metrics are of a Postgres that runs/)
+    expectError(early, 409, /^the database is creating: metrics need a running Postgres/)
     expect(early.headers['retry-after']).toBe('2')
     await client.call('DELETE', `/databases/${body.id}`)
     await expect.poll(async () => (await get(body.id)).body.message).toMatch(/is deleting|not found/)
     expect((await get(body.id)).headers).not.toHaveProperty('retry-after')
   })
 
-  test('so many are read at once, and no more', async () => {
-    const id = await createSettled(client, 'busy')
+  test('concurrent reads are limited', async () => {
+    const id = await createStable(client, 'busy')
     const gate = Promise.withResolvers<void>()
     await startAgent(nameOf(id), () => ({ id, samples }))
     const before = client.cluster.get
@@ -180,21 +180,21 @@ describe('from the agent', () => {
   let made = 0
   test.each([
     ['interval=5', /^interval: must be a number and a unit/],
-    ['interval=0 minutes', /^interval: must be longer than nothing/],
+    ['interval=0 minutes', /^interval: must be longer than zero/],
     ['interval=1 minute&interval=2 minutes', /interval/],
     ['start_time=yesterday', /start_time/],
     [`start_time=${at(1)}&end_time=${at(0)}`, /^start_time: must be before end_time/],
     [`start_time=${at(-9000)}&end_time=${at(0)}`, /^interval: more than 1000 points/],
     ['step=5', /step/],
-  ])('400 for %s, whether there are any or not', async (query, message) => {
+  ])('400 for %s, with and without series', async (query, message) => {
     made += 1
     const { body } = await client.create(`bad${made}`)
     expectError(await get(body.id, `?${query}`), 400, message)
   })
 
-  test('404 for nothing, and for another account', async () => {
+  test('404 for a missing database, and for another account', async () => {
     expectError(await get('00000000-0000-4000-8000-000000000000'), 404, /database/)
-    const id = await createSettled(client, 'mine')
+    const id = await createStable(client, 'mine')
     expectError(await client.call('GET', `/databases/${id}/metrics`, { claims: { tenant: 'other' } }), 404, /database/)
   })
 })
@@ -203,9 +203,9 @@ describe('from Prometheus', () => {
   let prometheus: Server
   let client: Client
   let answer: (query: URLSearchParams) => { status?: number; body: unknown }
-  const asked: URL[] = []
+  const requests: URL[] = []
 
-  /** What `query_range` answers over gathered samples: at each step the newest value of the five minutes before. */
+  /** The result of `query_range` over collected samples: at each step the newest value of the previous five minutes. */
   const gathered = (query: URLSearchParams, id: string) => {
     const [from, to, step] = ['start', 'end', 'step'].map(name => Number(query.get(name))) as [number, number, number]
     if (!(step > 0) || (to - from) / step > 11_000 || !query.get('query')?.includes(`espalier_id="${id}"`))
@@ -225,7 +225,7 @@ describe('from Prometheus', () => {
   beforeAll(async () => {
     prometheus = createServer((request, response) => {
       const url = new URL(request.url ?? '', 'http://prometheus')
-      asked.push(url)
+      requests.push(url)
       const { status = 200, body } = answer(url.searchParams)
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
     })
@@ -234,7 +234,7 @@ describe('from Prometheus', () => {
     client = await startClient({ configuration: configurationOf({ prometheus: { url } }) })
   })
   beforeEach(() => {
-    asked.length = 0
+    requests.length = 0
   })
   afterAll(async () => {
     await client.close()
@@ -242,8 +242,8 @@ describe('from Prometheus', () => {
   })
   const get = (id: string, query = windowed) => client.call('GET', `/databases/${id}/metrics${query}`)
 
-  test('the series are the same, at the values of the steps', async () => {
-    const id = await createSettled(client, 'gathered')
+  test('the series are the same, with the values at the steps', async () => {
+    const id = await createStable(client, 'gathered')
     answer = query => gathered(query, id)
     const { status, body } = await get(id)
     expect(status).toBe(200)
@@ -252,8 +252,8 @@ describe('from Prometheus', () => {
       ['2026-01-01T12:01:00Z', 3, null, null, null, null],
     ])
     expect(seriesIn(body, 'transactions')?.[0]).toEqual(['2026-01-01T12:01:00Z', 2, null])
-    expect(asked.map(({ pathname }) => pathname)).toEqual(['/prefix/api/v1/query_range'])
-    const parameters = asked[0]?.searchParams
+    expect(requests.map(({ pathname }) => pathname)).toEqual(['/prefix/api/v1/query_range'])
+    const parameters = requests[0]?.searchParams
     expect(['start', 'end', 'step'].map(name => parameters?.get(name))).toEqual([
       String((start - minute) / 1000),
       String((start + 3 * minute) / 1000),
@@ -261,8 +261,8 @@ describe('from Prometheus', () => {
     ])
   })
 
-  test('nothing gathered is an empty window, and a broken store an error', async () => {
-    const id = await createSettled(client, 'unheard')
+  test('no data is an empty window, and a broken store an error', async () => {
+    const id = await createStable(client, 'unheard')
     answer = () => ({ body: { status: 'success', data: { resultType: 'matrix', result: [] } } })
     const { status, body } = await get(id)
     expect([status, seriesIn(body, 'connections')]).toEqual([200, []])
@@ -272,12 +272,12 @@ describe('from Prometheus', () => {
       { body: 'nothing' },
     ]) {
       answer = () => broken
-      expectError(await get(id), 503, /^the metrics cannot be read at present/)
+      expectError(await get(id), 503, /^the metrics cannot be read now/)
     }
   })
 
-  test('what is no number, or nobody knows, is left out', async () => {
-    const id = await createSettled(client, 'odd')
+  test('values that are not numbers, and unknown metrics, are omitted', async () => {
+    const id = await createStable(client, 'odd')
     const of = (name: string, value: string) => ({ metric: { __name__: name }, values: [[start / 1000, value]] })
     const result = [
       of('espalier_postgres_connections', 'NaN'),

@@ -1,26 +1,31 @@
-/** `/databases/{id}/metrics`, and the same of a branch: what its Postgres was like. */
+/** `/databases/{id}/metrics`, and the same for a branch: metrics of its Postgres or of one of its services. */
+
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kinds } from '../../cluster/index.ts'
-import { branchPhase, visiblePhase } from '../../crds/index.ts'
+import { branchPhase, type ServiceType, visiblePhase } from '../../crds/index.ts'
+import type { Instance } from '../agents.ts'
 import { sendJson } from '../answers.ts'
 import { atMost } from '../at-once.ts'
-import { findOwned, idOf } from '../caches.ts'
+import { findBranch } from '../branches/find.ts'
+import { idOf } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
+import { findDatabase } from '../databases/find.ts'
 import { branchParameters } from '../databases/schema.ts'
-import { type ApiError, conflict, notFound, retryAfter, unavailable } from '../errors.ts'
+import { type ApiError, badRequest, conflict, retryAfter, unavailable } from '../errors.ts'
 import { type Documentation, operation } from '../operation.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { idParameter } from '../schemas/common.ts'
 import { metricsQuery, metricsShape } from './schema.ts'
-import { type Series, seriesOf } from './series.ts'
-import type { SampleSource } from './source.ts'
-import { windowOf } from './window.ts'
+import { seriesOf } from './series.ts'
+import { serviceSeriesOf } from './service-series.ts'
+import type { Series } from './steps.ts'
+import { type Window, windowOf } from './window.ts'
 
-/** So many are asked for at once. */
+/** Concurrent reads. */
 const mostAtOnce = 8
 
 const about =
-  'Samples are taken every 30 seconds beside Postgres, and kept for two hours, or for as long as the Prometheus of the installation keeps them. A restart of Postgres begins anew where there is no Prometheus. What is, is the mean over the interval; what grows is told by how much a second. A window of which nothing is known has series without rows; that nothing can be told at present is an error.'
+  "Samples are taken every 30 seconds beside Postgres. They are kept for two hours, or as long as the installation's Prometheus keeps them. Without a Prometheus, a restart of Postgres deletes them. A gauge is returned as its mean over the interval, a counter as its rate per second. A window without data returns series without rows; if metrics cannot be read now, the response is an error. With `service`, returns the metrics of a service, summed over its pods. Its pods keep their own samples for two hours: a replaced pod loses its samples, and the series `pods` contains the number of pods in each row. `error_ratio` is the ratio of requests answered with 5xx. The duration of a request ends with its response, or at the start of an event stream."
 
 const documentation = (what: Pick<Documentation, 'operationId' | 'tag' | 'summary'>): Documentation => ({
   ...what,
@@ -41,16 +46,20 @@ const ofBranch = documentation({
 })
 
 type Owner = Kinds['ManagedDatabase'] | Kinds['Branch']
-type Query = { interval: string; start_time?: string | undefined; end_time?: string | undefined }
+type Query = {
+  interval: string
+  service?: ServiceType | undefined
+  start_time?: string | undefined
+  end_time?: string | undefined
+}
 
-export function addMetrics(app: App, { cluster, caches, samples, now }: ApiContext): void {
-  const read = createReader(samples, now, app.log)
+export function addMetrics(app: App, { cluster, caches, samples, serviceSamples, now }: ApiContext): void {
+  const read = createReader({ samples, serviceSamples, now, logger: app.log })
 
   const database = operation(ofDatabase, { params: idParameter, querystring: metricsQuery })
   app.get('/databases/:id/metrics', { schema: database }, async (request, reply) => {
     const { namespace } = accountOf(request)
-    const found = await findOwned(cluster, caches.ManagedDatabase, 'ManagedDatabase', namespace, request.params.id)
-    if (found === undefined) throw notFound('database')
+    const found = await findDatabase({ cluster, caches }, namespace, request.params.id)
     const series = await read(found, request.query)
     return sendJson(reply.header('cache-control', 'no-store'), JSON.stringify({ series }))
   })
@@ -58,52 +67,74 @@ export function addMetrics(app: App, { cluster, caches, samples, now }: ApiConte
   const branch = operation(ofBranch, { params: branchParameters, querystring: metricsQuery })
   app.get('/databases/:id/branches/:branch_id/metrics', { schema: branch }, async (request, reply) => {
     const { namespace } = accountOf(request)
-    const { id, branch_id: branchId } = request.params
-    const found = await findOwned(cluster, caches.Branch, 'Branch', namespace, branchId)
-    if (found === undefined || found.spec.databaseId !== id) throw notFound('branch')
+    const found = await findBranch({ cluster, caches }, namespace, request.params)
     const series = await read(found, request.query)
     return sendJson(reply.header('cache-control', 'no-store'), JSON.stringify({ series }))
   })
 }
 
-/** Reads so many at once, and no more. @throws ApiError 409, 429, 503 */
-function createReader(
-  samples: SampleSource,
-  now: () => number,
-  logger: FastifyBaseLogger,
-): (owner: Owner, query: Query) => Promise<Series[]> {
+type Sources = Pick<ApiContext, 'samples' | 'serviceSamples' | 'now'> & { logger: FastifyBaseLogger }
+
+const unreadable = (error: unknown): ApiError => unavailable('the metrics cannot be read now: retry', error)
+
+/** Limits concurrent reads. @throws ApiError 400, 409, 429, 503 */
+function createReader({ samples, serviceSamples, now, logger }: Sources) {
   const bounded = atMost(mostAtOnce)
-  return async (owner, query) => {
+  const failed = (owner: Owner, error: unknown) =>
+    logger.info({ err: error, database: owner.metadata.name }, 'metrics cannot be read')
+
+  async function ofPostgres(owner: Owner, instance: Instance, window: Window): Promise<Series[]> {
+    try {
+      return seriesOf(await samples.read(instance, window), window)
+    } catch (error) {
+      failed(owner, error)
+      throw (samples.isAgent && (isDown(owner, 'Postgres') || awaitsAgent(owner))) || unreadable(error)
+    }
+  }
+
+  async function ofService(owner: Owner, instance: Instance, type: ServiceType, window: Window): Promise<Series[]> {
+    const { processes, unread } = await serviceSamples.read(instance, type)
+    for (const error of unread) failed(owner, error)
+    // A pod may end during the read: the metrics are then those of the others.
+    if (processes.length > 0) return serviceSeriesOf(type, processes, window)
+    const down = isDown(owner, 'service')
+    if (down !== undefined) throw down
+    if (unread.length > 0) throw unreadable(unread[0])
+    return serviceSeriesOf(type, [], window)
+  }
+
+  return async (owner: Owner, query: Query): Promise<Series[]> => {
+    const { service } = query
+    if (service !== undefined && !owner.spec.services.some(({ serviceType }) => serviceType === service))
+      throw badRequest(`service: the database has no ${service} service`)
     const window = windowOf(query, now())
-    const [id, namespace] = [idOf(owner) ?? '', owner.metadata.namespace ?? '']
-    return bounded(namespace, async () => {
-      try {
-        const found = await samples.read({ id, namespace }, window)
-        return seriesOf(found, window)
-      } catch (error) {
-        logger.info({ err: error, database: owner.metadata.name }, 'metrics cannot be read')
-        throw (
-          (samples.isAgent && awaitsAgent(owner)) ||
-          unavailable('the metrics cannot be read at present: try again', error)
-        )
-      }
-    })
+    const instance = { id: idOf(owner) ?? '', namespace: owner.metadata.namespace ?? '' }
+    return bounded(instance.namespace, () =>
+      service === undefined ? ofPostgres(owner, instance, window) : ofService(owner, instance, service, window),
+    )
   }
 }
 
-/** Who waits finds it running. */
+/** A database in this state will be running soon. */
 const comesToRun: readonly string[] = ['creating', 'restoring', 'resuming']
 
-/** What does not run has nothing to measure, and a pod from before there was an agent waits for its restart. */
-function awaitsAgent(owner: Owner): ApiError | undefined {
-  const what = owner.kind === 'Branch' ? 'branch' : 'database'
+const whatOf = (owner: Owner): string => (owner.kind === 'Branch' ? 'branch' : 'database')
+
+/** A stopped database has no metrics. */
+function isDown(owner: Owner, measured: 'Postgres' | 'service'): ApiError | undefined {
   const phase = owner.kind === 'Branch' ? branchPhase(owner) : visiblePhase(owner)
-  if (phase !== 'available' && phase !== 'degraded' && phase !== 'modifying')
-    return conflict(
-      `the ${what} is ${phase}: metrics are of a Postgres that runs`,
-      comesToRun.includes(phase) ? retryAfter.busy : undefined,
-    )
+  if (phase === 'available' || phase === 'degraded' || phase === 'modifying') return undefined
+  return conflict(
+    `the ${whatOf(owner)} is ${phase}: metrics need a running ${measured}`,
+    comesToRun.includes(phase) ? retryAfter.busy : undefined,
+  )
+}
+
+/** A pod older than the agent needs a restart. */
+function awaitsAgent(owner: Owner): ApiError | undefined {
   const isOlder = owner.status?.pendingRestart?.some(({ reason }) => reason === 'PodTemplate' || reason === 'Image')
   if (!isOlder) return undefined
-  return conflict(`the ${what} may have been started before metrics were sampled: they begin with its next restart`)
+  return conflict(
+    `the ${whatOf(owner)} may have been started before metrics were sampled: they start with its next restart`,
+  )
 }

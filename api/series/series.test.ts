@@ -22,7 +22,7 @@ const column = (name: string, index: number, samples: Sample[], changes: Partial
   (rowsOf(name, samples, changes) ?? []).map(row => row[index])
 
 describe('series', () => {
-  test('have the mean of what is, by the step', () => {
+  test('contain the mean of gauges, per step', () => {
     const samples = [sample(0, { connections: 1 }), sample(30, { connections: 3 }), sample(60, { connections: 9 })]
     expect(rowsOf('connections', samples)).toEqual([
       ['2026-01-01T12:00:00Z', 2, null, null, null, null],
@@ -30,24 +30,24 @@ describe('series', () => {
     ])
   })
 
-  test('have how much a second it grew of what grows, from the sample before the window on', () => {
+  test('contain the rate of counters per second, starting at the sample before the window', () => {
     const grown = [-30, 0, 30, 60].map((at, index) => sample(at, { transactions_committed: 1000 + 300 * index }))
     expect(column('transactions', 1, grown)).toEqual([10, 10])
     expect(column('transactions', 1, grown.slice(1))).toEqual([10, 10])
     expect(column('transactions', 1, grown.slice(3))).toEqual([])
   })
 
-  test('take a counter that is smaller for one that began anew', () => {
+  test('treat a smaller counter value as a reset', () => {
     const samples = [sample(0, { wal_bytes: 9000 }), sample(30, { wal_bytes: 60 })]
     expect(column('wal', 1, samples)).toEqual([2])
   })
 
-  test('have the part of blocks that were in the cache, and none where none was asked for', () => {
+  test('contain the ratio of cache hits, and none without reads', () => {
     const blocks = (at: number, hit: number, read: number) => sample(at, { blocks_hit: hit, blocks_read: read })
     expect(column('cache', 1, [blocks(0, 0, 0), blocks(30, 90, 10), blocks(60, 90, 10)])).toEqual([0.9, null])
   })
 
-  test('of nothing have no rows', () => {
+  test('without data have no rows', () => {
     const series = seriesOf([], window())
     expect(series.map(({ name }) => name)).toEqual([
       ...[
@@ -69,7 +69,7 @@ describe('series', () => {
     expect(rowsOf('connections', [sample(-1, { connections: 1 }), sample(600, { connections: 1 })])).toEqual([])
   })
 
-  test('show every measure but whether it was up', () => {
+  test('contain every measure except whether it was up', () => {
     const all = Object.fromEntries(measureNames.map((name, index) => [name, index + 1])) as Record<Measure, number>
     const later = Object.fromEntries(measureNames.map((name, index) => [name, 2 * index + 2])) as Record<
       Measure,
@@ -100,23 +100,23 @@ const anySamples = fc
   )
 const anyInterval = fc.constantFrom(1000, 7000, 30_000, minute, 5 * minute, 3600_000, 86_400_000)
 
-describe('whatever was sampled', () => {
-  test('rows are in order, at steps of the interval, and no more than fit', () => {
+describe('any samples', () => {
+  test('rows are in order, at steps of the interval, and within the limit', () => {
     fc.assert(
       fc.property(anySamples, anyInterval, (samples, step) => {
-        const asked = window({ intervalMs: step })
-        for (const { columns, values } of seriesOf(samples, asked)) {
+        const requested = window({ intervalMs: step })
+        for (const { columns, values } of seriesOf(samples, requested)) {
           const times = values.map(([time]) => Date.parse(String(time)))
           expect(times).toEqual([...new Set(times)].sort((left, right) => left - right))
-          expect(times.every(at => at % step === 0 && at > asked.startMs - step && at < asked.endMs)).toBe(true)
-          expect(values.length).toBeLessThanOrEqual((asked.endMs - asked.startMs) / step + 1)
+          expect(times.every(at => at % step === 0 && at > requested.startMs - step && at < requested.endMs)).toBe(true)
+          expect(values.length).toBeLessThanOrEqual((requested.endMs - requested.startMs) / step + 1)
           expect(values.every(row => row.length === columns.length)).toBe(true)
         }
       }),
     )
   })
 
-  test('a mean lies among what it is of, and nothing grows backwards', () => {
+  test('a mean is within the range of its samples, and no rate is negative', () => {
     fc.assert(
       fc.property(anySamples, anyInterval, (samples, step) => {
         const known = samples.flatMap(({ values }) => values.connections ?? [])
@@ -130,7 +130,7 @@ describe('whatever was sampled', () => {
     )
   })
 
-  test('no growth is lost or counted twice, however time is cut', () => {
+  test('no growth is lost or counted twice, with any interval', () => {
     const steady = fc.array(fc.nat(10_000), { minLength: 2, maxLength: 20 })
     fc.assert(
       fc.property(steady, fc.constantFrom(30_000, minute, 2 * minute), (steps, step) => {
@@ -148,7 +148,7 @@ describe('whatever was sampled', () => {
     )
   })
 
-  test('the order in which samples come does not matter', () => {
+  test('the order of the samples does not matter', () => {
     fc.assert(
       fc.property(anySamples, samples => {
         const distinct = [...new Map(samples.map(one => [one.at, one])).values()]
@@ -165,7 +165,7 @@ describe('an interval', () => {
     ['5 minutes', 300_000],
     ['0002 hour', 7_200_000],
     ['9999 days', 9999 * 86_400_000],
-  ])('%s is so long', (text, ms) => {
+  ])('%s is parsed', (text, ms) => {
     expect(interval.parse(text)).toBe(text)
     expect(intervalMs(text)).toBe(ms)
   })
@@ -184,21 +184,21 @@ describe('an interval', () => {
     '0 days',
     '5 MINUTES',
     '5\nminutes',
-  ])('%j is none', text => {
+  ])('%j is invalid', text => {
     expect(interval.safeParse(text).success).toBe(false)
   })
 })
 
 describe('a window', () => {
-  test('is two hours up to now by the minute, where nothing else is said', () => {
+  test('is the last two hours by the minute, by default', () => {
     expect(windowOf({}, start)).toEqual({ startMs: start - 120 * minute, endMs: start, intervalMs: minute })
   })
 
-  test('holds no more than so many points', () => {
+  test('is limited to a maximum number of points', () => {
     const days = (count: number) => new Date(start - count * 86_400_000).toISOString()
     expect(() => windowOf({ start_time: days(1) }, start)).toThrow(/^interval: more than 1000 points/)
     expect(() => windowOf({ start_time: days(1), interval: '5 minutes' }, start)).not.toThrow()
-    // There are no more points than samples, however short the interval is.
+    // There are no more points than samples, for any interval.
     expect(() => windowOf({ interval: '1 second' }, start)).not.toThrow()
     expect(() => windowOf({ interval: '1 second', start_time: days(1) }, start)).toThrow('more than 1000 points')
     expect(() => windowOf({ start_time: new Date(start).toISOString() }, start)).toThrow(/^start_time: must be before/)

@@ -1,16 +1,14 @@
 /**
- * From samples to series: time is cut into steps of the interval, counted from the epoch, and each has one row of what is
- * known of it. What is, is the mean of its samples; what grows is how much a second it grew from one sample to the next, also
- * over a start that set it to zero. Pure.
+ * Converts samples to series: time is divided into steps of the interval, counted from the epoch, and each step with
+ * data has one row. A gauge is the mean of its samples; a counter is its rate per second between samples, also across a
+ * reset to zero. Pure.
  */
 import type { Measure, Sample } from '../../instance/agent/measures.ts'
 import { timestamp } from '../../values/time.ts'
+import { type Cell, grownBy, meanOf, perSecond, type Series, type Step, stepsOf } from './steps.ts'
 import type { Window } from './window.ts'
 
-type Cell = number | null
-export type Series = { name: string; columns: string[]; values: (string | Cell)[][] }
-
-/** What stands in a column: a measure as it is, or how fast it grows; or a part of two that grow. */
+/** The value of a column: a gauge, the rate of a counter, or a ratio of two counters. */
 type Column = { is: Measure } | { growth: Measure } | { share: Measure; besides: Measure }
 
 const catalogue: Record<string, Record<string, Column>> = {
@@ -45,57 +43,15 @@ const catalogue: Record<string, Record<string, Column>> = {
   database: { bytes: { is: 'database_bytes' } },
 }
 
-/** Two samples, one after the other, with what is not known left out of account. */
-type Pair = { before: Sample; after: Sample }
-type Step = { at: number; samples: Sample[]; pairs: Pair[] }
-
-/** How much a counter grew; one that is smaller than before began anew at zero. Null where one of both is not known. */
-function growth(measure: Measure, { before, after }: Pair): number | null {
-  const [from, to] = [before.values[measure], after.values[measure]]
-  if (from === null || to === null) return null
-  return to >= from ? to - from : to
+function cellOf(column: Column, step: Step): Cell {
+  if ('is' in column) return meanOf(column.is, step)
+  if ('growth' in column) return perSecond(column.growth, step)
+  const part = grownBy(column.share, step) ?? 0
+  const total = part + (grownBy(column.besides, step) ?? 0)
+  return total > 0 ? part / total : null
 }
 
-const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)
-const known = (values: readonly Cell[]): number[] => values.filter(value => value !== null)
-
-function perSecond(measure: Measure, pairs: readonly Pair[]): Cell {
-  const grown = pairs.flatMap(pair => {
-    const by = growth(measure, pair)
-    return by === null ? [] : [{ by, ms: pair.after.at - pair.before.at }]
-  })
-  const ms = sum(grown.map(each => each.ms))
-  return ms > 0 ? (sum(grown.map(({ by }) => by)) * 1000) / ms : null
-}
-
-function cellOf(column: Column, { samples, pairs }: Step): Cell {
-  if ('is' in column) {
-    const values = known(samples.map(({ values: all }) => all[column.is]))
-    return values.length > 0 ? sum(values) / values.length : null
-  }
-  if ('growth' in column) return perSecond(column.growth, pairs)
-  const part = sum(known(pairs.map(pair => growth(column.share, pair))))
-  const whole = part + sum(known(pairs.map(pair => growth(column.besides, pair))))
-  return whole > 0 ? part / whole : null
-}
-
-/** The steps that anything is known of, in order; a pair belongs to where it ends. */
-function stepsOf(samples: readonly Sample[], { startMs, endMs, intervalMs }: Window): Step[] {
-  const inOrder = [...samples].sort((left, right) => left.at - right.at)
-  const steps = new Map<number, Step>()
-  for (const [index, after] of inOrder.entries()) {
-    if (after.at < startMs || after.at >= endMs) continue
-    const at = Math.floor(after.at / intervalMs) * intervalMs
-    const step = steps.get(at) ?? { at, samples: [], pairs: [] }
-    steps.set(at, step)
-    step.samples.push(after)
-    const before = inOrder[index - 1]
-    if (before !== undefined && before.at < after.at) step.pairs.push({ before, after })
-  }
-  return [...steps.values()]
-}
-
-/** Every series, each with its columns; without rows where nothing is known. */
+/** Every series, each with its columns; without rows if there are no data. */
 export function seriesOf(samples: readonly Sample[], window: Window): Series[] {
   const steps = stepsOf(samples, window)
   return Object.entries(catalogue).map(([name, columns]) => {

@@ -1,6 +1,6 @@
 /**
- * The configuration of each type of service as the API takes and gives it: the fields of `crds/services.ts` in snake case
- * with the same limits, plus the secrets, which resources never hold.
+ * The configuration of each service type in requests and responses: the fields of `crds/services.ts` in snake case with
+ * the same limits, plus the secrets, which resources never contain.
  */
 import { z } from 'zod'
 import {
@@ -27,11 +27,11 @@ const pipeline = ragPipeline.shape
 const table = embeddingTable.shape
 
 const secret = z.string().min(1).max(4096)
-/** A provider's key goes into a header of one line. */
-const providerKey = secret.regex(/^[\x21-\x7e]+$/, 'must hold printable ASCII characters only, without spaces')
-/** Null removes an optional key or field, as in the rest of a PATCH. */
+/** A provider's key is sent in a header of one line. */
+const providerKey = secret.regex(/^[\x21-\x7e]+$/, 'must contain printable ASCII characters only, without spaces')
+/** Null removes an optional key or field, as elsewhere in a PATCH. */
 const removable = <S extends z.ZodType>(schema: S) => schema.nullable().optional()
-const kept = 'Omitted: an existing service keeps its key. Null removes it.'
+const keepsKey = 'Omitted: an existing service keeps its key. Null removes it.'
 const usersDescription = 'Users, as username:password pairs separated by commas.'
 
 const embeddingProvider = input(
@@ -39,11 +39,13 @@ const embeddingProvider = input(
   mcp.embeddingProvider.unwrap().describe('A provider of embeddings.'),
 )
 const mcpFields = {
-  allow_writes: mcp.allowWrites.describe('`true` lets the query tool write. For development and test databases only.'),
+  allow_writes: mcp.allowWrites.describe(
+    '`true` allows the query tool to write. For development and test databases only.',
+  ),
 }
 const embeddingDescriptions = {
-  provider: 'The provider of embeddings. Turns on the generate_embedding tool, and requires embedding_model.',
-  model: 'The embedding model. Required where embedding_provider is set.',
+  provider: 'The provider of embeddings. Enables the generate_embedding tool, and requires embedding_model.',
+  model: 'The embedding model. Required if embedding_provider is set.',
 }
 
 export const mcpInput = input(
@@ -57,7 +59,7 @@ export const mcpInput = input(
         'The key of the provider. Required with embedding_provider on a new service. Omitted: an existing service keeps its key. Null removes it.',
       ),
       init_tokens: removable(secret.superRefine(textRule(tokensRule))).describe(
-        'The bearer tokens that clients may send, separated by commas. Omitted: an existing service keeps its tokens, and a new one gets a token that the server mints. Null: the minted token replaces them.',
+        'The bearer tokens that clients may send, separated by commas. Omitted: an existing service keeps its tokens, and a new one gets a generated token. Null: a generated token replaces them.',
       ),
       init_users: removable(secret.superRefine(textRule(usersRule))).describe(
         `${usersDescription} Omitted: an existing service keeps its users. Null removes them.`,
@@ -73,7 +75,7 @@ export const mcpInput = input(
         context.addIssue({
           code: 'custom',
           path: ['embedding_model'],
-          message: 'is required where embedding_provider is set',
+          message: 'is required if embedding_provider is set',
         })
       }
     }),
@@ -99,15 +101,15 @@ export const mcpShape = output(
 )
 
 const restDescriptions = {
-  schemas: 'The schemas to serve, separated by commas.',
-  role: 'The role of requests without a token.',
-  audience: 'The audience that a token must have.',
-  claim: 'The path to the claim that names the role, for example .role or $.role.',
+  schemas: 'The schemas to expose, separated by commas.',
+  role: 'The role of unauthenticated requests.',
+  audience: 'The audience that a token must contain.',
+  claim: 'The JSON path to the role claim, for example .role or $.role.',
   origins: 'The origins whose pages may send requests, separated by commas; * for any.',
 }
 const restFields = {
-  db_pool: rest.dbPool.describe('The most connections to the database.'),
-  max_rows: rest.maxRows.describe('The most rows in one answer.'),
+  db_pool: rest.dbPool.describe('The maximum number of connections to the database.'),
+  max_rows: rest.maxRows.describe('The maximum number of rows in one response.'),
 }
 const restExample = { db_schemas: 'public', db_anon_role: 'web_anonymous' }
 
@@ -128,7 +130,7 @@ export const restInput = input(
       jwt_secret: removable(z.string().min(32).max(4096).superRefine(textRule(jwtSecretRule)))
         .meta({ writeOnly: true })
         .describe(
-          'The secret that tokens are verified with, at least 32 characters. It is never returned. Omitted: an existing service keeps its secret. Null removes it.',
+          'The secret that verifies tokens, at least 32 characters. It is never returned. Omitted: an existing service keeps its secret. Null removes it.',
         ),
     })
     .meta({ description: 'The configuration of a `rest` service.', example: restExample }),
@@ -166,7 +168,7 @@ const llmInput = input(
         .meta({ writeOnly: true })
         .describe(
           "The key of the provider. It is never returned. Required on a new service; a pipeline's model of the same provider uses the service's key. " +
-            kept,
+            keepsKey,
         ),
     })
     .meta({ description: 'A model of a provider.', example: { ...llmExample, api_key: '<LLM_API_KEY>' } }),
@@ -177,15 +179,15 @@ const llmShape = output(
 )
 
 const tableExample = { table: 'documents', text_column: 'content', vector_column: 'embedding' }
-/** What kubectl has applied is shown as it is, whatever rule it breaks. */
+/** A resource applied by kubectl is returned unchanged, even if it violates a rule. */
 const tableConfig = (name: z.ZodString) =>
   z
     .strictObject({
       table: name.describe('The table to search, as table or schema.table.'),
-      text_column: table.textColumn.describe('The column with the text.'),
-      vector_column: table.vectorColumn.describe("The column with the text's embedding."),
+      text_column: table.textColumn.describe('The column that contains the text.'),
+      vector_column: table.vectorColumn.describe("The column that contains the text's embedding."),
       id_column: table.idColumn.describe('The column that identifies a row.'),
-      filter: table.filter.describe('An SQL condition that every row found must meet.'),
+      filter: table.filter.describe('A SQL condition that every result must meet.'),
     })
     .meta({ description: 'A table with texts and their embeddings.', example: tableExample })
 const tables = both(
@@ -197,11 +199,11 @@ const tables = both(
 const corsConfig = (origin: z.ZodString) =>
   z
     .strictObject({
-      enabled: z.boolean().describe('`true` answers requests of other origins.'),
+      enabled: z.boolean().describe('`true` accepts requests from other origins.'),
       allowed_origins: z.array(origin).max(50).optional().describe('The origins whose pages may send requests.'),
     })
     .meta({
-      description: 'Requests of other origins. Off by default.',
+      description: 'Requests from other origins. Off by default.',
       example: { enabled: true, allowed_origins: ['https://app.example.com'] },
     })
 const anyOrigin = z.string().max(300)
@@ -222,27 +224,27 @@ const ragExample = {
   top_n: 10,
 }
 
-/** A pipeline or a service's RAG configuration, whose models come in with a key and go out without one. */
+/** A pipeline or a service's RAG configuration. Its models have a key in requests and none in responses. */
 const ragFields = <L extends z.ZodType, T extends z.ZodType, C extends z.ZodType>(llm: L, table: T, cors: C) => {
   const pipelineConfig = z
     .strictObject({
       name: pipeline.name.describe('The name of the pipeline. It is part of request paths.'),
       tables: z.array(table).min(1).max(50).describe('The tables to search.'),
-      description: pipeline.description.describe('What the pipeline is for.'),
+      description: pipeline.description.describe('The purpose of the pipeline.'),
       embedding_llm: llm.optional().describe("The model for embeddings. Omitted: the service's."),
       completion_llm: llm.optional().describe("The model for answers. Omitted: the service's."),
       hybrid_enabled: pipeline.hybridEnabled.describe('`true` searches by full text as well as by embedding.'),
-      min_similarity: pipeline.minSimilarity.describe('The least similarity of a result. 0 takes all.'),
+      min_similarity: pipeline.minSimilarity.describe('The minimum similarity of a result. 0 accepts all.'),
       system_prompt: pipeline.systemPrompt.describe('The system prompt. Omitted: a built-in one.'),
-      token_budget: pipeline.tokenBudget.describe("The most tokens of an answer. Omitted: the service's."),
-      top_n: pipeline.topN.describe("The most results to use. Omitted: the service's."),
-      vector_weight: pipeline.vectorWeight.describe('How much the embedding counts against the full text.'),
+      token_budget: pipeline.tokenBudget.describe("The maximum number of tokens of an answer. Omitted: the service's."),
+      top_n: pipeline.topN.describe("The maximum number of results to use. Omitted: the service's."),
+      vector_weight: pipeline.vectorWeight.describe('The weight of the embedding relative to the full text.'),
     })
-    .meta({ description: 'The tables that one pipeline searches, and how it answers.', example: pipelineExample })
+    .meta({ description: 'The tables that one pipeline searches, and its settings.', example: pipelineExample })
   const ragConfig = z
     .strictObject({
-      embedding_llm: llm.describe('The model for embeddings, where a pipeline names none.'),
-      completion_llm: llm.describe('The model for answers, where a pipeline names none.'),
+      embedding_llm: llm.describe('The default model for embeddings of pipelines.'),
+      completion_llm: llm.describe('The default model for answers of pipelines.'),
       pipelines: z
         .array(pipelineConfig)
         .min(1)
@@ -251,14 +253,14 @@ const ragFields = <L extends z.ZodType, T extends z.ZodType, C extends z.ZodType
           const seen = new Set<string>()
           for (const [index, { name }] of pipelines.entries()) {
             if (seen.has(name))
-              context.addIssue({ code: 'custom', path: [index, 'name'], message: 'names another pipeline already' })
+              context.addIssue({ code: 'custom', path: [index, 'name'], message: 'duplicate pipeline name' })
             seen.add(name)
           }
         })
-        .describe('The pipelines. No two have the same name.'),
+        .describe('The pipelines. Names are unique.'),
       cors: cors.optional(),
-      token_budget: rag.tokenBudget.describe('The most tokens of an answer.'),
-      top_n: rag.topN.describe('The most results to use.'),
+      token_budget: rag.tokenBudget.describe('The maximum number of tokens of an answer.'),
+      top_n: rag.topN.describe('The maximum number of results to use.'),
     })
     .meta({ description: 'The configuration of a `rag` service.', example: ragExample })
   return { pipelineConfig, ragConfig }

@@ -1,11 +1,11 @@
-/** What a request says of one service, split into what the resource holds and the keys that its Secret holds. Pure. */
+/** One service of a request, split into the resource's part and the keys for its Secret. Pure. */
 import { mcpServiceConfig, ragServiceConfig, restServiceConfig, type ServiceConfig } from '../../crds/index.ts'
 import { modelKeyField, ragModels } from '../../sealing/service-keys.ts'
 import { isRecord } from '../../values/record.ts'
 import type { ServiceInput } from './schema.ts'
 
-/** Keys by field. Null removes one; one that is absent stays as it is stored. */
-type AskedKeys = Readonly<Record<string, string | null>>
+/** Keys by field. Null removes a key; an absent one is unchanged. */
+type RequestedKeys = Readonly<Record<string, string | null>>
 export type Configuration = Pick<ServiceConfig, 'mcp' | 'rest' | 'rag'>
 
 /** Never part of a resource. */
@@ -13,7 +13,7 @@ const secretMembers: readonly string[] = ['embedding_api_key', 'init_tokens', 'i
 
 const camel = (name: string): string => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
 
-/** The value with every object key in camel case, without secrets and without what is null. */
+/** The value with every object key in camel case, without secrets and without nulls. */
 function stored(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(stored)
   if (!isRecord(value)) return value
@@ -21,7 +21,7 @@ function stored(value: unknown): unknown {
   return Object.fromEntries(members.map(([name, inner]) => [camel(name), stored(inner)]))
 }
 
-/** The configuration of a service as its resource has it; undefined where the request gives none. */
+/** The configuration of a service for its resource; undefined if the request has none. */
 export function storedConfiguration(input: ServiceInput): Configuration | undefined {
   const { mcp_config: mcp, rest_config: rest, rag_config: rag } = input
   if (mcp !== undefined) return { mcp: mcpServiceConfig.parse(stored(mcp)) }
@@ -36,8 +36,8 @@ type Models = { embedding_llm?: Model; completion_llm?: Model }
 const keysOfModels = (holder: Models, pipeline?: string): (readonly [string, string | null | undefined])[] =>
   ragModels.map(model => [modelKeyField(model, pipeline), holder[model]?.api_key])
 
-/** The keys that a request gives or removes. */
-export function askedKeys({ mcp_config: mcp, rest_config: rest, rag_config: rag }: ServiceInput): AskedKeys {
+/** The keys that a request sets or removes. */
+export function requestedKeys({ mcp_config: mcp, rest_config: rest, rag_config: rag }: ServiceInput): RequestedKeys {
   const all: (readonly [string, string | null | undefined])[] = [
     ['embedding_api_key', mcp?.embedding_api_key],
     ['init_tokens', mcp?.init_tokens],
@@ -51,10 +51,10 @@ export function askedKeys({ mcp_config: mcp, rest_config: rest, rag_config: rag 
   )
 }
 
-/** A key that a configuration cannot do without. `path`: where a request gives it. */
+/** A required key of a configuration. `path`: its field in a request. */
 type RequiredKey = { field: string; path: string; why: string }
 
-/** The fields of a Secret that a configuration can use. Others were of pipelines or models that are gone. */
+/** The fields of a Secret that a configuration uses. Others belong to deleted pipelines or models. */
 export function usableKeys({ rag }: Configuration, type: ServiceConfig['serviceType']): (field: string) => boolean {
   if (type === 'mcp') return field => ['embedding_api_key', 'init_tokens', 'init_users'].includes(field)
   if (type === 'rest') return field => field === 'jwt_secret'
@@ -72,14 +72,12 @@ const modelOf = <M>(holder: { embeddingLlm?: M; completionLlm?: M }, model: RagM
 /** A pipeline's model of the service's provider uses the service's key. */
 export function requiredKeys({ mcp, rag }: Configuration): RequiredKey[] {
   if (mcp?.embeddingProvider !== undefined)
-    return [
-      { field: 'embedding_api_key', path: 'mcp_config.embedding_api_key', why: 'where embedding_provider is set' },
-    ]
+    return [{ field: 'embedding_api_key', path: 'mcp_config.embedding_api_key', why: 'if embedding_provider is set' }]
   if (rag === undefined) return []
   const ofService = ragModels.map(model => ({
     field: modelKeyField(model),
     path: `rag_config.${model}.api_key`,
-    why: 'for a provider of models',
+    why: 'for a model provider',
   }))
   const ofPipelines = rag.pipelines.flatMap((pipeline, index) =>
     ragModels
@@ -90,7 +88,7 @@ export function requiredKeys({ mcp, rag }: Configuration): RequiredKey[] {
       .map(model => ({
         field: modelKeyField(model, pipeline.name),
         path: `rag_config.pipelines[${index}].${model}.api_key`,
-        why: "where the provider is not the service's",
+        why: "if the provider is not the service's",
       })),
   )
   return [...ofService, ...ofPipelines]

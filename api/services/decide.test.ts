@@ -1,13 +1,13 @@
-/** Any sequence of PATCHes of services: what a request leaves out stays as it was. */
+/** Any sequence of PATCHes of services: omitted fields are unchanged. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { type ServiceConfig, serviceConfigs } from '../../crds/index.ts'
 import { ApiError } from '../errors.ts'
-import { decideServices, type KnownService, type Surroundings, servicesOfBranch } from './decide.ts'
+import { decideServices, type KnownService, type ServiceContext, servicesOfBranch } from './decide.ts'
 import { type ServiceInput, serviceInputs } from './schema.ts'
 
 let minted = 0
-const surroundings: Surroundings = {
+const context: ServiceContext = {
   isOffered: true,
   pgVersion: '18',
   pgvectorVersions: ['18'],
@@ -17,7 +17,7 @@ const surroundings: Surroundings = {
 }
 
 const maybe = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined, freq: 2 })
-/** A key that is given, left out, or removed. */
+/** A key that is given, omitted, or removed. */
 const key = (name: string) =>
   fc.oneof(
     fc.constant(undefined),
@@ -74,21 +74,21 @@ const rag = fc.record({
   }),
 })
 /** JSON has no members that are undefined. */
-const asked = fc.tuple(maybe(mcp), maybe(rest), maybe(rag)).map(all => {
+const requested = fc.tuple(maybe(mcp), maybe(rest), maybe(rag)).map(all => {
   const services = all.filter(service => service !== undefined)
   return serviceInputs.parse(JSON.parse(JSON.stringify(services)))
 })
 
-/** As the operator and the Secrets have them after a write. */
+/** The state that the operator and the Secrets have after a write. */
 function after(known: readonly KnownService[], services: readonly ServiceInput[]): KnownService[] {
-  const decided = decideServices(services, known, surroundings)
-  // What the cluster stores is what was decided, and reads back the same.
+  const decided = decideServices(services, known, context)
+  // The cluster stores the decision, and returns the same.
   expect(serviceConfigs.parse(decided.services)).toEqual(decided.services)
   return decided.services.map(config => {
     const before = known.find(one => one.config.serviceId === config.serviceId)
     const written = decided.secrets.find(({ name }) => name === config.secret?.name)
-    const isKept = config.secret !== undefined && config.secret.name === before?.config.secret?.name
-    const keys = written?.keys ?? (isKept ? before.keys : {})
+    const isUnchanged = config.secret !== undefined && config.secret.name === before?.config.secret?.name
+    const keys = written?.keys ?? (isUnchanged ? before.keys : {})
     return { config, keys, token: before?.token ?? `minted-${config.serviceId}` }
   })
 }
@@ -106,14 +106,14 @@ const given = (input: ServiceInput, field: string): unknown => {
   return flat[field]
 }
 
-/** Fields of models that a request does not name any more go with these. */
+/** Fields of models that a request no longer names are removed with them. */
 const isNamed = (input: ServiceInput, field: string): boolean => {
   const [, name] = /^pipelines\.(\w+)\./.exec(field) ?? []
   if (name === undefined) return true
   return input.rag_config?.pipelines.some(one => one.name === name && one.completion_llm !== undefined) ?? true
 }
 
-function expectKept(before: KnownService, now: KnownService, input: ServiceInput): void {
+function expectUnchanged(before: KnownService, now: KnownService, input: ServiceInput): void {
   expect(now.config.serviceId).toBe(before.config.serviceId)
   expect(now.token).toBe(before.token)
   if (input.ip_allowlist === undefined) expect(now.config.ipAllowlist).toEqual(before.config.ipAllowlist)
@@ -121,16 +121,16 @@ function expectKept(before: KnownService, now: KnownService, input: ServiceInput
   if (input.mcp_config === undefined) expect(now.config.mcp).toEqual(before.config.mcp)
   for (const [field, value] of Object.entries(before.keys)) {
     if (!isNamed(input, field)) continue
-    const asked = given(input, field)
-    expect(now.keys[field], field).toBe(asked === undefined ? value : (asked ?? undefined))
+    const requested = given(input, field)
+    expect(now.keys[field], field).toBe(requested === undefined ? value : (requested ?? undefined))
   }
 }
 
-test('no sequence of PATCHes mints a token anew, opens an allowlist, or loses a key', () => {
+test('no sequence of PATCHes generates a new token, opens an allowlist, or loses a key', () => {
   let refused = 0
   let applied = 0
   fc.assert(
-    fc.property(fc.array(asked, { minLength: 1, maxLength: 8 }), requests => {
+    fc.property(fc.array(requested, { minLength: 1, maxLength: 8 }), requests => {
       let known: KnownService[] = []
       for (const services of requests) {
         let next: KnownService[]
@@ -151,11 +151,11 @@ test('no sequence of PATCHes mints a token anew, opens an allowlist, or loses a 
             all.find(({ config }) => config.serviceType === input.service_type)
           const [before, now] = [find(known), find(next)]
           if (now === undefined) throw new Error('a service is missing')
-          if (before !== undefined) expectKept(before, now, input)
+          if (before !== undefined) expectUnchanged(before, now, input)
           else if (input.ip_allowlist === undefined) expect(now.config.ipAllowlist).toEqual({ rules: [] })
         }
-        // The same again changes nothing, in any order.
-        const again = decideServices(services.toReversed(), next, surroundings)
+        // The same list again, in any order, changes nothing.
+        const again = decideServices(services.toReversed(), next, context)
         expect(again.secrets).toEqual([])
         expect(again.services).toEqual(next.map(({ config }) => config))
         known = next
@@ -167,14 +167,14 @@ test('no sequence of PATCHes mints a token anew, opens an allowlist, or loses a 
   expect(refused).toBeGreaterThan(100)
 })
 
-test('a branch of a branch has ids of its own, and no hosts of its source', () => {
+test('a branch of a branch has its own ids, and no hosts of its source', () => {
   const config: ServiceConfig = {
     ...{ serviceType: 'mcp', serviceId: 'aaaaaaaa', hostIds: ['node-a'], targetNodes: ['db-1-0'] },
     ...{ ipAllowlist: { rules: [] }, mcp: { allowWrites: false }, secret: { name: 'source' } },
   }
   const { services, secrets } = servicesOfBranch(
     [{ config, keys: { embedding_api_key: 'k', init_tokens: 'i' }, token: 't' }],
-    surroundings,
+    context,
   )
   expect(services).toEqual([
     {

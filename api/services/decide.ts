@@ -1,4 +1,4 @@
-/** What a list of services that a request gives makes of those that are there. Pure; refuses by throwing ApiError. */
+/** Applies a request's list of services to the existing services. Pure; refuses by throwing ApiError. */
 import {
   canonicalJson,
   mcpServiceConfig,
@@ -9,26 +9,26 @@ import {
 import { type ServiceKeys, withoutKeysOfSource } from '../../sealing/service-keys.ts'
 import { storedAllowlist } from '../databases/allowlist.ts'
 import { badRequest } from '../errors.ts'
-import { askedKeys, type Configuration, requiredKeys, storedConfiguration, usableKeys } from './configured.ts'
+import { type Configuration, requestedKeys, requiredKeys, storedConfiguration, usableKeys } from './configured.ts'
 import type { ServiceInput } from './schema.ts'
 
 /** A service as it is stored. */
 export type KnownService = {
   config: ServiceConfig
-  /** What its Secret holds, opened. */
+  /** The decrypted content of its Secret. */
   keys: ServiceKeys
-  /** The token that the operator minted for it. */
+  /** The token that the operator generated for it. */
   token: string | undefined
 }
 
-/** A Secret that is to be written before the resource that names it. */
+/** A Secret that must be written before the resource that names it. */
 export type KeysSecret = { name: string; keys: ServiceKeys }
 
-export type Surroundings = {
+export type ServiceContext = {
   /** Whether the installation runs services. */
   isOffered: boolean
   pgVersion: PgVersion
-  /** The majors on offer that have pgvector, newest first. */
+  /** The available majors with pgvector, newest first. */
   pgvectorVersions: readonly PgVersion[]
   /** The names of the database's members and hosts. */
   members: readonly string[]
@@ -39,18 +39,18 @@ export type Surroundings = {
 export type DecidedServices = { services: ServiceConfig[]; secrets: KeysSecret[] }
 
 /**
- * An existing service is recognised by its type, and keeps what the request leaves out. Those that are kept stay in their
- * order, so that the same services in another order change nothing.
+ * An existing service is matched by its type, and keeps omitted fields. Retained services keep their order, so that
+ * another order of the same services changes nothing.
  * @throws ApiError 400
  */
 export function decideServices(
-  asked: readonly ServiceInput[],
+  inputs: readonly ServiceInput[],
   known: readonly KnownService[],
-  surroundings: Surroundings,
+  context: ServiceContext,
 ): DecidedServices {
-  const decided = asked.map((input, index) => {
+  const decided = inputs.map((input, index) => {
     const existing = known.find(({ config }) => config.serviceType === input.service_type)
-    return decideService(input, existing, { ...surroundings, path: `services[${index}]` })
+    return decideService(input, existing, { ...context, path: `services[${index}]` })
   })
   const position = ({ config }: { config: ServiceConfig }): number => {
     const at = known.findIndex(({ config: { serviceType } }) => serviceType === config.serviceType)
@@ -62,7 +62,7 @@ export function decideServices(
   }
 }
 
-type Placed = Surroundings & { path: string }
+type Placed = ServiceContext & { path: string }
 
 function decideService(input: ServiceInput, existing: KnownService | undefined, around: Placed) {
   const { path } = around
@@ -75,7 +75,7 @@ function decideService(input: ServiceInput, existing: KnownService | undefined, 
   const missing = requiredKeys(configuration).find(({ field }) => keys[field] === undefined)
   if (missing !== undefined)
     throw badRequest(
-      `${path}.${missing.path}: is required ${missing.why}${existing === undefined ? ' on a new service' : ', and no key is stored'}`,
+      `${path}.${missing.path}: is required ${missing.why}${existing === undefined ? ' on a new service' : '; no key is stored'}`,
     )
   const { secretName, secret } = placed(keys, existing, around)
   const hosts = {
@@ -104,7 +104,7 @@ function requireItself(
   if (id === undefined || id === existing?.config.serviceId) return
   throw badRequest(
     existing === undefined
-      ? `${path}.service_id: there is no ${type} service yet, and the server assigns the id of a new one: leave it out`
+      ? `${path}.service_id: the database has no ${type} service, and the server assigns the id of a new one: omit it`
       : `${path}.service_id: the ${type} service has the id ${existing.config.serviceId}`,
   )
 }
@@ -114,9 +114,7 @@ function requireOffer(
   { isOffered, pgVersion, pgvectorVersions, path }: Placed,
 ): void {
   if (!isOffered)
-    throw badRequest(
-      `${path}: this installation runs no services, since its operator names no image for them (images.services)`,
-    )
+    throw badRequest(`${path}: this installation does not run services; an administrator must set images.services`)
   if (type === 'rag' && !pgvectorVersions.includes(pgVersion))
     throw badRequest(`${path}.service_type: ${missingPgvector(pgVersion, pgvectorVersions)}`)
 }
@@ -140,23 +138,23 @@ function requireEmbeddings({ rag }: Configuration, path: string): void {
 
 const defaultMcp = mcpServiceConfig.parse({})
 
-/** An mcp service without a configuration has the default one: to give that changes nothing. */
+/** An mcp service without a configuration has the default one: setting that changes nothing. */
 function configurationAfter(input: ServiceInput, existing: KnownService | undefined): Configuration {
-  const asked = storedConfiguration(input)
-  if (existing === undefined) return asked ?? { mcp: defaultMcp }
+  const configuration = storedConfiguration(input)
+  if (existing === undefined) return configuration ?? { mcp: defaultMcp }
   const stored = configurationOf(existing)
-  const isDefault = asked?.mcp !== undefined && canonicalJson(asked.mcp) === canonicalJson(defaultMcp)
-  return asked === undefined || (isDefault && stored.mcp === undefined) ? stored : asked
+  const isDefault = configuration?.mcp !== undefined && canonicalJson(configuration.mcp) === canonicalJson(defaultMcp)
+  return configuration === undefined || (isDefault && stored.mcp === undefined) ? stored : configuration
 }
 
-/** The keys after the request. A client that gives back the token it has read gives no token of its own. */
+/** The keys after the request. A returned token that a client sends back is not treated as the client's own. */
 function mergedKeys(
   input: ServiceInput,
   existing: KnownService | undefined,
   configuration: Configuration,
 ): ServiceKeys {
   const stored = existing?.keys ?? {}
-  const merged = Object.entries({ ...stored, ...askedKeys(input) }).filter((entry): entry is [string, string] => {
+  const merged = Object.entries({ ...stored, ...requestedKeys(input) }).filter((entry): entry is [string, string] => {
     const [field, key] = entry
     if (field === 'init_tokens' && stored[field] === undefined && key === existing?.token) return false
     return key !== null
@@ -169,7 +167,7 @@ const isSame = (left: ServiceKeys, right: ServiceKeys): boolean =>
   Object.keys(left).length === Object.keys(right).length &&
   Object.entries(left).every(([field, key]) => right[field] === key)
 
-/** The Secret that has the keys: the one that is there, none where there are no keys, else a new one. */
+/** The Secret for the keys: the existing one, none without keys, else a new one. */
 function placed(keys: ServiceKeys, existing: KnownService | undefined, { newSecretName }: Placed) {
   if (existing !== undefined && isSame(keys, existing.keys))
     return { secretName: existing.config.secret?.name, secret: undefined }
@@ -188,19 +186,19 @@ function listOf(
   const stored = existing?.config[field]
   if (given === undefined) return stored === undefined ? {} : { [field]: stored }
   if (given === null || given.length === 0) return {}
-  // What is stored stays valid, also where a member has been replaced since.
+  // Stored members stay valid, even if a member has been replaced since.
   const unknown = given.filter(name => !members.includes(name) && stored?.includes(name) !== true)
   if (unknown.length > 0)
     throw badRequest(
-      `${path}: unknown ${unknown.join(', ')}; ${members.length === 0 ? 'a new database has no members yet: leave it out' : `the database has ${members.join(', ')}`}`,
+      `${path}: unknown ${unknown.join(', ')}; ${members.length === 0 ? 'a new database has no members yet: omit it' : `the database has ${members.join(', ')}`}`,
     )
   return { [field]: [...given] }
 }
 
-/** The services of a branch: ids of their own, the keys that a branch inherits, and no members of the source. */
+/** The services of a branch: own ids, the keys that a branch inherits, and no members of the source. */
 export function servicesOfBranch(
   known: readonly KnownService[],
-  { newServiceId, newSecretName }: Pick<Surroundings, 'newServiceId' | 'newSecretName'>,
+  { newServiceId, newSecretName }: Pick<ServiceContext, 'newServiceId' | 'newSecretName'>,
 ): DecidedServices {
   const secrets: KeysSecret[] = []
   const services = known.map(({ config, keys: ofSource }): ServiceConfig => {

@@ -1,13 +1,15 @@
 /**
- * The keys and tokens of services: read from the Secrets that services name and from those that the operator mints, and
- * written into new Secrets before the resource that names them. A Secret that nothing names in the end is the operator's to
- * delete.
+ * The keys and tokens of services: read from the Secrets that services name and from those that the operator creates,
+ * and written into new Secrets before the resource that names them. The operator deletes Secrets that no resource
+ * names.
  */
 import { randomBytes } from 'node:crypto'
 import type { FastifyBaseLogger } from 'fastify'
 import { type Cluster, isClusterError, type Secret } from '../../cluster/index.ts'
 import {
   childNames,
+  importSourceComponent,
+  importSourceField,
   labels,
   managedByEspalier,
   type ServiceConfig,
@@ -25,6 +27,7 @@ import {
 } from '../../sealing/service-keys.ts'
 import { idOf } from '../caches.ts'
 import { type CredentialsOwner, unreadable } from '../databases/credentials.ts'
+import type { NewImport } from '../databases/import.ts'
 import { unavailable } from '../errors.ts'
 import type { SealingKey } from '../sealing-key.ts'
 import type { Account } from '../tenants.ts'
@@ -32,12 +35,14 @@ import type { KeysSecret, KnownService } from './decide.ts'
 import { type ShownSecrets, withServiceSecrets } from './render.ts'
 
 export type ServiceSecrets = {
-  /** The services of a database or branch with their keys. @throws ApiError 503 where these cannot be read */
+  /** The services of a database or branch with their keys. @throws ApiError 503 if these cannot be read */
   known: (owner: CredentialsOwner) => Promise<KnownService[]>
-  /** The text of a read of one object, with the secrets that it shows. @throws ApiError 503 */
-  shown: (owner: CredentialsOwner, text: string) => Promise<{ text: string; holdsSecret: boolean }>
+  /** The text of a read of one object, with its readable secrets. @throws ApiError 503 */
+  shown: (owner: CredentialsOwner, text: string) => Promise<{ text: string; containsSecret: boolean }>
   /** @throws ApiError 503 */
   write: (account: Account, ownerId: string, secrets: readonly KeysSecret[]) => Promise<void>
+  /** Writes the Secret of an import's source; accepts one written by an earlier attempt. @throws ApiError 503 */
+  writeSource: (account: Account, ownerId: string, source: NewImport) => Promise<void>
 }
 
 type Parts = { cluster: Cluster; sealingKey: SealingKey; logger: FastifyBaseLogger }
@@ -45,7 +50,7 @@ type Parts = { cluster: Cluster; sealingKey: SealingKey; logger: FastifyBaseLogg
 export const newServiceId = (): string => randomBytes(4).toString('hex')
 export const newSecretName = (ownerId: string) => (): string => serviceKeysName(ownerId, randomBytes(4).toString('hex'))
 
-/** What a branch has of a Secret that it may share with its source. */
+/** The keys of a Secret that a branch may share with its source. */
 const keysFor = ({ kind }: CredentialsOwner, keys: ServiceKeys): ServiceKeys =>
   kind === 'Branch' ? withoutKeysOfSource(keys) : keys
 
@@ -66,8 +71,8 @@ export function createServiceSecrets({ cluster, sealingKey, logger }: Parts): Se
     } catch (error) {
       if (!(error instanceof SealError)) throw error
       sealingKey.forget()
-      logger.error({ err: error }, 'keys of a service cannot be opened')
-      throw unavailable('the keys of a service cannot be read at present: try again', error)
+      logger.error({ err: error }, 'keys of a service cannot be decrypted')
+      throw unavailable('the keys of a service cannot be read now: retry', error)
     }
   }
 
@@ -75,7 +80,7 @@ export function createServiceSecrets({ cluster, sealingKey, logger }: Parts): Se
     try {
       return await cluster.get('Secret', { namespace, name })
     } catch (error) {
-      // The operator has not bound the API in this namespace yet.
+      // The operator has not created the API's RoleBinding in this namespace yet.
       if (isClusterError(error, 'Forbidden')) throw unreadable(error)
       throw error
     }
@@ -94,7 +99,12 @@ export function createServiceSecrets({ cluster, sealingKey, logger }: Parts): Se
     return { config, keys: keysFor(owner, keys), token }
   }
 
-  async function create(account: Account, ownerId: string, { name, keys }: KeysSecret): Promise<void> {
+  async function create(
+    account: Account,
+    ownerId: string,
+    { name, keys }: KeysSecret,
+    component: string = serviceKeysComponent,
+  ): Promise<void> {
     const { namespace, tenantId } = account
     try {
       await cluster.create('Secret', {
@@ -105,7 +115,7 @@ export function createServiceSecrets({ cluster, sealingKey, logger }: Parts): Se
           namespace,
           labels: {
             [labels.database]: ownerId,
-            [labels.component]: serviceKeysComponent,
+            [labels.component]: component,
             [labels.tenant]: tenantHash(tenantId),
             [labels.managedBy]: managedByEspalier,
           },
@@ -115,11 +125,12 @@ export function createServiceSecrets({ cluster, sealingKey, logger }: Parts): Se
         data: sealedData(await sealingKey.current(), { namespace, name }, keys),
       })
     } catch (error) {
+      if (component === importSourceComponent && isClusterError(error, 'AlreadyExists')) return
       if (isClusterError(error, 'Forbidden', 'NotFound'))
-        throw unavailable('the account is still being set up: try again', error, 5)
+        throw unavailable('the account is still being set up: retry', error, 5)
       if (!(error instanceof SealError)) throw error
       sealingKey.forget()
-      throw unavailable('the keys of a service cannot be kept at present: try again', error)
+      throw unavailable('the keys of a service cannot be stored now: retry', error)
     }
   }
 
@@ -130,11 +141,15 @@ export function createServiceSecrets({ cluster, sealingKey, logger }: Parts): Se
     known,
     shown: async (owner, text) => {
       const shown = new Map((await known(owner)).map(service => [service.config.serviceId, shownSecrets(service)]))
-      const holdsSecret = [...shown.values()].some(secrets => Object.values(secrets).some(value => value !== undefined))
-      return holdsSecret ? { text: withServiceSecrets(text, shown), holdsSecret } : { text, holdsSecret }
+      const containsSecret = [...shown.values()].some(secrets =>
+        Object.values(secrets).some(value => value !== undefined),
+      )
+      return containsSecret ? { text: withServiceSecrets(text, shown), containsSecret } : { text, containsSecret }
     },
     write: async (account, ownerId, secrets) => {
       for (const secret of secrets) await create(account, ownerId, secret)
     },
+    writeSource: (account, ownerId, { secretName: name, uri }) =>
+      create(account, ownerId, { name, keys: { [importSourceField]: uri } }, importSourceComponent),
   }
 }

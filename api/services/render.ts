@@ -1,4 +1,4 @@
-/** Services of a database or branch as the API gives them, without secrets: those are added to a read of one object. */
+/** Services of a database or branch in responses, without secrets: those are added to a read of one object. */
 import type { z } from 'zod'
 import { type ManagedDatabaseStatus, type serviceConfig, servicePorts } from '../../crds/index.ts'
 import { renderAllowlist } from '../databases/allowlist.ts'
@@ -9,7 +9,7 @@ type ServiceStatus = NonNullable<ManagedDatabaseStatus['services']>[number]
 
 const snake = (name: string): string => name.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
 
-/** The value with every object key in snake case. For configurations, whose keys are all ours. */
+/** The value with every object key in snake case. For configurations, whose keys are all Espalier's. */
 function snakeCased(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(snakeCased)
   if (typeof value !== 'object' || value === null) return value
@@ -18,7 +18,7 @@ function snakeCased(value: unknown): unknown {
 
 type Around = {
   statuses: readonly ServiceStatus[] | undefined
-  /** The database's; it becomes the services' public domain once a service has an address. */
+  /** The database's domain; it becomes the services' public domain once a service has an address. */
   domain: string | undefined
   /** The spec has changed since the operator wrote the status. */
   isChanging?: boolean
@@ -30,14 +30,14 @@ export function renderServices(
 ): ServiceShape[] {
   return configs.map(config => {
     const status = statuses?.find(candidate => candidate.serviceId === config.serviceId)
-    // The names differ in case only; the schema makes the types of it again.
+    // The names differ only in case; the schema restores the types.
     return serviceShape.parse({
       service_type: config.serviceType,
       service_id: config.serviceId,
       host_ids: config.hostIds,
       target_nodes: config.targetNodes,
       ip_allowlist: renderAllowlist(config.ipAllowlist),
-      // Also where none was given: a read of one object shows the token in it.
+      // Also if none was given: a read of one object returns its token.
       mcp_config: config.serviceType === 'mcp' ? snakeCased(config.mcp ?? {}) : undefined,
       rest_config: snakeCased(config.rest),
       rag_config: snakeCased(config.rag),
@@ -45,11 +45,12 @@ export function renderServices(
       public_domain: status?.uri === undefined ? null : (domain ?? null),
       uri: status?.uri,
       state: isChanging ? 'pending' : (status?.state ?? 'pending'),
+      message: isChanging ? undefined : status?.message,
     })
   })
 }
 
-/** Secrets of one service as a read of one object shows them. */
+/** Secrets of one service as a read of one object returns them. */
 export type ShownSecrets = {
   embeddingApiKey?: string | undefined
   initTokens?: string | undefined

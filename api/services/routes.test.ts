@@ -1,9 +1,9 @@
-/** Services of databases and branches, through the API: what is stored, shown, kept and refused. */
+/** Services of databases and branches, through the API: stored, returned, kept and refused fields. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { childNames, labels, tenantNamespace } from '../../crds/index.ts'
 import { openServiceKeys, sealedData, serviceKeysComponent } from '../../sealing/service-keys.ts'
-import { type Client, createSettled, expectError, setSnapshotClass, startClient } from '../testing/client.ts'
-import { configurationOf, giveCredentials, sealingKey, settle } from '../testing/harness.ts'
+import { type Client, createStable, expectError, setSnapshotClass, startClient } from '../testing/client.ts'
+import { configurationOf, giveCredentials, reconcile, sealingKey } from '../testing/harness.ts'
 
 const namespace = tenantNamespace('acme')
 const llm = (key: string) => ({ provider: 'openai', model: 'm', api_key: key })
@@ -67,7 +67,7 @@ async function serve(name: string, id: string): Promise<void> {
     ...{ serviceType, serviceId, state: 'running' as const, port: 8080 },
     uri: `https://${name}.espalier.test/${serviceType}`,
   }))
-  await settle(client.cluster, 'acme', name, { services: statuses })
+  await reconcile(client.cluster, 'acme', name, { services: statuses })
 }
 
 async function mint(ownerId: string, services: readonly { serviceId: string }[]): Promise<void> {
@@ -121,7 +121,7 @@ describe('create', () => {
 describe('read', () => {
   test('shows what kubectl has applied, whatever rule of the API it breaks', async () => {
     const { body } = await client.create('byhand', { services: [rag] })
-    await settle(client.cluster, 'acme', 'byhand')
+    await reconcile(client.cluster, 'acme', 'byhand')
     const found = await client.cluster.get('ManagedDatabase', { namespace, name: 'byhand' })
     const [service] = found?.spec.services ?? []
     if (found === undefined || service?.rag === undefined) throw new Error('no rag service')
@@ -165,7 +165,7 @@ describe('read', () => {
     expect(JSON.stringify(listed)).not.toMatch(/jwt-secret|sk-|bearer-|lovelace|minted-for/)
   })
 
-  test('of an mcp service without tokens of its user shows the one that was minted', async () => {
+  test("of an mcp service without its user's tokens returns the generated one", async () => {
     const { body } = await client.create('minted', { services: [{ service_type: 'mcp' }] })
     expect((await read(body.id)).body.services[0].mcp_config).toEqual({ allow_writes: false })
     await serve('minted', body.id)
@@ -173,8 +173,8 @@ describe('read', () => {
     expect(service.mcp_config).toEqual({ allow_writes: false, init_tokens: tokenOf(service.service_id) })
   })
 
-  test('shows keys that a user keeps in a Secret of their own', async () => {
-    const id = await createSettled(client, 'applied')
+  test('returns keys that a user keeps in their own Secret', async () => {
+    const id = await createStable(client, 'applied')
     const data = { init_tokens: Buffer.from('plain-token').toString('base64') }
     await client.cluster.create('Secret', {
       ...{ apiVersion: 'v1', kind: 'Secret', metadata: { namespace, name: 'own-keys' }, data },
@@ -192,7 +192,7 @@ describe('read', () => {
 })
 
 describe('change', () => {
-  test('with a service of a type alone changes nothing of it', async () => {
+  test('with only the type of a service changes nothing', async () => {
     const { body } = await client.create('same', {
       services: [{ ...mcp, ip_allowlist: { rules: [{ cidr: '10.0.0.1' }] } }],
     })
@@ -205,7 +205,7 @@ describe('change', () => {
     expect(await stored('same')).toEqual(before)
   })
 
-  test('with what a read has shown changes nothing either', async () => {
+  test('with a returned configuration changes nothing', async () => {
     const { body } = await client.create('echoed', { services: [{ service_type: 'mcp' }, rest, rag] })
     await serve('echoed', body.id)
     const before = await stored('echoed')
@@ -214,7 +214,7 @@ describe('change', () => {
     expect(await stored('echoed')).toEqual(before)
   })
 
-  test('of a key writes a new Secret and leaves the old one to the operator', async () => {
+  test('of a key writes a new Secret and keeps the old one for the operator to delete', async () => {
     const { body } = await client.create('rekeyed', { services: [mcp, rest] })
     await serve('rekeyed', body.id)
     const [before, other] = (await stored('rekeyed')) ?? []
@@ -237,23 +237,23 @@ describe('change', () => {
       init_tokens: given.tokens,
     })
     expect(await secretsOf(body.id)).toHaveLength(3)
-    // Asked again while it is applied, it is its own answer; anything else waits.
+    // Repeated while it is applied, it gets its own response; any other change waits.
     const again = await patch(body.id, [change, rest])
     expect(again.headers['x-task-id']).toBe(answer.headers['x-task-id'])
     expectError(await patch(body.id, []), 409, /modifying/)
   })
 
-  test('removes what the list does not name, and adds what it does', async () => {
+  test('removes services missing from the list, and adds new ones', async () => {
     const { body } = await client.create('replaced', { services: [mcp, rest] })
     await serve('replaced', body.id)
-    const kept = (await stored('replaced'))?.[1]
+    const replaced = (await stored('replaced'))?.[1]
     expect((await patch(body.id, [rag, rest])).body.services).toMatchObject([
-      { service_type: 'rest', service_id: kept?.serviceId },
+      { service_type: 'rest', service_id: replaced?.serviceId },
       { service_type: 'rag' },
     ])
   })
 
-  test('where the write of the database fails leaves it as it was', async () => {
+  test('changes nothing if the write of the database fails', async () => {
     const { body } = await client.create('failing', { services: [mcp] })
     await serve('failing', body.id)
     const before = await stored('failing')
@@ -277,7 +277,7 @@ describe('change', () => {
     [
       'an id of nothing',
       { ...rest, service_id: '00000000' },
-      /^services\[0\]\.service_id: there is no rest service yet/,
+      /^services\[0\]\.service_id: the database has no rest service/,
     ],
     [
       'an unknown host',
@@ -307,6 +307,22 @@ describe('change', () => {
       /^services\[0\]\.rag_config\.pipelines\[0\]\.completion_llm\.api_key: is required/,
     ],
     [
+      'filters that are too long together',
+      {
+        ...rag,
+        rag_config: {
+          ...rag.rag_config,
+          pipelines: [
+            {
+              name: 'd',
+              tables: Array.from({ length: 30 }, () => ({ ...table, filter: `a = '${'x'.repeat(3_900)}'` })),
+            },
+          ],
+        },
+      },
+      /^services\[0\]\.rag_config\.pipelines: filters must have at most 100000 characters in total/,
+    ],
+    [
       'a filter of two conditions',
       {
         ...rag,
@@ -328,7 +344,7 @@ describe('change', () => {
         ...rag,
         rag_config: { ...rag.rag_config, pipelines: [1, 2].map(() => ({ name: 'd', tables: [table] })) },
       },
-      /^services\[0\]\.rag_config\.pipelines\[1\]\.name: names another pipeline already/,
+      /^services\[0\]\.rag_config\.pipelines\[1\]\.name: duplicate pipeline name/,
     ],
     [
       'embeddings of anthropic',
@@ -343,7 +359,7 @@ describe('change', () => {
     [
       'a user twice',
       { service_type: 'mcp', mcp_config: { init_users: 'a:password,a:passwords' } },
-      /^services\[0\]\.mcp_config\.init_users: must not hold a username twice/,
+      /^services\[0\]\.mcp_config\.init_users: must not contain a username twice/,
     ],
     [
       'a user without a password',
@@ -366,6 +382,11 @@ describe('change', () => {
       /^services\[0\]\.rest_config\.db_anon_role: must be a role of your own/,
     ],
     [
+      'a role that Postgres cannot have',
+      { ...rest, rest_config: { ...rest.rest_config, db_anon_role: 'a\0b' } },
+      /^services\[0\]\.rest_config\.db_anon_role: must be the name of a role/,
+    ],
+    [
       'a short secret',
       { ...rest, rest_config: { ...rest.rest_config, jwt_secret: 'short' } },
       /^services\[0\]\.rest_config\.jwt_secret: must be at least 32/,
@@ -379,7 +400,7 @@ describe('change', () => {
     const database = `bad${name.replaceAll(/[^a-z]/g, '')}`
     const { body } = await client.create(database, { services: [{ service_type: 'mcp' }] })
     const instances = [{ id: 'db-1', role: 'primary' as const, node: 'node-a' }]
-    await settle(client.cluster, 'acme', database, { instances })
+    await reconcile(client.cluster, 'acme', database, { instances })
     const before = await stored(database)
     expectError(await patch(body.id, [service]), 400, message)
     expect(await stored(database)).toEqual(before)
@@ -387,22 +408,26 @@ describe('change', () => {
   })
 })
 
-test('an installation without services says so, and still lets them be removed', async () => {
+test('an installation without services refuses new ones, but allows removal', async () => {
   const without = await startClient({ beside: client, configuration: configurationOf({ services: false }) })
   const { body } = await client.create('lasting', { services: [mcp] })
   await serve('lasting', body.id)
   expectError(
     await without.create('none', { services: [mcp] }),
     400,
-    /^services\[0\]: this installation runs no services/,
+    /^services\[0\]: this installation does not run services/,
   )
   const change = (services: unknown) => without.call('PATCH', `/databases/${body.id}`, { body: { services } })
-  expectError(await change([{ service_type: 'mcp' }, rest]), 400, /^services\[1\]: this installation runs no services/)
+  expectError(
+    await change([{ service_type: 'mcp' }, rest]),
+    400,
+    /^services\[1\]: this installation does not run services/,
+  )
   expect((await change([])).body.services).toEqual([])
   await without.close()
 })
 
-test('rag on a major without pgvector is refused, naming those that have it', async () => {
+test('rag on a major without pgvector is refused, with a list of majors that have it', async () => {
   const configuration = configurationOf({ pgvectorVersions: ['17'] })
   const without = await startClient({ beside: client, configuration })
   const answer = await without.create('vectorless', { pg_version: '18', services: [rag] })
@@ -414,7 +439,7 @@ test('rag on a major without pgvector is refused, naming those that have it', as
   await without.close()
 })
 
-test('a branch has services of its own: new ids and tokens, the keys of providers, and no users', async () => {
+test("a branch has its own services: new ids and tokens, the providers' keys, and no users", async () => {
   const { body: source } = await client.create('forked', {
     services: [{ ...mcp, ip_allowlist: { rules: [{ cidr: '10.0.0.1' }] } }, rest, rag],
   })
@@ -449,7 +474,7 @@ test('a branch has services of its own: new ids and tokens, the keys of provider
   expect(JSON.stringify(listed)).not.toMatch(/sk-|bearer-|lovelace|minted-for/)
 })
 
-test('secrets are in no list, task, audit entry, replay or log line', async () => {
+test('secrets are in no list, task, audit entry, repeated response or log line', async () => {
   const body = { name: 'hidden', region: 'local', size: 'small', services: [mcp, rest, rag] }
   const headers = { 'idempotency-key': 'hidden-1' }
   const created = await client.call('POST', '/databases', { body, headers })

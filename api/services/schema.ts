@@ -1,4 +1,4 @@
-/** ServiceConfig as the API takes and gives it. What comes in is one of three shapes, told apart by its type. */
+/** ServiceConfig in requests and responses. A request has one of three shapes, selected by its type. */
 import { z } from 'zod'
 import { serviceConfig, serviceTypes } from '../../crds/index.ts'
 import { allowlistInput, allowlistShape } from '../databases/allowlist.ts'
@@ -10,25 +10,27 @@ const descriptions = {
   host_ids:
     'The hosts to run on, as ids or nodes of members of the database: pods are scheduled there if there is space, otherwise elsewhere. Omitted: anywhere. On one machine there is one host.',
   target_nodes:
-    'The nodes of the database that an `mcp` service connects to, tried in this order. A database has one node now, so any list has the same effect as none.',
+    'The nodes of the database that an `mcp` service connects to, tried in this order. Every database has one node now, so the list has no effect.',
   bearer_token: 'The bearer token that clients of a `rag` service send. Returned only by a read of one object.',
-  port: 'The port of the server, by the type of the service. Clients use `uri`.',
+  port: 'The port of the server, set by the type of the service. Clients use `uri`.',
   public_domain:
-    'The host name of the service; null until it has one, and where clients cannot resolve names of the region.',
-  uri: 'The base URL of the service. Absent until it has a host name.',
+    'The host name of the service; null until it is assigned, or if clients cannot resolve names of the region.',
+  uri: 'The base URL of the service. Absent until its host name is assigned.',
+  message: 'Why it has failed, or the missing database objects that it refers to. Absent if there is no problem.',
   state:
-    '`pending`: a change of the database is still being applied. `running`: it serves the current configuration. `failed`: it did not come up.',
+    '`pending`: a change of the database is still being applied. `running`: it serves the current configuration. `failed`: it did not start.',
 }
 const states = ['pending', 'running', 'failed'] as const
 
-const repeated = (field: 'bearer_token' | 'port' | 'public_domain' | 'uri' | 'state', as: Record<string, unknown>) =>
+type Repeated = 'bearer_token' | 'port' | 'public_domain' | 'uri' | 'state' | 'message'
+const repeated = (field: Repeated, as: Record<string, unknown>) =>
   ignored(`${descriptions[field]} Ignored on input.`, as)
 
 const common = {
   service_id: serviceConfig.shape.serviceId
     .optional()
     .describe(
-      'Assigned by the server. An existing service is recognised by its type; where its id is given, it must be the right one.',
+      'Assigned by the server. An existing service is matched by its type; if its id is given, it must be the right one.',
     ),
   host_ids: serviceConfig.shape.hostIds
     .unwrap()
@@ -43,23 +45,24 @@ const common = {
   ip_allowlist: allowlistInput
     .optional()
     .describe(
-      "Who may reach the service's endpoint. Omitted: a new service is closed, an existing one keeps its rules.",
+      "The addresses that may connect to the service's endpoint. Omitted: a new service is closed, an existing one keeps its rules.",
     ),
   bearer_token: repeated('bearer_token', { type: 'string' }),
   port: repeated('port', { type: 'integer' }),
   public_domain: repeated('public_domain', { type: ['string', 'null'] }),
   uri: repeated('uri', { type: ['string', 'null'] }),
   state: repeated('state', { type: 'string', 'x-extensible-enum': states }),
+  message: repeated('message', { type: 'string' }),
 }
 
-/** Which configuration a service type may carry, and must where there is nothing to fall back on. */
+/** The configuration that a service type accepts, and whether it is required for a new service. */
 const configurations = [
   { type: 'mcp', field: 'mcp_config', name: 'MCPServiceInput', required: false, shape: mcpInput },
   { type: 'rest', field: 'rest_config', name: 'RestServiceInput', required: true, shape: restInput },
   { type: 'rag', field: 'rag_config', name: 'RAGServiceInput', required: true, shape: ragInput },
 ] as const
 
-/** The condition that a member is there. */
+/** The condition that a field is present. */
 const has = (member: string) => ({ properties: { [member]: {} }, required: [member] })
 for (const { type, field, name, required, shape } of configurations) {
   const example = { service_type: type, [field]: shape.meta()?.example }
@@ -71,7 +74,7 @@ for (const { type, field, name, required, shape } of configurations) {
   input(name, z.strictObject(fields).meta({ description: `A service of the type \`${type}\`.`, example }))
 }
 
-/** Checked as one shape, so that a fault is told by the service's own type; the description has the three. */
+/** Checked as one shape, so that errors match the service's own type; the description has the three. */
 const serviceInput = input(
   'ServiceConfigInput',
   z
@@ -83,7 +86,7 @@ const serviceInput = input(
       rag_config: ragInput.optional(),
     })
     .meta({
-      description: 'A service to run beside a database. Its type says which configuration it has.',
+      description: 'A service to run beside a database. Its type selects its configuration field.',
       oneOf: configurations.map(({ name }) => ({ $ref: componentPath(name) })),
       discriminator: {
         propertyName: 'service_type',
@@ -95,14 +98,14 @@ const serviceInput = input(
       const fault = (path: string[], message: string) => context.addIssue({ code: 'custom', path, message })
       for (const { type, field, required } of configurations) {
         const present = service[field] !== undefined
-        if (service.service_type !== type && present) fault([field], `stands only on a service of type ${type}`)
+        if (service.service_type !== type && present) fault([field], `allowed only on a service of type ${type}`)
         if (service.service_type === type && required && !present)
           fault([field], `is required for a service of type ${type}`)
       }
     }),
 )
 
-/** At most one service of each type: they share the database's domain and are told apart by path. */
+/** At most one service of each type: they share the database's domain and are distinguished by path. */
 export const serviceInputs = z
   .array(serviceInput)
   .max(serviceTypes.length)
@@ -113,7 +116,7 @@ export const serviceInputs = z
         context.addIssue({
           code: 'custom',
           path: [index, 'service_type'],
-          message: 'there is another service of this type',
+          message: 'duplicate service type',
         })
       seen.add(type)
     }
@@ -128,7 +131,7 @@ export const newServiceInputs = serviceInputs
         context.addIssue({
           code: 'custom',
           path: [index, 'service_id'],
-          message: 'is assigned by the server: leave it out',
+          message: 'is assigned by the server: omit it',
         })
     }
   })
@@ -144,7 +147,7 @@ export const serviceShape = output(
       service_id: z.string().optional().describe('The id of the service, 8 hexadecimal characters.'),
       host_ids: z.array(z.string()).optional().describe(descriptions.host_ids),
       target_nodes: z.array(z.string()).optional().describe(descriptions.target_nodes),
-      ip_allowlist: allowlistShape.optional().describe("Who may reach the service's endpoint."),
+      ip_allowlist: allowlistShape.optional().describe("The addresses that may connect to the service's endpoint."),
       mcp_config: mcpShape.optional(),
       rest_config: restShape.optional(),
       rag_config: ragShape.optional(),
@@ -153,6 +156,7 @@ export const serviceShape = output(
       public_domain: z.string().nullable().optional().describe(descriptions.public_domain),
       uri: z.string().nullable().optional().describe(descriptions.uri),
       state: z.enum(states).optional().describe(descriptions.state),
+      message: z.string().optional().describe(descriptions.message),
     })
     .meta({
       description: 'A service that runs beside a database.',

@@ -1,11 +1,11 @@
-/** Decides the services of a database or branch, with what the cluster and the installation know. */
+/** Decides the services of a database or branch, with the state of the cluster and the installation. */
 import type { Kinds } from '../../cluster/index.ts'
 import type { PgVersion } from '../../crds/index.ts'
 import { idOf } from '../caches.ts'
 import type { ApiContext } from '../context.ts'
 import type { CredentialsOwner } from '../databases/credentials.ts'
 import type { Writer } from '../writer.ts'
-import { type DecidedServices, decideServices, type Surroundings, servicesOfBranch } from './decide.ts'
+import { type DecidedServices, decideServices, type ServiceContext, servicesOfBranch } from './decide.ts'
 import { checkFilters } from './filters.ts'
 import { newSecretName, newServiceId } from './keys.ts'
 import type { ServiceInput } from './schema.ts'
@@ -17,7 +17,7 @@ async function withPgvector({ pgVersions, hasPgvector }: ApiContext): Promise<Pg
 
 type Owner = { id: string; pgVersion: PgVersion; members?: readonly string[] }
 
-async function surroundingsOf(context: ApiContext, owner: Owner): Promise<Surroundings> {
+async function serviceContextOf(context: ApiContext, owner: Owner): Promise<ServiceContext> {
   return {
     isOffered: context.runsServices,
     pgVersion: owner.pgVersion,
@@ -32,15 +32,15 @@ async function surroundingsOf(context: ApiContext, owner: Owner): Promise<Surrou
 export async function newServices(
   { context }: Writer,
   owner: Owner,
-  asked: readonly ServiceInput[],
+  inputs: readonly ServiceInput[],
 ): Promise<DecidedServices> {
-  if (asked.length === 0) return { services: [], secrets: [] }
-  const decided = decideServices(asked, [], await surroundingsOf(context, owner))
-  await checkFilters(asked)
+  if (inputs.length === 0) return { services: [], secrets: [] }
+  const decided = decideServices(inputs, [], await serviceContextOf(context, owner))
+  await checkFilters(inputs)
   return decided
 }
 
-/** The members of a database and the hosts that they run on. */
+/** The members of a database and their hosts. */
 const membersOf = ({ status }: Kinds['ManagedDatabase']): string[] => [
   ...new Set((status?.instances ?? []).flatMap(({ id, node }) => (node === undefined ? [id] : [id, node]))),
 ]
@@ -49,15 +49,15 @@ const membersOf = ({ status }: Kinds['ManagedDatabase']): string[] => [
 export async function updatedServices(
   { context }: Writer,
   database: Kinds['ManagedDatabase'],
-  asked: readonly ServiceInput[],
+  inputs: readonly ServiceInput[],
 ): Promise<DecidedServices> {
   const owner = { id: idOf(database) ?? '', pgVersion: database.spec.pgVersion, members: membersOf(database) }
-  const [known, surroundings] = await Promise.all([
+  const [known, serviceContext] = await Promise.all([
     context.serviceSecrets.known(database),
-    surroundingsOf(context, owner),
+    serviceContextOf(context, owner),
   ])
-  const decided = decideServices(asked, known, surroundings)
-  await checkFilters(asked)
+  const decided = decideServices(inputs, known, serviceContext)
+  await checkFilters(inputs)
   return decided
 }
 

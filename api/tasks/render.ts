@@ -1,6 +1,6 @@
 /**
- * Tasks as the API gives them. However much a Task holds, an answer stays small: a request is shown by the
- * list of what may stand in one, and a page has a budget of bytes that its tasks share.
+ * Tasks in responses. A response stays small for any Task: a request is limited to its allowed fields, and the tasks of
+ * a page share a budget of bytes.
  */
 import type { Kinds } from '../../cluster/index.ts'
 import { highestRequestBytes, taskRequest } from '../../crds/index.ts'
@@ -9,10 +9,12 @@ import { createdTime } from '../render/created-at.ts'
 import { apiTime } from '../render/time.ts'
 import type { TaskShape } from './schema.ts'
 
-/** Of two texts of times, in one format. */
+/** The later of two times, both in one format. */
 const laterOf = (left: string, right: string): string => (left < right ? right : left)
 
-/** A task that the operator has not taken up yet is queued. */
+/** A task that the operator has not started yet is queued. */
+export const taskStatus = ({ status }: Kinds['Task']): TaskShape['status'] => status?.phase ?? 'queued'
+
 export function renderTask(task: Kinds['Task']): TaskShape {
   const { spec, status } = task
   const createdAt = createdTime(task)
@@ -24,21 +26,21 @@ export function renderTask(task: Kinds['Task']): TaskShape {
     subject_id: spec.subject.id,
     name: spec.name,
     messages: (status?.messages ?? []).map(message => ({ ...message, time: apiTime(message.time) })),
-    status: status?.phase ?? 'queued',
+    status: taskStatus(task),
     ...(status?.error === undefined ? {} : { error: status.error }),
     ...(spec.request === undefined ? {} : { request: taskRequest(spec.request) }),
     ...(status?.response === undefined ? {} : { response: boundedResponse(status.response) }),
   }
 }
 
-/** What an operation gave back is small; anything else is not shown. */
+/** The result of an operation is small; anything else is not returned. */
 const boundedResponse = (response: Record<string, unknown>): Record<string, unknown> =>
   Buffer.byteLength(JSON.stringify(response)) <= highestRequestBytes ? response : {}
 
-/** Longest text of one page, in bytes. */
+/** The longest text of one page, in bytes. */
 const highestPageBytes = 1024 * 1024
 
-/** The JSON text of one page. None is left out: where they are too long together, the longest lose messages. */
+/** The JSON text of one page. No task is omitted: if they are too long together, the longest lose messages. */
 export function taskPageText(tasks: readonly Kinds['Task'][]): string {
   const shapes = tasks.map(renderTask)
   const texts = shapes.map(shape => JSON.stringify(shape))
@@ -49,14 +51,14 @@ export function taskPageText(tasks: readonly Kinds['Task'][]): string {
   return `[${bounded.join(',')}]`
 }
 
-/** A task's text with as many of its last messages as there is room for, and without what was asked. */
+/** A task's text with as many of its last messages as fit, and without the request. */
 function abridged({ request: _request, response: _response, ...task }: TaskShape, highestBytes: number): string {
-  const kept: TaskShape['messages'] = []
-  let left = highestBytes - Buffer.byteLength(JSON.stringify({ ...task, messages: [] }))
+  const shown: TaskShape['messages'] = []
+  let remaining = highestBytes - Buffer.byteLength(JSON.stringify({ ...task, messages: [] }))
   for (const message of task.messages.toReversed()) {
-    left -= Buffer.byteLength(JSON.stringify(message)) + 1
-    if (left < 0) break
-    kept.unshift(message)
+    remaining -= Buffer.byteLength(JSON.stringify(message)) + 1
+    if (remaining < 0) break
+    shown.unshift(message)
   }
-  return JSON.stringify({ ...task, messages: kept })
+  return JSON.stringify({ ...task, messages: shown })
 }

@@ -1,10 +1,10 @@
-/** Tasks: what is written into them, and what comes out of those that hold more than they should. */
+/** Tasks: their stored content, and the response of oversized ones. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { apiVersion, labels, tenantNamespace } from '../../crds/index.ts'
 import { createIds } from '../../values/id.ts'
-import { type Client, createSettled, startClient } from '../testing/client.ts'
-import { settle } from '../testing/harness.ts'
+import { type Client, createStable, startClient } from '../testing/client.ts'
+import { reconcile } from '../testing/harness.ts'
 
 let client: Client
 beforeAll(async () => {
@@ -19,13 +19,13 @@ const pageOf = async () => {
   return { tasks: body, text: JSON.stringify(body) }
 }
 
-test('sixty changes with a megabyte of what is ignored store little, and none of it', async () => {
-  const id = await createSettled(client, 'shop')
+test('sixty changes with a megabyte of ignored fields store little, and none of those fields', async () => {
+  const id = await createStable(client, 'shop')
   const state = { secret: 'verbatim', filling: 'x'.repeat(1_000_000) }
   for (let round = 1; round <= 60; round++) {
     const body = { ip_allowlist: { rules: [{ cidr: `10.1.${round}.0/24` }], state } }
     expect((await client.call('PATCH', `/databases/${id}`, { body })).headers).toHaveProperty('x-task-id')
-    await settle(client.cluster, 'acme', 'shop')
+    await reconcile(client.cluster, 'acme', 'shop')
   }
   expect(await stored()).toHaveLength(61)
   expect(JSON.stringify(await stored()).length).toBeLessThan(200_000)
@@ -36,7 +36,7 @@ test('sixty changes with a megabyte of what is ignored store little, and none of
   expect(text).not.toContain('verbatim')
 })
 
-test('a create says in its task what was asked, masked as it is stored', async () => {
+test('the task of a create contains the request, masked as it is stored', async () => {
   const rules = [{ cidr: '203.0.113.77/24', label: 'office' }]
   const created = await client.create('masked', { ip_allowlist: { rules, state: 'open' }, options: ['one'] })
   const task = await client.call('GET', `/tasks/${created.headers['x-task-id']}`)
@@ -49,7 +49,7 @@ test('a create says in its task what was asked, masked as it is stored', async (
   })
 })
 
-test('tasks from before, megabytes and secrets in them, come out small and without', async () => {
+test('old tasks with megabytes and secrets are returned small and without secrets', async () => {
   const taskIds = Array.from({ length: 60 }, createIds(Date.now))
   const message = (index: number) => ({
     time: '2026-01-31T12:00:00Z',
@@ -67,7 +67,7 @@ test('tasks from before, megabytes and secrets in them, come out small and witho
         request: { display_name: 'Old', ip_allowlist: { rules: [], state: `verbatim ${'x'.repeat(1_000_000)}` } },
       },
     })
-    // An operator of this version can still write how it ended.
+    // An operator of this version can still write its result.
     const messages = Array.from({ length: 100 }, (_, index) => message(index))
     await client.cluster.replaceStatus('Task', { ...task, status: { phase: 'succeeded', messages } })
   }
@@ -84,7 +84,7 @@ test('tasks from before, megabytes and secrets in them, come out small and witho
   const abridged = tasks.find(({ id }: { id: string }) => ids.has(id))
   expect(abridged.messages.at(-1).text).toMatch(/^99 /)
 
-  const whole = await client.call('GET', `/tasks/${abridged.id}`)
-  expect(whole.body.messages).toHaveLength(100)
-  expect(whole.body.request).toEqual({ display_name: 'Old', ip_allowlist: { rules: [] } })
+  const full = await client.call('GET', `/tasks/${abridged.id}`)
+  expect(full.body.messages).toHaveLength(100)
+  expect(full.body.request).toEqual({ display_name: 'Old', ip_allowlist: { rules: [] } })
 })

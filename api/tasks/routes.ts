@@ -9,7 +9,7 @@ import { operation, paged } from '../operation.ts'
 import { createSortedView, filtered, pageHeaders, pageOf } from '../pages.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { idParameter } from '../schemas/common.ts'
-import { renderTask, taskPageText } from './render.ts'
+import { renderTask, taskPageText, taskStatus } from './render.ts'
 import { listTasksQuery, taskShape } from './schema.ts'
 
 type Task = Kinds['Task']
@@ -23,7 +23,7 @@ export function addTasks(app: App, context: ApiContext): void {
       tag: 'tasks',
       summary: 'List tasks',
       description:
-        'Newest first. A task ends when, and only when, its subject has settled. Ended tasks are kept for 30 days, at most the newest 100 of one subject. If a page would exceed 1 MiB, its longest tasks show only their last messages; a read of the single task shows all.',
+        'Newest first. A task ends when its subject is stable, and not earlier. Ended tasks are kept for 30 days, at most the newest 100 of one subject. If a page would exceed 1 MiB, its longest tasks contain only their last messages; a read of the single task returns all.',
       success: { status: 200, description: 'One page of tasks.', shape: z.array(taskShape), headers: paged },
       errors: [400],
     },
@@ -37,7 +37,7 @@ export function addTasks(app: App, context: ApiContext): void {
       subjectKind === undefined ? undefined : (task: Task) => task.spec.subject.kind === subjectKind,
       id === undefined ? undefined : (task: Task) => idOf(task) === id,
       name === undefined ? undefined : (task: Task) => task.spec.name === name,
-      status === undefined ? undefined : (task: Task) => (task.status?.phase ?? 'queued') === status,
+      status === undefined ? undefined : (task: Task) => taskStatus(task) === status,
     ]
     const { items, total } = pageOf(filtered(view(accountOf(request).namespace), conditions), query)
     reply.headers(pageHeaders(request.url, query, total))

@@ -1,4 +1,4 @@
-/** Tasks as the API gives them. */
+/** Tasks as the API returns them. */
 import { z } from 'zod'
 import { messageLevels, operationNames, subjectKinds, taskStatuses } from '../../crds/index.ts'
 import { idText, paging, queryText, time } from '../schemas/common.ts'
@@ -11,10 +11,10 @@ export const taskShape = output(
   z
     .strictObject({
       id: idText.describe('The id of the task, a UUID.'),
-      created_at: time.describe('When the operation was asked for.'),
+      created_at: time.describe('When the operation was requested.'),
       updated_at: time.describe('When the task last changed.'),
-      subject_kind: z.enum(subjectKinds).describe('What the operation is done to.'),
-      subject_id: idText.describe('The id of the object that the operation is done to.'),
+      subject_kind: z.enum(subjectKinds).describe("The kind of the operation's object."),
+      subject_id: idText.describe("The id of the operation's object."),
       name: z.enum(operationNames).describe('The operation.'),
       messages: z
         .array(
@@ -23,22 +23,20 @@ export const taskShape = output(
             z
               .strictObject({
                 time: time.describe('When it was written.'),
-                level: z
-                  .enum(messageLevels)
-                  .describe('`warning`: this holds the operation up. `error`: this ended it.'),
+                level: z.enum(messageLevels).describe('`warning`: this delays the operation. `error`: this ended it.'),
                 text: z.string().describe('What happened.'),
-                progress: z.int().optional().describe('How far the operation is, in percent.'),
+                progress: z.int().optional().describe('The progress of the operation, in percent.'),
                 status: z.string().optional().describe('The state of the step.'),
                 step: z.string().optional().describe('The step of the operation.'),
               })
-              .meta({ description: 'One line of the story of a task.', example: message }),
+              .meta({ description: 'One message of a task.', example: message }),
           ),
         )
-        .describe('What happened, oldest first.'),
+        .describe('The messages, oldest first.'),
       status: z.enum(taskStatuses).describe('`queued` and `running` are open. `succeeded` and `failed` are final.'),
       error: z.string().optional().describe('Why it failed.'),
-      request: z.record(z.string(), z.unknown()).optional().describe('What was asked for, without secrets.'),
-      response: z.record(z.string(), z.unknown()).optional().describe('What came of it.'),
+      request: z.record(z.string(), z.unknown()).optional().describe('The request, without secrets.'),
+      response: z.record(z.string(), z.unknown()).optional().describe('The result.'),
     })
     .meta({
       description: 'The record of one asynchronous operation.',
@@ -58,7 +56,7 @@ export const taskShape = output(
 export type TaskShape = z.output<typeof taskShape>
 
 const { limit, offset } = paging(100, true)
-/** Filters that nothing meets find nothing, whatever they say. */
+/** Filters without matches return an empty list, whatever their value. */
 export const listTasksQuery = z.strictObject({
   subject_id: queryText.toLowerCase().optional().describe('Only tasks of this object.'),
   subject_kind: queryText

@@ -1,8 +1,8 @@
-/** A client of a harness; every answer it gets is held to the API's description. */
+/** A client of a harness; every response is checked against the API's description. */
 import { expect } from 'vitest'
 import { type ManagedDatabase, tenantNamespace } from '../../crds/index.ts'
 import { type Contract, contractOf, descriptionOf } from './contract.ts'
-import { type Claims, type Harness, type HarnessOptions, settle, startHarness, token } from './harness.ts'
+import { type Claims, type Harness, type HarnessOptions, reconcile, startHarness, token } from './harness.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: tests look into whatever came back
 type Answer = { status: number; headers: Record<string, unknown>; body: any }
@@ -18,7 +18,7 @@ export type Client = Harness & {
   contract: Contract
 }
 
-/** One JSON error and nothing else, whatever happened. */
+/** Always one JSON error and nothing else. */
 export function expectError(answer: Answer, status: number, message?: string | RegExp): void {
   expect(answer).toMatchObject({ status, body: { code: status, message: expect.any(String) } })
   expect(Object.keys(answer.body).filter(key => !['code', 'message', 'reason'].includes(key))).toEqual([])
@@ -27,7 +27,7 @@ export function expectError(answer: Answer, status: number, message?: string | R
   if (message !== undefined) expect(answer.body.message).toMatch(message)
 }
 
-/** `/managed/v1` stands before every path that does not begin with a dot. */
+/** `/managed/v1` is prepended to every path that does not begin with a dot. */
 const urlOf = (path: string): string => (path.startsWith('.') ? path.slice(1) : `/managed/v1${path}`)
 
 export async function startClient(options: HarnessOptions = {}): Promise<Client> {
@@ -41,7 +41,7 @@ export async function startClient(options: HarnessOptions = {}): Promise<Client>
       headers: { ...bearer, ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
       ...(body === undefined ? {} : { payload: typeof body === 'string' ? body : JSON.stringify(body) }),
     })
-    const isJson = String(response.headers['content-type'] ?? '').includes('json') && response.body !== ''
+    const isJson = String(response.headers['content-type'] ?? '').includes('/json') && response.body !== ''
     const answer = {
       status: response.statusCode,
       headers: response.headers,
@@ -55,32 +55,32 @@ export async function startClient(options: HarnessOptions = {}): Promise<Client>
   return { ...harness, call, create, contract }
 }
 
-/** Creates a database of the default tenant and brings it to rest. Gives its id. */
-export async function createSettled(client: Client, name: string, more: object = {}): Promise<string> {
+/** Creates a database of the default tenant and makes it stable. Returns its id. */
+export async function createStable(client: Client, name: string, more: object = {}): Promise<string> {
   const { status, body } = await client.create(name, more)
   expect(status).toBe(200)
-  await settle(client.cluster, 'acme', name)
+  await reconcile(client.cluster, 'acme', name)
   await until(async () => (await client.call('GET', `/databases/${body.id}`)).body.status === 'available')
   return body.id
 }
 
-/** Polls until it holds; fails after five seconds. */
-export async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
-  const deadline = Date.now() + 5000
-  while (!(await holds())) {
-    if (Date.now() > deadline) throw new Error('it did not come to hold in time')
+/** Polls until the condition is true; fails after 30 s, well above the 5 s for which credentials are cached. */
+export async function until(condition: () => Promise<boolean> | boolean): Promise<void> {
+  const deadline = Date.now() + 30_000
+  while (!(await condition())) {
+    if (Date.now() > deadline) throw new Error('the condition did not become true in time')
     await new Promise(resolve => setTimeout(resolve, 2))
   }
 }
 
-/** A database of the default tenant as the cluster has it. */
+/** The stored object of the default tenant's database. */
 export async function storedDatabase({ cluster }: Client, name: string): Promise<ManagedDatabase> {
   const database = await cluster.get('ManagedDatabase', { namespace: tenantNamespace('acme'), name })
   if (database === undefined) throw new Error(`${name} is not stored`)
   return database
 }
 
-/** How volumes of the region have snapshots; undefined: they have none. */
+/** The snapshot support of the region's volumes; undefined: none. */
 export async function setSnapshotClass(
   { cluster }: Client,
   snapshotClass: { name: string; atomic: boolean } | undefined,

@@ -1,4 +1,7 @@
-/** Holds answers to the API's own description: status documented, body of the documented shape and nothing more. */
+/**
+ * Checks responses against the API's own description: documented status, and a body of the documented shape without
+ * other fields.
+ */
 import { expect } from 'vitest'
 import { z } from 'zod'
 import type { App } from '../context.ts'
@@ -39,7 +42,7 @@ export async function descriptionOf(app: App): Promise<Description> {
   return (await app.inject({ url: '/managed/v1/openapi.json' })).json()
 }
 
-/** What an operation answers with a status, also where that is a component. */
+/** An operation's response for a status, also if that is a component. */
 export function responseOf(
   { components }: Description,
   { responses }: DocumentedOperation,
@@ -49,16 +52,16 @@ export function responseOf(
   return found && '$ref' in found ? components.responses[found.$ref.split('/').at(-1) ?? ''] : found
 }
 
-/** What zod does not read, and no answer has. */
+/** Keywords that zod does not support, and no response uses. */
 const unread = ['dependentRequired', 'if', 'then', 'not']
 
-/** The named shapes as zod reads them. */
+/** The named shapes in zod's format. */
 export function definitionsOf({ components }: Description): Record<string, Schema> {
   const text = JSON.stringify(closed(components.schemas), (key, value) => (unread.includes(key) ? undefined : value))
   return JSON.parse(text.replaceAll('#/components/schemas/', '#/$defs/'))
 }
 
-/** Answers are open in the description, so that fields can be added; today's must have no others. */
+/** Responses are open in the description, so that fields can be added; today's must have no others. */
 function closed(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(closed)
   if (typeof node !== 'object' || node === null) return node
@@ -67,7 +70,7 @@ function closed(node: unknown): unknown {
   return isClosable ? { ...inner, additionalProperties: false } : inner
 }
 
-/** What no operation answers itself: of methods, of HTTP, and of our own faults. */
+/** Errors that no operation documents itself: of methods, of HTTP, and internal ones. */
 const ofAnyRequest = [405, 408, 417, 431, 500]
 
 export type Contract = (method: string, url: string, answer: { status: number; body: unknown }) => void
@@ -94,6 +97,14 @@ export function contractOf(description: Description): Contract {
     const named = ofAnyRequest.includes(status) ? 'default' : status
     const response = responseOf(description, operation, named)
     expect(response, `${method} ${path} ${status} is documented`).toBeDefined()
+    const lines = response?.content?.['application/x-ndjson']?.schema
+    if (lines !== undefined) {
+      expect(body).toMatch(/^$|\n$/)
+      const each = String(body).split('\n').slice(0, -1)
+      for (const line of each)
+        expect(schemaFor(lines).safeParse(JSON.parse(line)).error?.issues ?? [], line).toEqual([])
+      return
+    }
     const schema = response?.content?.['application/json']?.schema
     if (schema === undefined) return expect(body).toBe('')
     const checked = schemaFor(schema).safeParse(body)

@@ -1,4 +1,4 @@
-/** An API over a cluster of its own, a stand-in for the operator, and tokens: what the API's tests begin with. */
+/** An API over its own cluster, a fake operator, and tokens: the base of the API's tests. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { SignJWT } from 'jose'
 import { type Logger, pino } from 'pino'
@@ -7,17 +7,17 @@ import { createInformer } from '../../cluster/informer/index.ts'
 import { definitionOf } from '../../crds/definition.ts'
 import {
   apiVersion,
-  askedBy,
   childNames,
   declarations,
   desiredHash,
+  desiredStateOf,
   labels,
   type ManagedDatabaseStatus,
   systemNamespace,
   tenantNamespace,
 } from '../../crds/index.ts'
 import { openStore } from '../../embedded/store/index.ts'
-import { databaseRoles, seal, sealingKeySecret, secretPlace } from '../../sealing/credentials.ts'
+import { databaseRoles, seal, sealingKeySecret, secretLocation } from '../../sealing/credentials.ts'
 import type { Agents, ResolveService } from '../agents.ts'
 import { buildApp } from '../app.ts'
 import type { AuditEntry } from '../audit.ts'
@@ -36,7 +36,7 @@ export const retiredSizeId = '33333333-3333-8333-8333-333333333333'
 
 export type Claims = { tenant?: unknown; sub?: unknown; iss?: string; aud?: string; exp?: number; nbf?: number }
 
-/** A token as the configured issuer makes it; claims replace its own. `undefined` leaves one out. */
+/** A token of the configured issuer; given claims replace its own. `undefined` omits one. */
 export function token(claims: Claims = {}, key: string = secret, algorithm = 'HS256'): Promise<string> {
   const now = Math.floor(Date.now() / 1000)
   const payload: Record<string, unknown> = {
@@ -72,7 +72,7 @@ const shape = (connections: number) => ({
   postgresSettings: { work_mem: '4MB' },
 })
 
-/** What an installation has before its first tenant: a key, a region, sizes of every status. */
+/** The objects of an installation before its first tenant: a key, a region, sizes of every status. */
 export async function seed(cluster: Cluster): Promise<void> {
   for (const name of [systemNamespace]) {
     await cluster.create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
@@ -128,7 +128,7 @@ export type Harness = {
   close: () => Promise<void>
 }
 
-/** Makes a tenant ready as the operator does; no other part of it. */
+/** Makes a tenant ready as the operator does; nothing else. */
 async function readyTenant(cluster: Cluster, tenant: Kinds['Tenant']): Promise<void> {
   const namespace = tenantNamespace(tenant.spec.tenantId)
   try {
@@ -151,17 +151,18 @@ export async function readyTenants(cluster: Cluster, logger: Logger): Promise<()
 
 export type HarnessOptions = {
   configuration?: ApiConfiguration
-  /** Another replica's: this one joins it. */
+  /** The cluster of another replica: this one shares it. */
   beside?: Harness
   tenantsBecomeReady?: boolean
-  /** Where the Services of databases are found. */
+  /** How the Services of databases are resolved. */
   resolve?: ResolveService
-  /** In place of what speaks to agents. */
+  /** Replaces the client of the agents. */
   agents?: Agents
+  consoleDirectory?: string
   now?: () => number
-  /** Gets every line that the API logs, whatever its level. */
+  /** Gets every line that the API logs, at any level. */
   log?: (line: string) => void
-  /** What the API itself calls the cluster through, such as one that refuses what its roles do not allow. */
+  /** The cluster client of the API itself, for example one that refuses what its roles do not allow. */
   rights?: (cluster: Cluster) => Cluster
 }
 
@@ -175,7 +176,7 @@ async function openCluster(logger: Logger): Promise<{ cluster: Cluster; close: (
   return { cluster, close: () => store.close() }
 }
 
-/** One replica on the one-machine store, in memory. */
+/** One replica on the in-process store, in memory. */
 export async function startHarness(options: HarnessOptions = {}): Promise<Harness> {
   const { log } = options
   const logger = log
@@ -201,6 +202,7 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
     stopping: stop.signal,
     resolve: options.resolve,
     agents: options.agents,
+    consoleDirectory: options.consoleDirectory,
     now: options.now ?? (() => Date.now() + now.ms),
   })
   await startCaches(caches)
@@ -213,7 +215,10 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
     now,
     close: async () => {
       stop.abort()
+      // A connection that has sent nothing counts as busy for a minute.
+      const timer = setTimeout(() => app.server.closeAllConnections(), 1_000)
       await app.close()
+      clearTimeout(timer)
       await stopCaches(caches)
       await stopTenants()
       await opened.close()
@@ -221,8 +226,8 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
   }
 }
 
-/** Does to a database what the operator does once it serves: status, endpoint, credentials. */
-export async function settle(
+/** Writes to a database what the operator writes once it serves: status, endpoint, credentials. */
+export async function reconcile(
   cluster: Cluster,
   tenantId: string,
   name: string,
@@ -237,7 +242,7 @@ export async function settle(
     ...database,
     status: {
       phase: 'available',
-      appliedHash: desiredHash(askedBy(database)),
+      appliedHash: desiredHash(desiredStateOf(database)),
       endpoint: { host: '127.0.0.1', port: 15432 },
       storageUsedBytes: 4096,
       ...status,
@@ -245,12 +250,12 @@ export async function settle(
   })
 }
 
-/** Passwords of a database's roles, or of a branch's, as the operator mints them; `of` tells whose they are. */
+/** Passwords of a database's or branch's roles, as the operator generates them; `of` names the owner. */
 export async function giveCredentials(cluster: Cluster, namespace: string, id: string, of = ''): Promise<void> {
   const name = childNames.credentials(id)
   if ((await cluster.get('Secret', { namespace, name })) !== undefined) return
   const data = databaseRoles.map(role => {
-    const sealed = seal(sealingKey, secretPlace(namespace, name, role), `password-of-${of}${role}`)
+    const sealed = seal(sealingKey, secretLocation(namespace, name, role), `password-of-${of}${role}`)
     return [role, Buffer.from(sealed).toString('base64')]
   })
   await cluster.create('Secret', {

@@ -1,20 +1,20 @@
-/** Puts faults and races into the way of a cluster's calls. */
+/** Injects faults and races into a cluster's calls. */
 import type { Cluster, KindName } from '../../cluster/index.ts'
 
 type Operation = 'get' | 'list' | 'create' | 'replace' | 'delete'
-/** Called before each operation, or after; what it throws is the operation's outcome. */
+/** Called before or after each operation; an error that it throws is the operation's result. */
 type Hook = (operation: Operation, kind: KindName) => void | Promise<void>
 
 export type InterceptedCluster = Cluster & {
   before: Hook | undefined
-  /** After writes only: the cluster has done them, and nobody hears of it. */
+  /** After writes only: the cluster has applied them, but the response is lost. */
   after: Hook | undefined
-  /** While set, watches keep what they hear until it resolves. */
+  /** While set, watches delay their events until it resolves. */
   silence: Promise<void> | undefined
   writes: number
 }
 
-/** The cluster, asking `before` first. */
+/** The cluster, calling `before` first. */
 export function intercepted(cluster: Cluster): InterceptedCluster {
   const self: InterceptedCluster = {
     before: undefined,

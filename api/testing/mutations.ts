@@ -1,6 +1,6 @@
 /**
- * From a schema of the API description and one good value: every way to make that value bad that the schema knows of,
- * each with the path of the field that is to be named.
+ * From a schema of the API description and one valid value: every way to make that value invalid, each with the path of
+ * the field that the error must name.
  */
 
 import { isRecord } from '../../values/record.ts'
@@ -13,10 +13,10 @@ type Mutation = { path: Path; rule: string; value: unknown }
 const isNumber = (value: unknown): value is number => typeof value === 'number'
 
 /** A copy with the value at the path replaced; `undefined` removes it. */
-export function withValue(whole: unknown, [step, ...rest]: Path, value: unknown): unknown {
+export function withValue(root: unknown, [step, ...rest]: Path, value: unknown): unknown {
   if (step === undefined) return value
-  if (Array.isArray(whole)) return whole.map((item, index) => (index === step ? withValue(item, rest, value) : item))
-  const copy: Record<string, unknown> = { ...(isRecord(whole) ? whole : {}) }
+  if (Array.isArray(root)) return root.map((item, index) => (index === step ? withValue(item, rest, value) : item))
+  const copy: Record<string, unknown> = { ...(isRecord(root) ? root : {}) }
   if (rest.length === 0 && value === undefined) delete copy[step]
   else copy[step] = withValue(copy[step], rest, value)
   return copy
@@ -24,7 +24,7 @@ export function withValue(whole: unknown, [step, ...rest]: Path, value: unknown)
 
 export function mutationsOf(description: Description, schema: Schema, value: unknown): Mutation[] {
   const resolve = (node: Schema, value: unknown): Schema => {
-    // Something, or null.
+    // A value, or null.
     const [one, other] = Array.isArray(node.anyOf) ? node.anyOf : []
     if (other?.type === 'null') return orNull(resolve(one, value))
     const { propertyName, mapping } = isRecord(node.discriminator) ? node.discriminator : {}
@@ -68,7 +68,7 @@ export function mutationsOf(description: Description, schema: Schema, value: unk
     const items = Array.isArray(present) ? present : []
     return [
       ...bad('type', {}, 'x', 1),
-      // None are taken yet: what one is refused for is not its number.
+      // None are used yet: the refusal must not be due to the number.
       ...(isNumber(node.maxItems) && node.maxItems > 0
         ? bad('maxItems', new Array(node.maxItems + 1).fill(items[0]))
         : []),

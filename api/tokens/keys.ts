@@ -1,6 +1,6 @@
 /**
- * What access tokens are verified with. Each kind of key admits the algorithms made for it and no others, so a token
- * can never choose how it is checked: no `none`, and no HMAC keyed with the text of a public key (RFC 8725, section 3.1).
+ * The keys that verify access tokens. Each kind of key accepts only its own algorithms, so a token can never choose how
+ * it is checked: no `none`, and no HMAC keyed with the text of a public key (RFC 8725, section 3.1).
  */
 import { createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto'
 import { createRemoteJWKSet, type JWTVerifyGetKey } from 'jose'
@@ -17,7 +17,7 @@ const ecdsa: Record<string, string> = { prime256v1: 'ES256', secp384r1: 'ES384',
 const edwards = ['EdDSA', 'Ed25519']
 const hmac = ['HS256', 'HS384', 'HS512']
 
-/** What is wrong with the configured key, in words for who configured it. */
+/** What is wrong with the configured key, as a message for the administrator. */
 export class KeyError extends Error {
   override readonly name = 'KeyError'
 }
@@ -27,13 +27,13 @@ const jwk = z.looseObject({ kty: z.string() })
 function parsePublicKey(given: string | Record<string, unknown>): KeyObject {
   try {
     if (typeof given === 'string' && given.includes('-----BEGIN')) {
-      if (given.includes('PRIVATE KEY')) throw new KeyError('publicKey is a private key: give its public half only')
+      if (given.includes('PRIVATE KEY')) throw new KeyError('publicKey is a private key: use only its public half')
       return createPublicKey(given)
     }
     const fields = jwk.parse(typeof given === 'string' ? JSON.parse(given) : given)
-    if (fields.kty === 'oct') throw new KeyError('publicKey is a symmetric JWK: give it as sharedSecret')
-    if ('d' in fields) throw new KeyError('publicKey is a private JWK: give its public half only')
-    // A JWK by now; createPublicKey checks its fields.
+    if (fields.kty === 'oct') throw new KeyError('publicKey is a symmetric JWK: use sharedSecret instead')
+    if ('d' in fields) throw new KeyError('publicKey is a private JWK: use only its public half')
+    // A JWK here; createPublicKey checks its fields.
     return createPublicKey({ key: fields as JsonWebKey, format: 'jwk' })
   } catch (cause) {
     if (cause instanceof KeyError) throw cause
@@ -54,7 +54,7 @@ function algorithmsOf(key: KeyObject): string[] {
   return [algorithm]
 }
 
-/** @throws KeyError naming what is wrong with the key */
+/** @throws KeyError with the problem of the key */
 export function verificationKey(configuration: AuthenticationConfiguration): VerificationKey {
   const { jwksUrl, publicKey, sharedSecret } = configuration
   if (jwksUrl !== undefined) {

@@ -1,4 +1,4 @@
-/** Tokens: what lets one in, and every way one must not. */
+/** Tokens: valid ones, and every way to be invalid. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { exportJWK, exportSPKI, generateKeyPair, type JWK, SignJWT } from 'jose'
@@ -48,7 +48,7 @@ const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('
 describe('with a shared secret', () => {
   const verify = createVerifier(configure({ sharedSecret: secret }), Date.now)
 
-  test('gives tenant and subject', async () => {
+  test('returns tenant and subject', async () => {
     expect(await verify(await token())).toMatchObject({ tenantId: 'acme', subject: 'ada' })
   })
 
@@ -59,12 +59,12 @@ describe('with a shared secret', () => {
     ['for another audience', { aud: 'elsewhere' }, "the token's aud claim is not accepted here"],
     ['not good yet', { nbf: seconds() + 60 }, "the token's nbf claim is not accepted here"],
     ['without a tenant', { tenant: undefined }, "the token's tenant claim is not accepted here"],
-    ['with a tenant that is no text', { tenant: ['acme'] }, "the token's tenant claim names no tenant"],
-    ['with an empty tenant', { tenant: '' }, "the token's tenant claim names no tenant"],
-    ['with an endless tenant', { tenant: 'a'.repeat(201) }, "the token's tenant claim names no tenant"],
+    ['with a tenant that is no text', { tenant: ['acme'] }, "the token's tenant claim contains no tenant"],
+    ['with an empty tenant', { tenant: '' }, "the token's tenant claim contains no tenant"],
+    ['with an endless tenant', { tenant: 'a'.repeat(201) }, "the token's tenant claim contains no tenant"],
     ['without a subject', { sub: undefined }, "the token's sub claim is not accepted here"],
-    ['with an empty subject', { sub: '' }, "the token's sub claim names nobody"],
-  ])('one %s is refused', async (_what, claims, message) => {
+    ['with an empty subject', { sub: '' }, "the token's sub claim is empty"],
+  ])('a token %s is refused', async (_what, claims, message) => {
     const refused = await refusalOf(verify, await token(claims))
     expect(refused).toMatchObject({ status: 401, message })
     expect(refused.headers['WWW-Authenticate']).toContain('error="invalid_token"')
@@ -98,13 +98,13 @@ describe('with a shared secret', () => {
     for (const given of bad) expect(await refusalOf(verify, given)).toMatchObject({ status: 401 })
   })
 
-  test('one that is too long is not even looked at', async () => {
+  test('an oversized token is refused without parsing', async () => {
     expect(await refusalOf(verify, 'a'.repeat(8193))).toMatchObject({ status: 401, message: 'the token is too long' })
   })
 })
 
 describe('with a public key', () => {
-  test('PEM and JWK are taken, each with the algorithms of its type only', async () => {
+  test('PEM and JWK are accepted, each with the algorithms of its type only', async () => {
     const pem = await exportSPKI(ed.publicKey)
     const jwk = await exportJWK(ec.publicKey)
     const byPem = createVerifier(configure({ publicKey: pem }), Date.now)
@@ -133,7 +133,7 @@ describe('with a public key', () => {
     }
   })
 
-  test('a key the token brings along is not used', async () => {
+  test('a key inside the token is not used', async () => {
     const verify = createVerifier(configure({ publicKey: await exportSPKI(rsa.publicKey) }), Date.now)
     const own = await generateKeyPair('RS256', { extractable: true })
     const jwk = await exportJWK(own.publicKey)
@@ -147,7 +147,7 @@ describe('with a public key', () => {
     }
   })
 
-  test('what is no public key is refused at the start', async () => {
+  test('an invalid public key is refused at the start', async () => {
     const privateJwk = await exportJWK(ed.privateKey)
     const bad: unknown[] = [
       'nonsense',
@@ -167,12 +167,12 @@ describe('with a JWKS', () => {
   let server: Server
   let url: string
   let keys: JWK[]
-  let asked = 0
+  let requests = 0
   let broken = false
   beforeAll(async () => {
     keys = [{ ...(await exportJWK(rsa.publicKey)), kid: 'one', alg: 'RS256' }]
     server = createServer((_request, response) => {
-      asked++
+      requests++
       response.writeHead(broken ? 500 : 200, { 'content-type': 'application/json' }).end(JSON.stringify({ keys }))
     })
     await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
@@ -180,18 +180,18 @@ describe('with a JWKS', () => {
   })
   afterAll(() => new Promise(resolve => server.close(resolve)))
 
-  test('fetches the keys once, and refuses unknown ones without asking again at once', async () => {
+  test('fetches the keys once, and refuses unknown keys without fetching again at once', async () => {
     const verify = createVerifier(configure({ jwksUrl: url }), Date.now)
     expect(await verify(await sign(rsa, 'RS256', { kid: 'one' }))).toMatchObject({ tenantId: 'acme' })
     for (let n = 0; n < 5; n++) {
       const given = await sign(ec, 'ES256', { kid: `unknown-${n}` })
       expect(await refusalOf(verify, given)).toMatchObject({ status: 401 })
     }
-    expect(asked).toBe(1)
+    expect(requests).toBe(1)
     expect(await refusalOf(verify, await token({}, await exportSPKI(rsa.publicKey)))).toMatchObject({ status: 401 })
   })
 
-  test('keys that cannot be had are 503, not the fault of the token', async () => {
+  test('unavailable keys are 503, not an invalid token', async () => {
     const verify = createVerifier(configure({ jwksUrl: url }), Date.now)
     broken = true
     const given = await sign(rsa, 'RS256', { kid: 'one' })
@@ -203,24 +203,24 @@ describe('with a JWKS', () => {
 })
 
 describe('tokens verified before', () => {
-  test('are kept until they expire, five minutes at most, and never more than so many', async () => {
+  test('are cached until they expire, for five minutes at most, and up to a maximum number', async () => {
     let now = Date.now()
     const verify = createVerifier(configure({ sharedSecret: secret, cachedTokens: 2 }), () => now)
     const given = [await token({ sub: 'a' }), await token({ sub: 'b' }), await token({ sub: 'c' })]
-    const isKept = (text = '') => !(verify(text) instanceof Promise)
+    const isCached = (text = '') => !(verify(text) instanceof Promise)
     for (const text of given) await verify(text)
-    expect(given.map(isKept)).toEqual([false, true, true])
+    expect(given.map(isCached)).toEqual([false, true, true])
     await verify(given[0] ?? '')
     now += 301_000
-    expect(isKept(given[0])).toBe(false)
+    expect(isCached(given[0])).toBe(false)
     const short = await token({ sub: 'd', exp: Math.floor(now / 1000) + 10 })
     await verify(short)
-    expect(isKept(short)).toBe(true)
+    expect(isCached(short)).toBe(true)
     now += 41_000
     expect(await refusalOf(verify, short)).toMatchObject({ message: 'the token has expired' })
   })
 
-  test('are not kept where none are to be', async () => {
+  test('are not cached if the cache is off', async () => {
     const verify = createVerifier(configure({ sharedSecret: secret, cachedTokens: 0 }), Date.now)
     const given = await token({ sub: 'a' })
     for (let times = 0; times < 2; times++) {

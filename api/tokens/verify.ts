@@ -1,17 +1,18 @@
 /**
- * From an access token to who is asking: signature, issuer, audience, times, tenant and subject. What was verified once
- * is kept by the hash of the token, boundedly and briefly, so that a busy client costs one signature check a few minutes.
+ * Verifies an access token and returns the caller: signature, issuer, audience, times, tenant and subject. A verified
+ * token is cached by its hash, for a short time and up to a limit, so that a busy client costs one signature check
+ * every few minutes.
  */
 import { hash } from 'node:crypto'
 import { errors, jwtVerify } from 'jose'
 import { LRUCache } from 'lru-cache'
 import { memberId, tenantId } from '../../crds/index.ts'
+import { hasBackslashKey } from '../backslash-keys.ts'
 import type { AuthenticationConfiguration } from '../configuration.ts'
-import { hasDoubtfulKey } from '../doubtful-keys.ts'
 import { type ApiError, unauthorized, unavailable } from '../errors.ts'
 import { verificationKey } from './keys.ts'
 
-/** Who is asking: a member (`subject`) of an account (`tenantId`). */
+/** The caller: a member (`subject`) of an account (`tenantId`). */
 export type Principal = {
   tenantId: string
   subject: string
@@ -19,16 +20,16 @@ export type Principal = {
   goodUntil: number
 }
 
-/** @throws ApiError 401 for a token that is not good, 503 where the issuer's keys cannot be had */
+/** @throws ApiError 401 for an invalid token, 503 if the issuer's keys are unavailable */
 export type VerifyToken = (token: string) => Principal | Promise<Principal>
 
 const highestTokenLength = 8192
-/** Leeway for clocks that differ. */
+/** Allowed clock skew. */
 const skewSeconds = 30
-/** A key that its issuer withdrew stops to count after this at the latest. */
+/** A key that its issuer withdrew is refused after this at the latest. */
 const longestCacheMs = 300_000
 
-/** Why a token is refused, in words that help its holder and tell nobody else anything. */
+/** Why a token is refused, in words that help its holder and disclose nothing to others. */
 function refusal(error: unknown, remote: boolean): ApiError {
   if (error instanceof errors.JWTExpired) return unauthorized('the token has expired', 'invalid_token')
   if (error instanceof errors.JWTClaimValidationFailed) {
@@ -40,21 +41,21 @@ function refusal(error: unknown, remote: boolean): ApiError {
   const unreadable = error instanceof errors.JWKSInvalid || error instanceof errors.JWKSTimeout
   const refusedByIssuer = error instanceof errors.JOSEError && error.code === 'ERR_JOSE_GENERIC'
   const keysOutOfReach = remote && (unreadable || refusedByIssuer || !(error instanceof errors.JOSEError))
-  if (keysOutOfReach) return unavailable("the token issuer's keys cannot be fetched at present: try again", error)
-  return unauthorized('the token is not valid', 'invalid_token')
+  if (keysOutOfReach) return unavailable("the token issuer's keys cannot be fetched now: retry", error)
+  return unauthorized('the token is invalid', 'invalid_token')
 }
 
-/** @throws KeyError where the configured key is unusable */
+/** @throws KeyError if the configured key is invalid */
 export function createVerifier(configuration: AuthenticationConfiguration, now: () => number): VerifyToken {
   const { issuer, audience, tenantClaim, cachedTokens } = configuration
   const { key, algorithms } = verificationKey(configuration)
-  /** By hash, so that no token lies about in memory longer than the connection it came by. */
+  /** By hash, so that no token stays in memory longer than its connection. */
   const verified = cachedTokens === 0 ? undefined : new LRUCache<string, Principal>({ max: cachedTokens })
 
   async function verify(token: string, tokenHash: string): Promise<Principal> {
     let payload: Record<string, unknown>
-    if (token.split('.').some(part => hasDoubtfulKey(Buffer.from(part, 'base64url').toString('utf8'))))
-      throw unauthorized('the token is not valid', 'invalid_token')
+    if (token.split('.').some(part => hasBackslashKey(Buffer.from(part, 'base64url').toString('utf8'))))
+      throw unauthorized('the token is invalid', 'invalid_token')
     try {
       const options = { algorithms, issuer, audience, clockTolerance: skewSeconds, currentDate: new Date(now()) }
       payload = (await jwtVerify(token, key, { ...options, requiredClaims: ['exp', 'sub', tenantClaim] })).payload
@@ -63,8 +64,8 @@ export function createVerifier(configuration: AuthenticationConfiguration, now: 
     }
     const tenant = tenantId.safeParse(payload[tenantClaim])
     const member = memberId.safeParse(payload.sub)
-    if (!tenant.success) throw unauthorized(`the token's ${tenantClaim} claim names no tenant`, 'invalid_token')
-    if (!member.success) throw unauthorized("the token's sub claim names nobody", 'invalid_token')
+    if (!tenant.success) throw unauthorized(`the token's ${tenantClaim} claim contains no tenant`, 'invalid_token')
+    if (!member.success) throw unauthorized("the token's sub claim is empty", 'invalid_token')
     const { exp } = payload
     const expiry = typeof exp === 'number' ? (exp + skewSeconds) * 1000 : 0
     const principal = {

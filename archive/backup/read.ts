@@ -1,38 +1,68 @@
 /** Reads base backups of the archive. */
 import { buffer } from 'node:stream/consumers'
 
+import { ahead } from '../../instance/restore/ahead.ts'
 import { ArchiveError } from '../errors.ts'
 import { type Incarnation, isUuid } from '../names.ts'
+import { unsealedComplete } from '../object/complete.ts'
 import type { Content } from '../object/header.ts'
 import { unsealed } from '../object/seal.ts'
 import type { Archive } from '../put.ts'
 import { type BackupRecord, backupNames, backupRecord, backupsPrefix } from './record.ts'
 
-const recordName = /\/backups\/([^/]+)\/record$/
+/** How many parts are read while one is extracted. */
+const partsAhead = 2
 
-/** The ids of complete backups, in order. UUIDv7 begin with the time, so the newest is the last. */
-export async function* backupIds({ store }: Archive, incarnation: Incarnation): AsyncGenerator<string> {
-  for await (const { name } of store.list(backupsPrefix(incarnation))) {
-    const id = recordName.exec(name)?.[1]
-    if (id !== undefined && isUuid(id)) yield id
+/**
+ * The ids of backups in order, including incomplete ones. UUIDv7 begin with the time, so the newest is the last. To
+ * skip the parts of a backup, the list is restarted after its id.
+ */
+async function* begunBackups({ store }: Archive, incarnation: Incarnation, after?: string): AsyncGenerator<string> {
+  const prefix = backupsPrefix(incarnation)
+  // Every object name sorts before `~`.
+  const behind = (id: string): string => `${prefix}${id}/~`
+  for (let last = after === undefined ? undefined : behind(after); ; ) {
+    let id: string | undefined
+    for await (const { name } of store.list(prefix, last)) {
+      id = name.slice(prefix.length).split('/')[0]
+      break
+    }
+    if (id === undefined) return
+    if (isUuid(id)) yield id
+    last = behind(id)
   }
 }
 
-/** Undefined if there is no such backup, or it is not complete. @throws ArchiveError */
+/**
+ * Complete backups in order; only those after the id `after`. @throws ArchiveError, also `damaged` for an unreadable
+ * record
+ */
+export async function* completeBackups(
+  archive: Archive,
+  incarnation: Incarnation,
+  after?: string,
+): AsyncGenerator<{ id: string; record: BackupRecord }> {
+  for await (const id of begunBackups(archive, incarnation, after)) {
+    const record = await readRecord(archive, incarnation, id)
+    if (record !== undefined) yield { id, record }
+  }
+}
+
+/** Undefined if there is no such backup, or it is incomplete. @throws ArchiveError */
 export async function readRecord(
   archive: Archive,
   incarnation: Incarnation,
   id: string,
 ): Promise<BackupRecord | undefined> {
   const { record: name } = backupNames(incarnation, id)
-  const bytes = await readWhole(archive, name)
+  const bytes = await readComplete(archive, name)
   if (bytes === undefined) return undefined
   const parsed = backupRecord.safeParse(JSON.parse(bytes.toString()))
   if (parsed.success) return parsed.data
   throw new ArchiveError({
     kind: 'damaged',
     name,
-    detail: `it is of another version of Espalier: ${parsed.error.issues[0]?.path.join('.')}`,
+    detail: `it was written by another version of Espalier: ${parsed.error.issues[0]?.path.join('.')}`,
   })
 }
 
@@ -44,33 +74,27 @@ export async function readManifest(
   { manifest }: BackupRecord,
 ): Promise<Buffer> {
   const name = backupNames(incarnation, id).manifest
-  return buffer(contentOf(archive, name, manifest))
+  return contentOf(archive, name, manifest)
 }
 
-/** The tar archive of the data directory. @throws ArchiveError `damaged`, while it is read */
-export async function* readParts(
+/** The tar archive of the data directory, part by part. @throws ArchiveError `damaged`, while it is read */
+export function readParts(
   archive: Archive,
   incarnation: Incarnation,
   id: string,
   { parts }: BackupRecord,
 ): AsyncGenerator<Buffer> {
   const names = backupNames(incarnation, id)
-  for (const [index, part] of parts.entries())
-    for await (const chunk of contentOf(archive, names.part(index + 1), part))
-      yield Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length)
+  return ahead(parts, partsAhead, (part, index) => contentOf(archive, names.part(index + 1), part))
 }
 
-async function* contentOf({ store, keys }: Archive, name: string, expected: Content): AsyncGenerator<Uint8Array> {
-  const damaged = (detail: string) => new ArchiveError({ kind: 'damaged', name, detail })
+async function contentOf({ store, keys }: Archive, name: string, expected: Content): Promise<Buffer> {
   const stored = await store.read(name)
-  if (stored === undefined) throw damaged('it is missing')
-  const { header, content } = await unsealed(stored, { name, keys })
-  if (header.content?.sha256 !== expected.sha256)
-    throw damaged('it has other content than the record of its backup says')
-  yield* content
+  if (stored === undefined) throw new ArchiveError({ kind: 'damaged', name, detail: 'it is missing' })
+  return unsealedComplete(stored, { name, keys }, expected)
 }
 
-async function readWhole({ store, keys }: Archive, name: string): Promise<Buffer | undefined> {
+async function readComplete({ store, keys }: Archive, name: string): Promise<Buffer | undefined> {
   const stored = await store.read(name)
   if (stored === undefined) return undefined
   return buffer((await unsealed(stored, { name, keys })).content)

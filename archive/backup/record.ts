@@ -1,6 +1,6 @@
 /**
- * What a base backup is in the archive: parts of 16 MiB, a manifest, and a record, which is written last and only after all others have
- * been read back. A backup without a record does not exist.
+ * Objects of a base backup in the archive: parts of 16 MiB, a manifest, and a record, which is written last and only
+ * after all others have been read back. A backup without a record does not exist.
  *
  *     <id>/<incarnation>/backups/<backup id>/base/00000001 ...
  *     <id>/<incarnation>/backups/<backup id>/manifest
@@ -17,12 +17,12 @@ const position = z.strictObject({
 
 export const backupRecord = z.strictObject({
   version: z.literal(1),
-  /** Recovery begins at `start`, and must reach `end` before the data are consistent. */
+  /** Recovery starts at `start`, and must reach `end` before the data are consistent. */
   start: position,
   end: position,
   startedAt: z.iso.datetime(),
   endedAt: z.iso.datetime(),
-  /** In order; the archive is their content, one after the other. */
+  /** In order; the concatenated parts are the tar archive. */
   parts: z.array(contentText).min(1).max(10_000_000),
   manifest: contentText,
   /** Of all parts. */

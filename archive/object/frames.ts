@@ -1,9 +1,9 @@
 /**
- * Encryption of a stream in frames of 256 KiB, each AES-256-GCM (NIST SP 800-38D). The nonce counts the frames and marks the last
- * one, so that frames cannot be changed, exchanged, repeated or left out, and the end cannot be cut off. The key is used for one
- * object only.
+ * Encrypts a stream in frames of 256 KiB, each AES-256-GCM (NIST SP 800-38D). The nonce contains the frame number and a
+ * flag for the last frame. So a reader detects frames that were changed, exchanged, repeated or omitted, and a
+ * truncated end. Each key is used for one object only.
  */
-import { createCipheriv, createDecipheriv } from 'node:crypto'
+import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject } from 'node:crypto'
 import { ArchiveError } from '../errors.ts'
 
 const plainBytes = 256 * 1024
@@ -19,44 +19,46 @@ function nonceOf(index: number, isLast: boolean): Buffer {
   return nonce
 }
 
-function encrypt(key: Uint8Array, index: number, plain: Uint8Array, isLast: boolean): Buffer {
+function encrypt(key: KeyObject, index: number, plain: Uint8Array, isLast: boolean): Buffer {
   const cipher = createCipheriv('aes-256-gcm', key, nonceOf(index, isLast))
-  return Buffer.concat([cipher.update(plain), cipher.final(), cipher.getAuthTag()])
+  const encrypted = cipher.update(plain)
+  // In this mode the final call returns no data.
+  cipher.final()
+  return Buffer.concat([encrypted, cipher.getAuthTag()])
 }
 
-/** Yields pieces of exactly `size` bytes, and in the end one of 0 to `size` bytes. */
-async function* pieces(source: AsyncIterable<Uint8Array>, size: number): AsyncGenerator<Uint8Array> {
-  let held: Uint8Array[] = []
-  let length = 0
-  for await (const chunk of source) {
-    held.push(chunk)
-    length += chunk.length
-    // The last piece is only known to be the last at the end: as much as one piece is kept until then.
-    if (length <= size) continue
-    let all: Uint8Array = held.length === 1 ? chunk : Buffer.concat(held, length)
-    while (all.length > size) {
-      yield all.subarray(0, size)
-      all = all.subarray(size)
+type Frame = { bytes: Buffer; isLast: boolean }
+
+/**
+ * Yields chunks of exactly `size` bytes, and at the end one of 0 to `size` bytes. A chunk is valid until the next step.
+ */
+async function* pieces(source: AsyncIterable<Uint8Array>, size: number): AsyncGenerator<Frame> {
+  const buffer = Buffer.allocUnsafeSlow(size)
+  let filled = 0
+  for await (const chunk of source)
+    for (let at = 0; at < chunk.length; ) {
+      // The last chunk is only known at the end: a full one is kept until more data follow.
+      if (filled === size) {
+        yield { bytes: buffer, isLast: false }
+        filled = 0
+      }
+      const some = chunk.subarray(at, at + size - filled)
+      buffer.set(some, filled)
+      filled += some.length
+      at += some.length
     }
-    held = [all]
-    length = all.length
-  }
-  yield Buffer.concat(held, length)
+  yield { bytes: buffer.subarray(0, filled), isLast: true }
 }
 
-/** Encrypts; what it yields is valid until the next step. */
 export async function* encryptedFrames(source: AsyncIterable<Uint8Array>, key: Uint8Array): AsyncGenerator<Buffer> {
+  const secret = createSecretKey(key)
   let index = 0
-  let next: Uint8Array | undefined
-  for await (const piece of pieces(source, plainBytes)) {
-    if (next !== undefined) yield encrypt(key, index++, next, false)
-    next = piece
-  }
-  yield encrypt(key, index, next ?? Buffer.alloc(0), true)
+  for await (const { bytes, isLast } of pieces(source, plainBytes)) yield encrypt(secret, index++, bytes, isLast)
 }
 
 /**
- * Decrypts. Nothing of a frame is yielded before that frame was authenticated; that the end was not cut off is known at the end only.
+ * Decrypts. Data of a frame are yielded only after the frame was authenticated; a truncated end is detected only at the
+ * end.
  * @throws ArchiveError `damaged`
  */
 export async function* decryptedFrames(
@@ -64,25 +66,22 @@ export async function* decryptedFrames(
   key: Uint8Array,
   name: string,
 ): AsyncGenerator<Buffer> {
+  const secret = createSecretKey(key)
   let index = 0
-  let next: Uint8Array | undefined
-  const opened = (frame: Uint8Array, isLast: boolean): Buffer => decrypt(key, index++, frame, isLast, name)
-  for await (const piece of pieces(source, frameBytes)) {
-    if (next !== undefined) yield opened(next, false)
-    next = piece
-  }
-  yield opened(next ?? Buffer.alloc(0), true)
+  for await (const { bytes, isLast } of pieces(source, frameBytes)) yield decrypt(secret, index++, bytes, isLast, name)
 }
 
-function decrypt(key: Uint8Array, index: number, frame: Uint8Array, isLast: boolean, name: string): Buffer {
+function decrypt(key: KeyObject, index: number, frame: Uint8Array, isLast: boolean, name: string): Buffer {
   const damaged = (detail: string) => new ArchiveError({ kind: 'damaged', name, detail })
-  if (frame.length < tagBytes) throw damaged(`it is cut off in frame ${index}`)
+  if (frame.length < tagBytes) throw damaged(`it is truncated in frame ${index}`)
   const decipher = createDecipheriv('aes-256-gcm', key, nonceOf(index, isLast))
   decipher.setAuthTag(frame.subarray(frame.length - tagBytes))
   const plain = decipher.update(frame.subarray(0, frame.length - tagBytes))
   try {
-    return Buffer.concat([plain, decipher.final()])
+    // In this mode the final call returns no data.
+    decipher.final()
+    return plain
   } catch {
-    throw damaged(isLast ? `frame ${index} was changed, or the end is cut off` : `frame ${index} was changed`)
+    throw damaged(isLast ? `frame ${index} was changed, or the end is truncated` : `frame ${index} was changed`)
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The header of an object: what it contains, in clear text, authenticated. An object moved to another name, or whose header was
- * changed, is refused.
+ * The header of an object describes its content. It is clear text, and authenticated. An object that was moved to
+ * another name, or whose header was changed, is refused.
  *
  *     magic "ESPARCH1" | length of the JSON, 4 bytes big endian | JSON | HMAC-SHA256 of all before it
  */
@@ -13,12 +13,12 @@ const magic = Buffer.from('ESPARCH1', 'ascii')
 const lengthBytes = 4
 const tagBytes = 32
 const fixedBytes = magic.length + lengthBytes
-/** An upper bound of a whole header: so much is read to learn about an object. */
+/** The maximum size of a header: this much is read to learn about an object. */
 export const mostHeaderBytes = 4096
 export const saltBytes = 32
 
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/)
-/** SHA-256 and size in bytes of what an object contains, before compression. */
+/** SHA-256 and size in bytes of an object's content, before compression. */
 export const contentText = z.strictObject({ sha256, size: z.int().min(0) })
 export type Content = z.output<typeof contentText>
 
@@ -28,7 +28,7 @@ const headerText = z.strictObject({
   key: z.string().regex(/^[0-9a-f]{16}$/),
   salt: z.base64().length(44),
   compression: z.enum(['none', 'zstd']),
-  /** Absent where it was not known when the object was begun. */
+  /** Absent if it was unknown when the object was started. */
   content: contentText.optional(),
 })
 export type ObjectHeader = z.output<typeof headerText>
@@ -41,19 +41,19 @@ export function renderHeader(header: ObjectHeader, headerKey: Uint8Array): Buffe
   return Buffer.concat([bytes, createHmac('sha256', headerKey).update(bytes).digest()])
 }
 
-/** The bytes of the whole header, as far as its first 12 bytes say; undefined for bytes that do not begin an object. */
+/** The header's size, from its first 12 bytes; undefined if they do not begin an object. */
 function headerLength(bytes: Uint8Array): number | undefined {
   if (bytes.length < fixedBytes || !magic.equals(bytes.subarray(0, magic.length))) return undefined
   const length = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).readUInt32BE(magic.length)
-  const whole = fixedBytes + length + tagBytes
-  return whole <= mostHeaderBytes ? whole : undefined
+  const headerBytes = fixedBytes + length + tagBytes
+  return headerBytes <= mostHeaderBytes ? headerBytes : undefined
 }
 
 type ReadHeader = { header: ObjectHeader; length: number; frameKey: Buffer }
 
 /**
  * @param bytes the beginning of an object: its first 4096 bytes, or all of it if it is shorter
- * @param name the name it was read from
+ * @param name the name under which it was read
  * @throws ArchiveError `damaged`, `unknown key`
  */
 export function parseHeader(bytes: Uint8Array, name: string, keys: ArchiveKeys): ReadHeader {

@@ -1,7 +1,7 @@
-/** The keys that objects are sealed with. Each object has keys of its own, derived from one of these and a random salt. */
+/** The keys that seal objects. Each object has its own keys, derived from one of these and a random salt. */
 import { createHash, hkdfSync } from 'node:crypto'
 
-/** 32 random bytes, and the name that objects know it by. */
+/** 32 random bytes, and the key's name in objects. */
 type ArchiveKey = { readonly id: string; readonly bytes: Uint8Array }
 /** New objects are sealed with `current`; objects sealed with one of `previous` can still be read. */
 export type ArchiveKeys = { readonly current: ArchiveKey; readonly previous: readonly ArchiveKey[] }

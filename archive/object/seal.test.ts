@@ -1,7 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto'
+import { zstdCompressSync } from 'node:zlib'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { ArchiveError } from '../errors.ts'
+import { unsealedComplete } from './complete.ts'
 import { archiveKey } from './key.ts'
 import { authenticated, sealed, unsealed } from './seal.ts'
 
@@ -27,8 +29,11 @@ const open = async (object: Uint8Array, as = name, by: Parameters<typeof unseale
   return gathered(content)
 }
 
-test('an object has the content that it was made of, whatever the sizes of chunks and content', async () => {
-  const sizes = fc.oneof(fc.integer({ min: 0, max: 5000 }), fc.constantFrom(262_143, 262_144, 262_145, 524_288, 1e6))
+test('an object returns its original content, for any sizes of chunks and content', async () => {
+  const sizes = fc.oneof(
+    fc.integer({ min: 0, max: 5000 }),
+    fc.constantFrom(262_143, 262_144, 262_145, 524_288, 2 ** 20, 3e6),
+  )
   await fc.assert(
     fc.asyncProperty(sizes, fc.integer({ min: 1, max: 300_000 }), fc.boolean(), async (size, chunk, isKnown) => {
       const bytes = randomBytes(size)
@@ -42,9 +47,15 @@ test('an object has the content that it was made of, whatever the sizes of chunk
 
 test('an object with any bit changed is refused, and so is a truncated one', async () => {
   const bytes = randomBytes(600_000)
-  const object = await seal(bytes)
+  const content = contentOf(bytes)
+  const object = await seal(bytes, undefined, content)
+  const as = { name, keys }
   const refused = async (changed: Uint8Array) => {
-    for (const read of [() => open(changed), () => authenticated(chunks(changed, 50_000), { name, keys })]) {
+    for (const read of [
+      () => open(changed),
+      () => authenticated(chunks(changed, 50_000), as),
+      () => unsealedComplete(chunks(changed, 50_000), as, content),
+    ]) {
       const error = await read().then(
         () => undefined,
         (error: unknown) => error,
@@ -70,7 +81,34 @@ test('an object with any bit changed is refused, and so is a truncated one', asy
   await refused(Buffer.concat([object, Buffer.alloc(1)]))
 })
 
-test('frames cannot be exchanged, repeated or left out', async () => {
+test('an object with known content is read at once, and refused if it has other content', async () => {
+  for (const size of [0, 1, 262_144, 3_000_000]) {
+    const bytes = randomBytes(size)
+    const object = await seal(bytes, undefined, contentOf(bytes))
+    const read = (content: ReturnType<typeof contentOf>) =>
+      unsealedComplete(chunks(object, 50_000), { name, keys }, content)
+    expect((await read(contentOf(bytes))).equals(bytes)).toBe(true)
+    await expect(read({ ...contentOf(bytes), size: size + 1 })).rejects.toThrow(`${name}: the object is damaged`)
+    await expect(read(contentOf(randomBytes(size + 1)))).rejects.toThrow('it has other content')
+  }
+})
+
+test('an object whose content is longer or shorter than its header states is refused', async () => {
+  const bytes = randomBytes(100_000)
+  for (const size of [99_999, 100_001]) {
+    const content = { ...contentOf(bytes), size }
+    const sealing = sealed(chunks(zstdCompressSync(bytes), 50_000), {
+      ...{ name, keys, content, isVerified: true, isCompressed: true },
+    })
+    const object = await gathered(sealing)
+    await expect(unsealedComplete(chunks(object, 50_000), { name, keys }, content)).rejects.toThrow(
+      `${name}: the object is damaged`,
+    )
+    await expect(open(object)).rejects.toThrow(`${name}: the object is damaged`)
+  }
+})
+
+test('frames cannot be exchanged, repeated or omitted', async () => {
   const object = await seal(randomBytes(1_000_000))
   const frame = 262_144 + 16
   const length = Buffer.from(object).readUInt32BE(8) + 12 + 32
@@ -90,14 +128,14 @@ test('frames cannot be exchanged, repeated or left out', async () => {
   }
 })
 
-test('an object under another name is refused, which names both', async () => {
+test('an object under another name is refused with both names', async () => {
   const object = await seal(Buffer.from('WAL'))
   await expect(open(object, 'other/1/wal/000000010000000000000001')).rejects.toThrow(
     `other/1/wal/000000010000000000000001: the object is damaged: it was archived as ${name}`,
   )
 })
 
-test('an object is read with a previous key, and without it refused by the name of the key', async () => {
+test("an object is read with a previous key, and refused with the key's name without it", async () => {
   const object = await seal(Buffer.from('WAL'))
   const current = archiveKey(Buffer.alloc(32, 2))
   expect((await open(object, name, { current, previous: [keys.current] })).toString()).toBe('WAL')
@@ -106,14 +144,14 @@ test('an object is read with a previous key, and without it refused by the name 
   )
 })
 
-test('content that is not what was announced fails', async () => {
+test('content that differs from the announced content fails', async () => {
   const bytes = Buffer.from('some WAL')
   await expect(seal(bytes, 3, { ...contentOf(bytes), size: 7 })).rejects.toThrow('it has more than 7 bytes')
   await expect(seal(bytes, 3, { ...contentOf(bytes), size: 9 })).rejects.toThrow('it has 8 bytes, not 9')
   await expect(seal(bytes, 3, contentOf(Buffer.from('othe WAL')))).rejects.toThrow('its SHA-256 is')
 })
 
-test('a reader that stops early ends the source', async () => {
+test('a reader that stops early closes the source', async () => {
   let ended = false
   async function* source() {
     try {

@@ -1,29 +1,50 @@
-/** An object of the archive as a stream of bytes: its content compressed with zstd, encrypted in frames, behind a header. */
+/**
+ * An object of the archive as a stream of bytes: a header, followed by the content, compressed with zstd and encrypted
+ * in frames.
+ */
 import { createHash, randomBytes } from 'node:crypto'
-import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib'
+import { saltAfter } from '../../instance/archive/predecessor.ts'
 import { ArchiveError } from '../errors.ts'
+import { verifiedCompressed, verifiedEncoded } from './compressed.ts'
 import { decryptedFrames, encryptedFrames } from './frames.ts'
 import { type Content, mostHeaderBytes, type ObjectHeader, parseHeader, renderHeader, saltBytes } from './header.ts'
 import { type ArchiveKeys, objectKeys } from './key.ts'
 
 type Bytes = AsyncIterable<Uint8Array>
 
-/** The level of zstd: at this one a core compresses WAL faster than most object stores take it. */
+/** The level of zstd: at this level a core compresses WAL faster than most object stores accept it. */
 const compressionLevel = 1
-/** Of the pieces in which zstd yields. Smaller ones cost more for each byte. */
-const streamBytes = 256 * 1024
+/** Size of the chunks that zstd returns. */
+const yieldedBytes = 256 * 1024
+/**
+ * Size of the chunks to compress. Each is compressed in another thread: for a chunk of a TLS record's size, the change
+ * of threads costs more than the compression.
+ */
+const gatheredBytes = 1024 * 1024
+
+type SealedObject = {
+  name: string
+  keys: ArchiveKeys
+  content?: Content
+  predecessor?: Buffer | undefined
+} & Verification
+/**
+ * `isVerified`: the caller has checked the source. `encodedSha256`: the digest of a compressed source. It is checked
+ * instead of the digest of the content.
+ */
+export type Verification = { isVerified?: boolean; isCompressed?: boolean; encodedSha256?: string | undefined }
 
 /**
- * The bytes of a new object. `content`: of the source, where it is known; the stream fails where the source has another digest or size.
+ * The bytes of a new object. `content`: digest and size of the source, if known. The stream fails if the source
+ * differs from them. With `isVerified` the stream does not check this, since the caller has. `isCompressed`: the source
+ * is a zstd stream, and is stored unchanged. `predecessor`: the SHA-256 of the previous segment. The salt contains a
+ * hash of it.
  * @throws ArchiveError `content differs`, while it is read
  */
-export async function* sealed(
-  source: Bytes,
-  { name, keys, content }: { name: string; keys: ArchiveKeys; content?: Content },
-): AsyncGenerator<Buffer> {
-  const salt = randomBytes(saltBytes)
+export async function* sealed(source: Bytes, object: SealedObject): AsyncGenerator<Buffer> {
+  const { name, keys, content, predecessor } = object
+  const salt = predecessor === undefined ? randomBytes(saltBytes) : saltAfter(predecessor)
   const derived = objectKeys(keys.current, salt)
   const header: ObjectHeader = {
     name,
@@ -33,43 +54,72 @@ export async function* sealed(
     ...(content === undefined ? {} : { content }),
   }
   yield renderHeader(header, derived.header)
-  const checked = content === undefined ? source : verified(source, content, differs(name))
-  const compressed = through(
-    checked,
-    createZstdCompress({ chunkSize: streamBytes, params: { [constants.ZSTD_c_compressionLevel]: compressionLevel } }),
-  )
-  yield* encryptedFrames(compressed, derived.frames)
+  yield* encryptedFrames(compressed(source, object), derived.frames)
+}
+
+function compressed(source: Bytes, object: SealedObject): Bytes {
+  const { name, content } = object
+  const isTrusted = content === undefined || object.isVerified
+  if (object.isCompressed && isTrusted) return source
+  const inPieces = gathered(source, Math.min(gatheredBytes, content?.size ?? gatheredBytes))
+  if (object.isCompressed && !isTrusted)
+    return object.encodedSha256 === undefined
+      ? verifiedCompressed(inPieces, content, differs(name))
+      : verifiedEncoded(inPieces, content, object.encodedSha256, differs(name))
+  const checked = isTrusted ? inPieces : verified(inPieces, content, differs(name))
+  const params = { [constants.ZSTD_c_compressionLevel]: compressionLevel }
+  return through(checked, createZstdCompress({ chunkSize: yieldedBytes, params }))
 }
 
 type Unsealed = { header: ObjectHeader; content: Bytes }
 
 /**
- * Resolves once the header was read and is authentic.
+ * Resolves once the header was read and authenticated.
  * @throws ArchiveError `damaged`, `unknown key`; `damaged` also while the content is read
  */
 export async function unsealed(source: Bytes, { name, keys }: { name: string; keys: ArchiveKeys }): Promise<Unsealed> {
-  const { start, rest } = await split(source, mostHeaderBytes)
-  const { header, length, frameKey } = parseHeader(start, name, keys)
-  const frames = decryptedFrames(joined(start.subarray(length), rest), frameKey, name)
-  const plain =
-    header.compression === 'none' ? frames : through(frames, createZstdDecompress({ chunkSize: streamBytes }))
+  const { header, frames } = await opened(source, name, keys)
+  return { header, content: plainOf(header, frames) }
+}
+
+/** The decrypted content of an object. @throws ArchiveError `damaged`, while it is read */
+export function plainOf({ compression, content, name }: ObjectHeader, frames: Bytes): Bytes {
+  const plain = compression === 'none' ? frames : through(frames, createZstdDecompress({ chunkSize: yieldedBytes }))
   const damaged = (detail: string) => new ArchiveError({ kind: 'damaged', name, detail })
-  return { header, content: header.content === undefined ? plain : verified(plain, header.content, damaged) }
+  return content === undefined ? plain : verified(plain, content, damaged)
 }
 
 /**
- * Reads an object to its end, and resolves to its header if every byte is as it was written. Nothing is decompressed: the frames are
- * authenticated.
+ * Reads an object to its end, and resolves to its header if every byte is unchanged. Nothing is decompressed: the
+ * frames are authenticated.
  * @throws ArchiveError `damaged`, `unknown key`
  */
 export async function authenticated(
   source: Bytes,
   { name, keys }: { name: string; keys: ArchiveKeys },
 ): Promise<ObjectHeader> {
-  const { start, rest } = await split(source, mostHeaderBytes)
-  const { header, length, frameKey } = parseHeader(start, name, keys)
-  for await (const _ of decryptedFrames(joined(start.subarray(length), rest), frameKey, name));
+  const { header, frames } = await opened(source, name, keys)
+  for await (const _ of frames);
   return header
+}
+
+/**
+ * The decrypted frames of an object, still compressed. The source is closed if the header is refused.
+ * @throws ArchiveError `damaged`, `unknown key`; `damaged` also while the frames are read
+ */
+export async function opened(
+  source: Bytes,
+  name: string,
+  keys: ArchiveKeys,
+): Promise<{ header: ObjectHeader; frames: AsyncGenerator<Buffer> }> {
+  const { start, rest } = await split(source, mostHeaderBytes)
+  try {
+    const { header, length, frameKey } = parseHeader(start, name, keys)
+    return { header, frames: decryptedFrames(joined(start.subarray(length), rest), frameKey, name) }
+  } catch (error) {
+    await rest.return?.()
+    throw error
+  }
 }
 
 const differs = (name: string) => (detail: string) => new ArchiveError({ kind: 'content differs', name, detail })
@@ -89,11 +139,35 @@ async function* verified(source: Bytes, { sha256, size }: Content, failure: (det
   if (digest !== sha256) throw failure(`its SHA-256 is ${digest}, not ${sha256}`)
 }
 
-/** An error of the source or of the transformation is thrown to the reader; a reader that stops ends both. */
+/** The same bytes in chunks of `size`. Two buffers alternate: the second chunk after a chunk overwrites it. */
+async function* gathered(source: Bytes, size: number): Bytes {
+  let [filling, other]: (Buffer | undefined)[] = []
+  let filled = 0
+  for await (const chunk of source)
+    for (let at = 0; at < chunk.length; ) {
+      filling ??= Buffer.allocUnsafeSlow(Math.max(size, 1))
+      const some = chunk.subarray(at, at + filling.length - filled)
+      filling.set(some, filled)
+      filled += some.length
+      at += some.length
+      if (filled < filling.length) continue
+      yield filling
+      ;[filling, other] = [other, filling]
+      filled = 0
+    }
+  if (filling !== undefined && filled > 0) yield filling.subarray(0, filled)
+}
+
+/**
+ * Reads the next chunk from the source while the previous one is transformed. Errors of source and transformation are
+ * thrown to the reader; if the reader stops, both are closed.
+ */
 async function* through(source: Bytes, transform: ReturnType<typeof createZstdCompress>): Bytes {
-  const running = pipeline(Readable.from(source), transform)
-  // It is awaited below; until then a failure is not an unhandled one.
-  running.catch(() => {})
+  // Ignores errors of bytes after the end of the zstd stream: no reader waits for them.
+  transform.on('error', () => {})
+  const running = feed(source, transform).catch((error: Error) => {
+    transform.destroy(error)
+  })
   try {
     yield* transform as Bytes
   } finally {
@@ -102,15 +176,28 @@ async function* through(source: Bytes, transform: ReturnType<typeof createZstdCo
   await running
 }
 
-/** The first `length` bytes, or all there are, and what follows. */
+async function feed(source: Bytes, transform: ReturnType<typeof createZstdCompress>): Promise<void> {
+  const closed = new Promise<void>(resolve => transform.once('close', resolve))
+  let transformed: Promise<void> = Promise.resolve()
+  for await (const piece of source) {
+    await Promise.race([transformed, closed])
+    if (transform.destroyed) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    transform.write(piece, () => resolve())
+    transformed = promise
+  }
+  transform.end()
+}
+
+/** The first `length` bytes, or fewer if the source is shorter, and the rest. */
 async function split(source: Bytes, length: number): Promise<{ start: Buffer; rest: AsyncIterator<Uint8Array> }> {
   const rest = source[Symbol.asyncIterator]()
   const chunks: Uint8Array[] = []
-  for (let held = 0; held < length; ) {
+  for (let buffered = 0; buffered < length; ) {
     const { done, value } = await rest.next()
     if (done) break
     chunks.push(value)
-    held += value.length
+    buffered += value.length
   }
   return { start: Buffer.concat(chunks), rest }
 }

@@ -1,4 +1,4 @@
-/** Answers of the archive's server, pure: the status of each fault, and the error that the client gets. */
+/** Responses of the archive's server: the status of each fault, and the client's error. Pure. */
 import { ArchiveError } from '../errors.ts'
 
 export type Answer = {
@@ -16,9 +16,9 @@ export const refusal = (status: number, code: string, message: string, headers: 
 
 const retryAfter = { 'retry-after': '1' }
 
-export const busy = (): Answer => refusal(503, 'busy', 'too many transfers run at once; try again', retryAfter)
+export const busy = (): Answer => refusal(503, 'busy', 'too many concurrent transfers; try again', retryAfter)
 
-/** Undefined for what is not a fault of the archive: the caller logs it. */
+/** Undefined for errors that are not faults of the archive: the caller logs them. */
 export function faultAnswer(error: unknown): Answer | undefined {
   if (!(error instanceof ArchiveError)) return undefined
   const { fault, message } = error

@@ -1,4 +1,4 @@
-/** What the archive reports to Prometheus. */
+/** Prometheus metrics of the archive. */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 
 export type ArchiveMetrics = {
@@ -6,18 +6,18 @@ export type ArchiveMetrics = {
   request(method: string, status: number, seconds: number): void
   /** The content of a new object, before compression. */
   stored(bytes: number): void
-  /** How many transfers run now. */
+  /** The number of current transfers. */
   running(count: number): void
 }
 
-const methods = ['GET', 'HEAD', 'PUT']
+const methods = ['DELETE', 'GET', 'HEAD', 'PUT']
 
 export function createArchiveMetrics(): ArchiveMetrics {
   const registry = new Registry()
   const registers = [registry]
   const requests = new Histogram({
     name: 'espalier_archive_request_duration_seconds',
-    help: 'How long requests to the archive took, by method and status.',
+    help: 'Duration of requests to the archive, by method and status.',
     labelNames: ['method', 'status'],
     buckets: [0.005, 0.02, 0.1, 0.5, 2, 10, 60],
     registers,
@@ -29,7 +29,7 @@ export function createArchiveMetrics(): ArchiveMetrics {
   })
   const transfers = new Gauge({
     name: 'espalier_archive_transfers',
-    help: 'Transfers that run.',
+    help: 'Current transfers.',
     registers,
   })
   return {

@@ -1,64 +1,142 @@
-/** What a request to the archive asks for, pure: its path, and the client that its certificate names. */
-
-import { type Incarnation, isWalFile, parseIdentity, parseIncarnation } from '../names.ts'
-import type { Content } from '../object/header.ts'
+/** Parses a request to the archive: its path, and the client named by its certificate. Pure. */
+import {
+  type Identity,
+  type Incarnation,
+  isSegment,
+  isUuid,
+  isWalFile,
+  type Piece,
+  parseIdentity,
+  parseIncarnation,
+  parsePiece,
+} from '../names.ts'
 import { type Answer, refusal } from './answer.ts'
 
-export type Target =
-  /** All WAL files of an incarnation, those after `after` only. */
-  | { kind: 'wal list'; incarnation: Incarnation; after: string | undefined }
-  | { kind: 'wal file'; incarnation: Incarnation; file: string }
+type BackupObject = { kind: 'part'; number: number } | { kind: 'manifest' } | { kind: 'record' }
+
+export type Target = { readonly incarnation: Incarnation } & (
+  | { kind: 'incarnation' }
+  /** WAL files: those after `after`, or those before `before`. */
+  | { kind: 'wal'; after: string | undefined; before: string | undefined }
+  | { kind: 'wal file'; file: string }
+  | { kind: 'tail'; segment: string }
+  | { kind: 'piece'; name: string; piece: Piece }
+  | { kind: 'backups'; after: string | undefined }
+  | { kind: 'backup'; id: string }
+  | { kind: 'backup object'; id: string; object: BackupObject }
+)
 
 type Parsed<Value> = { kind: 'parsed'; value: Value } | { kind: 'refused'; answer: Answer }
 const refused = (answer: Answer): { kind: 'refused'; answer: Answer } => ({ kind: 'refused', answer })
+const parsed = <Value>(value: Value): { kind: 'parsed'; value: Value } => ({ kind: 'parsed', value })
+const bad = (message: string, status = 400) => refused(refusal(status, 'bad_request', message))
+const unknown = refused(refusal(404, 'not_found', 'there is no such path'))
 
-/** The largest file: `wal_segment_size` is 16 MB in databases of Espalier. */
-export const mostFileBytes = 64 * 1024 * 1024
-
-/** `/v1/<id>/<incarnation>/wal` or `/v1/<id>/<incarnation>/wal/<file>`. Nothing is decoded. */
+/** `/v1/<id>/<incarnation>` and paths below it. Nothing is decoded. */
 export function parseTarget(target: string): Parsed<Target> {
-  const unknown = refused(refusal(404, 'not_found', 'there is no such path'))
   const [path = '', query, ...others] = target.split('?')
-  const [empty, version, id = '', number = '', folder, file, ...rest] = path.split('/')
-  if (empty !== '' || version !== 'v1' || folder !== 'wal' || rest.length > 0 || others.length > 0) return unknown
+  const [empty, version, id = '', number = '', folder, ...names] = path.split('/')
   const incarnation = parseIncarnation(id, number)
-  if (incarnation === undefined) return unknown
-  if (file === undefined) {
-    const after = query === undefined ? undefined : new URLSearchParams(query).get('after')
-    if (after === null || (after !== undefined && !isWalFile(after)))
-      return refused(refusal(400, 'bad_request', 'after: must be the name of a WAL file'))
-    return { kind: 'parsed', value: { kind: 'wal list', incarnation, after } }
+  if (empty !== '' || version !== 'v1' || others.length > 0 || incarnation === undefined) return unknown
+  if (names.length === 0) {
+    if (folder === 'wal') return parseWalList(incarnation, new URLSearchParams(query))
+    if (folder === 'backups') return parseBackupList(incarnation, new URLSearchParams(query))
   }
   if (query !== undefined) return unknown
-  if (!isWalFile(file))
-    return refused(refusal(400, 'bad_request', `${JSON.stringify(file.slice(0, 80))} is not the name of a WAL file`))
-  return { kind: 'parsed', value: { kind: 'wal file', incarnation, file } }
+  if (folder === undefined) return parsed({ kind: 'incarnation', incarnation })
+  const [name = '', ...rest] = names
+  if (folder === 'backups') return parseBackup(incarnation, name, rest)
+  if (rest.length > 0) return unknown
+  if (folder === 'wal') return parseFile(incarnation, name)
+  return folder === 'tail' ? parseTail(incarnation, name) : unknown
+}
+
+function parseWalList(incarnation: Incarnation, query: URLSearchParams): Parsed<Target> {
+  const [after, before] = [query.get('after') ?? undefined, query.get('before') ?? undefined]
+  if (after !== undefined && !isWalFile(after)) return bad('after: must be the name of a WAL file')
+  if (before !== undefined && !isSegment(before)) return bad('before: must be the name of a segment')
+  return parsed({ kind: 'wal', incarnation, after, before })
+}
+
+function parseBackupList(incarnation: Incarnation, query: URLSearchParams): Parsed<Target> {
+  const after = query.get('after') ?? undefined
+  if (after !== undefined && !isUuid(after)) return bad('after: must be the id of a backup')
+  return parsed({ kind: 'backups', incarnation, after })
+}
+
+const shortened = (text: string): string => JSON.stringify(text.slice(0, 80))
+
+function parseFile(incarnation: Incarnation, file: string): Parsed<Target> {
+  if (!isWalFile(file)) return bad(`${shortened(file)} is not the name of a WAL file`)
+  return parsed({ kind: 'wal file', incarnation, file })
+}
+
+function parseTail(incarnation: Incarnation, name: string): Parsed<Target> {
+  if (isSegment(name)) return parsed({ kind: 'tail', incarnation, segment: name })
+  const piece = parsePiece(name)
+  if (piece === undefined) return bad(`${shortened(name)} is not the name of a segment or of a piece of one`)
+  return parsed({ kind: 'piece', incarnation, name, piece })
+}
+
+const partNumber = /^[1-9][0-9]{0,7}$/
+
+function parseBackup(incarnation: Incarnation, id: string, rest: readonly string[]): Parsed<Target> {
+  if (!isUuid(id)) return bad(`${shortened(id)} is not the id of a backup`)
+  const [name, number = '', ...others] = rest
+  if (name === undefined) return parsed({ kind: 'backup', incarnation, id })
+  if (name === 'parts' && partNumber.test(number) && others.length === 0)
+    return parsed({ kind: 'backup object', incarnation, id, object: { kind: 'part', number: Number(number) } })
+  if ((name === 'manifest' || name === 'record') && rest.length === 1)
+    return parsed({ kind: 'backup object', incarnation, id, object: { kind: name } })
+  return unknown
 }
 
 /**
- * The incarnation that a certificate names, by its one subject alternative name of the type URI.
+ * The client named by a certificate, by its only subject alternative name of the type URI.
  * @param names as Node writes them: `URI:urn:espalier:archive:<id>:<number>`
  */
-export function clientOf(names: string | undefined): Incarnation | undefined {
+export function clientOf(names: string | undefined): Identity | undefined {
   const uris = (names ?? '').split(', ').filter(name => name.startsWith('URI:'))
   return uris.length === 1 ? parseIdentity((uris[0] ?? '').slice('URI:'.length)) : undefined
 }
 
-export const isSame = (one: Incarnation, other: Incarnation): boolean =>
-  one.databaseId === other.databaseId && one.number === other.number
-
-/** Digest (RFC 9530, `content-digest: sha-256=:<base64>:`) and size of a body that is to be archived. */
-export function parseContent(headers: { [name: string]: string | string[] | undefined }): Parsed<Content> {
-  const bad = (message: string, status = 400) => refused(refusal(status, 'bad_request', message))
-  const length = headers['content-length']
-  if (typeof length !== 'string') return bad('content-length: is required', 411)
-  const size = Number(length)
-  if (size > mostFileBytes) return bad(`content-length: at most ${mostFileBytes} bytes`, 413)
-  const digest = headers['content-digest']
-  const found = typeof digest === 'string' ? /^sha-256=:([A-Za-z0-9+/]{43}=):$/.exec(digest) : null
-  if (found?.[1] === undefined) return bad('content-digest: must be sha-256=:<base64>:')
-  return { kind: 'parsed', value: { sha256: Buffer.from(found[1], 'base64').toString('hex'), size } }
+/** The methods of each target. `refusalFor` decides which clients may use them. */
+const allowedMethods: Record<Target['kind'], readonly string[]> = {
+  incarnation: ['DELETE'],
+  wal: ['GET', 'DELETE'],
+  'wal file': ['GET', 'HEAD', 'PUT'],
+  tail: ['GET', 'HEAD'],
+  piece: ['HEAD', 'PUT'],
+  backups: ['GET'],
+  backup: ['DELETE'],
+  'backup object': ['GET', 'HEAD', 'PUT'],
 }
 
-export const renderContentDigest = ({ sha256 }: Content): string =>
-  `sha-256=:${Buffer.from(sha256, 'hex').toString('base64')}:`
+const isSame = (one: Incarnation, other: Incarnation): boolean =>
+  one.databaseId === other.databaseId && one.number === other.number
+
+/** Lists and records describe objects, and contain no user data. */
+const isDescription = (target: Target): boolean =>
+  target.kind === 'wal' ||
+  target.kind === 'backups' ||
+  (target.kind === 'backup object' && target.object.kind === 'record')
+
+/** Undefined if the client has the permission. */
+export function refusalFor(client: Identity, method: string, target: Target): Answer | undefined {
+  if (client.kind !== 'operator' && !isSame(client.incarnation, target.incarnation))
+    return refusal(403, 'forbidden', 'the certificate is of another database or incarnation')
+  const allow = allowedMethods[target.kind]
+  if (!allow.includes(method)) {
+    const allowed = allow.join(', ')
+    return refusal(405, 'method_not_allowed', `only ${allowed}`, { allow: allowed })
+  }
+  if (client.kind === 'operator')
+    return method === 'DELETE' || (method !== 'PUT' && isDescription(target))
+      ? undefined
+      : refusal(403, 'forbidden', 'the operator reads lists and records, and deletes; it reads and writes no data')
+  // A writer that restarts a backup deletes its own leftovers; only the operator deletes a complete backup.
+  const mayAbandon = target.kind === 'backup' && client.kind === 'writer'
+  if (method === 'DELETE' && !mayAbandon) return refusal(403, 'forbidden', 'only the operator deletes')
+  if (method === 'PUT' && client.kind === 'reader') return refusal(403, 'forbidden', 'the certificate may only read')
+  return undefined
+}

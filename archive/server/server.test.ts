@@ -6,8 +6,10 @@ import type { IncomingMessage } from 'node:http'
 import { request } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { pino } from 'pino'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { followsOther } from '../../instance/archive/predecessor.ts'
 import { createAuthority, issueClientCertificate, issueServerCertificate } from '../../operator/pki/index.ts'
 import { identityOf } from '../names.ts'
 import { archiveKey } from '../object/key.ts'
@@ -28,6 +30,7 @@ const segment = (number: number) => `0000000100000000${number.toString(16).toUpp
 
 let root: string
 let store: ObjectStore
+let storeDelayMs = 0
 let server: ArchiveServer
 const metrics = createArchiveMetrics()
 beforeAll(async () => {
@@ -35,7 +38,13 @@ beforeAll(async () => {
   store = await openDirectoryStore(root)
   const issued = issueServerCertificate(authority, { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] })
   server = await startArchiveServer({
-    store,
+    store: {
+      ...store,
+      create: async (...args) => {
+        await new Promise(resolve => setTimeout(resolve, storeDelayMs))
+        return store.create(...args)
+      },
+    },
     keys,
     certificates: { ...issued, ca: authority.cert },
     listen: { host: '127.0.0.1', port: 0 },
@@ -71,7 +80,7 @@ const digestOf = (body: Uint8Array) => `sha-256=:${createHash('sha256').update(b
 const put = (target: string, body: Uint8Array, sent: Omit<Sent, 'body'> = {}) =>
   call('PUT', target, { body, ...sent, headers: { 'content-digest': digestOf(body), ...sent.headers } })
 
-test('a segment is read as it was archived, and stands encrypted in the store', async () => {
+test('a segment is read as it was archived, and is encrypted in the store', async () => {
   const wal = Buffer.alloc(16 * 1024 * 1024, 'a row of the user ')
   expect(await put(path(segment(1)), wal)).toMatchObject({ status: 201 })
   const read = await call('GET', path(segment(1)))
@@ -83,7 +92,7 @@ test('a segment is read as it was archived, and stands encrypted in the store', 
     expect(readFileSync(join(parentPath, name)).includes('a row of the user')).toBe(false)
 })
 
-test('the same content again succeeds, and other content under the name is refused and changes nothing', async () => {
+test('the same content again succeeds, and other content under the name is refused without a change', async () => {
   const [wal, other] = [randomBytes(100_000), randomBytes(100_000)]
   expect(await put(path(segment(2)), wal)).toMatchObject({ status: 201 })
   expect(await put(path(segment(2)), wal)).toMatchObject({ status: 200 })
@@ -93,6 +102,11 @@ test('the same content again succeeds, and other content under the name is refus
   expect((await call('GET', path(segment(2)))).body.equals(wal)).toBe(true)
 })
 
+test('a connection is kept for longer than a minute', async () => {
+  const { headers } = await call('HEAD', path(segment(2)), { headers: { connection: 'keep-alive' } })
+  expect(headers['keep-alive']).toBe('timeout=65')
+})
+
 test('of two servers that archive one name at the same time, one is refused', async () => {
   const results = await Promise.all(
     [randomBytes(3_000_000), randomBytes(3_000_000)].map(wal => put(path(segment(3)), wal)),
@@ -100,14 +114,79 @@ test('of two servers that archive one name at the same time, one is refused', as
   expect(results.map(({ status }) => status).sort()).toEqual([201, 409])
 })
 
-test('content that is not what was announced is not archived', async () => {
+test('content that differs from the announced content is not archived', async () => {
   const wal = randomBytes(5000)
   const wrong = await put(path(segment(4)), wal, { headers: { 'content-digest': digestOf(Buffer.from('other')) } })
   expect(wrong.status).toBe(400)
   expect((await call('GET', path(segment(4)))).status).toBe(404)
 })
 
-test('a client that goes in the middle of a segment leaves nothing, and may send it again', async () => {
+const announced = (content: Uint8Array) => ({
+  ...{ 'content-encoding': 'zstd', 'espalier-length': content.length, 'unencoded-digest': digestOf(content) },
+})
+const putCompressed = (target: string, body: Uint8Array, content: Uint8Array, headers: Sent['headers'] = {}) =>
+  call('PUT', target, { body: Buffer.from(body), headers: { ...announced(content), ...headers } })
+
+test('compressed content is the same object as plain content, and can be read both ways', async () => {
+  const wal = Buffer.alloc(3_000_000, 'a row of the user ')
+  const target = path(segment(21))
+  expect(await putCompressed(target, zstdCompressSync(wal), wal, { 'transfer-encoding': 'chunked' })).toMatchObject({
+    status: 201,
+    headers: { 'accept-encoding': 'zstd' },
+  })
+  expect(await put(target, wal)).toMatchObject({ status: 200 })
+  expect((await putCompressed(target, zstdCompressSync(Buffer.from('x')), Buffer.from('x'))).status).toBe(409)
+  expect((await call('GET', target)).body.equals(wal)).toBe(true)
+  const { headers, body } = await call('GET', target, { headers: { 'accept-encoding': 'zstd' } })
+  expect(headers).toMatchObject({ ...announced(wal), 'espalier-length': String(wal.length) })
+  expect(body.length).toBeLessThan(wal.length / 10)
+  expect(zstdDecompressSync(body).equals(wal)).toBe(true)
+})
+
+const large = Buffer.alloc(3_000_000, 'a row of the user ')
+const compressed = zstdCompressSync(large)
+test.each<[string, Uint8Array, Uint8Array, Sent['headers'], number]>([
+  ['of another digest', compressed, large, { 'unencoded-digest': digestOf(Buffer.from('other')) }, 400],
+  ['that ends early', compressed.subarray(0, -1), large, {}, 400],
+  ['that is not zstd', Buffer.alloc(1000, 'x'), large, {}, 400],
+  ['of more bytes', compressed, large, { 'espalier-length': 1000 }, 400],
+  ['of fewer bytes', compressed, large, { 'espalier-length': large.length + 1 }, 400],
+  ['with a byte behind its end', Buffer.concat([compressed, Buffer.alloc(1)]), large, {}, 400],
+  ['twice', Buffer.concat([compressed, compressed]), large, {}, 400],
+  ['with many bytes behind its end', Buffer.concat([compressed, randomBytes(4_000_000)]), large, {}, 400],
+  ['without its length', compressed, large, { 'espalier-length': 'x' }, 400],
+  ['of another coding', compressed, large, { 'content-encoding': 'gzip' }, 415],
+])('compressed content %s is refused', async (_, body, content, headers, status) => {
+  expect(await putCompressed(path(segment(22)), body, content, headers)).toMatchObject({ status })
+  expect((await call('GET', path(segment(22)))).status).toBe(404)
+})
+
+test('a segment identifies the previous one, and pieces that continue another segment are not read after it', async () => {
+  const digest = (text: string) => createHash('sha256').update(text).digest()
+  const after = (text: string) => ({ 'espalier-predecessor': digestOf(Buffer.from(text)) })
+  const target = path(segment(31))
+  expect(await put(target, Buffer.from('second'), { headers: after('first') })).toMatchObject({ status: 201 })
+  const salt = Buffer.from(String((await call('GET', target)).headers['espalier-salt']), 'base64')
+  expect([followsOther(salt, digest('first')), followsOther(salt, digest('other'))]).toEqual([false, true])
+
+  const tail = `/v1/${databaseId}/1/tail/${segment(32)}`
+  const piece = (stream: string, bytes: Buffer, before: string) =>
+    put(`${tail}.00000000-0000000${bytes.length}.${stream.repeat(16)}`, bytes, { headers: after(before) })
+  expect(await piece('a', Buffer.from('longer'), 'other')).toMatchObject({ status: 201 })
+  expect(await piece('b', Buffer.from('less'), 'second')).toMatchObject({ status: 201 })
+  expect((await call('GET', tail)).body.toString()).toBe('longer')
+  expect((await call('GET', tail, { headers: after('second') })).body.toString()).toBe('less')
+  expect((await call('GET', tail, { headers: after('third') })).status).toBe(404)
+  for (const [method, of] of [
+    ['PUT', path(segment(33))],
+    ['GET', tail],
+  ] as const) {
+    const headers = { 'espalier-predecessor': 'x', 'content-digest': digestOf(Buffer.alloc(0)) }
+    expect(await call(method, of, { headers })).toMatchObject({ status: 400 })
+  }
+})
+
+test('a client that disconnects in the middle of a segment leaves nothing, and can send it again', async () => {
   const wal = randomBytes(1_000_000)
   const { port } = server.address
   const headers = { 'content-digest': digestOf(wal), 'content-length': wal.length }
@@ -127,7 +206,7 @@ test('a client that goes in the middle of a segment leaves nothing, and may send
   })
 })
 
-test('a client that sends nothing for the idle time is ended, and its transfer with it', async () => {
+test('a client that sends nothing for the idle time is disconnected, and its transfer ends', async () => {
   const headers = { 'content-digest': digestOf(Buffer.from('x')), 'content-length': 1000 }
   const { port } = server.address
   const options = { host: '127.0.0.1', port, method: 'PUT', path: path(segment(6)), headers, ca: authority.cert }
@@ -141,9 +220,9 @@ test.each([
   ['another database', identityOf({ databaseId: databaseId.replace('0001', '0002'), number: 1 }), 403],
   ['another incarnation', identityOf({ databaseId, number: 2 }), 403],
   ['no incarnation', 'urn:espalier:archive:', 401],
-  ['a number that is none', `urn:espalier:archive:${databaseId}:01`, 401],
+  ['an invalid number', `urn:espalier:archive:${databaseId}:01`, 401],
   ['another kind of URI', `urn:espalier:other:${databaseId}:1`, 401],
-])('a certificate of %s reaches nothing', async (_, uri, status) => {
+])('a certificate of %s has no access', async (_, uri, status) => {
   const certificate = certified([uri])
   for (const [method, target] of [
     ['PUT', path(segment(7))],
@@ -154,7 +233,7 @@ test.each([
     expect(await call(method, target, { certificate })).toMatchObject({ status })
 })
 
-test('a certificate with two identities, of another authority, of a server, and none at all reach nothing', async () => {
+test('a certificate with two identities, of another authority, of a server, or a missing one has no access', async () => {
   const other = { databaseId, number: 2 }
   const target = path(segment(1))
   const read = (certificate: Sent['certificate']) => call('GET', target, { certificate })
@@ -166,7 +245,8 @@ test('a certificate with two identities, of another authority, of a server, and 
 
 test.each([
   ['GET', '/', 404],
-  ['GET', `/v1/${databaseId}/1`, 404],
+  ['GET', `/v1/${databaseId}/1`, 405],
+  ['GET', `/v1/${databaseId}/1/`, 404],
   ['GET', `/v1/${databaseId}/0/wal`, 404],
   ['GET', `/v1/${databaseId.toUpperCase()}/1/wal`, 404],
   ['GET', `/v1/${databaseId}/1/wal/..%2f..%2fkey-check`, 400],
@@ -193,7 +273,7 @@ test.each([
   expect(await call('PUT', path(segment(8)), { body: Buffer.from('x'), headers })).toMatchObject({ status })
 })
 
-test('a list has WAL files in order, in pages', async () => {
+test('a list contains WAL files in order, in pages', async () => {
   const incarnation = { databaseId, number: 9 }
   const certificate = certified([identityOf(incarnation)])
   const names = [segment(1), segment(2), `${segment(2)}.00000028.backup`, segment(3), '00000002.history']
@@ -218,6 +298,24 @@ test('an object that was damaged in the store is refused with its name, before o
   expect(await put(path(segment(10)), wal)).toMatchObject({ status: 500 })
   writeFileSync(file, object.subarray(0, -1))
   await expect(call('GET', path(segment(10)))).rejects.toThrow('aborted')
+})
+
+test('a client waits as long as the archive does for a store that is slower than the idle time', async () => {
+  storeDelayMs = 1_500
+  onTestFinished(() => {
+    storeDelayMs = 0
+  })
+  const wal = randomBytes(1000)
+  const { port } = server.address
+  const headers = { 'content-digest': digestOf(wal), 'content-length': wal.length }
+  const options = { host: '127.0.0.1', port, method: 'PUT', path: path(segment(11)), headers, ca: authority.cert }
+  // Like agents, which time out if nothing arrives.
+  const sending = request({ ...options, ...client, agent: false, timeout: 1000 })
+  sending.once('timeout', () => sending.destroy(new Error('nothing arrives')))
+  sending.end(wal)
+  const [response] = (await once(sending, 'response')) as [IncomingMessage]
+  response.resume()
+  expect(response.statusCode).toBe(201)
 })
 
 test('metrics count requests, and their labels are bounded', async () => {

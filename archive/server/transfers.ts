@@ -1,4 +1,4 @@
-/** Bounds how many bodies are on their way at once, in all and for each client. Each holds some 20 MiB of memory at most. */
+/** Limits the number of concurrent bodies, in total and for each client. Each uses at most about 20 MiB of memory. */
 export class Transfers {
   readonly #most: number
   readonly #mostOfClient: number
@@ -14,7 +14,7 @@ export class Transfers {
     return this.#running
   }
 
-  /** @returns what ends the transfer; undefined where there are too many */
+  /** @returns a function that ends the transfer; undefined if there are too many */
   begin(client: string): (() => void) | undefined {
     const own = this.#byClient.get(client) ?? 0
     if (this.#running >= this.#most || own >= this.#mostOfClient) return undefined
@@ -25,9 +25,9 @@ export class Transfers {
       if (isEnded) return
       isEnded = true
       this.#running--
-      const left = (this.#byClient.get(client) ?? 1) - 1
-      if (left === 0) this.#byClient.delete(client)
-      else this.#byClient.set(client, left)
+      const remaining = (this.#byClient.get(client) ?? 1) - 1
+      if (remaining === 0) this.#byClient.delete(client)
+      else this.#byClient.set(client, remaining)
     }
   }
 }

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,7 +22,7 @@ afterEach(() => {
   for (const made of roots.splice(0)) rmSync(made, { recursive: true, force: true })
 })
 
-test('files that a killed writer left are no objects, and are deleted once they are old enough', async () => {
+test('files left by a killed writer are not objects, and are deleted once they are old enough', async () => {
   const store = await openDirectoryStore(root)
   mkdirSync(join(root, 'a', 'b'), { recursive: true })
   const paths = ['old', 'new'].map(age => join(root, 'a', 'b', `.partial-${age}`))
@@ -34,7 +35,7 @@ test('files that a killed writer left are no objects, and are deleted once they 
   expect(readdirSync(join(root, 'a', 'b'))).toEqual(['.partial-new'])
 })
 
-test('a file where a directory must be is a fault of the store, which names the object', async () => {
+test("a file in place of a directory is a fault of the store, with the object's name", async () => {
   const store = await openDirectoryStore(root)
   writeFileSync(join(root, 'a'), '')
   expect(await faultOf(store.create('a/b', (async function* () {})()))).toMatchObject({
@@ -44,10 +45,40 @@ test('a file where a directory must be is a fault of the store, which names the 
   })
 })
 
-test('objects and directories are for their owner alone', async () => {
+test('only the owner can access objects and directories', async () => {
   const store = await openDirectoryStore(root)
   chmodSync(root, 0o755)
   await store.create('a/b', (async function* () {})())
   expect(statSync(join(root, 'a')).mode & 0o777).toBe(0o700)
   expect(statSync(join(root, 'a', 'b')).mode & 0o777).toBe(0o600)
 })
+
+test('directories of the file system are not objects, and need not be readable', async () => {
+  const store = await openDirectoryStore(root)
+  mkdirSync(join(root, 'lost+found'), { mode: 0o000 })
+  writeFileSync(join(root, 'lost+found', 'x'), '')
+  for await (const object of store.list('')) expect(object).toBeUndefined()
+  expect(await store.deleteAbandonedUploads('', new Date())).toBe(0)
+})
+
+test.skipIf(process.getuid?.() !== 0)(
+  'a full disk is reported, leaves nothing of the object, and recovers by itself',
+  async () => {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', root])
+    try {
+      const store = await openDirectoryStore(root)
+      await store.create('a/kept', bytes(400_000))
+      const fault = await faultOf(store.create('a/large', bytes(900_000)))
+      expect(fault).toMatchObject({ kind: 'store', name: 'a/large', code: 'ENOSPC', isTemporary: true })
+      expect(readdirSync(join(root, 'a'))).toEqual(['kept'])
+      await store.delete('a/kept')
+      expect(await store.create('a/large', bytes(900_000))).toBe('created')
+    } finally {
+      execFileSync('umount', [root])
+    }
+  },
+)
+
+async function* bytes(size: number): AsyncGenerator<Buffer> {
+  for (let left = size; left > 0; left -= 100_000) yield Buffer.alloc(Math.min(left, 100_000))
+}

@@ -1,10 +1,11 @@
 /**
- * Objects as files below a directory. A file is written under another name, flushed, and linked to its own: `link` fails where the
- * name exists, so of several writers one succeeds. Directories are flushed too, so that an object outlives a power failure.
+ * Objects as files below a directory. A file is written under another name, flushed, and linked to its own name: `link`
+ * fails if the name exists, so only one of several writers succeeds. Directories are flushed too, so that an object
+ * survives a power failure.
  */
 import { randomBytes } from 'node:crypto'
 import type { Dirent } from 'node:fs'
-import { type FileHandle, link, mkdir, open, readdir, rm, stat, unlink } from 'node:fs/promises'
+import { type FileHandle, link, mkdir, open, opendir, readdir, rm, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { ArchiveError } from '../errors.ts'
 import { isObjectName, type ObjectStore, type StoredObject } from './store.ts'
@@ -13,7 +14,7 @@ import { isObjectName, type ObjectStore, type StoredObject } from './store.ts'
 const partialPrefix = '.partial-'
 const readBytes = 256 * 1024
 
-/** @param root an absolute path; created if it does not exist, for its owner alone */
+/** @param root an absolute path; created if it does not exist, for its owner only */
 export async function openDirectoryStore(root: string): Promise<ObjectStore> {
   const location = `file://${root}`
   await attempt(location, () => mkdir(root, { recursive: true, mode: 0o700 }))
@@ -38,7 +39,7 @@ export async function openDirectoryStore(root: string): Promise<ObjectStore> {
   }
 }
 
-/** Faults of one file or of the moment; others of this machine stay until they are repaired. */
+/** These errors concern one file, or are temporary. Other errors of this machine last until they are repaired. */
 const temporaryCodes = ['ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE', 'EBUSY', 'ESTALE', 'ETIMEDOUT']
 
 async function attempt<Result>(name: string, work: () => Promise<Result>): Promise<Result> {
@@ -114,7 +115,7 @@ async function linkTo(partial: string, path: string): Promise<'created' | 'exist
   return 'created'
 }
 
-/** Each new directory is flushed in the one above it. */
+/** Each new directory is flushed in its parent. */
 async function createDirectories(root: string, path: string): Promise<void> {
   const first = await mkdir(path, { recursive: true, mode: 0o700 })
   if (first === undefined) return
@@ -158,18 +159,18 @@ async function statOf(name: string, path: string): Promise<StoredObject | undefi
   return found?.isFile() ? { name, size: found.size, modifiedAt: found.mtime } : undefined
 }
 
-/** Directories that could hold names with the prefix, as a path below the root. */
+/** Directories that may contain names with the prefix, as a path below the root. */
 const directoryOf = (prefix: string): string => prefix.slice(0, prefix.lastIndexOf('/') + 1)
 
 async function* listed(root: string, prefix: string, after = ''): AsyncGenerator<StoredObject> {
   for await (const name of namesBelow(root, directoryOf(prefix), { prefix, after })) {
     const found = await attempt(name, () => statOf(name, join(root, name)))
-    // One that was deleted meanwhile.
+    // It was deleted meanwhile.
     if (found !== undefined) yield found
   }
 }
 
-/** A directory is sorted as its names with `/` behind them are, as S3 does. */
+/** A directory is sorted like its name followed by `/`, as in S3. */
 const sortKey = (entry: Dirent): string => (entry.isDirectory() ? `${entry.name}/` : entry.name)
 const byBytes = (one: string, other: string): number => (one < other ? -1 : one > other ? 1 : 0)
 
@@ -182,7 +183,8 @@ async function* namesBelow(
   const entries = await attempt(below, () => ifPresent(() => readdir(join(root, below), { withFileTypes: true })))
   const sorted = (entries ?? []).sort((one, other) => byBytes(sortKey(one), sortKey(other)))
   for (const entry of sorted) {
-    if (entry.name.startsWith('.')) continue
+    // Partial files, and directories of the file system, such as lost+found, which only root can read.
+    if (!isObjectName(entry.name)) continue
     const name = `${below}${sortKey(entry)}`
     if (!name.startsWith(prefix.slice(0, name.length))) continue
     if (entry.isDirectory()) {
@@ -191,17 +193,25 @@ async function* namesBelow(
   }
 }
 
+/** Reads directories entry by entry: all names of a large store may not fit in memory. */
 async function deletePartials(root: string, prefix: string, before: Date): Promise<number> {
-  const below = join(root, directoryOf(prefix))
-  const entries = await ifPresent(() => readdir(below, { withFileTypes: true, recursive: true }))
   let count = 0
-  for (const entry of entries ?? []) {
-    if (!entry.isFile() || !entry.name.startsWith(partialPrefix)) continue
-    const path = join(entry.parentPath, entry.name)
-    const found = await ifPresent(() => stat(path))
-    if (found === undefined || found.mtime >= before) continue
-    await ifPresent(() => unlink(path))
-    count++
+  for (const below = [join(root, directoryOf(prefix))]; below.length > 0; ) {
+    const path = below.pop() ?? root
+    const directory = await ifPresent(() => opendir(path))
+    for await (const entry of directory ?? []) {
+      const found = join(path, entry.name)
+      if (entry.isDirectory() && isObjectName(entry.name)) below.push(found)
+      else if (entry.name.startsWith(partialPrefix) && (await isOlder(found, before))) {
+        await ifPresent(() => unlink(found))
+        count++
+      }
+    }
   }
   return count
+}
+
+async function isOlder(path: string, before: Date): Promise<boolean> {
+  const found = await ifPresent(() => stat(path))
+  return found?.isFile() === true && found.mtime < before
 }

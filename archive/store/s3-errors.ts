@@ -1,11 +1,11 @@
-/** What the AWS SDK throws, as an ArchiveError. */
+/** Converts errors of the AWS SDK to ArchiveErrors. */
 import { ArchiveError } from '../errors.ts'
 
 const statusOf = (error: unknown): unknown => Object(Object(error).$metadata).httpStatusCode
 
 export const hasStatus = (error: unknown, status: number): boolean => statusOf(error) === status
 
-/** Faults of the network, and of credentials that are being replaced, pass by themselves. */
+/** Errors of the network, of a busy server, and of a conflicting write at the same time are temporary. */
 const temporaryNames = ['TimeoutError', 'SlowDown', 'RequestTimeout', 'ConditionalRequestConflict', 'OperationAborted']
 const temporaryCodes = ['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH']
 
@@ -19,7 +19,7 @@ function isTemporary(error: Error): boolean {
   )
 }
 
-/** @throws ArchiveError `store` for errors of the SDK and of connections; any other error as it is */
+/** @throws ArchiveError `store` for errors of the SDK and of connections; any other error unchanged */
 export async function attempt<Result>(name: string, work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()

@@ -1,10 +1,11 @@
 /**
- * Objects in an S3 bucket, below a prefix. An object larger than one part is uploaded in parts, and appears when it is complete.
- * Writes are conditional (`If-None-Match: *`) where the server supports it, which is tried when the store is opened.
+ * Objects in an S3 bucket, below a prefix. An object larger than one part is uploaded in parts, and appears when it is
+ * complete. Writes are conditional (`If-None-Match: *`) if the server supports it, which is tested when the store is
+ * opened.
  */
 import { randomBytes } from 'node:crypto'
 import { Agent } from 'node:https'
-import { Readable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import {
   AbortMultipartUploadCommand,
   CompleteMultipartUploadCommand,
@@ -18,29 +19,28 @@ import {
   S3Client,
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
-import { Upload } from '@aws-sdk/lib-storage'
+import { probePrefix } from '../names.ts'
 import { attempt, hasStatus } from './s3-errors.ts'
+import { upload } from './s3-upload.ts'
 import { isObjectName, type ObjectStore, type StoredObject } from './store.ts'
 
 export type S3Settings = {
   bucket: string
-  /** Of all names, without slashes at its ends; may be empty. */
+  /** Prefix of all names, without leading or trailing slashes; may be empty. */
   prefix: string
-  /** Of a server that is not AWS, for example `https://minio.example:9000`. */
+  /** For a server other than AWS, for example `https://minio.example:9000`. */
   endpoint?: string | undefined
   region: string
-  /** Whether the bucket is the first segment of the path, and not part of the host name. */
+  /** Whether the bucket is the first segment of the path instead of part of the host name. */
   pathStyle: boolean
-  /** PEM: the authorities that the server's certificate may be of, instead of the system's. */
+  /** PEM: trusted authorities for the server's certificate, instead of the system's. */
   authority?: string | undefined
   /** Absent: from the environment, files or the metadata service, as the AWS SDK finds them. */
   credentials?: { accessKeyId: string; secretAccessKey: string } | undefined
+  /** Maximum number of names in a list response; absent: 1,000, S3's maximum. */
+  namesOfPage?: number | undefined
 }
 
-/** S3 takes at most 10,000 parts, so an object has at most 80 GB. */
-const partBytes = 8 * 1024 * 1024
-/** Of one upload; each part is held in memory. */
-const concurrentParts = 2
 const mostAttempts = 4
 const connectionTimeoutMs = 10_000
 const socketTimeoutMs = 60_000
@@ -61,7 +61,8 @@ function clientOf({ endpoint, region, pathStyle, authority, credentials }: S3Set
     region,
     forcePathStyle: pathStyle,
     maxAttempts: mostAttempts,
-    // Some servers answer a part of an object with the checksum of the whole; objects have digests of their own.
+    // Some servers return a part of an object with the checksum of the complete object; objects have digests of their
+    // own.
     responseChecksumValidation: 'WHEN_REQUIRED',
     ...(endpoint === undefined ? {} : { endpoint }),
     ...(credentials === undefined ? {} : { credentials }),
@@ -78,11 +79,11 @@ function clientOf({ endpoint, region, pathStyle, authority, credentials }: S3Set
 }
 
 /**
- * Whether the server refuses to replace an object, by either way of writing: some refuse a `PutObject` and accept the completion of an
- * upload in parts.
+ * Whether the server refuses to replace an object, for both kinds of writes: some refuse a `PutObject` but accept the
+ * completion of an upload in parts.
  */
 async function supportsConditions(client: S3Client, { bucket: Bucket, prefix }: S3Settings): Promise<boolean> {
-  const Key = `${prefix === '' ? '' : `${prefix}/`}check-${randomBytes(8).toString('hex')}`
+  const Key = `${prefix === '' ? '' : `${prefix}/`}${probePrefix}${randomBytes(8).toString('hex')}`
   const at = { Bucket, Key }
   const IfNoneMatch = '*'
   const Body = 'espalier archive writes this to see whether the store refuses to replace it\n'
@@ -107,7 +108,8 @@ async function supportsConditions(client: S3Client, { bucket: Bucket, prefix }: 
   })
 }
 
-function s3Store(client: S3Client, { bucket: Bucket, prefix: below }: S3Settings, isConditional: boolean): ObjectStore {
+function s3Store(client: S3Client, settings: S3Settings, isConditional: boolean): ObjectStore {
+  const { bucket: Bucket, prefix: below, namesOfPage } = settings
   const prefix = below === '' ? '' : `${below}/`
   const keyOf = (name: string): string => {
     if (!isObjectName(name)) throw new RangeError(`${JSON.stringify(name)} is not the name of an object`)
@@ -125,18 +127,19 @@ function s3Store(client: S3Client, { bucket: Bucket, prefix: below }: S3Settings
     stat,
     create: async (name, bytes, signal) => {
       if (!isConditional && (await stat(name)) !== undefined) return 'exists'
-      return attempt(name, () => upload(client, at(name), bytes, isConditional, signal))
+      const target = { ...at(name), ...(isConditional ? { IfNoneMatch: '*' as const } : {}) }
+      return attempt(name, () => upload(client, target, bytes, signal))
     },
     read: (name, range, signal) =>
       attempt(name, async () => {
         const part = range && `bytes=${range.first}-${range.first + range.length - 1}`
         const command = new GetObjectCommand({ ...at(name), ...(part === undefined ? {} : { Range: part }) })
         const found = await ifPresent(() => client.send(command, signal === undefined ? {} : { abortSignal: signal }))
-        // In Node the body is a stream of Node.
+        // In Node the body is a Node stream.
         return found && reading(name, found.Body as Readable)
       }),
     list: (names, after) =>
-      listed(client, { Bucket, Prefix: `${prefix}${names}`, after: after && `${prefix}${after}` }, prefix),
+      listed(client, { Bucket, Prefix: `${prefix}${names}`, after: after && `${prefix}${after}`, namesOfPage }, prefix),
     delete: name => attempt(name, async () => void (await client.send(new DeleteObjectCommand(at(name))))),
     deleteAbandonedUploads: (names, before) =>
       attempt(names, () => abortUploads(client, { Bucket, Prefix: `${prefix}${names}` }, before)),
@@ -153,32 +156,7 @@ async function ifPresent<Result>(work: () => Promise<Result>): Promise<Result | 
   }
 }
 
-async function upload(
-  client: S3Client,
-  at: { Bucket: string; Key: string },
-  bytes: AsyncIterable<Uint8Array>,
-  isConditional: boolean,
-  signal: AbortSignal | undefined,
-): Promise<'created' | 'exists'> {
-  signal?.throwIfAborted()
-  const abortController = new AbortController()
-  const abort = () => abortController.abort()
-  signal?.addEventListener('abort', abort, { once: true })
-  const body = Readable.from(bytes, { objectMode: false })
-  try {
-    const params = { ...at, Body: body, ...(isConditional ? { IfNoneMatch: '*' } : {}) }
-    await new Upload({ client, params, partSize: partBytes, queueSize: concurrentParts, abortController }).done()
-    return 'created'
-  } catch (error) {
-    if (hasStatus(error, 412)) return 'exists'
-    throw signal?.aborted ? signal.reason : error
-  } finally {
-    signal?.removeEventListener('abort', abort)
-    body.destroy()
-  }
-}
-
-/** A connection that is lost in the middle of an object fails as the store's errors do. */
+/** A connection lost in the middle of an object fails like the store's errors. */
 async function* reading(name: string, body: Readable): AsyncGenerator<Uint8Array> {
   const chunks = body[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>
   try {
@@ -192,11 +170,18 @@ async function* reading(name: string, body: Readable): AsyncGenerator<Uint8Array
   }
 }
 
-type Listing = { Bucket: string; Prefix: string; after: string | undefined }
+type Listing = { Bucket: string; Prefix: string; after: string | undefined; namesOfPage: number | undefined }
 
-async function* listed(client: S3Client, { after, ...where }: Listing, prefix: string): AsyncGenerator<StoredObject> {
+async function* listed(
+  client: S3Client,
+  { after, namesOfPage, ...where }: Listing,
+  prefix: string,
+): AsyncGenerator<StoredObject> {
   const start = after === undefined ? {} : { StartAfter: after }
-  const pages = paginateListObjectsV2({ client }, { ...where, ...start })[Symbol.asyncIterator]()
+  const pages = paginateListObjectsV2(
+    { client, ...(namesOfPage && { pageSize: namesOfPage }) },
+    { ...where, ...start },
+  )[Symbol.asyncIterator]()
   for (;;) {
     const { done, value } = await attempt(where.Prefix, () => pages.next())
     if (done) return

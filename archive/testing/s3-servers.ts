@@ -1,4 +1,7 @@
-/** S3 servers for tests: real ones, built from their Go modules, on a free port of 127.0.0.1, each with an empty bucket. */
+/**
+ * S3 servers for tests: real ones, built from their Go modules, on a free port of 127.0.0.1 or of another address of
+ * this machine, each with an empty bucket.
+ */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
@@ -13,35 +16,35 @@ type Program = {
   name: string
   module: string
   version: string
-  /** `directory` holds its data and a directory `bucket`. */
-  start(port: number, directory: string): { args: string[]; env?: Record<string, string> }
+  /** `directory` contains its data and a directory `bucket`. */
+  start(address: string, directory: string): { args: string[]; env?: Record<string, string> }
 }
 
 const credentials = { accessKeyId: 'espalier', secretAccessKey: 'espalier-secret' }
 const bucket = 'archive'
 
-/** It has conditional writes and checks signatures. It takes minutes to build. */
+/** It supports conditional writes and checks signatures. It takes minutes to build. */
 export const versitygw: Program = {
   name: 'versitygw',
   module: 'github.com/versity/versitygw/cmd/versitygw',
   version: 'v1.8.0',
-  start: (port, directory) => ({
-    args: ['--port', `127.0.0.1:${port}`, '--quiet', 'posix', directory],
+  start: (address, directory) => ({
+    args: ['--port', address, '--quiet', 'posix', directory],
     env: { ROOT_ACCESS_KEY: credentials.accessKeyId, ROOT_SECRET_KEY: credentials.secretAccessKey },
   }),
 }
 
-/** It refuses to replace an object by one request, and replaces it by an upload in parts. */
+/** It refuses to replace an object by one request, but replaces it by an upload in parts. */
 export const gofakes3: Program = {
   name: 'gofakes3',
   module: 'github.com/johannesboyne/gofakes3/cmd/gofakes3',
   version: 'v1.2.0',
-  start: port => ({ args: ['-host', `127.0.0.1:${port}`, '-backend', 'memory', '-initialbucket', bucket, '-quiet'] }),
+  start: address => ({ args: ['-host', address, '-backend', 'memory', '-initialbucket', bucket, '-quiet'] }),
 }
 
 const buildMs = 600_000
 
-/** The path of the built program; undefined where Go, or a proxy of its modules, cannot be had. */
+/** The path of the built program; undefined if Go, or a proxy of its modules, is not available. */
 export function program({ name, module, version }: Program): string | undefined {
   const folder = madeOnce(`${name}-${version}`, making => {
     const env = { ...process.env, GOBIN: making, GOFLAGS: '-mod=mod' }
@@ -53,13 +56,13 @@ export function program({ name, module, version }: Program): string | undefined 
 
 export type S3Server = {
   settings: S3Settings
-  /** SIGKILL; the data stay, and `start` serves them again on the same port. */
+  /** SIGKILL; the data remain, and `start` serves them again on the same port. */
   kill(): Promise<void>
   start(): Promise<void>
   stop(): Promise<void>
 }
 
-export async function startS3Server(wanted: Program): Promise<S3Server> {
+export async function startS3Server(wanted: Program, host = '127.0.0.1'): Promise<S3Server> {
   const command = program(wanted)
   if (command === undefined) throw new Error(`${wanted.name} cannot be built here`)
   const directory = mkdtempSync(join(tmpdir(), 'espalier-s3-'))
@@ -67,10 +70,10 @@ export async function startS3Server(wanted: Program): Promise<S3Server> {
   const port = await freePort()
   let child: ChildProcess | undefined
   const start = async () => {
-    const { args, env } = wanted.start(port, directory)
+    const { args, env } = wanted.start(`${host}:${port}`, directory)
     const started = spawn(command, args, { stdio: 'ignore', env: { ...process.env, ...env } })
     child = started
-    await untilListening(port, started)
+    await untilListening(host, port, started)
   }
   const kill = async () => {
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
@@ -82,7 +85,7 @@ export async function startS3Server(wanted: Program): Promise<S3Server> {
     settings: {
       bucket,
       prefix: 'some/prefix',
-      endpoint: `http://127.0.0.1:${port}`,
+      endpoint: `http://${host}:${port}`,
       region: 'us-east-1',
       pathStyle: true,
       credentials,
@@ -96,10 +99,10 @@ export async function startS3Server(wanted: Program): Promise<S3Server> {
   }
 }
 
-async function untilListening(port: number, child: ChildProcess): Promise<void> {
+async function untilListening(host: string, port: number, child: ChildProcess): Promise<void> {
   for (let tries = 0; tries < 400; tries++) {
     if (child.exitCode !== null) throw new Error(`the S3 server ended with ${child.exitCode}`)
-    const socket = connect(port, '127.0.0.1')
+    const socket = connect(port, host)
     const isOpen = await Promise.race([
       once(socket, 'connect').then(() => true),
       once(socket, 'error').then(() => false),

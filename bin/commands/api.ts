@@ -1,6 +1,7 @@
-/** `espalier api`: the control-plane API beside a Kubernetes cluster. */
+/** `espalier api`: the control-plane API of a Kubernetes cluster. */
 import { pino } from 'pino'
 import { apiConfiguration } from '../../api/configuration.ts'
+import { consoleDirectory } from '../../api/console/files.ts'
 import { startApi } from '../../api/index.ts'
 import { connectKubernetes } from '../../cluster/kubernetes/index.ts'
 import { followCertificate } from '../../server/certificate.ts'
@@ -15,16 +16,17 @@ const help = `Serves the control-plane API of a Kubernetes cluster.
 Usage: espalier api --configuration FILE [options]
 
   --configuration FILE  YAML or JSON: listen, http (metrics), authentication, pgVersions, rateLimits, idempotency, cors,
-                        newTenants, trustedProxies, prometheus, auditFile (api/configuration.ts)
-  --shared-secret FILE  the HMAC secret that tokens are verified with, in place of one in the configuration
-  --certificate FILE    PEM certificate to serve HTTPS with; read again when it changes (default: plain HTTP)
+                        newTenants, trustedProxies, prometheus, auditFile, login (api/configuration.ts)
+  --shared-secret FILE  the HMAC secret that verifies tokens, instead of one in the configuration
+  --certificate FILE    PEM certificate for HTTPS; reloaded when it changes (default: plain HTTP)
   --key FILE            its private key, PEM
-  --kubeconfig FILE     how to reach the cluster (default: the pod's own credentials, then ~/.kube/config)
+  --kubeconfig FILE     access to the cluster (default: the pod's own credentials, then ~/.kube/config)
 
-Environment: ESPALIER_LOG, the log level (default: info).`
+Environment:
+  ESPALIER_LOG          the log level (default: info)
+  ESPALIER_CONSOLE_DIR  the files of the console (default: console/dist beside the program)`
 
 const command: Command = {
-  summary: 'serve the control-plane API of a Kubernetes cluster',
   help,
   async run(args) {
     const flags = parseFlags(args, {
@@ -36,7 +38,7 @@ const command: Command = {
     })
     if (flags.configuration === undefined) throw new UsageError('--configuration is required')
     if ((flags.certificate === undefined) !== (flags.key === undefined))
-      throw new UsageError('--certificate and --key go together')
+      throw new UsageError('--certificate and --key must be given together')
     const secretFile = flags['shared-secret']
     const sharedSecret = secretFile === undefined ? undefined : await readFlagFile('--shared-secret', secretFile)
     const configuration = await readConfiguration(
@@ -53,7 +55,10 @@ const command: Command = {
     const logger = pino({ level: logLevel('info') })
     const stopped = stopSignal()
     const cluster = await connectKubernetes({ fieldManager: 'espalier-api', kubeconfig: flags.kubeconfig, logger })
-    const api = await startApi({ cluster, configuration, certificate, logger })
+    const api = await startApi({
+      ...{ cluster, configuration, certificate, logger },
+      consoleDirectory: consoleDirectory(process.env),
+    })
     const metrics =
       configuration.http &&
       (await startHealthServer({

@@ -1,9 +1,9 @@
-/** `espalier archive` as a process: a real Postgres archives to it by curl, and recovers from it. */
+/** `espalier archive` as a process: a real Postgres archives to it with curl, and recovers from it. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { identityOf } from '../../archive/names.ts'
 import { createAuthority, issueClientCertificate, issueServerCertificate } from '../../operator/pki/index.ts'
@@ -50,9 +50,13 @@ const ended = async ({ child, output }: Run) => {
   return { code, output: output() }
 }
 
-test('a file is archived by curl and read again, and SIGTERM ends the server', async () => {
+test('a file is archived with curl and read again, and SIGTERM stops the server', async () => {
   const [port, health] = [await freePort(), await freePort()]
   const store = join(directory, 'store')
+  const abandoned = join(store, incarnation.databaseId, '.partial-of-a-killed-writer')
+  mkdirSync(dirname(abandoned), { recursive: true })
+  writeFileSync(abandoned, 'half a segment')
+  utimesSync(abandoned, 0, 0)
   const run = espalier([...usual(`file://${store}`, port), '--health', String(health)])
   await expect.poll(run.output, { timeout: 20_000 }).toContain('the archive serves')
   const wal = file('segment', 'some WAL '.repeat(1000))
@@ -70,11 +74,12 @@ test('a file is archived by curl and read again, and SIGTERM ends the server', a
   )
   expect(readdirSync(store).sort()).toEqual([incarnation.databaseId, 'key-check'])
   expect(run.output()).not.toContain(key)
+  expect(existsSync(abandoned)).toBe(false)
   run.child.kill('SIGTERM')
   expect(await ended(run)).toMatchObject({ code: 0 })
 })
 
-test('a key that is not that of the store is refused at the start, and nothing is written', async () => {
+test('a wrong key is refused at the start, and nothing is written', async () => {
   const store = join(directory, 'other-store')
   const port = await freePort()
   const first = espalier(usual(`file://${store}`, port))
@@ -103,7 +108,7 @@ test.each([
   ['another kind of store', ['--store', 'ftp://x'], '--store must be s3://BUCKET/PREFIX or file:///DIRECTORY'],
   ['a key that is too short', ['--key-file', 'short'], '--key-file: line 2 must be 32 bytes in base64'],
   ['an address without a port', ['--listen', 'x'], '--listen must be HOST:PORT'],
-])('%s is refused by one line', async (_, args, message) => {
+])('%s is refused with one line', async (_, args, message) => {
   const short = file('short', `${key}\nc2hvcnQ=\n`)
   const wanted = args.map(arg => (arg === 'short' ? short : arg))
   const run = espalier(args[1] === 'file:///x' ? wanted : [...usual('file:///nothing', 0), ...wanted])

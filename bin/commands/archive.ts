@@ -1,9 +1,11 @@
-/** `espalier archive`: keeps base backups and WAL of databases in an S3 bucket or a directory; and its subcommands. */
+/** `espalier archive`: stores base backups and WAL of databases in an S3 bucket or a directory; and its subcommands. */
+import { setTimeout as delay } from 'node:timers/promises'
 import { type Logger, pino } from 'pino'
-import { keyCheckName } from '../../archive/names.ts'
+import { removeAbandonedRegularly } from '../../archive/abandoned.ts'
+import { ArchiveError } from '../../archive/errors.ts'
+import type { Archive } from '../../archive/put.ts'
 import { createArchiveMetrics } from '../../archive/server/metrics.ts'
 import { startArchiveServer } from '../../archive/server/server.ts'
-import type { ObjectStore } from '../../archive/store/store.ts'
 import { followCertificate } from '../../server/certificate.ts'
 import { type HealthServer, startHealthServer } from '../../server/health.ts'
 import { metricsPage, processMetrics } from '../../server/metrics.ts'
@@ -11,7 +13,7 @@ import { stopSignal } from '../../server/signals.ts'
 import { type Command, logLevel, parseFlags, readCertificateFlags, readFlagFile, UsageError } from '../command.ts'
 import { openArchive, required, storeHelp, storeOptions } from './archive/open.ts'
 
-/** Loaded only when they are asked for. */
+/** Loaded only when requested. */
 const subcommands: Record<string, () => Promise<{ default: Command }>> = {
   backup: () => import('./archive/backup.ts'),
   list: () => import('./archive/list.ts'),
@@ -19,26 +21,27 @@ const subcommands: Record<string, () => Promise<{ default: Command }>> = {
   fetch: () => import('./archive/fetch.ts'),
 }
 
-const help = `Keeps base backups and WAL of databases, compressed and encrypted, in an S3 bucket or a directory.
+const help = `Stores base backups and WAL of databases, compressed and encrypted, in an S3 bucket or a directory.
 
 Usage: espalier archive --store URL --key-file FILE --certificate FILE --key FILE --client-authority FILE [options]
                                     serves WAL files over HTTPS
        espalier archive backup ...  takes a base backup of a running Postgres
        espalier archive list ...    lists base backups
-       espalier archive restore ... makes a data directory of a base backup
+       espalier archive restore ... creates a data directory from a base backup
        espalier archive fetch ...   reads one WAL file: the restore_command of Postgres
-       espalier archive backup|list|restore|fetch --help describes each
+       espalier archive backup|list|restore|fetch --help shows the options of each
 
 ${storeHelp}
 
   --certificate FILE       the certificate of this server, PEM
   --key FILE               its private key, PEM
-  --client-authority FILE  the authority of clients' certificates, PEM
-  --listen HOST:PORT       where to listen (default: 127.0.0.1:8443)
-  --health PORT            serves /healthz, /readyz and /metrics there
+  --client-authority FILE  the CA of clients' certificates, PEM
+  --listen HOST:PORT       the listen address (default: 127.0.0.1:8443)
+  --health PORT            serves /healthz, /readyz and /metrics on this port
+  --until-input-ends       stops when its standard input ends, as when its parent process exits
 
-Clients show a certificate of the authority with the URI urn:espalier:archive:<database id>:<incarnation>, and reach
-/v1/<database id>/<incarnation>/wal and what is below it: PUT, GET and HEAD of a WAL file, GET of the list.
+A client needs a certificate of this CA with the URI urn:espalier:archive:<database id>:<incarnation>. It can access
+/v1/<database id>/<incarnation>/wal and paths below it: PUT, GET and HEAD of a WAL file, GET of the list.
 
 Environment: ESPALIER_LOG, the log level (default: info).`
 
@@ -48,7 +51,6 @@ const subcommandOf = ([name = '']: readonly string[]) =>
   Object.hasOwn(subcommands, name) ? subcommands[name] : undefined
 
 const command: Command = {
-  summary: 'keep base backups and WAL of databases in an S3 bucket or a directory',
   help,
   helpFor: async args => (await subcommandOf(args)?.())?.default.help,
   async run(args) {
@@ -66,6 +68,7 @@ async function serve(args: string[]): Promise<number> {
     'client-authority': { type: 'string' },
     listen: { type: 'string', default: '127.0.0.1:8443' },
     health: { type: 'string' },
+    'until-input-ends': { type: 'boolean', default: false },
   })
   const files = { cert: required(flags, 'certificate'), key: required(flags, 'key') }
   const listen = addressOf(flags.listen)
@@ -73,25 +76,46 @@ async function serve(args: string[]): Promise<number> {
   const certificate = await readCertificateFlags(files)
   const logger = pino({ level: logLevel('info') })
   const stopped = stopSignal()
-  const { store, keys } = await openArchive(flags)
   const metrics = createArchiveMetrics()
+  const opened = { isOpen: false }
+  const health = await startHealth(flags.health, opened, metrics.registry, logger)
+  const archive = await openPatiently(flags, logger, stopped)
+  if (archive === undefined) {
+    await health?.stop()
+    return 0
+  }
+  const { store, keys } = archive
   const certificates = { ...certificate, ca: authority }
   const server = await startArchiveServer({ store, keys, certificates, listen, metrics, logger })
+  // While a CA is being replaced, clients have certificates of either one: the file then contains both.
+  const follow = (renewed: typeof certificate) => {
+    readFlagFile('--client-authority', required(flags, 'client-authority')).then(
+      ca => server.follow({ ...renewed, ca }),
+      (error: unknown) => logger.error({ err: error }, 'the authority of clients cannot be read'),
+    )
+  }
   const followed = followCertificate({
     files,
     current: certificate,
-    use: renewed => server.follow({ ...renewed, ca: authority }),
+    use: renewed => follow(renewed),
     logger,
   })
-  const health = await startHealth(flags.health, store, metrics.registry, logger)
+  const abandoned = removeAbandonedRegularly(store, { logger })
+  opened.isOpen = true
   logger.info({ store: store.location, isConditional: store.isConditional, ...server.address }, 'the archive serves')
-  await stopped
+  await Promise.race([stopped, ...(flags['until-input-ends'] ? [inputEnds()] : [])])
   followed.stop()
+  abandoned.stop()
   await server.stop(stopGraceMs)
   await health?.stop()
   store.close()
   return 0
 }
+
+const inputEnds = (): Promise<void> =>
+  new Promise(resolve => {
+    process.stdin.resume().once('end', resolve).once('error', resolve)
+  })
 
 function addressOf(text: string): { host: string; port: number } {
   const found = /^(\[[0-9a-f:]+\]|[^:]+):([0-9]{1,5})$/i.exec(text)
@@ -100,9 +124,44 @@ function addressOf(text: string): { host: string; port: number } {
   return { host: found[1].replace(/^\[|\]$/g, ''), port }
 }
 
+const reopenMs = 2_000
+
+/**
+ * Waits for a store that does not respond: if the archive exited, its restart could take minutes. A store that refuses,
+ * or a wrong key, ends it. @returns undefined if it is to stop
+ */
+async function openPatiently(
+  flags: Parameters<typeof openArchive>[0],
+  logger: Logger,
+  stopped: Promise<unknown>,
+): Promise<Archive | undefined> {
+  let isStopped = false
+  const stopping = stopped.then(() => {
+    isStopped = true
+  })
+  while (!isStopped) {
+    try {
+      return await openArchive(flags)
+    } catch (error) {
+      if (!isTemporary(error)) throw error
+      logger.error({ err: error }, 'the store cannot be opened; retrying')
+      const ending = new AbortController()
+      await Promise.race([stopping, delay(reopenMs, undefined, { signal: ending.signal }).catch(() => {})])
+      ending.abort()
+    }
+  }
+  return undefined
+}
+
+const isTemporary = (error: unknown): boolean =>
+  error instanceof Error &&
+  error.cause instanceof ArchiveError &&
+  error.cause.fault.kind === 'store' &&
+  error.cause.fault.isTemporary
+
 async function startHealth(
   port: string | undefined,
-  store: ObjectStore,
+  opened: { readonly isOpen: boolean },
   registry: ReturnType<typeof createArchiveMetrics>['registry'],
   logger: Logger,
 ): Promise<HealthServer | undefined> {
@@ -111,9 +170,8 @@ async function startHealth(
   return startHealthServer({
     port: Number(port),
     live: {},
-    ready: {
-      store: async () => ((await store.stat(keyCheckName)) === undefined ? `${keyCheckName} is missing` : undefined),
-    },
+    // If the store fails later, each client gets an error that names the cause, so the server must stay reachable.
+    ready: { store: () => (opened.isOpen ? undefined : 'the store is not open yet') },
     metrics: metricsPage(() => [registry, processMetrics()]),
     logger,
   })

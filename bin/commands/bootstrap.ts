@@ -1,4 +1,6 @@
-/** `espalier bootstrap`: what a Kubernetes cluster must hold before the operator starts, or an upgrade goes on. */
+/**
+ * `espalier bootstrap`: creates the objects that a Kubernetes cluster needs before the operator starts or is upgraded.
+ */
 import { type Logger, pino } from 'pino'
 import { applyDefinitions } from '../../cluster/kubernetes/definitions.ts'
 import { connectKubernetes } from '../../cluster/kubernetes/index.ts'
@@ -9,14 +11,14 @@ import { ensureKeys, missingKeys } from '../../operator/bootstrap/index.ts'
 import { changedShapes, type WantedSize, wantedSizes } from '../../operator/bootstrap/sizes.ts'
 import { type Command, logLevel, parseFlags, UsageError } from '../command.ts'
 
-const help = `Prepares a Kubernetes cluster for this version of Espalier: applies its CustomResourceDefinitions, and creates the
-sealing key and the certificate authority while the cluster holds nothing of an earlier installation, and binds operator
-and API in the namespaces of databases. Safe to run at any time, and again.
+const help = `Prepares a Kubernetes cluster for this version of Espalier: applies its CustomResourceDefinitions, creates the
+sealing key and the certificate authority if there is no earlier installation, and creates the RoleBindings of operator
+and API in the namespaces of databases. It can be run at any time, and repeatedly.
 
 Usage: espalier bootstrap [--sizes JSON] [--kubeconfig FILE]
 
-  --sizes JSON       the sizes that are to be applied: where one is there with another shape, nothing is changed
-  --kubeconfig FILE  how to reach the cluster (default: the pod's own credentials, then ~/.kube/config)
+  --sizes JSON       the sizes to apply: if one exists with a different shape, nothing is changed
+  --kubeconfig FILE  access to the cluster (default: the pod's own credentials, then ~/.kube/config)
 
 Environment: ESPALIER_LOG, the log level (default: info).`
 
@@ -26,24 +28,23 @@ function readSizes(text: string): WantedSize[] {
   try {
     return wantedSizes.parse(JSON.parse(text))
   } catch (error) {
-    throw new UsageError(`--sizes: is no list of sizes as JSON (${error instanceof Error ? error.name : 'unknown'})`)
+    throw new UsageError(`--sizes: must be a JSON list of sizes (${error instanceof Error ? error.name : 'unknown'})`)
   }
 }
 
-/** Before anything is changed. @throws UsageError */
+/** Checked before anything is changed. @throws UsageError */
 async function requireFit(wanted: readonly WantedSize[], kubeconfig: string | undefined, logger: Logger) {
   const cluster = await connectKubernetes({ fieldManager, kubeconfig, logger })
   try {
     const changed = wanted.length === 0 ? [] : await changedShapes(cluster, wanted)
     const wrong = [...changed, ...(await namespacesNotAllowed(cluster))]
-    if (wrong.length > 0) throw new UsageError(`${wrong.join('; ')}. Nothing has been changed`)
+    if (wrong.length > 0) throw new UsageError(`${wrong.join('; ')}. No changes were made`)
   } finally {
     await cluster.close()
   }
 }
 
 const command: Command = {
-  summary: 'prepare a Kubernetes cluster: resource definitions and keys',
   help,
   async run(args) {
     const { kubeconfig, sizes } = parseFlags(args, { kubeconfig: { type: 'string' }, sizes: { type: 'string' } })
@@ -59,8 +60,8 @@ const command: Command = {
       if (outcome.missing.length > 0) throw new UsageError(missingKeys(outcome))
       const { made } = outcome
       const bindings = await bindNamespaces(cluster)
-      if (bindings > 0) logger.info({ bindings }, 'operator and API are bound in the namespaces of databases')
-      logger.info({ made }, made.length > 0 ? 'keys were made: back them up' : 'the keys are there')
+      if (bindings > 0) logger.info({ bindings }, 'the RoleBindings of operator and API are up to date')
+      logger.info({ made }, made.length > 0 ? 'keys were created: back them up' : 'the keys exist already')
     } finally {
       await cluster.close()
     }

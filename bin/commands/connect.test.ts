@@ -1,4 +1,4 @@
-/** The command as its user has it: a process of its own, an API that answers over HTTP, and a psql that writes down what it was told. */
+/** The command as a separate process, with an HTTP API and a psql that records its arguments and environment. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
@@ -9,9 +9,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { findPsql, withoutPsql } from '../../cli/connect/psql.ts'
 import { createAuthority, issueServerCertificate } from '../../operator/pki/index.ts'
 import { UsageError } from '../command.ts'
-import { findPsql, withoutPsql } from '../connect/psql.ts'
 import connect from './connect.ts'
 
 const espalier = fileURLToPath(new URL('../espalier.mjs', import.meta.url))
@@ -64,7 +64,7 @@ function answerOf(url: URL, prefer: string | undefined): Answer {
     return { text: JSON.stringify({ ...one, ...(one.status === 'available' ? { connection } : {}) }) }
   }
   if (path !== `/databases/${id}`) return { status: 404, text: '{"code":404,"message":"database not found"}' }
-  // What is waited for is there in the end.
+  // A database that is waited for becomes available.
   if (prefer !== undefined) shop = { ...shop, status: 'available', hasConnection: true }
   return { text: JSON.stringify(bodyOf('shop', roleOf[url.searchParams.get('user_type') ?? ''])) }
 }
@@ -76,7 +76,7 @@ const api = (request: import('node:http').IncomingMessage, response: import('nod
   const answer =
     authorization === `Bearer ${token}`
       ? answerOf(url, prefer?.toString())
-      : { status: 401, text: '{"code":401,"message":"the token is not valid"}' }
+      : { status: 401, text: '{"code":401,"message":"the token is invalid"}' }
   response.writeHead(answer.status ?? 200).end(answer.text)
 }
 
@@ -111,7 +111,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-/** A psql that says what it is, and writes down what it was given. */
+/** A psql that prints its version and records its arguments and environment. */
 async function installPsql(version = '18.4', end = 'exit 3'): Promise<void> {
   const script = `#!/bin/sh
 if [ "$1" = --version ]; then echo "psql (PostgreSQL) ${version}"; exit; fi
@@ -135,7 +135,7 @@ async function run(args: string[], extra: NodeJS.ProcessEnv = {}) {
   return { code, ...output }
 }
 
-/** What the command fails with, in this process. */
+/** The command's failure, run in this process. */
 async function faultOf(args: string[], extra: NodeJS.ProcessEnv = {}): Promise<Error> {
   for (const [name, value] of Object.entries({ ...environment, ...extra })) vi.stubEnv(name, value)
   try {
@@ -146,7 +146,7 @@ async function faultOf(args: string[], extra: NodeJS.ProcessEnv = {}): Promise<E
   throw new Error('it did not fail')
 }
 
-async function told() {
+async function recordedCall() {
   const lines = (await readFile(join(directory, 'environment'), 'utf8')).split('\n')
   const variables = Object.fromEntries(lines.map(line => [line.split('=', 1)[0], line.slice(line.indexOf('=') + 1)]))
   const words = (await readFile(join(directory, 'arguments'), 'utf8')).split('\n').slice(0, -1)
@@ -154,10 +154,10 @@ async function told() {
 }
 
 describe('runs psql', () => {
-  test('with all it needs in its environment, nothing on its command line, and ends as it ends', async () => {
+  test('with everything in its environment and nothing on its command line, and returns its exit code', async () => {
     await installPsql()
     expect(await run(['shop'])).toEqual({ code: 3, stdout: '', stderr: '' })
-    const { variables, words } = await told()
+    const { variables, words } = await recordedCall()
     expect(words).toEqual([])
     expect(variables).toMatchObject({
       PGHOST: 'db.example.com',
@@ -172,8 +172,8 @@ describe('runs psql', () => {
     const file = variables.PGSSLROOTCERT ?? ''
     expect(await readFile(file, 'utf8')).toBe(authority)
     expect((await stat(file)).mode & 0o777).toBe(0o600)
-    const kept = await readdir(join(directory, 'cache', 'espalier'))
-    expect(kept.filter(name => name !== 'compiled')).toHaveLength(1)
+    const cached = await readdir(join(directory, 'cache', 'espalier'))
+    expect(cached.filter(name => name !== 'compiled')).toHaveLength(1)
     expect(asked.map(({ path }) => path)).toEqual([
       '/managed/v1/databases?limit=1000&offset=0',
       `/managed/v1/databases/${id}?user_type=application`,
@@ -184,7 +184,7 @@ describe('runs psql', () => {
   test('as another role, and with the options after --', async () => {
     await installPsql()
     await run(['shop', '--role', 'admin', '--', '-c', 'SELECT 1', '--help'])
-    const { variables, words } = await told()
+    const { variables, words } = await recordedCall()
     expect(variables.PGUSER).toBe('admin')
     expect(words).toEqual(['-c', 'SELECT 1', '--help'])
   })
@@ -197,29 +197,29 @@ describe('runs psql', () => {
     shop.host = '127.0.0.1'
     await installPsql(version)
     await run(['shop'])
-    const { variables } = await told()
+    const { variables } = await recordedCall()
     expect(variables).toMatchObject({ PGSSLMODE: 'verify-full', ...expected })
     expect('PGHOSTADDR' in variables).toBe('PGHOSTADDR' in expected)
   })
 
-  test('Ctrl-C is psql’s: the command stays until psql ends', async () => {
+  test('Ctrl-C is handled by psql: the command continues until psql ends', async () => {
     await installPsql('18.4', 'kill -INT $PPID; exit 0')
     expect(await run(['shop'])).toMatchObject({ code: 0, stderr: '' })
   })
 })
 
-test('a database that is being created is waited for, and it says so', async () => {
+test('a database that is being created is waited for, with a message', async () => {
   await installPsql()
   shop = { ...shop, status: 'creating', hasConnection: false }
   expect(await run(['shop'])).toEqual({
     code: 3,
     stdout: '',
-    stderr: 'espalier connect: shop is creating: waiting for it\n',
+    stderr: 'espalier connect: shop is creating: waiting until it is available\n',
   })
   expect(asked.filter(({ prefer }) => prefer === 'wait=60')).toHaveLength(1)
 })
 
-test('--print prints a string that has it all', async () => {
+test('--print prints a complete connection string', async () => {
   const { code, stdout } = await run(['shop', '--print', '--role', 'app_read_only'])
   expect(code).toBe(0)
   const uri = new URL(stdout.trim())
@@ -229,7 +229,7 @@ test('--print prints a string that has it all', async () => {
   expect(await readFile(uri.searchParams.get('sslrootcert') ?? '', 'utf8')).toBe(authority)
 })
 
-test('without a psql it says what to install and how to connect, and keeps the password back', async () => {
+test('without psql it explains how to install it and how to connect, without the password', async () => {
   expect(findPsql(directory, [])).toBeUndefined()
   await installPsql()
   expect(findPsql('/nonexistent', [directory])).toBe(join(directory, 'psql'))
@@ -244,7 +244,7 @@ test('without a psql it says what to install and how to connect, and keeps the p
   expect(text).not.toContain(password)
 })
 
-test('finds a database behind the first page', async () => {
+test('finds a database beyond the first page', async () => {
   await installPsql()
   const others = Array.from({ length: 1000 }, (_, index) => ({ id: crypto.randomUUID(), name: `other${index}` }))
   databases = [...others, { id, name: 'shop' }]
@@ -258,7 +258,7 @@ test.each([
 ])('finds a branch by %s', async (_, branch) => {
   await installPsql()
   expect(await run(['shop', '--branch', branch(), '--role', 'admin'])).toEqual({ code: 3, stdout: '', stderr: '' })
-  expect((await told()).variables).toMatchObject({
+  expect((await recordedCall()).variables).toMatchObject({
     PGHOST: 'shop-a1b2c3d4.db.example.com',
     PGPORT: '30008',
     PGUSER: 'admin',
@@ -274,10 +274,10 @@ test('a failure is one line, exit code 1 or 2', async () => {
   expect(await run([])).toMatchObject({ code: 2, stdout: '' })
 })
 
-describe('says in one line what is wrong', () => {
+describe('prints one line with the problem', () => {
   test.each<[string, string[], NodeJS.ProcessEnv, number, string]>([
-    ['no name', [], {}, 2, 'name one database: espalier connect NAME'],
-    ['two names', ['shop', 'other'], {}, 2, 'name one database: espalier connect NAME'],
+    ['no name', [], {}, 2, 'NAME is missing: espalier connect NAME'],
+    ['two names', ['shop', 'other'], {}, 2, 'NAME is missing: espalier connect NAME'],
     [
       'a role',
       ['shop', '--role', 'postgres'],
@@ -285,7 +285,13 @@ describe('says in one line what is wrong', () => {
       2,
       '--role must be one of app, admin, app_read_only, not "postgres"',
     ],
-    ['--print and psql', ['shop', '--print', '--', '-l'], {}, 2, '--print runs no psql: leave out what follows --'],
+    [
+      '--print and psql',
+      ['shop', '--print', '--', '-l'],
+      {},
+      2,
+      '--print does not run psql: remove the arguments after --',
+    ],
     ['no such database', ['shops'], {}, 1, 'there is no database "shops": there is shop'],
     [
       'no such branch',
@@ -299,7 +305,7 @@ describe('says in one line what is wrong', () => {
       ['shop', '--branch', 'Twin'],
       {},
       1,
-      'shop has 2 branches called "Twin": there are shop-b1b2c3d4, shop-c1b2c3d4',
+      'shop has 2 branches named "Twin": there are shop-b1b2c3d4, shop-c1b2c3d4',
     ],
     [
       'a branch that failed',
@@ -313,7 +319,7 @@ describe('says in one line what is wrong', () => {
       ['shop'],
       { ESPALIER_TOKEN: 'another' },
       1,
-      'GET /databases?limit=1000&offset=0: the API answers 401, the token is not valid',
+      'GET /databases?limit=1000&offset=0: the API returned 401, the token is invalid',
     ],
     [
       'no token',
@@ -327,44 +333,38 @@ describe('says in one line what is wrong', () => {
       ['shop', '--tenant', 'acme'],
       {},
       2,
-      '--tenant is for tokens that are made here: ESPALIER_TOKEN says itself whose it is',
+      '--tenant applies only to tokens created here: ESPALIER_TOKEN already names its tenant',
     ],
     [
       'clear text',
       ['shop'],
       { ESPALIER_API_URL: 'http://api.example.com' },
       2,
-      'ESPALIER_API_URL must be https: the token would go over the network in clear text',
+      'ESPALIER_API_URL must be https: otherwise the token would be sent in clear text',
     ],
     [
       'no URL',
       ['shop'],
       { ESPALIER_API_URL: 'api.example.com' },
       2,
-      'ESPALIER_API_URL must be like https://api.example.com, with nothing after it',
+      'ESPALIER_API_URL must be like https://api.example.com, without a path or query',
     ],
     [
       'a path',
       ['shop'],
       { ESPALIER_API_URL: 'https://api.example.com/v2' },
       2,
-      'ESPALIER_API_URL must be like https://api.example.com, with nothing after it',
+      'ESPALIER_API_URL must be like https://api.example.com, without a path or query',
     ],
     [
-      'nobody there',
+      'no server at the address',
       ['shop'],
       { ESPALIER_API_URL: 'http://127.0.0.1:1' },
       1,
       'cannot reach the API at http://127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1',
     ],
     ['no file', ['shop'], { ESPALIER_API_CA: '/nonexistent' }, 2, 'ESPALIER_API_CA: cannot read /nonexistent (ENOENT)'],
-    [
-      'no cache',
-      ['shop'],
-      { XDG_CACHE_HOME: '/proc/none' },
-      1,
-      'set XDG_CACHE_HOME to a directory that can be written',
-    ],
+    ['no cache', ['shop'], { XDG_CACHE_HOME: '/proc/none' }, 1, 'set XDG_CACHE_HOME to a writable directory'],
   ])('%s', async (_what, args, extra, code, message) => {
     const fault = await faultOf(args, extra)
     expect(fault.message).toContain(message)
@@ -374,11 +374,11 @@ describe('says in one line what is wrong', () => {
   })
 
   test.each([
-    ['deleting', 'shop is deleting: nobody can connect any more'],
+    ['deleting', 'shop is deleting: connections are no longer accepted'],
     ['suspended', 'shop is suspended: resume it first'],
     [
       'failed',
-      `shop is failed: it has no address yet, or this role has no password; GET /managed/v1/tasks?subject_id=${id} says what holds it up`,
+      `shop is failed: it has no address yet, or this role has no password; GET /managed/v1/tasks?subject_id=${id} shows the reason`,
     ],
   ])('a database that is %s', async (status, message) => {
     shop = { ...shop, status, hasConnection: false }
@@ -390,13 +390,13 @@ describe('says in one line what is wrong', () => {
     expect((await faultOf(['shop'])).message).toBe('there is no database "shop": the account has none')
   })
 
-  test('an installation that is not there', async () => {
+  test('an installation that does not exist', async () => {
     const fault = await faultOf(['shop'], { ESPALIER_API_URL: '', ESPALIER_TOKEN: '', ESPALIER_HOME: directory })
     expect(fault.message).toContain(`no installation at ${directory}: start one with \`make run\``)
   })
 })
 
-test('an API over TLS is verified: by its authority, and by the name it is issued for', async () => {
+test('the certificate of an HTTPS API is verified: by its CA, and by its name', async () => {
   await installPsql()
   const root = createAuthority()
   const { cert, key } = issueServerCertificate(root, { dnsNames: ['espalier-api'] })

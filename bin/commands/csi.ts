@@ -2,7 +2,7 @@
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { pino } from 'pino'
-import { holdLock } from '../../csi/lock.ts'
+import { acquireLock } from '../../csi/lock.ts'
 import { mountPoolFile } from '../../csi/pool-file.ts'
 import { driverName, startDriver } from '../../csi/server.ts'
 import { startHealthServer } from '../../server/health.ts'
@@ -15,16 +15,16 @@ const help = `Serves volumes on this node as image files that are copied by refl
 Usage: espalier csi --node NAME --socket PATH --pool DIRECTORY [options]
 
   --node NAME              this node's name in Kubernetes
-  --socket PATH            where kubelet and the sidecars speak to the driver
-  --pool DIRECTORY         where images stand: on XFS or btrfs, or on --pool-file
-  --pool-file FILE         a file that holds an XFS file system, mounted at --pool; made where it is not there
-  --pool-size GIBIBYTES    how large a new --pool-file is (default: 20)
-  --overcommit FACTOR      how many times the pool's size may be promised to volumes (default: 1)
-  --registration DIRECTORY where kubelet looks for drivers (default: it is not told)
+  --socket PATH            the socket for kubelet and the sidecars
+  --pool DIRECTORY         the directory of the images: on XFS or btrfs, or on --pool-file
+  --pool-file FILE         a file with an XFS file system, mounted at --pool; created if missing
+  --pool-size GIBIBYTES    the size of a new --pool-file (default: 20)
+  --overcommit FACTOR      how many times the pool's size volumes may reserve (default: 1)
+  --registration DIRECTORY where kubelet discovers drivers (default: not registered)
   --kubelet-socket PATH    --socket, as kubelet sees it
-  --health PORT            serves /healthz and /readyz there
+  --health PORT            serves /healthz and /readyz on this port
 
-One driver at a time serves a pool: another one waits until it has ended.
+One driver at a time serves a pool: another one waits until the first has ended.
 
 Environment: ESPALIER_LOG, the log level (default: info).`
 
@@ -35,7 +35,6 @@ function positive(text: string, flag: string): number {
 }
 
 const command: Command = {
-  summary: 'serve copy-on-write volumes on a node of a Kubernetes cluster',
   help,
   async run(args) {
     const flags = parseFlags(args, {
@@ -60,7 +59,7 @@ const command: Command = {
     void stopped.then(() => stopping.abort(new Error('stopped')))
     const { signal } = stopping
     let isReady = false
-    // A driver that waits for another one to end is alive: to start it again would help nobody.
+    // A driver that waits for another one to end is live: restarting it would not help.
     const health =
       flags.health === undefined
         ? undefined
@@ -75,7 +74,7 @@ const command: Command = {
     const open = async () => {
       if (poolFile !== undefined) {
         await mkdir(dirname(poolFile), { recursive: true, mode: 0o700 })
-        releaseFile = await holdLock({ path: `${poolFile}.lock`, signal, logger })
+        releaseFile = await acquireLock({ path: `${poolFile}.lock`, signal, logger })
         await mountPoolFile(poolFile, gibibytes * 2 ** 30, pool)
       }
       return startDriver({

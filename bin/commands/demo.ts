@@ -1,31 +1,33 @@
-/** `espalier demo`: the tour of the README, played by itself on an installation that is thrown away afterwards. */
+/** `espalier demo`: runs docs/tour.md on an installation that it removes afterwards. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { pino } from 'pino'
+import { createClient } from '../../cli/api/client.ts'
+import { send } from '../../cli/api/request.ts'
+import type { Connection } from '../../cli/api/shapes.ts'
+import { findConnection } from '../../cli/connect/connection.ts'
 import { gatewayHost } from '../../embedded/catalogue.ts'
 import { startInstallation } from '../../embedded/installation.ts'
 import { findFreeRange } from '../../embedded/ports.ts'
 import { readSettings } from '../../embedded/settings.ts'
 import { mintToken } from '../../embedded/tokens.ts'
-import { type Connection, createClient } from '../api-client.ts'
 import { type Command, logLevel, parseFlags } from '../command.ts'
-import { findConnection } from '../connect/connection.ts'
-import { send } from '../request.ts'
 
-const help = `Plays the tour of the README by itself: starts an installation in a temporary directory, creates a database, is
-denied, is let in, writes, reads, adds services, backs up, makes a mistake, restores, branches, deletes, and removes every trace.
+const help = `Runs the tour of docs/tour.md: starts an installation in a temporary directory, creates a database, shows that
+the allowlist refuses and then accepts a connection, writes, reads, adds services, backs up, drops a table, restores, branches,
+deletes, and removes all of it.
 
 Usage: espalier demo
 
-It takes free ports of its own, so it runs beside an installation that is in use.`
+It uses free ports, so it can run beside another installation.`
 
-/** How to connect, and by whose word the server is who it says. */
+/** Connection details, and the CA that verifies the server. */
 type Way = { connection: Connection; authority: string }
 
-/** Says what happens and how long it took. */
+/** Prints the step and how long it took. */
 async function step<T>(title: string, work: () => Promise<T>, outcome: (value: T) => string): Promise<T> {
   const start = performance.now()
   const value = await work()
@@ -83,7 +85,7 @@ type Client = ReturnType<typeof createClient>
 
 async function connectAndWrite(client: Client, id: string, way: Way): Promise<void> {
   await step(
-    'Connect to it before anybody is allowed',
+    'Connect to it while its allowlist is empty',
     () => denial(way),
     text => text,
   )
@@ -103,14 +105,14 @@ async function connectAndWrite(client: Client, id: string, way: Way): Promise<vo
     rows => JSON.stringify(rows[0]),
   )
   await step(
-    'Give it a name for people',
+    'Set its display name',
     () => client.change(id, { display_name: 'The fruit shop' }),
     ({ display_name, status }) => `${display_name}, ${status}`,
   )
 }
 
-/** Returns the body of a service's answer. A message is sent as a client of MCP does. */
-async function askService(
+/** Returns the response body of a service. A message is sent as an MCP client does. */
+async function queryService(
   url: string,
   authority: string,
   { token, message }: { token?: string | undefined; message?: unknown } = {},
@@ -134,7 +136,7 @@ async function addServices(client: Client, id: string, { connection, authority }
   const address = await client.clientIp()
   const ip_allowlist = { rules: [{ cidr: address }] }
   const served = await step(
-    'Run an HTTP API and tools for language models beside it',
+    'Run an HTTP API and MCP tools beside it',
     () =>
       client.change(id, {
         services: [
@@ -146,7 +148,7 @@ async function addServices(client: Client, id: string, { connection, authority }
   )
   const find = (type: string) => served.services?.find(({ service_type }) => service_type === type)
   await step(
-    'Ask for the rows over HTTPS',
+    'Read the rows over HTTPS',
     async () => {
       const admin = await client.read(id, 'admin')
       if (admin.connection === undefined) throw new Error('the database has no connection')
@@ -156,7 +158,7 @@ async function addServices(client: Client, id: string, { connection, authority }
       )
       await query({ connection, authority }, 'GRANT SELECT ON fruit TO web')
       for (let tries = 0; ; tries++) {
-        const answer = await askService(`${find('rest')?.uri}/fruit`, authority)
+        const answer = await queryService(`${find('rest')?.uri}/fruit`, authority)
         if (answer.startsWith('[') || tries === 60) return answer
         await sleep(500)
       }
@@ -166,30 +168,30 @@ async function addServices(client: Client, id: string, { connection, authority }
   const { services = [] } = await client.read(id)
   const mcp = services.find(({ service_type }) => service_type === 'mcp')
   await step(
-    'Ask as a language model does, by MCP',
-    () => askService(`${mcp?.uri}/v1`, authority, { token: mcp?.mcp_config?.init_tokens, message: allFruit }),
+    'Query it as a language model does, over MCP',
+    () => queryService(`${mcp?.uri}/v1`, authority, { token: mcp?.mcp_config?.init_tokens, message: allFruit }),
     answer => answer.slice(0, 200),
   )
 }
 
 async function backUpAndRestore(client: Client, id: string, way: Way): Promise<void> {
   const backup = await step(
-    'Take a backup, while it serves',
+    'Take a backup while it serves',
     () => client.backUp(id),
     ({ status }) => status,
   )
   await step(
-    'Make a mistake',
+    'Drop the table by mistake',
     () => query(way, 'DROP TABLE fruit'),
-    () => 'the table is gone',
+    () => 'the table is dropped',
   )
   await step(
     'Restore the backup, in place',
-    () => client.restore(id, backup.id),
+    () => client.restore(id, { backup_id: backup.id }),
     ({ status }) => `${status}, at the same address, with the same password`,
   )
   await step(
-    'Read what was lost',
+    'Read the restored rows',
     () => query(way, 'SELECT count(*) AS fruit FROM fruit'),
     rows => JSON.stringify(rows[0]),
   )
@@ -199,7 +201,7 @@ async function branchAndDelete(client: Client, id: string, way: Way): Promise<vo
   const branch = await step(
     'Make a branch of it',
     () => client.branch(id),
-    ({ name, status }) => `${name} is ${status}, with an address and passwords of its own`,
+    ({ name, status }) => `${name} is ${status}, with its own address and passwords`,
   )
   if (branch.connection === undefined) throw new Error('the branch has no connection')
   const ofBranch = {
@@ -223,7 +225,6 @@ async function branchAndDelete(client: Client, id: string, way: Way): Promise<vo
 }
 
 const command: Command = {
-  summary: 'play the tour of the README on a temporary installation',
   help,
   async run(args) {
     parseFlags(args, {})
@@ -255,7 +256,7 @@ const command: Command = {
     } finally {
       await rm(home, { recursive: true, force: true })
     }
-    console.log('Done; nothing is left behind.')
+    console.log('Done; everything was removed.')
     return 0
   },
 }

@@ -11,7 +11,7 @@ async function temporary(): Promise<string> {
   return directory
 }
 
-test('configuration writes what HAProxy starts from', async () => {
+test('configuration writes the files that HAProxy starts with', async () => {
   const directory = join(await temporary(), 'run')
   const flags = ['--directory', directory, '--ports', '30000-30099', '--proxy-protocol-from', '10.1.2.3/8, 192.0.2.1']
   expect(await gateway.run(['configuration', ...flags])).toBe(0)
@@ -22,7 +22,7 @@ test('configuration writes what HAProxy starts from', async () => {
     expect(await readFile(join(directory, map), 'utf8')).toBe('')
 })
 
-describe('what is wrong is said by its flag', () => {
+describe('errors name the flag', () => {
   const right = ['configuration', '--directory', '/nonexistent/x', '--ports', '30000-30099']
   const agent = ['--socket', '/run/x', '--certificate', '/nonexistent/c', '--key', '/nonexistent/k', '--ports', '1-2']
   test.each<[string[], RegExp]>([
@@ -34,9 +34,9 @@ describe('what is wrong is said by its flag', () => {
     [[...right, '--operations-port', '30001'], /--operations-port: must not be one of --ports/],
     [[...right, '--threads', '0'], /--threads: must be a whole number from 1 to 64/],
     [[...right, '--max-connections', '1e3'], /--max-connections: must be/],
-    [[...right, '--proxy-protocol-from', 'fd00::/8'], /--proxy-protocol-from: "fd00::\/8" is no IPv4 CIDR block/],
+    [[...right, '--proxy-protocol-from', 'fd00::/8'], /--proxy-protocol-from: "fd00::\/8" is not an IPv4 CIDR block/],
     [[...right, '--host', '::'], /--host: must be an IPv4 address/],
-    [['configuration', '--directory', '/a b\nglobal', '--ports', '1-2'], /--directory: may hold/],
+    [['configuration', '--directory', '/a b\nglobal', '--ports', '1-2'], /--directory: may contain only/],
     [['drain'], /--socket is required/],
     [[], /--socket is required/],
     [[...agent, '--http', 'here'], /--http: must be HOST:PORT/],
@@ -49,6 +49,6 @@ describe('what is wrong is said by its flag', () => {
   })
 })
 
-test('drain returns at once where there is no HAProxy', async () => {
+test('drain returns at once if HAProxy is not running', async () => {
   expect(await gateway.run(['drain', '--socket', join(await temporary(), 'haproxy.sock')])).toBe(0)
 })

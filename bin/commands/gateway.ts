@@ -1,4 +1,6 @@
-/** `espalier gateway`: the agent of a gateway replica on Kubernetes, and what HAProxy beside it needs. */
+/**
+ * `espalier gateway`: the agent of a gateway replica on Kubernetes, and the preparation and draining of its HAProxy.
+ */
 import { hostname } from 'node:os'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import { pino } from 'pino'
@@ -19,40 +21,40 @@ import { stopSignal } from '../../server/signals.ts'
 import { maskCidr } from '../../values/cidr.ts'
 import { type Command, logLevel, parseFlags, readCertificateFlags, UsageError } from '../command.ts'
 
-const help = `Runs the agent of a gateway replica on Kubernetes, beside the HAProxy that carries its connections.
+const help = `Runs the agent of a gateway replica on Kubernetes, beside the HAProxy that forwards its connections.
 
 Usage: espalier gateway --socket FILE --certificate FILE --key FILE --ports FIRST-LAST [options]
        espalier gateway configuration --directory DIRECTORY --ports FIRST-LAST [options]
        espalier gateway drain --socket FILE
 
 The agent:
-  --socket FILE        HAProxy's runtime API; the maps it has stand in the same directory
-  --deny-socket FILE   where HAProxy hands over whom it does not admit (default: deny.sock beside it)
-  --certificate FILE   PEM certificate that denials are answered with; read again when it changes
+  --socket FILE        HAProxy's runtime API; its map files are in the same directory
+  --deny-socket FILE   where HAProxy forwards refused connections (default: deny.sock beside it)
+  --certificate FILE   PEM certificate of refusals; reloaded when it changes
   --key FILE           its private key, PEM
-  --ports FIRST-LAST   what HAProxy listens on
+  --ports FIRST-LAST   the ports that HAProxy listens on
   --https-certificates DIRECTORY
-                       HAProxy listens for HTTPS, with the certificates of regions that stand here as
-                       REGION.crt and REGION.key; read again when they change (default: no HTTPS)
+                       HAProxy serves HTTPS with the regions' certificates in this directory, named
+                       REGION.crt and REGION.key; reloaded when they change (default: no HTTPS)
   --http HOST:PORT     /healthz, /readyz and /metrics (default: 0.0.0.0:8080)
-  --kubeconfig FILE    how to reach the cluster (default: the pod's own credentials, then ~/.kube/config)
-  --identity NAME      how this replica calls itself in its lease (default: the host's name)
+  --kubeconfig FILE    access to the cluster (default: the pod's own credentials, then ~/.kube/config)
+  --identity NAME      the name of this replica in its lease (default: the host's name)
 
-configuration: writes haproxy.cfg and the empty files of its maps, before HAProxy starts
-  --directory DIRECTORY          where to; the sockets will be there too
-  --ports FIRST-LAST             what to listen on
-  --proxy-protocol-from CIDRS    load balancers that speak PROXY protocol, separated by commas (default: none)
-  --https-port N                 where to listen for HTTPS requests to services (default: none)
-  --max-https-connections N      of all clients there (default: half of --max-connections)
-  --max-connections N            of all routes at once (default: ${haproxyDefaults.maxConnections})
-  --max-connections-per-route N  of one (default: ${haproxyDefaults.maxConnectionsPerRoute})
-  --max-logins-per-address N     connections of one address to one route that log in at once (default: ${loginLimits.perAddress})
-  --max-logins-per-route N       of all addresses (default: ${loginLimits.perRoute})
-  --threads N                    of HAProxy (default: ${haproxyDefaults.threads})
+configuration: writes haproxy.cfg and empty map files, before HAProxy starts
+  --directory DIRECTORY          where to write; the sockets will be there too
+  --ports FIRST-LAST             the ports to listen on
+  --proxy-protocol-from CIDRS    load balancers that use PROXY protocol, separated by commas (default: none)
+  --https-port N                 the port for HTTPS requests to services (default: none)
+  --max-https-connections N      limit for all clients of that port (default: half of --max-connections)
+  --max-connections N            limit for all routes together (default: ${haproxyDefaults.maxConnections})
+  --max-connections-per-route N  limit for one route (default: ${haproxyDefaults.maxConnectionsPerRoute})
+  --max-logins-per-address N     concurrent logins from one address to one route (default: ${loginLimits.perAddress})
+  --max-logins-per-route N       concurrent logins to one route (default: ${loginLimits.perRoute})
+  --threads N                    threads of HAProxy (default: ${haproxyDefaults.threads})
   --operations-port N            HAProxy's own /healthz and /metrics (default: ${haproxyDefaults.operationsPort})
-  --host ADDRESS                 what to listen on (default: ${haproxyDefaults.host})
+  --host ADDRESS                 the address to listen on (default: ${haproxyDefaults.host})
 
-drain: waits until HAProxy admits nobody any more and no session is open
+drain: waits until HAProxy accepts no connections and all sessions have ended
 
 Environment: ESPALIER_LOG, the log level (default: info).`
 
@@ -61,7 +63,7 @@ const required = (flag: string, value: string | undefined): string => {
   return value
 }
 
-const wholeNumber = (flag: string, text: string, highest: number): number => {
+const integer = (flag: string, text: string, highest: number): number => {
   const number = /^[0-9]{1,9}$/.test(text) ? Number(text) : 0
   if (number < 1 || number > highest) throw new UsageError(`${flag}: must be a whole number from 1 to ${highest}`)
   return number
@@ -77,13 +79,13 @@ const portRange = (text: string | undefined): PortRange => {
 const hostAndPort = (flag: string, text: string): { host: string; port: number } => {
   const [, host = '', port = ''] = /^(.+):([0-9]{1,5})$/.exec(text) ?? []
   if (host === '') throw new UsageError(`${flag}: must be HOST:PORT`)
-  return { host: host.replace(/^\[(.*)\]$/, '$1'), port: wholeNumber(flag, port, 65_535) }
+  return { host: host.replace(/^\[(.*)\]$/, '$1'), port: integer(flag, port, 65_535) }
 }
 
-/** A path as it may stand in HAProxy's configuration, which would need others quoted. */
+/** A path that needs no quoting in HAProxy's configuration. */
 const plainPath = (flag: string, text: string): string => {
   const path = isAbsolute(text) ? text : resolve(text)
-  if (!/^[\w./+@-]+$/.test(path)) throw new UsageError(`${flag}: may hold letters, digits and _ . / + @ - only`)
+  if (!/^[\w./+@-]+$/.test(path)) throw new UsageError(`${flag}: may contain only letters, digits and _ . / + @ -`)
   return path
 }
 
@@ -105,11 +107,11 @@ async function configuration(args: string[]): Promise<number> {
   if (maskCidr(flags.host) !== `${flags.host}/32`) throw new UsageError('--host: must be an IPv4 address')
   const balancers = flags['proxy-protocol-from'].split(',').filter(text => text !== '')
   const ports = portRange(flags.ports)
-  const operationsPort = wholeNumber('--operations-port', flags['operations-port'], 65_535)
+  const operationsPort = integer('--operations-port', flags['operations-port'], 65_535)
   if (operationsPort >= ports.first && operationsPort <= ports.last) {
     throw new UsageError('--operations-port: must not be one of --ports')
   }
-  const maxConnections = wholeNumber('--max-connections', flags['max-connections'], 1_000_000)
+  const maxConnections = integer('--max-connections', flags['max-connections'], 1_000_000)
   await writeConfiguration({
     https: httpsOptions(flags['https-port'], flags['max-https-connections'], maxConnections, [ports, operationsPort]),
     paths: pathsIn(plainPath('--directory', required('--directory', flags.directory))),
@@ -118,17 +120,17 @@ async function configuration(args: string[]): Promise<number> {
     proxyProtocolFrom: balancers.map(text => {
       const cidr = maskCidr(text.trim())
       if (cidr === undefined)
-        throw new UsageError(`--proxy-protocol-from: ${JSON.stringify(text)} is no IPv4 CIDR block`)
+        throw new UsageError(`--proxy-protocol-from: ${JSON.stringify(text)} is not an IPv4 CIDR block`)
       return cidr
     }),
     maxConnections,
-    maxConnectionsPerRoute: wholeNumber('--max-connections-per-route', flags['max-connections-per-route'], 1_000_000),
+    maxConnectionsPerRoute: integer('--max-connections-per-route', flags['max-connections-per-route'], 1_000_000),
     logins: {
       ...loginLimits,
-      perAddress: wholeNumber('--max-logins-per-address', flags['max-logins-per-address'], 10_000),
-      perRoute: wholeNumber('--max-logins-per-route', flags['max-logins-per-route'], 10_000),
+      perAddress: integer('--max-logins-per-address', flags['max-logins-per-address'], 10_000),
+      perRoute: integer('--max-logins-per-route', flags['max-logins-per-route'], 10_000),
     },
-    threads: wholeNumber('--threads', flags.threads, 64),
+    threads: integer('--threads', flags.threads, 64),
     operationsPort,
   })
   return 0
@@ -141,10 +143,10 @@ function httpsOptions(
   [ports, operationsPort]: [PortRange, number],
 ): HttpsOptions | undefined {
   if (portText === undefined) {
-    if (connections !== undefined) throw new UsageError('--max-https-connections: needs --https-port')
+    if (connections !== undefined) throw new UsageError('--max-https-connections: requires --https-port')
     return undefined
   }
-  const port = wholeNumber('--https-port', portText, 65_535)
+  const port = integer('--https-port', portText, 65_535)
   if (port === operationsPort || (port >= ports.first && port <= ports.last)) {
     throw new UsageError('--https-port: must not be one of --ports, nor --operations-port')
   }
@@ -153,7 +155,7 @@ function httpsOptions(
     maxConnections:
       connections === undefined
         ? Math.ceil(maxConnections / 2)
-        : wholeNumber('--max-https-connections', connections, 1_000_000),
+        : integer('--max-https-connections', connections, 1_000_000),
     placeholder: issueServerCertificate(createAuthority(), { dnsNames: ['espalier.invalid'] }),
   }
 }
@@ -218,7 +220,7 @@ async function runAgent(args: string[]): Promise<number> {
   })
   logger.info({ identity: flags.identity, ports: flags.ports, http: flags.http }, 'the gateway agent has started')
   await stopped
-  logger.info('stopping: send new connections elsewhere')
+  logger.info('stopping: send new connections to other replicas')
   await gateway.stop()
   following.stop()
   httpsFollowing?.stop()
@@ -228,7 +230,6 @@ async function runAgent(args: string[]): Promise<number> {
 }
 
 const command: Command = {
-  summary: 'run a gateway replica of a Kubernetes cluster',
   help,
   async run(args) {
     const [first, ...rest] = args

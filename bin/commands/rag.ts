@@ -5,56 +5,61 @@ import { stopSignal } from '../../server/signals.ts'
 import { reportProbe } from '../../services/http/probe.ts'
 import { logLines } from '../../services/process/log-lines.ts'
 import { probeRag } from '../../services/rag/readiness.ts'
+import { samplesAddress } from '../../services/samples/index.ts'
 import { type Command, UsageError } from '../command.ts'
 import { readDashFlags } from '../dash-flags.ts'
 import { configurationPath, readSettings } from './rag/command.ts'
 
-/** Loaded only when they are asked for. */
+/** Loaded only when requested. */
 const subcommands: Record<string, () => Promise<{ default: Command }>> = {
   load: () => import('./rag/load.ts'),
   ask: () => import('./rag/ask.ts'),
   evaluate: () => import('./rag/evaluate.ts'),
 }
 
-const help = `Answers questions from documents in Postgres, over HTTP: retrieves by vectors and words, and asks a language model.
+const help = `Answers questions from documents in Postgres, over HTTP: searches by vectors and words, and calls a language model.
 
 Usage: espalier rag CONFIG             serves the pipelines of a YAML file (docs/rag.md lists its keys)
-       espalier rag --ready CONFIG     ends with 0 if a server with this configuration reaches its databases, else with 1
-       espalier rag --openapi          prints the OpenAPI description of the HTTP API, and ends
+       espalier rag --ready CONFIG     exits with 0 if a server with this configuration reaches its databases, else with 1
+       espalier rag --openapi          prints the OpenAPI description of the HTTP API
        espalier rag load CONFIG PIPELINE FILES...
                                       loads documents
        espalier rag ask CONFIG PIPELINE "QUESTION"
-                                      asks from the terminal
+                                      asks a question in the terminal
        espalier rag evaluate CONFIG PIPELINE --queries FILE --judgements FILE
-                                      measures how well documents are found
-       espalier rag load|ask|evaluate --help describes each
+                                      measures retrieval quality
+       espalier rag load|ask|evaluate --help shows the options of each
 
-  -config FILE   as CONFIG (default: /etc/espalier/espalier-rag.yaml, else espalier-rag.yaml in the working folder)
+  -config FILE   same as CONFIG (default: /etc/espalier/espalier-rag.yaml, else espalier-rag.yaml in the working directory)
 
-The server has no authentication: it listens on 127.0.0.1 unless server.listen_address says otherwise.
-A change of CONFIG, or of a file of keys that it names, is applied while the server runs; SIGHUP applies it at once.`
+The server has no authentication: it listens on 127.0.0.1 unless server.listen_address is set.
+A change of CONFIG, or of a key file that it names, is applied while the server runs; SIGHUP applies it at once.`
 
 const subcommandOf = ([name = '']: readonly string[]) =>
   Object.hasOwn(subcommands, name) ? subcommands[name] : undefined
 
-/** As a client would write it. */
+/** The URL that a client uses. */
 const shown = ({ family, address, port }: AddressInfo, isTls: boolean): string =>
   `${isTls ? 'https' : 'http'}://${family === 'IPv6' ? `[${address}]` : address}:${port}`
 
 const longestFarewellMs = 2_000
 
 async function serve(path: string): Promise<void> {
-  // What is wrong is reported as every command reports it, before there is a log.
+  // Configuration errors are reported as in every command, before there is a log.
   const first = readSettings(path)
   const logger = pino({ level: first.logLevel }, logLines())
   const stopped = stopSignal()
   const { startRag } = await import('../../services/rag/index.ts')
-  const service = await startRag({ read: onFile => readSettings(path, onFile), logger })
+  const service = await startRag({
+    read: onFile => readSettings(path, onFile),
+    logger,
+    samples: samplesAddress(process.env),
+  })
   process.on('SIGHUP', () => service.reload())
   console.log(`espalier rag listens on ${shown(service.address, first.server.tls !== undefined)}`)
   await stopped
   await service.stop()
-  // What does not answer any more, a database above all, is not waited for.
+  // Does not wait for a database, or another peer, that no longer responds.
   setTimeout(() => process.exit(0), longestFarewellMs).unref()
 }
 
@@ -72,7 +77,7 @@ async function runServer(args: readonly string[]): Promise<number> {
     openapi: 'switch',
   })
   const named = isNamed ? first : flags.get('config')
-  if (isNamed && flags.has('config')) throw new UsageError('-config must not be given together with CONFIG')
+  if (isNamed && flags.has('config')) throw new UsageError('-config and CONFIG cannot be combined')
   if (flags.get('openapi') === true) {
     await printDescription()
     return 0
@@ -84,7 +89,6 @@ async function runServer(args: readonly string[]): Promise<number> {
 }
 
 const command: Command = {
-  summary: 'answer questions from documents in Postgres (retrieval server)',
   help,
   async helpFor(args) {
     return (await subcommandOf(args)?.())?.default.help

@@ -1,21 +1,20 @@
-/** `espalier rescue`: databases of the embedded default put back from their volumes, where the store is lost. */
+/** `espalier rescue`: restores databases of the embedded installation from their volumes, if its store is lost. */
 import { pino } from 'pino'
 import { rescue } from '../../embedded/rescue/index.ts'
 import { readSettings } from '../../embedded/settings.ts'
 import { type Command, logLevel, parseFlags } from '../command.ts'
 
-const help = `Puts the databases of the embedded installation on this machine back from their volumes, where its store is lost or
-damaged. Data, names, sizes and allowlists are as they were. Passwords are new, branches come back as databases, and
-backups and tasks are lost. Nothing on a volume is changed; the old store is moved aside.
+const help = `Restores the databases of the embedded installation on this machine from their volumes, if its store is lost or
+damaged. Data, names, sizes and allowlists are restored. Passwords are new, branches become databases, and
+backups and tasks are lost. Volumes are not changed; the old store is moved aside.
 
 Usage: espalier rescue [options]
 
-  --tenant ID  whose databases they are, of volumes that do not say so; may be given more than once
+  --tenant ID  the tenant of volumes that do not record one; may be repeated
 
-Stop Espalier first. Environment: as of \`espalier run\`.`
+Stop Espalier first. Environment: same as \`espalier run\`.`
 
 const command: Command = {
-  summary: 'put databases back where the store is lost',
   help,
   async run(args) {
     const flags = parseFlags(args, { tenant: { type: 'string', multiple: true, default: [] } })

@@ -7,7 +7,7 @@ import rest from './rest.ts'
 
 afterEach(() => vi.restoreAllMocks())
 
-/** What the command prints before it ends with 0. */
+/** The command's output, if it exits with 0. */
 async function printed(...args: string[]): Promise<string> {
   const write = vi.spyOn(process.stdout, 'write').mockReturnValue(true)
   expect(await rest.run(args)).toBe(0)
@@ -34,20 +34,20 @@ test('--example prints a file with the defaults', async () => {
   expect(await printed('--example')).toContain('db-uri')
 })
 
-test('--ready ends with 1 and says why where no service answers', async () => {
+test('--ready exits with 1 and the reason if no service responds', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'espalier-rest-ready-'))
   const file = join(folder, 'rest.conf')
   writeFileSync(file, `admin-server-unix-socket = "${join(folder, 'admin')}"\n`)
-  const said = vi.spyOn(console, 'error').mockReturnValue()
+  const logged = vi.spyOn(console, 'error').mockReturnValue()
   try {
     expect(await rest.run(['--ready', file])).toBe(1)
-    expect(said.mock.calls.flat()).toEqual([`not ready: ${join(folder, 'admin')} cannot be reached (ENOENT)`])
+    expect(logged.mock.calls.flat()).toEqual([`not ready: ${join(folder, 'admin')} cannot be reached (ENOENT)`])
   } finally {
     rmSync(folder, { recursive: true })
   }
 })
 
-test('only a service that has stopped ends its process after a time', async () => {
+test('only a stopped service ends its process after a timeout', async () => {
   const exit = vi.spyOn(process, 'exit').mockImplementation(code => {
     throw new Error(`the process would have ended with ${code}`)
   })
@@ -63,10 +63,10 @@ test('only a service that has stopped ends its process after a time', async () =
 })
 
 test.each([
-  [['--ready', '--dump-config'], '--dump-config and --ready exclude each other; --help tells more'],
-  [['--schema-cache'], '--schema-cache is not a flag of this command; --help tells more'],
-  [['--example', 'rest.conf'], '--example is not a flag of this command; --help tells more'],
-  [['one.conf', 'two.conf'], 'one configuration file at most; --help tells more'],
+  [['--ready', '--dump-config'], '--dump-config and --ready cannot be combined; see --help'],
+  [['--schema-cache'], 'unknown flag --schema-cache; see --help'],
+  [['--example', 'rest.conf'], 'unknown flag --example; see --help'],
+  [['one.conf', 'two.conf'], 'only one configuration file is allowed; see --help'],
 ])('%j is refused', async (args, message) => {
   await expect(rest.run(args)).rejects.toThrow(new UsageError(message))
 })

@@ -1,11 +1,11 @@
-/** `espalier rest`: the REST data service, by itself. */
+/** `espalier rest`: the REST data service, standalone. */
 import { readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import { stopSignal } from '../../server/signals.ts'
 import { readConfigurationFile } from '../../services/configuration/file.ts'
 import { reportProbe } from '../../services/http/probe.ts'
-import { isWorker, leaveWorkers, workerStopSignal } from '../../services/process/workers.ts'
+import { disconnectWorkers, isWorker, workerStopSignal } from '../../services/process/workers.ts'
 import {
   describeConfiguration,
   exampleConfiguration,
@@ -15,6 +15,7 @@ import { unreadVariables } from '../../services/rest/configuration/unread.ts'
 import { type ReloadScope, startRest } from '../../services/rest/index.ts'
 import { probeReadiness } from '../../services/rest/readiness.ts'
 import { serveRestAsWorker, startRestWorkers } from '../../services/rest/workers.ts'
+import { samplesAddress } from '../../services/samples/index.ts'
 import { type Command, UsageError } from '../command.ts'
 
 const help = `Serves the schemas of a Postgres database over HTTP, as PostgREST does.
@@ -23,29 +24,29 @@ Usage: espalier rest [--dump-config | --ready] [CONFIG]
        espalier rest --example
 
   CONFIG  a file of "key = value" lines (docs/rest.md lists the keys)
-  --dump-config  prints the configuration of file and environment, without secrets, and ends
-  --ready        asks a service with this configuration, and its admin server for /ready, and ends with 0 if it is ready, else with 1
-  --example      prints a file with every key and its default, and ends
+  --dump-config  prints the configuration from file and environment, without secrets
+  --ready        checks /ready of the admin server of a running service with this configuration; exits with 0 if it is ready, else with 1
+  --example      prints a file with every key and its default
 
-Environment: ESPALIER_REST_<KEY> wins over the file, as ESPALIER_REST_DB_URI over db-uri.
-SIGHUP reads configuration and schema cache again, SIGUSR1 the schema cache, SIGUSR2 the configuration.`
+Environment: ESPALIER_REST_<KEY> overrides the file, for example ESPALIER_REST_DB_URI for db-uri.
+SIGHUP reloads configuration and schema cache, SIGUSR1 the schema cache, SIGUSR2 the configuration.`
 
 const levels = { crit: 'fatal', error: 'error', warn: 'warn', info: 'info', debug: 'debug' } as const
 
-/** Reads configuration and schema again when a signal says so. */
+/** Reloads configuration and schema on a signal. */
 function reloadOnSignals(reload: (scope: ReloadScope) => void): void {
   process.on('SIGHUP', () => reload('everything'))
   process.on('SIGUSR1', () => reload('schema'))
   process.on('SIGUSR2', () => reload('everything'))
 }
 
-/** Not by the logger, whose level may be the very thing that was set there. */
-function tellOfUnread(variables: readonly string[]): void {
+/** Not through the logger, since its level may be one of these variables. */
+function warnOfUnread(variables: readonly string[]): void {
   if (variables.length > 0)
-    console.error(`espalier rest does not read ${variables.join(', ')}: its variables begin with ESPALIER_REST_`)
+    console.error(`espalier rest ignores ${variables.join(', ')}: its variables begin with ESPALIER_REST_`)
 }
 
-/** As a client would write it. */
+/** The URL that a client uses. */
 const shown = (address: AddressInfo | string): string => {
   if (typeof address === 'string') return address
   const host = address.family === 'IPv6' ? `[${address.address}]` : address.address
@@ -54,7 +55,7 @@ const shown = (address: AddressInfo | string): string => {
 
 const longestFarewellMs = 2_000
 
-/** A service that has stopped cancels its queries, but does not wait for a database that no longer answers. */
+/** A stopped service cancels its queries, but does not wait for a database that no longer responds. */
 function exitInTime(code: number): number {
   setTimeout(() => process.exit(code), longestFarewellMs).unref()
   return code
@@ -68,11 +69,11 @@ async function serve(args: string[]): Promise<number> {
     process.stdout.write(exampleConfiguration())
     return 0
   }
-  if (dumps && probes) throw new UsageError('--dump-config and --ready exclude each other; --help tells more')
+  if (dumps && probes) throw new UsageError('--dump-config and --ready cannot be combined; see --help')
   const [path, ...rest] = args.filter(argument => argument !== '--dump-config' && argument !== '--ready')
   const flag = [path, ...rest].find(argument => argument?.startsWith('-'))
-  if (flag !== undefined) throw new UsageError(`${flag} is not a flag of this command; --help tells more`)
-  if (rest.length > 0) throw new UsageError('one configuration file at most; --help tells more')
+  if (flag !== undefined) throw new UsageError(`unknown flag ${flag}; see --help`)
+  if (rest.length > 0) throw new UsageError('only one configuration file is allowed; see --help')
   const sources = () => ({
     ...(path === undefined ? {} : { file: readConfigurationFile(path).text }),
     environment: process.env,
@@ -88,24 +89,26 @@ async function serve(args: string[]): Promise<number> {
     return reportProbe(await probeReadiness(configuration))
   }
   const { logLevel, serverWorkers } = configuration
-  if (!isWorker) tellOfUnread(unreadVariables(first.file ?? '', first.environment))
+  if (!isWorker) warnOfUnread(unreadVariables(first.file ?? '', first.environment))
   const logger = pino({ level: levels[logLevel] }, pino.destination({ dest: 2, sync: false }))
   const stopped = isWorker ? workerStopSignal() : stopSignal()
   let onLost = () => {}
   const lost = new Promise<'lost'>(resolve => {
     onLost = () => resolve('lost')
   })
-  /** 1 where the service is of no use any more, by its own judgement. */
+  /** 1 if the service reports that it cannot recover. */
   const ended = async () => ((await Promise.race([stopped, lost])) === 'lost' ? 1 : 0)
   const onLogLevel = (level: keyof typeof levels) => {
     logger.level = levels[level]
   }
   const options = { sources, logger, onLost, onLogLevel }
   if (isWorker) return exitInTime(await serveRestAsWorker(options, ended()))
-  // What starts reads everything as it is.
+  // A process that is starting reads the present configuration and schema anyway.
   let reload: (scope: ReloadScope) => void = () => {}
   reloadOnSignals(scope => reload(scope))
-  const service = await (serverWorkers > 1 ? startRestWorkers(options) : startRest(options))
+  const service = await (serverWorkers > 1
+    ? startRestWorkers(options)
+    : startRest({ ...options, samples: samplesAddress(process.env) }))
   console.log(
     `espalier rest listens on ${shown(service.address)}${serverWorkers > 1 ? `, ${serverWorkers} workers` : ''}`,
   )
@@ -116,13 +119,12 @@ async function serve(args: string[]): Promise<number> {
 }
 
 const command: Command = {
-  summary: 'serve a database over HTTP, as PostgREST does',
   help,
   async run(args) {
     try {
       return await serve(args)
     } finally {
-      leaveWorkers()
+      disconnectWorkers()
     }
   },
 }

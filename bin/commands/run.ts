@@ -1,4 +1,4 @@
-/** `espalier run`: the embedded default, in the foreground, until it is told to stop. */
+/** `espalier run`: the embedded installation, in the foreground, until it is stopped. */
 import { pino } from 'pino'
 import { startInstallation } from '../../embedded/installation.ts'
 import type { Copies } from '../../embedded/runtime/index.ts'
@@ -7,34 +7,38 @@ import { mintToken } from '../../embedded/tokens.ts'
 import { stopSignal } from '../../server/signals.ts'
 import { type Command, logLevel, parseFlags } from '../command.ts'
 
-const help = `Starts Espalier on this machine: API, operator, gateway and a one-machine cluster, in one process tree.
-For trying, developing and tests; beyond one machine the engine is Kubernetes.
+const help = `Starts Espalier on this machine: API, operator, gateway and an embedded cluster, in one process tree.
+For evaluation, development and tests; for more than one machine use Kubernetes.
 
 Usage: espalier run
 
 Environment:
-  ESPALIER_HOME        where data stands (default: .espalier in the checkout, as root /var/lib/espalier)
+  ESPALIER_HOME        the data directory (default: .espalier in the checkout, as root /var/lib/espalier)
   ESPALIER_LISTEN      127.0.0.1 (default), or 0.0.0.0 in a container whose ports are published
   ESPALIER_API_PORT    port of the API (default: 8080)
-  ESPALIER_HTTPS_PORT  port of the services of databases (default: 8443)
+  ESPALIER_HTTPS_PORT  port of the databases' services (default: 8443)
+  ESPALIER_ARCHIVE_PORT  port of the archive, once a database has the durable tier (default: 8444)
   ESPALIER_PORTS       first port of the databases, or FIRST-LAST (default: 15432); the last serves metrics
   ESPALIER_USER        as root: the user that Postgres runs as (default: espalier, postgres or nobody)
-  ESPALIER_POOL        auto or off: as root, whether to make a file system in the home for copies that share their blocks,
-                       where the home's own cannot (default: auto)
+  ESPALIER_IMPORT_FROM private address blocks from which imports are allowed, such as 10.0.0.0/8,127.0.0.0/8; public ones always are
+  ESPALIER_POSTGRES_PROGRAMS
+                       the directory with psql, pg_dump and pg_restore for imports, if not in a default location
+  ESPALIER_POOL        auto or off: as root, whether to create a copy-on-write file system in the home directory,
+                       if its own file system cannot share blocks between copies (default: auto)
+  ESPALIER_CONSOLE_DIR the files of the console (default: console/dist beside the program)
   ESPALIER_LOG         trace, debug, info, warn or error (default: warn)
 
-When it is ready it prints lines that begin with API, TOKEN, DOCS and HTTPS.`
+When it is ready, it prints lines that begin with API, TOKEN, DOCS and HTTPS.`
 
 const day = 86400
 
-/** What the user can expect of backups and branches here. */
+/** Printed: the cost of backups and branches on this machine. */
 const storageLine = (copies: Copies): string =>
   copies.kind === 'whole'
-    ? `STORAGE copies are whole: each backup and branch takes time and room as its data (${copies.why})`
-    : `STORAGE copies share blocks: backups and branches take little time and room (${copies.pool ?? 'by the file system of the home'})`
+    ? `STORAGE copies are full: each backup and branch takes time and disk space in proportion to its data (${copies.why})`
+    : `STORAGE copies share blocks: backups and branches take little time and disk space (${copies.pool ?? 'by the file system of the home'})`
 
 const command: Command = {
-  summary: 'start everything on this machine',
   help,
   async run(args) {
     parseFlags(args, {})
@@ -50,14 +54,14 @@ const command: Command = {
     console.log(`METRICS ${installation.metrics}`)
     console.log(`HOME ${settings.home}`)
     console.log(storageLine(installation.copies))
-    console.log('Ready. One machine, for trying and developing. Stop with Ctrl-C; data is kept.')
+    console.log('Ready. One machine, for evaluation and development. Stop with Ctrl-C; data is kept.')
     const failure = await Promise.race([stopped.then(() => undefined), installation.failed])
     if (failure === undefined) {
       await installation.stop()
       return 0
     }
     console.error(`espalier run: ${failure}. Stopping.`)
-    // What cannot be stopped in order has failed already; nothing may look as if it served.
+    // If it cannot be stopped in order, it has failed already; no part may continue serving.
     await installation.stop().catch((error: unknown) => logger.warn({ err: error }, 'not everything stopped cleanly'))
     return 1
   },

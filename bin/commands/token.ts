@@ -1,4 +1,4 @@
-/** `espalier token`: a fresh access token for the embedded installation on this machine. */
+/** `espalier token`: creates an access token for the embedded installation on this machine. */
 
 import { readSettings } from '../../embedded/settings.ts'
 import { mintToken } from '../../embedded/tokens.ts'
@@ -8,17 +8,17 @@ const help = `Prints an access token for the embedded installation on this machi
 
 Usage: espalier token [options]
 
-  --tenant ID        whose databases it opens (default: demo)
-  --subject NAME     who holds it (default: local)
-  --expires TIME     how long it holds: 90s, 30m, 12h or 30d (default: 30d)
-  --claim NAME=JSON  a further claim; may be given more than once
+  --tenant ID        the tenant that it gives access to (default: demo)
+  --subject NAME     its holder (default: local)
+  --expires TIME     its validity: 90s, 30m, 12h or 30d (default: 30d)
+  --claim NAME=JSON  an additional claim; may be repeated
 
-Environment: ESPALIER_HOME, where the installation is.`
+Environment: ESPALIER_HOME, the directory of the installation.`
 
 const seconds: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86400 }
 const longest = 3650 * 86400
 
-/** Seconds of a text such as `30d`. */
+/** The seconds of a text such as `30d`. */
 function parseDuration(text: string): number {
   const [, count = '', unit = ''] = /^([0-9]{1,9})([smhd])$/.exec(text) ?? []
   const value = Number(count) * (seconds[unit] ?? 0)
@@ -38,7 +38,6 @@ function parseClaim(text: string): [string, unknown] {
 }
 
 const command: Command = {
-  summary: 'print an access token for the embedded installation',
   help,
   async run(args) {
     const flags = parseFlags(args, {

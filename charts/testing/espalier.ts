@@ -13,7 +13,7 @@ export const authentication = set(
   'api.authentication.audience=espalier',
 )
 export const jwks = set('api.authentication.jwksUrl=https://issuer.test:8443/keys')
-/** The least that must be said. */
+/** The required values. */
 export const minimal = [...needed, ...authentication, ...jwks]
 export const ownNodes = {
   nodeAffinity: {
@@ -32,6 +32,7 @@ export const variants = {
     ...['--set', 'monitoring.serviceMonitor.enabled=true,monitoring.dashboard.enabled=true'],
     ...['--set', 'monitoring.databases.podMonitor.enabled=true,monitoring.databases.rules.enabled=true'],
     ...['--set', 'gateway.proxyProtocolFrom={10.0.0.0/8},imagePullSecrets[0].name=pull'],
+    ...set('api.login.clientId=console', 'api.login.origins[0]=https://tokens.test'),
     ...['--set', 'networkPolicies.apiFrom[0].namespaceSelector.matchLabels.a=b'],
     ...['--set', 'postgres.imagePullSecrets[0].name=pull,postgres.priorityClassName=databases'],
     ...['--set', 'postgres.nodeSelector.pool=databases,postgres.podDisruptionBudget.enabled=true'],
@@ -42,6 +43,25 @@ export const variants = {
     ],
     ...['--set', 'postgres.topologySpreadConstraints[0].whenUnsatisfiable=ScheduleAnyway'],
     ...['--set-json', `postgres.affinity=${JSON.stringify(ownNodes)}`],
+  ],
+  'an archive in a bucket': [
+    ...minimal,
+    ...set(
+      'archive.store.url=s3://backups/espalier',
+      'archive.store.endpoint=https://s3.test:9000',
+      'archive.store.region=eu',
+    ),
+    ...set(
+      'archive.keySecret.name=archive-keys',
+      'archive.store.credentialsSecret=s3',
+      'archive.store.authoritySecret=s3-ca',
+    ),
+    ...['--set', 'archive.enabled=true,archive.store.pathStyle=true,archive.egress[0].ipBlock.cidr=10.0.0.0/8'],
+  ],
+  'an archive on a claim': [
+    ...minimal,
+    ...set('archive.store.claim=archive', 'archive.keySecret.name=archive-keys'),
+    ...['--set', 'archive.enabled=true'],
   ],
   'a public key and plain HTTP': [
     ...needed,

@@ -1,4 +1,4 @@
-/** For tests of the charts: where Helm is, and what it renders. */
+/** For tests of the charts: locates Helm, and renders. */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, globSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -27,7 +27,7 @@ const run = (helm: string, args: string[]): { ok: boolean; stdout: string; stder
   return { ok: status === 0, stdout, stderr: `${stderr}${stdout}` }
 }
 
-/** What a chart renders with these flags (`--set`, `-f`), hooks and tests included. */
+/** A chart rendered with these flags (`--set`, `-f`), including hooks and tests. */
 function render(helm: string, chart: string, flags: string[]): Rendering {
   const { ok, stdout, stderr } = run(helm, [
     'template',
@@ -40,7 +40,7 @@ function render(helm: string, chart: string, flags: string[]): Rendering {
   ])
   if (!ok) return { ok, message: stderr }
   try {
-    // A document ends at a line of its own: nothing in a template stands that far left.
+    // A document ends at a separator line: nothing in a template is indented that little.
     return { ok, objects: stdout.split(/^---$/m).flatMap(text => structuredClone(parsed(text))) }
   } catch (error) {
     return { ok: false, message: String(error) }
@@ -49,7 +49,7 @@ function render(helm: string, chart: string, flags: string[]): Rendering {
 
 const known = new Map<string, Rendered[]>()
 
-/** Most of a chart is the same whatever its values: each text is read once. @throws Error with what is wrong */
+/** Most of a chart is independent of its values: each text is parsed once. @throws Error with the reason */
 function parsed(text: string): Rendered[] {
   const before = known.get(text)
   if (before !== undefined) return before
@@ -61,23 +61,23 @@ function parsed(text: string): Rendered[] {
   return objects
 }
 
-/** Throws with what is wrong. */
+/** Throws with the reason. */
 function lint(helm: string, chart: string, flags: string[]): void {
   const args = ['lint', '--strict', chart, '--namespace', 'espalier-system', ...cluster, ...flags]
   execFileSync(helm, args, { encoding: 'utf8', stdio: 'pipe' })
 }
 
-/** A chart, as Helm takes it. */
+/** A chart, as Helm reads it. */
 type Chart = {
-  /** @throws Error with what Helm says where it refuses */
+  /** @throws Error with Helm's message if it refuses */
   rendered(flags?: string[]): Rendered[]
-  /** What Helm says. @throws Error where it refuses nothing */
+  /** Helm's error message. @throws Error if it refuses nothing */
   refused(flags: string[]): string
-  /** @throws Error with what is wrong */
+  /** @throws Error with the reason */
   lint(flags?: string[]): void
 }
 
-/** Describes the chart in a directory by what Helm makes of it; where there is no Helm, the report says so. */
+/** Runs tests on the rendered chart in a directory; without Helm, the tests are reported as skipped. */
 export function describeChart(name: string, directory: string, tests: (chart: Chart) => void): void {
   const helm = findHelm()
   if (helm === undefined) {

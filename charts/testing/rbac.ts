@@ -1,4 +1,4 @@
-/** Kubernetes' RBAC as far as the chart uses it: who may do what, by the roles and bindings there are. Pure. */
+/** Kubernetes' RBAC as far as the chart uses it: evaluates its roles and bindings. Pure. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
@@ -24,7 +24,7 @@ export type Request = {
   /** `pods`, `pods/log`. */
   resource: string
   group: string
-  /** Omitted: the whole cluster. */
+  /** If omitted, the whole cluster. */
   namespace?: string | undefined
   name?: string | undefined
 }
@@ -63,8 +63,8 @@ const groupOf = (kind: KindName): string => {
 }
 
 /**
- * A cluster that refuses an account what the roles do not allow, as an API server does. RoleBindings are those that are in
- * the cluster now. `denied` hears of each refusal.
+ * A cluster that refuses an account what the roles do not allow, as an API server does. RoleBindings are those in the
+ * cluster now. `denied` is called with each refusal.
  */
 export function withRights(
   cluster: Cluster,
@@ -135,14 +135,14 @@ export function withRights(
 
 const files = ['api-rbac.yaml', 'operator-rbac.yaml']
 
-/** The roles of API and operator as the chart has them, read without Helm: these files hold hardly anything but YAML. */
+/** The chart's roles of API and operator, read without Helm: these files contain hardly anything but YAML. */
 export function readRoles(): RbacObject[] {
   return files.flatMap(file => {
     const text = readFileSync(join(import.meta.dirname, '../espalier/templates', file), 'utf8')
     const yaml = text
       .replace(/^\{\{-.*-\}\}\n/, '')
       .replace(/^ *\{\{- \$labels .*\n/gm, '')
-      // What a value adds is not there by default.
+      // A role that a value adds does not exist by default.
       .replace(/^ *\{\{- if [\s\S]*?\{\{- end \}\}\n/gm, '')
       .replaceAll('{{ .Release.Namespace }}', systemOf)
     if (yaml.includes('{{')) throw new Error(`${file}: holds a template that this reader does not know`)

@@ -1,10 +1,10 @@
 /**
- * Who may do what in an installation, and what nobody may: checked against the chart's roles by `rights.test.ts`, and by an
- * API server's own word on a cluster (`e2e/kubernetes/rights.test.ts`).
+ * The allowed and forbidden actions in an installation: checked against the chart's roles by `rights.test.ts`, and
+ * against an API server by `e2e/kubernetes/rights.test.ts`.
  */
 import type { Request } from './rbac.ts'
 
-/** Stands for the namespace of a tenant, and for one that holds no databases. */
+/** Stands for the namespace of a tenant, and for one without databases. */
 export const [ofTenant, ofOthers, ofSystem] = ['tenant', 'others', 'system'] as const
 type Place = typeof ofTenant | typeof ofOthers | typeof ofSystem | undefined
 
@@ -38,7 +38,8 @@ const children: [string, string][] = [
 ]
 
 export const rights: readonly Right[] = [
-  // The API renders passwords and logs of databases, and keeps the keys of services; nothing else of Kubernetes' own kinds.
+  // The API returns passwords and logs of databases, and writes the keys of services; nothing else of Kubernetes' own
+  // kinds.
   ...lines(
     api,
     true,
@@ -116,7 +117,7 @@ export const rights: readonly Right[] = [
     ],
   ),
 
-  // The operator creates and changes children of databases where it has bound itself.
+  // The operator creates and changes children of databases in namespaces with its RoleBinding.
   ...lines(
     operator,
     true,

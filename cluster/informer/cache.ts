@@ -1,10 +1,10 @@
 /**
- * The objects of one kind as last seen, with indexes. It takes in lists, watch events and our own writes in any
- * interleaving, and tells what each of them changed; it does no input or output and knows no time.
+ * The cached objects of one kind, with indexes. It accepts lists, watch events and our own writes in any interleaving,
+ * and reports what each of them changed. It does no I/O and has no clock.
  *
- * What it promises rests on one fact: resourceVersions of a kind are ordered, and `progress` is the version up to which
- * every change has been taken in. So an object of ours at or below `progress` is either in the cache already or gone,
- * and one above it is news that neither an older event nor an older list may undo.
+ * It relies on one fact: resourceVersions of a kind are ordered, and `progress` is the version up to which every change
+ * is in the cache. So an object that we wrote at or below `progress` is either in the cache or deleted; one above it is
+ * newer, and no older event or list may undo it.
  */
 import type { ObjectMeta } from '../../crds/index.ts'
 import type { ObjectKey, WatchEvent } from '../port.ts'
@@ -12,12 +12,12 @@ import { compareVersions } from './version.ts'
 
 export type Cacheable = { metadata: ObjectMeta }
 
-/** `previous` is what the cache held before; a deletion carries the last state known. */
+/** `previous` is the previously cached object; a deletion carries the last known state. */
 export type Change<T> = { type: 'set' | 'deleted'; object: T; previous?: T }
 
 export type IndexFunctions<T> = Record<string, (object: T) => readonly string[]>
 
-/** Most values have one object, for which a set of its own would take more memory than many an object. */
+/** Most values have one object; a set for each would use more memory than many of the objects. */
 type Index<T> = { valuesOf: (object: T) => readonly string[]; entries: Map<string, T | Set<T>> }
 
 export class ObjectCache<T extends Cacheable> {
@@ -38,7 +38,7 @@ export class ObjectCache<T extends Cacheable> {
     return this.#namespaces.get(key.namespace ?? '')?.get(key.name)
   }
 
-  /** All objects, or those of one namespace; in no particular order. */
+  /** All objects, or those of one namespace, in no particular order. */
   list(filter: { namespace?: string | undefined } = {}): T[] {
     if (filter.namespace !== undefined) return [...(this.#namespaces.get(filter.namespace)?.values() ?? [])]
     const result: T[] = []
@@ -46,7 +46,7 @@ export class ObjectCache<T extends Cacheable> {
     return result
   }
 
-  /** The objects for which the index function gave this value. An index that was not declared is a mistake: throws. */
+  /** The objects for which the index function returned this value. Throws for an index that was not declared. */
   byIndex(name: string, value: string): T[] {
     const index = this.#indexes.get(name)
     if (!index) throw new Error(`there is no index "${name}"`)
@@ -55,7 +55,7 @@ export class ObjectCache<T extends Cacheable> {
     return entry instanceof Set ? [...entry] : [entry]
   }
 
-  /** Takes in one watch event. An event older than what the cache holds of that object changes nothing. */
+  /** Applies one watch event. An event older than the cached object changes nothing. */
   observe(event: WatchEvent<T>): Change<T>[] {
     if (event.type === 'BOOKMARK') {
       this.#progress = event.resourceVersion
@@ -70,9 +70,9 @@ export class ObjectCache<T extends Cacheable> {
   }
 
   /**
-   * Takes in a complete list as of `version`: what it lacks was deleted meanwhile. Objects of ours newer than the list
-   * stay. A list older than `progress` means that the server itself went back (restored from a backup): then the list
-   * alone is the truth.
+   * Applies a complete list as of `version`: objects missing in it were deleted in the meantime. Our own writes that
+   * are newer than the list are kept. If a list is older than `progress`, the server itself was restored from a backup:
+   * then the list replaces everything.
    */
   replaceAll(items: readonly T[], version: string): Change<T>[] {
     const wentBack = compareVersions(version, this.#progress) < 0
@@ -94,7 +94,7 @@ export class ObjectCache<T extends Cacheable> {
     return changes
   }
 
-  /** Takes in what a write of ours returned, unless the cache already knows as much or more. */
+  /** Adds the result of our own write, unless the cache already has this or a newer version. */
   writeThrough(object: T): Change<T>[] {
     const version = object.metadata.resourceVersion
     if (this.#progress !== undefined && compareVersions(version, this.#progress) <= 0) return []
@@ -133,7 +133,7 @@ export class ObjectCache<T extends Cacheable> {
         const entry = entries.get(value)
         if (entry instanceof Set) entry.add(object)
         else if (entry === undefined) entries.set(value, object)
-        // A function may give a value twice.
+        // A function may return a value twice.
         else if (entry !== object) entries.set(value, new Set([entry, object]))
       }
     }

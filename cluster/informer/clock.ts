@@ -1,6 +1,6 @@
 /**
- * Time as the long-running parts see it: a reading and a timer, so that a test can run both. Readings are monotonic:
- * setting the machine's clock neither fires nor holds back a timer.
+ * The clock of the long-running parts: the current time and timers, which a test can replace. The time is monotonic:
+ * setting the machine's clock neither fires nor delays a timer.
  */
 
 /** Calls back once after `ms` milliseconds; the returned function cancels it. */
@@ -12,7 +12,7 @@ export type Clock = {
   after: After
 }
 
-/** The longest delay that Node's timers keep; anything above it would fire at once. */
+/** The longest delay of Node's timers; a longer one would fire at once. */
 const longestDelayMs = 2 ** 31 - 1
 
 export const systemClock: Clock = {
@@ -23,7 +23,7 @@ export const systemClock: Clock = {
   },
 }
 
-/** Resolves after `ms`, or as soon as the signal aborts; it never rejects and leaves no listener behind. */
+/** Resolves after `ms`, or as soon as the signal aborts. It never rejects and leaves no listener. */
 export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted) return Promise.resolve()
   return new Promise(resolve => {
@@ -38,14 +38,14 @@ export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
 }
 
 /**
- * The delay before attempt number `failures + 1`: doubles from `minimumMs` to `maximumMs`, with the upper half of it
- * random, so that clients which failed together do not come back together.
+ * The delay before attempt number `failures + 1`: doubles from `minimumMs` to `maximumMs`. Its upper half is random, so
+ * that clients that failed together do not retry together.
  */
 export function backoffMs(
   failures: number,
   limits: { minimumMs: number; maximumMs: number },
   random: () => number = Math.random,
 ): number {
-  const whole = Math.min(limits.maximumMs, limits.minimumMs * 2 ** Math.min(Math.max(failures - 1, 0), 40))
-  return whole * (0.5 + random() / 2)
+  const fullMs = Math.min(limits.maximumMs, limits.minimumMs * 2 ** Math.min(Math.max(failures - 1, 0), 40))
+  return fullMs * (0.5 + random() / 2)
 }

@@ -1,4 +1,4 @@
-/** What a cache can tell of itself, for whoever shows it to Prometheus. */
+/** The figures of a cache, for export to Prometheus. */
 import type { InformerState } from './informer.ts'
 
 export type InformerFigure = {
@@ -7,26 +7,26 @@ export type InformerFigure = {
   value: (state: InformerState) => number | undefined
 }
 
-/** How things are now. */
+/** Gauges: the current state. */
 export const informerGauges: readonly InformerFigure[] = [
   { name: 'objects', help: 'Objects in the cache', value: state => state.objects },
-  { name: 'synced', help: 'Whether the first list is in', value: state => Number(state.synced) },
+  { name: 'synced', help: 'Whether the first list is read', value: state => Number(state.synced) },
   {
     name: 'failing',
-    help: 'Whether following the cluster fails now',
+    help: 'Whether listing or watching the cluster fails now',
     value: state => Number(state.failingSince !== undefined),
   },
   {
     name: 'last_sync_timestamp_seconds',
-    help: 'When the cluster was last heard',
+    help: 'Time of the last message from the cluster',
     value: state => state.lastSync && state.lastSync / 1000,
   },
 ]
 
-/** What has been counted since it began. */
+/** Counters, since the start. */
 export const informerCounters: readonly InformerFigure[] = [
-  { name: 'lists_total', help: 'Complete lists taken in', value: state => state.lists },
-  { name: 'events_total', help: 'Watch events taken in', value: state => state.events },
+  { name: 'lists_total', help: 'Complete lists read', value: state => state.lists },
+  { name: 'events_total', help: 'Watch events read', value: state => state.events },
   { name: 'failures_total', help: 'Failed lists and watches', value: state => state.failures },
   {
     name: 'handler_errors_total',

@@ -42,7 +42,7 @@ function open(options: Partial<InformerOptions<'ConfigMap'>> & { eager?: boolean
 const versions = (informer: Informer<'ConfigMap'>) =>
   Object.fromEntries(informer.list().map(object => [keyText(object.metadata), object.metadata.resourceVersion]))
 
-describe('following', () => {
+describe('watching', () => {
   test('start resolves once all pages are in; changes follow', async () => {
     const { server, informer } = open()
     for (let n = 0; n < 10; n++) server.write({ namespace: 'one', name: `n${n}` }, { colour: 'red' })
@@ -61,7 +61,7 @@ describe('following', () => {
     expect(informer.state).toMatchObject({ objects: 10, lists: 1, events: 2, failures: 0, failingSince: undefined })
   })
 
-  test('managedFields are dropped, the rest is shared with what came', async () => {
+  test('managedFields are dropped; the rest shares memory with the response', async () => {
     const { server, informer } = open()
     const written = server.write(a, { colour: 'red' })
     await informer.start()
@@ -71,7 +71,7 @@ describe('following', () => {
     expect(plain && withoutManagedFields(plain)).toBe(plain)
   })
 
-  test('what has been replaced is let go of', async () => {
+  test('a replaced object can be garbage-collected', async () => {
     const { server, informer } = open()
     server.write(a, { colour: 'red' })
     await informer.start()
@@ -87,9 +87,9 @@ describe('following', () => {
     expect(first.deref()).toBeUndefined()
   })
 
-  test('a dead server at the start and later: it goes on, and says since when it fails', async () => {
+  test('a dead server, at the start and later: it continues, and reports since when it fails', async () => {
     const { clock, server, informer } = open()
-    server.dead = unavailable
+    server.failure = unavailable
     server.write(a, {})
     let synced = false
     const started = informer.start().then(() => {
@@ -100,18 +100,18 @@ describe('following', () => {
     expect(informer.state.failingSince).toBeLessThan(clock.now() - 50_000)
     expect(informer.state.failures).toBeGreaterThan(5)
     expect(informer.state.failures).toBeLessThan(20)
-    server.dead = undefined
+    server.failure = undefined
     await clock.advance(31_000)
     await started
     await clock.advance(6_000)
     expect(informer.state.failingSince).toBeUndefined()
 
-    server.dead = unavailable
+    server.failure = unavailable
     server.breakStreams(unavailable)
     server.write(b, {})
     await clock.advance(3_600_000)
     expect(informer.get(b)).toBeUndefined()
-    server.dead = undefined
+    server.failure = undefined
     await clock.advance(31_000)
     expect(informer.get(b)).toBeDefined()
   })
@@ -129,7 +129,7 @@ describe('following', () => {
     expect(server.lists).toBe(1)
   })
 
-  test('a bookmark moves the version on: what expired before it does not matter', async () => {
+  test('a bookmark advances the version: an older version may expire', async () => {
     const { clock, server, informer } = open({ eager: false })
     await informer.start()
     await settle()
@@ -143,7 +143,7 @@ describe('following', () => {
     expect(server.streams.size).toBe(1)
   })
 
-  test('Expired lists anew, and what is gone meanwhile is a deletion', async () => {
+  test('Expired leads to a new list, and objects missing in it are deletions', async () => {
     const { clock, server, informer } = open({ eager: false })
     const seen: Change<ConfigMap>[] = []
     server.write(a, { colour: 'red' })
@@ -160,7 +160,7 @@ describe('following', () => {
     expect(informer.byIndex('colour', 'red')).toEqual([])
   })
 
-  test('a server restored from a backup, with lower versions, is believed', async () => {
+  test('lower versions from a server restored from a backup are accepted', async () => {
     const { clock, server, informer } = open()
     server.write(a, { colour: 'red' })
     await informer.start()
@@ -172,19 +172,29 @@ describe('following', () => {
     expect(informer.list()).toHaveLength(1)
   })
 
-  test('a stream that has been silent for long is opened anew', async () => {
+  test('a stream that has fallen silent is opened again, and delivers what it missed', async () => {
     const { clock, server, informer } = open()
     await informer.start()
-    await clock.advance(299_000)
+    // Bookmarks of kube-apiserver are up to 75 s apart.
+    for (let turn = 0; turn < 3; turn++) {
+      await clock.advance(75_000)
+      server.bookmark()
+      await settle()
+    }
     expect(server.watches).toBe(1)
-    await clock.advance(302_000)
-    expect(server.watches).toBeGreaterThanOrEqual(2)
-    expect(server.lists).toBe(1)
+    server.fallSilent()
+    server.write(a, { colour: 'red' })
+    await clock.advance(89_000)
+    expect([server.watches, informer.get(a)]).toEqual([1, undefined])
+    await clock.advance(32_000)
+    expect(server.watches).toBe(2)
+    expect(informer.get(a)?.data?.colour).toBe('red')
+    expect(informer.state).toMatchObject({ lists: 1, failures: 0 })
   })
 
-  test('stop before the first list rejects start; after stop nothing moves', async () => {
+  test('stop before the first list rejects start; after stop nothing changes', async () => {
     const { server, informer } = open()
-    server.dead = unavailable
+    server.failure = unavailable
     const started = informer.start()
     await settle()
     await informer.stop()
@@ -194,7 +204,7 @@ describe('following', () => {
 })
 
 describe('handlers', () => {
-  test('one that throws or rejects is counted, and hinders neither the stream nor the others', async () => {
+  test('a handler that throws or rejects is counted, and affects neither the stream nor other handlers', async () => {
     const { server, informer } = open()
     const seen: string[] = []
     informer.onChange(() => {
@@ -212,7 +222,7 @@ describe('handlers', () => {
     expect(informer.state.handlerErrors).toBe(4)
   })
 
-  test('an index function or a transform that throws costs only itself', async () => {
+  test('an exception of an index function or a transform affects only that function', async () => {
     const { server, informer } = open({
       indexes: {
         bad: () => {
@@ -233,7 +243,7 @@ describe('handlers', () => {
     expect(informer.byIndex('bad', 'b')).toEqual([])
   })
 
-  test('a late handler first hears of what is there; one that left hears nothing', async () => {
+  test('a late handler first receives the existing objects; an unsubscribed one receives nothing', async () => {
     const { server, informer } = open()
     server.write(a, {})
     await informer.start()
@@ -247,7 +257,7 @@ describe('handlers', () => {
     expect(seen).toEqual(['a', 'b'])
   })
 
-  test('a change that a handler causes comes after the one it was told of, for every handler', async () => {
+  test('a change caused by a handler is delivered after the change being handled, for every handler', async () => {
     const { server, informer } = open()
     await informer.start()
     const seen: (string | undefined)[] = []
@@ -262,13 +272,13 @@ describe('handlers', () => {
 })
 
 describe('write-through', () => {
-  test('our own write shows at once, and older events do not undo it', async () => {
+  test('our own write is visible at once, and older events do not undo it', async () => {
     const { server, informer } = open({ eager: false })
     await informer.start()
     await settle()
     server.write(a, { step: '1' })
-    const ours = server.write(a, { step: '2' })
-    informer.writeThrough(ours)
+    const written = server.write(a, { step: '2' })
+    informer.writeThrough(written)
     expect(informer.get(a)?.data?.step).toBe('2')
     server.deliver(1)
     await settle()
@@ -278,17 +288,17 @@ describe('write-through', () => {
     expect(informer.get(a)?.data?.step).toBe('2')
   })
 
-  test('an object that is known to be gone does not come back', async () => {
+  test('an object known to be deleted does not reappear', async () => {
     const { server, informer } = open()
     await informer.start()
-    const ours = server.write(a, {})
+    const written = server.write(a, {})
     server.remove('one/a')
     await settle()
-    informer.writeThrough(ours)
+    informer.writeThrough(written)
     expect(informer.get(a)).toBeUndefined()
   })
 
-  test('the deletion of an earlier object of that name does not take ours', async () => {
+  test('the deletion of an earlier object of the same name does not remove ours', async () => {
     const { server, informer } = open({ eager: false })
     server.write(a, { step: 'old' })
     await informer.start()
@@ -308,13 +318,13 @@ describe('write-through', () => {
     const { server, informer } = open({ eager: false })
     server.version = 998
     const old = server.write(a, { step: '999' })
-    const ours = server.write(a, { step: '1000' })
-    informer.writeThrough(ours)
+    const written = server.write(a, { step: '1000' })
+    informer.writeThrough(written)
     informer.writeThrough(old)
     expect(informer.get(a)?.data?.step).toBe('1000')
   })
 
-  test('what the informer does not follow is not taken in', async () => {
+  test("objects outside the informer's selection are ignored", async () => {
     const { server, informer } = open({ namespace: 'one', labels: { colour: 'red' } })
     await informer.start()
     informer.writeThrough(server.write({ namespace: 'two', name: 'x' }, { colour: 'red' }))
@@ -325,7 +335,7 @@ describe('write-through', () => {
 })
 
 describe('waitFor', () => {
-  test('looks at once, then at each change of that object, and ends at the time', async () => {
+  test('checks at once, then at each change of that object, and ends at the timeout', async () => {
     const { clock, server, informer } = open()
     server.write(a, { step: '1' })
     await informer.start()
@@ -333,7 +343,7 @@ describe('waitFor', () => {
     expect(await informer.waitFor(a, isAt('1'), { timeoutMs: 1_000 })).toMatchObject({ satisfied: true })
 
     const second = informer.waitFor(a, isAt('2'), { timeoutMs: 1_000 })
-    const gone = informer.waitFor(a, object => object === undefined, { timeoutMs: 5_000 })
+    const deleted = informer.waitFor(a, object => object === undefined, { timeoutMs: 5_000 })
     const never = informer.waitFor(a, isAt('9'), { timeoutMs: 1_000 })
     server.write(a, { step: '2' })
     await settle()
@@ -342,10 +352,10 @@ describe('waitFor', () => {
     expect(await never).toMatchObject({ satisfied: false, object: { data: { step: '2' } } })
     server.remove('one/a')
     await settle()
-    expect(await gone).toEqual({ satisfied: true, object: undefined })
+    expect(await deleted).toEqual({ satisfied: true, object: undefined })
   })
 
-  test('an abort, no time, or the end of the informer ends it', async () => {
+  test('an abort, a timeout of 0, or the end of the informer ends it', async () => {
     const { informer } = open()
     await informer.start()
     const never = () => false
@@ -361,7 +371,7 @@ describe('waitFor', () => {
     expect(await informer.waitFor(a, never, { timeoutMs: 9 })).toEqual({ satisfied: false, object: undefined })
   })
 
-  test('a predicate that throws rejects its own wait only', async () => {
+  test('a predicate that throws rejects only its own wait', async () => {
     const { server, informer } = open()
     await informer.start()
     const broken = informer.waitFor(

@@ -141,7 +141,7 @@ function createSink<T extends Kinds[KindName]>(parts: {
       state.events++
       publish(cache.observe(event.type === 'BOOKMARK' ? event : { ...event, object: transform(event.object) }))
     },
-    heard: () => {
+    received: () => {
       state.lastSync = clock.now()
     },
     recovered: () => {

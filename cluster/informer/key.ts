@@ -1,4 +1,4 @@
-/** Names of objects as text, as kubectl and the work queue write them: `namespace/name`, or `name` alone. */
+/** Keys of objects as text, as in kubectl and the work queue: `namespace/name`, or only `name`. */
 import type { ObjectMeta } from '../../crds/index.ts'
 import type { ObjectKey } from '../port.ts'
 

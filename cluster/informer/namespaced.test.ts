@@ -35,20 +35,20 @@ afterEach(async () => {
   await store.close()
 })
 
-const secret = (namespace: string, name: string, mark = 'm'): Draft<'Secret'> => ({
+const secret = (namespace: string, name: string, label = 'm'): Draft<'Secret'> => ({
   apiVersion: 'v1',
   kind: 'Secret',
-  metadata: { namespace, name, labels: { mark } },
+  metadata: { namespace, name, labels: { mark: label } },
 })
 const synced = (...namespaces: string[]) =>
-  vi.waitFor(() => expect(namespaces.every(namespace => informer.isSynced(namespace))).toBe(true))
+  vi.waitFor(() => expect(namespaces.every(namespace => informer.isSynced(namespace))).toBe(true), { timeout: 30_000 })
 
-test('the namespaces that are followed are known, each from its first list on, and no other', async () => {
+test('a watched namespace is known from its first list on, and no other namespace', async () => {
   await cluster.create('Secret', secret('one', 'a'))
   await cluster.create('Secret', secret('two', 'a'))
   expect(informer.isSynced('one')).toBe(false)
-  informer.follow('one')
-  informer.follow('one')
+  informer.subscribe('one')
+  informer.subscribe('one')
   await synced('one')
   expect(informer.get({ namespace: 'one', name: 'a' })).toBeDefined()
   expect(informer.within('one').byIndex('mark', 'm')).toHaveLength(1)
@@ -58,45 +58,47 @@ test('the namespaces that are followed are known, each from its first list on, a
   expect(informer.state).toMatchObject({ kind: 'Secret', synced: true, objects: 1, lists: 1 })
 })
 
-test('a handler hears of what is there and of every change, wherever it comes later', async () => {
+test('a handler receives the existing objects and every change, even from namespaces added later', async () => {
   await cluster.create('Secret', secret('one', 'a'))
-  informer.follow('one')
+  informer.subscribe('one')
   await synced('one')
-  const heard: string[] = []
+  const received: string[] = []
   informer.onChange(() => {
     throw new Error('a handler that fails hinders no other')
   })
   const end = informer.onChange(({ type, object: { metadata } }) => {
-    heard.push(`${type} ${metadata.namespace}/${metadata.name}`)
+    received.push(`${type} ${metadata.namespace}/${metadata.name}`)
   })
-  informer.follow('two')
+  informer.subscribe('two')
   await synced('two')
   await cluster.create('Secret', secret('two', 'b'))
   await cluster.delete('Secret', { namespace: 'one', name: 'a' })
-  await vi.waitFor(() => expect(heard.toSorted()).toEqual(['deleted one/a', 'set one/a', 'set two/b']))
+  await vi.waitFor(() => expect(received.toSorted()).toEqual(['deleted one/a', 'set one/a', 'set two/b']), {
+    timeout: 30_000,
+  })
   end()
   informer.writeThrough(await cluster.create('Secret', secret('two', 'c')))
   expect(informer.get({ namespace: 'two', name: 'c' })).toBeDefined()
-  expect(heard).toHaveLength(3)
+  expect(received).toHaveLength(3)
 })
 
-test('a namespace in which there are no rights yet is known as soon as there are', async () => {
+test('a namespace without permissions is known as soon as they are granted', async () => {
   allowed.delete('one')
-  informer.follow('one')
-  await vi.waitFor(() => expect(informer.state.failures).toBeGreaterThan(0))
+  informer.subscribe('one')
+  await vi.waitFor(() => expect(informer.state.failures).toBeGreaterThan(0), { timeout: 30_000 })
   expect(informer.isSynced('one')).toBe(false)
   allowed.add('one')
   await synced('one')
 })
 
-test('a namespace that is followed no more is unknown', async () => {
+test('a namespace that is no longer watched is unknown', async () => {
   await cluster.create('Secret', secret('one', 'a'))
-  informer.follow('one')
+  informer.subscribe('one')
   await synced('one')
-  informer.unfollow('one')
+  informer.unsubscribe('one')
   expect(informer.isSynced('one')).toBe(false)
   expect(informer.get({ namespace: 'one', name: 'a' })).toBeUndefined()
   await informer.stop()
-  informer.follow('one')
+  informer.subscribe('one')
   expect(informer.isSynced('one')).toBe(false)
 })

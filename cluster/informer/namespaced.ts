@@ -1,6 +1,6 @@
 /**
- * A cache of one kind in namespaces that come and go, for a client that may read the kind in these namespaces only: one
- * informer for each of them.
+ * A cache of one kind in a changing set of namespaces, for a client that may read the kind only there: one informer for
+ * each namespace.
  */
 import type { Logger } from 'pino'
 import type { KindName, Kinds } from '../kinds.ts'
@@ -10,17 +10,17 @@ import type { Handler } from './notifier.ts'
 
 export type NamespacedInformer<K extends KindName> = {
   readonly state: InformerState
-  /** Whether the first list of this namespace is in: before that, an absent object may exist. */
+  /** Whether the first list of this namespace is read: before that, an object that seems absent may exist. */
   isSynced(namespace: string): boolean
   get(key: ObjectKey): Kinds[K] | undefined
-  /** The objects of one namespace; none where it is not followed. */
+  /** The objects of one namespace; none if it is not watched. */
   within(namespace: string): Pick<Informer<K>, 'byIndex'>
-  /** Every change in every followed namespace, now and later. */
+  /** Every change in every watched namespace, now and later. */
   onChange(handler: Handler<Kinds[K]>): () => void
   writeThrough(object: Kinds[K]): void
-  follow(namespace: string): void
-  /** Its objects leave the cache; handlers are not called for that. */
-  unfollow(namespace: string): void
+  subscribe(namespace: string): void
+  /** Removes the namespace's objects from the cache, without calling handlers. */
+  unsubscribe(namespace: string): void
   stop(): Promise<void>
 }
 
@@ -67,17 +67,17 @@ export function createNamespacedInformer<K extends KindName>(
       return () => handlers.delete(handler)
     },
     writeThrough: object => informers.get(object.metadata.namespace ?? '')?.writeThrough(object),
-    follow(namespace) {
+    subscribe(namespace) {
       if (isStopped || informers.has(namespace)) return
       const informer = createInformer(cluster, kind, { ...options, namespace })
       informers.set(namespace, informer)
       informer.onChange(change => {
         for (const handler of [...handlers]) call(handler, change)
       })
-      // Rejects only where it is stopped before its first list.
+      // Rejects only if it is stopped before its first list.
       informer.start().catch(() => {})
     },
-    unfollow(namespace) {
+    unsubscribe(namespace) {
       const informer = informers.get(namespace)
       if (informer !== undefined) stopOne(namespace, informer)
     },
@@ -94,7 +94,7 @@ const earliest = (times: readonly (number | undefined)[]): number | undefined =>
   return known.length === 0 ? undefined : known.reduce((one, other) => Math.min(one, other))
 }
 
-/** One state of them all, as the most troubled one makes it. */
+/** One state for all informers: each field is that of the worst informer. */
 function sumOf(kind: KindName, states: readonly InformerState[]): InformerState {
   const sum = (of: (state: InformerState) => number) => states.reduce((total, state) => total + of(state), 0)
   return {

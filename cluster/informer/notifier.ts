@@ -1,6 +1,7 @@
 /**
- * Tells handlers of changes: every handler of every change, in one order. A change that a handler causes waits until
- * all have heard of the one it was told of. A handler that throws or rejects is reported and hinders no other.
+ * Calls the handlers for changes: every handler for every change, in the same order. A change caused by a handler waits
+ * until all handlers have received the current one. A handler that throws or rejects is reported and does not affect
+ * the others.
  */
 import type { Cacheable, Change } from './cache.ts'
 
@@ -8,12 +9,12 @@ export type Handler<T> = (change: Change<T>) => void
 
 type Notifier<T> = {
   publish: (changes: readonly Change<T>[]) => void
-  /** Tells the handler of what is there, and from then on of every change; the returned function ends it. */
+  /** Calls the handler with the existing objects, then with every change. The returned function unsubscribes. */
   subscribe: (handler: Handler<T>, existing: readonly T[]) => () => void
 }
 
 export function createNotifier<T extends Cacheable>(hooks: {
-  /** After all handlers have heard of a change. */
+  /** Called after all handlers have received a change. */
   delivered: (change: Change<T>) => void
   failed: (object: T, error: unknown) => void
 }): Notifier<T> {
@@ -46,14 +47,14 @@ export function createNotifier<T extends Cacheable>(hooks: {
         }),
       ),
     subscribe: (handler, existing) => {
-      let left = false
+      let isRemoved = false
       const begin = () => {
         for (const object of existing) call(handler, { type: 'set', object })
-        if (!left) handlers.add(handler)
+        if (!isRemoved) handlers.add(handler)
       }
       deliver([begin])
       return () => {
-        left = true
+        isRemoved = true
         handlers.delete(handler)
       }
     },

@@ -1,11 +1,11 @@
 /**
- * Follows one kind of a cluster: lists it in pages, then watches from the list's version, for ever.
+ * Mirrors one kind of a cluster: lists it in pages, then watches from the list's version, for ever.
  *
  * - A stream that ends is opened again from the last version.
  * - After `Expired`, the kind is listed again.
- * - Any other failure is retried with exponential, jittered delays. After a few failures in a row the kind is listed again,
- *   since a server that was restored from a backup refuses our version without `Expired`.
- * - A stream that is silent for long is opened again, so that a dead connection cannot make the cache stale for ever.
+ * - Any other failure is retried with exponential, jittered delays. After a few failures in a row the kind is listed
+ *   again, since a server that was restored from a backup refuses our version without `Expired`.
+ * - A stream that is silent for two minutes is opened again: a dead connection makes the cache stale no longer.
  */
 import type { Logger } from 'pino'
 import { isClusterError } from '../errors.ts'
@@ -13,14 +13,20 @@ import type { KindName, Kinds } from '../kinds.ts'
 import type { ListOptions, ListResult, Selection, WatchEvent, WatchOptions } from '../port.ts'
 import { backoffMs, type Clock, sleep } from './clock.ts'
 
-/** Objects a page. What is read and not kept is garbage; of a page this small, most is collected while it is young. */
+/**
+ * Objects per page. Objects that are read but not retained become garbage; with such small pages most of it is
+ * collected while young.
+ */
 const pageSize = 100
 const retry = { minimumMs: 100, maximumMs: 30_000 }
 /** A stream counts as working after this time, even without an event. */
-const settledMs = 5_000
-/** After this time (up to twice this) without an event or a bookmark, the stream is opened again. */
-const silenceMs = 5 * 60_000
-/** After so many failures in a row, the version may be the cause. */
+const stableMs = 5_000
+/**
+ * After this time (up to a third more) without an event or a bookmark, the stream is opened again. kube-apiserver sends
+ * bookmarks 60 to 75 s apart.
+ */
+const silenceMs = 90_000
+/** After this many failures in a row, the version may be the cause. */
 const failuresBeforeRelist = 5
 
 /** What a reflector needs of a `Cluster`. */
@@ -34,7 +40,7 @@ export type ReflectorSink<T> = {
   replaceAll: (items: T[], resourceVersion: string) => void
   observe: (event: WatchEvent<T>) => void
   /** Called at every list, event and bookmark. */
-  heard: () => void
+  received: () => void
   /** Called when a stream works (again). */
   recovered: () => void
   failed: (error: unknown) => void
@@ -42,14 +48,17 @@ export type ReflectorSink<T> = {
 
 export type Reflector = { stop: () => Promise<void> }
 
-const whole = <T>(object: T): T => object
+const identity = <T>(object: T): T => object
 
 type ReflectorOptions<K extends KindName> = {
   cluster: ReflectedCluster<K>
   kind: K
   selection: Selection
   sink: ReflectorSink<Kinds[K]>
-  /** Returns what is kept of a listed object; each page is released once it has been read. Default: the whole object. */
+  /**
+   * Returns the part of a listed object to retain; each page is released once it has been read. Default: the complete
+   * object.
+   */
   keep?: ((object: Kinds[K]) => Kinds[K]) | undefined
   clock: Clock
   random?: () => number
@@ -75,7 +84,7 @@ class Following<K extends KindName> {
   constructor(options: ReflectorOptions<K>) {
     this.#options = options
     this.#random = options.random ?? Math.random
-    this.#keep = options.keep ?? whole
+    this.#keep = options.keep ?? identity
     this.#running = this.#run()
   }
 
@@ -109,7 +118,7 @@ class Following<K extends KindName> {
     if (expired) logger.info({ kind }, 'watch expired, listing again')
     else {
       sink.failed(error)
-      logger.warn({ kind, failures, err: error }, 'cannot follow the cluster, trying again')
+      logger.warn({ kind, failures, err: error }, 'cannot list or watch the cluster, retrying')
     }
   }
 
@@ -123,7 +132,7 @@ class Following<K extends KindName> {
     const { items, resourceVersion } = await this.#listAll()
     const { sink } = this.#options
     if (!this.#stopping.signal.aborted) {
-      sink.heard()
+      sink.received()
       sink.replaceAll(items, resourceVersion)
     }
     return resourceVersion
@@ -171,29 +180,29 @@ class Following<K extends KindName> {
     const abort = () => stream.abort()
     signal.addEventListener('abort', abort, { once: true })
     const openedAt = clock.now()
-    let heardAt = openedAt
-    const allowedSilence = silenceMs * (1 + this.#random())
+    let receivedAt = openedAt
+    const allowedSilence = silenceMs * (1 + this.#random() / 3)
     const checkSilence = () => {
-      const left = heardAt + allowedSilence - clock.now()
-      if (left <= 0) stream.abort()
-      else cancelSilence = clock.after(left, checkSilence)
+      const remainingMs = receivedAt + allowedSilence - clock.now()
+      if (remainingMs <= 0) stream.abort()
+      else cancelSilence = clock.after(remainingMs, checkSilence)
     }
     let cancelSilence = clock.after(allowedSilence, checkSilence)
-    const cancelSettled = clock.after(settledMs, () => this.#works())
+    const cancelStable = clock.after(stableMs, () => this.#works())
     try {
       const events = cluster.watch(kind, { ...selection, resourceVersion: from, signal: stream.signal })
       for await (const event of events) {
         if (signal.aborted) break
         this.#version = versionOf(event) ?? this.#version
-        heardAt = clock.now()
+        receivedAt = clock.now()
         if (this.#failures > 0) this.#works()
-        sink.heard()
+        sink.received()
         sink.observe(event)
       }
-      return clock.now() - openedAt >= settledMs
+      return clock.now() - openedAt >= stableMs
     } finally {
       cancelSilence()
-      cancelSettled()
+      cancelStable()
       signal.removeEventListener('abort', abort)
     }
   }

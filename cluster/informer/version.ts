@@ -1,9 +1,9 @@
 /**
- * Order of resourceVersions. They are decimal numbers of any length (Kubernetes states so from 1.35 on, and has always
- * written them so), compared without losing digits beyond 2^53.
+ * Orders resourceVersions. They are decimal numbers of any length (documented by Kubernetes since 1.35, and always
+ * true), compared without losing digits above 2^53.
  */
 
-/** Below zero where `a` is older than `b`, zero where they are the same. A missing version is older than any. */
+/** Negative if `a` is older than `b`, zero if they are equal. A missing version is older than any. */
 export function compareVersions(a: string | undefined, b: string | undefined): number {
   const left = a ?? ''
   const right = b ?? ''

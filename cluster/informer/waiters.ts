@@ -1,12 +1,12 @@
-/** Long polls on single objects: each waits for its own key, so a change costs only those who wait for that object. */
+/** Waits on single objects. Each waits for its own key, so a change costs only the waits for that object. */
 import type { Clock } from './clock.ts'
 
 export type WaitOptions = { timeoutMs: number; signal?: AbortSignal | undefined }
 
-/** `object` is the last state seen; `satisfied` whether the predicate held for it. */
+/** `object`: the last state read. `satisfied`: whether the predicate was true for it. */
 export type WaitResult<T> = { satisfied: boolean; object: T | undefined }
 
-type Waiter<T> = { look: (object: T | undefined) => void; giveUp: () => void }
+type Waiter<T> = { check: (object: T | undefined) => void; giveUp: () => void }
 
 type Waiters<T> = {
   wait: (
@@ -15,9 +15,9 @@ type Waiters<T> = {
     predicate: (object: T | undefined) => boolean,
     options: WaitOptions,
   ) => Promise<WaitResult<T>>
-  /** The object of this key is now this one. */
+  /** The object with this key is now this one. */
   changed: (key: string, object: T | undefined) => void
-  /** Ends every wait unsatisfied, and those to come at their first look. */
+  /** Ends every wait as unsatisfied, and later ones at their first check. */
   close: () => void
 }
 
@@ -50,7 +50,7 @@ export function createWaiters<T>(clock: Clock): Waiters<T> {
           leave()
           resolve({ satisfied: false, object: current() })
         }
-        const look = (object: T | undefined) => {
+        const check = (object: T | undefined) => {
           try {
             if (!predicate(object)) return
             leave()
@@ -60,14 +60,14 @@ export function createWaiters<T>(clock: Clock): Waiters<T> {
             reject(error)
           }
         }
-        const waiter: Waiter<T> = { look, giveUp }
+        const waiter: Waiter<T> = { check, giveUp }
         const cancel = clock.after(timeoutMs, giveUp)
         signal?.addEventListener('abort', giveUp, { once: true })
         add(key, waiter)
       })
     },
     changed(key, object) {
-      for (const waiter of [...(waiting.get(key) ?? [])]) waiter.look(object)
+      for (const waiter of [...(waiting.get(key) ?? [])]) waiter.check(object)
     },
     close() {
       closed = true

@@ -1,4 +1,4 @@
-/** What the adapter makes of an API server's answers, and of what is none: refusals, floods, silence, cut connections. */
+/** How the adapter handles responses of an API server and faults: refusals, floods, silence, closed connections. */
 import { createServer } from 'node:net'
 import { inspect } from 'node:util'
 import { pino } from 'pino'
@@ -13,79 +13,85 @@ const answer =
   (_request, response) =>
     response.writeHead(code, { 'content-type': 'application/json', ...headers }).end(body)
 
-describe('refusals', () => {
-  const cases: { what: string; code: number; body: string; reason: ClusterErrorReason; says: string }[] = [
+describe('error responses', () => {
+  const cases: { what: string; code: number; body: string; reason: ClusterErrorReason; message: string }[] = [
     {
       what: '429 with a Status',
       code: 429,
       body: statusBody(429, 'TooManyRequests', 'too many requests, please try again later'),
       reason: 'TooManyRequests',
-      says: 'retry after 3 s',
+      message: 'retry after 3 s',
     },
-    { what: '429 in plain text', code: 429, body: 'Too many', reason: 'TooManyRequests', says: 'retry after 3 s' },
-    { what: '500 in HTML', code: 500, body: '<html>\u0000\nboom</html>', reason: 'Unavailable', says: '<html> boom' },
-    { what: '502 without a body', code: 502, body: '', reason: 'Unavailable', says: 'HTTP 502' },
+    { what: '429 in plain text', code: 429, body: 'Too many', reason: 'TooManyRequests', message: 'retry after 3 s' },
+    {
+      what: '500 in HTML',
+      code: 500,
+      body: '<html>\u0000\nboom</html>',
+      reason: 'Unavailable',
+      message: '<html> boom',
+    },
+    { what: '502 without a body', code: 502, body: '', reason: 'Unavailable', message: 'HTTP 502' },
     {
       what: 'a server that is starting',
       code: 503,
       body: statusBody(503, 'ServiceUnavailable', 'apiserver not ready'),
       reason: 'Unavailable',
-      says: 'apiserver not ready',
+      message: 'apiserver not ready',
     },
     {
       what: 'etcd that timed out',
       code: 500,
       body: statusBody(500, 'Timeout', 'etcdserver: request timed out'),
       reason: 'Unavailable',
-      says: 'etcdserver',
+      message: 'etcdserver',
     },
     {
       what: 'credentials that are refused',
       code: 401,
       body: statusBody(401, 'Unauthorized', 'Unauthorized'),
       reason: 'Unavailable',
-      says: 'Unauthorized',
+      message: 'Unauthorized',
     },
     {
       what: 'a role that lacks the verb',
       code: 403,
       body: statusBody(403, 'Forbidden', 'secrets is forbidden: User "x" cannot list'),
       reason: 'Forbidden',
-      says: 'cannot list',
+      message: 'cannot list',
     },
     {
       what: 'a kind that is not served',
       code: 404,
       body: '404 page not found',
       reason: 'Unavailable',
-      says: 'not serve',
+      message: 'not serve',
     },
     {
       what: 'a kind that is not served, with a Status',
       code: 404,
       body: statusBody(404, 'NotFound', 'the server could not find the requested resource', {}),
       reason: 'Unavailable',
-      says: 'not serve',
+      message: 'not serve',
     },
     {
-      what: '200 that is no JSON',
+      what: '200 that is not JSON',
       code: 200,
       body: '<html>log in first</html>',
       reason: 'Unavailable',
-      says: 'no JSON',
+      message: 'not JSON',
     },
-    { what: 'a redirect', code: 302, body: '', reason: 'BadRequest', says: 'HTTP 302' },
+    { what: 'a redirect', code: 302, body: '', reason: 'BadRequest', message: 'HTTP 302' },
   ]
-  for (const { what, code, body, reason, says } of cases)
+  for (const { what, code, body, reason, message } of cases)
     test(what, async () => {
       const server = await startScriptedServer(answer(code, body, { 'retry-after': '3' }))
       const cluster = await server.connect()
-      expect((await refusal(cluster.get('ManagedDatabase', key), reason)).message).toContain(says)
-      expect((await refusal(cluster.list('ManagedDatabase'), reason)).message).toContain(says)
+      expect((await refusal(cluster.get('ManagedDatabase', key), reason)).message).toContain(message)
+      expect((await refusal(cluster.list('ManagedDatabase'), reason)).message).toContain(message)
       if (code !== 200) await refusal(cluster.delete('ManagedDatabase', key), reason)
     })
 
-  test('a deletion says what is to become of the dependents, and of which object it speaks', async () => {
+  test('a deletion carries the propagation policy and the preconditions', async () => {
     const bodies: unknown[] = []
     const server = await startScriptedServer((request, response) => {
       let text = ''
@@ -110,14 +116,14 @@ describe('refusals', () => {
     )
   })
 
-  test('an absent object is undefined, and no error of delete', async () => {
+  test('an absent object is undefined for get, and no error for delete', async () => {
     const body = statusBody(404, 'NotFound', 'configmaps "one" not found', { name: 'one', kind: 'configmaps' })
     const cluster = await (await startScriptedServer(answer(404, body))).connect()
     expect(await cluster.get('ConfigMap', key)).toBeUndefined()
     await cluster.delete('ConfigMap', key)
   })
 
-  test('a conflict over fields is told from one over versions', async () => {
+  test('a field conflict is distinguished from a version conflict', async () => {
     const body = statusBody(409, 'Conflict', 'Apply failed with 1 conflict', {
       causes: [{ reason: 'FieldManagerConflict', message: 'conflict with "kubectl"', field: '.data.a' }],
     })
@@ -129,8 +135,8 @@ describe('refusals', () => {
   })
 })
 
-describe('faults of the way there', () => {
-  test('nobody listens', async () => {
+describe('faults of the connection', () => {
+  test('no server listens', async () => {
     const server = await startScriptedServer(answer(200, '{}'))
     const cluster = await server.connect()
     await server.stop()
@@ -143,14 +149,14 @@ describe('faults of the way there', () => {
     await refusal(read(), 'Unavailable')
   })
 
-  test('a server that takes the request and never answers', async () => {
+  test('a server that accepts the request and never responds', async () => {
     const server = await startScriptedServer(() => undefined)
     const cluster = await server.connect({ limits: { answerMs: 150 } })
     expect((await refusal(cluster.get('ConfigMap', key), 'Unavailable')).message).toContain('within 150 ms')
     await expect.poll(() => server.open()).toBe(0)
   })
 
-  test('a server that sends its answer too slowly', async () => {
+  test('a server that sends its response too slowly', async () => {
     const server = await startScriptedServer((_request, response) => {
       response.writeHead(200)
       const timer = setInterval(() => response.write(' '), 10)
@@ -160,7 +166,7 @@ describe('faults of the way there', () => {
     expect((await refusal(cluster.get('ConfigMap', key), 'Unavailable')).message).toContain('within 200 ms')
   })
 
-  test('a port that takes connections and speaks no TLS', async () => {
+  test('a port that accepts connections and does not speak TLS', async () => {
     const silent = createServer(socket => socket.on('error', () => undefined).resume())
     await new Promise<void>(resolve => silent.listen(0, '127.0.0.1', resolve))
     const address = silent.address()
@@ -173,7 +179,7 @@ describe('faults of the way there', () => {
     await new Promise(resolve => silent.close(resolve))
   })
 
-  test('an answer cut in the middle', async () => {
+  test('a response cut off in the middle', async () => {
     const server = await startScriptedServer((_request, response) => {
       response.writeHead(200, { 'content-length': '1000' })
       response.write('{"items":[')
@@ -182,7 +188,7 @@ describe('faults of the way there', () => {
     await refusal((await server.connect()).list('ConfigMap'), 'Unavailable')
   })
 
-  test('an answer without end is given up at the limit', async () => {
+  test('a response without end is aborted at the limit', async () => {
     let sent = 0
     const server = await startScriptedServer((_request, response) => {
       response.writeHead(200)
@@ -195,7 +201,7 @@ describe('faults of the way there', () => {
       more()
     })
     const cluster = await server.connect({ limits: { answerBytes: 1024 * 1024 } })
-    expect((await refusal(cluster.list('ConfigMap'), 'Unavailable')).message).toContain('above 1048576 bytes')
+    expect((await refusal(cluster.list('ConfigMap'), 'Unavailable')).message).toContain('larger than 1048576 bytes')
     await expect.poll(() => server.open()).toBe(0)
     expect(sent).toBeLessThan(64 * 1024 * 1024)
   })
@@ -212,7 +218,7 @@ describe('faults of the way there', () => {
 })
 
 describe('connections', () => {
-  test('one serves many requests in turn; many at once stay below the limit', async () => {
+  test('one connection serves many sequential requests; concurrent requests stay below the limit', async () => {
     const server = await startScriptedServer((_request, response) =>
       setTimeout(() => response.end('{"metadata":{}}'), 5),
     )
@@ -223,7 +229,7 @@ describe('connections', () => {
     expect(server.opened()).toBe(4)
   })
 
-  test('what the server closed is replaced', async () => {
+  test('a connection closed by the server is replaced', async () => {
     const server = await startScriptedServer((_request, response) => {
       response.setHeader('connection', 'close')
       response.end('{"metadata":{}}')
@@ -233,7 +239,7 @@ describe('connections', () => {
     expect(server.opened()).toBe(5)
   })
 
-  test('no error and no log line holds the token', async () => {
+  test('no error and no log line contains the token', async () => {
     const lines: string[] = []
     const logger = pino({ level: 'trace' }, { write: (line: string) => void lines.push(line) })
     for (const handler of [answer(500, 'no'), answer(200, 'no\n'), ((_q, response) => response.destroy()) as Handler]) {
@@ -257,8 +263,8 @@ describe('connections', () => {
   })
 })
 
-describe('what is sent', () => {
-  test('writes carry field manager and strict validation; apply is forced, in its own media type', async () => {
+describe('requests', () => {
+  test('writes carry field manager and strict validation; apply is forced, with its own media type', async () => {
     const seen: string[] = []
     const server = await startScriptedServer((request, response) => {
       seen.push(`${request.method} ${request.url} ${request.headers['content-type']} ${request.headers.authorization}`)
@@ -278,7 +284,7 @@ describe('what is sent', () => {
     ])
   })
 
-  test('text that no typed model would keep comes back as it was', async () => {
+  test('fields and text that a typed model would drop are preserved', async () => {
     const lease = {
       apiVersion: 'coordination.k8s.io/v1',
       kind: 'Lease',
@@ -289,7 +295,7 @@ describe('what is sent', () => {
     expect(await cluster.get('Lease', key)).toEqual(lease)
   })
 
-  test('logs ask for times and a bounded amount, and give lines', async () => {
+  test('logs are requested with timestamps and a size limit, and returned as lines', async () => {
     const seen: string[] = []
     const server = await startScriptedServer((request, response) => {
       seen.push(request.url ?? '')
@@ -312,12 +318,12 @@ describe('what is sent', () => {
   })
 })
 
-test('the clock of the API server is heard with every answer, also with a refusal', async () => {
+test("the API server's clock is read from every response, also from an error", async () => {
   const dates = ['Sun, 22 Nov 2026 12:00:00 GMT', 'not a date', 'Sun, 22 Nov 2026 12:00:05 GMT']
   const codes = [404, 404, 429]
-  let asked = 0
+  let requests = 0
   const server = await startScriptedServer((request, response) => {
-    const at = asked++
+    const at = requests++
     return answer(codes[at] ?? 404, statusBody(codes[at] ?? 404, 'NotFound', 'no'), { date: dates[at] ?? '' })(
       request,
       response,

@@ -1,4 +1,4 @@
-/** Authentication and TLS as a kubeconfig asks for them, against servers with certificates of their own. */
+/** Authentication and TLS as a kubeconfig specifies them, against servers with their own certificates. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -37,19 +37,19 @@ describe('TLS', () => {
     expect(headers).toEqual(['Bearer a-token'])
   })
 
-  test('one of another authority is not, and never sees the token', async () => {
+  test('a server of another authority is refused, and never receives the token', async () => {
     const cluster = await (await serve(loopback1, { token: 'a-token' }, loopback2.cert)).connect()
     await refusal(cluster.get('ConfigMap', key), 'Unavailable')
     expect(headers).toEqual([])
   })
 
-  test('one whose certificate is for another address is not', async () => {
+  test('a server with a certificate for another address is refused', async () => {
     const cluster = await (await serve(loopback2, { token: 'a-token' })).connect()
     await refusal(cluster.get('ConfigMap', key), 'Unavailable')
     expect(headers).toEqual([])
   })
 
-  test('a server without TLS is refused at once, unless the kubeconfig insists', async () => {
+  test('a server without TLS is refused at once, unless the kubeconfig allows it', async () => {
     const kubeconfig = writeKubeconfig(directory, { server: 'http://127.0.0.1:1' }, { token: 'a-token' })
     await expect(findAccess(kubeconfig)).rejects.toThrow(/without TLS/)
   })
@@ -68,7 +68,7 @@ describe('credentials', () => {
     expect(headers).toEqual(['Bearer first', 'Bearer second'])
   })
 
-  test('one that cannot be read is Unavailable, and is tried again', async () => {
+  test('an unreadable one is Unavailable, and is read again later', async () => {
     const tokenFile = join(directory, 'later')
     const user = { 'auth-provider': { name: 'tokenFile', config: { tokenFile } } }
     const cluster = await (await serve(loopback1, user)).connect()
@@ -78,7 +78,7 @@ describe('credentials', () => {
     expect(headers).toEqual(['Bearer there'])
   })
 
-  test('an exec plugin is asked', async () => {
+  test('an exec plugin is run', async () => {
     const credential = {
       apiVersion: 'client.authentication.k8s.io/v1',
       kind: 'ExecCredential',
@@ -98,7 +98,7 @@ describe('credentials', () => {
 })
 
 describe('a kubeconfig', () => {
-  test('that is not there, or has no current context, says so', async () => {
+  test('that is missing, or has no current context, is reported', async () => {
     await expect(findAccess(join(directory, 'absent'))).rejects.toThrow(/absent/)
     const empty = join(directory, 'empty')
     writeFileSync(empty, JSON.stringify({ clusters: [], users: [], contexts: [] }))

@@ -1,6 +1,6 @@
 /**
- * Where the API server is and how to authenticate there, as kubectl and client-go find it. A kubeconfig is read by a library whose
- * client comes along with it, 17 MB of source that a process keeps: what runs in a pod does without.
+ * Where the API server is and how to authenticate, found as kubectl and client-go do. A kubeconfig is read by a library
+ * that includes its client: 17 MB of source in memory. In a pod that library is not loaded.
  */
 import type { RequestOptions } from 'node:https'
 import { ClusterError } from '../errors.ts'
@@ -9,20 +9,20 @@ import { findServiceAccount } from './service-account.ts'
 export type Access = {
   /** The API server's address, without a slash at its end. */
   server: string
-  /** Whether requests go through a proxy, so that only the agent in their options leads there. */
+  /** Whether requests use a proxy. If so, they work only with the agent of their options. */
   proxied: boolean
   /**
-   * The TLS and authentication options of one request. Certificates are read anew each time, a token file once a
-   * minute, an exec plugin is run again when its credential has run out.
-   * @throws ClusterError `Unavailable` where a file or a plugin fails
+   * The TLS and authentication options of one request. Certificates are read each time, a token file once a minute; an
+   * exec plugin runs again when its credential has expired.
+   * @throws ClusterError `Unavailable` if a file or a plugin fails
    */
   authenticate(): Promise<RequestOptions>
 }
 
 /**
- * The access that a kubeconfig file gives (its current context); without a file: the pod's own service account, else
- * what KUBECONFIG names, else ~/.kube/config.
- * @throws Error where there is none, or where it is malformed
+ * The access that a kubeconfig file grants (its current context). Without a file: the pod's own service account, else
+ * the file in KUBECONFIG, else ~/.kube/config.
+ * @throws Error if there is none, or if it is malformed
  */
 export async function findAccess(path?: string): Promise<Access> {
   const account = path === undefined ? findServiceAccount({ environment: process.env }) : undefined
@@ -44,10 +44,10 @@ async function accessByFile(path: string | undefined): Promise<Access> {
   if (path !== undefined) config.loadFromFile(path)
   else config.loadFromDefault()
   const cluster = config.getCurrentCluster()
-  // The library answers a missing configuration with this made-up one.
+  // The library returns this placeholder for a missing configuration.
   if (cluster === null || cluster.server === 'http://localhost:8080')
     throw new Error(
-      `no cluster to connect to: ${path ?? 'this is no pod, and KUBECONFIG and ~/.kube/config'} name no current context`,
+      `no cluster to connect to: ${path ?? 'this is no pod, and KUBECONFIG and ~/.kube/config'} have no current context`,
     )
   if (cluster.server.startsWith('http:') && cluster.skipTLSVerify !== true)
     throw new Error(

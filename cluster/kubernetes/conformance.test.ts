@@ -1,12 +1,23 @@
-/** The adapter against a real kube-apiserver with crds/ and the VolumeSnapshot CRD installed, kube-controller-manager beside it. */
+/**
+ * The adapter against a real kube-apiserver with crds/ and the VolumeSnapshot CRD installed, and
+ * kube-controller-manager.
+ */
 import { pino } from 'pino'
 import { test } from 'vitest'
+import type { Cluster } from '../index.ts'
+import { kindNames } from '../index.ts'
+import { eventually } from '../testing/conformance/suite.ts'
 import { describeConformance } from '../testing/conformance.ts'
 import { connectKubernetes } from './index.ts'
 
 const kubeconfig = process.env.ESPALIER_TEST_KUBECONFIG
-/** A class that lets volumes grow; without it what is said of growth is skipped. */
+/** A class whose volumes can grow; without it the tests of growth are skipped. */
 const growingClass = process.env.ESPALIER_TEST_GROWING_CLASS
+
+/** A new definition is served a moment after it is Established. */
+async function everyKindServed(cluster: Cluster): Promise<void> {
+  for (const kind of kindNames) await eventually(() => cluster.list(kind, { limit: 1 }))
+}
 
 if (kubeconfig === undefined) test.skip('kube-apiserver conformance: needs ESPALIER_TEST_KUBECONFIG')
 else
@@ -16,6 +27,7 @@ else
       connect: async fieldManager => {
         const client = await connectKubernetes({ fieldManager, kubeconfig, logger: pino({ level: 'silent' }) })
         clients.push(client)
+        await everyKindServed(client)
         return client
       },
       close: async () => {

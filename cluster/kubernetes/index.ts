@@ -1,7 +1,7 @@
 /**
- * The port `Cluster` on a real API server. Kubeconfigs are @kubernetes/client-node's; objects go as
- * plain JSON, so that RFC 3339 text stays text and no field is lost that a typed model does not know. Nothing is
- * retried here: who reads again, and when, is its caller's decision.
+ * The port `Cluster` on a real API server. @kubernetes/client-node reads kubeconfigs; objects are sent as plain JSON,
+ * so that RFC 3339 text remains text and no field unknown to a typed model is lost. Nothing is retried here: the caller
+ * decides about retries.
  */
 import type { Logger } from 'pino'
 import { ClusterError, isClusterError } from '../errors.ts'
@@ -16,21 +16,22 @@ import { type HttpAnswer, type HttpRequest, openTransport } from './transport.ts
 import { watchKind } from './watch.ts'
 
 export type KubernetesOptions = {
-  /** Under which applies are made; at most 128 characters. */
+  /** The field manager of applies; at most 128 characters. */
   fieldManager: string
-  /** A kubeconfig file. Omitted: the pod's own account, else KUBECONFIG, else ~/.kube/config. */
+  /** A kubeconfig file. Omitted: the pod's own service account, else KUBECONFIG, else ~/.kube/config. */
   kubeconfig?: string
   logger: Logger
   limits?: Partial<Limits>
-  /** Hears the API server's clock, ms since the epoch, with every answer. */
+  /** Receives the API server's clock, ms since the epoch, with every response. */
   onDate?: (serverMs: number) => void
 }
 
 const json = 'application/json'
 
 /**
- * A client of the cluster. It connects with its first request: a server that is down is `Unavailable` then.
- * @throws Error where no cluster is configured
+ * A client of the cluster. It connects with its first request: if the server is down, that request fails as
+ * `Unavailable`.
+ * @throws Error if no cluster is configured
  */
 export async function connectKubernetes(options: KubernetesOptions): Promise<Cluster & { close(): Promise<void> }> {
   const { fieldManager, logger } = options
@@ -110,7 +111,10 @@ export async function connectKubernetes(options: KubernetesOptions): Promise<Clu
   }
 }
 
-/** A built-in kind would be overwritten whatever its version: the API server asks for one of custom resources only. */
+/**
+ * Without this check a built-in kind would be overwritten regardless of its version: the API server requires a version
+ * only for custom resources.
+ */
 function requireVersion(resourceVersion: string | undefined): void {
   if (resourceVersion === undefined || resourceVersion === '')
     throw new ClusterError('Invalid', 'metadata.resourceVersion: Invalid value: must be specified for an update')
@@ -129,14 +133,14 @@ function parse(answer: HttpAnswer): unknown {
   try {
     return JSON.parse(answer.text)
   } catch (error) {
-    throw new ClusterError('Unavailable', "the API server's answer is no JSON", { cause: error })
+    throw new ClusterError('Unavailable', "the API server's response is not JSON", { cause: error })
   }
 }
 
-/** The API server holds its objects to the schema the type was made of. */
+/** The API server validates its objects against the schema that the type is derived from. */
 const readObject = <T>(answer: HttpAnswer): T => parse(answer) as T
 
-/** A list's items of built-in kinds come without apiVersion and kind. */
+/** List items of built-in kinds lack apiVersion and kind. */
 function readList<K extends KindName>(kind: K, answer: HttpAnswer): ListResult<Kinds[K]> {
   const { items, metadata } = readObject<{
     items: Kinds[K][] | null

@@ -1,21 +1,21 @@
-/** How long the adapter waits for an API server, and how much it takes from one. */
+/** How long the adapter waits for an API server, and how much data it accepts. */
 
 export type Limits = {
-  /** Until a connection stands, TLS included, in ms. */
+  /** Until a connection is established, TLS included, in ms. */
   connectMs: number
-  /** Until an ordinary answer has come whole, in ms. */
+  /** Until an ordinary response is complete, in ms. */
   answerMs: number
-  /** How long a watch may bring nothing, not even a bookmark (kube-apiserver sends one a minute), in ms. */
+  /** How long a watch may send nothing, not even a bookmark (kube-apiserver sends one per minute), in ms. */
   watchIdleMs: number
-  /** How long the server is asked to keep a watch open, in s: a random time from one to two of these. */
+  /** How long the server is requested to keep a watch open, in s: random, from one to two times this. */
   watchSeconds: number
-  /** The largest answer to an ordinary request, in bytes. */
+  /** The largest ordinary response, in bytes. */
   answerBytes: number
-  /** The largest event of a watch, in bytes; the API server takes no object above 3 MiB. */
+  /** The largest event of a watch, in bytes; the API server accepts no object above 3 MiB. */
   eventBytes: number
-  /** The most of a log that is asked for, in bytes. */
+  /** The most log bytes requested. */
   logBytes: number
-  /** Ordinary requests under way at once; more wait their turn. */
+  /** Concurrent ordinary requests; more wait in a queue. */
   connections: number
 }
 

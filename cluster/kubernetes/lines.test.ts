@@ -13,7 +13,7 @@ async function read(chunks: Buffer[], maxBytes = 1_000_000): Promise<string[]> {
 }
 
 describe('lines', () => {
-  test('come back whole however their bytes are split', async () => {
+  test('are complete however their bytes are split', async () => {
     const text = fc.string({ unit: 'grapheme' }).map(line => line.replaceAll('\n', ''))
     await fc.assert(
       fc.asyncProperty(fc.array(text), fc.array(fc.nat(200)), async (lines, cuts) => {
@@ -25,16 +25,16 @@ describe('lines', () => {
     )
   })
 
-  test('what follows the last newline is dropped', async () => {
+  test('text after the last newline is dropped', async () => {
     expect(await read([Buffer.from('one\ntw'), Buffer.from('o')])).toEqual(['one'])
   })
 
-  test('one at the limit passes, one above it does not', async () => {
+  test('a line at the limit is accepted, a longer one is not', async () => {
     expect(await read([Buffer.from('12345\n')], 5)).toEqual(['12345'])
     await refusal(read([Buffer.from('123'), Buffer.from('456\n')], 5), 'Unavailable')
   })
 
-  test('bytes that are no UTF-8 are refused', async () => {
+  test('bytes that are not UTF-8 are refused', async () => {
     await refusal(read([Buffer.from([0xff, 0x0a])]), 'Unavailable')
   })
 })

@@ -1,11 +1,11 @@
-/** Lines out of a stream of chunks that are split anywhere, within characters too. */
+/** Splits a stream of chunks into lines. Chunks may be split anywhere, also within a character. */
 import { ClusterError } from '../errors.ts'
 
 const newline = 0x0a
 
 /**
- * Every line that ends with a newline, without it; what follows the last newline was cut off and is dropped.
- * @throws ClusterError `Unavailable` for a line above `maxBytes`, or bytes that are no UTF-8
+ * Yields every line that ends with a newline, without it. Text after the last newline is incomplete and dropped.
+ * @throws ClusterError `Unavailable` for a line above `maxBytes`, or bytes that are not UTF-8
  */
 export async function* linesOf(chunks: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true })
@@ -13,7 +13,8 @@ export async function* linesOf(chunks: AsyncIterable<Buffer>, maxBytes: number):
   let size = 0
   const take = (part: Buffer): void => {
     size += part.length
-    if (size > maxBytes) throw new ClusterError('Unavailable', `the API server sent a line above ${maxBytes} bytes`)
+    if (size > maxBytes)
+      throw new ClusterError('Unavailable', `the API server sent a line of more than ${maxBytes} bytes`)
     pending.push(part)
   }
   const line = (): string => {
@@ -23,7 +24,7 @@ export async function* linesOf(chunks: AsyncIterable<Buffer>, maxBytes: number):
     try {
       return decoder.decode(bytes)
     } catch (error) {
-      throw new ClusterError('Unavailable', 'the API server sent bytes that are no UTF-8', { cause: error })
+      throw new ClusterError('Unavailable', 'the API server sent bytes that are not UTF-8', { cause: error })
     }
   }
   for await (const chunk of chunks) {

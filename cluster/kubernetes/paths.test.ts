@@ -15,12 +15,12 @@ describe('paths', () => {
     expect(objectPath('Pod', { namespace: 'a', name: 'b' }, 'log')).toBe('/api/v1/namespaces/a/pods/b/log')
   })
 
-  test('a namespace must be given where the kind has one', () => {
+  test('a namespace is required if the kind has namespaces', () => {
     expect(() => objectPath('Secret', { name: 'a' })).toThrow(/metadata.namespace/)
     expect(() => requiredCollection('Secret', undefined)).toThrow(/metadata.namespace/)
   })
 
-  test('Events are selected by a uid, and nothing else is', () => {
+  test('only Events are selected by a uid', () => {
     expect(fieldsText('Event', { about: '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f' })).toBe(
       'involvedObject.uid=5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f',
     )
@@ -33,7 +33,7 @@ describe('paths', () => {
     expect(() => fieldsText('Pod', { open: true })).toThrow(/only of a Task/)
   })
 
-  test('no name and no namespace leads to another path', () => {
+  test('no name and no namespace gives another path', () => {
     const hostile = fc.oneof(
       fc.string({ unit: 'binary' }),
       fc.constantFrom('', '.', '..', '../secrets', '%2e%2e', 'a/b', 'a?b=c', 'a#b', 'a\\..\\b', ' ', 'a\nb'),
@@ -66,7 +66,7 @@ describe('selectors', () => {
     expect(selectorText(undefined)).toBeUndefined()
   })
 
-  test('no value becomes a requirement of its own', () => {
+  test('no value becomes an additional requirement', () => {
     fc.assert(
       fc.property(fc.string(), value => {
         try {

@@ -1,4 +1,4 @@
-/** The API server's paths and query parameters. What could lead to another path or widen a selector is refused. */
+/** The API server's paths and query parameters. Values that could change the path or widen a selector are refused. */
 import { endedTaskStatuses } from '../../crds/index.ts'
 import { ClusterError } from '../errors.ts'
 import type { KindName } from '../kinds.ts'
@@ -8,7 +8,7 @@ import { requireSelectable } from '../selection.ts'
 
 type Query = Record<string, string | number | boolean | undefined>
 
-/** Path of all objects of a kind: of one namespace, or of all where it is absent. */
+/** Path of all objects of a kind: in one namespace, or in all if it is absent. */
 export function collectionPath(kind: KindName, namespace?: string): string {
   const { apiVersion, plural, namespaced } = kindInfo[kind]
   const base = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`
@@ -18,7 +18,7 @@ export function collectionPath(kind: KindName, namespace?: string): string {
 
 /**
  * Path of one object.
- * @throws ClusterError `BadRequest` for a name that cannot be one, or a namespace that is missing
+ * @throws ClusterError `BadRequest` for an invalid name, or a missing namespace
  */
 export function objectPath(kind: KindName, key: ObjectKey, subresource?: 'status' | 'log'): string {
   const path = `${requiredCollection(kind, key.namespace)}/${segment('name', key.name)}`
@@ -27,7 +27,7 @@ export function objectPath(kind: KindName, key: ObjectKey, subresource?: 'status
 
 /**
  * Path to create an object at.
- * @throws ClusterError `BadRequest` where the kind has namespaces and none is given
+ * @throws ClusterError `BadRequest` if the kind has namespaces and none is given
  */
 export function requiredCollection(kind: KindName, namespace: string | undefined): string {
   if (kindInfo[kind].namespaced && namespace === undefined)
@@ -35,7 +35,7 @@ export function requiredCollection(kind: KindName, namespace: string | undefined
   return collectionPath(kind, namespace)
 }
 
-/** `?a=1&b=2` of the parameters that are set, or nothing. */
+/** `?a=1&b=2` of the parameters that are set, or an empty string. */
 export function queryText(query: Query): string {
   const parameters = new URLSearchParams()
   for (const [name, value] of Object.entries(query)) if (value !== undefined) parameters.set(name, String(value))
@@ -48,23 +48,23 @@ const labelKey = /^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9]([A-Za-z0
 
 /**
  * The `labelSelector` parameter.
- * @throws ClusterError `BadRequest` for what is no label: a comma in a value would be one more requirement
+ * @throws ClusterError `BadRequest` for an invalid label: a comma in a value would add a requirement
  */
 export function selectorText(labels: LabelSelector | undefined): string | undefined {
   if (labels === undefined) return undefined
   const requirements = Object.entries(labels).map(([key, value]) => {
-    if (!labelKey.test(key)) throw new ClusterError('BadRequest', `labels: ${JSON.stringify(key)} is no label key`)
+    if (!labelKey.test(key)) throw new ClusterError('BadRequest', `labels: ${JSON.stringify(key)} is not a label key`)
     if (value === true) return key
     if (!labelValue.test(value))
-      throw new ClusterError('BadRequest', `labels: ${JSON.stringify(value)} is no value of label ${key}`)
+      throw new ClusterError('BadRequest', `labels: ${JSON.stringify(value)} is not a value of label ${key}`)
     return `${key}=${value}`
   })
   return requirements.length === 0 ? undefined : requirements.join(',')
 }
 
 /**
- * The `fieldSelector` parameter: of Events those about one object, of Tasks those that have not ended.
- * @throws ClusterError `BadRequest` for another kind, or for what is no uid
+ * The `fieldSelector` parameter: Events about one object, or Tasks that have not ended.
+ * @throws ClusterError `BadRequest` for another kind, or for an invalid uid
  */
 export function fieldsText(kind: KindName, { about, open }: Pick<ListOptions, 'about' | 'open'>): string | undefined {
   requireSelectable(kind, { about, open })
@@ -74,7 +74,7 @@ export function fieldsText(kind: KindName, { about, open }: Pick<ListOptions, 'a
   return `involvedObject.uid=${about}`
 }
 
-/** One path segment. A dot or two would be resolved away, a slash or a percent sign lead elsewhere. */
+/** One path segment. One or two dots would be resolved; a slash or a percent sign would change the path. */
 function segment(field: string, text: string): string {
   if (text === '' || text === '.' || text === '..' || text.length > 253 || /[/%]/.test(text))
     throw new ClusterError(

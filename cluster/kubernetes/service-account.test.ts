@@ -24,20 +24,20 @@ describe('the service account of a pod', () => {
     [pod, 'https://10.0.0.1:6443'],
     [{ KUBERNETES_SERVICE_HOST: '10.0.0.1' }, 'https://10.0.0.1:443'],
     [{ ...pod, KUBERNETES_SERVICE_HOST: 'fd00::1' }, 'https://[fd00::1]:6443'],
-  ])('leads from %j to %s', (environment, server) => {
+  ])('from %j gives the server %s', (environment, server) => {
     const account = find(environment)
     expect(account?.server).toBe(server)
     expect(account?.authenticate()).toEqual({ ca: 'authority', headers: { Authorization: 'Bearer first' } })
   })
 
-  test('is not there outside of a pod, nor in one that is given no token', () => {
+  test('is undefined outside of a pod, and in a pod without a token', () => {
     expect(find({})).toBeUndefined()
     expect(find(pod, join(directory, 'nothing'))).toBeUndefined()
     write('token', '')
     expect(find(pod)).toBeUndefined()
   })
 
-  test('has another token within a minute of its rotation, and another authority at once', () => {
+  test('uses a rotated token within a minute, and a new authority at once', () => {
     const account = find(pod)
     const shown = () => Object.values(account?.authenticate().headers ?? {})
     write('token', 'second')
@@ -49,7 +49,7 @@ describe('the service account of a pod', () => {
     expect(shown()).toEqual(['Bearer second'])
   })
 
-  test('fails while its token cannot be read, and goes on with the next one', () => {
+  test('fails while its token cannot be read, and continues with the next one', () => {
     const account = find(pod)
     rmSync(join(directory, 'token'))
     time += 60_000

@@ -1,6 +1,7 @@
 /**
- * The way to the API server that every pod has: its service account (Kubernetes, "Accessing the Kubernetes API from a Pod"). The token
- * is replaced while the pod runs, and is read again every minute; the authority is read for each request.
+ * The access to the API server that every pod has: its service account (Kubernetes, "Accessing the Kubernetes API from
+ * a Pod"). The token is rotated while the pod runs, and is read again every minute; the authority is read for each
+ * request.
  */
 import { readFileSync } from 'node:fs'
 import type { RequestOptions } from 'node:https'
@@ -12,11 +13,11 @@ const freshMs = 60_000
 
 type ServiceAccount = { server: string; authenticate(): RequestOptions }
 
-type Surroundings = { environment: NodeJS.ProcessEnv; directory?: string; now?: () => number }
+type Context = { environment: NodeJS.ProcessEnv; directory?: string; now?: () => number }
 
-/** Undefined where this is no pod, or one without a token. `authenticate` throws where a file cannot be read. */
-export function findServiceAccount(surroundings: Surroundings): ServiceAccount | undefined {
-  const { environment, directory = mounted, now = Date.now } = surroundings
+/** Undefined outside of a pod, or in a pod without a token. `authenticate` throws if a file cannot be read. */
+export function findServiceAccount(context: Context): ServiceAccount | undefined {
+  const { environment, directory = mounted, now = Date.now } = context
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port = '443' } = environment
   const read = (name: string) => readFileSync(join(directory, name), 'utf8').trim()
   let token: { text: string; readAt: number } | undefined

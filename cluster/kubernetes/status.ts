@@ -1,8 +1,8 @@
-/** From the API server's refusals (metav1.Status, or whatever a proxy before it says) to ClusterErrors. */
+/** Converts error responses of the API server (metav1.Status, or other text from a proxy) to ClusterErrors. */
 import { z } from 'zod'
 import { ClusterError, type ClusterErrorReason, KindNotServedError } from '../errors.ts'
 
-/** metav1.Status, in the part that decides; anything in it can be absent. */
+/** The fields of metav1.Status that are used; all of them can be absent. */
 const status = z.object({
   kind: z.literal('Status'),
   message: z.string().catch(''),
@@ -27,7 +27,7 @@ const byReason: Record<string, ClusterErrorReason> = {
   Expired: 'Expired',
   Gone: 'Expired',
   Forbidden: 'Forbidden',
-  // A token that is being replaced, or an API server that cannot tell yet: nothing was decided.
+  // The token is being rotated, or the API server cannot verify it yet: nothing was decided.
   Unauthorized: 'Unavailable',
   BadRequest: 'BadRequest',
   MethodNotAllowed: 'BadRequest',
@@ -52,25 +52,25 @@ const byCode: Record<number, ClusterErrorReason> = {
 }
 
 /**
- * What kube-apiserver says, under other reasons, of an object that breaks its schema: an unknown field or a wrong type
- * is a BadRequest of create and update, and a 500 without a reason of server-side apply.
+ * Other forms of kube-apiserver's error for an object that violates its schema: an unknown field or a wrong type is a
+ * BadRequest for create and update, and a 500 without a reason for server-side apply.
  */
 const schemaBreaches = [/ cannot be handled as an? /, /^failed to create typed patch object /]
 
-/** The error an answer with a status of 400 or above stands for. */
+/** Returns the error for a response with a status of 400 or above. */
 export function refusalOf(code: number, body: string, retryAfter?: string): ClusterError {
   const parsed = parseStatus(body)
   if (parsed === undefined) return plainRefusal(code, body, retryAfter)
-  // A path that is not served is 404 too; taken for an absent object it would be built a second time.
+  // A path that is not served is a 404 too. Treated as an absent object, it would be created a second time.
   if (parsed.reason === 'NotFound' && parsed.details.kind === undefined)
     return new KindNotServedError(`the API server does not serve this kind: ${parsed.message}`)
   return withRetry(reasonOf(parsed, code), parsed.message === '' ? `HTTP ${code}` : parsed.message, retryAfter)
 }
 
-/** The error an ERROR event of a watch carries. */
+/** Returns the error of an ERROR event of a watch. */
 export function refusalOfEvent(object: unknown): ClusterError {
   const parsed = status.safeParse(object)
-  if (!parsed.success) return new ClusterError('Unavailable', 'the watch ended with an error that is no Status')
+  if (!parsed.success) return new ClusterError('Unavailable', 'the watch ended with an error that is not a Status')
   return new ClusterError(reasonOf(parsed.data, parsed.data.code), parsed.data.message)
 }
 
@@ -82,11 +82,11 @@ function reasonOf({ message, reason, details }: Status, code: number): ClusterEr
 }
 
 function plainRefusal(code: number, body: string, retryAfter: string | undefined): ClusterError {
-  const words = body
+  const detail = body
     .replace(/[^\x20-\x7e]+/g, ' ')
     .trim()
     .slice(0, 200)
-  const message = `HTTP ${code}${words === '' ? '' : `: ${words}`}`
+  const message = `HTTP ${code}${detail === '' ? '' : `: ${detail}`}`
   if (code === 404) return new KindNotServedError(`the API server does not serve this kind: ${message}`)
   return withRetry(byCode[code] ?? (code >= 500 ? 'Unavailable' : 'BadRequest'), message, retryAfter)
 }

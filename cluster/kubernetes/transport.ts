@@ -1,6 +1,6 @@
 /**
- * HTTP to the API server: pooled connections, deadlines and bounded answers. It knows nothing of objects. Every fault
- * of the way there is a ClusterError `Unavailable`; none of its errors or log lines holds a header.
+ * HTTP to the API server: pooled connections, timeouts and limits on responses. It does not interpret objects. Every
+ * connection fault is a ClusterError `Unavailable`. No error or log line contains a header.
  */
 import http from 'node:http'
 import https from 'node:https'
@@ -17,18 +17,18 @@ export type HttpRequest = {
 export type HttpAnswer = { code: number; retryAfter: string | undefined; text: string }
 
 export type Transport = {
-  /** An ordinary request, with its whole answer. */
+  /** An ordinary request, with its complete response. */
   send(request: HttpRequest): Promise<HttpAnswer>
   /**
-   * A GET whose answer goes on. `chunks` ends with the stream, throws `Unavailable` where the connection breaks, and
-   * ends quietly when the signal aborts or when nothing has come for `watchIdleMs`.
+   * A GET whose response is a stream. `chunks` ends with the stream, throws `Unavailable` if the connection breaks, and
+   * ends without an error when the signal aborts or after `watchIdleMs` without data.
    */
   stream(path: string, signal: AbortSignal): Promise<HttpAnswer | { chunks: AsyncGenerator<Buffer> }>
-  /** Ends whatever is under way and closes every connection. */
+  /** Aborts all requests and closes every connection. */
   close(): void
 }
 
-/** `onDate` hears the API server's clock, ms since the epoch, with every answer. */
+/** `onDate` receives the API server's clock, ms since the epoch, with every response. */
 export function openTransport(
   access: Access,
   limits: Limits,
@@ -36,7 +36,8 @@ export function openTransport(
 ): Transport {
   const secure = access.server.startsWith('https:')
   const client = secure ? https : http
-  // A free connection is closed before the API server does it (after 90 s), which would race with its next use.
+  // An idle connection is closed before the API server closes it (after 90 s); otherwise that would race with its next
+  // use.
   const pooled = { keepAlive: true, keepAliveMsecs: 30_000, timeout: 60_000, maxSockets: limits.connections }
   const ordinary = secure ? new https.Agent(pooled) : new http.Agent(pooled)
   const watching = secure ? new https.Agent({ keepAlive: false }) : new http.Agent({ keepAlive: false })
@@ -46,7 +47,7 @@ export function openTransport(
     const options = await access.authenticate()
     const text = request.body?.text
     const headers = {
-      // The library sets an object here, never the list of names and values that Node takes as well.
+      // The library sets an object here, never the list of names and values that Node also accepts.
       ...(options.headers as http.OutgoingHttpHeaders | undefined),
       accept: 'application/json',
       'user-agent': 'espalier',
@@ -119,7 +120,7 @@ export function openTransport(
   }
 }
 
-/** Gives a connection that does not come to stand up; a pooled one stands already. */
+/** Aborts a connection that is not established in time; a pooled one is established already. */
 function watchConnecting(outgoing: http.ClientRequest, secure: boolean, connectMs: number): void {
   outgoing.once('socket', socket => {
     if (!socket.connecting) return
@@ -138,7 +139,10 @@ async function answerOf(response: http.IncomingMessage, maxBytes: number): Promi
     size += part.length
     if (size > maxBytes) {
       response.destroy()
-      throw new ClusterError('Unavailable', `the API server's answer is above ${maxBytes} bytes: list in pages (limit)`)
+      throw new ClusterError(
+        'Unavailable',
+        `the API server's response is larger than ${maxBytes} bytes: list in pages (limit)`,
+      )
     }
     parts.push(part)
   }
@@ -146,7 +150,7 @@ async function answerOf(response: http.IncomingMessage, maxBytes: number): Promi
   return { code: statusCode, retryAfter: headers['retry-after'], text: Buffer.concat(parts, size).toString('utf8') }
 }
 
-/** The chunks of a stream. The idle clock runs only while one is waited for, not while the consumer is at work. */
+/** The chunks of a stream. The idle timeout runs only while waiting for a chunk, not while the consumer works. */
 async function* chunksOf(
   response: http.IncomingMessage,
   access: Access,

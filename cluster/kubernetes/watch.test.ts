@@ -1,4 +1,4 @@
-/** The watch on the wire: chunks split anywhere, errors in the stream, cut and silent connections. */
+/** Watches on the wire: chunks split anywhere, errors in the stream, closed and silent connections. */
 import { describe, expect, test } from 'vitest'
 import type { Cluster, WatchEvent } from '../index.ts'
 import { collect, refusal } from '../testing/conformance/suite.ts'
@@ -13,7 +13,7 @@ const configMap = (name: string, text = 'Grüße, 世界 🐘') => ({
 const added = (name: string): string => `${JSON.stringify({ type: 'ADDED', object: configMap(name) })}\n`
 const errorEvent = (status: string): string => `{"type":"ERROR","object":${status}}\n`
 
-/** All events until the watch ends by itself. */
+/** All events until the watch ends. */
 async function readAll(cluster: Cluster): Promise<WatchEvent<object>[]> {
   const { signal } = new AbortController()
   const events: WatchEvent<object>[] = []
@@ -22,7 +22,7 @@ async function readAll(cluster: Cluster): Promise<WatchEvent<object>[]> {
 }
 
 describe('the stream', () => {
-  test('can be split anywhere, between bytes of a character too', async () => {
+  test('can be split anywhere, also within a character', async () => {
     const server = await startScriptedServer((_request, response) => {
       const bytes = Buffer.from(added('one') + added('two'))
       response.writeHead(200)
@@ -41,7 +41,7 @@ describe('the stream', () => {
     ])
   })
 
-  test('can bring many events in one chunk, and bookmarks among them', async () => {
+  test('can contain many events in one chunk, also bookmarks', async () => {
     const bookmark = '{"type":"BOOKMARK","object":{"kind":"ConfigMap","metadata":{"resourceVersion":"9"}}}\n'
     const server = await startScriptedServer((_request, response) =>
       response.end(added('one') + bookmark + added('two')),
@@ -49,7 +49,7 @@ describe('the stream', () => {
     expect((await readAll(await server.connect())).map(({ type }) => type)).toEqual(['ADDED', 'BOOKMARK', 'ADDED'])
   })
 
-  test('is asked for bookmarks, a version, a selector and an end', async () => {
+  test('is requested with bookmarks, a version, a selector and a timeout', async () => {
     let url = ''
     const server = await startScriptedServer((request, response) => {
       url = request.url ?? ''
@@ -75,14 +75,14 @@ describe('the stream', () => {
 })
 
 describe('errors', () => {
-  test('410, as an answer and as an event, is Expired', async () => {
+  test('410, as a response and as an event, is Expired', async () => {
     const status = statusBody(410, 'Expired', 'too old resource version: 1 (9)')
     const answered = await startScriptedServer((_request, response) => response.writeHead(410).end(status))
     await refusal(readAll(await answered.connect()), 'Expired')
-    const gone = await startScriptedServer((_request, response) =>
+    const expired = await startScriptedServer((_request, response) =>
       response.end(errorEvent(statusBody(410, 'Gone', 'too old'))),
     )
-    await refusal(readAll(await gone.connect()), 'Expired')
+    await refusal(readAll(await expired.connect()), 'Expired')
     const streamed = await startScriptedServer((_request, response) => response.end(added('one') + errorEvent(status)))
     const seen: string[] = []
     const cluster = await streamed.connect()
@@ -114,14 +114,14 @@ describe('errors', () => {
     await refusal(readAll(await forbidden.connect()), 'Forbidden')
   })
 
-  test('a line that is no event is Unavailable, not skipped', async () => {
+  test('a line that is not an event is Unavailable, not skipped', async () => {
     for (const line of ['nonsense', '{"type":"ADDED"}', '{"type":"SURPRISE","object":{}}', '[]']) {
       const server = await startScriptedServer((_request, response) => response.end(`${line}\n`))
       await refusal(readAll(await server.connect()), 'Unavailable')
     }
   })
 
-  test('a line without end is given up at the limit', async () => {
+  test('a line without end is aborted at the limit', async () => {
     const server = await startScriptedServer((_request, response) => {
       const part = Buffer.alloc(64 * 1024, 'x')
       const more = (): void => {
@@ -131,13 +131,13 @@ describe('errors', () => {
       more()
     })
     const cluster = await server.connect({ limits: { eventBytes: 256 * 1024 } })
-    expect((await refusal(readAll(cluster), 'Unavailable')).message).toContain('above 262144 bytes')
+    expect((await refusal(readAll(cluster), 'Unavailable')).message).toContain('more than 262144 bytes')
     await expect.poll(() => server.open()).toBe(0)
   })
 })
 
 describe('connections', () => {
-  test('one cut in the middle of an event tells what came whole, then Unavailable', async () => {
+  test('a connection cut off within an event delivers the complete events, then Unavailable', async () => {
     const server = await startScriptedServer((_request, response) => {
       response.writeHead(200)
       response.write(added('one') + added('two').slice(0, 40))
@@ -150,19 +150,19 @@ describe('connections', () => {
     expect(watch.events).toHaveLength(1)
   })
 
-  test('one that the server ends in order ends the watch quietly', async () => {
+  test('a stream that the server closes in order ends the watch without an error', async () => {
     const server = await startScriptedServer((_request, response) => response.end(added('one')))
     expect(await readAll(await server.connect())).toHaveLength(1)
   })
 
-  test('one that goes silent ends the watch, and is closed', async () => {
+  test('a silent connection ends the watch, and is closed', async () => {
     const server = await startScriptedServer((_request, response) => void response.writeHead(200).write(added('one')))
     const cluster = await server.connect({ limits: { watchIdleMs: 100 } })
     expect(await readAll(cluster)).toHaveLength(1)
     await expect.poll(() => server.open()).toBe(0)
   })
 
-  test('a consumer that takes its time is not taken for silence', async () => {
+  test('a slow consumer does not count as a silent connection', async () => {
     const server = await startScriptedServer((_request, response) => {
       response.writeHead(200)
       response.write(added('one'))
@@ -179,14 +179,14 @@ describe('connections', () => {
     expect(names).toEqual(['one', 'two'])
   })
 
-  test('a server that never begins to answer is Unavailable', async () => {
+  test('a server that never starts to respond is Unavailable', async () => {
     const server = await startScriptedServer(() => undefined)
     const cluster = await server.connect({ limits: { answerMs: 100 } })
     await refusal(readAll(cluster), 'Unavailable')
     await expect.poll(() => server.open()).toBe(0)
   })
 
-  test('an abort ends the watch quietly and frees the connection: before the answer and after', async () => {
+  test('an abort ends the watch without an error and frees the connection, before the response and after', async () => {
     for (const handler of [
       () => undefined,
       ((_request, response) => void response.writeHead(200).write('')) as Handler,

@@ -15,7 +15,7 @@ const event = z.object({
   object: z.looseObject({ metadata: z.looseObject({ resourceVersion: z.string().optional() }).optional() }),
 })
 
-/** The path of a watch: the server ends it after a while of its own choosing between one and two `watchSeconds`. */
+/** The path of a watch: the server ends it after a random time between one and two `watchSeconds`. */
 function watchPath(kind: KindName, options: WatchOptions, watchSeconds: number): string {
   const { namespace, labels, resourceVersion } = options
   const query = queryText({
@@ -50,7 +50,7 @@ export async function* watchKind<K extends KindName>(
   if (!signal.aborted) logger.debug({ kind }, 'the API server ended a watch')
 }
 
-/** One line of a watch; undefined for a bookmark that names no version. */
+/** Parses one line of a watch; undefined for a bookmark without a version. */
 function readEvent<K extends KindName>(line: string): WatchEvent<Kinds[K]> | undefined {
   const { type, object } = parseEvent(line)
   if (type === 'ERROR') throw refusalOfEvent(object)
@@ -58,7 +58,7 @@ function readEvent<K extends KindName>(line: string): WatchEvent<Kinds[K]> | und
     const resourceVersion = object.metadata?.resourceVersion
     return resourceVersion === undefined ? undefined : { type, resourceVersion }
   }
-  // The API server holds its objects to the schema the type was made of.
+  // The API server validates its objects against the schema that the type is derived from.
   return { type, object: object as unknown as Kinds[K] }
 }
 
@@ -66,6 +66,6 @@ function parseEvent(line: string): z.output<typeof event> {
   try {
     return event.parse(JSON.parse(line))
   } catch (error) {
-    throw new ClusterError('Unavailable', 'the API server sent a watch event that is none', { cause: error })
+    throw new ClusterError('Unavailable', 'the API server sent an invalid watch event', { cause: error })
   }
 }

@@ -1,6 +1,6 @@
 /**
- * For tests: self-signed certificates of two loopback addresses, valid from 2020 to 2120, each its own authority. Node
- * makes keys but no certificates. Their keys guard nothing.
+ * For tests: self-signed certificates for two loopback addresses, valid from 2020 to 2120, each its own authority. Node
+ * can create keys but no certificates. The keys protect nothing.
  */
 import { createPrivateKey } from 'node:crypto'
 

@@ -1,6 +1,6 @@
 /**
- * A cluster of one kind for tests whose faults are told to it: streams that lag, break, expire or fall silent, pages that
- * expire, a server that is dead. What it stores is `truth`; what a watch has delivered of it is decided by the test.
+ * A cluster of one kind for tests, with scripted faults: streams that lag, break, expire or go silent, pages that
+ * expire, a dead server. `truth` is what it stores; the test decides what a watch delivers of it.
  */
 import { ClusterError } from '../errors.ts'
 import { keyOf, keyText } from '../informer/key.ts'
@@ -10,11 +10,13 @@ import type { Cluster, ListResult, WatchEvent, WatchOptions } from '../port.ts'
 type LoggedEvent = { version: number; event: WatchEvent<ConfigMap> }
 
 type Stream = {
-  /** Everything up to here has been handed over. */
+  /** Delivered up to this position. */
   position: number
-  /** Handed over up to here as soon as there is something. */
+  /** Delivered up to this position as soon as it exists. */
   allowed: number
   fault: ClusterError | 'ended' | undefined
+  /** It stays open and delivers nothing any more, as over a connection that one side has lost. */
+  isSilent: boolean
   bookmark: boolean
   wake: () => void
 }
@@ -22,15 +24,15 @@ type Stream = {
 export class ScriptedCluster {
   readonly truth = new Map<string, ConfigMap>()
   version = 100
-  /** Set while the server does not answer. */
-  dead: ClusterError | undefined
+  /** Set while the server does not respond. */
+  failure: ClusterError | undefined
   lists = 0
   watches = 0
   readonly streams = new Set<Stream>()
   /** Streams deliver at once, not only on `deliver`. */
   eager: boolean
-  /** While set, an answer to a list stays underway: what it says is decided, when it arrives is not. */
-  #held: PromiseWithResolvers<void> | undefined
+  /** While set, the response to a list is delayed: its contents are fixed, its arrival is not. */
+  #blocked: PromiseWithResolvers<void> | undefined
   readonly #log: LoggedEvent[] = []
   #compacted = 0
   readonly #pages = new Map<string, { items: ConfigMap[]; version: number }>()
@@ -69,7 +71,7 @@ export class ScriptedCluster {
     this.#append({ type: 'DELETED', object: { ...object, metadata: { ...object.metadata, resourceVersion } } })
   }
 
-  /** Every open stream delivers so many more events. */
+  /** Every open stream delivers this many more events. */
   deliver(count: number): void {
     for (const stream of this.streams) {
       const upTo = this.#log.filter(({ version }) => version > stream.position)[count - 1]?.version ?? this.version
@@ -78,13 +80,13 @@ export class ScriptedCluster {
     }
   }
 
-  holdLists(): void {
-    this.#held ??= Promise.withResolvers<void>()
+  blockLists(): void {
+    this.#blocked ??= Promise.withResolvers<void>()
   }
 
   releaseLists(): void {
-    this.#held?.resolve()
-    this.#held = undefined
+    this.#blocked?.resolve()
+    this.#blocked = undefined
   }
 
   bookmark(): void {
@@ -101,7 +103,11 @@ export class ScriptedCluster {
     }
   }
 
-  /** Forgets history and pages; streams that have not read it are expired. */
+  fallSilent(): void {
+    for (const stream of this.streams) stream.isSilent = true
+  }
+
+  /** Deletes history and pages; streams that have not read it are expired. */
   compact(): void {
     this.#compacted = this.version
     this.#pages.clear()
@@ -112,13 +118,13 @@ export class ScriptedCluster {
     }
   }
 
-  /** Lets go of every object that was delivered. */
+  /** Drops its references to every delivered object. */
   forgetHistory(): void {
     this.#log.length = 0
     this.#pages.clear()
   }
 
-  /** As after a restore of the server's own storage: other objects, and versions that begin again below. */
+  /** As after a restore of the server's storage: other objects, and lower versions. */
   goBackTo(version: number): void {
     this.truth.clear()
     this.#log.length = 0
@@ -134,7 +140,7 @@ export class ScriptedCluster {
   }
 
   #list(pageSize: number, continueToken: string | undefined): ListResult<ConfigMap> {
-    if (this.dead) throw this.dead
+    if (this.failure) throw this.failure
     this.lists++
     let page = { items: [...this.truth.values()], version: this.version }
     if (continueToken !== undefined) {
@@ -151,7 +157,7 @@ export class ScriptedCluster {
   }
 
   async *#watch({ resourceVersion, signal }: WatchOptions): AsyncGenerator<WatchEvent<ConfigMap>> {
-    if (this.dead) throw this.dead
+    if (this.failure) throw this.failure
     this.watches++
     const from = Number(resourceVersion)
     if (from < this.#compacted) throw new ClusterError('Expired', 'too old resource version')
@@ -162,6 +168,7 @@ export class ScriptedCluster {
       position: from,
       allowed: this.eager ? this.version : from,
       fault: undefined,
+      isSilent: false,
       bookmark: false,
       wake,
     }
@@ -170,14 +177,14 @@ export class ScriptedCluster {
     try {
       for (;;) {
         for (const { version, event } of [...this.#log]) {
-          if (version <= stream.position || version > stream.allowed || stream.fault) continue
+          if (version <= stream.position || version > stream.allowed || stream.fault || stream.isSilent) continue
           stream.position = version
           yield event
           if (signal.aborted) return
         }
-        if (stream.fault === 'ended' || signal.aborted) return
-        if (stream.fault) throw stream.fault
-        if (stream.bookmark && stream.position === (this.#log.at(-1)?.version ?? stream.position)) {
+        if ((stream.fault === 'ended' && !stream.isSilent) || signal.aborted) return
+        if (stream.fault && !stream.isSilent) throw stream.fault
+        if (stream.bookmark && !stream.isSilent && stream.position === (this.#log.at(-1)?.version ?? stream.position)) {
           stream.position = this.version
           yield { type: 'BOOKMARK', resourceVersion: String(this.version) }
         }
@@ -199,12 +206,12 @@ export class ScriptedCluster {
           options.limit === undefined ? Number.MAX_SAFE_INTEGER : this.#pageSize,
           options.continueToken,
         )
-        await this.#held?.promise
+        await this.#blocked?.promise
         return answer
       },
       watch: (_kind: string, options: WatchOptions) => this.#watch(options),
     }
-    // Only ConfigMaps are asked of it, which the port's type parameter cannot say.
+    // Only ConfigMaps are requested; the port's type parameter cannot express that.
     return port as unknown as Cluster
   }
 }

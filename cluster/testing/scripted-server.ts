@@ -1,4 +1,4 @@
-/** For tests: a server on loopback that answers as the test says, and the kubeconfig that leads to it. */
+/** For tests: a server on loopback with scripted responses, and its kubeconfig. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import http, { type IncomingMessage, type ServerResponse } from 'node:http'
 import https from 'node:https'
@@ -15,15 +15,15 @@ export type Handler = (request: IncomingMessage, response: ServerResponse) => vo
 type ScriptedServer = {
   url: string
   directory: string
-  /** Connections that are open now, and how many there ever were. */
+  /** Connections that are open now, and the total number so far. */
   open(): number
   opened(): number
-  /** Stops listening and cuts every connection; clients stay. */
+  /** Stops listening and closes every connection; clients remain. */
   stop(): Promise<void>
   connect(options?: Partial<KubernetesOptions>): Promise<Cluster & { close(): Promise<void> }>
 }
 
-/** Writes a kubeconfig into a directory; `cluster` and `user` as they stand in the file. Gives its path. */
+/** Writes a kubeconfig into a directory; `cluster` and `user` are its entries. Returns its path. */
 export function writeKubeconfig(directory: string, cluster: object, user: object): string {
   const path = join(directory, 'kubeconfig')
   const config = {
@@ -39,7 +39,7 @@ export function writeKubeconfig(directory: string, cluster: object, user: object
 }
 
 /**
- * A server on a free port until the test ends, with TLS where a certificate is given. `user` is the kubeconfig's user
+ * A server on a free port until the test ends, with TLS if a certificate is given. `user` is the kubeconfig's user
  * entry.
  */
 export async function startScriptedServer(

@@ -1,7 +1,7 @@
-/** A clock that tests run: time stands still but for `advance`, which fires the timers due on the way, in order. */
+/** A clock for tests: time advances only in `advance`, which fires the due timers in order. */
 import type { Clock } from '../informer/clock.ts'
 
-/** Lets everything happen that waits for no timer and no input or output. */
+/** Runs everything that waits for no timer and no I/O. */
 export const settle = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
 export class SimulatedClock implements Clock {
@@ -38,7 +38,7 @@ export class SimulatedClock implements Clock {
     this.#now = target
   }
 
-  /** Time passes and no timer fires, as for a process that is frozen. */
+  /** Time passes and no timer fires, as for a frozen process. */
   freeze(ms: number): void {
     this.#now += ms
   }

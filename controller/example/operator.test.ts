@@ -1,4 +1,4 @@
-/** The example of the README does what it says, on a store that behaves as an API server. */
+/** The example of the README does what it promises, on a store that behaves like an API server. */
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Cluster, ConfigMap } from '../../cluster/index.ts'
@@ -33,7 +33,7 @@ const write = (name: string, to: string, data: Record<string, string>, namespace
 const copied = async (namespace: string, name: string): Promise<ConfigMap['data']> =>
   (await cluster.get('ConfigMap', { namespace, name }))?.data
 
-test('a copy comes, follows its original, moves with it and goes with it', async () => {
+test('a copy is created, follows its original, moves with it and is deleted with it', async () => {
   const { metadata } = await write('settings', 'one', { colour: 'red' })
   await expect.poll(() => copied('one', 'settings')).toEqual({ colour: 'red' })
   await write('settings', 'one', { colour: 'green' })
@@ -45,7 +45,7 @@ test('a copy comes, follows its original, moves with it and goes with it', async
   await expect.poll(() => copied('two', 'settings')).toBeUndefined()
 })
 
-test('a copy that somebody changes or takes away is put back', async () => {
+test('a copy that another client changes or deletes is restored', async () => {
   await write('kept', 'one', { colour: 'red' })
   await expect.poll(() => copied('one', 'kept')).toEqual({ colour: 'red' })
   const copy = await cluster.get('ConfigMap', { namespace: 'one', name: 'kept' })
@@ -55,9 +55,9 @@ test('a copy that somebody changes or takes away is put back', async () => {
   await expect.poll(() => copied('one', 'kept')).toEqual({ colour: 'red' })
 })
 
-test("another's ConfigMap of the same name stays as it is, and an Event says so", async () => {
-  const theirs = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'taken', namespace: 'two' } } as const
-  await cluster.create('ConfigMap', { ...theirs, data: { whose: 'theirs' } })
+test("another owner's ConfigMap of the same name is not changed, and an Event reports it", async () => {
+  const foreign = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'taken', namespace: 'two' } } as const
+  await cluster.create('ConfigMap', { ...foreign, data: { whose: 'theirs' } })
   await write('taken', 'two', { whose: 'ours' })
   const reasons = async () => (await cluster.list('Event', { namespace: 'from' })).items.map(({ reason }) => reason)
   await expect.poll(reasons).toContain('NameTaken')

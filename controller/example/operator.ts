@@ -1,7 +1,7 @@
 /**
- * An operator in one file: whoever writes a ConfigMap with the annotation `example.dev/copy-to: NAMESPACE` has a copy of
- * it there, kept as the original is, and taken away with it. `node controller/example/operator.ts` runs it on the
- * cluster of the present kubeconfig, or in a pod; any number of them may run, and one of them works.
+ * An operator in one file: for each ConfigMap with the annotation `example.dev/copy-to: NAMESPACE` it keeps a copy in
+ * that namespace, and deletes the copy with the original. `node controller/example/operator.ts` runs it on the cluster
+ * of the current kubeconfig, or in a pod. Several instances may run; one of them works.
  */
 import { hostname } from 'node:os'
 import { type Logger, pino } from 'pino'
@@ -32,7 +32,7 @@ const isSame = (copy: ConfigMap, { metadata, data }: ReturnType<typeof copyOf>):
   copy.metadata.annotations?.[original] === metadata.annotations[original] &&
   JSON.stringify(Object.entries(copy.data ?? {}).sort()) === JSON.stringify(Object.entries(data).sort())
 
-/** Follows ConfigMaps until stopped; `lead` does the work while this process is the leader. */
+/** Watches ConfigMaps until stopped; `lead` does the work while this process is the leader. */
 export async function startExample(cluster: Cluster, identity: string, logger: Logger): Promise<() => Promise<void>> {
   const configMaps = createInformer(cluster, 'ConfigMap', {
     indexes: { original: ({ metadata }) => [metadata.annotations?.[original] ?? []].flat() },
@@ -40,8 +40,8 @@ export async function startExample(cluster: Cluster, identity: string, logger: L
   })
   await configMaps.start()
 
-  const lead = async (signal: AbortSignal, held: () => boolean): Promise<void> => {
-    const writer = fenced(cluster, signal, held)
+  const lead = async (signal: AbortSignal, isLeader: () => boolean): Promise<void> => {
+    const writer = fenced(cluster, signal, isLeader)
     const events = createEventRecorder({ cluster: writer, component: 'example', instance: identity, logger })
     const controller = startController({
       name: 'copies',
@@ -49,7 +49,7 @@ export async function startExample(cluster: Cluster, identity: string, logger: L
       keys: () => configMaps.list().map(keyOf),
       signal,
       logger,
-      /** The key is that of an original, be it there or not: looks at what is, and does what is missing. */
+      /** The key is that of an original, which may not exist. Makes its copy as desired. */
       reconcile: async key => {
         const source = configMaps.get(parseKey(key))
         const namespace = source?.metadata.annotations?.[target]
@@ -70,11 +70,11 @@ export async function startExample(cluster: Cluster, identity: string, logger: L
         return undefined
       },
     })
-    const unfollow = configMaps.onChange(({ object }) =>
+    const unsubscribe = configMaps.onChange(({ object }) =>
       controller.enqueue(object.metadata.annotations?.[original] ?? keyOf(object)),
     )
     await new Promise(resolve => signal.addEventListener('abort', resolve, { once: true }))
-    unfollow()
+    unsubscribe()
     await controller.stop()
     await events.stop()
   }

@@ -1,4 +1,4 @@
-/** Kills on the embedded default: `espalier run` with all that it started, or the postmaster of one database. */
+/** Kills on an embedded installation: `espalier run` with all its processes, or the postmaster of one database. */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pino } from 'pino'
@@ -37,19 +37,19 @@ async function postmastersBelow(pid: number): Promise<Postmaster[]> {
   return found
 }
 
-/** Names of what lies so deep under a directory. */
+/** Names of entries at this depth below a directory. */
 async function entries(directory: string, depth: number): Promise<string[]> {
   const names = (await readdir(directory).catch(() => [])).map(name => join(directory, name))
   return depth === 1 ? names : (await Promise.all(names.map(name => entries(name, depth - 1)))).flat()
 }
 
-/** Directories of volumes, images of snapshots, and copies that were not finished. */
+/** Directories of volumes, snapshot images, and unfinished copies. */
 async function directoriesOf(runtime: string): Promise<string[]> {
-  const places = [runtime, join(runtime, 'pool')].flatMap(root => [
+  const directories = [runtime, join(runtime, 'pool')].flatMap(root => [
     ...['volumes', 'snapshots', 'deferred'].map(name => entries(join(root, name), 2)),
     entries(join(root, 'staging'), 1),
   ])
-  const found = [...(await Promise.all(places)).flat(), ...(await entries(join(runtime, 'pods'), 1))]
+  const found = [...(await Promise.all(directories)).flat(), ...(await entries(join(runtime, 'pods'), 1))]
   return found.filter(path => !path.endsWith('/espalier-probe'))
 }
 
@@ -104,14 +104,14 @@ export async function startEmbeddedTarget(): Promise<Target> {
       postmaster('any postmaster', () => true),
     ],
     async leftover() {
-      let left: string[] = []
+      let remaining: string[] = []
       const isClean = async () => {
-        left = await directoriesOf(runtime)
-        return left.length === 0
+        remaining = await directoriesOf(runtime)
+        return remaining.length === 0
       }
       await eventually('no directory left', isClean).catch(() => {})
       await home.stop()
-      return [...left, ...(await objectsOf(home.path))]
+      return [...remaining, ...(await objectsOf(home.path))]
     },
     stop: () => home.remove(),
   }

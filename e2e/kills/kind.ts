@@ -1,4 +1,4 @@
-/** Kills on kind: the operator that leads, an API server, and the Postgres or the pod of a database. */
+/** Kills on kind: the leading operator, an API server, and the Postgres or the pod of a database. */
 import type { Kinds } from '../../cluster/index.ts'
 import { labels, systemNamespace } from '../../crds/index.ts'
 import { eventually } from '../client.ts'
@@ -8,7 +8,10 @@ import type { Kill, Target } from './target.ts'
 
 type Pod = Kinds['Pod']
 const tenant = 'kills'
-/** The kubelet waits ever longer before it starts a container again that has ended: past this many starts the pod is deleted instead. */
+/**
+ * The kubelet waits longer and longer before it restarts a container: after this many starts the pod is deleted
+ * instead.
+ */
 const mostRestarts = 2
 
 export async function startKindTarget(): Promise<Target> {
@@ -78,13 +81,13 @@ export async function startKindTarget(): Promise<Target> {
       kill('the pod of a database with writers', () => postgresOf(ids), deletePod),
     ],
     async leftover() {
-      let left: string[] = []
+      let remaining: string[] = []
       const isClean = async () => {
-        left = (await everyImage(provider)).filter(line => !before.includes(line))
-        return left.length === 0
+        remaining = (await everyImage(provider)).filter(line => !before.includes(line))
+        return remaining.length === 0
       }
       await eventually('nothing left', isClean, 180_000).catch(() => {})
-      return left
+      return remaining
     },
     stop: () => provider.stop(),
   }

@@ -1,4 +1,4 @@
-/** The operations that rounds of kills ask for. Each follows its Task, and knows how to check and to delete what it made. */
+/** The operations that rounds of kills request. Each waits for its Task, and can check and delete what it created. */
 import type { Connection } from '../client.ts'
 import { openTo } from '../client.ts'
 import type { Window } from './history.ts'
@@ -7,7 +7,7 @@ import type { Target } from './target.ts'
 import type { Writers } from './writers.ts'
 
 const minutes = (count: number): number => count * 60_000
-/** What the product says (operator/configuration.ts); a copy may first wait for a database that does not serve. */
+/** The product's deadlines (operator/configuration.ts); a copy may first wait for a database that does not serve. */
 const deadlines = {
   serve: minutes(10),
   change: minutes(10),
@@ -16,7 +16,7 @@ const deadlines = {
   restore: minutes(60),
 }
 
-/** A database that writers write to. `backup`: its newest, to restore from. */
+/** A database with writers. `backup`: its newest, for restores. */
 export type Written = {
   id: string
   name: string
@@ -41,7 +41,7 @@ export function createOperations(target: Target, requests: Requests) {
   const rules = openTo(target.clientAddress)
 
   async function follow(answer: { taskId: string | undefined }, withinMs: number): Promise<TaskEnd> {
-    if (answer.taskId === undefined) throw new Error('the answer names no task')
+    if (answer.taskId === undefined) throw new Error('the response names no task')
     return ended(answer.taskId, withinMs)
   }
   const connectionOf =
@@ -55,7 +55,7 @@ export function createOperations(target: Target, requests: Requests) {
     const answer = await request('DELETE', path)
     if (answer.taskId !== undefined) await follow(answer, deadlines.delete)
   }
-  /** Asks, follows the Task, and measures. */
+  /** Sends the request, waits for the Task, and measures. */
   async function run<T>(operation: string, method: string, path: string, body: unknown, withinMs: number) {
     const began = performance.now()
     const answer = await request<T>(method, path, body)
@@ -112,8 +112,10 @@ export function createOperations(target: Target, requests: Requests) {
         const { body, outcome, isDone } = await run<{ id: string }>('branch', 'POST', path, undefined, deadlines.copy)
         const window = { from, to: written.writers.moment() }
         const connection = connectionOf(`${path}/${body.id}`)
-        const gone = { ...outcome, remove: remove(`${path}/${body.id}`) }
-        return isDone ? { ...gone, check: () => written.writers.faultsOf(() => connection('admin'), window) } : gone
+        const deleted = { ...outcome, remove: remove(`${path}/${body.id}`) }
+        return isDone
+          ? { ...deleted, check: () => written.writers.faultsOf(() => connection('admin'), window) }
+          : deleted
       },
 
     empty:
@@ -129,15 +131,15 @@ export function createOperations(target: Target, requests: Requests) {
       return async () => {
         const made = await create('database of a backup', name, {
           source_backup_id: backup.id,
-          // Its volume is as large as the one that was backed up.
+          // Its volume is as large as the backed up one.
           ...(written.isLarge ? { size: 'small' } : {}),
         })
         const path = `/databases/${made.body.id}`
-        const gone = { ...made.outcome, remove: remove(path) }
+        const deleted = { ...made.outcome, remove: remove(path) }
         const connection = connectionOf(path)
         return made.isDone
-          ? { ...gone, check: () => written.writers.faultsOf(() => connection('admin'), backup.window) }
-          : gone
+          ? { ...deleted, check: () => written.writers.faultsOf(() => connection('admin'), backup.window) }
+          : deleted
       }
     },
 
@@ -145,7 +147,7 @@ export function createOperations(target: Target, requests: Requests) {
       const { backup } = written
       if (backup === undefined) return undefined
       return async () => {
-        const restored = { backup: backup.window, asked: written.writers.moment() }
+        const restored = { backup: backup.window, requested: written.writers.moment() }
         written.writers.restoring(restored)
         const path = `/databases/${written.id}/restore`
         const { outcome, isDone } = await run('restore', 'POST', path, { backup_id: backup.id }, deadlines.restore)
@@ -160,7 +162,7 @@ export function createOperations(target: Target, requests: Requests) {
         return (await run('rotation', 'POST', path, undefined, deadlines.change)).outcome
       },
 
-    /** Storage never shrinks: once for each database. */
+    /** Storage never shrinks, so only once per database. */
     resize: (written: Written): Operation | undefined => {
       if (written.isLarge) return undefined
       written.isLarge = true

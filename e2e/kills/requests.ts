@@ -1,6 +1,6 @@
 /**
- * A client of the API that outlives kills, as a careful program does it: it repeats a request with the same Idempotency-Key until it is
- * answered, waits and asks again where it is told that a database is busy, and follows the Task.
+ * A careful API client that survives kills: it repeats a request with the same Idempotency-Key until it is answered,
+ * retries when a database is busy, and waits for the Task.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -16,7 +16,7 @@ const pauseMs = 300
 const acceptedWithinMs = 10 * 60_000
 
 export function createRequests(target: Target) {
-  /** How often a request was answered with each status, or was cut off, and was repeated. */
+  /** How often each status was returned, and how often a request was interrupted and repeated. */
   const repeated = new Map<string, number>()
   const note = (why: string) => void repeated.set(why, (repeated.get(why) ?? 0) + 1)
 
@@ -29,7 +29,7 @@ export function createRequests(target: Target) {
     }
   }
 
-  /** Resolves when the request is accepted. A 404 counts as an answer only where something is deleted. */
+  /** Resolves when the request is accepted. A 404 counts as an answer only for a deletion. */
   async function request<T>(method: string, path: string, body?: unknown): Promise<Accepted<T>> {
     const key = randomUUID()
     const deadline = Date.now() + acceptedWithinMs

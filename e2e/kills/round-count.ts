@@ -1,4 +1,4 @@
-/** How many rounds of kills are played: none but by `make soak`, or by ESPALIER_KILL_ROUNDS. */
+/** The number of kill rounds: none by default, set by `make soak` or ESPALIER_KILL_ROUNDS. */
 import { z } from 'zod'
 import { isSoak } from '../../operator/testing/soak.ts'
 

@@ -1,7 +1,7 @@
 /**
- * Rounds of kills: while writers write, several operations are asked for at once, and processes are killed at random moments. In the end
- * every operation has succeeded, every acknowledged row is there, and every copy is of one instant. An operation that fails is a fault
- * whatever its reason, since no round deletes what an operation needs.
+ * Rounds of kills: while writers write, several operations are requested at once, and processes are killed at random
+ * moments. At the end every operation has succeeded, every acknowledged row exists, and every copy is of one instant. A
+ * failed operation is a fault whatever its reason, since no round deletes what an operation needs.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { eventually } from '../client.ts'
@@ -11,14 +11,14 @@ import { createRequests, type Requests } from './requests.ts'
 import type { Target } from './target.ts'
 import { startWriters } from './writers.ts'
 
-/** After how many rounds the databases are deleted, and others are made. */
+/** After this many rounds the databases are deleted, and others are created. */
 const roundsOfDatabases = 5
 /** Between two kills of a round, in ms. */
 const betweenKillsMs: [number, number] = [100, 3_000]
 const mostKills = 3
-/** Until all is at rest after the last operation has ended. */
+/** Time limit until the installation is idle after the last operation. */
 const restWithinMs = 10 * 60_000
-/** Backups that a restore takes by itself. */
+/** Backups that a restore takes automatically. */
 const ofRestores = ['prerestore', 'postrestore']
 
 type Report = {
@@ -33,8 +33,8 @@ type Report = {
   faults: string[]
 }
 
-/** `told`: the ids of Tasks whose failure was reported. */
-type Run = { target: Target; requests: Requests; operations: Operations; report: Report; told: Set<string> }
+/** `reported`: the ids of Tasks whose failure was reported. */
+type Run = { target: Target; requests: Requests; operations: Operations; report: Report; reported: Set<string> }
 type Listed = {
   id: string
   status: string
@@ -53,7 +53,7 @@ export async function runRounds(target: Target, rounds: number): Promise<Report>
   const report: Report = {
     ...{ seed, rounds: 0, seconds: 0, kills: {}, operations: {}, acknowledged: 0, repeatedRequests: {}, faults: [] },
   }
-  const run = { target, requests, operations: createOperations(target, requests), report, told: new Set<string>() }
+  const run = { target, requests, operations: createOperations(target, requests), report, reported: new Set<string>() }
   const began = performance.now()
   let written: Written[] = []
   try {
@@ -85,7 +85,7 @@ async function database({ operations }: Run, name: string): Promise<Written> {
   return { id: body.id, name, writers, backup: undefined, isLarge: false }
 }
 
-/** Deletes databases with all that belongs to them. */
+/** Deletes databases with everything that belongs to them. */
 async function replace({ operations, report }: Run, written: readonly Written[]): Promise<void> {
   for (const { id, writers } of written) {
     await writers.pause()
@@ -94,7 +94,7 @@ async function replace({ operations, report }: Run, written: readonly Written[])
   }
 }
 
-/** One that changes a database as a whole, and copies, of two databases at once. */
+/** One operation on a whole database, and copies, of two databases at once. */
 function choose({ operations }: Run, round: number, [first, second]: readonly Written[], chance: Chance): Operation[] {
   if (first === undefined || second === undefined) return []
   const [changed, copied] = chance.between(0, 2) < 1 ? [first, second] : [second, first]
@@ -154,15 +154,18 @@ async function playRound(run: Run, round: number, written: readonly Written[]): 
   }
   for (const { remove } of outcomes) await remove?.()
   await clear(run, written)
-  const told = outcomes.map(({ operation, tookMs }) => `${operation} ${(tookMs / 1000).toFixed(1)} s`)
+  const durations = outcomes.map(({ operation, tookMs }) => `${operation} ${(tookMs / 1000).toFixed(1)} s`)
   const seconds = ((performance.now() - began) / 1000).toFixed(1)
-  console.log(`round ${round}, ${seconds} s; killed: ${killed.value.join(', ')}; ${told.join(', ')}`, ...faults)
+  console.log(`round ${round}, ${seconds} s; killed: ${killed.value.join(', ')}; ${durations.join(', ')}`, ...faults)
   report.faults.push(...faults.map(fault => `round ${round}: ${fault}`))
   for (const { writers } of written) writers.resume()
 }
 
-/** Waits until no Task runs, and databases and branches are available. @returns the Tasks that failed: those that nobody asked for as well */
-async function atRest({ requests: { read }, told }: Run): Promise<string[]> {
+/**
+ * Waits until no Task runs, and databases and branches are available. @returns the failed Tasks, also those started
+ * automatically
+ */
+async function atRest({ requests: { read }, reported }: Run): Promise<string[]> {
   const tasks = (status: string) => read<Listed[]>(`/tasks?status=${status}&limit=100`)
   try {
     await eventually(
@@ -180,12 +183,12 @@ async function atRest({ requests: { read }, told }: Run): Promise<string[]> {
   } catch (error) {
     return [`not at rest: ${String(error instanceof Error ? error.cause : error)}`]
   }
-  const failed = (await tasks('failed')).filter(({ id }) => !told.has(id))
-  for (const { id } of failed) told.add(id)
+  const failed = (await tasks('failed')).filter(({ id }) => !reported.has(id))
+  for (const { id } of failed) reported.add(id)
   return failed.map(({ id, name, error }) => `the task ${id} ${name} failed: ${error}`)
 }
 
-/** Deletes what restores keep, so that the disk does not fill. */
+/** Deletes what restores retain, so that the disk does not fill up. */
 async function clear({ requests: { read, request } }: Run, written: readonly Written[]): Promise<void> {
   for (const { id } of written) {
     for (const { incarnation } of await read<{ incarnation: number }[]>(`/databases/${id}/previous`))

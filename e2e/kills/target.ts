@@ -1,23 +1,25 @@
-/** An installation that rounds of kills run on: what the rounds need to know of it, whatever it runs on. */
+/** An installation for rounds of kills, independent of its platform. */
 import type { ApiClient } from '../client.ts'
 import type { Chance } from '../kubernetes/chance.ts'
 
 export type Kill = {
   name: string
-  /** Kills without a warning, and restarts what nothing else restarts. @returns whether anything was there to be killed */
+  /**
+   * Kills without a warning, and restarts what is not restarted automatically. @returns whether a process was killed
+   */
   strike(chance: Chance): Promise<boolean>
 }
 
 export type Target = {
-  /** The API as it is reached now: its address and token may change with a kill. */
+  /** The API's current client: its address and token may change with a kill. */
   api(): Promise<ApiClient>
-  /** The address that databases see this process's connections come from. */
+  /** The source address of this process's connections, as databases see it. */
   clientAddress: string
-  /** `databaseIds`: the databases that writers write to. One of those that are returned is chosen. */
+  /** `databaseIds`: the databases with writers. One of the returned kills is chosen. */
   kills(databaseIds: readonly string[]): readonly [Kill, ...Kill[]]
-  /** How long after the requests a kill may strike, in ms. */
+  /** How long after the requests a kill may occur, in ms. */
   killsWithinMs: number
-  /** What is left when every database was deleted. May stop the installation. */
+  /** What remains after every database was deleted. May stop the installation. */
   leftover(): Promise<string[]>
   stop(): Promise<void>
 }

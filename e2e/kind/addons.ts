@@ -1,4 +1,4 @@
-/** What every cluster gets before Espalier: snapshots (their kinds and controller), and the namespace of the tests. */
+/** Installed in every cluster before Espalier: snapshots (CRDs and controller), and the namespace of the tests. */
 import { readdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { snapshotterVersion } from './versions.ts'
 
 export const testNamespace = 'espalier-e2e'
 
-/** Runs kubectl; @returns what it wrote. */
+/** Runs kubectl; @returns its output. */
 export type Kubectl = (args: readonly string[], input?: string) => Promise<string>
 
 export const kubectlOf =
@@ -61,7 +61,7 @@ const serviceAccount = (name: string, namespace: string) => ({
 })
 
 const snapshotGroup = 'snapshot.storage.k8s.io'
-/** What the controller's own documentation asks for, without group snapshots. */
+/** The permissions in the controller's own documentation, without group snapshots. */
 const snapshotRules = [
   { apiGroups: [''], resources: ['persistentvolumes'], verbs: ['get', 'list', 'watch'] },
   { apiGroups: [''], resources: ['persistentvolumeclaims'], verbs: ['get', 'list', 'watch', 'update'] },
@@ -104,7 +104,7 @@ function snapshotController(): object[] {
 
 const downloaded = z.object({ Dir: z.string() })
 
-/** The snapshot kinds, from the module that also holds their Go types. */
+/** The snapshot CRDs, from the module that also contains their Go types. */
 async function snapshotDefinitions(run: Run): Promise<string[]> {
   const module = `github.com/kubernetes-csi/external-snapshotter/client/v8@${snapshotterVersion}`
   const text = await run('go', ['mod', 'download', '-json', module], { cwd: tmpdir() })
@@ -113,7 +113,7 @@ async function snapshotDefinitions(run: Run): Promise<string[]> {
   return names.map(name => join(directory, name))
 }
 
-/** Applies all; the same however often it is done. */
+/** Applies all; idempotent. */
 export async function installAddons(run: Run, cluster: ClusterFile): Promise<void> {
   const kubectl = kubectlOf(run, cluster)
   const apply = (input: string) => kubectl(['apply', '--server-side', '--filename', '-'], input)

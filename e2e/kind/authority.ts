@@ -1,4 +1,4 @@
-/** The installation's certificate authority as a file, for who calls the API of a kind cluster: NODE_EXTRA_CA_CERTS. */
+/** The installation's certificate authority as a file, for clients of a kind cluster's API: NODE_EXTRA_CA_CERTS. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { systemNamespace } from '../../crds/index.ts'

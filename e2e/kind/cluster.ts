@@ -1,4 +1,4 @@
-/** What `make kind-up` leaves for whoever uses the cluster: how to reach it. */
+/** Written by `make kind-up`: how to reach the cluster. */
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { z } from 'zod'
 import { KindError } from './errors.ts'
@@ -6,7 +6,7 @@ import { clusterPorts } from './ports.ts'
 import { pathsOf, type Settings } from './settings.ts'
 
 const clusterFile = z.strictObject({
-  /** `stock`: kind's own node image; `self-made`: ours, built without a registry. */
+  /** `stock`: kind's own node image; `self-made`: built here without a registry. */
   flavour: z.enum(['stock', 'self-made']),
   name: z.string(),
   kubeconfig: z.string(),
@@ -14,7 +14,7 @@ const clusterFile = z.strictObject({
   node: z.string(),
   /** The node's address on the engine's network. */
   nodeAddress: z.string(),
-  /** Where connections from this machine seem to come from, inside. */
+  /** The source address of this machine's connections, as seen inside. */
   clientAddress: z.string(),
   /** As DOCKER_HOST. */
   dockerHost: z.string(),
@@ -23,7 +23,7 @@ const clusterFile = z.strictObject({
 })
 export type ClusterFile = z.output<typeof clusterFile>
 
-/** @throws KindError where no cluster is up */
+/** @throws KindError if no cluster is up */
 export async function readCluster(settings: Settings): Promise<ClusterFile> {
   const path = pathsOf(settings).cluster
   let text: string

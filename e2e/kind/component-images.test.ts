@@ -11,7 +11,7 @@ const listed = [
   'registry.k8s.io/etcd:3.6.8-0',
 ]
 
-test('images carry the names that kubeadm asks for', () => {
+test('images have the names that kubeadm expects', () => {
   const names = componentImages(listed).map(image => image.name)
   for (const name of listed) expect(names).toContain(name)
   expect(new Set(names).size).toBe(names.length)

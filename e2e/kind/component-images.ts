@@ -1,6 +1,6 @@
 /**
- * The images that a self-made cluster runs, under the names that kubeadm and the charts ask for, so that neither is told
- * of the difference. All but kube-proxy are one static binary and nothing else.
+ * The images of a self-made cluster, under the names that kubeadm and the charts expect, so that neither needs a
+ * change. All except kube-proxy are one static binary and nothing else.
  */
 import type { ProgramName } from './versions.ts'
 import { kubernetesVersion, provisionerVersion, resizerVersion, snapshotterVersion } from './versions.ts'
@@ -8,7 +8,7 @@ import { kubernetesVersion, provisionerVersion, resizerVersion, snapshotterVersi
 type ComponentImage = {
   name: string
   program: ProgramName
-  /** Where its users look for the binary. */
+  /** The path at which its users expect the binary. */
   path: string
   entrypoint: boolean
 }
@@ -34,7 +34,7 @@ const controlPlane = (['kube-apiserver', 'kube-controller-manager', 'kube-schedu
 
 export const proxyImage = `${kubernetes}/kube-proxy:${kubernetesVersion}`
 
-/** `wanted`: what `kubeadm config images list` says, which is where etcd's and pause's versions stand. */
+/** `wanted`: the output of `kubeadm config images list`, which has the versions of etcd and pause. */
 export function componentImages(wanted: readonly string[]): ComponentImage[] {
   const named = (component: string): string => {
     const found = wanted.find(name => name.includes(`/${component}:`))

@@ -1,14 +1,15 @@
-/** The configuration that kind makes the cluster from (kind.x-k8s.io/v1alpha4); pure. */
+/** kind's configuration of the cluster (kind.x-k8s.io/v1alpha4). Pure. */
 import { stringify } from 'yaml'
 import type { ClusterFile } from './cluster.ts'
 import { type ClusterPorts, everyPort } from './ports.ts'
 
-/** What a node needs that has no systemd, no cgroup driver but the file system, and not every capability. */
+/** Settings for a node without systemd, with the cgroupfs driver, and without some capabilities. */
 const selfMadePatches = [
   {
     kind: 'KubeletConfiguration',
     cgroupDriver: 'cgroupfs',
     cgroupRoot: '/',
+    resolvConf: '/run/resolv.conf',
     failCgroupV1: false,
     failSwapOn: false,
     enforceNodeAllocatable: [],
@@ -20,7 +21,7 @@ const selfMadePatches = [
   },
 ]
 
-export function kindConfiguration(flavour: ClusterFile['flavour'], ports: ClusterPorts): string {
+export function kindConfiguration(flavour: ClusterFile['flavour'], ports: ClusterPorts, workers = 0): string {
   const extraPortMappings = everyPort(ports).map(port => ({
     containerPort: port,
     hostPort: port,
@@ -36,7 +37,10 @@ export function kindConfiguration(flavour: ClusterFile['flavour'], ports: Cluste
       podSubnet: '10.244.0.0/16',
       ...(selfMade ? { disableDefaultCNI: true } : {}),
     },
-    nodes: [{ role: 'control-plane', extraPortMappings }],
+    nodes: [
+      { role: 'control-plane', extraPortMappings },
+      ...Array.from({ length: workers }, () => ({ role: 'worker' })),
+    ],
     ...(selfMade ? { kubeadmConfigPatches: selfMadePatches.map(patch => stringify(patch)) } : {}),
   })
 }

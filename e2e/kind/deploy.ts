@@ -1,6 +1,6 @@
 /**
- * `make kind-install`, and `make e2e PROVIDER=kind` before its tests: images built and loaded, both charts installed, on the cluster that is up.
- * Run again it upgrades what has changed.
+ * `make kind-install`, also run by `make e2e PROVIDER=kind` before its tests: builds and loads images, and installs
+ * both charts on the running cluster. If it is run again, it upgrades what has changed.
  */
 import { randomBytes } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
@@ -12,17 +12,23 @@ import { imageIds } from '../../images/plan.ts'
 import { type Kubectl, kubectlOf } from './addons.ts'
 import { type ClusterFile, readCluster } from './cluster.ts'
 import { say, script } from './script.ts'
-import { pathsOf, readSettings, root } from './settings.ts'
+import { pathsOf, readSettings, root, type Settings } from './settings.ts'
 import { tokenSecret } from './tokens.ts'
 
-/** What of the chart's values depends on which ports this cluster has. */
-const portValues = ({ ports }: ClusterFile): string =>
-  stringify({
-    api: { service: { nodePort: ports.api } },
-    gateway: { ports: ports.gateway, https: { nodePort: ports.https } },
+/**
+ * The chart's values that depend on this cluster's ports and addresses. This machine reaches the first node, and traffic from outside stays on
+ * the node that it reaches: API and gateway are there. Databases may be imported from others here, at that node.
+ */
+function valuesOf({ ports, node, nodeAddress }: ClusterFile, { workers }: Settings): string {
+  const here = workers === 0 ? {} : { nodeSelector: { 'kubernetes.io/hostname': node } }
+  return stringify({
+    api: { service: { nodePort: ports.api }, ...here },
+    gateway: { ports: ports.gateway, https: { nodePort: ports.https }, ...here },
+    imports: { from: [`${nodeAddress}/32`] },
   })
+}
 
-/** Loads the archives whose image the node does not have. @returns whether any was */
+/** Loads the archives whose image the node lacks. @returns whether there was one */
 async function loadImages(run: Run, cluster: ClusterFile, archives: string): Promise<boolean> {
   const env = { ...process.env, DOCKER_HOST: cluster.dockerHost }
   let isAnyNew = false
@@ -30,13 +36,13 @@ async function loadImages(run: Run, cluster: ClusterFile, archives: string): Pro
     const archive = join(archives, `${id}.tar`)
     const image = await readFile(`${archive}.image`, 'utf8').catch(() => undefined)
     if (image === undefined) continue
-    const mark = `/kind/loaded-${id}`
+    const marker = `/kind/loaded-${id}`
     const onNode = (...command: string[]) =>
       run('docker', ['--host', cluster.dockerHost, 'exec', cluster.node, ...command])
-    if ((await onNode('cat', mark).catch(() => '')).trim() === image.trim()) continue
+    if ((await onNode('cat', marker).catch(() => '')).trim() === image.trim()) continue
     say(`loading ${image.split(' ')[0]}`)
     await run(cluster.programs.kind, ['load', 'image-archive', archive, '--name', cluster.name], { env })
-    await onNode('sh', '-c', `printf %s '${image.trim()}' > ${mark}`)
+    await onNode('sh', '-c', `printf %s '${image.trim()}' > ${marker}`)
     isAnyNew = true
   }
   return isAnyNew
@@ -48,7 +54,7 @@ async function ensureNamespace(kubectl: Kubectl): Promise<void> {
   await kubectl(['apply', '--server-side', '--filename', '-'], stringify(namespace))
 }
 
-/** The secret that tokens are signed with: made once. */
+/** The secret that signs tokens; created once. */
 async function ensureTokenSecret(kubectl: Kubectl): Promise<void> {
   const found = await kubectl(['get', 'secret', tokenSecret, '--namespace', systemNamespace, '--ignore-not-found'])
   if (found !== '') return
@@ -79,12 +85,12 @@ async function main(): Promise<void> {
   await ensureNamespace(kubectl)
   await ensureTokenSecret(kubectl)
   const values = join(settings.home, 'values.yaml')
-  await writeFile(values, portValues(cluster))
+  await writeFile(values, valuesOf(cluster, settings))
   const files = ['--values', join(root, 'e2e/kind/values.yaml'), '--values', values]
   const chart = ['espalier', join(root, 'charts/espalier'), '--namespace', systemNamespace]
   await helm('upgrade', '--install', ...chart, ...files, '--wait', '--timeout', '300s')
 
-  // A tag that stays the same tells Kubernetes nothing: what runs is replaced by hand where an image is new.
+  // An unchanged tag does not cause a rollout: pods of a new image are replaced by hand.
   if (isAnyNew) {
     const deployments = ['operator', 'api', 'gateway'].map(name => `deployment/espalier-${name}`)
     await kubectl(['rollout', 'restart', ...deployments, '--namespace', systemNamespace])

@@ -1,4 +1,4 @@
-/** `make kind-down`: removes the cluster and every trace of it; the cache of what was built stays. */
+/** `make kind-down`: removes the cluster and all its files except the build cache. */
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,8 +14,8 @@ const scratch = await mkdtemp(join(tmpdir(), 'espalier-kind-down-'))
 const run = logged(join(scratch, 'log'))
 const { engine, kubeconfig, cluster: file, log } = pathsOf(settings)
 
-/** Loop devices of files that are gone with the node: their driver was not there any more to give them back. */
-async function detachLoops(): Promise<void> {
+/** Loop devices of files that were deleted with the node: their driver could not detach them any more. */
+async function detachLoopDevices(): Promise<void> {
   for (const name of await readdir('/sys/block')) {
     const backing = await readFile(`/sys/block/${name}/loop/backing_file`, 'utf8').catch(() => '')
     if (backing.includes(`${engine}/`)) await run('losetup', ['--detach', `/dev/${name}`]).catch(() => {})
@@ -50,7 +50,7 @@ async function main(): Promise<void> {
     }
   }
   await stopEngine(settings, run)
-  await detachLoops()
+  await detachLoopDevices()
   for (const path of [
     kubeconfig,
     file,

@@ -1,6 +1,6 @@
 /**
- * The container engine that the node runs on: one that answers already, or a dockerd of our own, with its data, socket and
- * network under the cluster's home, so that ending it leaves nothing.
+ * The container engine of the node: an existing one, or a dockerd started here, with its data, socket and network under
+ * the cluster's home directory, so that stopping it leaves nothing.
  */
 import { spawn } from 'node:child_process'
 import { openSync } from 'node:fs'
@@ -15,7 +15,7 @@ export type KindEngine = { host: string; isOwn: boolean }
 
 const socketOf = (settings: Settings) => join(pathsOf(settings).engine, 'docker.sock')
 const pidFileOf = (settings: Settings) => join(pathsOf(settings).engine, 'docker.pid')
-/** Where our own engine answers, if it runs. */
+/** The socket of the own engine, if it runs. */
 export const ownHost = (settings: Settings): string => `unix://${socketOf(settings)}`
 const startTimeoutMs = 60_000
 
@@ -31,7 +31,7 @@ export const answers = (run: Run, host: string): Promise<boolean> =>
     () => false,
   )
 
-/** An engine that somebody else runs, if one answers. */
+/** An existing engine, if one answers. */
 export async function findForeignEngine(run: Run, environment: NodeJS.ProcessEnv): Promise<KindEngine | undefined> {
   const host = environment.DOCKER_HOST || 'unix:///var/run/docker.sock'
   return (await answers(run, host)) ? { host, isOwn: false } : undefined
@@ -40,12 +40,12 @@ export async function findForeignEngine(run: Run, environment: NodeJS.ProcessEnv
 async function pidOf(settings: Settings): Promise<number | undefined> {
   const pid = Number(await readFile(pidFileOf(settings), 'utf8').catch(() => ''))
   if (!Number.isSafeInteger(pid) || pid < 2) return undefined
-  // A pid may be another's by now: ours names its own pid file.
+  // A pid may be reused: the own engine's command line names its pid file.
   const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
   return command.includes(pidFileOf(settings)) ? pid : undefined
 }
 
-/** Starts a dockerd of our own, unless it runs. @throws KindError with the end of its log */
+/** Starts dockerd unless it runs. @throws KindError with the end of its log */
 export async function startEngine(settings: Settings, run: Run, runc: string): Promise<KindEngine> {
   const directory = pathsOf(settings).engine
   const host = ownHost(settings)
@@ -66,7 +66,7 @@ export async function startEngine(settings: Settings, run: Run, runc: string): P
     ['--host', host],
     ['--add-runtime', `espalier=${runc}`],
     ['--default-runtime', 'espalier'],
-    // The node has a network of its own; the default one would be shared with any other engine on this machine.
+    // The node has its own network; the default one would be shared with any other engine on this machine.
     ['--bridge', 'none'],
   ].flat()
   const child = spawn('dockerd', args, { detached: true, stdio: ['ignore', output, output] })
@@ -88,7 +88,7 @@ export async function startEngine(settings: Settings, run: Run, runc: string): P
   return { host, isOwn: true }
 }
 
-/** Ends the engine that is ours, and with it what it runs; removes all that it kept. */
+/** Stops the own engine with everything that it runs, and removes its files. */
 export async function stopEngine(settings: Settings, run: Run): Promise<void> {
   const directory = pathsOf(settings).engine
   const pid = await pidOf(settings)

@@ -14,7 +14,7 @@ const rules = [
 ].join('\n')
 const commands = (wasOnlyOne: boolean) => undoing(rules, ['172.17.0.0/24'], wasOnlyOne).map(words => words.join(' '))
 
-test('only what a dockerd wrote is undone: its rules first, then its chains', () => {
+test('only rules and chains of dockerd are removed: first rules, then chains', () => {
   expect(commands(true)).toEqual([
     '-D FORWARD -j DOCKER-USER',
     '-D POSTROUTING -s 172.17.0.0/24 ! -o docker0 -j MASQUERADE',
@@ -25,6 +25,6 @@ test('only what a dockerd wrote is undone: its rules first, then its chains', ()
   ])
 })
 
-test('what another dockerd stands on stays', () => {
+test('the network of another dockerd stays', () => {
   expect(commands(false)).toEqual(['-D POSTROUTING -s 172.17.0.0/24 ! -o docker0 -j MASQUERADE'])
 })

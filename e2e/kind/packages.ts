@@ -1,11 +1,11 @@
-/** Debian packages that a self-made cluster runs with; those that build its images are images/'s own to ask for. */
+/** Debian packages for running a self-made cluster; images/ installs those for building its images. */
 import type { Run } from '../../images/command.ts'
 import { installer } from '../../images/debian.ts'
 import { KindError } from './errors.ts'
 
 const wanted = ['conntrack', 'docker.io', 'iptables', 'nftables', 'runc', 'xfsprogs']
 
-/** Installs what is missing. @throws KindError where that may not be done */
+/** Installs missing packages. @throws KindError if that is not permitted */
 export async function ensurePackages(run: Run, say: (line: string) => void): Promise<void> {
   const isThere = (name: string) =>
     run('dpkg-query', ['--status', name]).then(

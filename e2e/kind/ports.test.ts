@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { everyPort, findPorts, gatewayPortCount } from './ports.ts'
 
 describe('ports of a cluster', () => {
-  test('are a run without gaps, all free', async () => {
+  test('are consecutive, and all free', async () => {
     const ports = await findPorts(async port => port > 30_100)
     const all = everyPort(ports)
     expect(all).toHaveLength(gatewayPortCount + 3)
@@ -11,7 +11,7 @@ describe('ports of a cluster', () => {
     expect(Math.max(...all) - Math.min(...all)).toBe(all.length - 1)
   })
 
-  test('where none is free it says so', async () => {
+  test('without a free range an error says so', async () => {
     await expect(findPorts(async () => false)).rejects.toThrow(/no run of 23 free ports/)
   })
 })

@@ -1,6 +1,6 @@
 /**
- * The ports of this machine that lead into the cluster, each the same number outside and in: HAProxy knows a database by
- * the port that was dialled, so nothing may translate it. NodePorts are 30000 to 32767 (Kubernetes' default range).
+ * The ports of this machine that map into the cluster, each the same number outside and inside: HAProxy identifies a
+ * database by the dialled port, so it must not be translated. NodePorts are 30000 to 32767 (Kubernetes' default range).
  */
 import { createServer } from 'node:net'
 import { z } from 'zod'
@@ -8,7 +8,7 @@ import { KindError } from './errors.ts'
 
 const first = 30_000
 const last = 32_767
-/** How many databases there can be at once. */
+/** Maximum number of databases. */
 export const gatewayPortCount = 20
 /** The API and S3, before the databases' ports, and HTTPS after them. */
 const length = 3 + gatewayPortCount
@@ -43,7 +43,7 @@ const isPortFree = (number: number): Promise<boolean> =>
     server.listen({ host: '127.0.0.1', port: number, exclusive: true }, () => server.close(() => resolve(true)))
   })
 
-/** A run of free ports. @throws KindError where there is none */
+/** Consecutive free ports. @throws KindError if there are none */
 export async function findPorts(isFree: (port: number) => Promise<boolean> = isPortFree): Promise<ClusterPorts> {
   for (let start = first; start + length - 1 <= last; start += length) {
     const ports = portsFrom(start)

@@ -1,6 +1,6 @@
 /**
- * The programs of a self-made cluster, built from Go modules and kept in the cache by what they are built from. Go's own
- * build cache makes a second build one of seconds, even where ours is empty.
+ * The programs of a self-made cluster, built from Go modules and cached by their inputs. Go's build cache makes a
+ * second build take seconds, even if this cache is empty.
  */
 import { createHash } from 'node:crypto'
 import { cp, mkdir, mkdtemp, readFile, rename, rm, stat } from 'node:fs/promises'
@@ -16,7 +16,7 @@ const files = ['go.mod', 'go.sum', 'coredns/main.go', 'runc/main.go', 'pause/mai
 
 export type Programs = { directory: string; path(name: ProgramName): string }
 
-/** Changes with every version, flag and line that a program is built from. */
+/** Changes with every version, flag and line of a program's sources. */
 async function digestOfPrograms(): Promise<string> {
   const hash = createHash('sha256')
   hash.update(JSON.stringify([sharedPrograms, containerd, linkerFlags, process.arch]))
@@ -30,7 +30,7 @@ const exists = (path: string): Promise<boolean> =>
     () => false,
   )
 
-/** Static binaries without paths of this machine in them. */
+/** Static binaries that contain no paths of this machine. */
 const flags = ['-trimpath', '-ldflags', `-s -w ${linkerFlags}`]
 const goEnvironment = (extra: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv => ({
   ...process.env,
@@ -42,7 +42,7 @@ const goEnvironment = (extra: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv => ({
 
 const downloaded = z.object({ Dir: z.string() })
 
-/** A module's source in a directory that may be written to. */
+/** A module's source in a writable directory. */
 async function copyOfModule(run: Run, module: string, directory: string): Promise<string> {
   const text = await run('go', ['mod', 'download', '-json', module], { cwd: tmpdir(), env: goEnvironment() })
   const copy = join(directory, 'module')
@@ -51,18 +51,18 @@ async function copyOfModule(run: Run, module: string, directory: string): Promis
   return copy
 }
 
-/** What `go build` calls the program of a package: the last part of its path that is no major version. */
+/** `go build`'s name for a package's program: the last part of its path that is not a major version. */
 const outputOf = (target: string): string => basename(target.replace(/\/v[0-9]+$/, ''))
 
-/** Between two lines about a build that goes on. */
+/** Interval between two progress lines. */
 const progressMs = 30_000
 
-/** On a machine that is shared it has taken more than an hour. */
+/** On a shared machine a build has taken more than an hour. */
 const buildMs = 4 * 60 * 60_000
 
 /**
- * All of them by one call, so that one is linked while the next is compiled. What Go has in its build cache already is
- * not counted, so what is left is said as at most so much.
+ * All in one call, so that one is linked while the next is compiled. Go's cached packages are not counted, so the
+ * remaining time is an upper bound.
  */
 async function buildShared(
   run: Run,
@@ -78,8 +78,8 @@ async function buildShared(
   let built = 0
   const progress = setInterval(() => {
     const minutes = Math.ceil(((performance.now() - started) / 60_000) * (total / Math.max(built, 1) - 1))
-    const left = built > total / 20 ? `, at most ${minutes} min left` : ''
-    say(`built ${built} of at most ${total} packages${left}`)
+    const remainingTime = built > total / 20 ? `, at most ${minutes} min left` : ''
+    say(`built ${built} of at most ${total} packages${remainingTime}`)
   }, progressMs)
   try {
     await run('go', ['build', '-v', ...flags, '-o', `${directory}/`, ...targets], {
@@ -95,12 +95,12 @@ async function buildShared(
   }
 }
 
-/** What a cluster of a stock node image is handled with. */
+/** The tools for a cluster of a stock node image. */
 const tools = new Set<string>(['kind', 'kubectl', 'helm'])
 
 /**
- * Builds what is missing: all of it, or the tools alone.
- * @throws KindError where there is no Go; ImageError with the end of what Go said
+ * Builds missing programs: all, or only the tools.
+ * @throws KindError without Go; ImageError with the end of Go's output
  */
 export async function buildPrograms(
   cache: string,

@@ -1,4 +1,6 @@
-/** Which cluster is meant and where it keeps things, from the environment. Two of different names stand side by side. */
+/**
+ * The name and directories of the cluster, from the environment. Clusters of different names can run at the same time.
+ */
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { KindError } from './errors.ts'
@@ -8,13 +10,15 @@ export const root = resolve(import.meta.dirname, '../..')
 export type Settings = {
   /** The cluster's name: of its containers, its network and its context. */
   name: string
-  /** What belongs to this cluster; all of it goes with `make kind-down`. */
+  /** The cluster's files; `make kind-down` deletes them all. */
   home: string
-  /** Programs and images that were built, for any cluster; it stays. */
+  /** Built programs and images, for any cluster; not deleted. */
   cache: string
+  /** Nodes in addition to the control-plane node. */
+  workers: number
 }
 
-/** @throws KindError naming the variable and the rule */
+/** @throws KindError with the variable and the rule */
 export function readSettings(environment: NodeJS.ProcessEnv): Settings {
   const name = environment.ESPALIER_KIND_NAME || 'espalier'
   if (!/^[a-z][a-z0-9-]{0,29}$/.test(name)) {
@@ -22,12 +26,16 @@ export function readSettings(environment: NodeJS.ProcessEnv): Settings {
       `ESPALIER_KIND_NAME must begin with a letter and hold at most 30 lower-case letters, digits and hyphens, not ${JSON.stringify(name)}`,
     )
   }
+  const workers = environment.ESPALIER_KIND_WORKERS || '0'
+  if (!/^[0-3]$/.test(workers))
+    throw new KindError(`ESPALIER_KIND_WORKERS must be a number from 0 to 3, not ${JSON.stringify(workers)}`)
   const cache = join(environment.XDG_CACHE_HOME || join(homedir(), '.cache'), 'espalier', 'kind')
-  return { name, home: resolve(environment.ESPALIER_KIND_HOME || join(root, '.kind')), cache }
+  const home = resolve(environment.ESPALIER_KIND_HOME || join(root, '.kind'))
+  return { name, home, cache, workers: Number(workers) }
 }
 
 export const pathsOf = ({ home }: Settings) => ({
-  /** What a reader needs to know of the running cluster (cluster.ts). */
+  /** Describes the running cluster (cluster.ts). */
   cluster: join(home, 'cluster.json'),
   kubeconfig: join(home, 'kubeconfig'),
   log: join(home, 'up.log'),

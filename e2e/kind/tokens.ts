@@ -1,7 +1,7 @@
-/** Access tokens for the API on the kind cluster: signed with the secret that the API verifies them by. */
+/** Access tokens for the API on the kind cluster, signed with the secret by which the API verifies them. */
 import { SignJWT } from 'jose'
 
-/** The Secret in the system namespace; values.yaml names it to the chart. */
+/** The Secret in the system namespace; the chart's values.yaml names it. */
 export const tokenSecret = 'espalier-token-secret'
 const [issuer, audience] = ['espalier-kind', 'espalier']
 

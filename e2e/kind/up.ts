@@ -1,6 +1,6 @@
 /**
- * `make kind-up`: a kind cluster on this machine, with Docker and a registry or without either. Run again it repairs what
- * is half made and changes nothing that is whole.
+ * `make kind-up`: a kind cluster on this machine, with or without Docker and a registry. If it is run again, it repairs
+ * an incomplete cluster and does not change a complete one.
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,6 +11,7 @@ import { kindConfiguration } from './configuration.ts'
 import { answers, dockerOn, findForeignEngine, type KindEngine, startEngine } from './engine.ts'
 import { KindError } from './errors.ts'
 import { makeNodeImage } from './node-image.ts'
+import { joinNodes } from './nodes.ts'
 import { ensurePackages } from './packages.ts'
 import { findPorts } from './ports.ts'
 import { buildPrograms, type Programs } from './programs.ts'
@@ -18,11 +19,11 @@ import { say, script } from './script.ts'
 import { pathsOf, readSettings, type Settings } from './settings.ts'
 
 const started = Date.now()
-/** Newer than what kind's release was made with, so it is named. */
+/** Newer than the default of kind's release, so it is set explicitly. */
 const stockImage = 'docker.io/kindest/node:v1.36.1'
 const pullTimeoutMs = 300_000
 
-/** Whether what an earlier run made still serves. */
+/** Whether the result of an earlier run still serves. */
 async function isUp(settings: Settings, run: Run): Promise<ClusterFile | undefined> {
   const cluster = await readCluster(settings).catch(() => undefined)
   if (cluster === undefined || !(await answers(run, cluster.dockerHost))) return undefined
@@ -79,7 +80,7 @@ async function create(settings: Settings, run: Run, ground: Ground): Promise<Clu
   await kind(['delete', 'cluster', '--name', name, '--kubeconfig', kubeconfig])
   const ports = await findPorts()
   const configuration = join(home, 'kind.yaml')
-  await writeFile(configuration, kindConfiguration(flavour, ports))
+  await writeFile(configuration, kindConfiguration(flavour, ports, settings.workers))
   say('making the cluster')
   const flags = [
     '--name',
@@ -125,6 +126,7 @@ async function main(): Promise<void> {
   await writeFile(log, '')
   const run = logged(log)
   const cluster = (await isUp(settings, run)) ?? (await create(settings, run, await prepare(settings, run)))
+  if (settings.workers > 0) await joinNodes(run, cluster)
   await installAddons(run, cluster)
   await writeCluster(settings, cluster)
   say(`${cluster.name} is up after ${Math.round((Date.now() - started) / 1000)} s; KUBECONFIG=${cluster.kubeconfig}`)

@@ -1,6 +1,6 @@
 /**
- * Around the whole suite: what is there at its end that was not there at its beginning was left behind, and fails it.
- * Where a test has failed, all objects and logs are written down first.
+ * Runs around the complete suite: objects that exist at its end but not at its beginning are leftovers and fail it.
+ * After a failed test, all objects and logs are written to files first.
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,7 +8,10 @@ import { eventually } from '../client.ts'
 import { readSettings } from '../kind/settings.ts'
 import { startKind } from '../providers/kind.ts'
 
-/** What a database consists of. Tasks and tenants outlive it by design: the one for 30 days, the other until it is removed. */
+/**
+ * The objects of a database. Tasks and tenants outlive it by design: the former for 30 days, the latter until it is
+ * removed.
+ */
 const kinds = [
   'manageddatabases.espalier.dev',
   'backups.espalier.dev',
@@ -33,7 +36,7 @@ export default async function setup(): Promise<() => Promise<void>> {
           .map(line => `${kind} ${line}`)
       }),
     )
-    // Pods of Deployments get new names when they are replaced; the chart's own tests look after those.
+    // Pods of Deployments get new names when they are replaced; the chart's tests check those.
     return lines.flat().filter(line => !line.startsWith('pods ') || line.includes('/db-'))
   }
   const before = new Set(await everything())
@@ -49,20 +52,20 @@ export default async function setup(): Promise<() => Promise<void>> {
       join(directory, 'espalier.yaml'),
       await kubectl(['get', own, '--all-namespaces', '--output', 'yaml']),
     )
-    console.error(`what the cluster held stands in ${directory}`)
+    console.error(`the cluster's objects and logs are in ${directory}`)
   }
 
   return async () => {
-    let left: string[] = []
+    let remaining: string[] = []
     const isClean = async () => {
-      left = (await everything()).filter(line => !before.has(line))
-      return left.length === 0
+      remaining = (await everything()).filter(line => !before.has(line))
+      return remaining.length === 0
     }
     try {
       await eventually('everything is gone', isClean, 90_000)
     } catch {
       await dump()
-      throw new Error(`left behind:\n${left.join('\n')}`)
+      throw new Error(`left behind:\n${remaining.join('\n')}`)
     } finally {
       await stop()
     }

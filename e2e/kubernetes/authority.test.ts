@@ -1,7 +1,7 @@
 /**
- * The authority is replaced under a database that serves: sessions go on, a client that verifies everything and trusts
- * both connects at any moment, and Postgres is not restarted. It takes its time: kubelets bring Secrets within a minute,
- * and each step waits three.
+ * The authority is replaced under a serving database: sessions continue, a client that verifies everything and trusts
+ * both can always connect, and Postgres is not restarted. It is slow: kubelets update Secrets within a minute, and each
+ * step waits three.
  */
 import { writeFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -21,14 +21,14 @@ beforeAll(async () => {
   it = await startServing('authority', 'trusted')
 }, minutes(4))
 afterAll(async () => {
-  // The API shows another certificate by now than this process knows.
+  // The API has another certificate by now than the one this process trusts.
   await it?.provider.kubectl(['delete', 'mdb', 'trusted', '-n', it.namespace, '--wait=false'])
   await it?.provider.stop()
 }, minutes(3))
 
 const text = (data: Record<string, string> | undefined, key: string) =>
   Buffer.from(data?.[key] ?? '', 'base64').toString('utf8')
-const given = async () => {
+const servedCertificate = async () => {
   const secret = await it.provider.cluster.get('Secret', { namespace: systemNamespace, name: authoritySecret })
   return text(secret?.data, 'tls.crt')
 }
@@ -40,7 +40,7 @@ const isThere = async (name: string) =>
   (await it.provider.cluster.get('Secret', { namespace: systemNamespace, name })) !== undefined
 
 test(
-  'an authority is replaced: nothing restarts, and who trusts both notices nothing',
+  'an authority is replaced: nothing restarts, and clients that trust both are not affected',
   async () => {
     const connection: Connection = await it.api.connection(it.database.id)
     const servername = `${childNames.service(it.database.id)}.${it.namespace}.svc`
@@ -59,7 +59,7 @@ test(
     })
     const bundles = new Set<string>()
     const end = Date.now() + minutes(25)
-    while (Date.now() < end && ((await given()) !== cert || (await isThere(nextAuthoritySecret)))) {
+    while (Date.now() < end && ((await servedCertificate()) !== cert || (await isThere(nextAuthoritySecret)))) {
       const client = await verified(both)
       await client.query('SELECT 1')
       await client.end()
@@ -68,18 +68,18 @@ test(
       await sleep(1_000)
     }
 
-    // What comes after this file verifies the API by it.
+    // Later files verify the API by it.
     const { NODE_EXTRA_CA_CERTS: trusted } = process.env
     if (trusted !== undefined) await writeFile(trusted, await published())
-    expect(await given()).toBe(cert)
+    expect(await servedCertificate()).toBe(cert)
     expect(await published()).toBe(cert)
     expect([...bundles]).toEqual(expect.arrayContaining([both, `${cert}${old}`]))
     await Promise.all(sessions.map(session => session.query('SELECT 1')))
     await Promise.all(sessions.map(session => session.end()))
     expect((await it.provider.postmaster(it.namespace, it.database.id)).id).toBe(before)
     await expect(verified(old)).rejects.toThrow(/certificate/)
-    const anew = await verified(cert)
-    await anew.end()
+    const reconnected = await verified(cert)
+    await reconnected.end()
   },
   minutes(28),
 )

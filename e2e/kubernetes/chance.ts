@@ -1,19 +1,19 @@
 /**
- * Chance that can be had again: numbers that follow from a seed, which is told and can be given (`ESPALIER_SOAK_SEED`). Who draws
- * under a name draws the same each time; what the machine's speed does to a run is not repeated by it.
+ * Reproducible random numbers, derived from a seed that is logged and can be set (`ESPALIER_SOAK_SEED`). Each name has
+ * the same sequence every time; effects of the machine's speed are not reproduced.
  */
 import { createHash, randomInt } from 'node:crypto'
 import { z } from 'zod'
 
-const given = z.coerce
+const seedVariable = z.coerce
   .number('ESPALIER_SOAK_SEED must be a number')
   .int()
   .optional()
   .parse(process.env.ESPALIER_SOAK_SEED || undefined)
-export const seed = given ?? randomInt(2 ** 31)
+export const seed = seedVariable ?? randomInt(2 ** 31)
 
 export type Chance = {
-  /** Evenly in between. */
+  /** Uniformly distributed between the two. */
   between(from: number, to: number): number
   of<T>(choices: readonly [T, ...T[]]): T
 }

@@ -1,29 +1,24 @@
 /**
- * Copies under load and kills: backups and branches of a database that is written to, several at once, while operator and CSI driver
- * are killed at any moment. Every copy that is said to be there is looked into, and in the end nothing is left of any. How many:
- * ESPALIER_SOAK_COPIES. What chance decided is had again by ESPALIER_SOAK_SEED.
+ * Copies under load and kills: concurrent backups and branches of a database under writes, while operator and CSI
+ * driver are killed at random moments. Every copy reported as ready is inspected, and at the end none may leave
+ * anything. ESPALIER_SOAK_COPIES sets their number; ESPALIER_SOAK_SEED repeats the random choices.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { z } from 'zod'
 import { type Connection, eventually, openTo } from '../client.ts'
-import { askBackup, askBranch, connectionOf, ended, readBackup, readBranch } from './asking.ts'
 import { createChance, seed } from './chance.ts'
 import { startKills } from './kills.ts'
 import { faultsOf, type Ledger, type Position, startLedger } from './ledger.ts'
+import { connectionOf, createBackup, createBranch, ended, readBackup, readBranch } from './requests.ts'
 import { minutes, type Serving, startServing } from './serving.ts'
+import { soakCount } from './soak-count.ts'
 import { everyImage } from './storage.ts'
 import { asSuperuser } from './superuser.ts'
 
-const wanted = z.coerce
-  .number('ESPALIER_SOAK_COPIES must be a number')
-  .int()
-  .min(1)
-  .default(200)
-  .parse(process.env.ESPALIER_SOAK_COPIES || undefined)
+const wanted = soakCount('ESPALIER_SOAK_COPIES', 200)
 const atOnce = 5
-/** Between two kills, in ms. An operator that is killed is back, and leads, after about 20 s. */
+/** Between two kills, in ms. A killed operator is restarted and leads again after about 20 s. */
 const killsEveryMs: [number, number] = [10_000, 40_000]
-/** Of the copies that were asked for: a storage that is away for too long fails some, with the reason. */
+/** Of the requested copies: if the storage is unavailable for too long, some fail with that reason. */
 const mostFailed = 0.2
 
 let it: Serving
@@ -36,7 +31,7 @@ beforeAll(async () => {
   ledger = await startLedger(await it.api.connection(it.database.id))
 }, minutes(4))
 afterAll(async () => {
-  await ledger?.stop().catch(() => {}) // the test has told
+  await ledger?.stop().catch(() => {}) // the test has reported it
   await it?.api.remove(it.database.id, '?force=true')
   await it?.provider.stop()
 }, minutes(3))
@@ -46,8 +41,8 @@ type Outcome = { what: string; faults?: string[]; failed?: string }
 const pathOf = (branchId: string) => `/databases/${it.database.id}/branches/${branchId}`
 const rules = () => openTo(it.provider.clientAddress)
 
-/** What is wrong in a copy that serves. */
-const look = (connection: Connection, between: { from: Position; to: Position }): Promise<string[]> =>
+/** Problems of a serving copy. */
+const checkRows = (connection: Connection, between: { from: Position; to: Position }): Promise<string[]> =>
   asSuperuser(it.provider, connection, async client => {
     const { rows } = await client.query('SELECT slot_name FROM pg_replication_slots')
     const slots = rows.map(row => `it has its source's slot ${row.slot_name}`)
@@ -56,65 +51,68 @@ const look = (connection: Connection, between: { from: Position; to: Position })
 
 async function branch(): Promise<Outcome> {
   const from = ledger.position()
-  const asked = await askBranch(it.api, it.database.id)
-  expect(asked.status, JSON.stringify(asked.body)).toBe(201)
-  const task = await ended(it.api, asked)
-  const { id } = asked.body
+  const requested = await createBranch(it.api, it.database.id)
+  expect(requested.status, JSON.stringify(requested.body)).toBe(201)
+  const task = await ended(it.api, requested)
+  const { id } = requested.body
   const to = ledger.position()
   const { status } = await readBranch(it.api, it.database.id, id)
   const made = status === 'available' && {
-    faults: await look(await connectionOf(it.api, it.database.id, id), { from, to }),
+    faults: await checkRows(await connectionOf(it.api, it.database.id, id), { from, to }),
   }
-  const gone = await it.api.call('DELETE', pathOf(id))
-  if (gone.status !== 204) throw new Error(`the branch ${id} is not deleted: ${JSON.stringify(gone.body)}`)
+  const deleted = await it.api.call('DELETE', pathOf(id))
+  if (deleted.status !== 204) throw new Error(`the branch ${id} is not deleted: ${JSON.stringify(deleted.body)}`)
   return made ? { what: 'branch', ...made } : { what: 'branch', failed: task.error ?? status }
 }
 
-/** A part of them is looked into: by a database that is made of it, or by the check that the product itself makes. */
+/** Some are inspected: by a database created from it, or by the product's own check. */
 async function backup(kind: Exclude<Kind, 'branch'>, name: string): Promise<Outcome> {
   const what = `backup, ${kind}`
   const from = ledger.position()
-  const asked = await askBackup(it.api, it.database.id)
-  expect(asked.status, JSON.stringify(asked.body)).toBe(202)
-  const task = await ended(it.api, asked)
+  const requested = await createBackup(it.api, it.database.id)
+  expect(requested.status, JSON.stringify(requested.body)).toBe(202)
+  const task = await ended(it.api, requested)
   const to = ledger.position()
-  const { id, status } = await readBackup(it.api, asked.body.id)
+  const { id, status } = await readBackup(it.api, requested.body.id)
   let outcome: Outcome = { what }
   if (status !== 'completed') outcome = { what, failed: task.error ?? status }
-  else if (kind === 'restored') outcome = { what, faults: await lookByDatabase(id, name, { from, to }) }
-  else if (kind === 'verified') outcome = { what, ...(await verdictOf(id)) }
+  else if (kind === 'restored') outcome = { what, faults: await faultsByDatabase(id, name, { from, to }) }
+  else if (kind === 'verified') outcome = { what, ...(await verificationOf(id)) }
   await it.api.call('DELETE', `/backups/${id}`)
   return outcome
 }
 
-async function lookByDatabase(
+async function faultsByDatabase(
   backupId: string,
   name: string,
   between: { from: Position; to: Position },
 ): Promise<string[]> {
-  const asked = await it.api.create({ name, pg_version: '17', source_backup_id: backupId, ip_allowlist: rules() }, {})
-  expect(asked.status, JSON.stringify(asked.body)).toBe(200)
-  const task = await ended(it.api, asked)
-  const { id } = asked.body
+  const requested = await it.api.create(
+    { name, pg_version: '17', source_backup_id: backupId, ip_allowlist: rules() },
+    {},
+  )
+  expect(requested.status, JSON.stringify(requested.body)).toBe(200)
+  const task = await ended(it.api, requested)
+  const { id } = requested.body
   const faults =
-    task.status === 'succeeded' ? await look(await it.api.connection(id), between) : [`no database: ${task.error}`]
+    task.status === 'succeeded' ? await checkRows(await it.api.connection(id), between) : [`no database: ${task.error}`]
   await ended(it.api, await it.api.call('DELETE', `/databases/${id}`))
   return faults
 }
 
-async function verdictOf(id: string): Promise<Pick<Outcome, 'faults' | 'failed'>> {
+async function verificationOf(id: string): Promise<Pick<Outcome, 'faults' | 'failed'>> {
   expect((await it.api.call('POST', `/backups/${id}/verify`)).status).toBe(202)
-  // The other API server may not have heard yet that it was asked for, so that none is pending is no verdict.
-  const verdict = async () => {
+  // The other API server may not know of the request yet, so a missing pending deletion proves nothing.
+  const finished = async () => {
     const { metadata } = await readBackup(it.api, id)
     return ['verified', 'failed'].includes(metadata.verification ?? '') && metadata
   }
-  const { verification, ...more } = await eventually('a verdict', verdict, minutes(10))
+  const { verification, ...more } = await eventually('a verdict', finished, minutes(10))
   return { faults: verification === 'verified' ? [] : [`${verification}: ${JSON.stringify(more)}`] }
 }
 
 test(
-  `${wanted} copies of a database under load, with operator and driver killed all the while: none is inconsistent, and nothing is left`,
+  `${wanted} copies of a database under load, with operator and driver killed meanwhile: none is inconsistent, and nothing remains`,
   async () => {
     console.log(`ESPALIER_SOAK_SEED=${seed}`)
     const source = await it.api.connection(it.database.id)
@@ -123,8 +121,8 @@ test(
     const stopKills = startKills(it.provider, createChance('kills'), killsEveryMs)
     const outcomes: Outcome[] = []
     let next = 0
-    const copy = async (lane: number) => {
-      const chance = createChance(`lane ${lane}`)
+    const copy = async (slot: number) => {
+      const chance = createChance(`lane ${slot}`)
       while (next < wanted) {
         const number = ++next
         const kind = chance.of<Kind>(['branch', 'branch', 'branch', 'branch', 'kept', 'restored', 'verified', 'kept'])
@@ -134,23 +132,23 @@ test(
       }
     }
     const began = performance.now()
-    const lanes = await Promise.allSettled(Array.from({ length: atOnce }, (_, lane) => copy(lane)))
+    const slots = await Promise.allSettled(Array.from({ length: atOnce }, (_, slot) => copy(slot)))
     const kills = await stopKills()
-    for (const lane of lanes) if (lane.status === 'rejected') throw lane.reason
+    for (const slot of slots) if (slot.status === 'rejected') throw slot.reason
 
-    // No writer ever met an error: the source served all the while.
+    // No writer had an error: the source served all the time.
     await ledger.stop()
     const to = ledger.position()
-    const looked = outcomes.filter(({ faults }) => faults !== undefined)
+    const checked = outcomes.filter(({ faults }) => faults !== undefined)
     const failed = outcomes.filter(outcome => outcome.failed !== undefined)
-    const told = Map.groupBy(outcomes, ({ what }) => what)
+    const byKind = Map.groupBy(outcomes, ({ what }) => what)
     console.log(
       `${outcomes.length} copies in ${Math.round((performance.now() - began) / 1000)} s:`,
-      [...told].map(([what, { length }]) => `${length} ${what}`).join('; '),
-      `${looked.length} looked into, ${failed.length} failed with a reason; killed: ${JSON.stringify(kills)};`,
+      [...byKind].map(([what, { length }]) => `${length} ${what}`).join('; '),
+      `${checked.length} looked into, ${failed.length} failed with a reason; killed: ${JSON.stringify(kills)};`,
       `${to.reduce((sum, n) => sum + n, 0)} transactions, the longest gap between two ${Math.round(ledger.longestGapMs())} ms`,
     )
-    expect(looked.filter(({ faults }) => faults?.length)).toEqual([])
+    expect(checked.filter(({ faults }) => faults?.length)).toEqual([])
     expect(failed.length).toBeLessThanOrEqual(wanted * mostFailed)
     expect(Object.keys(kills).length).toBeGreaterThan(0)
 
@@ -164,13 +162,13 @@ test(
       return true
     })
     await ended(it.api, await it.api.call('DELETE', `/databases/${it.database.id}?force=true`))
-    // All that was there before but for the images of the database itself.
-    const isGone = async () => {
-      const left = (await everyImage(it.provider)).filter(line => !before.includes(line))
-      if (left.length > 0) throw new Error(left.join('\n'))
+    // Everything that existed before, except the images of the database itself.
+    const isDeleted = async () => {
+      const remaining = (await everyImage(it.provider)).filter(line => !before.includes(line))
+      if (remaining.length > 0) throw new Error(remaining.join('\n'))
       return true
     }
-    await eventually('everything gone', isGone, minutes(3))
+    await eventually('everything gone', isDeleted, minutes(3))
     const rest = (await everyImage(it.provider)).filter(line => before.includes(line))
     expect(rest.length).toBeLessThan(before.length)
   },

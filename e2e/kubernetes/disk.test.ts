@@ -1,6 +1,6 @@
 /**
- * A disk that hangs, as only a kubelet's probe and a file system of its own can show it: it is said within a minute,
- * nothing is restarted for it, and what was under way goes on when the disk does.
+ * A hanging disk, which only a kubelet's probe and a separate file system can show: it is reported within a minute,
+ * causes no restart, and running operations continue when the disk does.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { childNames } from '../../crds/index.ts'
@@ -25,21 +25,21 @@ const volumeReason = async () => {
 }
 
 test(
-  'a disk that hangs is told within a minute, and ends nothing',
+  'a hanging disk is reported within a minute, and ends nothing',
   async () => {
     const connection = await it.api.connection(it.database.id)
     await query(connection, 'CREATE TABLE kept AS SELECT 42 AS n')
     const before = await runOf()
-    const thaw = await it.provider.freezeVolume(it.namespace, it.database.id)
+    const unfreeze = await it.provider.freezeVolume(it.namespace, it.database.id)
     const began = Date.now()
     const under = query(connection, 'INSERT INTO kept VALUES (43)')
-    under.catch(() => {}) // waited for below
+    under.catch(() => {}) // awaited below
     try {
       await eventually('the hang is told', async () => (await volumeReason()) === 'WriteHangs', minutes(2))
       expect(Date.now() - began).toBeLessThan(minutes(1))
       expect((await it.api.read(it.database.id)).body.status).toBe('degraded')
     } finally {
-      await thaw()
+      await unfreeze()
     }
     await under
     await eventually(

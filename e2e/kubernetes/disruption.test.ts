@@ -1,6 +1,6 @@
 /**
- * What a cluster does to its programs: they are killed, moved, and cut off from the API server. Whatever happens, each
- * operation ends as it was asked, once, and nobody's Postgres is restarted for it.
+ * Disruptions by a cluster: processes are killed, moved, and cut off from the API server. Each operation still ends as
+ * requested, once, and no Postgres is restarted because of it.
  */
 import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -19,7 +19,7 @@ afterAll(() => it?.stop(), minutes(3))
 
 const resource = async (name = 'steady'): Promise<ManagedDatabase | undefined> =>
   it.provider.cluster.get('ManagedDatabase', { namespace: it.namespace, name })
-const settled = (id: string) =>
+const reconciled = (id: string) =>
   eventually('available', async () => (await it.api.read(id)).body.status === 'available', minutes(3))
 const serves = async () => {
   const rows = await query(await it.api.connection(it.database.id), 'SELECT n FROM kept')
@@ -36,10 +36,10 @@ const operators = async () => {
 }
 const leader = async (): Promise<string> => {
   const lease = await it.provider.cluster.get('Lease', { namespace: systemNamespace, name: 'espalier-operator' })
-  // The holder is a pod and one run of it.
+  // The holder is a pod and one of its runs.
   return lease?.spec?.holderIdentity?.split('_')[0] ?? ''
 }
-/** At once and without a word, as a machine that fails does it. */
+/** At once and silently, like a failing machine. */
 const kill = (pods: string[]) =>
   it.provider.kubectl(['delete', 'pod', '-n', systemNamespace, '--grace-period=0', '--force', ...pods])
 
@@ -51,7 +51,7 @@ describe('the operator is killed', () => {
       async name => {
         const { body } = await it.api.create({ name, pg_version: '17' }, {})
         await kill(await operators())
-        await settled(body.id)
+        await reconciled(body.id)
       },
     ],
     [
@@ -60,7 +60,7 @@ describe('the operator is killed', () => {
         const { id } = await find(name)
         await it.api.change(id, { ip_allowlist: patched }, {})
         await kill(await operators())
-        await settled(id)
+        await reconciled(id)
         expect((await it.api.read(id)).body.ip_allowlist.rules).toEqual(patched.rules)
       },
     ],
@@ -117,8 +117,8 @@ describe('the operator is killed', () => {
       const led = await leader()
       expect(await operators()).toContain(led)
       await kill([led])
-      const asked = await it.api.change(it.database.id, { display_name: 'led anew' }, {})
-      expect(asked.status).toBe(200)
+      const changed = await it.api.change(it.database.id, { display_name: 'led anew' }, {})
+      expect(changed.status).toBe(200)
       await eventually('another leader', async () => ![led, ''].includes(await leader()), minutes(1))
       await it.api.change(it.database.id, { ip_allowlist: { rules: [] } })
       expect(await sqlState(async () => connect(await it.api.connection(it.database.id)))).toBe('28000')
@@ -131,7 +131,7 @@ describe('the operator is killed', () => {
 })
 
 test(
-  'an API server that is down for a minute: databases and the gateway serve on, and nothing is done twice',
+  'an API server that is down for a minute: databases and the gateway continue, and no operation runs twice',
   async () => {
     const before = await postmaster()
     const connection = await it.api.connection(it.database.id)
@@ -152,14 +152,14 @@ test(
     const { body } = await eventually(
       'the API again',
       async () => {
-        // A connection kept over the outage may be closed just now: as a client should, ask again under the same key.
+        // A kept-alive connection may be closed now: like a client should, repeat the request with the same key.
         const headers = { prefer: 'wait=60', 'idempotency-key': 'afterwards' }
         const answer = await it.api.create({ name: 'afterwards', pg_version: '17' }, headers).catch(() => undefined)
         return answer?.status === 200 && answer
       },
       minutes(3),
     )
-    await settled(body.id)
+    await reconciled(body.id)
     await it.api.remove(body.id)
     await serves()
     expect(await postmaster()).toBe(before)
@@ -182,21 +182,24 @@ test(
         '--timeout=150s',
       ])
       await eventually('not available', async () => (await it.api.read(it.database.id)).body.status !== 'available')
-      const ready = await eventually('the reason', async () =>
-        (await resource())?.status?.conditions?.find(each => each.type === 'Ready' && each.status === 'False'),
-      )
-      expect(ready.message).toMatch(/unschedulable|cordon|node/i)
+      // The scheduler's reason appears once the pod that replaces the evicted one has been created and refused by every
+      // node.
+      await eventually('the reason', async () => {
+        const ready = (await resource())?.status?.conditions?.find(each => each.type === 'Ready')
+        if (ready?.status === 'False' && /unschedulable|cordon|node/i.test(ready.message)) return true
+        throw new Error(JSON.stringify(ready))
+      })
     } finally {
       await it.provider.kubectl(['uncordon', it.provider.nodeName])
     }
-    await settled(it.database.id)
+    await reconciled(it.database.id)
     await serves()
   },
   minutes(6),
 )
 
 test(
-  'a node that is not heard of: what to do is said, nothing is started beside it, and it serves on when it is back',
+  'a silent node: the status says what to do, nothing is started as a replacement, and it serves again when it is back',
   async () => {
     const before = await postmaster()
     const selector = { namespace: it.namespace, labels: { [labels.database]: it.database.id } }
@@ -216,8 +219,8 @@ test(
       await speak()
     }
     await eventually('available', async () => (await resource())?.status?.phase === 'available', minutes(3))
-    await settled(it.database.id)
-    // The node writes its ways to Services anew, a moment after it is heard of again: until then they lead nowhere.
+    await reconciled(it.database.id)
+    // The node updates its routes to Services shortly after it reports again: until then they do not work.
     await eventually('the way in is there', () => serves().then(() => true))
     expect(await postmaster()).toBe(before)
     expect(await pods()).toEqual(uids)

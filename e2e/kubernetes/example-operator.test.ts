@@ -1,4 +1,4 @@
-/** The example of controller/README.md, on a real cluster: two of it run, one works, and the other takes over. */
+/** The example of controller/README.md, on a real cluster: two instances run, one works, and the other takes over. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -49,7 +49,7 @@ afterAll(async () => {
   await provider?.stop()
 })
 
-test('it copies, follows, and goes on in another process when the one that led is killed', async () => {
+test('it copies, follows changes, and continues in another process when the leader is killed', async () => {
   const first = start()
   await expect.poll(colour, { timeout: 60_000 }).toBe('red')
   start()

@@ -1,6 +1,6 @@
 /**
- * What becomes of a resize on a real cluster: the volume grows before Postgres is restarted, once; where a quota or a class
- * refuses, nothing stops, the reason is told, and the size that is in force can be asked for again.
+ * Resizes on a real cluster: the volume grows before Postgres is restarted, once. If a quota or a class refuses,
+ * nothing stops, the reason is reported, and the current size can be requested again.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { stringify } from 'yaml'
@@ -56,7 +56,7 @@ const postmaster = async (id: string) => (await provider.postmaster(namespace, i
 const capacity = async (id: string) =>
   (await provider.cluster.get('PersistentVolumeClaim', { namespace, name: childNames.claim(id, 1) }))?.status?.capacity
     ?.storage
-const kept = async (connection: Connection) =>
+const expectRows = async (connection: Connection) =>
   expect(await query(connection, 'SELECT n FROM kept')).toEqual([{ n: 42 }])
 
 async function made(name: string, more: object = {}): Promise<{ id: string; connection: Connection }> {
@@ -83,7 +83,7 @@ const resize = async (id: string, size: string): Promise<Task> => {
 }
 
 test(
-  'refused by a quota: Postgres goes on as it was, and has the size soon after the quota is lifted',
+  'refused by a quota: Postgres continues unchanged, and has the size soon after the quota is lifted',
   async () => {
     const { id, connection } = await made('limited')
     const before = await postmaster(id)
@@ -99,12 +99,12 @@ test(
     })
     const failed = await resize(id, grown)
     expect(failed.status).toBe('failed')
-    const told = await sizeApplied('limited')
-    expect(told).toMatchObject({ reason: 'GrowthRefused', message: expect.stringContaining('exceeded quota') })
+    const condition = await sizeApplied('limited')
+    expect(condition).toMatchObject({ reason: 'GrowthRefused', message: expect.stringContaining('exceeded quota') })
     expect((await api.read(id)).body).toMatchObject({ status: 'available', size: 'nano' })
     expect(await postmaster(id)).toBe(before)
     expect(await capacity(id)).toBe('1Gi')
-    await kept(connection)
+    await expectRows(connection)
 
     await kubectl(['delete', 'quota/e2e-storage', '-n', namespace])
     await eventually('the size', async () => (await api.read(id)).body.size === grown, minutes(3))
@@ -112,13 +112,13 @@ test(
     expect(await capacity(id)).toBe('2Gi')
     expect(await sizeApplied('limited')).toBeUndefined()
     expect(await postmaster(id)).not.toBe(before)
-    await kept(connection)
+    await expectRows(connection)
   },
   minutes(8),
 )
 
 test(
-  'refused by a class that cannot expand: the size in force can be asked for again, without a restart',
+  'refused by a class that cannot expand: the current size can be requested again, without a restart',
   async () => {
     const text = await kubectl(['get', 'storageclass/espalier-local', '-o', 'json'])
     const { provisioner, parameters, volumeBindingMode } = JSON.parse(text)
@@ -150,7 +150,7 @@ test(
     expect((await resize(id, 'nano')).status).toBe('succeeded')
     expect(await sizeApplied('fixed')).toBeUndefined()
     expect(await postmaster(id)).toBe(before)
-    await kept(connection)
+    await expectRows(connection)
   },
   minutes(6),
 )

@@ -1,6 +1,6 @@
 /**
- * Rounds of kills on kind. `make soak` plays 20, or as many as ESPALIER_KILL_ROUNDS says; what chance decides is repeated with
- * ESPALIER_SOAK_SEED.
+ * Rounds of kills on kind. `make soak` runs 20, or as many as ESPALIER_KILL_ROUNDS sets; ESPALIER_SOAK_SEED repeats the
+ * random choices.
  */
 import { expect, test } from 'vitest'
 import { startKindTarget } from '../kills/kind.ts'
@@ -11,7 +11,7 @@ import { seed } from './chance.ts'
 const rounds = roundCount(20)
 
 test(
-  'no operation fails that can wait, and no acknowledged row is lost, while processes of the cluster are killed',
+  'operations that can wait do not fail, and no acknowledged row is lost, while processes of the cluster are killed',
   async () => {
     console.log(`ESPALIER_SOAK_SEED=${seed}`)
     const target = await startKindTarget()

@@ -1,4 +1,4 @@
-/** What kills our programs on the cluster at once and without a word, as a machine that fails does it. */
+/** Kills Espalier's processes on the cluster at once and silently, like a failing machine. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { systemNamespace } from '../../crds/index.ts'
 import type { KindProvider } from '../providers/kind.ts'
@@ -13,7 +13,7 @@ const drivers = ({ cluster }: KindProvider) =>
 
 type Pods = Awaited<ReturnType<typeof operators>>
 
-/** What has yet to come up is spared: on a slow machine it never would. */
+/** A pod that is not ready yet is spared: on a slow machine it would never be. */
 const isUp = ({ metadata, status }: Pods['items'][number]): boolean =>
   metadata.deletionTimestamp === undefined && status?.containerStatuses?.every(({ ready }) => ready) === true
 
@@ -26,7 +26,7 @@ async function remove({ kubectl }: KindProvider, namespace: string, { items }: P
 export const killOperators = async (provider: KindProvider): Promise<void> =>
   remove(provider, systemNamespace, await operators(provider))
 
-/** The one that works, or the first of them where nobody knows. */
+/** The leader, or the first of them if there is none. */
 async function killLeader(provider: KindProvider): Promise<void> {
   const lease = await provider.cluster.get('Lease', { namespace: systemNamespace, name: 'espalier-operator' })
   const leader = lease?.spec?.holderIdentity?.split('_')[0]
@@ -38,7 +38,10 @@ async function killLeader(provider: KindProvider): Promise<void> {
 const killDriver = async (provider: KindProvider): Promise<void> =>
   remove(provider, driverNamespace, await drivers(provider))
 
-/** The process, in a pod that stays. Whose container was started anew before waits long for the next start: its pod goes. */
+/**
+ * The process, in a pod that stays. If its container was restarted before, the next restart is delayed, so the pod is
+ * deleted instead.
+ */
 async function killDriverProcess(provider: KindProvider): Promise<void> {
   const { items } = await drivers(provider)
   const statuses = items.flatMap(pod => pod.status?.containerStatuses ?? []).filter(({ name }) => name === 'driver')
@@ -56,7 +59,7 @@ const victims = {
 }
 type Victim = keyof typeof victims
 
-/** Kills one after the other, whatever goes on, until it is stopped. @returns how often each */
+/** Kills one process after another until it is stopped. @returns the number of kills of each */
 export function startKills(provider: KindProvider, chance: Chance, pauseMs: [number, number]) {
   const names = Object.keys(victims) as [Victim, ...Victim[]]
   const counts: Partial<Record<Victim, number>> = {}
@@ -72,7 +75,7 @@ export function startKills(provider: KindProvider, chance: Chance, pauseMs: [num
   const stopped = killing.catch(error => {
     if (!stop.signal.aborted) throw error
   })
-  stopped.catch(() => {}) // told to whoever stops it
+  stopped.catch(() => {}) // reported to the caller that stops it
   return async (): Promise<typeof counts> => {
     stop.abort()
     await stopped

@@ -1,4 +1,6 @@
-/** A database led by `kubectl` alone: whoever applies a resource gets what the API gives, and is told the same. */
+/**
+ * A database managed by `kubectl` alone: applying a resource gives the same result and the same messages as the API.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { apiVersion } from '../../crds/index.ts'
@@ -14,7 +16,7 @@ beforeAll(async () => {
   provider = await startKind()
   api = await provider.client(tenant)
   namespace = provider.namespace(tenant)
-  // A tenant's first write makes its namespace; a database that is taken away again is the lightest.
+  // A tenant's first write creates its namespace; a database that is deleted again costs least.
   const { body } = await api.create({ name: 'first' })
   await api.remove(body.id)
 })
@@ -41,7 +43,7 @@ test('apply, wait, connect, edit and delete', async () => {
   await kubectl(['apply', '-f', '-'], manifest('applied'))
   await kubectl(['wait', '--for=condition=Ready', 'manageddatabase/applied', '-n', namespace, '--timeout=120s'])
 
-  // The API sees by a watch of its own what kubectl has seen, a moment before or after it.
+  // The API's own watch sees a change shortly before or after kubectl.
   const database = await eventually(
     'the API tells the same',
     async () => {
@@ -77,7 +79,7 @@ test('a second apply of the same changes nothing', async () => {
   await kubectl(['delete', 'mdb', 'twice', '-n', namespace, '--timeout=120s'])
 }, 240_000)
 
-test('printer columns tell what matters', async () => {
+test('printer columns show the important fields', async () => {
   await kubectl(['apply', '-f', '-'], manifest('columns'))
   await kubectl(['wait', '--for=condition=Ready', 'mdb/columns', '-n', namespace, '--timeout=120s'])
   const [header, row] = (await kubectl(['get', 'mdb', 'columns', '-n', namespace])).trim().split('\n')
@@ -89,7 +91,7 @@ test('printer columns tell what matters', async () => {
 test('explain describes the fields', async () => {
   const spec = await kubectl(['explain', 'manageddatabase.spec', '--api-version=espalier.dev/v1alpha1'])
   for (const field of ['ipAllowlist', 'pgVersion', 'deletionProtection', 'suspended']) expect(spec).toContain(field)
-  expect(spec).toContain('Who may reach the Postgres endpoint')
+  expect(spec).toContain('Which addresses may reach the Postgres endpoint')
 })
 
 test('bad input is refused with the field and the rule', async () => {
@@ -108,7 +110,7 @@ test('what cannot change is refused, and what is protected is not deleted', asyn
   await kubectl(['delete', 'mdb', 'kept', '-n', namespace, '--timeout=120s'])
 }, 240_000)
 
-test("a tenant's limit binds kubectl, and says it in the API as a limit", async () => {
+test("a tenant's limit applies to kubectl, and the API reports it as a limit", async () => {
   const name = `t-${namespace.slice('espalier-t-'.length)}`
   const limit = (databases: number) =>
     kubectl(['patch', 'tenant', name, '--type=merge', '-p', JSON.stringify({ spec: { limits: { databases } } })])
@@ -133,7 +135,7 @@ test("a tenant's limit binds kubectl, and says it in the API as a limit", async 
   }
 })
 
-test("the API's metrics are on its pods and nowhere behind its Service", async () => {
+test("the API's metrics are on its pods but not behind its Service", async () => {
   const pods = ['get', 'pods', '-n', 'espalier-system', '-l', 'app.kubernetes.io/component=api', '-o', 'name']
   const pod = (await kubectl(pods)).trim().split('\n')[0]?.split('/')[1]
   const page = await kubectl(['get', '--raw', `/api/v1/namespaces/espalier-system/pods/${pod}:8080/proxy/metrics`])

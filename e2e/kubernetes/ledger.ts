@@ -1,26 +1,27 @@
 /**
- * The load of operator/postgres/testing/ledger.ts on a database of the cluster. A copy is consistent where no money came or went, every
- * step has its trace, and it has all that was acknowledged before it was asked for and nothing that came after it was there.
+ * The load of operator/postgres/testing/ledger.ts on a database of the cluster. A copy is consistent if the sum of
+ * money is unchanged, every step has its log row, and it has everything acknowledged before its request and nothing
+ * written after it existed.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { accounts, balance, ledgerSchema, transfer, writerCount } from '../../operator/postgres/testing/ledger.ts'
 import { type Connection, connect, query } from '../client.ts'
 
-/** Between two steps of a writer: the machine has other things to do as well. */
+/** Between two steps of a writer: the machine has other work too. */
 const pauseMs = 20
 
-/** Of a step's trace. */
+/** Of a step's log. */
 const padding = 5
 
-/** The last step of each writer that was acknowledged. */
+/** The last acknowledged step of each writer. */
 export type Position = readonly number[]
 
 export type Ledger = {
   position(): Position
-  /** The longest time in which nothing was acknowledged, in ms. */
+  /** The longest time without an acknowledgement, in ms. */
   longestGapMs(): number
-  /** @throws what a writer met: none of them ever tries again */
+  /** @throws a writer's error: writers never retry */
   stop(): Promise<void>
 }
 
@@ -50,7 +51,7 @@ export async function startLedger(connection: Connection): Promise<Ledger> {
     }
   }
   const writing = Promise.all(acknowledged.map((_, writer) => write(writer)))
-  writing.catch(() => {}) // told to whoever stops it
+  writing.catch(() => {}) // reported to the caller that stops it
   return {
     position: () => [...acknowledged],
     longestGapMs: () => longestGapMs,
@@ -70,7 +71,10 @@ const heaps = `
   SELECT c.relname, v.msg FROM pg_class c, verify_heapam(c.oid) v
   WHERE c.relkind = 'r' AND c.relpersistence = 'p'`
 
-/** What does not fit together in a copy. `client`: the superuser's, in the copy; `between`: when it was asked for, and when it was there. */
+/**
+ * Inconsistencies of a copy. `client`: the superuser's, in the copy; `between`: when it was requested, and when it
+ * existed.
+ */
 export async function faultsOf(client: pg.Client, between: { from: Position; to: Position }): Promise<string[]> {
   const faults: string[] = []
   const { rows: sums } = await client.query('SELECT sum(balance)::int AS sum, count(*)::int AS count FROM account')
@@ -83,13 +87,13 @@ export async function faultsOf(client: pg.Client, between: { from: Position; to:
   for (const { writer, n, traces, last } of rows) {
     const [from = 0, to = 0] = [between.from[writer], between.to[writer]]
     if (traces !== n || last !== n) faults.push(`writer ${writer}: step ${n}, ${traces} traces, the last ${last}`)
-    // The transaction under way may be in it, acknowledged or not.
+    // The running transaction may be included, acknowledged or not.
     if (n < from || n > to + 1) faults.push(`writer ${writer}: step ${n}, which is not from ${from} to ${to}`)
   }
   return [...faults, ...(await damageOf(client))]
 }
 
-/** What amcheck says of tables and indexes. */
+/** amcheck's results for tables and indexes. */
 async function damageOf(client: pg.Client): Promise<string[]> {
   try {
     await client.query('CREATE EXTENSION IF NOT EXISTS amcheck')

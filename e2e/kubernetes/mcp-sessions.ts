@@ -1,25 +1,25 @@
-/** Clients of the MCP revisions with sessions: the older SDK, and a stream of events by `fetch`. */
+/** Clients of the MCP revisions with sessions: the older SDK, and an event stream by `fetch`. */
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport, StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import type { Fetch } from '../https-fetch.ts'
-import { type Served, serviceOf } from '../service-load.ts'
+import { type Served, serviceOf, ToolError } from '../service-load.ts'
 
 const authorized = (database: Served) => ({
   authorization: `Bearer ${serviceOf(database, 'mcp').mcp_config?.init_tokens}`,
 })
 
-/** The answer to a request of a session that the server does not have: the client begins another one. */
-export const isSessionGone = (error: unknown): boolean => error instanceof StreamableHTTPError && error.code === 404
+/** The response to a request of an unknown session: the client begins another one. */
+export const isSessionLost = (error: unknown): boolean => error instanceof StreamableHTTPError && error.code === 404
 
-/** Calls a tool in a session of the bridge. A call whose session does not exist any more fails, and the next begins another one. */
+/** Calls a tool in a session of the bridge. A call with a deleted session fails, and the next begins another one. */
 export async function olderClient(database: Served, fetching: Fetch) {
   const open = async () => {
     const client = new Client({ name: 'e2e', version: '1' })
     const requestInit = { headers: authorized(database) }
     const url = new URL(serviceOf(database, 'mcp').uri)
     const transport = new StreamableHTTPClientTransport(url, { fetch: fetching, requestInit })
-    // The SDK's own transport does not fit its type where optional properties are exact.
+    // The SDK's own transport does not match its type with exact optional properties.
     await client.connect(transport as Transport)
     return client
   }
@@ -31,9 +31,10 @@ export async function olderClient(database: Served, fetching: Fetch) {
         const query = 'SELECT count(*) FROM fruit'
         const answer = await current.callTool({ name: 'query_database', arguments: { query } })
         const text = JSON.stringify(answer.content)
-        if (answer.isError || !text.includes('20')) throw new Error(text)
+        if (answer.isError) throw new ToolError(text)
+        if (!text.includes('20')) throw new Error(text)
       } catch (error) {
-        if (isSessionGone(error)) {
+        if (isSessionLost(error)) {
           await current?.close().catch(() => {})
           current = undefined
         }
@@ -44,7 +45,7 @@ export async function olderClient(database: Served, fetching: Fetch) {
   }
 }
 
-/** A stream of events by GET, in a session of its own. `ended`: how it has ended; undefined while it is open. */
+/** An event stream by GET, in a session of its own. `ended`: how it has ended; undefined while it is open. */
 export async function openStream(database: Served, fetching: Fetch) {
   const { uri } = serviceOf(database, 'mcp')
   const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'e2e', version: '1' } }

@@ -1,4 +1,4 @@
-/** What operator and API may do, by the API server's own word: no less than they need, and no more. */
+/** Permissions of operator and API, as the API server reports them: no less than they need, and no more. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { ofOthers, ofSystem, ofTenant, rights } from '../../charts/testing/rights.ts'
@@ -15,7 +15,7 @@ beforeAll(async () => {
   provider = await startKind()
   namespace = provider.namespace(tenant)
   const api = await provider.client(tenant)
-  // A tenant's first write makes its namespace.
+  // A tenant's first write creates its namespace.
   const { body } = await api.create({ name: 'first' })
   await api.remove(body.id)
 })
@@ -23,9 +23,9 @@ afterAll(() => provider?.stop())
 
 const kubectl = (args: string[], input?: string) => provider.kubectl(args, input)
 
-test('operator and API may do what the table allows, and nothing that it denies', async () => {
+test('operator and API have the permissions in the table, and none that it denies', async () => {
   const namespaces = { [ofTenant]: namespace, [ofOthers]: 'kube-system', [ofSystem]: systemNamespace }
-  const reviews = rights.map(({ account, verb, group, resource: path, name, namespace: place }) => {
+  const reviews = rights.map(({ account, verb, group, resource: path, name, namespace: namespaceKey }) => {
     const [resource, subresource] = path.split('/')
     return {
       apiVersion: 'authorization.k8s.io/v1',
@@ -33,7 +33,14 @@ test('operator and API may do what the table allows, and nothing that it denies'
       spec: {
         user: userOf(account),
         groups: ['system:serviceaccounts', `system:serviceaccounts:${systemNamespace}`, 'system:authenticated'],
-        resourceAttributes: { verb, group, resource, subresource, name, namespace: place && namespaces[place] },
+        resourceAttributes: {
+          verb,
+          group,
+          resource,
+          subresource,
+          name,
+          namespace: namespaceKey && namespaces[namespaceKey],
+        },
       },
     }
   })
@@ -62,7 +69,7 @@ test('the operator binds itself and the API to their roles, in namespaces of dat
   expect(labelled).toContain("tenants' namespaces only")
 })
 
-test('a binding that somebody deletes is there again soon', async () => {
+test('a deleted binding is created again soon', async () => {
   const read = async () =>
     (
       await kubectl(['get', 'rolebinding', 'espalier-operator', '-n', namespace, '-o', 'jsonpath={.metadata.uid}'])

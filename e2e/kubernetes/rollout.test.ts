@@ -1,27 +1,22 @@
 /**
- * What an upgrade does to databases that serve: nothing. What it changed waits until the region's window, or whoever has
- * the database, restarts it; never more at once than the region says, and each once.
+ * An upgrade does not affect serving databases. Its changes wait until the region's window, or until the owner of a
+ * database restarts it; never more at once than the region allows, and each once.
  */
-import { execFile } from 'node:child_process'
-import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createInformer } from '../../cluster/informer/index.ts'
 import { labels, type ManagedDatabase } from '../../crds/index.ts'
 import { type ApiClient, connect, type Database, eventually, openTo, query } from '../client.ts'
-import { readCluster } from '../kind/cluster.ts'
-import { readSettings } from '../kind/settings.ts'
 import { type KindProvider, startKind } from '../providers/kind.ts'
+import { upgradeChart } from './chart.ts'
 import { minutes } from './serving.ts'
 
-const run = promisify(execFile)
 const region = 'local'
 
-/** How many databases are upgraded, and how many of them may be away at once. */
+/** The number of upgraded databases, and how many may restart at once. */
 const count = Number(process.env.ESPALIER_E2E_ROLLOUT_DATABASES ?? 10)
 const maxConcurrent = Number(process.env.ESPALIER_E2E_ROLLOUT_AT_ONCE ?? 2)
-/** The template's value that the upgrade changes, and what it is without being set. */
+/** The template's value that the upgrade changes, and its default. */
 const grace = { before: 1800, after: 1799 }
 
 let provider: KindProvider
@@ -38,36 +33,22 @@ beforeAll(async () => {
   databases = await Promise.all(
     names.map(async name => (await api.create({ name, pg_version: '17', ip_allowlist: rules })).body),
   )
+  // The API waits at most a minute, which is too short for ten on a busy machine.
+  for (const { id, name } of databases)
+    await eventually(`${name} is available`, async () => (await api.read(id)).body.status === 'available', minutes(5))
 }, minutes(10))
 afterAll(async () => {
   if (provider === undefined) return
   await setWindow(undefined)
   await upgrade(grace.before)
-  // The upgrade replaces what answers: a connection that was kept alive ends with it.
+  // The upgrade replaces the servers, which ends a kept-alive connection.
   for (const { id } of databases ?? [])
     await eventually('removed', async () => [204, 404].includes((await api.remove(id)).status))
   await provider.stop()
 }, minutes(15))
 
-/** The chart again, as it is installed but for one value of databases' pods. */
-async function upgrade(seconds: number): Promise<void> {
-  const { programs, kubeconfig } = await readCluster(readSettings(process.env))
-  const chart = join(import.meta.dirname, '../../charts/espalier')
-  const value = `postgres.terminationGracePeriodSeconds=${seconds}`
-  const to = ['--kubeconfig', kubeconfig, '--namespace', 'espalier-system']
-  await run(programs.helm, [
-    'upgrade',
-    'espalier',
-    chart,
-    ...to,
-    '--reuse-values',
-    '--set',
-    value,
-    '--wait',
-    '--timeout',
-    '300s',
-  ])
-}
+/** The installed chart, with one changed value of the databases' pods. */
+const upgrade = (seconds: number) => upgradeChart({ 'postgres.terminationGracePeriodSeconds': String(seconds) })
 
 async function setWindow(maintenance: object | undefined): Promise<void> {
   const patch = JSON.stringify({ spec: { maintenance: maintenance ?? null } })
@@ -95,7 +76,7 @@ const restarts = async () =>
   (await provider.cluster.list('Task', { namespace })).items.filter(({ spec }) => spec.name === 'restart-managed')
 
 test(
-  'an upgrade of the chart restarts no database, and the window then each once',
+  'an upgrade of the chart restarts no database, and the window then restarts each once',
   async () => {
     const before = await runs()
     expect(before.size).toBe(count)
@@ -151,7 +132,7 @@ test(
     )
     const recorded = await restarts()
     expect(recorded.map(({ spec }) => spec.subject.name).sort()).toEqual(databases.map(({ name }) => name).sort())
-    // A Task follows what its database says of itself.
+    // A Task follows its database's status.
     await eventually('each Task ended', async () => (await restarts()).every(({ status }) => status?.finishedAt))
     expect((await restarts()).map(({ status }) => status?.phase)).toEqual(databases.map(() => 'succeeded'))
     for (const { id } of databases)
@@ -161,7 +142,7 @@ test(
 )
 
 test(
-  'a restart that kubectl asks for happens, and ends as a task',
+  'a restart requested by kubectl happens, and ends as a task',
   async () => {
     await setWindow(undefined)
     const [{ id, name }] = databases as [Database]
@@ -176,7 +157,7 @@ test(
   minutes(8),
 )
 
-test('the files that Postgres reads stand beside instance.json, in every database', async () => {
+test('the files that Postgres reads are next to instance.json, in every database', async () => {
   const { items } = await provider.cluster.list('ConfigMap', { namespace, labels: { [labels.component]: 'postgres' } })
   expect(items.length).toBeGreaterThanOrEqual(count)
   for (const { data } of items)

@@ -1,4 +1,4 @@
-/** Services under load through the gateway: a change of one service and a new password cost no request of any. */
+/** Services under load through the gateway: a change of one service or a new password fails no request of any. */
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { type ApiClient, eventually } from '../client.ts'
 import type { Fetch } from '../https-fetch.ts'
@@ -17,7 +17,7 @@ import {
   stopAll,
   untilRunning,
 } from '../service-load.ts'
-import { isSessionGone, olderClient, openStream } from './mcp-sessions.ts'
+import { isSessionLost, olderClient, openStream } from './mcp-sessions.ts'
 
 let provider: Provider
 let api: ApiClient
@@ -29,7 +29,7 @@ beforeAll(async () => {
 })
 afterAll(() => provider?.stop())
 
-test('a change of one service and a new password cost no request of any', async () => {
+test('a change of one service and a new password fail no request of any', async () => {
   const database = await createServed(api, 'loaded', provider.clientAddress)
   const { id } = database
   onTestFinished(async () => void (await api.remove(id)))
@@ -51,7 +51,7 @@ test('a change of one service and a new password cost no request of any', async 
   const stream = await openStream(database, fetching)
   onTestFinished(() => stream.close())
 
-  const bridged = load('mcp by a session of its bridge', older.call, isSessionGone)
+  const bridged = load('mcp by a session of its bridge', older.call, isSessionLost)
   const loads = [
     load('rest', send.rest),
     load('mcp', call),
@@ -63,7 +63,7 @@ test('a change of one service and a new password cost no request of any', async 
   expect(changed, JSON.stringify(changed.body)).toMatchObject({ status: 200 })
   await untilRunning(api, id)
   await eventually('the new configuration', async () => (await send.rest()) === 5, 5_000)
-  // mcp was not changed: its sessions and streams go on.
+  // mcp was not changed: its sessions and streams continue.
   expect(loads.flatMap(({ failures }) => failures)).toEqual([])
   expect([bridged.accepted(), stream.ended()]).toEqual([0, undefined])
 
@@ -76,7 +76,7 @@ test('a change of one service and a new password cost no request of any', async 
   await untilRunning(api, id)
   await new Promise(resolve => setTimeout(resolve, 3_000))
   expect(await stopAll(loads)).toEqual([])
-  // A client is at most told once a rollout that its session is gone, and then begins another one.
+  // A client gets at most one unknown session error per rollout, and then begins another session.
   expect(bridged.accepted()).toBeLessThanOrEqual(2)
   for (const { count } of loads) expect(count()).toBeGreaterThan(20)
 })

@@ -1,4 +1,4 @@
-/** What most files here begin with: a tenant of their own on the cluster, and one database that serves. */
+/** Setup of most files here: a tenant of its own on the cluster, and one serving database. */
 import { expect } from 'vitest'
 import { type ApiClient, type Database, openTo } from '../client.ts'
 import { type KindProvider, startKind } from '../providers/kind.ts'

@@ -1,4 +1,4 @@
-/** What the gateway promises of an allowlist change, with a real HAProxy and real sessions. */
+/** The gateway's guarantees for an allowlist change, with a real HAProxy and real sessions. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type ApiClient, connect, openTo, query, sqlState } from '../client.ts'
 import { type KindProvider, startKind } from '../providers/kind.ts'
@@ -13,16 +13,16 @@ beforeAll(async () => {
 })
 afterAll(() => provider?.stop())
 
-test('closing the allowlist under 100 open sessions cuts none and refuses new ones within a second', async () => {
+test('closing the allowlist under 100 open sessions closes none and refuses new ones within a second', async () => {
   const open = openTo(provider.clientAddress)
   const { body } = await api.create({ name: 'busy', size: 'wide', pg_version: '17', ip_allowlist: open })
   const connection = await api.connection(body.id)
   const clients = await Promise.all(Array.from({ length: sessions }, () => connect(connection)))
 
-  const asked = performance.now()
+  const sentAt = performance.now()
   await api.change(body.id, { ip_allowlist: { rules: [] } })
-  const acknowledgedAfter = performance.now() - asked
-  // A few: who is refused more often is not answered any more, and these come from one address.
+  const acknowledgedAfter = performance.now() - sentAt
+  // Only a few: a client that is refused more often gets no answer any more, and these share one address.
   for (let attempt = 0; attempt < 8; attempt++) expect(await sqlState(() => connect(connection))).toBe('28000')
   expect(acknowledgedAfter).toBeLessThan(1_000)
 
@@ -35,12 +35,12 @@ test('closing the allowlist under 100 open sessions cuts none and refuses new on
   await api.remove(body.id)
 }, 240_000)
 
-test('the address in a rule is that of the client, not of anything between', async () => {
+test("the address in a rule is the client's, not that of a proxy or node", async () => {
   const { body } = await api.create({ name: 'addresses', pg_version: '17' })
   const connection = await api.connection(body.id)
   await expect(connect(connection)).rejects.toThrow(provider.clientAddress)
 
-  // A client inside the cluster has another address: it is let in by a rule of its own, and this process is not.
+  // A client inside the cluster has another address: its own rule admits it, and not this process.
   const { port } = connection
   const inside = await provider.clientPod('inside')
   const attempt = () => inside.psql({ ...connection, host: provider.nodeAddress, port }, 'SELECT 1')

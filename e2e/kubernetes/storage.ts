@@ -1,4 +1,4 @@
-/** All that storage consists of on the cluster and on its node, to see what is left over: objects, images in the driver's pool, and mounts. */
+/** All storage on the cluster and its node, to find leftovers: objects, images in the driver's pool, and mounts. */
 import { stringify } from 'yaml'
 import { labels } from '../../crds/index.ts'
 import type { KindProvider } from '../providers/kind.ts'
@@ -11,7 +11,7 @@ const kinds = [
   'volumesnapshots.snapshot.storage.k8s.io',
   'volumesnapshotcontents.snapshot.storage.k8s.io',
 ]
-/** What one database or branch consists of. */
+/** The objects of one database or branch. */
 const parts = [
   ...kinds.slice(0, 3),
   ...['statefulsets.apps', 'pods', 'services', 'configmaps', 'secrets', 'networkpolicies.networking.k8s.io'],
@@ -21,22 +21,22 @@ const parts = [
 const lines = (text: string): string[] => text.split('\n').filter(line => line !== '')
 const format = 'jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\\n"}{end}'
 
-/** Every one there is, whoever's it is. */
+/** All objects, of any owner. */
 export async function everyImage({ kubectl, onNode }: KindProvider): Promise<string[]> {
   const objects = await Promise.all(kinds.map(kind => kubectl(['get', kind, '-A', '-o', format])))
   const images = await onNode(`cd ${pool} && find volumes snapshots -mindepth 1 -maxdepth 1`)
-  // As often as each is there: a mount that comes twice is one too many.
+  // With their counts: a mount that appears twice is a fault.
   const mounts = await onNode(`findmnt -rno TARGET | grep -E 'csi.espalier.dev|espalier-csi|plugins' | sort | uniq -c`)
   return [...objects, images, mounts].flatMap(lines).sort()
 }
 
-/** What bears the id of a database or branch. */
-export async function leftOf({ kubectl }: KindProvider, id: string): Promise<string[]> {
+/** Objects with the id of a database or branch. */
+export async function remainingOf({ kubectl }: KindProvider, id: string): Promise<string[]> {
   const list = ['get', parts.join(','), '-A', '-l', `${labels.database}=${id}`, '-o', format]
   return lines(await kubectl(list))
 }
 
-/** Takes room in the pool until this many bytes are free; the answer gives it back. */
+/** Fills the pool until this many bytes are free; the returned function frees the space. */
 export async function fillPool({ onNode }: KindProvider, free: number): Promise<() => Promise<void>> {
   const ballast = `${pool}/ballast`
   const available = Number(await onNode(`df -B1 --output=avail ${pool} | tail -1`))
@@ -47,7 +47,7 @@ export async function fillPool({ onNode }: KindProvider, free: number): Promise<
 export const poolBytes = async ({ onNode }: KindProvider): Promise<number> =>
   Number(await onNode(`df -B1 --output=size ${pool} | tail -1`))
 
-/** Lets a namespace have no more than this; the answer lifts it. Resolves when the cluster goes by it. */
+/** Limits a namespace by a quota; the returned function removes it. Resolves when the quota is enforced. */
 export async function limit(
   { kubectl }: KindProvider,
   namespace: string,

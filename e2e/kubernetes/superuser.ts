@@ -1,4 +1,7 @@
-/** The way into a Postgres that only the operator has: by a certificate of the installation's authority. What no user may see is seen by it. */
+/**
+ * Connects to a Postgres as only the operator can: by a certificate of the installation's authority. It reads what no
+ * user may see.
+ */
 import type pg from 'pg'
 import { systemNamespace } from '../../crds/index.ts'
 import { issueClientCertificate } from '../../operator/pki/index.ts'
@@ -7,7 +10,7 @@ import { authoritySecret } from '../../sealing/credentials.ts'
 import { type Connection, connect } from '../client.ts'
 import type { Provider } from '../providers/provider.ts'
 
-/** A connection for one piece of work: the gateway ends one by certificate that says nothing for 10 s. */
+/** A connection for one task: the gateway closes one by certificate that is idle for 10 s. */
 export async function asSuperuser<T>(
   { cluster }: Provider,
   connection: Connection,

@@ -1,6 +1,6 @@
 /**
- * What others do to a database's storage: a foreground deletion, a claim and a volume that somebody deletes, with force and
- * without. No row is lost, and nothing restarts that was not asked to.
+ * Actions of other clients on a database's storage: a foreground deletion, and the deletion of a claim and a volume,
+ * with and without force. No row is lost, and nothing restarts unless requested.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -30,7 +30,7 @@ const isBound = () => eventually('bound', async () => (await condition('VolumeRe
 const isSecured = () =>
   eventually(
     'secured',
-    async () => (await condition('VolumeReady'))?.message.includes('nothing is lost') === true,
+    async () => (await condition('VolumeReady'))?.message.includes('no data are lost') === true,
     minutes(1),
   )
 
@@ -41,7 +41,7 @@ beforeAll(async () => {
 // The last test deletes the database.
 afterAll(() => it?.provider.stop())
 
-test('without force nobody deletes a claim or a volume of a database', async () => {
+test('without force no client can delete a claim or a volume of a database', async () => {
   const labelled = async () => (await volume())?.metadata.labels?.['espalier.dev/database'] === it.database.id
   await eventually('labelled', labelled, minutes(1))
   expect(await refusal('delete', 'pvc', claimName(), '-n', it.namespace, '--wait=false')).toContain(
@@ -56,7 +56,7 @@ test.each([
   ['claim', async () => ['pvc', claimName(), '-n', it.namespace]],
   ['volume', async () => ['pv', await volumeName()]],
 ] as const)(
-  'a %s that is deleted by force is kept, and bound anew when Postgres is next stopped',
+  'a %s deleted by force is retained, and bound again when Postgres is next stopped',
   async (what, named) => {
     const target = await named()
     const before = { claim: await claim(), volume: await volume(), pod: await pod() }
@@ -68,7 +68,7 @@ test.each([
     expect((await pod())?.metadata.uid).toBe(before.pod?.metadata.uid)
     await serves()
 
-    // A size is one planned stop, and suspending the other.
+    // A resize is one planned stop, and a suspension the other.
     if (what === 'claim') await patch({ size: { name: 'wide', version: 1 } })
     else {
       await patch({ suspended: true })
@@ -89,7 +89,7 @@ test.each([
 )
 
 test(
-  'a foreground deletion that is blocked takes nothing',
+  'a blocked foreground deletion deletes nothing',
   async () => {
     await patch({ deletionProtection: false })
     const remove = () => refusal('delete', 'mdb', 'stored', '-n', it.namespace, '--cascade=foreground', '--wait=false')
@@ -110,7 +110,7 @@ test(
         options: [],
       },
     })
-    // Before the operator has counted the branch the deletion may come past the policy, and then waits for the branch.
+    // Until the operator has counted the branch, the policy may admit the deletion, which then waits for the branch.
     await remove()
     await eventually('a branch', async () => (await branch())?.status?.phase === 'available', minutes(2))
     const isGoing = (await resource())?.metadata.deletionTimestamp !== undefined
@@ -123,7 +123,7 @@ test(
     await eventually('counted', async () => (await resource())?.status?.blockingBranches === 1, minutes(1))
     expect(await remove()).toContain('the database has branches')
     expect((await resource())?.metadata.deletionTimestamp !== undefined).toBe(isGoing)
-    // The collector took 15 s for it once: nothing to be awaited says that it leaves something alone.
+    // The collector once took 15 s: there is no event to wait for when it deletes nothing.
     await sleep(30_000)
     expect((await claim())?.metadata.uid).toBe(before.claim?.metadata.uid)
     expect((await claim())?.metadata.deletionTimestamp).toBeUndefined()

@@ -1,4 +1,4 @@
-/** An embedded installation in this process, so that a test can reach behind the API as `kubectl` would. */
+/** An embedded installation in this process, so that a test can access objects behind the API like `kubectl`. */
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pino } from 'pino'
@@ -15,12 +15,12 @@ import { createApiClient } from '../client.ts'
 import { processTree } from '../process.ts'
 import type { Provider } from './provider.ts'
 
-/** `home` is where the installation keeps everything. */
+/** `home` is the directory with all its data. */
 export type EmbeddedProvider = Provider & { home: string }
 
 /**
- * `ports`: how many databases there can be. `prepare` is called with the home before anything is in it. `ownPostgres`: Postgres is installed in
- * the home, with the extensions that are there. `variables`: further ones of the environment.
+ * `ports`: the maximum number of databases. `prepare` is called with the empty home directory. `ownPostgres`: Postgres
+ * is installed in the home directory, with its extensions. `variables`: additional environment variables.
  */
 export async function startEmbedded({
   ports = 20,
@@ -30,12 +30,13 @@ export async function startEmbedded({
 } = {}): Promise<EmbeddedProvider> {
   const home = await mkdtemp(join(postgresDirectory, 'espalier-e2e-'))
   await prepare(home)
-  const range = await findFreeRange(gatewayHost, ports + 3)
+  const range = await findFreeRange(gatewayHost, ports + 4)
   const environment = {
     ESPALIER_HOME: home,
     ESPALIER_API_PORT: String(range.first),
     ESPALIER_HTTPS_PORT: String(range.first + 1),
-    ESPALIER_PORTS: `${range.first + 2}-${range.last}`,
+    ESPALIER_ARCHIVE_PORT: String(range.first + 2),
+    ESPALIER_PORTS: `${range.first + 3}-${range.last}`,
     ESPALIER_POOL: process.env.ESPALIER_POOL ?? 'off',
     ...variables,
   }
@@ -55,7 +56,7 @@ export async function startEmbedded({
     namespace: (tenant = 'e2e') => tenantNamespace(tenant),
     client: async tenant => createApiClient(installation.api, await token(tenant)),
     token,
-    /** A pod's processes are found by the directory of its volume, which stands in the command. */
+    /** A pod's processes are found by the directory of its volume, which is in the command. */
     async postmaster(namespace, id) {
       const claim = await cluster.get('PersistentVolumeClaim', { namespace, name: childNames.claim(id, 1) })
       const volume = await cluster.get('PersistentVolume', { name: claim?.spec?.volumeName ?? '' })

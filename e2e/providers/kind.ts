@@ -1,6 +1,6 @@
 /**
- * The cluster that `make kind-up` made, with Espalier installed on it by its chart. It is shared by all files of tests:
- * each takes tenants of its own, so that it finds nothing of another's, and takes away what it made.
+ * The cluster created by `make kind-up`, with Espalier installed by its chart. All test files share it: each creates
+ * its own tenants, so that it sees no other objects, and deletes what it created.
  */
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -18,7 +18,7 @@ import type { Provider } from './provider.ts'
 const run = promisify(execFile)
 const outputLimit = 64 << 20
 
-/** A pod with psql, for connections that come from inside the cluster. */
+/** A pod with psql, for connections from inside the cluster. */
 export type ClientPod = {
   name: string
   address: string
@@ -30,16 +30,16 @@ export type KindProvider = Provider & {
   nodeName: string
   /** The node's address inside the cluster. */
   nodeAddress: string
-  /** @returns standard output. @throws with what kubectl said */
+  /** @returns standard output. @throws with kubectl's output */
   kubectl(args: string[], input?: string): Promise<string>
-  /** A command on the node itself, as its administrator has it. @returns standard output */
+  /** A command on the node itself, as its administrator. @returns standard output */
   onNode(command: string): Promise<string>
   clientPod(name: string): Promise<ClientPod>
-  /** Takes the API server away; the answer brings it back and waits until it serves. */
+  /** Stops the API server; the returned function starts it and waits until it serves. */
   stopApiServer(): Promise<() => Promise<void>>
-  /** The node says nothing any more, though all that runs on it goes on; the answer has it speak again. */
+  /** Makes the node silent while everything on it continues; the returned function ends this. */
   silenceNode(): Promise<() => Promise<void>>
-  /** Nothing that is written to a database's volume comes to rest any more; the answer has it go on. */
+  /** Blocks all writes to a database's volume; the returned function unblocks them. */
   freezeVolume(namespace: string, id: string): Promise<() => Promise<void>>
 }
 
@@ -101,7 +101,7 @@ export async function startKind(): Promise<KindProvider> {
         address,
         psql({ username, password, host, port, database }, statement) {
           const uri = `postgresql://${username}@${host}:${port}/${database}?sslmode=require`
-          // The password goes in by standard input: a command line can be read by others.
+          // The password is passed by standard input: other users can read a command line.
           const script = 'read -r PGPASSWORD; export PGPASSWORD; exec psql -XAt "$0" -c "$1"'
           return kubectl(['exec', '-i', ...target, '--', 'sh', '-c', script, uri, statement], `${password}\n`)
         },

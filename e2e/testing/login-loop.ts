@@ -1,4 +1,4 @@
-/** A thread that logs in again and again, and reports when each login began and ended, in ms since the epoch. */
+/** A thread that logs in repeatedly, and reports when each login began and ended, in ms since the epoch. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { type Connection, connect } from '../client.ts'
 

@@ -1,6 +1,6 @@
 /**
- * `make e2e-upgrade FROM=REVISION`: a kind cluster of its own gets Espalier as it was at REVISION, with databases that
- * serve; then the working tree's is installed over it. The tests beside this file say what must hold meanwhile.
+ * `make e2e-upgrade FROM=REVISION`: installs Espalier at REVISION on a separate kind cluster, with serving databases;
+ * then the working tree's version is installed over it. The tests in this directory define what must hold meanwhile.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -12,9 +12,12 @@ import { logged } from '../../images/command.ts'
 import { kubectlOf } from '../kind/addons.ts'
 import { writeAuthority } from '../kind/authority.ts'
 import { readCluster } from '../kind/cluster.ts'
+import { dockerOn } from '../kind/engine.ts'
 import { pathsOf, readSettings, root } from '../kind/settings.ts'
 
-/** What is open may go on as long as the test lasts when a replica of the gateway is replaced, as by default. */
+/**
+ * When a replica of the gateway is replaced, open sessions may continue for as long as the test lasts, as by default.
+ */
 const sessionGraceSeconds = 3600
 
 const from = process.argv[2]
@@ -25,7 +28,7 @@ const environment = {
   ESPALIER_KIND_HOME: home,
 }
 
-/** @throws Error naming the command, where it fails */
+/** @throws Error with the command, if it fails */
 async function run(program: string, args: string[], cwd = root, env: NodeJS.ProcessEnv = {}): Promise<void> {
   const child = spawn(program, args, { cwd, stdio: 'inherit', env: { ...environment, ...env } })
   const [code] = await once(child, 'close')
@@ -33,7 +36,7 @@ async function run(program: string, args: string[], cwd = root, env: NodeJS.Proc
 }
 const node = (script: string, directory = root) => run(process.execPath, [join(directory, script)], directory)
 
-/** Has the driver's chart of a checkout name the sidecars that the cluster holds: those of the working tree. */
+/** Sets the sidecars in a checkout's driver chart to those in the cluster, which are the working tree's. */
 async function useSidecars(checkout: string): Promise<void> {
   const chart = 'charts/espalier-csi/values.yaml'
   const [before, now] = await Promise.all(
@@ -44,21 +47,38 @@ async function useSidecars(checkout: string): Promise<void> {
   await writeFile(join(checkout, chart), String(before))
 }
 
-/** Runs the work while the file that describes the cluster lacks the port for HTTPS, which older checkouts refuse as unknown. */
-async function withoutHttpsPort(work: () => Promise<void>): Promise<void> {
+/** If services run, the chart can set another image for them, and the cluster's file contains a port for HTTPS. */
+const hasServices = async (checkout: string): Promise<boolean> =>
+  parseDocument(await readFile(join(checkout, 'charts/espalier/values.yaml'), 'utf8')).has('services')
+const hasHttpsPort = async (checkout: string): Promise<boolean> =>
+  /\bhttps\b/.test(await readFile(join(checkout, 'e2e/kind/ports.ts'), 'utf8'))
+
+/** If a checkout refuses the port for HTTPS as unknown, installs while the cluster's file omits it. */
+async function deploy(checkout: string): Promise<void> {
+  const work = () => node('e2e/kind/deploy.ts', checkout)
+  if (await hasHttpsPort(checkout)) return work()
   const { cluster: path } = pathsOf(readSettings(environment))
-  const whole = await readFile(path, 'utf8')
+  const original = await readFile(path, 'utf8')
   const { ports, ...others } = await readCluster(readSettings(environment))
   const { https: _, ...known } = ports
   await writeFile(path, JSON.stringify({ ...others, ports: known }))
   try {
     await work()
   } finally {
-    await writeFile(path, whole)
+    await writeFile(path, original)
   }
 }
 
-/** Installs what the revision holds, from a checkout of its own that is gone afterwards. */
+const oldImage = 'localhost/espalier:before'
+
+async function tagImage(name: string): Promise<void> {
+  const settings = readSettings(environment)
+  const { node, dockerHost } = await readCluster(settings)
+  const docker = dockerOn(logged(pathsOf(settings).log), dockerHost)
+  await docker(['exec', node, 'ctr', '-n', 'k8s.io', 'images', 'tag', '--force', 'localhost/espalier:dev', name])
+}
+
+/** Installs the revision from a temporary checkout. */
 async function installOld(revision: string): Promise<void> {
   const scratch = await mkdtemp(join(tmpdir(), 'espalier-upgrade-'))
   const checkout = join(scratch, 'checkout')
@@ -68,13 +88,19 @@ async function installOld(revision: string): Promise<void> {
     const path = join(checkout, 'e2e/kind/values.yaml')
     const values = parseDocument(await readFile(path, 'utf8'))
     values.setIn(['gateway', 'terminationGracePeriodSeconds'], sessionGraceSeconds)
-    // Ten databases have room beside the rest on a node of two cores.
+    // Ten databases fit on a node of two cores besides the rest.
     const little = { requests: { cpu: '10m' } }
     for (const part of ['operator', 'api']) values.setIn([part, 'resources'], little)
     values.setIn(['gateway', 'resources'], { haproxy: little, agent: little })
     await writeFile(path, String(values))
     await useSidecars(checkout)
-    await withoutHttpsPort(() => node('e2e/kind/deploy.ts', checkout))
+    await deploy(checkout)
+    if (!(await hasServices(checkout))) return
+    // Both versions of the image have one tag, and a service is replaced only if the name of its image changes.
+    await tagImage(oldImage)
+    values.setIn(['services', 'image'], oldImage)
+    await writeFile(path, String(values))
+    await deploy(checkout)
   } finally {
     await run('git', ['worktree', 'remove', '--force', checkout])
     await rm(scratch, { recursive: true, force: true })

@@ -1,6 +1,7 @@
 /**
- * An upgrade of an installation with ten databases that serve: none is restarted, none is `modifying`, no Task is made,
- * no session is cut. Afterwards nothing that holds data belongs to the garbage collector.
+ * An upgrade of an installation with ten serving databases: none is restarted, none is `modifying`, no Task is created,
+ * no session is closed. If the older version runs services, those of one database are replaced, and no request to them
+ * fails. Afterwards no object with data is owned by another (garbage collection).
  */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
@@ -10,8 +11,10 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { labels, type ManagedDatabase } from '../../crds/index.ts'
 import { type ApiClient, type Connection, eventually, openTo, query } from '../client.ts'
 import { root } from '../kind/settings.ts'
+import { type Clients, clientsOf, loadAll } from '../kubernetes/service-clients.ts'
 import { type KindProvider, startKind } from '../providers/kind.ts'
-import { type Witness, witness } from './witness.ts'
+import { createServed, fetchingFrom, type Served, stopAll, untilRunning } from '../service-load.ts'
+import { monitorSessions, type SessionMonitor } from './session-monitor.ts'
 
 const names = Array.from({ length: 10 }, (_, index) => `serving${index}`)
 let provider: KindProvider
@@ -19,6 +22,8 @@ let api: ApiClient
 let namespace: string
 const connections = new Map<string, Connection>()
 const ids = new Map<string, string>()
+/** Of a database with services, if the older version runs them. */
+let served: { database: Served; clients: Clients } | undefined
 
 beforeAll(async () => {
   provider = await startKind()
@@ -33,18 +38,35 @@ beforeAll(async () => {
     await query(connection, `CREATE TABLE kept AS SELECT '${name}' AS name`)
     connections.set(name, connection)
   }
+  if (!(await runsServices())) return
+  const database = await createServed(api, 'served', provider.clientAddress)
+  served = { database, clients: await clientsOf(database, await fetchingFrom(provider)) }
 })
 afterAll(async () => {
+  await served?.clients.close()
+  if (served !== undefined) await api.remove(served.database.id)
   for (const id of ids.values()) await api.remove(id)
   await provider?.stop()
 })
 
 const databases = async () => (await provider.cluster.list('ManagedDatabase', { namespace })).items
 const tasks = async () => (await provider.cluster.list('Task', { namespace })).items.map(task => task.metadata.name)
-/** Every pod of a database and every run of its containers. */
+/** The operator of the older version may have a Deployment for each service. */
+async function runsServices(): Promise<boolean> {
+  const may = ['auth', 'can-i', 'create', 'deployments.apps', '--namespace', namespace]
+  const operator = '--as=system:serviceaccount:espalier-system:espalier-operator'
+  return (await provider.kubectl([...may, operator]).catch(() => 'no')).trim() === 'yes'
+}
+/** The image of each service's workloads. */
+async function serviceImages(): Promise<string[]> {
+  const { items } = await provider.cluster.list('Deployment', { namespace })
+  return items.map(({ spec }) => spec?.template.spec?.containers[0]?.image ?? '')
+}
+/** Every Postgres pod and the starts of its containers. */
 const runs = async () => {
   const { items } = await provider.cluster.list('Pod', { namespace, labels: { [labels.database]: true } })
   return items
+    .filter(({ metadata }) => metadata.labels?.[labels.service] === undefined)
     .flatMap(pod =>
       (pod.status?.containerStatuses ?? []).map(({ containerID }) => `${pod.metadata.uid} ${containerID}`),
     )
@@ -57,12 +79,12 @@ const owned = async (): Promise<string[]> => {
   return text.split('\n').filter(line => line.includes('ManagedDatabase'))
 }
 
-/** Follows the databases as a client does that watches them. */
+/** Watches the databases like a client. */
 function followPhases(): { seen: Set<string>; stop(): void } {
   const seen = new Set<string>()
   const stopping = new AbortController()
   const note = ({ metadata, status }: ManagedDatabase) => seen.add(`${metadata.name} ${status?.phase}`)
-  /** One watch, from the state of now until it ends: the API server closes all of a kind whose definition changes. */
+  /** One watch, from now until it ends: the API server closes all watches of a kind whose definition changes. */
   const watchOnce = async () => {
     const { items, resourceVersion } = await provider.cluster.list('ManagedDatabase', { namespace })
     items.forEach(note)
@@ -80,30 +102,49 @@ function followPhases(): { seen: Set<string>; stop(): void } {
   return { seen, stop: () => stopping.abort() }
 }
 
-/** Runs the working tree's own installer over what is there. */
+/** Runs the working tree's installer over the existing installation. */
 async function upgrade(): Promise<void> {
   const script = join(root, 'e2e/kind/deploy.ts')
   await promisify(execFile)(process.execPath, [script], { maxBuffer: 64 << 20 })
 }
 
-test('ten databases serve on through an upgrade', async () => {
+test('ten databases continue to serve through an upgrade', async () => {
   const [runsBefore, tasksBefore] = [await runs(), await tasks()]
   const operatorsBefore = await operatorPods()
-  const sessions: Witness = await witness(connections)
+  const sessions: SessionMonitor = await monitorSessions(connections)
   const phases = followPhases()
+  // Sessions were in the replaced pods of an older mcp.
+  const loads = served === undefined ? [] : loadAll(served.clients, { mayEnd: true })
+  const imagesBefore = await serviceImages()
 
   await upgrade()
-  // The new operator has passed over every one once it has taken the owner references off.
+  // The new operator has reconciled every one once it has removed the owner references.
   await eventually('the new operator has looked at all', async () => (await owned()).length === 0, 180_000)
   expect((await operatorPods()).filter(name => operatorsBefore.includes(name))).toEqual([])
   await eventually('all at rest', async () => (await databases()).every(({ status }) => status?.phase === 'available'))
 
+  if (served !== undefined) {
+    await eventually(
+      'the services are replaced',
+      async () => {
+        const images = await serviceImages()
+        return images.length === imagesBefore.length && !images.some(image => imagesBefore.includes(image))
+      },
+      300_000,
+    )
+    await untilRunning(api, served.database.id)
+    await sleep(15_000)
+  }
   phases.stop()
   await sessions.stop()
+  console.log(`requests to services meanwhile: ${loads.map(({ count }) => count()).join(', ')}`)
+  expect((await stopAll(loads)).slice(0, 20)).toEqual([])
+  for (const { accepted } of loads) expect(accepted()).toBeLessThanOrEqual(1)
   console.log(`new connections meanwhile: ${sessions.admitted} admitted, ${sessions.refused.length} refused`)
   for (const line of sessions.refused.slice(0, 5)) console.log(line)
-  expect(Object.fromEntries(sessions.cut)).toEqual({})
-  expect([...phases.seen].toSorted()).toEqual(names.map(name => `${name} available`).toSorted())
+  expect(Object.fromEntries(sessions.disconnected)).toEqual({})
+  const all = served === undefined ? names : [...names, 'served']
+  expect([...phases.seen].toSorted()).toEqual(all.map(name => `${name} available`).toSorted())
   expect(await tasks()).toEqual(tasksBefore)
   expect(await runs()).toEqual(runsBefore)
   for (const [name, connection] of connections) expect(await query(connection, 'TABLE kept')).toEqual([{ name }])
@@ -117,7 +158,7 @@ async function operatorPods(): Promise<string[]> {
   return items.filter(pod => pod.metadata.deletionTimestamp === undefined).map(pod => pod.metadata.name)
 }
 
-test('what was made before is changed, resized and deleted as ever', async () => {
+test('existing objects can be changed, resized and deleted as usual', async () => {
   const [first] = names
   const id = ids.get(first ?? '') ?? ''
   const changed = await api.change(id, { display_name: 'after', ip_allowlist: openTo(provider.clientAddress) })

@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config'
 
-/** Run by run.ts beside it, on a cluster that holds an older version. */
+/** Run by run.ts in this directory, on a cluster with an older version. */
 export default defineConfig({
   test: {
     root: import.meta.dirname,

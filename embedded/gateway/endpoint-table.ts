@@ -1,10 +1,12 @@
-/** Where Services are reached, as the runtime last reported it. A login asks this table, and no other thread. */
+/**
+ * The endpoints of Services, as last reported by the runtime. A login reads this table without asking another thread.
+ */
 import type { Resolve } from '../../gateway/connections.ts'
 import type { Endpoints } from '../runtime/index.ts'
 
 export function createEndpointTable(): { put(changes: Endpoints[]): void; resolve: Resolve } {
   const services = new Map<string, Endpoints['ports']>()
-  let turn = 0
+  let nextIndex = 0
   return {
     put: changes => {
       for (const { namespace, service, ports } of changes) {
@@ -15,8 +17,8 @@ export function createEndpointTable(): { put(changes: Endpoints[]): void; resolv
     resolve: ({ namespace, service, port }) => {
       const ports = services.get(`${namespace}/${service}`)
       const addresses = ports?.find(candidate => candidate.port === port)?.addresses ?? []
-      turn = (turn + 1) % Number.MAX_SAFE_INTEGER
-      return addresses[turn % addresses.length]
+      nextIndex = (nextIndex + 1) % Number.MAX_SAFE_INTEGER
+      return addresses[nextIndex % addresses.length]
     },
   }
 }

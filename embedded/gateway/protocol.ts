@@ -1,4 +1,4 @@
-/** What the main thread and the gateway's thread send each other. Messages of one direction keep their order. */
+/** Messages between the main thread and the gateway's thread. Messages of one direction keep their order. */
 import type { ClusterErrorReason } from '../../cluster/errors.ts'
 import type { ConfigMap } from '../../cluster/kinds.ts'
 import type { Draft, ListOptions, ListResult, ObjectKey, Selection, WatchEvent } from '../../cluster/port.ts'
@@ -6,22 +6,22 @@ import type { HttpsOptions } from '../../gateway/in-process.ts'
 import type { Certificate } from '../../server/certificate.ts'
 import type { Endpoints } from '../runtime/index.ts'
 
-/** What the thread is started with. */
+/** Start parameters of the thread. */
 export type ThreadSettings = {
   identity: string
   listenHost: string
   certificate: Certificate
   https?: HttpsOptions | undefined
-  /** Of the log. */
+  /** The log level. */
   level: string
-  /** Where compiled modules are kept; undefined where they are not. */
+  /** Node's compile cache; undefined if there is none. */
   compileCache: string | undefined
 }
 
-/** An error of the cluster; `reason` is absent where it is no ClusterError. */
+/** An error of the cluster; `reason` is missing if it is not a ClusterError. */
 export type Failure = { reason?: ClusterErrorReason; message: string }
 
-/** The calls of `GatewayCluster` that have one answer. */
+/** The calls of `GatewayCluster` with one answer. */
 export type ClusterCall =
   | { method: 'list'; options: ListOptions | undefined }
   | { method: 'apply'; lease: Draft<'Lease'> }
@@ -29,7 +29,7 @@ export type ClusterCall =
 
 export type WatchRequest = Omit<Selection, 'open'> & { resourceVersion: string }
 
-/** Requests of the cluster. The sender chooses the id. */
+/** Requests to the cluster. The sender chooses the id. */
 export type ClusterRequest =
   | { type: 'call'; id: number; call: ClusterCall }
   | { type: 'watch'; id: number; options: WatchRequest }

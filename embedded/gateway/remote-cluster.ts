@@ -1,4 +1,7 @@
-/** The cluster as the gateway's thread has it: each call is a message to the main thread, which makes it (serve-cluster.ts). */
+/**
+ * The cluster as seen from the gateway's thread: each call is a message to the main thread, which executes it
+ * (serve-cluster.ts).
+ */
 import { ClusterError } from '../../cluster/errors.ts'
 import type { ConfigMap } from '../../cluster/kinds.ts'
 import type { ListResult, WatchEvent, WatchOptions } from '../../cluster/port.ts'
@@ -62,7 +65,7 @@ export function createRemoteCluster(post: (request: ClusterRequest) => void): {
     cluster: {
       list: async (_kind, options) => {
         const list = await call({ method: 'list', options })
-        if (list === undefined) throw new Error('the main thread answered a list with none')
+        if (list === undefined) throw new Error('the main thread answered a list request without a list')
         return list
       },
       watch,

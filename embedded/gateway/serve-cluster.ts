@@ -1,4 +1,4 @@
-/** Makes the calls of the gateway's thread (remote-cluster.ts) to the cluster of this one. */
+/** Executes the calls of the gateway's thread (remote-cluster.ts) on this thread's cluster. */
 import { ClusterError } from '../../cluster/errors.ts'
 import type { ConfigMap } from '../../cluster/kinds.ts'
 import type { ListResult } from '../../cluster/port.ts'

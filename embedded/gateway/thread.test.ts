@@ -1,4 +1,4 @@
-/** The gateway's thread with a store and a target of the test's own. */
+/** The gateway's thread with a store and a target of the test. */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { request } from 'node:https'
@@ -44,14 +44,14 @@ async function start(served = certificate, https?: HttpsOptions): Promise<{ gate
 
 const routeOn = (port: number, rules: string[]): Route => ({ databaseId: 'id', label: 'shop-1', port, target, rules })
 
-/** Puts a route and waits until it is in force. */
+/** Writes a route and waits until it is applied. */
 async function put(route: Route | HttpRoute): Promise<void> {
   const version = await cluster.putRoute(route)
   await until('acknowledged', async () => acknowledged(version, await cluster.leases(), Date.now()).done)
 }
 
-/** Says hello: `ok` where it is admitted, else the SQLSTATE. */
-async function knock(port: number): Promise<{ answer: string; socket: Socket }> {
+/** Sends a startup message: `ok` if admitted, else the SQLSTATE. */
+async function connectOnce(port: number): Promise<{ answer: string; socket: Socket }> {
   const socket = connect({ host, port }).on('error', () => {})
   onTestFinished(() => void socket.destroy())
   socket.write(startupMessage())
@@ -59,28 +59,28 @@ async function knock(port: number): Promise<{ answer: string; socket: Socket }> 
   return { answer: errorFields(bytes)?.C ?? String(bytes.subarray(0, 2)), socket }
 }
 
-test('routes, addresses, figures and the Lease cross the threads; stopping gives the Lease up', async () => {
+test('routes, addresses, metrics and the Lease cross the threads; stopping releases the Lease', async () => {
   const { server, port: targetPort } = await listen(host, socket => socket.on('error', () => {}).write('ok'))
   onTestFinished(() => void server.close())
   const { gateway } = await start()
   await gateway.started
   const port = await freePort(host)
   await put(routeOn(port, ['0.0.0.0/0']))
-  expect((await knock(port)).answer).toBe('57P03')
+  expect((await connectOnce(port)).answer).toBe('57P03')
   const ports = [{ port: target.port, addresses: [{ host, port: targetPort }] }]
   gateway.setEndpoints([{ ...target, ports }])
-  const { answer, socket } = await knock(port)
+  const { answer, socket } = await connectOnce(port)
   expect(answer).toBe('ok')
 
   const page = await gateway.figures.metrics()
   expect(page).toContain('espalier_gateway_routes 1')
   expect(page).toContain('espalier_gateway_open_connections 1')
   await put(routeOn(port, []))
-  expect((await knock(port)).answer).toBe('28000')
+  expect((await connectOnce(port)).answer).toBe('28000')
   expect(socket.destroyed).toBe(false)
   gateway.setEndpoints([{ ...target, ports: [] }])
   await put(routeOn(port, ['0.0.0.0/0']))
-  expect((await knock(port)).answer).toBe('57P03')
+  expect((await connectOnce(port)).answer).toBe('57P03')
 
   await gateway.stop({ drainMs: 0 })
   expect(await cluster.leases()).toEqual([])
@@ -99,50 +99,50 @@ test('services are reached over HTTPS by routes, addresses and certificates that
   const rest: HttpService = { service: 'rest', target: { ...target, port: 3000 }, rules: ['127.0.0.0/8'] }
   const route: HttpRoute = { kind: 'http', host: 'shop-1.db.test', databaseId: 'id', label: 'shop-1', services: [rest] }
   await put(route)
-  const ask = async (): Promise<number | undefined> => {
-    const asked = request({ host, port, path: '/rest/', servername: route.host, ca: served.ca, agent: false })
-    asked.setHeader('host', route.host)
-    asked.end()
-    const [answer] = await once(asked, 'response')
+  const requestStatus = async (): Promise<number | undefined> => {
+    const sent = request({ host, port, path: '/rest/', servername: route.host, ca: served.ca, agent: false })
+    sent.setHeader('host', route.host)
+    sent.end()
+    const [answer] = await once(sent, 'response')
     answer.resume()
     return answer.statusCode
   }
-  expect(await ask()).toBe(503)
+  expect(await requestStatus()).toBe(503)
   const { port: targetPort } = upstream.address() as AddressInfo
   gateway.setEndpoints([{ ...target, ports: [{ port: 3000, addresses: [{ host, port: targetPort }] }] }])
-  expect(await ask()).toBe(200)
+  expect(await requestStatus()).toBe(200)
   expect(await gateway.figures.metrics()).toContain('espalier_gateway_http_requests_total{service="rest",code="200"} 1')
   await put({ ...route, services: [{ ...rest, rules: [] }] })
-  expect(await ask()).toBe(403)
+  expect(await requestStatus()).toBe(403)
 })
 
-test('it follows a store that fails, breaks off watches, and answers again', async () => {
+test('it continues with a store that fails, ends watches, and answers again', async () => {
   const { gateway } = await start()
   await gateway.started
   const port = await freePort(host)
   await put(routeOn(port, []))
   cluster.faults.routes = true
   cluster.breakWatches()
-  await until('reported', () => lines.some(({ msg }) => msg.startsWith('cannot follow the cluster')))
+  await until('reported', () => lines.some(({ msg }) => msg.startsWith('cannot list or watch the cluster')))
   cluster.faults.routes = false
   await put(routeOn(port, ['0.0.0.0/0']))
   cluster.breakWatches()
   await put(routeOn(port, []))
-  expect((await knock(port)).answer).toBe('28000')
+  expect((await connectOnce(port)).answer).toBe('28000')
 })
 
-test('a certificate that is none is logged without its text, and the former stays', async () => {
+test('an invalid certificate is logged without its text, and the previous one stays', async () => {
   const { gateway } = await start()
   await gateway.started
   gateway.setCertificate({ cert: 'none', key: 'a private key' })
   await until('reported', () => lines.length > 0)
   expect(lines.map(({ level, msg }) => [level, msg])).toEqual([
-    [40, "the gateway's certificate cannot be used; keeping the one before"],
+    [40, "the gateway's certificate cannot be used; keeping the previous one"],
   ])
   expect(JSON.stringify(lines)).not.toContain('a private key')
 })
 
-test('a thread that cannot start is reported to the one who starts it', async () => {
+test('a thread that cannot start is reported to its caller', async () => {
   const { gateway } = await start({ ...certificate, key: 'none' })
   await expect(gateway.started).rejects.toThrow("the gateway's thread has ended")
 })

@@ -1,7 +1,7 @@
 /**
- * The gateway in a thread of its own: logins and sessions do not wait for the event loop that API, operator, store and
- * runtime share. What it needs of them comes by messages (protocol.ts). A thread that ends by itself ends the
- * installation: `failed` resolves, and nothing is ready any more.
+ * Runs the gateway in a thread of its own: logins and sessions do not wait for the event loop that API, operator, store
+ * and runtime share. It communicates with them by messages (protocol.ts). If the thread ends by itself, the
+ * installation ends: `failed` resolves, and nothing is ready any more.
  */
 import module from 'node:module'
 import { Worker } from 'node:worker_threads'
@@ -15,26 +15,26 @@ import type { FromThread, ThreadSettings, ToThread } from './protocol.ts'
 import { serveCluster } from './serve-cluster.ts'
 
 export type GatewayThread = {
-  /** Resolves once the gateway runs. @throws Error where it cannot be started */
+  /** Resolves once the gateway runs. @throws Error if it cannot be started */
   started: Promise<void>
-  /** Resolves with what is wrong if the thread ends before it is stopped. */
+  /** Resolves with the problem if the thread ends before it is stopped. */
   failed: Promise<string>
-  /** What is wrong now. */
+  /** The current problem. */
   check(): string | undefined
-  /** Another certificate from now on. One that is none is logged, and the former stays. */
+  /** Uses another certificate from now on. An invalid one is logged, and the previous one stays. */
   setCertificate(certificate: Certificate): void
-  /** Other certificates for HTTPS from now on; as above. */
+  /** Uses other certificates for HTTPS from now on; as above. */
   setHttpsCertificates(certificates: readonly Certificate[]): void
-  /** Where Services are reached has changed. */
+  /** The endpoints of Services have changed. */
   setEndpoints(changes: Endpoints[]): void
   figures: Figures
-  /** As `Gateway.stop`; then ends the thread, which is not waited for without end. */
+  /** Like `Gateway.stop`; then ends the thread, with a time limit. */
   stop(options: { drainMs: number }): Promise<void>
 }
 
 /** How long the thread may take to stop, beyond draining. */
 const stopMs = 10_000
-/** The young generation's limit. Sessions' bytes are not on the heap, and what else is allocated dies young. */
+/** The young generation's limit. Session data is not on the heap, and other allocations are short-lived. */
 const youngGenerationMiB = 6
 
 const levels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'] as const
@@ -61,7 +61,7 @@ export function startGatewayThread(options: {
   const post = (message: ToThread): void => worker.postMessage(message)
   const served = serveCluster(cluster, post)
   const started = Promise.withResolvers<void>()
-  started.promise.catch(() => {}) // it may fail before it is awaited
+  started.promise.catch(() => {}) // it may reject before it is awaited
   const failed = Promise.withResolvers<string>()
   const stopped = Promise.withResolvers<void>()
   const pages = new Map<number, PromiseWithResolvers<string>>()
@@ -83,8 +83,7 @@ export function startGatewayThread(options: {
   const end = (error?: Error): void => {
     served.close()
     stopped.resolve()
-    if (isStopping && error !== undefined)
-      logger.warn({ err: error }, "the gateway's thread has failed while it stopped")
+    if (isStopping && error !== undefined) logger.warn({ err: error }, "the gateway's thread failed while it stopped")
     if (isStopping || failure !== undefined) return
     failure = `the gateway's thread has ended: ${error?.message ?? 'without an error'}`
     logger.fatal({ err: error }, "the gateway's thread has ended; no database can be reached")

@@ -1,4 +1,4 @@
-/** Where the gateway's thread begins: loads modules as bin/espalier.mjs does, then runs worker.ts. */
+/** Entry of the gateway's thread: loads modules like bin/espalier.mjs, then runs worker.ts. */
 import { existsSync } from 'node:fs'
 import module from 'node:module'
 import { workerData } from 'node:worker_threads'

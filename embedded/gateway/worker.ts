@@ -1,4 +1,4 @@
-/** The gateway's thread: runs the gateway, with a cluster, a log and Services' addresses that come by messages. */
+/** The gateway's thread: runs the gateway, with a cluster, a log and Services' addresses provided by messages. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { pino } from 'pino'
 import { startGateway } from '../../gateway/index.ts'
@@ -33,8 +33,8 @@ function replace(certificate: () => void): void {
   try {
     certificate()
   } catch {
-    // The text of an error about a key may quote it.
-    logger.warn("the gateway's certificate cannot be used; keeping the one before")
+    // The text of an error about a key may quote the key.
+    logger.warn("the gateway's certificate cannot be used; keeping the previous one")
   }
 }
 

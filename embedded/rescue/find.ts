@@ -1,4 +1,4 @@
-/** Finds the volumes that stand on the disk, by what they say of themselves. Nothing is changed. */
+/** Finds the volumes on the disk by their records and data. Changes nothing. */
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { dataDirectory, type Identity, inspectVolume } from '../../instance/volume.ts'
@@ -7,12 +7,12 @@ import { parseRecord, type VolumeRecord } from './record.ts'
 
 export type FoundVolume = {
   namespace: string
-  /** The last part of its handle: the uid of the claim that it was made for. */
+  /** The last part of its handle: the uid of the claim that it was created for. */
   uid: string
   directory: string
-  /** Undefined where nothing was ever initialised on it, or its identity cannot be read. */
+  /** Undefined if the volume was never initialised, or its identity cannot be read. */
   identity: Identity | undefined
-  /** Postgres's own number of the data; undefined without a whole data directory. */
+  /** Postgres's system identifier of the data; undefined without a complete data directory. */
   systemIdentifier: string | undefined
   record: VolumeRecord | undefined
 }
@@ -24,11 +24,11 @@ const directoriesIn = (path: string): string[] =>
         .map(({ name }) => name)
     : []
 
-/** @param places directories of volumes, each with one directory a namespace */
-export function findVolumes(places: readonly string[]): FoundVolume[] {
-  return places.flatMap(place =>
-    directoriesIn(place).flatMap(namespace =>
-      directoriesIn(join(place, namespace)).map(uid => inspect(namespace, uid, join(place, namespace, uid))),
+/** @param locations directories of volumes, each with one directory per namespace */
+export function findVolumes(locations: readonly string[]): FoundVolume[] {
+  return locations.flatMap(location =>
+    directoriesIn(location).flatMap(namespace =>
+      directoriesIn(join(location, namespace)).map(uid => inspect(namespace, uid, join(location, namespace, uid))),
     ),
   )
 }
@@ -46,7 +46,7 @@ function inspect(namespace: string, uid: string, directory: string): FoundVolume
   }
 }
 
-/** The first eight bytes of pg_control, in the machine's order. */
+/** The first eight bytes of pg_control, in the machine's byte order. */
 function readSystemIdentifier(directory: string): string {
   const descriptor = openSync(join(directory, dataDirectory, 'global', 'pg_control'), 'r')
   try {
@@ -58,7 +58,7 @@ function readSystemIdentifier(directory: string): string {
   }
 }
 
-/** What the files of a directory take on the disk, in bytes. */
+/** Disk usage of a directory's files, in bytes. */
 export function bytesIn(directory: string): number {
   let bytes = 0
   for (const entry of readdirSync(directory, { recursive: true, withFileTypes: true })) {

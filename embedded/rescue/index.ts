@@ -1,7 +1,7 @@
 /**
- * Makes a new store out of what the volumes say of themselves, where the old one is lost: databases with their data, names,
- * sizes and allowlists. Passwords are new, since the old ones were sealed in the store. Nothing on a volume is changed, and
- * nothing is deleted: what is left of the old store is moved aside. Killed at any point, it can be run again.
+ * Builds a new store from the volumes if the old store is lost: databases with their data, names, sizes and allowlists.
+ * Passwords are new, since the old ones were sealed in the store. Volumes are not changed, and nothing is deleted: the
+ * rest of the old store is moved aside. If it is killed, it can be run again.
  */
 import { existsSync, readdirSync, renameSync, rmdirSync, rmSync } from 'node:fs'
 import type { Logger } from 'pino'
@@ -34,7 +34,7 @@ import { openStore, StoreError } from '../store/index.ts'
 import { bytesIn, findVolumes } from './find.ts'
 import { planRescue, type Rescued, type RescuePlan } from './plan.ts'
 
-/** What was done. `aside`: where the old store is now. */
+/** The result. `aside`: the new location of the old store. */
 type Rescue = RescuePlan & { aside: string | undefined }
 
 type RescueOptions = {
@@ -47,14 +47,14 @@ type RescueOptions = {
 
 const definitions = Object.values(declarations).map(definitionOf)
 
-/** @throws EmbeddedError where there is nothing to rescue; StoreError; RuntimeError */
+/** @throws EmbeddedError if there is nothing to rescue; StoreError; RuntimeError */
 export async function rescue({ settings, tenants, logger, now = Date.now }: RescueOptions): Promise<Rescue> {
   const { home, httpsPort, ports, runAs } = settings
   const paths = pathsOf(home)
   if (!existsSync(paths.runtime)) throw new EmbeddedError(`${paths.runtime} does not exist: there are no volumes`)
-  return withVolumes({ directory: paths.runtime, runAs, logger }, async places => {
+  return withVolumes({ directory: paths.runtime, runAs, logger }, async locations => {
     await requireLost(paths.store, logger)
-    const plan = planRescue(findVolumes(places), tenants)
+    const plan = planRescue(findVolumes(locations), tenants)
     if (plan.databases.length === 0) throw new EmbeddedError(nothing(plan))
     const unfinished = `${paths.store}.rescue`
     rmSync(unfinished, { recursive: true, force: true })
@@ -75,9 +75,9 @@ export async function rescue({ settings, tenants, logger, now = Date.now }: Resc
 }
 
 const nothing = ({ skipped }: RescuePlan): string =>
-  ['no database can be put back', ...skipped.map(({ volume, why }) => `${volume.directory}: ${why}`)].join('\n')
+  ['no database can be restored', ...skipped.map(({ volume, why }) => `${volume.directory}: ${why}`)].join('\n')
 
-/** @throws EmbeddedError where the store is whole; StoreError `locked`, `newer` */
+/** @throws EmbeddedError if the store is complete; StoreError `locked`, `newer` */
 async function requireLost(directory: string, logger: Logger): Promise<void> {
   const isThere = existsSync(directory) && readdirSync(directory).some(name => /^(journal|snapshot)-/.test(name))
   if (!isThere) return
@@ -89,11 +89,11 @@ async function requireLost(directory: string, logger: Logger): Promise<void> {
     throw error
   }
   throw new EmbeddedError(
-    `${directory} can be read: there is nothing to rescue. To make it anew all the same, move it away`,
+    `${directory} can be read: there is nothing to rescue. To build it again anyway, move it away`,
   )
 }
 
-/** Out of the way, under a name that says when. A directory that holds nothing is not kept. */
+/** Moves a directory aside, under a name with the time. An empty directory is deleted. */
 function moveAside(directory: string, now: number): string | undefined {
   if (!existsSync(directory)) return undefined
   if (readdirSync(directory).length === 0) {
@@ -108,16 +108,16 @@ function moveAside(directory: string, now: number): string | undefined {
 async function putBack(cluster: Cluster, rescued: Rescued, region: Region): Promise<void> {
   const { volume, id, name, tenant, incarnation, number, systemIdentifier } = rescued
   const { namespace } = volume
-  const marks = { [labels.tenant]: tenantHash(tenant.tenantId), [labels.managedBy]: managedByEspalier }
+  const tenantLabels = { [labels.tenant]: tenantHash(tenant.tenantId), [labels.managedBy]: managedByEspalier }
   await cluster.apply('Namespace', {
     apiVersion: 'v1',
     kind: 'Namespace',
-    metadata: { name: namespace, labels: marks },
+    metadata: { name: namespace, labels: tenantLabels },
   })
   await cluster.apply('Tenant', {
     apiVersion,
     kind: 'Tenant',
-    metadata: { name: tenantName(tenant.tenantId), labels: marks },
+    metadata: { name: tenantName(tenant.tenantId), labels: tenantLabels },
     spec: tenant,
   })
   const size = sizeFor(rescued)
@@ -130,7 +130,7 @@ async function putBack(cluster: Cluster, rescued: Rescued, region: Region): Prom
   const database = await cluster.create('ManagedDatabase', {
     apiVersion,
     kind: 'ManagedDatabase',
-    metadata: { namespace, name, labels: { ...marks, [labels.id]: id } },
+    metadata: { namespace, name, labels: { ...tenantLabels, [labels.id]: id } },
     spec,
   })
   const member = { owner: ownerOf(database, id), incarnation, number }
@@ -148,7 +148,7 @@ async function putBack(cluster: Cluster, rescued: Rescued, region: Region): Prom
     metadata: { ...metadata, labels: { [labels.database]: id } },
     spec: { ...volumeSpec, capacity: { storage }, claimRef: claimReference(claim) },
   })
-  // The operator gives Postgres these passwords, and makes none by itself for data that are there.
+  // The operator sets these passwords in Postgres; it creates none by itself for existing data.
   const secret = await cluster.get('Secret', { namespace: systemNamespace, name: sealingKeySecret })
   const sealingKey = Buffer.from(secret?.data?.key ?? '', 'base64')
   await cluster.create('Secret', credentialsDraft(ownerOf(database, id), sealingKey, mintPasswords()))
@@ -161,7 +161,7 @@ async function putBack(cluster: Cluster, rescued: Rescued, region: Region): Prom
   await cluster.replaceStatus('ManagedDatabase', { ...database, status: { incarnation, volume: record } })
 }
 
-/** The size on record, as it is offered now; else the smallest whose volume holds the data with some to spare. */
+/** The recorded size, as it is offered now; otherwise the smallest whose volume fits the data with some free space. */
 function sizeFor({ spec, volume }: Rescued): Size {
   const sizes = sizeDrafts as Size[]
   const wanted = sizes.find(size => size.spec.name === spec.size?.name && size.spec.version === spec.size?.version)

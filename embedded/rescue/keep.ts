@@ -1,4 +1,7 @@
-/** Keeps the record beside each volume up to date, of databases from before there were any as well. No restart is needed. */
+/**
+ * Keeps the record next to each volume up to date, also for databases created before records existed. No restart is
+ * needed.
+ */
 import type { Logger } from 'pino'
 import type { Cluster, Kinds, ObjectKey } from '../../cluster/index.ts'
 import { createInformer } from '../../cluster/informer/index.ts'
@@ -9,7 +12,7 @@ type Described = Kinds['ManagedDatabase'] | Kinds['Branch']
 
 type KeepOptions = {
   cluster: Cluster
-  /** The directory of a claim's volume; undefined where it is not bound. */
+  /** The directory of a claim's volume; undefined if it is not bound. */
   directoryOf(claim: ObjectKey): string | undefined
   logger: Logger
 }
@@ -17,11 +20,11 @@ type KeepOptions = {
 const everyMs = 1000
 
 export async function keepRecords({ cluster, directoryOf, logger }: KeepOptions): Promise<{ stop(): Promise<void> }> {
-  const tenants = createInformer(cluster, 'Tenant', { logger, transform: whole })
-  const databases = createInformer(cluster, 'ManagedDatabase', { logger, transform: whole })
-  const branches = createInformer(cluster, 'Branch', { logger, transform: whole })
+  const tenants = createInformer(cluster, 'Tenant', { logger, transform: identity })
+  const databases = createInformer(cluster, 'ManagedDatabase', { logger, transform: identity })
+  const branches = createInformer(cluster, 'Branch', { logger, transform: identity })
   const informers = [tenants, databases, branches]
-  /** What has changed since its record was written, by uid. */
+  /** Changes since the record was written, by uid. */
   const due = new Map<string, Described>()
   const notice = (object: Described): void => void due.set(object.metadata.uid ?? '', object)
   databases.onChange(({ object }) => notice(object))
@@ -38,7 +41,7 @@ export async function keepRecords({ cluster, directoryOf, logger }: KeepOptions)
     if (current?.metadata.uid !== object.metadata.uid || current?.status?.volume === undefined) return
     const tenant = tenants.list().find(({ status }) => status?.namespace === namespace)
     const record = recordOf(current, tenant)
-    // A change of its tenant brings it here again.
+    // A change of its tenant enqueues it again.
     if (record === undefined) return
     const directory = directoryOf({ namespace, name: current.status.volume.claim })
     if (directory === undefined) return notice(current)
@@ -50,7 +53,10 @@ export async function keepRecords({ cluster, directoryOf, logger }: KeepOptions)
     due.clear()
     for (const object of objects) {
       await write(object).catch((error: unknown) => {
-        logger.debug({ err: error, name: object.metadata.name }, 'the record of a volume; will try again')
+        logger.debug(
+          { err: error, name: object.metadata.name },
+          'could not write the record of a volume; will try again',
+        )
         notice(object)
       })
     }
@@ -71,5 +77,5 @@ export async function keepRecords({ cluster, directoryOf, logger }: KeepOptions)
   }
 }
 
-/** Objects of the one-machine store are shared with it. */
-const whole = <T>(object: T): T => object
+/** Objects of the embedded store are shared with the cache. */
+const identity = <T>(object: T): T => object

@@ -1,14 +1,16 @@
-/** A store that holds nothing beside volumes that do: it is lost, and no new installation is made in its place. */
+/**
+ * Detects an empty store next to volumes with data: the store is lost, and no new installation is created in its place.
+ */
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { EmbeddedError } from '../errors.ts'
 
 const entriesOf = (path: string): string[] => (existsSync(path) ? readdirSync(path) : [])
 
-/** Left where nothing was ever written. */
+/** Remains if nothing was ever written. */
 const locks = new Set(['lock', 'owner', 'lock-journal'])
 
-/** @throws EmbeddedError that says what is missing and how to go on */
+/** @throws EmbeddedError with what is missing and how to continue */
 export function requireStore({ store, runtime }: { store: string; runtime: string }): void {
   if (entriesOf(store).some(name => !locks.has(name))) return
   const found = ['volumes', 'snapshots'].flatMap(kind =>
@@ -20,6 +22,6 @@ export function requireStore({ store, runtime }: { store: string; runtime: strin
   const [first] = [...found, ...(existsSync(pool) ? [pool] : [])]
   if (first === undefined) return
   throw new EmbeddedError(
-    `${store} is empty, while there are data of databases, such as ${first}: the store is missing. Nothing was changed. Put it back from a copy; without a copy, \`espalier rescue\` makes the databases anew from their volumes. For a new installation set ESPALIER_HOME to another directory`,
+    `${store} is empty, while there are data of databases, such as ${first}: the store is missing. Nothing was changed. Put it back from a copy; without a copy, \`espalier rescue\` creates the databases again from their volumes. For a new installation set ESPALIER_HOME to another directory`,
   )
 }

@@ -1,17 +1,17 @@
-/** Which databases are put back from which volumes, and which volumes are left alone. Pure. */
+/** Plans which databases are restored from which volumes, and which volumes are skipped. Pure. */
 import type { ManagedDatabase, Tenant } from '../../crds/index.ts'
 import { firstMember, tenantNamespace } from '../../crds/index.ts'
 import type { FoundVolume } from './find.ts'
 import type { VolumeRecord } from './record.ts'
 
-/** A database to be put back. Where a volume has no record its size and allowlist are not known. */
+/** A database to restore. If a volume has no record, its size and allowlist are unknown. */
 export type Rescued = {
   volume: FoundVolume
   id: string
   name: string
   tenant: Tenant['spec']
   incarnation: number
-  /** Of the member whose volume it is. */
+  /** The member that the volume belongs to. */
   number: number
   systemIdentifier: string
   pgVersion: string
@@ -30,8 +30,8 @@ export function planRescue(volumes: readonly FoundVolume[], tenants: readonly st
   const named = new Map(tenants.map(tenantId => [tenantNamespace(tenantId), tenantId]))
   const candidates = volumes.filter(volume => {
     const { identity, systemIdentifier } = volume
-    if (identity === undefined) skip(volume, 'it has no identity: nothing was ever initialised on it')
-    else if (systemIdentifier === undefined) skip(volume, 'it has no whole data directory')
+    if (identity === undefined) skip(volume, 'it has no identity: it was never initialised')
+    else if (systemIdentifier === undefined) skip(volume, 'it has no complete data directory')
     return identity !== undefined && systemIdentifier !== undefined
   })
   const taken = new Set<string>()
@@ -39,13 +39,13 @@ export function planRescue(volumes: readonly FoundVolume[], tenants: readonly st
   for (const group of groups.values()) {
     const { serving, others } = choose(group)
     for (const other of others) {
-      const why = serving === undefined ? 'another volume says the same of itself: move one of them away' : superseded
+      const why = serving === undefined ? 'another volume has the same identity: move one of them away' : superseded
       skip(other, why)
     }
     if (serving === undefined) continue
     const tenant = serving.record?.tenant ?? knownTenant(named.get(serving.namespace))
     if (tenant === undefined) {
-      skip(serving, 'nothing says whose it is: name its tenant with --tenant')
+      skip(serving, 'its tenant is unknown: name its tenant with --tenant')
       continue
     }
     plan.databases.push(rescued(serving, tenant, taken))
@@ -53,21 +53,21 @@ export function planRescue(volumes: readonly FoundVolume[], tenants: readonly st
   return plan
 }
 
-const superseded = 'a newer volume of the same database serves'
+const superseded = 'a newer volume of the same database is used'
 
 const knownTenant = (tenantId: string | undefined): Tenant['spec'] | undefined =>
   tenantId === undefined
     ? undefined
     : { tenantId, plan: { name: 'standard' }, limits: { databases: 1000 }, revokedMembers: [] }
 
-/** Whether the record is of the data that stand there, and not of those before a restore. */
+/** Whether the record belongs to the current data, not to those before a restore. */
 const isCurrent = ({ record, identity }: FoundVolume): boolean =>
   record !== undefined &&
   record.id === identity?.databaseId &&
   record.incarnation === identity.incarnation &&
   record.member === identity.member
 
-/** The volume that a database served from: the newest that has a record, else the newest. */
+/** The volume that a database used: the newest with a record, otherwise the newest. */
 function choose(group: readonly FoundVolume[]): { serving: FoundVolume | undefined; others: FoundVolume[] } {
   const described = group.filter(isCurrent)
   const eligible = described.length > 0 ? described : group
@@ -91,7 +91,7 @@ function rescued(volume: FoundVolume, tenant: Tenant['spec'], taken: Set<string>
   }
 }
 
-/** A branch comes back as a database of its own: its source may be gone, and is not needed. */
+/** A branch is restored as an independent database: its source may be lost, and is not needed. */
 function specOf(record: VolumeRecord): Partial<ManagedDatabase['spec']> {
   if (record.kind === 'ManagedDatabase') return record.spec
   const { region, size, storage, displayName, ipAllowlist, services, options } = record.spec
@@ -102,7 +102,7 @@ function specOf(record: VolumeRecord): Partial<ManagedDatabase['spec']> {
   }
 }
 
-/** The name, or one like it that is free and that a database may have. */
+/** The name, or a similar one that is free and valid. */
 function freeName(wanted: string, namespace: string, taken: Set<string>): string {
   const letters = wanted.toLowerCase().replace(/[^a-z0-9]/g, '')
   const base = namePattern.test(letters) ? letters : `r${letters}`.slice(0, 50)

@@ -1,6 +1,6 @@
 /**
- * What is known of the database that a volume belongs to, in a file beside the volume's directory: `<volume>.json`. It holds
- * what `espalier rescue` needs to put the database back where the store is lost, and no secret.
+ * The record of the database that a volume belongs to, in a file next to the volume's directory: `<volume>.json`. It
+ * contains what `espalier rescue` needs to restore the database if the store is lost, and no secret.
  */
 import { z } from 'zod'
 import type { Kinds } from '../../cluster/index.ts'
@@ -24,11 +24,11 @@ const common = {
   name: z.string().min(1).max(253),
   tenant: tenantKind.spec,
   incarnation: z.int().min(1),
-  /** The number of the member whose volume it is; absent: the first. */
+  /** The number of the volume's member; absent: the first. */
   member: z.int().min(1).optional(),
-  /** Postgres's own number of the data. */
+  /** Postgres's system identifier of the data. */
   systemIdentifier: z.string().min(1).max(32),
-  /** What the volume has, where it has grown by itself. */
+  /** The volume's size, if it has grown automatically. */
   capacity: z.string().max(32).optional(),
 }
 const shape = z.discriminatedUnion('kind', [
@@ -37,7 +37,7 @@ const shape = z.discriminatedUnion('kind', [
 ])
 export type VolumeRecord = z.output<typeof shape>
 
-/** The record of a database or branch; undefined while it has no volume or nothing says whose it is. */
+/** The record of a database or branch; undefined while it has no volume or its owner is unknown. */
 export function recordOf(
   object: Kinds['ManagedDatabase'] | Kinds['Branch'],
   tenant: Tenant | undefined,
@@ -58,10 +58,16 @@ export function recordOf(
   }
   return object.kind === 'Branch'
     ? { ...known, kind: 'Branch', spec: object.spec }
-    : { ...known, kind: 'ManagedDatabase', spec: object.spec as z.output<typeof databaseSpec> }
+    : { ...known, kind: 'ManagedDatabase', spec: specOf(object) }
 }
 
-/** The record that a text holds; undefined where it is none, or a newer release's. */
+/** A completed import is not repeated. An incomplete import is never restored as a serving database. */
+function specOf({ spec, status }: Kinds['ManagedDatabase']): z.output<typeof databaseSpec> {
+  const { import: imported, ...rest } = spec as z.output<typeof databaseSpec>
+  return imported === undefined || status?.import?.phase === 'completed' ? rest : { ...rest, import: imported }
+}
+
+/** Parses a record; undefined if it is invalid or from a newer release. */
 export function parseRecord(text: string): VolumeRecord | undefined {
   try {
     return shape.safeParse(JSON.parse(text)).data

@@ -1,4 +1,4 @@
-/** Volumes as a lost store leaves them, with small files in the place of data. */
+/** Volumes after the loss of the store, with small files instead of data. */
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -64,7 +64,7 @@ function home() {
 }
 
 describe('a rescue', () => {
-  test('puts back name, tenant, size, volume and incarnation, of the volume that served', async () => {
+  test('restores name, tenant, size, volume and incarnation, from the volume that was used', async () => {
     const { paths, volume, rescue } = home()
     const before = volume('before', 1, 1, record(1, 'orders', 1))
     volume('after', 1, 2, record(1, 'orders', 2))
@@ -85,15 +85,15 @@ describe('a rescue', () => {
     expect((await cluster.list('Tenant')).items.map(({ spec }) => spec)).toEqual([tenant])
   })
 
-  test('of volumes without a record takes the tenant that is named, and the smallest size that fits', async () => {
+  test('of volumes without a record uses the given tenant, and the smallest size that fits', async () => {
     const { volume, rescue } = home()
     const plain = volume('plain', 1)
-    await expect(rescue()).rejects.toThrow(`${plain}: nothing says whose it is: name its tenant with --tenant`)
+    await expect(rescue()).rejects.toThrow(`${plain}: its tenant is unknown: name its tenant with --tenant`)
     const { databases } = await rescue(['acme'])
     expect(databases.map(({ name }) => name)).toEqual(['rescued00000000'])
   })
 
-  test('leaves volumes alone that it cannot tell from each other, or that hold nothing', async () => {
+  test('skips volumes that it cannot distinguish, or that are empty', async () => {
     const { volume, rescue } = home()
     volume('good', 1, 1, record(1, 'good'))
     volume('one', 2)
@@ -103,14 +103,14 @@ describe('a rescue', () => {
     const { databases, skipped } = await rescue(['acme'])
     expect(databases.map(({ name }) => name)).toEqual(['good'])
     expect(skipped.map(({ why }) => why).sort()).toEqual([
-      'another volume says the same of itself: move one of them away',
-      'another volume says the same of itself: move one of them away',
-      'it has no identity: nothing was ever initialised on it',
-      'it has no whole data directory',
+      'another volume has the same identity: move one of them away',
+      'another volume has the same identity: move one of them away',
+      'it has no complete data directory',
+      'it has no identity: it was never initialised',
     ])
   })
 
-  test('moves a store aside that is damaged, and leaves one alone that can be read', async () => {
+  test('moves a damaged store aside, and does not touch one that can be read', async () => {
     const { paths, volume, rescue } = home()
     volume('one', 1, 1, record(1, 'one'))
     const store = await openDirectory(paths.store)
@@ -125,7 +125,7 @@ describe('a rescue', () => {
 })
 
 describe('an empty store', () => {
-  test('is a new installation only where there are no data', () => {
+  test('is a new installation only if there are no data', () => {
     const { paths, volume } = home()
     requireStore(paths)
     const made = volume('one', 1)

@@ -1,4 +1,4 @@
-/** The record beside a volume, and what a crash leaves of it. */
+/** The record next to a volume, and its state after a crash. */
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,12 +6,12 @@ import { expect, onTestFinished, test } from 'vitest'
 import { unfinishedRecord } from '../runtime/volumes/persistent-volume.ts'
 import { writeRecord } from './write-record.ts'
 
-function makeVolume(): { place: string; directory: string } {
-  const place = mkdtempSync(join(tmpdir(), 'espalier-record-'))
-  onTestFinished(() => rmSync(place, { recursive: true }))
-  const directory = join(place, 'volume')
+function makeVolume(): { root: string; directory: string } {
+  const root = mkdtempSync(join(tmpdir(), 'espalier-record-'))
+  onTestFinished(() => rmSync(root, { recursive: true }))
+  const directory = join(root, 'volume')
   mkdirSync(directory)
-  return { place, directory }
+  return { root, directory }
 }
 
 test.each([
@@ -19,21 +19,21 @@ test.each([
   ['another', 'old'],
   ['the same', 'new'],
 ])(
-  'is written beside the volume where there is %s, and nothing is left of a try that a crash ended',
+  'is written next to the volume if there is %s, and removes leftovers of an attempt that a crash interrupted',
   async (_, earlier) => {
-    const { place, directory } = makeVolume()
-    if (earlier !== undefined) writeFileSync(join(place, 'volume.json'), earlier)
+    const { root, directory } = makeVolume()
+    if (earlier !== undefined) writeFileSync(join(root, 'volume.json'), earlier)
     writeFileSync(unfinishedRecord(directory), 'half of one')
     await writeRecord(directory, 'new')
-    expect(readFileSync(join(place, 'volume.json'), 'utf8')).toBe('new')
-    expect(readdirSync(place).sort()).toEqual(['volume', 'volume.json'])
+    expect(readFileSync(join(root, 'volume.json'), 'utf8')).toBe('new')
+    expect(readdirSync(root).sort()).toEqual(['volume', 'volume.json'])
   },
 )
 
-test('that cannot be written leaves the one before', async () => {
-  const { place, directory } = makeVolume()
-  writeFileSync(join(place, 'volume.json'), 'old')
+test('that cannot be written keeps the previous one', async () => {
+  const { root, directory } = makeVolume()
+  writeFileSync(join(root, 'volume.json'), 'old')
   mkdirSync(unfinishedRecord(directory))
   await expect(writeRecord(directory, 'new')).rejects.toThrow('EISDIR')
-  expect(readFileSync(join(place, 'volume.json'), 'utf8')).toBe('old')
+  expect(readFileSync(join(root, 'volume.json'), 'utf8')).toBe('old')
 })

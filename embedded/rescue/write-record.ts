@@ -1,8 +1,11 @@
-/** Writes the record beside a volume's directory: whole or not at all, and with nothing left of a try that a crash ended. */
+/**
+ * Writes the record next to a volume's directory: completely or not at all, and removes leftovers of an attempt that a
+ * crash interrupted.
+ */
 import { open, readFile, rename, rm } from 'node:fs/promises'
 import { recordFile, unfinishedRecord } from '../runtime/volumes/persistent-volume.ts'
 
-/** Nothing is written where the record says this already. One caller at a time writes the record of a directory. */
+/** An unchanged record is not written. At most one caller at a time may write the record of a directory. */
 export async function writeRecord(directory: string, text: string): Promise<void> {
   const [path, unfinished] = [recordFile(directory), unfinishedRecord(directory)]
   try {

@@ -1,22 +1,25 @@
-/** The watch caches that kubelet, controllers and network share. */
+/** Watch caches shared by kubelet, controllers and network. */
 import type { Logger } from 'pino'
 import type { Cluster } from '../../cluster/index.ts'
 import { createInformer } from '../../cluster/informer/index.ts'
 import { namespaceIndex } from './network/services.ts'
 import { ownerIndex, ownersOf } from './workloads/controllers.ts'
 
-/** Objects of the embedded store are shared with it: a copy without managedFields would cost more memory than it saves. */
-const whole = <T>(object: T): T => object
+/**
+ * Objects of the embedded store are shared with the cache: copies without managedFields would cost more memory than
+ * they save.
+ */
+const identity = <T>(object: T): T => object
 
 export type Caches = ReturnType<typeof createCaches>
 
 export function createCaches(cluster: Cluster, logger: Logger) {
   const follow = <K extends 'StatefulSet' | 'Deployment' | 'Job' | 'Secret' | 'ConfigMap'>(kind: K) =>
-    createInformer(cluster, kind, { logger, transform: whole })
+    createInformer(cluster, kind, { logger, transform: identity })
   const caches = {
     pods: createInformer(cluster, 'Pod', {
       logger,
-      transform: whole,
+      transform: identity,
       indexes: { [ownerIndex]: ownersOf, [namespaceIndex]: pod => [pod.metadata.namespace ?? ''] },
     }),
     statefulSets: follow('StatefulSet'),
@@ -24,7 +27,7 @@ export function createCaches(cluster: Cluster, logger: Logger) {
     jobs: follow('Job'),
     services: createInformer(cluster, 'Service', {
       logger,
-      transform: whole,
+      transform: identity,
       indexes: { [namespaceIndex]: service => [service.metadata.namespace ?? ''] },
     }),
     secrets: follow('Secret'),

@@ -1,4 +1,4 @@
-/** The embedded cluster as a whole, store and runtime, treats claims and volumes as a Kubernetes cluster does. */
+/** The complete embedded cluster, store and runtime, treats claims and volumes like a Kubernetes cluster. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

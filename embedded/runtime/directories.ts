@@ -1,55 +1,56 @@
 /**
- * Where things lie under the runtime's directory. As root the directories on the way are root's, open to the group of
- * the user that workloads run as, and what belongs to a workload is that user's, 0700; otherwise all is the user's own.
+ * Paths in the runtime's directory. If the runtime is root, the upper directories belong to root, readable by the group
+ * of the workloads' user, and a workload's files belong to that user with mode 0700. Otherwise all belong to the
+ * runtime's user.
  *
- *     identity.json                       what this runtime is
- *     volumes/<handle>                    one directory per PersistentVolume, whose handle is <namespace>/<uid> of the claim
- *                                         that it was made for
+ *     identity.json                       the runtime's id and network
+ *     volumes/<handle>                    one directory per PersistentVolume; the handle is <namespace>/<uid> of the claim
+ *                                         that it was created for
  *     snapshots/<namespace>/<uid>         one image per VolumeSnapshot
- *     deferred/<namespace>/<uid>          a link to the volume that is the image of this VolumeSnapshot, until there is one in snapshots/
- *     staging/                            images while they are copied; nothing here is worth keeping
- *     pool.xfs, pool/                     a file system whose files can share blocks, and where it is mounted (pool/): it has
- *                                         volumes, snapshots and staging of its own, where all new ones are made
- *     pods/<pod uid>/                     home and volumes of a pod; gone with it
- *     logs/<namespace>/<pod>/             output of its containers, by name: a pod made again goes on with it
- *     running/                            the lock of the process that works here
- *     processes/                          records of what runs, to be ended after a crash
+ *     deferred/<namespace>/<uid>          a link to the volume that is the image of this VolumeSnapshot until it is copied
+ *     staging/                            images during copying; its contents can be deleted
+ *     pool.xfs, pool/                     a file system whose files can share blocks, mounted at pool/, with its own volumes,
+ *                                         snapshots and staging; new ones are created there
+ *     pods/<pod uid>/                     home and volumes of a pod; deleted with it
+ *     logs/<namespace>/<pod>/             output of its containers, by name: a new pod of the same name continues it
+ *     running/                            the lock of the running process
+ *     processes/                          records of running processes, which are killed after a crash
  */
 import { chmodSync, chownSync, existsSync, mkdirSync, realpathSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { messageOf, RuntimeError } from './errors.ts'
 
-/** The user that workloads run as where the runtime itself is root. */
+/** The user that workloads run as if the runtime is root. */
 export type Owner = { uid: number; gid: number }
 
-/** Directories of one file system: what is in them can be renamed into each other. */
-export type Place = { volumes: string; snapshots: string; deferred: string; staging: string }
+/** Directories on one file system: files can be renamed between them. */
+export type StorageLocation = { volumes: string; snapshots: string; deferred: string; staging: string }
 
 export type Layout = {
   root: string
   owner: Owner | undefined
-  /** Where volumes and snapshots are; new ones are made in the first. */
-  places: readonly [Place, ...Place[]]
-  /** Of the root's file system. */
+  /** Locations of volumes and snapshots; new ones are created in the first. */
+  locations: readonly [StorageLocation, ...StorageLocation[]]
+  /** On the root directory's file system. */
   staging: string
   pods: string
   logs: string
   processes: string
   running: string
-  /** Where a volume or the image of a snapshot is, or will be. */
+  /** The path of a volume or snapshot image, existing or new. */
   volume(handle: string): string
   snapshot(namespace: string, uid: string): string
-  /** All places where the image of a snapshot can be. */
+  /** All possible paths of a snapshot image. */
   snapshotPaths(namespace: string, uid: string): string[]
-  /** The staging area of the file system that a volume or a snapshot is in. */
+  /** The staging area on the same file system as a volume or snapshot. */
   stagingOf(path: string): string
   pod(uid: string): string
   log(namespace: string, pod: string): string
 }
 
 /**
- * Makes a directory that workloads pass through and may read, but cannot change: root's, and their group's. What root
- * does inside can then not be led astray by a link that a workload puts in its way.
+ * Creates a directory that workloads can enter and read but not change: owned by root and the workloads' group. So a
+ * workload cannot redirect root's file operations by a link.
  */
 export function makePassage(layout: { owner: Owner | undefined }, path: string): void {
   mkdirSync(path, { recursive: true })
@@ -57,7 +58,7 @@ export function makePassage(layout: { owner: Owner | undefined }, path: string):
   if (layout.owner !== undefined) chownSync(path, process.getuid?.() ?? 0, layout.owner.gid)
 }
 
-/** Makes a directory for workloads alone. */
+/** Creates a directory for workloads only. */
 export function makeOwned(layout: { owner: Owner | undefined }, path: string, mode = 0o700): void {
   mkdirSync(path, { recursive: true })
   chmodSync(path, mode)
@@ -69,7 +70,7 @@ export function openLayout(directory: string, owner?: Owner): Layout {
   const root = makeRoot(directory, owner)
   const [pods, logs] = [join(root, 'pods'), join(root, 'logs')]
   const [processes, running] = [join(root, 'processes'), join(root, 'running')]
-  const place = makePlace(root, owner)
+  const location = makeLocation(root, owner)
   try {
     makePassage({ owner }, pods)
     for (const path of [logs, processes, running]) makePassage({ owner: undefined }, path)
@@ -78,59 +79,64 @@ export function openLayout(directory: string, owner?: Owner): Layout {
   }
   if (owner !== undefined) checkReachable(root, owner)
   return {
-    ...{ root, owner, ...finding([place]), staging: place.staging, pods, logs, processes, running },
+    ...{ root, owner, ...finding([location]), staging: location.staging, pods, logs, processes, running },
     pod: uid => join(pods, uid),
     log: (namespace, pod) => join(logs, namespace, pod),
   }
 }
 
-/** The layout with a further file system, in which all that is new is made. @throws RuntimeError `DirectoryNotWritable` */
+/**
+ * Returns the layout with another file system, where new volumes and snapshots are created. @throws RuntimeError
+ * `DirectoryNotWritable`
+ */
 export function withPool(layout: Layout, directory: string): Layout {
   makePassage(layout, directory)
-  return { ...layout, ...finding([makePlace(directory, layout.owner), ...layout.places]) }
+  return { ...layout, ...finding([makeLocation(directory, layout.owner), ...layout.locations]) }
 }
 
-function makePlace(directory: string, owner: Owner | undefined): Place {
-  const place = {
+function makeLocation(directory: string, owner: Owner | undefined): StorageLocation {
+  const location = {
     volumes: join(directory, 'volumes'),
     snapshots: join(directory, 'snapshots'),
     deferred: join(directory, 'deferred'),
     staging: join(directory, 'staging'),
   }
   try {
-    makePassage({ owner }, place.volumes)
-    for (const path of [place.snapshots, place.deferred, place.staging]) makePassage({ owner: undefined }, path)
+    makePassage({ owner }, location.volumes)
+    for (const path of [location.snapshots, location.deferred, location.staging])
+      makePassage({ owner: undefined }, path)
   } catch (error) {
     throw notWritable(directory, error)
   }
-  return place
+  return location
 }
 
 function finding(
-  places: readonly [Place, ...Place[]],
-): Pick<Layout, 'places' | 'volume' | 'snapshot' | 'snapshotPaths' | 'stagingOf'> {
-  const [first] = places
+  locations: readonly [StorageLocation, ...StorageLocation[]],
+): Pick<Layout, 'locations' | 'volume' | 'snapshot' | 'snapshotPaths' | 'stagingOf'> {
+  const [first] = locations
   const snapshotPaths = (namespace: string, uid: string) => [
-    ...places.map(({ snapshots }) => join(snapshots, namespace, uid)),
-    ...places.map(({ deferred }) => join(deferred, namespace, uid)),
+    ...locations.map(({ snapshots }) => join(snapshots, namespace, uid)),
+    ...locations.map(({ deferred }) => join(deferred, namespace, uid)),
   ]
-  const holds = (directory: string, path: string): boolean => path.startsWith(`${directory}/`)
+  const isWithin = (directory: string, path: string): boolean => path.startsWith(`${directory}/`)
   return {
-    places,
+    locations,
     volume: handle =>
-      places.map(({ volumes }) => join(volumes, handle)).find(existsSync) ?? join(first.volumes, handle),
+      locations.map(({ volumes }) => join(volumes, handle)).find(existsSync) ?? join(first.volumes, handle),
     snapshot: (namespace, uid) =>
       snapshotPaths(namespace, uid).find(existsSync) ?? join(first.snapshots, namespace, uid),
     snapshotPaths,
     stagingOf: path =>
-      (places.find(({ volumes, snapshots }) => holds(volumes, path) || holds(snapshots, path)) ?? first).staging,
+      (locations.find(({ volumes, snapshots }) => isWithin(volumes, path) || isWithin(snapshots, path)) ?? first)
+        .staging,
   }
 }
 
 const notWritable = (path: string, error: unknown): RuntimeError =>
   new RuntimeError('DirectoryNotWritable', `cannot work in ${path}: ${messageOf(error)}`, { cause: error })
 
-/** The directory by its real path, which is how the system names where a process works. */
+/** The directory's real path, which is how /proc shows a process's working directory. */
 function makeRoot(directory: string, owner: Owner | undefined): string {
   try {
     mkdirSync(directory, { recursive: true })
@@ -141,13 +147,13 @@ function makeRoot(directory: string, owner: Owner | undefined): string {
   }
 }
 
-/** Whether a user other than this one may pass through every directory on the way to a path. */
+/** Whether another user can enter every directory of a path. */
 function checkReachable(path: string, owner: Owner): void {
   for (let directory = realpathSync(path); ; directory = dirname(directory)) {
     const { uid, gid, mode } = statSync(directory)
     const bit = uid === owner.uid ? 0o100 : gid === owner.gid ? 0o010 : 0o001
     if ((mode & bit) === 0) {
-      const message = `user ${owner.uid}, as whom databases run, cannot enter ${directory}`
+      const message = `user ${owner.uid}, which runs the databases, cannot enter ${directory}`
       throw new RuntimeError('DirectoryNotWritable', message)
     }
     if (directory === dirname(directory)) return

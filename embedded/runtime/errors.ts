@@ -1,4 +1,4 @@
-/** What the runtime can fail with, told apart by `reason`. A message is one line for people and never holds a secret. */
+/** Errors of the runtime, distinguished by `reason`. A message is one line for users and never contains a secret. */
 
 export type RuntimeErrorReason =
   /** Not Linux, or 127.0.0.0/8 cannot be bound here. */

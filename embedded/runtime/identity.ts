@@ -1,4 +1,4 @@
-/** What a runtime is: an id that its processes carry, and the network that it used last. Kept in its directory. */
+/** The runtime's identity: an id that marks its processes, and its last network. Stored in its directory. */
 import { createHash, randomUUID } from 'node:crypto'
 import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,11 +8,11 @@ type Stored = { id: string; network: number | undefined }
 
 export type Identity = {
   /**
-   * Tells this runtime's processes from all others. It holds for this very directory: a copy of it is another runtime,
-   * which must not end the processes of the first.
+   * Distinguishes this runtime's processes from all others. It is valid for this directory only: a copy of the
+   * directory is another runtime, which must not end the processes of the first.
    */
   runtimeId: string
-  /** The network to claim again if it is free. */
+  /** The network to reserve again if it is free. */
   preferredNetwork: number | undefined
   rememberNetwork(network: number): void
 }
@@ -34,7 +34,7 @@ export function openIdentity(directory: string): Identity {
   }
   const found = read(path)
   const stored = found ?? { id: randomUUID(), network: undefined }
-  // Nothing is written that is there already: a start on a full disk must not fail of it.
+  // Does not write an unchanged file: a start on a full disk must not fail because of it.
   if (found === undefined) write(stored)
   const { dev, ino } = statSync(directory)
   const hash = createHash('sha256').update(`${stored.id} ${dev} ${ino}`)

@@ -1,9 +1,9 @@
 /**
  * The runtime of a one-machine cluster: kubelet, controllers and storage driver in one. It watches a `Cluster` and runs
- * its pods as processes, its claims as directories, its snapshots as images of them.
+ * its pods as processes, its claims as directories, and its snapshots as images of them.
  *
- * Promises: at the start everything that an earlier run left is ended before anything new begins; a process stands on
- * a volume only while its pod holds it; a pod's object is gone only after its processes are.
+ * Guarantees: at start, every process of an earlier run is ended before anything starts; a process uses a volume only
+ * while its pod has it mounted; a pod's object is deleted only after its processes have ended.
  */
 import { readdirSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -50,43 +50,42 @@ export type RuntimeOptions = {
   cluster: Cluster
   directory: string
   images: ImageResolver
-  /** Where to keep the names of Services (network/names.ts). Omitted: nowhere. */
+  /** The file for the names of Services (network/names.ts). Omitted: none. */
   namesFile?: string | undefined
-  /** Where this process is root: the user that workloads run as. */
+  /** If this process is root: the user that workloads run as. */
   runAs?: Owner | undefined
-  /** Whether to make a pool where the file system of the directory cannot share blocks (pool/). */
+  /** Whether to create a pool if the directory's file system cannot share blocks (pool/). */
   pool?: boolean | undefined
   logger: Logger
   /** ms since the epoch */
   now?: (() => number) | undefined
   random?: (() => number) | undefined
-  /** Waits between restarts, between tries of a Job and between looks of a probe; for tests. */
+  /** Delays between restarts, Job retries and probes; for tests. */
   backoff?: BackoffLimits | undefined
   jobLimits?: JobLimits | undefined
   probeTiming?: ProbeTiming | undefined
-  /** How volumes grow; for tests of growing that takes its time, or fails. */
+  /** How volumes grow; for tests of slow or failing growth. */
   growth?: GrowthOptions | undefined
 }
 
 export type Runtime = {
-  /** What copies of volumes are. */
+  /** Whether copies of volumes share blocks or are complete copies. */
   copies: Copies
-  /** The directories whose loss is the loss of data. */
+  /** The directories with data that must not be lost. */
   directories: readonly string[]
-  /** Whether a disk of volumes is full to its last byte. */
+  /** Whether a disk with volumes is completely full. */
   isDiskFull(): boolean
-  /** The directory of a claim's volume; undefined where it is not bound. */
+  /** The directory of a claim's volume; undefined if not bound. */
   volumeDirectory(claim: ObjectKey): string | undefined
-  /** Where a connection to a Service goes now: a pod that is ready; undefined where there is none. */
+  /** The target of a new connection to a Service: a ready pod; undefined if there is none. */
   resolve(target: Target): Address | undefined
-  /** Reports where all Services are reached, soon, and each change from then on. */
+  /** Reports the endpoints of all Services soon, and each change after that. */
   followEndpoints(report: (changes: Endpoints[]) => void): void
   /**
-   * Lines of a container, oldest first, each `<RFC 3339 time> <line>`. Without a container in the options: of the
-   * pod's first one.
+   * Lines of a container, oldest first, each `<RFC 3339 time> <line>`. The default container is the pod's first one.
    */
   logs(pod: ObjectKey, options?: LogOptions): Promise<string[]>
-  /** Ends all pods with their grace and leaves their objects to the next start. */
+  /** Stops all pods with their grace period; their objects remain for the next start. */
   stop(): Promise<void>
 }
 
@@ -106,7 +105,7 @@ export async function startRuntime(options: RuntimeOptions): Promise<Runtime> {
     addresses = await claimAddresses(identity.preferredNetwork)
     identity.rememberNetwork(addresses.network)
     await endLeftovers(layout, `${runtimeMarker}=${identity.runtimeId}`, logger)
-    for (const { staging } of layout.places) {
+    for (const { staging } of layout.locations) {
       for (const name of readdirSync(staging)) await rm(join(staging, name), { recursive: true, force: true })
     }
     return await run(options, { layout, identity, addresses, pool, unlock })
@@ -126,7 +125,7 @@ function lock(layout: Layout): () => void {
   }
 }
 
-/** What `startRuntime` has prepared when the parts start. */
+/** Prepared by `startRuntime` before the parts start. */
 type Prepared = { layout: Layout; identity: Identity; addresses: AddressPool; pool: Pool; unlock: () => void }
 
 async function run(options: RuntimeOptions, prepared: Prepared): Promise<Runtime> {
@@ -141,15 +140,15 @@ async function run(options: RuntimeOptions, prepared: Prepared): Promise<Runtime
   let endpoints: EndpointsFeed | undefined
   const storage = createStorage({
     ...{ cluster, layout, use, record: events.record, growth: options.growth ?? directoryGrowth, logger, now },
-    onChange: namespace => kubelet?.poke(namespace),
+    onChange: namespace => kubelet?.wake(namespace),
   })
 
   await caches.start()
   await storage.start()
   const stopKeepingLogs = keepLogs({ layout, pods, statefulSets, logger })
-  const sharedProbes = createSharedProbes({ now, directories: layout.places.map(({ staging }) => staging) })
+  const sharedProbes = createSharedProbes({ now, directories: layout.locations.map(({ staging }) => staging) })
   const disk = watchDisk(
-    layout.places.map(({ volumes }) => volumes),
+    layout.locations.map(({ volumes }) => volumes),
     sharedProbes.alarm,
   )
   const started = startKubelet({
@@ -162,7 +161,7 @@ async function run(options: RuntimeOptions, prepared: Prepared): Promise<Runtime
     ...{ cluster, pods, statefulSets, deployments, jobs, nodeName, logger, now, random },
     jobLimits: options.jobLimits ?? defaultJobLimits,
   })
-  wakeWaiting({ caches, kubelet: started, storage, use })
+  retryWaiting({ caches, kubelet: started, storage, use })
 
   const network: ServicesOptions = {
     ...{ services: caches.services, pods },
@@ -175,7 +174,7 @@ async function run(options: RuntimeOptions, prepared: Prepared): Promise<Runtime
   await started.started
   return {
     copies: prepared.pool.copies,
-    directories: [layout.root, ...layout.places.map(({ volumes }) => volumes)],
+    directories: [layout.root, ...layout.locations.map(({ volumes }) => volumes)],
     resolve: createServiceResolver(network),
     followEndpoints: feed.follow,
     logs: (pod, logOptions) => readLogs(layout, pods, pod, logOptions),
@@ -227,8 +226,8 @@ function podHost(
   }
 }
 
-/** Retries what waits in one part when another part changes what it waits for. */
-function wakeWaiting({
+/** Retries objects of one part when another part changes what they wait for. */
+function retryWaiting({
   caches,
   kubelet,
   storage,
@@ -241,10 +240,10 @@ function wakeWaiting({
   configMaps.onChange(({ object: { metadata } }) =>
     kubelet.refresh(metadata.namespace ?? '', referenceName('configMap', metadata.name)),
   )
-  pods.onChange(({ object }) => storage.lookAgain(object.metadata.namespace))
+  pods.onChange(({ object }) => storage.retryWaiting(object.metadata.namespace))
   use.onRelease(() => {
-    kubelet.poke()
-    storage.lookAgain(undefined)
+    kubelet.wake()
+    storage.retryWaiting(undefined)
   })
 }
 

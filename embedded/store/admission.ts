@@ -1,6 +1,6 @@
 /**
- * What is asked of a write that is valid in itself: whether this cluster admits it. As on an API server it comes after
- * the object's own rules, and a refusal is `Forbidden`. Status writes are not asked for.
+ * Cluster policy: decides whether this cluster admits a valid write. As on an API server, it runs after the object's
+ * own validation, and a refusal is `Forbidden`. Status writes skip it.
  */
 import type { Namespace } from '../../cluster/index.ts'
 import type { AnyObject, KindName, Kinds } from '../../cluster/kinds.ts'
@@ -9,27 +9,27 @@ import { parseQuantity } from '../../values/quantity.ts'
 
 export type AdmissionRequest = {
   operation: 'create' | 'update' | 'delete'
-  /** What it is to become; of a deletion, what it is. */
+  /** The new state; for a deletion, the current state. */
   object: AnyObject
-  /** What it was, where it is there. */
+  /** The current state, if the object exists. */
   previous: AnyObject | undefined
-  /** Who writes: the field manager. */
+  /** The field manager that writes. */
   manager: string
-  /** The namespace that it is in, where it is in one. */
+  /** The object's namespace, if it has one. */
   namespace: Namespace | undefined
-  /** Of a deletion: what becomes of dependents. */
+  /** For a deletion: the propagation policy. */
   propagation: Propagation | undefined
   /** Lists the objects of a kind in the object's namespace. */
   neighbours<K extends KindName>(kind: K): readonly Kinds[K][]
 }
 
-/** Why a write is refused, in the words of the API server; undefined admits it. */
+/** Returns why a write is refused, in the API server's words; undefined admits it. */
 export type Admission = (request: AdmissionRequest) => string | undefined
 
 const requested = (object: AnyObject): number =>
   (object.kind === 'PersistentVolumeClaim' && parseQuantity(object.spec?.resources?.requests?.storage)) || 0
 
-/** A claim may ask for more where its storage class lets volumes grow; one without any class never may. */
+/** A claim may request more storage if its storage class allows expansion. A claim without a class may not. */
 export const claimGrowth =
   (growsIn: (storageClass: string | undefined) => boolean): Admission =>
   ({ object, previous }) => {

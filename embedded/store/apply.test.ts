@@ -1,4 +1,4 @@
-/** Server-side apply as laws: what holds of any objects, managers and lists, and the form of managedFields. */
+/** Property tests of server-side apply: laws for all objects, managers and lists, and the form of managedFields. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { kindInfo } from '../../cluster/kinds.ts'
@@ -60,7 +60,7 @@ type Content = typeof content extends fc.Arbitrary<infer T> ? T : never
 const draftOf = (part: Content): JsonObject =>
   ({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace: 'default', name: 'one' }, ...part }) as JsonObject
 
-/** One apply after the other, each `[manager, content]`. */
+/** Consecutive applies, each `[manager, content]`. */
 function applyAll(steps: readonly (readonly [string, Content])[], from?: JsonObject): JsonObject {
   let current = from
   for (const [manager, part] of steps) {
@@ -72,19 +72,19 @@ function applyAll(steps: readonly (readonly [string, Content])[], from?: JsonObj
 const contentOf = ({ apiVersion: _a, kind: _k, metadata: _m, ...rest }: JsonObject): JsonObject => rest
 
 describe('an apply', () => {
-  test('of the same again gives the very same object', () => {
+  test('repeated without changes returns the identical object', () => {
     fc.assert(
-      fc.property(content, content, (theirs, ours) => {
+      fc.property(content, content, (other, own) => {
         const once = applyAll([
-          ['their', theirs],
-          ['our', ours],
+          ['their', other],
+          ['our', own],
         ])
-        expect(applyAll([['our', ours]], once)).toBe(once)
+        expect(applyAll([['our', own]], once)).toBe(once)
       }),
     )
   })
 
-  test('makes the object exactly what its only manager says, whatever that manager said before', () => {
+  test('makes the object exactly what its only manager applied, whatever it applied before', () => {
     fc.assert(
       fc.property(content, content, (before, now) => {
         const both = applyAll([
@@ -96,34 +96,34 @@ describe('an apply', () => {
     )
   })
 
-  test('of nothing takes away all that was ours and nothing of others', () => {
+  test('of an empty object removes all fields of this manager and no others', () => {
     fc.assert(
-      fc.property(content, content, (ours, theirs) => {
-        const left = applyAll([
-          ['our', ours],
-          ['their', theirs],
+      fc.property(content, content, (own, other) => {
+        const remaining = applyAll([
+          ['our', own],
+          ['their', other],
           ['our', {}],
         ])
-        expect(contentOf(left)).toEqual(contentOf(applyAll([['their', theirs]])))
-        expect(metadataOf(left).managedFields?.map(({ manager }) => manager) ?? []).not.toContain('our')
+        expect(contentOf(remaining)).toEqual(contentOf(applyAll([['their', other]])))
+        expect(metadataOf(remaining).managedFields?.map(({ manager }) => manager) ?? []).not.toContain('our')
       }),
     )
   })
 
-  test('owns exactly the fields that it named', () => {
+  test('owns exactly the fields that it sets', () => {
     fc.assert(
-      fc.property(content, content, (theirs, ours) => {
+      fc.property(content, content, (other, own) => {
         const object = applyAll([
-          ['their', theirs],
-          ['our', ours],
+          ['their', other],
+          ['our', own],
         ])
         const entry = metadataOf(object).managedFields?.find(({ manager }) => manager === 'our')
-        expect(entry?.fieldsV1 ?? {}).toEqual(fieldsOf(shape, ours as JsonValue))
+        expect(entry?.fieldsV1 ?? {}).toEqual(fieldsOf(shape, own as JsonValue))
       }),
     )
   })
 
-  test('lays a value over another so that all of it stands in the result', () => {
+  test('merges a value over another so that the result contains all of it', () => {
     fc.assert(
       fc.property(content, content, (live, above) => {
         const merged = merge(shape, live as JsonValue, above as JsonValue)
@@ -133,7 +133,7 @@ describe('an apply', () => {
     )
   })
 
-  test('compares a value with itself as equal, and with another by what changed', () => {
+  test('compares equal values as equal, and others by what changed', () => {
     fc.assert(
       fc.property(content, content, (one, other) => {
         expect(compare(shape, one as JsonValue, structuredClone(one) as JsonValue)).toEqual({
@@ -147,7 +147,7 @@ describe('an apply', () => {
   })
 })
 
-/** Every member of a set, as text. */
+/** All members of a set, as text. */
 function paths(fieldSet: FieldSet, prefix = ''): string[] {
   return Object.keys(fieldSet).flatMap(element => [
     ...(isMember(fieldSet, element) ? [`${prefix}/${element}`] : []),
@@ -155,7 +155,7 @@ function paths(fieldSet: FieldSet, prefix = ''): string[] {
   ])
 }
 
-/** The paths of what is set to a scalar in `data`, which no merge can take away. */
+/** The paths of scalars in `data`, which no merge can remove. */
 const scalarPaths = (object: JsonObject): string[] =>
   Object.entries(objectIn(object, 'data')).flatMap(([key, value]) =>
     typeof value === 'object' ? [] : [`/f:data/f:${key}`],
@@ -165,30 +165,30 @@ describe('sets of fields', () => {
   const fieldSets = content.map(part => fieldsOf(shape, part as JsonValue))
   const sorted = (all: Iterable<string>): string[] => [...all].sort()
 
-  test('unite, intersect and subtract as sets of paths do', () => {
+  test('unite, intersect and subtract like sets of paths', () => {
     fc.assert(
       fc.property(fieldSets, fieldSets, (one, other) => {
-        const [left, right] = [new Set(paths(one)), new Set(paths(other))]
-        expect(sorted(paths(union(one, other)))).toEqual(sorted(left.union(right)))
-        expect(sorted(paths(intersection(one, other)))).toEqual(sorted(left.intersection(right)))
-        expect(sorted(paths(difference(one, other)))).toEqual(sorted(left.difference(right)))
+        const [remaining, right] = [new Set(paths(one)), new Set(paths(other))]
+        expect(sorted(paths(union(one, other)))).toEqual(sorted(remaining.union(right)))
+        expect(sorted(paths(intersection(one, other)))).toEqual(sorted(remaining.intersection(right)))
+        expect(sorted(paths(difference(one, other)))).toEqual(sorted(remaining.difference(right)))
       }),
     )
   })
 
-  test('without other paths lose everything below them as well', () => {
+  test('without other paths also lose everything below them', () => {
     fc.assert(
       fc.property(fieldSets, fieldSets, (one, other) => {
-        const gone = paths(other)
-        const kept = paths(one).filter(path => !gone.some(each => path === each || path.startsWith(`${each}/`)))
-        expect(sorted(paths(without(one, other)))).toEqual(sorted(kept))
+        const removed = paths(other)
+        const remaining = paths(one).filter(path => !removed.some(each => path === each || path.startsWith(`${each}/`)))
+        expect(sorted(paths(without(one, other)))).toEqual(sorted(remaining))
       }),
     )
   })
 })
 
 describe('managedFields', () => {
-  test('tell apart who applied, who updated and who wrote the status, in FieldsV1', async () => {
+  test('distinguish apply, update and status writes, in FieldsV1', async () => {
     const { store, cluster } = await testStore({ now: () => Date.parse('2026-01-02T03:04:05.678Z') })
     const applied = await cluster.apply('ManagedDatabase', {
       apiVersion: 'espalier.dev/v1alpha1',
@@ -256,7 +256,7 @@ describe('managedFields', () => {
     ])
   })
 
-  test('lose what another manager set otherwise, and share what it set alike', async () => {
+  test('lose fields that another manager changed, and share fields that it set to the same value', async () => {
     const { store, cluster } = await testStore()
     await cluster.apply('ConfigMap', configMap('one', { taken: 'ours', shared: 'same' }))
     const other = await store.connect('other').apply('ConfigMap', configMap('one', { taken: 'theirs', shared: 'same' }))
@@ -264,11 +264,11 @@ describe('managedFields', () => {
       ['test', { 'f:data': { 'f:shared': {} } }],
       ['other', { 'f:data': { 'f:shared': {}, 'f:taken': {} } }],
     ])
-    const left = await store.connect('other').apply('ConfigMap', configMap('one'))
-    expect(left.data).toEqual({ shared: 'same' })
+    const remaining = await store.connect('other').apply('ConfigMap', configMap('one'))
+    expect(remaining.data).toEqual({ shared: 'same' })
   })
 
-  test('are not taken from clients: an apply that brings them is refused, a replace keeps those stored', async () => {
+  test('are not accepted from clients: an apply that contains them is refused, a replace keeps the stored ones', async () => {
     const { cluster } = await testStore()
     const applied = await cluster.apply('ConfigMap', configMap('one', { a: '1' }))
     await expect(

@@ -1,28 +1,28 @@
-/** What the store enforces of claims and volumes, as the API server does. */
+/** API-server rules for claims and volumes. */
 
 import { parseQuantity } from '../../values/quantity.ts'
 import { immutableField, otherFieldsChanged } from './immutable.ts'
 import { equal, isObject, type JsonObject, type JsonValue, listIn, objectIn, textIn } from './json.ts'
 import { forbidden, type Problem, required } from './problems.ts'
 
-/** A claim's spec is fixed; a bound claim may ask for more storage. */
+/** A claim's spec is immutable, except that a bound claim may request more storage. */
 export function checkClaim(object: JsonObject, previous?: JsonObject): Problem[] {
   const storage = (claim: JsonObject): JsonValue | undefined =>
     objectIn(objectIn(objectIn(claim, 'spec'), 'resources'), 'requests').storage
-  const asked = parseQuantity(storage(object))
+  const requested = parseQuantity(storage(object))
   if (previous === undefined) {
     const problems = listIn(objectIn(object, 'spec'), 'accessModes').length > 0 ? [] : [required('spec.accessModes')]
-    return asked === undefined ? [...problems, required('spec.resources[storage]')] : problems
+    return requested === undefined ? [...problems, required('spec.resources[storage]')] : problems
   }
   const path = 'spec.resources.requests.storage'
-  if (asked === undefined) return [required('spec.resources[storage]')]
-  // A request that was too large may be taken back, but never to what is granted already, or below.
+  if (requested === undefined) return [required('spec.resources[storage]')]
+  // A request that was too large may be reduced, but not to the granted size or below.
   const granted = parseQuantity(objectIn(objectIn(previous, 'status'), 'capacity').storage) ?? 0
-  if (asked < (parseQuantity(storage(previous)) ?? 0) && asked <= granted) {
+  if (requested < (parseQuantity(storage(previous)) ?? 0) && requested <= granted) {
     return [forbidden(path, 'field can not be less than status.capacity')]
   }
   const isBound = objectIn(previous, 'status').phase === 'Bound'
-  // The volume's name is written once, when the claim is bound.
+  // The volume's name is set once, when the claim is bound.
   const free = objectIn(previous, 'spec').volumeName === undefined ? ['volumeName'] : []
   const resized = isBound ? ['resources'] : []
   return otherFieldsChanged(object, previous, [...free, ...resized])
@@ -37,7 +37,7 @@ export function checkClaim(object: JsonObject, previous?: JsonObject): Problem[]
 
 const volumeSources = ['csi', 'hostPath', 'local', 'nfs'] as const
 
-/** What a volume is of never changes; whose it is, and what becomes of it afterwards, may. */
+/** A volume's source is immutable; its claim and reclaim policy are not. */
 export function checkVolume(object: JsonObject, previous?: JsonObject): Problem[] {
   const spec = objectIn(object, 'spec')
   const sources = volumeSources.filter(source => spec[source] !== undefined)

@@ -1,4 +1,4 @@
-/** Kubernetes' own kinds: the defaults, the limits and the immutable fields that Espalier relies on. */
+/** Kubernetes' built-in kinds: the defaults, limits and immutable fields that Espalier relies on. */
 import { describe, expect, test } from 'vitest'
 import { smallest, statefulSet } from '../../cluster/testing/conformance/drafts.ts'
 import { refusal, remove, untyped } from '../../cluster/testing/conformance/suite.ts'
@@ -6,7 +6,7 @@ import type { Admission } from './index.ts'
 import { configMap, testStore } from './testing/store.ts'
 
 describe('a Secret', () => {
-  test('that is immutable keeps its data, but not its labels', async () => {
+  test('that is immutable keeps its data, but its labels may change', async () => {
     const { cluster } = await testStore()
     const draft = smallest.Secret('default', 'one')
     const secret = await cluster.create('Secret', { ...draft, immutable: true })
@@ -29,7 +29,7 @@ describe('a Secret', () => {
     expect(message).toContain('type: Invalid value: "other": field is immutable')
   })
 
-  test('takes stringData for data', async () => {
+  test('accepts stringData and stores it as data', async () => {
     const { cluster } = await testStore()
     const { data: _data, ...draft } = smallest.Secret('default', 'one')
     const secret = await cluster.create('Secret', { ...draft, stringData: { word: 'plain' } })
@@ -38,7 +38,7 @@ describe('a Secret', () => {
   })
 })
 
-test('a ConfigMap holds text under keys that can be file names, and at most 1 MiB', async () => {
+test('a ConfigMap contains text under keys that are valid file names, and at most 1 MiB', async () => {
   const { cluster } = await testStore()
   await refusal(cluster.create('ConfigMap', configMap('one', { 'a/b': '' })), 'Invalid')
   await refusal(cluster.create('ConfigMap', untyped({ ...configMap('one'), data: { a: 1 } })), 'Invalid')
@@ -55,26 +55,26 @@ describe('a claim', () => {
     return { ...draft, spec: { ...draft.spec, storageClassName } }
   }
 
-  test('keeps its spec; once bound it may ask for more storage, never for what is granted or less', async () => {
+  test('keeps its spec; once bound it may request more storage, never the granted size or less', async () => {
     const { cluster } = await testStore()
     const claim = await cluster.create('PersistentVolumeClaim', local())
     expect(claim.status?.phase).toBe('Pending')
-    const asking = (from: typeof claim, storage: string) => ({
+    const withStorage = (from: typeof claim, storage: string) => ({
       ...from,
       spec: { ...from.spec, resources: { requests: { storage } } },
     })
-    await refusal(cluster.replace('PersistentVolumeClaim', asking(claim, '2Gi')), 'Invalid')
+    await refusal(cluster.replace('PersistentVolumeClaim', withStorage(claim, '2Gi')), 'Invalid')
     const named = await cluster.replace('PersistentVolumeClaim', { ...claim, spec: { ...claim.spec, volumeName: 'v' } })
     const bound = await cluster.replaceStatus('PersistentVolumeClaim', {
       ...named,
       status: { phase: 'Bound', capacity: { storage: '1Gi' } },
     })
-    const grown = await cluster.replace('PersistentVolumeClaim', asking(bound, '2Gi'))
+    const grown = await cluster.replace('PersistentVolumeClaim', withStorage(bound, '2Gi'))
     expect(grown.spec?.resources?.requests?.storage).toBe('2Gi')
-    const lowered = await cluster.replace('PersistentVolumeClaim', asking(grown, '1500Mi'))
+    const lowered = await cluster.replace('PersistentVolumeClaim', withStorage(grown, '1500Mi'))
     expect(lowered.spec?.resources?.requests?.storage).toBe('1500Mi')
     for (const less of ['1Gi', '512Mi']) {
-      const { message } = await refusal(cluster.replace('PersistentVolumeClaim', asking(lowered, less)), 'Invalid')
+      const { message } = await refusal(cluster.replace('PersistentVolumeClaim', withStorage(lowered, less)), 'Invalid')
       expect(message).toContain(
         'spec.resources.requests.storage: Forbidden: field can not be less than status.capacity',
       )
@@ -89,7 +89,7 @@ describe('a claim', () => {
     )
   })
 
-  test('asks for more only where its class lets volumes grow, and where policy admits it', async () => {
+  test('requests more only if its class allows expansion and policy admits it', async () => {
     const quota: Admission = ({ operation, object }) =>
       operation === 'update' &&
       object.kind === 'PersistentVolumeClaim' &&
@@ -102,26 +102,26 @@ describe('a claim', () => {
       const status = { phase: 'Bound', capacity: { storage: '1Gi' } }
       return cluster.replaceStatus('PersistentVolumeClaim', { ...claim, status })
     }
-    const ask = (claim: Awaited<ReturnType<typeof bound>>, storage: string) =>
+    const requestStorage = (claim: Awaited<ReturnType<typeof bound>>, storage: string) =>
       cluster.replace('PersistentVolumeClaim', {
         ...claim,
         spec: { ...claim.spec, resources: { requests: { storage } } },
       })
-    const words =
+    const expectedMessage =
       'persistentvolumeclaims "one" is forbidden: only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize'
     for (const name of ['fixed', '']) {
       const claim = await bound(name)
-      expect((await refusal(ask(claim, '2Gi'), 'Forbidden')).message).toBe(words)
+      expect((await refusal(requestStorage(claim, '2Gi'), 'Forbidden')).message).toBe(expectedMessage)
       expect((await cluster.get('PersistentVolumeClaim', claim.metadata))?.metadata).toEqual(claim.metadata)
       await remove(cluster, 'PersistentVolumeClaim', claim.metadata)
     }
     const claim = await bound('local')
-    const { message } = await refusal(ask(claim, '3Gi'), 'Forbidden')
+    const { message } = await refusal(requestStorage(claim, '3Gi'), 'Forbidden')
     expect(message).toContain('persistentvolumeclaims "one" is forbidden: exceeded quota: storage')
-    await ask(claim, '2Gi')
+    await requestStorage(claim, '2Gi')
   })
 
-  test('must say what it wants', async () => {
+  test('must state its access modes and storage request', async () => {
     const { cluster } = await testStore()
     const { message } = await refusal(
       cluster.create('PersistentVolumeClaim', { ...smallest.PersistentVolumeClaim('default', 'one'), spec: {} }),
@@ -132,7 +132,7 @@ describe('a claim', () => {
   })
 })
 
-test('ports of a Service have names where there are several, and each name, and number with its protocol, once', async () => {
+test('Service ports have names if there are several; names, and pairs of number and protocol, are unique', async () => {
   const { cluster } = await testStore()
   const draft = smallest.Service('default', 'one')
   const create = (ports: { name?: string; port: number; protocol?: 'TCP' | 'UDP' }[]) =>
@@ -148,7 +148,7 @@ test('ports of a Service have names where there are several, and each name, and 
 })
 
 describe('workloads', () => {
-  test('a StatefulSet keeps what names its pods and volumes, and may change the rest', async () => {
+  test('a StatefulSet keeps the fields that name its pods and volumes, and may change the rest', async () => {
     const { cluster } = await testStore()
     const set = await cluster.create('StatefulSet', statefulSet('default', 'one'))
     expect(set.metadata.generation).toBe(1)
@@ -170,7 +170,7 @@ describe('workloads', () => {
     expect(status).toMatchObject({ metadata: { generation: 2 }, status: { replicas: 1 } })
   })
 
-  test('a template must make pods that its selector selects, from containers with an image', async () => {
+  test('a template must create pods that its selector selects, with containers that have an image', async () => {
     const { cluster } = await testStore()
     const draft = statefulSet('default', 'one')
     const spec = { ...draft.spec, selector: { matchLabels: { other: 'label' } } }
@@ -180,7 +180,7 @@ describe('workloads', () => {
     await refusal(cluster.create('StatefulSet', statefulSet('default', 'one', [{ name: 'a' }])), 'Invalid')
   })
 
-  test('a Pod is bound once, and only its images change', async () => {
+  test('a Pod is bound once, and only its images can change', async () => {
     const { cluster } = await testStore()
     const pod = await cluster.create('Pod', smallest.Pod('default', 'one'))
     expect(pod.status?.phase).toBe('Pending')
@@ -196,7 +196,7 @@ describe('workloads', () => {
     expect((await cluster.replace('Pod', { ...bound, spec: image })).spec?.containers[0]?.image).toBe('newer')
   })
 
-  test("a Job's template, a Deployment's selector, a snapshot's source and a Service's address stay", async () => {
+  test("a Job's template, a Deployment's selector, a snapshot's source and a Service's address are immutable", async () => {
     const { cluster } = await testStore()
     const job = await cluster.create('Job', smallest.Job('default', 'one'))
     const template = { spec: { containers: [{ name: 'main', image: 'other' }] } }

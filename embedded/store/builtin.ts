@@ -1,6 +1,6 @@
 /**
- * What the store enforces of Kubernetes' own kinds: the defaults, the required fields and the immutable ones that
- * Espalier relies on. Beyond these, objects of these kinds are kept as they come.
+ * Rules for Kubernetes' built-in kinds: the defaults, required fields and immutable fields that Espalier relies on.
+ * Other fields of these kinds are stored unchecked.
  */
 import type { KindName } from '../../cluster/kinds.ts'
 import { shapes } from './builtin-shapes.ts'
@@ -15,7 +15,7 @@ type BuiltIn = {
   readonly shape: Shape
   readonly generation: 'all' | 'spec' | 'none'
   readonly initialStatus: JsonObject | undefined
-  /** What holds every object of the kind until its controller lets it go. */
+  /** The finalizer that every object of the kind has until its controller removes it. */
   readonly finalizers: readonly string[]
   complete(object: JsonObject): JsonObject
   check(object: JsonObject, previous?: JsonObject): Problem[]
@@ -52,7 +52,7 @@ const builtIn = (options: Partial<BuiltIn> = {}): BuiltIn => ({
   ...options,
 })
 
-/** The object with these fields of its spec set where they are missing. */
+/** Returns the object with these spec fields set where they are missing. */
 const specDefaults =
   (defaults: JsonObject) =>
   (object: JsonObject): JsonObject => ({ ...object, spec: { ...defaults, ...objectIn(object, 'spec') } })
@@ -69,7 +69,7 @@ function checkContainers(spec: JsonObject, path: string): Problem[] {
   ])
 }
 
-/** A workload's template must make the pods that its selector selects. */
+/** A workload's selector must match the labels of its pod template. */
 function checkTemplate(object: JsonObject): Problem[] {
   const spec = objectIn(object, 'spec')
   if (!isObject(spec.selector)) return [required('spec.selector')]
@@ -132,7 +132,7 @@ function checkPod(object: JsonObject, previous?: JsonObject): Problem[] {
       )
     return { ...objectIn(pod, 'spec'), containers: strip('containers'), initContainers: strip('initContainers') }
   }
-  // A pod may be bound to a node once.
+  // A pod is bound to a node once.
   const bound = objectIn(previous, 'spec').nodeName === undefined ? ['nodeName'] : []
   const changed = otherFieldsChanged({ spec: withoutImages(object) }, { spec: withoutImages(previous) }, [
     ...podMutable,
@@ -144,7 +144,7 @@ function checkPod(object: JsonObject, previous?: JsonObject): Problem[] {
     : []
 }
 
-/** Ports of a Service have names if there are several, and differ by name, and by number and protocol. */
+/** Service ports have names if there are several, with unique names and unique pairs of number and protocol. */
 function repeatedPorts(ports: readonly JsonObject[]): Problem[] {
   const keyOf = ({ port, protocol = 'TCP' }: JsonObject) => `${port}/${protocol}`
   return ports.flatMap((port, index) => {
@@ -174,7 +174,7 @@ const dataLimit = 1024 * 1024
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
 const dataKey = /^[-._a-zA-Z0-9]{1,253}$/
 
-/** The rules that Secrets and ConfigMaps share: text values, keys that can be file names, a size, and `immutable`. */
+/** Rules for Secrets and ConfigMaps: text values, keys that are valid file names, a size limit, and `immutable`. */
 function checkData(object: JsonObject, previous: JsonObject | undefined, encoded: boolean): Problem[] {
   const problems: Problem[] = []
   let bytes = 0
@@ -202,7 +202,7 @@ function checkSecret(object: JsonObject, previous?: JsonObject): Problem[] {
   return [...checkData(object, previous, true), ...type]
 }
 
-/** `stringData` is for writing only: it becomes data. */
+/** `stringData` is write-only and is stored as data. */
 function completeSecret(object: JsonObject): JsonObject {
   const { stringData, ...secret } = object
   const texts = Object.entries(isObject(stringData) ? stringData : {})
@@ -221,7 +221,7 @@ function completeNamespace(object: JsonObject): JsonObject {
   }
 }
 
-/** What a quota allows is in force at once; on Kubernetes a controller says so in its status. */
+/** A quota applies at once; on Kubernetes a controller copies its limits to the status first. */
 const completeQuota = (object: JsonObject): JsonObject => ({
   ...object,
   status: { hard: objectIn(objectIn(object, 'spec'), 'hard') },

@@ -1,6 +1,6 @@
 /**
- * The rules of `x-kubernetes-validations`, compiled once. Values reach a rule typed by their schema: an integer of the
- * schema is an int of CEL, whatever JSON calls it (Kubernetes documentation, "Validation rules").
+ * Rules of `x-kubernetes-validations`, compiled once. The schema sets the type of a value in a rule: an integer of the
+ * schema is an int of CEL, whatever its JSON form (Kubernetes documentation, "Validation rules").
  */
 import { Environment, EvaluationError } from '@marcbachmann/cel-js'
 import type { CelRule } from '../../crds/kind.ts'
@@ -26,7 +26,7 @@ export function compileRule(rule: CelRule, path: string): CompiledRule {
   }
 }
 
-/** What the rules of one node say of its value; `old` is undefined where there is no value to compare with. */
+/** Evaluates the rules of one node against its value; `old` is undefined if there is no previous value. */
 export function runRules(
   node: SchemaNode,
   value: JsonValue,
@@ -56,7 +56,7 @@ function broken({ message, fieldPath = '', reason }: CelRule, value: JsonValue, 
   return invalid(at, value, message)
 }
 
-/** A JSON value as CEL sees it. */
+/** Converts a JSON value to CEL. */
 function toCel(node: SchemaNode | undefined, value: JsonValue): unknown {
   if (typeof value === 'number') {
     const integer = node?.type === 'integer' || ((node === undefined || node.intOrString) && Number.isInteger(value))

@@ -7,16 +7,16 @@ import type { Logger } from 'pino'
 import { ClusterError, diskFullMessage } from '../../cluster/errors.ts'
 import type { KindName } from '../../cluster/kinds.ts'
 import type { Disk } from './disk.ts'
-import { DirectoryGone } from './errors.ts'
+import { DirectoryMissing } from './errors.ts'
 import { type Change, createHistory, type History } from './history.ts'
 import { freeze, type JsonObject } from './json.ts'
-import { type ObjectReference, placeOf, withMetadata } from './objects.ts'
+import { keyOf, type ObjectReference, withMetadata } from './objects.ts'
 import { isTaken } from './pressure.ts'
-import { goneText, type LogRecord, putText } from './records.ts'
+import { deletionText, type LogRecord, putText } from './records.ts'
 import type { State } from './state.ts'
 
-/** What a write changes. Undefined, or the current object itself, means no change. */
-export type Decision = { readonly object: JsonObject; readonly gone: boolean } | undefined
+/** Decides the new object. Undefined, or the current object itself, means no change. */
+export type Decision = { readonly object: JsonObject; readonly isDeleted: boolean } | undefined
 
 export type Committer = {
   /** The version of the last committed change. */
@@ -71,7 +71,7 @@ class StoreCommitter implements Committer {
   readonly #firstVersion: number
   readonly #histories = new Map<KindName, History>()
   readonly #queue: Pending[] = []
-  /** By place of the object: settles when the pending write to it has settled. */
+  /** By object: resolves when its pending write has finished. */
   readonly #pending = new Map<string, Promise<void>>()
   #committed: number
   /** The version of the last pending change. */
@@ -110,7 +110,7 @@ class StoreCommitter implements Committer {
     if (this.#closed) throw new ClusterError('Unavailable', 'the store is closed')
     const current = this.#state.get(reference)
     const decision = decide(current)
-    if (decision === undefined || (decision.object === current && !decision.gone)) return current
+    if (decision === undefined || (decision.object === current && !decision.isDeleted)) return current
     this.#requireTaken(reference, current, decision)
     return this.#stage(reference, current, decision)
   }
@@ -121,10 +121,10 @@ class StoreCommitter implements Committer {
   }
 
   #wait(reference: ObjectReference, after: ObjectReference | undefined): Promise<void> | undefined {
-    return this.#pending.get(placeOf(reference)) ?? (after && this.#pending.get(placeOf(after)))
+    return this.#pending.get(keyOf(reference)) ?? (after && this.#pending.get(keyOf(after)))
   }
 
-  /** @throws ClusterError `Unavailable` for a write that the pressure on the disk excludes */
+  /** @throws ClusterError `Unavailable` for a write that is refused while the disk is full */
   #requireTaken({ kind }: ObjectReference, current: JsonObject | undefined, decision: NonNullable<Decision>): void {
     if (isTaken(this.#disk?.pressure() ?? 'none', { kind, current, ...decision })) return
     throw new ClusterError('Unavailable', fullMessage)
@@ -137,22 +137,22 @@ class StoreCommitter implements Committer {
   ): Promise<JsonObject> {
     const version = this.#staged + 1
     const next = freeze(withMetadata(decision.object, { resourceVersion: `${version}` }))
-    const text = decision.gone ? goneText(version, reference) : putText(JSON.stringify(next))
+    const text = decision.isDeleted ? deletionText(version, reference) : putText(JSON.stringify(next))
     refuseTooLarge(reference, text)
     this.#staged = version
-    const object = decision.gone ? undefined : next
+    const object = decision.isDeleted ? undefined : next
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const settle = (error?: ClusterError): void => (error === undefined ? resolve() : reject(error))
     this.#queue.push({ version, reference, object, previous, text, settle })
-    this.#track(placeOf(reference), promise)
+    this.#track(keyOf(reference), promise)
     if (this.#disk === undefined) this.#apply(this.#queue.splice(0))
     else this.#flushing ??= this.#flush(this.#disk)
     return promise.then(() => next)
   }
 
-  #track(place: string, written: Promise<void>): void {
-    const settled = written.catch(() => undefined).then(() => void this.#pending.delete(place))
-    this.#pending.set(place, settled)
+  #track(key: string, written: Promise<void>): void {
+    const tracked = written.catch(() => undefined).then(() => void this.#pending.delete(key))
+    this.#pending.set(key, tracked)
   }
 
   async #flush(disk: Disk): Promise<void> {
@@ -165,7 +165,7 @@ class StoreCommitter implements Committer {
       if (failure === undefined) this.#apply(batch)
       else this.#refuse([...batch, ...this.#queue.splice(0)], failure.error)
     }
-    // Set in the same turn as the last check of the queue, so that no write stays behind.
+    // Set in the same event loop turn as the last check of the queue, so that no write is forgotten.
     this.#flushing = undefined
   }
 
@@ -193,11 +193,14 @@ class StoreCommitter implements Committer {
     for (const { settle } of batch) settle()
   }
 
-  /** Refuses queued writes, too: they depend on no failed write, so their clients can retry all of them. */
+  /** Also refuses queued writes: none depends on the failed write, so clients can retry all of them. */
   #refuse(failed: readonly Pending[], cause: unknown): void {
     this.#staged = this.#committed
     const refusal = new ClusterError('Unavailable', diskMessage(cause), { cause })
-    this.#logger.error({ err: cause, writes: failed.length }, 'the store could not write; nothing of it was kept')
+    this.#logger.error(
+      { err: cause, writes: failed.length },
+      'the store could not write; no part of the write was stored',
+    )
     for (const { settle } of failed) settle(refusal)
   }
 }
@@ -221,7 +224,7 @@ const full = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 const exhausted = new Set(['EMFILE', 'ENFILE'])
 
 function diskMessage(error: unknown): string {
-  if (error instanceof DirectoryGone)
+  if (error instanceof DirectoryMissing)
     return `${error.message}; nothing is kept any more: stop Espalier, put the directory back, and start it again`
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
   if (exhausted.has(code)) {

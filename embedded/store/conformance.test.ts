@@ -1,4 +1,4 @@
-/** The embedded store behaves as a kube-apiserver with its controller manager does, in memory and on disk. */
+/** The embedded store behaves like a kube-apiserver with its controller manager, in memory and on disk. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** kill -9 at any moment: every acknowledged write is there afterwards, and versions only go up. */
+/** kill -9 at any moment: every acknowledged write survives, and versions only increase. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -10,10 +10,10 @@ import { silent, temporaryDirectory } from './testing/store.ts'
 
 const writer = join(import.meta.dirname, 'testing', 'crash-writer.ts')
 
-/** One acknowledged write: to what it set the object, or `-` where it deleted it. */
+/** One acknowledged write: the new value, or `-` for a deletion. */
 type Acknowledged = { version: number; name: string; value: string }
 
-/** Runs the writer, kills it some time after its first write, and gives what it was told is safe. */
+/** Runs the writer, kills it some time after its first write, and returns the acknowledged writes. */
 async function writeAndKill(directory: string, round: number, afterMs: number): Promise<Acknowledged[]> {
   const child = spawn(process.execPath, [writer, directory, `${round}`], { stdio: ['ignore', 'pipe', 'inherit'] })
   const acknowledged: Acknowledged[] = []
@@ -30,8 +30,8 @@ async function writeAndKill(directory: string, round: number, afterMs: number): 
   return acknowledged
 }
 
-/** The number of a write among those of its name; writes of one name follow one another. */
-const turnOf = (value: string | undefined): number => Number(value?.split('.')[1] ?? -1)
+/** The number of a write among the writes to the same name; these run one after another. */
+const stepOf = (value: string | undefined): number => Number(value?.split('.')[1] ?? -1)
 
 async function survivesKills(rounds: number): Promise<void> {
   const directory = temporaryDirectory()
@@ -44,14 +44,14 @@ async function survivesKills(rounds: number): Promise<void> {
     const found = new Map(items.map(({ metadata, data }) => [metadata.name, data?.value]))
     const last = new Map(acknowledged.map(write => [write.name, write]))
     for (const { name, value } of last.values()) {
-      // What came after the last acknowledgement may be there or not: its successor, at most one turn of this name on.
+      // The write after the last acknowledged one may or may not exist: at most one write to this name.
       const present = found.get(name)
       if (present === value || (value === '-' && present === undefined)) continue
-      const before = value === '-' ? undefined : turnOf(value)
+      const before = value === '-' ? undefined : stepOf(value)
       expect(present === undefined ? undefined : present.split('.')[0]).toBe(
         present === undefined ? undefined : `${round}`,
       )
-      if (before !== undefined && present !== undefined) expect(turnOf(present)).toBe(before + 3)
+      if (before !== undefined && present !== undefined) expect(stepOf(present)).toBe(before + 3)
       if (before !== undefined && present === undefined) expect((before + 3) % 9).toBe(8)
     }
     newest = Math.max(newest, ...acknowledged.map(({ version }) => version))
@@ -61,6 +61,6 @@ async function survivesKills(rounds: number): Promise<void> {
   }
 }
 
-test('acknowledged writes survive kill -9, again and again', async () => {
+test('acknowledged writes survive kill -9, repeatedly', async () => {
   await Promise.all([survivesKills(8), survivesKills(8), survivesKills(8)])
 }, 120_000)

@@ -1,8 +1,11 @@
-/** Fills in the defaults of a structural schema, wherever the object around them is present. */
+/** Sets the defaults of a structural schema in every object that is present. */
 import { isList, isObject, type JsonValue, type MutableObject } from './json.ts'
 import type { SchemaNode } from './schema-node.ts'
 
-/** The value with its defaults; the very same value where none was missing. A null that may not be one counts as absent. */
+/**
+ * Returns the value with its defaults; the identical value if none was missing. Null counts as missing if the schema
+ * does not allow null.
+ */
 export function withDefaults(node: SchemaNode, value: JsonValue): JsonValue {
   if (!node.hasDefaults) return value
   if (isList(value)) {

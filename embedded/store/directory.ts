@@ -1,8 +1,8 @@
-/** The files of an open store: journals, snapshots, and the directory that holds them. */
+/** The files of an open store: journals, snapshots, and their directory. */
 import { statSync } from 'node:fs'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { DirectoryGone } from './errors.ts'
+import { DirectoryMissing } from './errors.ts'
 import type { JsonObject } from './json.ts'
 import { type LogFile, logFile, type OpenFile, openFile as openRealFile } from './log-file.ts'
 import { type Header, headerPayload } from './records.ts'
@@ -20,13 +20,13 @@ export class StoreDirectory {
   readonly #openFile: OpenFile
   /** Stays open, so that names can be synced even if no further file can be opened. */
   readonly #handle: FileHandle
-  readonly #place: string | undefined
+  readonly #identity: string | undefined
 
   private constructor(path: string, openFile: OpenFile, handle: FileHandle) {
     this.path = path
     this.#openFile = openFile
     this.#handle = handle
-    this.#place = identityOf(path)
+    this.#identity = identityOf(path)
   }
 
   static async open(path: string, openFile: OpenFile = openRealFile): Promise<StoreDirectory> {
@@ -40,13 +40,13 @@ export class StoreDirectory {
   /** Makes created, renamed and deleted names survive a crash. */
   readonly syncNames = (): Promise<void> => this.#handle.sync()
 
-  /** @throws DirectoryGone if the directory is gone or replaced, or the journal is not in it */
-  requirePlace(journal: number): void {
-    if (!this.isInPlace(journal)) throw new DirectoryGone(this.path)
+  /** @throws DirectoryMissing if the directory is missing or replaced, or does not contain the journal */
+  requireUnmoved(journal: number): void {
+    if (!this.isUnmoved(journal)) throw new DirectoryMissing(this.path)
   }
 
-  isInPlace(journal: number): boolean {
-    return identityOf(this.path) === this.#place && identityOf(this.#journalPath(journal)) !== undefined
+  isUnmoved(journal: number): boolean {
+    return identityOf(this.path) === this.#identity && identityOf(this.#journalPath(journal)) !== undefined
   }
 
   async openJournal(number: number, length: number, size: number): Promise<LogFile> {

@@ -25,11 +25,11 @@ import { journalName, type Recovered, recover, type Sink } from './recovery.ts'
 import { dropReserve, hasReserve, hasSpace, isFull, makeReserve, spendReserve } from './reserve.ts'
 import { unfinishedSnapshot } from './snapshot.ts'
 
-/** `reserve`: the disk is full, and the store writes into its reserve. `scarce`: half of the reserve is used up. */
+/** `reserve`: the disk is full, and the store writes into its reserve. `scarce`: half of the reserve is used. */
 export type Pressure = 'none' | 'reserve' | 'scarce'
 
 export type Disk = {
-  /** @throws NodeJS.ErrnoException if nothing of the batch is kept; a later append may succeed */
+  /** @throws NodeJS.ErrnoException if no part of the batch was stored; a later append may succeed */
   append(records: readonly string[]): Promise<void>
   pressure(): Pressure
   close(): Promise<void>
@@ -38,7 +38,7 @@ export type Disk = {
 type DiskOptions = {
   directory: string
   sink: Sink
-  /** The committed state, which snapshots hold. */
+  /** The committed state, as written to snapshots. */
   source: { version(): number; objects(): JsonObject[] }
   logger: Logger
   /** The journal is compacted once it is larger than this and than the last snapshot. */
@@ -95,12 +95,12 @@ class JournaledDisk implements Disk {
   /** The number of the running journal. */
   #number: number
   #snapshotBytes: number
-  /** The journal's length at which it is compacted. */
+  /** The journal length that starts a compaction. */
   #limit: number
-  /** The size of the reserve that the running journal began with; 0 if it is not in the reserve. */
+  /** The size of the reserve when the running journal began in it; 0 if it is not in the reserve. */
   #granted: number
   /** One task at a time may replace the running journal. */
-  #turn: Promise<unknown> = Promise.resolve()
+  #last: Promise<unknown> = Promise.resolve()
   #compaction: Promise<void> = Promise.resolve()
   #isCompacting = false
   #making: Promise<void> = Promise.resolve()
@@ -121,8 +121,8 @@ class JournaledDisk implements Disk {
     this.#journal = journal
     this.#number = recovered.journal.number
     this.#snapshotBytes = recovered.snapshotBytes
-    // A journal of an earlier format gets no further records: the release that wrote it may read it again, and knows
-    // no newer record.
+    // A journal of an earlier format gets no more records: its release may read it again, and cannot read newer
+    // records.
     this.#limit = recovered.journal.format < format ? 0 : this.#nextLimit()
     this.#granted = journal.spare
     if (this.#reserveBytes > 0) this.#checks = setInterval(() => this.#checkReserve(), reserveCheckMs).unref()
@@ -139,13 +139,13 @@ class JournaledDisk implements Disk {
   }
 
   append(records: readonly string[]): Promise<void> {
-    return this.#inTurn(async () => {
-      this.#directory.requirePlace(this.#number)
+    return this.#serialized(async () => {
+      this.#directory.requireUnmoved(this.#number)
       if (!this.#journal.trusted) await this.#repair()
       else if (this.#journal.length > this.#limit && !this.#isCompacting && this.#granted === 0) await this.#compact()
       await this.#appendSomewhere(batchPayload(records))
       try {
-        this.#directory.requirePlace(this.#number)
+        this.#directory.requireUnmoved(this.#number)
       } catch (error) {
         this.#journal.distrust()
         throw error
@@ -161,7 +161,7 @@ class JournaledDisk implements Disk {
   async close(): Promise<void> {
     clearInterval(this.#checks)
     await this.#making
-    await this.#turn
+    await this.#last
     await this.#compaction
     await this.#journal.close()
     await this.#manifest.close()
@@ -169,9 +169,9 @@ class JournaledDisk implements Disk {
     this.#unlock()
   }
 
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const next = this.#turn.then(work)
-    this.#turn = next.catch(() => undefined)
+  #serialized<T>(work: () => Promise<T>): Promise<T> {
+    const next = this.#last.then(work)
+    this.#last = next.catch(() => undefined)
     return next
   }
 
@@ -194,10 +194,10 @@ class JournaledDisk implements Disk {
     try {
       await this.#rotate()
     } catch (error) {
-      // The earlier journal must be the last one again before anything more is written to it.
+      // Before further writes, the earlier journal must be the last one again.
       await this.#directory.removeJournal(this.#number + 1)
       this.#limit = this.#journal.length + this.#compactAfterBytes
-      this.#logger.warn({ err: error }, 'cannot start a new journal; going on with the old one')
+      this.#logger.warn({ err: error }, 'cannot start a new journal; continuing with the current one')
     }
   }
 
@@ -225,7 +225,7 @@ class JournaledDisk implements Disk {
     this.#limit = this.#nextLimit()
   }
 
-  /** Leaves a journal that is not trusted: first writes the committed state into a snapshot. */
+  /** Replaces a journal that cannot be trusted: first writes the committed state into a snapshot. */
   async #repair(): Promise<void> {
     await this.#compaction
     const header = this.#nextHeader()
@@ -245,7 +245,7 @@ class JournaledDisk implements Disk {
       if (!isFull(error) || this.#granted > 0 || !this.#journal.trusted) throw error
       if (!(await hasReserve(this.#directory.path))) throw error
       await this.#enterReserve().catch(async (failure: unknown) => {
-        // A file system that never overwrites in place, such as btrfs: delete the reserve and use its space.
+        // On a file system that never overwrites in place, such as btrfs: delete the reserve and use its space.
         if (!isFull(failure)) throw failure
         await dropReserve(this.#directory.path)
       })
@@ -270,7 +270,7 @@ class JournaledDisk implements Disk {
     this.#granted = this.#journal.spare
     this.#logger.error(
       { bytes: this.#granted },
-      'the disk is full: the store goes on in its reserve, for deletions above all',
+      'the disk is full: the store continues in its reserve, mainly for deletions',
     )
   }
 
@@ -279,7 +279,7 @@ class JournaledDisk implements Disk {
     if (this.#granted === 0 || this.#isCompacting || !this.#journal.trusted) return
     const needed = this.#reserveBytes + 3 * (this.#snapshotBytes + this.#journal.length)
     if (!(await hasSpace(this.#directory.path, needed))) return
-    // A journal that another journal follows ends with its last record.
+    // A journal that is followed by another journal ends with its last record.
     await this.#journal.trim()
     this.#granted = 0
     await this.#rotate()
@@ -289,9 +289,9 @@ class JournaledDisk implements Disk {
   /** Leaves the reserve if possible, or creates it in the background if it is missing. */
   #checkReserve(): void {
     const failed = (error: unknown): void =>
-      this.#logger.debug({ err: error }, 'the reserve of the store; will try again')
-    if (this.#granted > 0) void this.#inTurn(() => this.#leaveReserve()).catch(failed)
-    else if (!this.#isMaking && this.#directory.isInPlace(this.#number)) {
+      this.#logger.debug({ err: error }, 'cannot create the reserve of the store; will try again')
+    if (this.#granted > 0) void this.#serialized(() => this.#leaveReserve()).catch(failed)
+    else if (!this.#isMaking && this.#directory.isUnmoved(this.#number)) {
       this.#isMaking = true
       this.#making = makeReserve(this.#directory.path, this.#reserveBytes, this.#directory.syncNames)
         .catch(failed)

@@ -1,4 +1,7 @@
-/** What is on disk: it comes back, alone to its owner, and damage or a full disk is told rather than made worse. */
+/**
+ * Durability on disk: content survives a restart, only its owner can read it, and damage or a full disk is reported and
+ * not made worse.
+ */
 import { spawnSync } from 'node:child_process'
 import {
   mkdirSync,
@@ -38,7 +41,7 @@ const files = (directory: string, prefix: string): string[] =>
     .sort()
 
 describe('a directory', () => {
-  test('gives everything back: objects, versions, uids, owners of fields', async () => {
+  test('returns everything after a restart: objects, versions, uids, field owners', async () => {
     const directory = temporaryDirectory()
     const first = await openDirectory(directory)
     const cluster = first.connect('test')
@@ -54,7 +57,7 @@ describe('a directory', () => {
     expect(BigInt(applied.metadata.resourceVersion ?? 0)).toBe(BigInt(before.resourceVersion) + 1n)
   })
 
-  test('is readable by its owner alone', async () => {
+  test('is readable only by its owner', async () => {
     const directory = join(temporaryDirectory(), 'deep', 'store')
     mkdirSync(directory, { recursive: true, mode: 0o755 })
     await testStore({ directory })
@@ -62,7 +65,7 @@ describe('a directory', () => {
     for (const name of readdirSync(directory)) expect(statSync(join(directory, name)).mode & 0o077, name).toBe(0)
   })
 
-  test('is open once at a time, in this process and in any other', async () => {
+  test('can be opened only once at a time, in this process and in any other', async () => {
     const directory = temporaryDirectory()
     await testStore({ directory })
     const check = (error: StoreError): void => {
@@ -74,12 +77,12 @@ describe('a directory', () => {
       try { lockDirectory(${JSON.stringify(directory)}); console.log('opened') } catch (error) { console.log(error.message) }`
     const other = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' })
     expect(other.stdout).toContain(`in use by process ${process.pid}`)
-    // What an earlier release left there, and could not write anew on a full disk.
+    // Files of an earlier release, which could not be rewritten on a full disk.
     writeFileSync(join(directory, 'owner'), '999999\n')
     check(await refusedToOpen(directory))
   })
 
-  test('that cannot be used is told in one line', async () => {
+  test('that cannot be used is reported in one line', async () => {
     const path = join(temporaryDirectory(), 'file')
     writeFileSync(path, '')
     const error = await refusedToOpen(path)
@@ -87,7 +90,7 @@ describe('a directory', () => {
     expect(error.message).toContain(path)
   })
 
-  test('takes up a default that came with a new version of the program', async () => {
+  test('gets a default that a new version of the program added', async () => {
     const directory = temporaryDirectory()
     const old = structuredClone(definitions)
     const tenant = old.find(({ spec }) => spec.names.kind === 'Tenant')
@@ -108,7 +111,7 @@ describe('a directory', () => {
 })
 
 describe('compaction', () => {
-  test('keeps everything, and the directory small', async () => {
+  test('loses nothing, and keeps the directory small', async () => {
     const directory = temporaryDirectory()
     const store = await openDirectory(directory, { compactAfterBytes: 20_000 })
     const cluster = store.connect('test')
@@ -126,7 +129,7 @@ describe('compaction', () => {
     expect(Object.values(await dataOf(again))).toEqual(Array.from({ length: 10 }, () => '39'))
   })
 
-  test('cut off before the snapshot was whole goes back to the one before, and the journals since', async () => {
+  test('interrupted before the snapshot was complete falls back to the previous snapshot and the later journals', async () => {
     const directory = temporaryDirectory()
     const store = await openDirectory(directory, { compactAfterBytes: 5000 })
     const cluster = store.connect('test')
@@ -134,7 +137,7 @@ describe('compaction', () => {
     await store.close()
     const [journal] = files(directory, 'journal').slice(-1)
     const next = `journal-${`${Number(journal?.slice(8)) + 1}`.padStart(8, '0')}`
-    // As a crash leaves them: a snapshot that was being written, a journal whose header never reached the disk.
+    // State after a crash: an incomplete snapshot, and a journal whose header never reached the disk.
     writeFileSync(join(directory, 'snapshot.new'), 'unfinished')
     writeFileSync(join(directory, next), 'ESPL')
     const { cluster: again } = await testStore({ directory })
@@ -144,7 +147,7 @@ describe('compaction', () => {
 })
 
 describe('a crash', () => {
-  test('in the middle of collection does not end it', async () => {
+  test('during garbage collection does not stop the collection', async () => {
     const directory = temporaryDirectory()
     const first = await openDirectory(directory)
     const cluster = first.connect('test')
@@ -154,7 +157,7 @@ describe('a crash', () => {
     await cluster.delete('ConfigMap', { namespace: 'default', name })
     await eventually(async () => expect((await cluster.list('ConfigMap')).items).toEqual([]))
     await first.close()
-    // As if the child's removal had not reached the disk any more.
+    // As if the deletion of the child had not reached the disk.
     const journal = join(directory, files(directory, 'journal')[0] ?? '')
     const last = decodeFrames(readFileSync(journal)).payloads.at(-1) ?? Buffer.alloc(0)
     expect(last.toString()).toContain('"gone":["ConfigMap","default","child"]')
@@ -165,7 +168,7 @@ describe('a crash', () => {
 })
 
 describe('damage', () => {
-  /** A closed store with three journal records behind its first. */
+  /** A closed store with three journal records after its first. */
   async function written(): Promise<{ directory: string; journal: string }> {
     const directory = temporaryDirectory()
     const store = await openDirectory(directory)
@@ -175,22 +178,22 @@ describe('damage', () => {
     return { directory, journal: join(directory, files(directory, 'journal')[0] ?? '') }
   }
 
-  test('a last write that was cut off is taken back, with a line in the log', async () => {
+  test('a truncated last write is dropped, with a log line', async () => {
     const { directory, journal } = await written()
     const last = decodeFrames(readFileSync(journal)).payloads.at(-1) ?? Buffer.alloc(0)
-    const whole = statSync(journal).size - encodeFrame(last).length
+    const intactBytes = statSync(journal).size - encodeFrame(last).length
     truncateSync(journal, statSync(journal).size - 3)
     const lines: string[] = []
     const logger = pino({ level: 'warn' }, { write: line => void lines.push(line) })
     const { cluster } = await testStore({ directory, logger })
     expect(await dataOf(cluster)).toEqual({ a: 'a', b: 'b' })
-    expect(lines.join()).toContain('cut off')
-    expect(statSync(journal).size).toBe(whole)
+    expect(lines.join()).toContain('was truncated')
+    expect(statSync(journal).size).toBe(intactBytes)
     await cluster.create('ConfigMap', configMap('d', { value: 'd' }))
     expect(Object.keys(await dataOf(cluster))).toEqual(['a', 'b', 'd'])
   })
 
-  test('in the middle is refused, and says where', async () => {
+  test('in the middle is refused, with its position', async () => {
     const { directory, journal } = await written()
     const bytes = readFileSync(journal)
     const at = Math.floor(bytes.length / 2)
@@ -202,7 +205,7 @@ describe('damage', () => {
     expect(readFileSync(journal)).toEqual(bytes)
   })
 
-  test('a flipped bit anywhere is refused, names file and place, and changes nothing', async () => {
+  test('a flipped bit anywhere is refused with file and position, and changes nothing', async () => {
     const { directory, journal } = await written()
     const sound = readFileSync(journal)
     for (let at = 0; at < sound.length; at += 5) {
@@ -219,7 +222,7 @@ describe('damage', () => {
     expect(await dataOf(cluster)).toEqual({ a: 'a', b: 'b', c: 'c' })
   })
 
-  test('of the last record says how to go on without it', async () => {
+  test('of the last record is reported with how to continue without it', async () => {
     const { directory, journal } = await written()
     const bytes = readFileSync(journal)
     const at = bytes.length - 20
@@ -231,14 +234,14 @@ describe('damage', () => {
     expect(await dataOf(cluster)).toEqual({ a: 'a', b: 'b' })
   })
 
-  test('a record that is missing in between is refused', async () => {
+  test('a missing record is refused', async () => {
     const { directory, journal } = await written()
     const frames = decodeFrames(readFileSync(journal)).payloads.map(encodeFrame)
     writeFileSync(journal, Buffer.concat(frames.toSpliced(2, 1)))
-    expect((await refusedToOpen(directory)).message).toContain('goes from version 2 to 4')
+    expect((await refusedToOpen(directory)).message).toContain('jumps from version 2 to 4')
   })
 
-  test('a newest journal that is missing or empty is refused, and says which and how to go on', async () => {
+  test('a newest journal that is missing or empty is refused, with its name and how to continue', async () => {
     const { directory, journal } = await written()
     const content = readFileSync(journal)
     rmSync(journal)
@@ -249,13 +252,13 @@ describe('damage', () => {
     expect(error.message).toContain('espalier rescue')
     expect(readdirSync(directory)).toEqual(before)
     writeFileSync(journal, '')
-    expect((await refusedToOpen(directory)).message).toContain('has lost what it held')
+    expect((await refusedToOpen(directory)).message).toContain('has lost its content')
     writeFileSync(journal, content)
     const { cluster } = await testStore({ directory })
     expect(Object.keys(await dataOf(cluster))).toEqual(['a', 'b', 'c'])
   })
 
-  test('a newest journal that is missing beside its snapshot is refused', async () => {
+  test('a missing newest journal is refused if its snapshot exists', async () => {
     const directory = temporaryDirectory()
     const store = await openDirectory(directory, { compactAfterBytes: 5000 })
     for (let write = 0; write < 40; write++) {
@@ -266,7 +269,7 @@ describe('damage', () => {
     expect((await refusedToOpen(directory)).message).toContain('is missing')
   })
 
-  test('a directory of an earlier release, without a manifest, is opened, and has one from its first write on', async () => {
+  test('a directory of an earlier release, without a manifest, is opened, and gets one at its first write', async () => {
     const { directory, journal } = await written()
     rmSync(join(directory, 'manifest'))
     const store = await openDirectory(directory)
@@ -276,7 +279,7 @@ describe('damage', () => {
     expect((await refusedToOpen(directory)).message).toContain('is missing')
   })
 
-  test('a snapshot that is damaged or missing is refused', async () => {
+  test('a damaged or missing snapshot is refused', async () => {
     const directory = temporaryDirectory()
     const store = await openDirectory(directory, { compactAfterBytes: 5000 })
     for (let write = 0; write < 40; write++) {
@@ -293,29 +296,29 @@ describe('damage', () => {
 })
 
 describe('a bad disk', () => {
-  test('that is full refuses writes and says so, keeps serving reads, and heals when there is space', async () => {
+  test('that is full refuses writes with a clear error, serves reads, and recovers when space is free', async () => {
     const directory = temporaryDirectory()
     const disk = faultyFiles()
     const store = await openDirectory(directory, { openFile: disk.openFile })
     const cluster = store.connect('test')
-    const kept = await cluster.create('ConfigMap', configMap('kept', { value: '1' }))
+    const stored = await cluster.create('ConfigMap', configMap('kept', { value: '1' }))
     const journal = join(directory, files(directory, 'journal')[0] ?? '')
     const { size } = statSync(journal)
     disk.fail('full')
     const writes = ['x', 'y', 'z'].map(name => cluster.create('ConfigMap', configMap(name)))
     for (const write of writes) expect((await refusal(write, 'Unavailable')).message).toContain('full')
-    expect(await cluster.get('ConfigMap', { namespace: 'default', name: 'kept' })).toEqual(kept)
+    expect(await cluster.get('ConfigMap', { namespace: 'default', name: 'kept' })).toEqual(stored)
     expect(await dataOf(cluster)).toEqual({ kept: '1' })
     expect(statSync(journal).size).toBe(size)
     disk.fail('none')
     const next = await cluster.create('ConfigMap', configMap('x', { value: '2' }))
-    expect(BigInt(next.metadata.resourceVersion ?? 0)).toBe(BigInt(kept.metadata.resourceVersion ?? 0) + 1n)
+    expect(BigInt(next.metadata.resourceVersion ?? 0)).toBe(BigInt(stored.metadata.resourceVersion ?? 0) + 1n)
     await store.close()
     const { cluster: again } = await testStore({ directory })
     expect(await dataOf(again)).toEqual({ kept: '1', x: '2' })
   })
 
-  test('that does not confirm leaves no doubt: what was refused does not come back', async () => {
+  test('that fails to confirm a write causes no uncertainty: a refused write does not reappear', async () => {
     const directory = temporaryDirectory()
     const disk = faultyFiles()
     const store = await openDirectory(directory, { openFile: disk.openFile })
@@ -326,7 +329,7 @@ describe('a bad disk', () => {
     await refusal(cluster.create('ConfigMap', configMap('y', { value: 'refused' })), 'Unavailable')
     disk.fail('none')
     await cluster.create('ConfigMap', configMap('z', { value: '2' }))
-    // A file that was not confirmed once is never written to again.
+    // A file with one unconfirmed write is never written again.
     expect(files(directory, 'journal')).toEqual(['journal-00000002'])
     expect(await dataOf(cluster)).toEqual({ kept: '1', z: '2' })
     await store.close()
@@ -334,7 +337,7 @@ describe('a bad disk', () => {
     expect(await dataOf(again)).toEqual({ kept: '1', z: '2' })
   })
 
-  test('that fails to begin a new journal leaves none behind that would not fit', async () => {
+  test('that fails to start a new journal leaves no journal that would not match', async () => {
     const directory = temporaryDirectory()
     const disk = faultyFiles()
     const store = await openDirectory(directory, { openFile: disk.openFile, compactAfterBytes: 2000 })
@@ -348,7 +351,7 @@ describe('a bad disk', () => {
     expect(Object.keys(await dataOf(again))).toEqual(['one', 'two'])
   })
 
-  test('that is full while compacting loses nothing', async () => {
+  test('that is full during compaction loses nothing', async () => {
     const directory = temporaryDirectory()
     const disk = faultyFiles()
     const store = await openDirectory(directory, { openFile: disk.openFile, compactAfterBytes: 3000 })
@@ -371,7 +374,7 @@ describe('a bad disk', () => {
   })
 })
 
-test('without a file descriptor left writes are kept all the same, and nothing that was acknowledged is lost', async () => {
+test('without free file descriptors still stores writes, and loses no acknowledged one', async () => {
   const directory = temporaryDirectory()
   const script = join(import.meta.dirname, 'testing', 'descriptors.ts')
   const command = 'ulimit -n 40; exec "$0" "$@"'
@@ -382,31 +385,35 @@ test('without a file descriptor left writes are kept all the same, and nothing t
   const outcomes = stdout.trim().split('\n')
   expect(outcomes).toHaveLength(62)
   expect(outcomes[1]).toBe('- EMFILE')
-  const kept = outcomes.filter(line => line.endsWith(' kept')).map(line => line.split(' ')[0] ?? '')
-  expect(kept).toHaveLength(61)
+  const stored = outcomes.filter(line => line.endsWith(' kept')).map(line => line.split(' ')[0] ?? '')
+  expect(stored).toHaveLength(61)
   const { cluster } = await testStore({ directory })
-  expect(Object.keys(await dataOf(cluster)).sort()).toEqual(kept.sort())
-  // As soon as files can be opened again, the journal is begun anew.
+  expect(Object.keys(await dataOf(cluster)).sort()).toEqual(stored.sort())
+  // The journal is restarted as soon as files can be opened again.
   expect(files(directory, 'journal')).not.toEqual(['journal-00000001'])
 })
 
-describe('a directory that is taken away while it is open', () => {
-  const gone = /store is gone: it was deleted or moved while it was in use; nothing is kept any more/
+describe('a directory that is removed while it is open', () => {
+  const expectedMessage = /store is gone: it was deleted or moved while it was in use; nothing is kept any more/
 
-  test('keeps nothing any more, and says so; what was read is still there to read', async () => {
+  test('accepts no more writes and reports why; reads still work', async () => {
     const directory = join(temporaryDirectory(), 'store')
     const { cluster } = await testStore({ directory })
     await cluster.create('ConfigMap', configMap('one', { value: '1' }))
     rmSync(directory, { recursive: true })
-    expect((await refusal(cluster.create('ConfigMap', configMap('two')), 'Unavailable')).message).toMatch(gone)
-    // Not even where somebody makes a directory of the name again.
+    expect((await refusal(cluster.create('ConfigMap', configMap('two')), 'Unavailable')).message).toMatch(
+      expectedMessage,
+    )
+    // Even if a new directory gets the same name.
     mkdirSync(directory)
-    expect((await refusal(cluster.create('ConfigMap', configMap('two')), 'Unavailable')).message).toMatch(gone)
+    expect((await refusal(cluster.create('ConfigMap', configMap('two')), 'Unavailable')).message).toMatch(
+      expectedMessage,
+    )
     expect(readdirSync(directory)).toEqual([])
     expect(await dataOf(cluster)).toEqual({ one: '1' })
   })
 
-  test('and put back goes on, without what was refused', async () => {
+  test('and put back works again, without the refused writes', async () => {
     const directory = join(temporaryDirectory(), 'store')
     const store = await openDirectory(directory)
     const cluster = store.connect('test')

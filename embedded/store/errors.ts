@@ -1,11 +1,11 @@
-/** Why a store cannot be opened. What an open store refuses is a ClusterError. */
+/** Why a store cannot be opened. An open store refuses with a ClusterError. */
 
-/** `newer`: all is well with it, but a later release wrote what this one cannot read. */
+/** `newer`: not damaged, but written by a later release in a form that this one cannot read. */
 type StoreErrorReason = 'locked' | 'corrupt' | 'newer' | 'inaccessible' | 'definition'
 
-/** The directory of an open store was deleted, moved away or replaced: what is written there reaches nobody. */
-export class DirectoryGone extends Error {
-  override readonly name = 'DirectoryGone'
+/** The directory of an open store was deleted, moved or replaced: writes to it are lost. */
+export class DirectoryMissing extends Error {
+  override readonly name = 'DirectoryMissing'
   constructor(directory: string) {
     super(`${directory} is gone: it was deleted or moved while it was in use`)
   }

@@ -1,7 +1,7 @@
 /**
- * Sets of fields, in the very form in which `metadata.managedFields` carries them (FieldsV1): a tree of path elements,
- * `f:<field>`, `k:<keys of a list item>`, `v:<item of a set>`. A node without children is a member of the set; one with
- * children is a member only if it holds `.`.
+ * Sets of fields, in the form that `metadata.managedFields` uses (FieldsV1): a tree of path elements, `f:<field>`,
+ * `k:<keys of a list item>`, `v:<item of a set>`. A node without children is a member of the set; a node with children
+ * is a member only if it contains `.`.
  */
 import { isObject, type JsonObject, type MutableObject } from './json.ts'
 
@@ -14,7 +14,7 @@ export const isEmpty = (set: FieldSet): boolean => {
   return true
 }
 
-/** Below an element: its own set, without the mark that says that it is a member itself. */
+/** The set below an element, without the element's own `.`. */
 export function childrenOf(set: FieldSet | undefined, element: string): FieldSet {
   const node = set?.[element]
   if (!isObject(node)) return emptySet
@@ -23,22 +23,22 @@ export function childrenOf(set: FieldSet | undefined, element: string): FieldSet
   return children
 }
 
-/** Whether the path of this one element is in the set. */
+/** Whether the set contains the path of this one element. */
 export function isMember(set: FieldSet, element: string): boolean {
   const node = set[element]
   return isObject(node) && (node['.'] !== undefined || isEmpty(node))
 }
 
-/** Whether the element or anything below it is in the set. */
+/** Whether the set contains the element or anything below it. */
 export const reaches = (set: FieldSet, element: string): boolean => set[element] !== undefined
 
-/** A node from its parts, or undefined where there is nothing in it. */
+/** Builds a node from its parts; undefined if it is empty. */
 export function node(isItself: boolean, children: FieldSet): FieldSet | undefined {
   if (isEmpty(children)) return isItself ? member : undefined
   return isItself ? { '.': member, ...children } : children
 }
 
-/** Builds a set from what holds of every element of two sets together. */
+/** Combines two sets element by element. */
 function combine(
   elements: Iterable<string>,
   one: FieldSet,
@@ -68,7 +68,7 @@ export function intersection(one: FieldSet, other: FieldSet): FieldSet {
   return combine(elements, one, other, (inOne, inOther) => inOne && inOther, intersection)
 }
 
-/** What is in `one` and not in `other`. */
+/** Members of `one` that are not in `other`. */
 export function difference(one: FieldSet, other: FieldSet): FieldSet {
   if (isEmpty(other)) return one
   return combine(Object.keys(one), one, other, (inOne, inOther) => inOne && !inOther, difference)
@@ -77,6 +77,6 @@ export function difference(one: FieldSet, other: FieldSet): FieldSet {
 /** `one` without the members of `other` and everything below them. */
 export function without(one: FieldSet, other: FieldSet): FieldSet {
   if (isEmpty(other)) return one
-  const left = Object.keys(one).filter(element => !isMember(other, element))
-  return combine(left, one, other, inOne => inOne, without)
+  const onlyInOne = Object.keys(one).filter(element => !isMember(other, element))
+  return combine(onlyInOne, one, other, inOne => inOne, without)
 }

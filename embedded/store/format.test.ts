@@ -1,4 +1,4 @@
-/** The number of the store's format: a release that is too old says so, and takes nothing for damage that is not. */
+/** The store's format number: a release that is too old reports it, and does not mistake a newer format for damage. */
 import { readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -22,7 +22,7 @@ const payloadsOf = (path: string): unknown[] =>
   decodeFrames(readFileSync(path)).payloads.map(payload => JSON.parse(payload.toString()))
 const append = (path: string, ...frames: Buffer[]): void =>
   writeFileSync(path, Buffer.concat([readFileSync(path), ...frames]))
-/** The same content under another format's number. */
+/** The same content with another format number. */
 function restate(path: string, stated: number): void {
   const [header, ...rest] = payloadsOf(path)
   writeFileSync(path, Buffer.concat([{ ...(header as object), format: stated }, ...rest].map(frameOf)))
@@ -35,7 +35,7 @@ const contentOf = (directory: string): Record<string, string> =>
       .map(name => [name, readFileSync(join(directory, name)).toString('base64')]),
   )
 
-/** The refusal to open a directory, which leaves it as it was. */
+/** Returns the refusal to open a directory, and checks that the directory is unchanged. */
 async function refused(directory: string): Promise<StoreError> {
   const before = contentOf(directory)
   const error = await refusedToOpen(directory)
@@ -47,17 +47,17 @@ async function refused(directory: string): Promise<StoreError> {
 const advice = /start the newer release again; nothing is damaged, remove nothing$/
 
 describe('a store that a newer release wrote', () => {
-  test('in a format of its own says which, whatever else its files are', async () => {
+  test('in a later format is reported with its number, whatever its other files contain', async () => {
     const { directory, journal } = await written()
     restate(journal, 7)
-    const told = `${directory} was written by a newer release (format 7; this one reads up to ${format})`
+    const expectedMessage = `${directory} was written by a newer release (format 7; this one reads up to ${format})`
     const error = await refused(directory)
-    expect([error.reason, error.message]).toEqual(['newer', expect.stringContaining(told)])
+    expect([error.reason, error.message]).toEqual(['newer', expect.stringContaining(expectedMessage)])
     expect(error.message).toMatch(advice)
-    // Frames of another kind behind the first.
+    // Frames of another kind after the first.
     append(journal, Buffer.from('ESP2 and so on'))
-    expect((await refused(directory)).message).toContain(told)
-    // Only a snapshot, and the journals under another name.
+    expect((await refused(directory)).message).toContain(expectedMessage)
+    // Only a snapshot, with the journals under another name.
     writeFileSync(join(directory, 'snapshot-00000009'), frameOf({ format: 8 }))
     writeFileSync(join(directory, 'snapshot.new'), 'being written')
     expect((await refused(directory)).message).toContain('(format 8; ')
@@ -65,30 +65,30 @@ describe('a store that a newer release wrote', () => {
 
   test.each<[string, unknown, string]>([
     ['a kind', { put: { kind: 'Flux', metadata: { name: 'x', resourceVersion: '5' } } }, 'objects of the kind Flux'],
-    ['a kind that is gone again', { version: 5, gone: ['Flux', 'default', 'x'] }, 'objects of the kind Flux'],
+    ['a kind that was deleted again', { version: 5, gone: ['Flux', 'default', 'x'] }, 'objects of the kind Flux'],
     ['a record', { moved: 'from here' }, 'records of a sort'],
     ['an object', { put: { kind: 'ConfigMap' } }, 'records of a sort'],
-  ])('with %s that is not known is told from damage', async (_, record, what) => {
+  ])('with unknown %s is distinguished from damage', async (_, record, what) => {
     const { directory, journal } = await written()
     append(journal, frameOf([record]))
     const error = await refused(directory)
     expect([error.reason, error.message]).toEqual([
       'newer',
-      expect.stringContaining(`a newer release (journal-00000001 holds ${what} that this one does not know)`),
+      expect.stringContaining(`a newer release (journal-00000001 contains ${what} that this release does not know)`),
     ])
     expect(error.message).toMatch(advice)
-    // A write that was cut off behind it is not taken back by who cannot read the rest.
+    // A truncated write after it is not dropped by a release that cannot read the rest.
     append(journal, frameOf([]).subarray(0, 9))
     expect((await refused(directory)).reason).toBe('newer')
   })
 
-  test('in a batch that is no JSON is told from damage', async () => {
+  test('in a batch that is not JSON is distinguished from damage', async () => {
     const { directory, journal } = await written()
     append(journal, encodeFrame(Buffer.from([1, 2, 3])))
     expect((await refused(directory)).reason).toBe('newer')
   })
 
-  test('and that is damaged as well is said to be damaged', async () => {
+  test('and that is also damaged is reported as damaged', async () => {
     const { directory, journal } = await written()
     append(journal, frameOf([{ moved: 'from here' }]), frameOf([]))
     const bytes = readFileSync(journal)
@@ -98,7 +98,7 @@ describe('a store that a newer release wrote', () => {
     expect([error.reason, error.message]).toEqual(['corrupt', expect.stringContaining('copy the whole directory')])
   })
 
-  test('whose beginning is lost is damaged', async () => {
+  test('without its beginning is damaged', async () => {
     const { directory, journal } = await written()
     const [first] = decodeFrames(readFileSync(journal)).payloads
     writeFileSync(journal, readFileSync(journal).subarray(encodeFrame(first ?? Buffer.alloc(0)).length))
@@ -106,8 +106,8 @@ describe('a store that a newer release wrote', () => {
   })
 })
 
-describe('a store of the format before', () => {
-  test('is read, and from the first write on is one of this format', async () => {
+describe('a store of the previous format', () => {
+  test('is read, and gets this format at its first write', async () => {
     const { directory, journal } = await written()
     restate(journal, format - 1)
     const before = readFileSync(journal)
@@ -124,7 +124,7 @@ describe('a store of the format before', () => {
     expect((await cluster.list('ConfigMap')).items.map(({ metadata }) => metadata.name)).toEqual(['a', 'b', 'c'])
   })
 
-  test('goes on as it is where the disk takes no new file, and loses nothing', async () => {
+  test('stays in its format if the disk accepts no new file, and loses nothing', async () => {
     const { directory, journal } = await written()
     restate(journal, format - 1)
     const disk = faultyFiles()
@@ -137,7 +137,7 @@ describe('a store of the format before', () => {
     expect((await cluster.list('ConfigMap')).items).toHaveLength(3)
   })
 
-  test('a last write that was cut off is taken back first', async () => {
+  test('first drops a truncated last write', async () => {
     const { directory, journal } = await written()
     restate(journal, format - 1)
     truncateSync(journal, readFileSync(journal).length - 3)
@@ -149,8 +149,9 @@ describe('a store of the format before', () => {
   })
 })
 
-test('the format is another number for every other list of kinds', () => {
-  // A kind more: raise the format (records.ts) and add to this list. A release that does not know the kind must say so.
+test('each list of kinds has its own format number', () => {
+  // For a new kind: raise the format (records.ts) and add to this list. A release that does not know the kind must
+  // report that.
   expect({ format, kinds: kindNames.toSorted() }).toEqual({
     format: 3,
     kinds: [

@@ -1,16 +1,16 @@
-/** The framing of the store's files: what was written comes back, and no damage passes for content. */
+/** Frames of the store's files: written content is read back, and damage is never read as content. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { decodeFrames, encodeFrame } from './frames.ts'
 
-/** As JSON: no zero, and no byte that one bit makes zero. */
+/** As JSON: no zero byte, and no byte that one flipped bit makes zero. */
 const letters = fc.uint8Array({ min: 0x61, max: 0x7a, minLength: 2, maxLength: 700 })
 const payloads = fc.array(letters, { minLength: 1, maxLength: 8 })
 const fileOf = (contents: readonly Uint8Array[]): Buffer =>
   Buffer.concat(contents.map(each => encodeFrame(Buffer.from(each))))
 
 describe('frames', () => {
-  test('come back as they were written', () => {
+  test('are read as they were written', () => {
     fc.assert(
       fc.property(payloads, contents => {
         const file = fileOf(contents)
@@ -21,21 +21,21 @@ describe('frames', () => {
     )
   })
 
-  test('a file cut off anywhere gives the whole frames before the cut', () => {
+  test('a file truncated anywhere returns the complete frames before the end', () => {
     fc.assert(
       fc.property(payloads, fc.nat(), (contents, where) => {
         const file = fileOf(contents)
-        const cut = where % file.length
-        const read = decodeFrames(file.subarray(0, cut))
-        const whole = contents.slice(0, read.payloads.length)
-        expect(fileOf(whole).length).toBe(read.end)
-        expect(read.rest).toBe(read.end === cut ? 'nothing' : 'torn')
-        expect(read.payloads.map(each => [...each])).toEqual(whole.map(each => [...each]))
+        const length = where % file.length
+        const read = decodeFrames(file.subarray(0, length))
+        const complete = contents.slice(0, read.payloads.length)
+        expect(fileOf(complete).length).toBe(read.end)
+        expect(read.rest).toBe(read.end === length ? 'nothing' : 'torn')
+        expect(read.payloads.map(each => [...each])).toEqual(complete.map(each => [...each]))
       }),
     )
   })
 
-  test('a flipped bit is damage, in the last frame as well', () => {
+  test('a flipped bit is damage, also in the last frame', () => {
     fc.assert(
       fc.property(payloads, fc.nat(), fc.integer({ min: 0, max: 7 }), (contents, where, bit) => {
         const file = fileOf(contents)
@@ -49,18 +49,18 @@ describe('frames', () => {
     )
   })
 
-  test('zeros behind the last frame, as a power cut leaves them, are a write that was cut off', () => {
+  test('zeros after the last frame, as a power failure leaves them, are a truncated write', () => {
     const file = Buffer.concat([fileOf([Buffer.from('one')]), Buffer.alloc(100)])
     expect(decodeFrames(file)).toMatchObject({ end: file.length - 100, rest: 'torn' })
   })
 
-  test('a last frame of which some sectors never came to the disk is a write that was cut off', () => {
+  test('a last frame with some sectors that never reached the disk is a truncated write', () => {
     fc.assert(
       fc.property(payloads, letters, fc.nat(), (before, big, which) => {
         const head = fileOf(before)
         const frame = encodeFrame(Buffer.concat([Buffer.from(big), Buffer.alloc(1100, 'x')]))
         const file = Buffer.concat([head, frame])
-        // All of the sectors that are wholly the last frame's, from one on.
+        // All sectors that contain only the last frame, from one on.
         const first = Math.ceil(head.length / 512)
         const from = (first + (which % Math.max(1, Math.floor(file.length / 512) - first))) * 512
         file.fill(0, from, which % 2 === 0 ? file.length : from + 512)
@@ -69,7 +69,7 @@ describe('frames', () => {
     )
   })
 
-  test('a payload that looks like a frame is no frame of its own', () => {
+  test('a payload that looks like a frame is not read as a frame', () => {
     const inner = encodeFrame(Buffer.from('inner'))
     expect(decodeFrames(encodeFrame(inner)).payloads).toEqual([inner])
   })

@@ -1,12 +1,12 @@
 /**
- * The framing of the store's files: each frame is one batch that is there whole or not at all. A frame is the magic
- * `ESPL`, the length of the payload and a CRC-32 of length and payload (both big-endian, 32 bits), then the payload.
+ * Frames of the store's files. A frame is one batch, stored completely or not at all: the magic `ESPL`, the length of
+ * the payload and a CRC-32 of length and payload (both big-endian, 32 bits), then the payload.
  */
 import { crc32 } from 'node:zlib'
 
 const magic = Buffer.from('ESPL', 'latin1')
 const headerBytes = 12
-/** Far above any batch that is written: a length beyond it was never a length. */
+/** Far above any batch that is written: a larger length is damage. */
 const largestPayload = 256 * 1024 * 1024
 
 const checksum = (length: Buffer, payload: Buffer): number => crc32(payload, crc32(length))
@@ -20,7 +20,7 @@ export function encodeFrame(payload: Buffer): Buffer {
   return frame
 }
 
-/** The payload of the frame at an offset, or undefined where no whole and sound frame is. */
+/** The payload of the frame at an offset; undefined if there is no complete, undamaged frame. */
 function decodeFrame(file: Buffer, offset: number): { payload: Buffer; end: number } | undefined {
   if (offset + headerBytes > file.length) return undefined
   if (!magic.equals(file.subarray(offset, offset + 4))) return undefined
@@ -32,24 +32,24 @@ function decodeFrame(file: Buffer, offset: number): { payload: Buffer; end: numb
   return { payload, end }
 }
 
-/** The payload of a file's first frame, from the file's beginning; undefined where none is there whole and sound. */
+/** The payload of a file's first frame; undefined if it is incomplete or damaged. */
 export const firstPayload = (beginning: Buffer): Buffer | undefined => decodeFrame(beginning, 0)?.payload
 
 export type Frames = {
   payloads: Buffer[]
-  /** Where the last sound frame ends. */
+  /** The end of the last undamaged frame. */
   end: number
   /**
-   * What stands after it: nothing, the rest of a write that was cut off, damage with sound frames behind it, or a last
-   * frame that was written whole and is damaged.
+   * What follows it: nothing, the rest of a truncated write, damage with undamaged frames after it, or a complete but
+   * damaged last frame.
    */
   rest: 'nothing' | 'torn' | 'damaged' | 'damaged at the end'
 }
 
 /**
- * All sound frames from the start of a file. A batch is written only once the one before it is on disk, so a bad frame
- * with a sound one behind it cannot be a write that was cut off: it is damage. So is a last frame that is there to its
- * end: whoever wrote it may have been told that it is safe.
+ * Reads all undamaged frames from the start of a file. A batch is written only once the previous one is on disk. So a
+ * bad frame before an undamaged one is damage, not a truncated write. A complete last frame with a bad checksum is
+ * damage too: its write may have been acknowledged.
  */
 export function decodeFrames(file: Buffer): Frames {
   const payloads: Buffer[] = []
@@ -62,33 +62,33 @@ export function decodeFrames(file: Buffer): Frames {
   for (let next = file.indexOf(magic, end + 1); next !== -1; next = file.indexOf(magic, next + 1)) {
     if (decodeFrame(file, next) !== undefined) return { payloads, end, rest: 'damaged' }
   }
-  return { payloads, end, rest: isCutOff(file.subarray(end), end) ? 'torn' : 'damaged at the end' }
+  return { payloads, end, rest: isTruncated(file.subarray(end), end) ? 'torn' : 'damaged at the end' }
 }
 
 const sectorBytes = 512
 
 /**
- * Whether what stands behind the last sound frame is a write that was cut off, which nobody was told of: it ends before
- * its frame does, or a part of it never came to the disk and reads as zeros. (No payload holds a zero: it is JSON.) Anything
- * else was there whole, and has been changed since.
- * @param at where in its file it stands
+ * Whether the bytes after the last undamaged frame are a truncated write, which was never acknowledged: the file ends
+ * before the frame does, or part of the frame never reached the disk and reads as zeros. (No payload contains a zero
+ * byte: it is JSON.) Anything else was complete and was changed later.
+ * @param at its offset in the file
  */
-function isCutOff(tail: Buffer, at: number): boolean {
-  // A journal may have zeros behind it, that keep space on the disk: only what was written is looked at.
+function isTruncated(tail: Buffer, at: number): boolean {
+  // A journal may end with zeros that reserve space on the disk: only written bytes are read.
   const rest = tail.subarray(0, writtenBytes(tail))
   if (rest.length === 0 || hasUnwritten(rest, at)) return true
-  const isWhole = rest.length >= headerBytes && headerBytes + rest.readUInt32BE(4) <= rest.length
-  return !isWhole && !isSoundButForItsHeader(rest)
+  const isComplete = rest.length >= headerBytes && headerBytes + rest.readUInt32BE(4) <= rest.length
+  return !isComplete && !isSoundButForItsHeader(rest)
 }
 
-/** How much of it stands before the zeros at its end. */
+/** The length without the zeros at the end. */
 export function writtenBytes(tail: Buffer): number {
   let end = tail.length
   while (end > 0 && tail[end - 1] === 0) end--
   return end
 }
 
-/** Whether a sector of the disk, or the part of it that is meant, is all zeros. */
+/** Whether a disk sector, or the part of it in this range, is all zeros. */
 function hasUnwritten(rest: Buffer, at: number): boolean {
   for (let from = 0, to = sectorBytes - (at % sectorBytes); from < rest.length; from = to, to += sectorBytes) {
     if (rest.subarray(from, to).every(byte => byte === 0)) return true
@@ -96,7 +96,7 @@ function hasUnwritten(rest: Buffer, at: number): boolean {
   return false
 }
 
-/** Whether it is a whole frame that reaches to the end, with another length or another magic than it was given. */
+/** Whether it is a complete frame up to the end, with a wrong length or magic. */
 function isSoundButForItsHeader(rest: Buffer): boolean {
   if (rest.length < headerBytes) return false
   const payload = rest.subarray(headerBytes)

@@ -1,10 +1,10 @@
 /**
  * Collects garbage in the background, as a cluster does after a deletion:
  *
- * - deletes dependents whose owners are all gone or being deleted in the foreground; if another owner is left, drops the
- *   references to those owners
- * - drops the owner references of orphaned dependents
- * - removes the protection of a claim or volume that is being deleted, once nothing uses it
+ * - deletes dependents if all their owners are deleted or being deleted in the foreground; if another owner exists,
+ *   removes the references to deleted owners
+ * - removes the owner references of orphaned dependents
+ * - removes the protection finalizer of a claim or volume that is being deleted and unused
  * - empties and then removes a terminating namespace
  *
  * It decides on committed state only and checks all objects when the store opens, so it continues after a crash.
@@ -17,7 +17,7 @@ import type { DeleteOptions, Propagation } from '../../cluster/port.ts'
 import type { OwnerReference } from '../../crds/metadata.ts'
 import type { Change } from './history.ts'
 import type { JsonObject } from './json.ts'
-import { metadataOf, type ObjectReference, placeOf, referenceOf } from './objects.ts'
+import { keyOf, metadataOf, type ObjectReference, referenceOf } from './objects.ts'
 import { claimsOf, protectionOf } from './protection.ts'
 import type { State } from './state.ts'
 
@@ -25,7 +25,7 @@ export const orphanFinalizer = 'orphan'
 /** Keeps an object that is being deleted until no dependent blocks its deletion. */
 export const foregroundFinalizer = 'foregroundDeletion'
 
-/** The collector's writes. Each is guarded by the object's uid, so a late write does no harm. */
+/** The collector's writes. Each one checks the object's uid, so a late write does no harm. */
 export type CollectorActions = {
   delete(reference: ObjectReference, options: DeleteOptions): Promise<void>
   dropOwners(reference: ObjectReference, uid: string | undefined, owners: ReadonlySet<string>): Promise<void>
@@ -87,7 +87,7 @@ class GarbageCollector implements Collector {
     await this.#working
   }
 
-  /** An owner that waits for its dependents may have waited for this one. */
+  /** An owner may have waited for this dependent. */
   #noticeOwners(reference: ObjectReference, previous: JsonObject): void {
     for (const owner of metadataOf(previous).ownerReferences ?? []) {
       if (this.#owners.isWaiting(reference, owner)) this.#enqueue(ownerOf(reference, owner) ?? reference)
@@ -104,23 +104,23 @@ class GarbageCollector implements Collector {
   }
 
   #enqueue(reference: ObjectReference): void {
-    this.#queue.set(placeOf(reference), reference)
+    this.#queue.set(keyOf(reference), reference)
     this.#working ??= this.#work()
   }
 
   async #work(): Promise<void> {
-    // Leaves the call that committed the change.
+    // Runs after the call that committed the change.
     await Promise.resolve()
     const { signal } = this.#stopped
     for (let next = this.#take(); next !== undefined && !signal.aborted; next = this.#take()) {
       try {
         await this.#collect(next)
       } catch (error) {
-        // Another write came first: its own change queues the object again.
+        // Another write was first: its change queues the object again.
         if (isClusterError(error, 'Conflict', 'NotFound')) continue
         if (signal.aborted) break
-        this.#logger.warn({ err: error, object: placeOf(next) }, 'garbage collection failed; will try again')
-        this.#queue.set(placeOf(next), next)
+        this.#logger.warn({ err: error, object: keyOf(next) }, 'garbage collection failed; will try again')
+        this.#queue.set(keyOf(next), next)
         await delay(retryMs, undefined, { signal, ref: false }).catch(() => undefined)
       }
     }
@@ -128,8 +128,8 @@ class GarbageCollector implements Collector {
   }
 
   #take(): ObjectReference | undefined {
-    for (const [place, reference] of this.#queue) {
-      this.#queue.delete(place)
+    for (const [key, reference] of this.#queue) {
+      this.#queue.delete(key)
       return reference
     }
     return undefined
@@ -146,7 +146,7 @@ class GarbageCollector implements Collector {
     if (reference.kind === 'Namespace') await this.#empty(reference)
   }
 
-  /** Deletes an object that no owner keeps. If an owner keeps it, drops the references to owners that do not. */
+  /** Deletes an object that has no remaining owner. If an owner remains, removes the references to the others. */
   async #collectDependent(reference: ObjectReference, object: JsonObject): Promise<void> {
     const { uid, resourceVersion, ownerReferences: owners = [], finalizers = [] } = metadataOf(object)
     const waiting = owners.filter(owner => this.#owners.isWaiting(reference, owner))
@@ -157,9 +157,9 @@ class GarbageCollector implements Collector {
     }
     const dependents = this.#dependents(uid)
     if (waiting.length === 0 || dependents.length === 0) {
-      return this.#actions.delete(reference, { uid, resourceVersion, propagation: asMarked(finalizers) })
+      return this.#actions.delete(reference, { uid, resourceVersion, propagation: propagationOf(finalizers) })
     }
-    // A cycle of owners would wait for itself.
+    // Owners in a cycle would wait for each other forever.
     if (dependents.some(dependent => this.#owners.isWaitingObject(dependent))) {
       await this.#actions.unblockOwners(reference, uid)
     }
@@ -189,7 +189,7 @@ class GarbageCollector implements Collector {
   }
 
   async #empty(reference: ObjectReference): Promise<void> {
-    // All at once, so that they share their trips to the disk.
+    // All at once, so that they share disk writes.
     const contents = this.#state.inNamespace(reference.name)
     await Promise.all(contents.map(content => this.#deleteContent(content)))
     await this.#actions.removeNamespace(reference)
@@ -206,7 +206,7 @@ class GarbageCollector implements Collector {
   }
 }
 
-/** What the committed state says about the owners of an object. */
+/** The owners of an object, by committed state. */
 class Owners {
   readonly #state: State
 
@@ -214,7 +214,7 @@ class Owners {
     this.#state = state
   }
 
-  /** Returns true also for an owner that cannot be looked up, so that its dependent is kept. */
+  /** Also returns true for an owner that cannot be read, so that its dependent is retained. */
   isThere(dependent: ObjectReference, owner: OwnerReference): boolean {
     const reference = ownerOf(dependent, owner)
     if (reference === undefined) return true
@@ -244,8 +244,8 @@ function ownerOf(dependent: ObjectReference, owner: OwnerReference): ObjectRefer
   return { kind: owner.kind, namespace: namespaced ? dependent.namespace : '', name: owner.name }
 }
 
-/** Returns how an object's own finalizers ask to treat its dependents. */
-function asMarked(finalizers: readonly string[]): Propagation {
+/** Returns the propagation policy that an object's finalizers request. */
+function propagationOf(finalizers: readonly string[]): Propagation {
   if (finalizers.includes(orphanFinalizer)) return 'Orphan'
   return finalizers.includes(foregroundFinalizer) ? 'Foreground' : 'Background'
 }

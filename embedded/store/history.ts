@@ -1,7 +1,7 @@
 /**
- * The recent changes of one kind, oldest first, in a bounded ring. Watches read from it, each with a cursor of its own,
- * so a slow watcher costs no memory; one that fell behind the ring has to list again. Consistent paging reads from it,
- * too: the list at an older version is the list of now with the later changes undone.
+ * The recent changes of one kind, oldest first, in a bounded ring. Each watch reads from it with its own cursor, so a
+ * slow watch costs no memory; a watch that falls behind the ring must list again. Consistent paging uses it too: the
+ * list at an older version is the current list with later changes undone.
  */
 import type { JsonObject } from './json.ts'
 import { metadataOf, type ObjectReference } from './objects.ts'
@@ -9,7 +9,7 @@ import { metadataOf, type ObjectReference } from './objects.ts'
 export type Change = {
   readonly version: number
   readonly reference: ObjectReference
-  /** What it became; after a deletion, what it was, under the version of the deletion. */
+  /** The new object; after a deletion, the last state with the version of the deletion. */
   readonly object: JsonObject
   readonly previous: JsonObject | undefined
   readonly deleted: boolean
@@ -17,11 +17,11 @@ export type Change = {
 
 export type History = {
   push(change: Change): void
-  /** Everything after this version is still here. */
+  /** The ring contains every change after this version. */
   readonly floor: number
   /** The cursor of the first change after a version. */
   cursorAfter(version: number): number
-  /** The change at a cursor: undefined at the end, 'lost' where it has left the ring. */
+  /** Returns the change at a cursor: undefined at the end, 'lost' if it is no longer in the ring. */
   at(cursor: number): Change | undefined | 'lost'
   /** The changes after a version, newest first. */
   newestFirst(version: number): Iterable<Change>
@@ -36,7 +36,7 @@ export function createHistory(capacity: number, floor: number): History {
   return {
     push(change) {
       changes.push(change)
-      // Dropping half at once keeps the cost of a push constant on average.
+      // Dropping half at once keeps the average cost of a push constant.
       if (changes.length < capacity * 2) return
       const surplus = changes.length - capacity
       lowest = changes[surplus - 1]?.version ?? lowest
@@ -67,7 +67,7 @@ export function createHistory(capacity: number, floor: number): History {
   }
 }
 
-/** What a sorted list of a kind was at an older version that the history still covers. */
+/** Rebuilds a sorted list of a kind at an older version that the history still covers. */
 export function listAt(current: JsonObject[], history: History, version: number, namespace?: string): JsonObject[] {
   const before = new Map<string, JsonObject | undefined>()
   for (const { reference, previous } of history.newestFirst(version)) {
@@ -82,6 +82,6 @@ export function listAt(current: JsonObject[], history: History, version: number,
   return [...merged.entries()].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, object]) => object)
 }
 
-/** Orders objects by namespace, then name, as lists are ordered: no character of a name sorts before the separator. */
+/** Orders objects by namespace, then name: the separator sorts before every character of a name. */
 export const sortKey = ({ namespace = '', name }: { namespace?: string; name: string }): string =>
   `${namespace}\u0000${name}`

@@ -1,11 +1,11 @@
-/** What may not change of an object of Kubernetes' own kinds. */
+/** Immutable fields of Kubernetes' built-in kinds. */
 import { equal, type JsonObject, type JsonValue, objectIn } from './json.ts'
 import { invalid, type Problem } from './problems.ts'
 
 export const immutableField = (path: string, before: JsonValue | undefined, after: JsonValue | undefined): Problem[] =>
   equal(before, after) ? [] : [invalid(path, after ?? '', 'field is immutable')]
 
-/** Problems where fields of the spec other than these changed. */
+/** Problems for changes of spec fields other than these. */
 export function otherFieldsChanged(object: JsonObject, previous: JsonObject, allowed: readonly string[]): boolean {
   const strip = (spec: JsonObject): JsonObject =>
     Object.fromEntries(Object.entries(spec).filter(([field]) => !allowed.includes(field)))

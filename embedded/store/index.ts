@@ -1,6 +1,6 @@
 /**
- * The one-machine object store: a Kubernetes API server for the `Cluster` port, as far as Espalier speaks to one. With a
- * directory it keeps every acknowledged write through any crash; without, it lives in memory.
+ * The object store for one machine: a Kubernetes API server for the `Cluster` port, as far as Espalier needs one. With
+ * a directory every acknowledged write survives any crash; without one it is in memory only.
  */
 import type { Logger } from 'pino'
 import { ClusterError } from '../../cluster/errors.ts'
@@ -19,7 +19,7 @@ import { createQuotas } from './quotas.ts'
 import { type Resource, resourcesOf } from './resource.ts'
 import { createState, type State } from './state.ts'
 import * as operations from './store.ts'
-import { createBell, type Signal } from './watch.ts'
+import { createChangeNotifier, type Signal } from './watch.ts'
 
 export type { Admission } from './admission.ts'
 export { StoreError } from './errors.ts'
@@ -32,21 +32,21 @@ export type StoreOptions = {
   logger: Logger
   /** ms since the epoch */
   now?: (() => number) | undefined
-  /** How often a quiet watch gets a bookmark, in ms; default 10,000. */
+  /** Bookmark interval of a quiet watch, in ms; default 10,000. */
   bookmarkMs?: number | undefined
   /** How many changes of each kind can be watched or paged from, at least; default 4,096. */
   historyCapacity?: number | undefined
-  /** How often old Events are looked for, in ms; default a minute. */
+  /** How often expired Events are removed, in ms; default one minute. */
   eventSweepMs?: number | undefined
-  /** Size of the journal, in bytes, from which on it is compacted; default 16 MiB. */
+  /** Journal size that starts a compaction, in bytes; default 16 MiB. */
   compactAfterBytes?: number | undefined
   /** Whether volumes of a storage class can grow; default all. Undefined is the default class. */
   growsIn?: ((storageClass: string | undefined) => boolean) | undefined
-  /** What else this cluster refuses, as policies do on Kubernetes. */
+  /** Further refusals of this cluster, like admission policies on Kubernetes. */
   admissions?: readonly Admission[] | undefined
-  /** What is kept on the disk for a time when it is full, in bytes; default none. */
+  /** Disk space reserved for a full disk, in bytes; default none. */
   reserveBytes?: number | undefined
-  /** How files are opened; for tests of failing disks. */
+  /** Opens files; for tests of failing disks. */
   openFile?: OpenFile | undefined
 }
 
@@ -54,12 +54,12 @@ export type StoreOptions = {
 type LogSource = (pod: ObjectKey, options?: LogOptions) => Promise<string[]>
 
 export type Store = {
-  /** The cluster as one field manager writes to it. */
+  /** Returns the cluster as one field manager uses it. */
   connect(fieldManager: string): Cluster
   setLogSource(source: LogSource): void
-  /** Whether its disk is full, so that it takes little but deletions. */
+  /** Whether the disk is full, so that mostly deletions are accepted. */
   isDiskFull(): boolean
-  /** Ends all watches, waits for writes under way, and lets go of the directory. */
+  /** Ends all watches, waits for running writes, and closes the directory. */
   close(): Promise<void>
 }
 
@@ -72,7 +72,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const { disk, version } = await openFiles(options, state, source)
   adopt(state, resources)
 
-  const bells = operations.bellsFor(createBell)
+  const changeNotifiers = operations.changeNotifiersFor(createChangeNotifier)
   const committer = createCommitter({
     state,
     version,
@@ -80,17 +80,26 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     historyCapacity,
     logger,
     onCommit: changes => {
-      for (const kind of new Set(changes.map(change => change.reference.kind))) bells.get(kind)?.ring('change')
+      for (const kind of new Set(changes.map(change => change.reference.kind)))
+        changeNotifiers.get(kind)?.notify('change')
       collector.notice(changes)
     },
   })
   const admissions = [claimGrowth(options.growsIn ?? (() => true)), ...(options.admissions ?? [])]
-  const parts: operations.Parts = { state, committer, resources, bells, now, admissions, quotas: createQuotas(state) }
+  const parts: operations.Parts = {
+    state,
+    committer,
+    resources,
+    changeNotifiers,
+    now,
+    admissions,
+    quotas: createQuotas(state),
+  }
   const collector = createCollector(state, operations.collectorActions(parts), logger)
 
   let logSource: LogSource | undefined
   const ring = (signal: Signal): void => {
-    for (const bell of bells.values()) bell.ring(signal)
+    for (const changeNotifier of changeNotifiers.values()) changeNotifier.notify(signal)
   }
   const bookmarks = setInterval(() => ring('bookmark'), bookmarkMs).unref()
   const sweeps = setInterval(() => {
@@ -139,18 +148,18 @@ async function openFiles(
   return openDisk({ directory, sink: state, source, logger, compactAfterBytes, openFile, reserveBytes })
 }
 
-/** Brings stored objects up to this version's definitions: defaults that are new stand in them from now on. */
+/** Adds new defaults of this version's definitions to stored objects. */
 function adopt(state: State, resources: ReadonlyMap<KindName, Resource>): void {
   for (const [reference, object] of [...state.all()]) {
     const { managedFields } = metadataOf(object)
     const compact = managedFields ? withMetadata(object, { managedFields: internEntries(managedFields) }) : object
-    // What is as it was stays the very object that was read: that is the most compact form.
+    // An unchanged object stays the object that was read: the most compact form.
     const completed = share(compact, resources.get(reference.kind)?.complete(compact) ?? compact)
     if (isObject(completed)) state.put(reference, freeze(completed))
   }
 }
 
-/** What every cluster has from the start. */
+/** Objects that every cluster has from the start. */
 async function bootstrap(parts: operations.Parts): Promise<void> {
   if (parts.state.get({ kind: 'Namespace', namespace: '', name: 'default' }) !== undefined) return
   const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } }
@@ -158,7 +167,7 @@ async function bootstrap(parts: operations.Parts): Promise<void> {
 }
 
 function connect(parts: operations.Parts, manager: string, logSource: () => LogSource | undefined): Cluster {
-  // Objects of the store are JSON that was checked on its way in: each is an object of its kind.
+  // Stored objects are JSON that was validated when written, so each one is an object of its kind.
   const typed = <K extends KindName>(object: JsonObject): Kinds[K] => object as unknown as Kinds[K]
   return {
     async get<K extends KindName>(kind: K, key: ObjectKey) {

@@ -1,12 +1,12 @@
 /**
- * Keeps one copy of the field sets that many objects have alike: what a controller owns differs little from object to
- * object, and would otherwise take as much memory as the objects themselves.
+ * Keeps one copy of field sets that many objects share: the fields that a controller owns differ little between
+ * objects, and would otherwise use as much memory as the objects.
  */
 import type { ManagedFieldsEntry } from '../../crds/metadata.ts'
 import type { FieldSet } from './fields.ts'
 import { freeze, isObject, type JsonObject, type JsonValue, type MutableObject } from './json.ts'
 
-/** Beyond this many, sets are too various for sharing to pay; the table begins anew. */
+/** Beyond this many, sets differ too much to share; the table is emptied. */
 const mostSets = 5000
 const sets = new Map<string, FieldSet>()
 
@@ -19,7 +19,7 @@ function shared(set: FieldSet): FieldSet {
   return set
 }
 
-/** The set with the parts shared that are likely to be alike: all but the owners, which hold a uid. */
+/** The set with the parts shared that are usually equal: everything except owners, which contain a uid. */
 function internSet(set: FieldSet): FieldSet {
   const result: MutableObject = {}
   for (const [element, part] of Object.entries(set)) {
@@ -36,7 +36,7 @@ const internMetadata = (part: JsonObject): JsonObject =>
     ),
   )
 
-/** The entries with what they have in common with those of other objects shared. */
+/** The entries, sharing the parts that equal those of other objects. */
 export const internEntries = (entries: readonly ManagedFieldsEntry[]): ManagedFieldsEntry[] =>
-  // A field set is JSON; the entry's type only says less of it.
+  // A field set is JSON; the type of an entry is only less exact.
   entries.map(entry => ({ ...entry, fieldsV1: internSet(entry.fieldsV1 as FieldSet) }))

@@ -1,6 +1,6 @@
 /**
- * JSON values as the store keeps them: copied once on the way in, deeply frozen, and then shared by everyone who
- * reads them. A new version of an object shares every subtree that did not change with the version before it.
+ * JSON values in the store: copied once on write, deeply frozen, and then shared by all readers. A new version of an
+ * object shares every unchanged subtree with the previous version.
  */
 import { ClusterError } from '../../cluster/errors.ts'
 import { isRecord } from '../../values/record.ts'
@@ -8,18 +8,18 @@ import { isRecord } from '../../values/record.ts'
 export type JsonList = readonly JsonValue[]
 export type JsonObject = { readonly [field: string]: JsonValue }
 export type JsonValue = string | number | boolean | null | JsonList | JsonObject
-/** A JSON object under construction, by whoever made it. */
+/** A JSON object under construction, by its creator. */
 export type MutableObject = { [field: string]: JsonValue }
 
 export const isList = (value: unknown): value is JsonList => Array.isArray(value)
 export const isObject = (value: unknown): value is JsonObject => isRecord(value)
 
-/** The object in this field, or an empty one where there is none. */
+/** The object in this field; an empty one if missing. */
 export const objectIn = (value: JsonValue | undefined, field: string): JsonObject => {
   const child = isObject(value) ? value[field] : undefined
   return isObject(child) ? child : {}
 }
-/** The list in this field, or an empty one. */
+/** The list in this field; an empty one if missing. */
 export const listIn = (value: JsonValue | undefined, field: string): JsonList => {
   const child = isObject(value) ? value[field] : undefined
   return isList(child) ? child : []
@@ -33,9 +33,9 @@ export const textIn = (value: JsonValue | undefined, field: string): string | un
 const deepest = 100
 
 /**
- * A copy that shares nothing mutable with its source, as JSON would carry it: fields that are undefined are left out,
- * dates become text.
- * @throws ClusterError `BadRequest` for what JSON cannot hold, and for nesting beyond 100 levels
+ * Copies a value as JSON would: omits undefined fields, converts dates to text. The copy shares nothing mutable with
+ * its source.
+ * @throws ClusterError `BadRequest` for values that JSON does not have, and for nesting beyond 100 levels
  */
 export function copyJson(value: unknown, path = '', depth = 0): JsonValue {
   if (depth > deepest)
@@ -76,7 +76,7 @@ export function equal(one: JsonValue | undefined, other: JsonValue | undefined):
   return fields === 0
 }
 
-/** `next` with every subtree that equals its counterpart in `previous` replaced by that very subtree. */
+/** Returns `next` with every subtree that equals its counterpart in `previous` replaced by that subtree. */
 export function share(previous: JsonValue | undefined, next: JsonValue): JsonValue {
   if (previous === next || previous === undefined) return next
   if (isList(next)) {
@@ -100,7 +100,7 @@ export function share(previous: JsonValue | undefined, next: JsonValue): JsonVal
   return same && fields === 0 ? previous : result
 }
 
-/** Freezes a value all the way down; what is frozen already is taken to be frozen below, too. */
+/** Freezes a value deeply; a frozen value is assumed to be frozen below, too. */
 export function freeze<T extends JsonValue>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
   Object.freeze(value)
@@ -109,7 +109,7 @@ export function freeze<T extends JsonValue>(value: T): T {
   return value
 }
 
-/** `object` with this field set, or without it where the value is undefined. */
+/** Returns `object` with this field set, or without it if the value is undefined. */
 export function withField(object: JsonObject, field: string, value: JsonValue | undefined): JsonObject {
   if (value !== undefined) return { ...object, [field]: value }
   const { [field]: _, ...rest } = object

@@ -1,4 +1,4 @@
-/** Lists and their pages: every page of a list shows the store as it was at the first one. */
+/** Lists and their pages: every page shows the store at the version of the first page. */
 import { ClusterError } from '../../cluster/errors.ts'
 import type { KindName } from '../../cluster/kinds.ts'
 import type { ListOptions } from '../../cluster/port.ts'
@@ -10,7 +10,7 @@ import { expired } from './watch.ts'
 
 export type Page = { items: JsonObject[]; resourceVersion: string; continueToken?: string }
 
-/** Where a list goes on: at which version, behind which object. */
+/** Where a list continues: the version, and the last object returned. */
 type Position = { readonly version: number; readonly after: string }
 
 /** @throws ClusterError `BadRequest`, `Expired` */
@@ -25,7 +25,7 @@ export function listPage(
     throw new ClusterError('BadRequest', `limit: Invalid value: ${limit}: must be a whole number from 0 on`)
   }
   const position = continueToken === undefined ? { version, after: '' } : parseToken(continueToken)
-  if (position.version < history.floor) throw expired(`${position.version}`, 'the list has moved on')
+  if (position.version < history.floor) throw expired(`${position.version}`, 'the list is too old to continue')
   if (position.version > version) throw new ClusterError('BadRequest', 'continueToken is not of this store')
   const current = state.list(kind, namespace)
   const then = position.version === version ? current : listAt(current, history, position.version, namespace)
@@ -46,7 +46,7 @@ export function listPage(
   return { items, resourceVersion }
 }
 
-/** The index of the first object behind a place, in a list that is in order. */
+/** The index of the first object after a position, in a sorted list. */
 function firstAfter(objects: readonly JsonObject[], after: string): number {
   let low = 0
   let high = after === '' ? 0 : objects.length
@@ -68,7 +68,7 @@ function parseToken(token: string): Position {
       return { version: value.version, after: value.after }
     }
   } catch {
-    // Told below.
+    // Reported below.
   }
   throw new ClusterError('BadRequest', 'continueToken is not valid')
 }

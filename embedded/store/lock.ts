@@ -1,7 +1,7 @@
 /**
- * Keeps two processes from opening one directory. The lock is the kernel's own lock on a file, taken through SQLite
- * (Node has no call for it): it goes with the process however that ends, so there is no stale lock to tell from a live
- * one, and it holds between containers that share the directory, too.
+ * Keeps two processes from opening one directory. It uses the kernel's lock on a file, through SQLite, because Node has
+ * no call for it. The kernel releases the lock when the process ends, so no stale lock exists, and the lock works
+ * between containers that share the directory.
  */
 import { closeSync, openSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,8 +9,8 @@ import { DatabaseSync } from 'node:sqlite'
 import { StoreError } from './errors.ts'
 
 /**
- * @returns what releases it
- * @throws StoreError `locked` where another process, or this one, has the directory open; `inaccessible`
+ * @returns a function that releases the lock
+ * @throws StoreError `locked` if this or another process has the directory open; `inaccessible`
  */
 export function lockDirectory(directory: string): () => void {
   const path = join(directory, 'lock')
@@ -36,7 +36,7 @@ export function lockDirectory(directory: string): () => void {
 /** SQLITE_BUSY. */
 const isBusy = (error: unknown): boolean => error instanceof Error && 'errcode' in error && error.errcode === 5
 
-/** Never opens a lock file that exists: closing it again would give up a lock that this process holds on it. */
+/** Never opens an existing lock file: closing it would release a lock that this process holds on it. */
 function createOnce(path: string): void {
   try {
     closeSync(openSync(path, 'wx', 0o600))
@@ -46,18 +46,18 @@ function createOnce(path: string): void {
 }
 
 /**
- * Who holds the lock, by the kernel's own list (proc_locks(5)). No file says it: one that cannot be written on a full disk
- * would name an earlier process. A process outside of our container is not known by a number.
+ * Finds the lock's owner in the kernel's list (proc_locks(5)). It is not stored in a file: if the file cannot be
+ * written on a full disk, it would name an earlier process. A process outside of our container has no known number.
  */
 function holderOf(path: string): string {
   try {
     const { dev, ino } = statSync(path)
     const minor = (dev & 0xff) | ((dev >>> 12) & 0xfff00)
-    const place = `${hex((dev >>> 8) & 0xfff)}:${hex(minor)}:${ino}`
+    const device = `${hex((dev >>> 8) & 0xfff)}:${hex(minor)}:${ino}`
     const line = readFileSync('/proc/locks', 'latin1')
       .split('\n')
       .map(text => text.trim().split(/\s+/))
-      .find(words => words.includes(place) && !words.includes('->'))
+      .find(fields => fields.includes(device) && !fields.includes('->'))
     const pid = Number(line?.[4])
     return pid > 0 ? ` by process ${pid}` : ' by another process'
   } catch {

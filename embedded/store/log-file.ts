@@ -1,12 +1,12 @@
 /**
- * One append-only file of frames. `append` returns once its payload is on disk. After a failed write the file is cut
- * back to where it was; only where that fails as well, or where the disk did not confirm what it was given, is the
- * file no longer to be trusted, and says so.
+ * One append-only file of frames. `append` returns once its payload is on disk. After a failed write the file is
+ * truncated to its previous length. If that fails as well, or if the disk did not confirm a write, the file cannot be
+ * trusted any more and reports so.
  */
 import { type FileHandle, open } from 'node:fs/promises'
 import { encodeFrame } from './frames.ts'
 
-/** The part of a FileHandle that is used here. */
+/** The used part of FileHandle. */
 type WritableFile = Pick<FileHandle, 'datasync' | 'truncate' | 'close'> & {
   write(buffer: Buffer, offset: number, length: number, position: number): Promise<{ bytesWritten: number }>
 }
@@ -16,34 +16,34 @@ export const openFile: OpenFile = (path, flags, mode) => open(path, flags, mode)
 export type LogFile = {
   /** Bytes of content in the file. */
   readonly length: number
-  /** Bytes behind `length` that the file has on the disk already, as zeros. */
+  /** Bytes after `length` that are already allocated on disk, as zeros. */
   readonly spare: number
-  /** False once it is unknown what is on disk behind `length`: only a file made anew helps. */
+  /** False once the disk content after `length` is unknown: only a new file helps. */
   readonly trusted: boolean
   /** Writes a payload; it is on disk after the next `append`. */
   write(payload: Buffer): Promise<void>
   append(payload: Buffer): Promise<void>
-  /** Gives back what was allocated behind `length`. */
+  /** Frees the space allocated after `length`. */
   trim(): Promise<void>
-  /** What was appended last is not to count: nobody must find it behind what is written next. */
+  /** Discards the last append: it must never be read before later writes. */
   distrust(): void
   close(): Promise<void>
 }
 
 /**
- * @param start where the sound content ends; what may stand behind it is overwritten or cut off
- * @param size of the file, where zeros stand behind its content that keep their space on the disk
+ * @param start end of the undamaged content; bytes after it are overwritten or truncated
+ * @param size file size, if zeros after the content reserve disk space
  */
 export function logFile(file: WritableFile, start: number, size = start): LogFile {
   let length = start
   let allocated = size
   let trusted = true
-  /** True while bytes of a failed write may stand behind `length`. */
+  /** True while bytes of a failed write may exist after `length`. */
   let dirty = false
-  /** How many, where they stand in what was allocated. */
+  /** Their number, if they are within the allocated space. */
   let dirtyBytes = 0
 
-  async function cutBack(): Promise<void> {
+  async function removeTail(): Promise<void> {
     await file.truncate(Math.max(length, allocated))
     const spoilt = Math.min(dirtyBytes, allocated - length)
     if (spoilt > 0) await put(Buffer.alloc(spoilt))
@@ -70,14 +70,14 @@ export function logFile(file: WritableFile, start: number, size = start): LogFil
   }
 
   async function write(payload: Buffer): Promise<number> {
-    if (dirty) await cutBack()
+    if (dirty) await removeTail()
     const frame = encodeFrame(payload)
     dirty = true
     dirtyBytes = frame.length
     try {
       await put(frame)
     } catch (error) {
-      await cutBack().catch(() => undefined)
+      await removeTail().catch(() => undefined)
       throw error
     }
     return frame.length
@@ -105,7 +105,7 @@ export function logFile(file: WritableFile, start: number, size = start): LogFil
     },
     async trim() {
       allocated = length
-      await cutBack()
+      await removeTail()
     },
     distrust() {
       trusted = false

@@ -1,14 +1,14 @@
 /**
- * Who owns which field of an object: the entries of `metadata.managedFields`, and how a write moves fields between
- * them. An update takes the fields it changes; an apply owns exactly what it names, and whoever held a field that it
- * changed loses it, since applies here are always by force.
+ * Field ownership: the entries of `metadata.managedFields`, and how a write changes them. An update takes the fields
+ * that it changes. An apply owns exactly the fields that it sets; the previous owner of a changed field loses it, since
+ * applies here are always forced.
  */
 import type { ManagedFieldsEntry } from '../../crds/metadata.ts'
 import { difference, emptySet, type FieldSet, isEmpty, union, without } from './fields.ts'
 import { equal, type JsonObject } from './json.ts'
 import type { Comparison } from './merge.ts'
 
-/** Who writes, and when. */
+/** The writer, and the time of the write. */
 export type Writer = {
   readonly manager: string
   readonly operation: 'Apply' | 'Update'
@@ -26,11 +26,11 @@ const isOf = (entry: ManagedFieldsEntry, writer: Writer): boolean =>
   entry.apiVersion === writer.apiVersion &&
   entry.subresource === writer.subresource
 
-/** What the writer owned before. */
+/** Fields that the writer owned before. */
 export const ownedBy = (entries: readonly ManagedFieldsEntry[], writer: Writer): FieldSet =>
   setOf(entries.find(entry => isOf(entry, writer)))
 
-/** What anyone but the writer owns. */
+/** Fields that other managers own. */
 export const ownedByOthers = (entries: readonly ManagedFieldsEntry[], writer: Writer): FieldSet =>
   entries
     .filter(entry => !isOf(entry, writer))
@@ -68,7 +68,7 @@ function assemble(
 ): ManagedFieldsEntry[] {
   const before = entries.find(entry => isOf(entry, writer))
   const { time, ...identity } = writer
-  const mine: ManagedFieldsEntry = {
+  const ownEntry: ManagedFieldsEntry = {
     ...identity,
     time: keepTime && before?.time !== undefined ? before.time : time,
     fieldsType: 'FieldsV1',
@@ -76,9 +76,9 @@ function assemble(
   }
   const result: ManagedFieldsEntry[] = []
   for (const entry of entries) {
-    if (entry === before) result.push(mine)
+    if (entry === before) result.push(ownEntry)
     else result.push({ ...entry, fieldsV1: without(difference(setOf(entry), changed), removed) })
   }
-  if (before === undefined) result.push(mine)
+  if (before === undefined) result.push(ownEntry)
   return result.filter(entry => !isEmpty(setOf(entry)))
 }

@@ -1,17 +1,17 @@
 /**
- * What the store's directory must hold: the number of the journal that is in use, on the disk before anything is written to
- * that journal. Without it a missing newest journal could not be told from one that was never there. It is overwritten in
- * place, which takes no space on a full disk. A directory of an earlier release has none until the first write.
+ * The manifest: the number of the journal in use, written before anything is written to that journal. Without it, a
+ * missing newest journal would go undetected. It is overwritten in place, which needs no space on a full disk. A
+ * directory of an earlier release has none until the first write.
  */
 import { type FileHandle, open, readFile, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isObject, type JsonValue } from './json.ts'
 
 const manifestName = 'manifest'
-/** Less than a sector of any disk: it is written whole or not at all. */
+/** Less than a disk sector: it is written completely or not at all. */
 const manifestBytes = 64
 
-/** The journal that a directory must hold; undefined where nothing says so. @throws Error for one that cannot be read */
+/** The journal that a directory must contain; undefined without a manifest. @throws Error for an unreadable manifest */
 export async function readManifest(directory: string): Promise<number | undefined> {
   const text = await readFile(join(directory, manifestName), 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined
@@ -24,15 +24,15 @@ export async function readManifest(directory: string): Promise<number | undefine
 }
 
 type Manifest = {
-  /** Returns once the disk says that this journal is in use. */
+  /** Returns once the manifest on disk names this journal. */
   state(journal: number): Promise<void>
   close(): Promise<void>
 }
 
 /**
- * The manifest of an open store, by a file that stays open: a process without file descriptors can go on.
- * @param stated what it says already
- * @param syncNames makes the directory's names last
+ * The manifest of an open store. Its file stays open, so that a process without free file descriptors can continue.
+ * @param stated the journal that it names already
+ * @param syncNames makes the directory's names durable
  */
 export function createManifest(
   directory: string,

@@ -1,6 +1,6 @@
 /**
- * Measures the store at the size it is meant for: `node embedded/store/measure.ts [databases]` makes that many databases
- * (default 5,000) with about ten objects each, on disk, and prints what reads, writes, watches and a restart cost.
+ * Measures the store at its intended size: `node embedded/store/measure.ts [databases]` creates that many databases
+ * (default 5,000) with about ten objects each, on disk, and prints the cost of reads, writes, watches and a restart.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -95,7 +95,7 @@ function statefulSet(namespace: string, name: string, metadata: Partial<ObjectMe
   return draft
 }
 
-/** One database and what its operator makes of it. */
+/** One database and the objects that its operator creates. */
 async function makeDatabase(cluster: Cluster, index: number): Promise<void> {
   const namespace = namespaceOf(index)
   const name = `d${index}`
@@ -227,7 +227,7 @@ async function measureWrites(cluster: Cluster, where: string): Promise<void> {
   })
 }
 
-/** What a write costs without the disk. */
+/** Cost of a write without the disk. */
 async function measureInMemory(): Promise<void> {
   const store = await openStore({ definitions: Object.values(declarations).map(definitionOf), logger: pino() })
   const cluster = store.connect('espalier-operator')

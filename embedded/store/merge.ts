@@ -1,13 +1,12 @@
 /**
- * The arithmetic of server-side apply on values: which fields a value holds, what changed between two values, what a
- * value becomes when another is laid over it, and what is left when fields are taken away. Pure functions of values,
- * their shape and sets of fields.
+ * Server-side apply on values: which fields a value sets, what changed between two values, merging a value over
+ * another, and removing fields. Pure functions of values, their shape and sets of fields.
  */
 import { childrenOf, emptySet, type FieldSet, isMember, node, reaches } from './fields.ts'
 import { equal, type JsonObject, type JsonValue, type MutableObject } from './json.ts'
 import { fieldShape, type Parts, partsOf, type Shape } from './shape.ts'
 
-/** The fields that a value sets: its leaves, and every item of a list that has items of its own. */
+/** The fields that a value sets: its leaves, and every item of a list whose items have owners. */
 export function fieldsOf(shape: Shape, value: JsonValue): FieldSet {
   const parts = partsOf(shape, value)
   const result: MutableObject = {}
@@ -26,9 +25,9 @@ export function fieldsOf(shape: Shape, value: JsonValue): FieldSet {
 }
 
 export type Comparison = {
-  /** Set in the new value, and not there or otherwise before. */
+  /** Set in the new value, and missing or different before. */
   readonly changed: FieldSet
-  /** Set in the old value and gone. */
+  /** Set in the old value and missing in the new. */
   readonly removed: FieldSet
 }
 
@@ -70,7 +69,7 @@ type Child = { readonly value: JsonValue; readonly shape: Shape }
 const nodeOf = (element: string, { value, shape }: Child): FieldSet =>
   node(!element.startsWith('f:'), fieldsOf(shape, value)) ?? emptySet
 
-/** What stands below a value, by path element. */
+/** The children of a value, by path element. */
 function childValues(shape: Shape, value: JsonValue): Map<string, Child> {
   const parts = partsOf(shape, value)
   const children = new Map<string, Child>()
@@ -87,7 +86,7 @@ function childValues(shape: Shape, value: JsonValue): Map<string, Child> {
   return children
 }
 
-/** `live` with everything set that `applied` sets. */
+/** Returns `live` with everything set that `applied` sets. */
 export function merge(shape: Shape, live: JsonValue, applied: JsonValue): JsonValue {
   const below = partsOf(shape, live)
   const above = partsOf(shape, applied)
@@ -105,7 +104,7 @@ export function merge(shape: Shape, live: JsonValue, applied: JsonValue): JsonVa
 
 type Items = Extract<Parts, { type: 'items' }>
 
-/** The applied items in their own order, the others where they stood relative to the items both have. */
+/** The applied items in their own order, the others at their position relative to the items in both lists. */
 function mergeItems(live: Items, applied: Items): JsonValue[] {
   const wanted = new Map(applied.elements.map((element, index) => [element, applied.value[index] ?? null]))
   const present = new Map(live.elements.map((element, index) => [element, live.value[index] ?? null]))
@@ -129,7 +128,7 @@ function mergeItems(live: Items, applied: Items): JsonValue[] {
 }
 
 /**
- * Takes away what `fields` names and nobody owns: an element goes, with all below it, where neither it nor anything
+ * Removes the `fields` that have no owner: an element is removed, with everything below it, if neither it nor anything
  * below it is in `owned`.
  */
 export function prune(shape: Shape, value: JsonValue, fields: FieldSet, owned: FieldSet): JsonValue {

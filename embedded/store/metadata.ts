@@ -1,4 +1,4 @@
-/** The rules that hold for the metadata of every object, in the API server's words. */
+/** Metadata rules for all objects, in the API server's words. */
 import { ClusterError } from '../../cluster/errors.ts'
 import type { LabelSelector } from '../../cluster/port.ts'
 import type { JsonObject, JsonValue } from './json.ts'
@@ -19,7 +19,7 @@ const qualifiedRule =
 const labelValueRule =
   "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
 
-/** The fields of ObjectMeta and what JSON type each has. */
+/** The fields of ObjectMeta and their JSON types. */
 const fieldTypes: { readonly [field: string]: string } = {
   name: 'string',
   generateName: 'string',
@@ -40,11 +40,11 @@ const fieldTypes: { readonly [field: string]: string } = {
 const ownerFields = new Set(['apiVersion', 'kind', 'name', 'uid', 'controller', 'blockOwnerDeletion'])
 const annotationsLimit = 256 * 1024
 
-/** Whether a text can be a Kubernetes object's name of the common form. */
+/** Whether a text is a valid object name of the common form. */
 const isSubdomain = (text: string): boolean => text.length <= 253 && subdomain.test(text)
 const isLabelName = (text: string): boolean => text.length <= 63 && labelName.test(text)
 
-/** Fields of the metadata that no object has. */
+/** Unknown fields of the metadata. */
 export function unknownMetadata(object: JsonObject): string[] {
   const owners = listIn(object.metadata, 'ownerReferences').flatMap((owner, index) =>
     Object.keys(isObject(owner) ? owner : {})
@@ -55,7 +55,7 @@ export function unknownMetadata(object: JsonObject): string[] {
   return [...fields.map(field => `metadata.${field}`), ...owners]
 }
 
-/** What breaks a type of the metadata: then nothing else can be asked of it. */
+/** Metadata fields of the wrong type; further rules cannot be checked then. */
 export function metadataTypes(object: JsonObject): Problem[] {
   if (!isObject(object.metadata)) return [required('metadata')]
   const { metadata } = object
@@ -83,7 +83,7 @@ const typeName = (value: JsonValue): string => {
   return Number.isInteger(value) ? 'integer' : typeof value
 }
 
-/** The rules on names, labels, annotations, finalizers and owners. */
+/** Rules for names, labels, annotations, finalizers and owners. */
 export function checkMetadata({ metadata }: JsonObject, kind: string, namespaced: boolean): Problem[] {
   return [
     ...checkName(textIn(metadata, 'name'), kind),
@@ -109,7 +109,7 @@ function checkNamespace(namespace: string | undefined, namespaced: boolean): Pro
   return isLabelName(namespace) ? [] : [invalid('metadata.namespace', namespace, labelRule)]
 }
 
-/** Label keys and values, wherever labels stand. */
+/** Label keys and values, wherever labels are used. */
 function checkLabels(labels: JsonObject, path: string): Problem[] {
   return Object.entries(labels).flatMap(([key, value]) => {
     const problems = checkQualifiedName(key, path)
@@ -120,7 +120,10 @@ function checkLabels(labels: JsonObject, path: string): Problem[] {
   })
 }
 
-/** @throws ClusterError `BadRequest` for a selector of what can be no label: it would select other than was meant */
+/**
+ * @throws ClusterError `BadRequest` for a selector that is not a valid label: it would select other objects than
+ * intended
+ */
 export function requireSelector(selector: LabelSelector | undefined): void {
   if (selector === undefined) return
   const labels = Object.entries(selector).map(([label, value]) => [label, value === true ? '' : value])
@@ -180,7 +183,7 @@ function checkOwners(owners: readonly JsonValue[]): Problem[] {
   return problems
 }
 
-/** What an update may not do to metadata. */
+/** Metadata changes that an update may not make. */
 export function checkMetadataUpdate(next: JsonObject, current: JsonObject): Problem[] {
   const before = objectIn(current, 'metadata')
   const after = objectIn(next, 'metadata')

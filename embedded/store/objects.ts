@@ -1,20 +1,20 @@
-/** What the store knows of every object whatever its kind: where it is, its metadata, and how messages name it. */
+/** What the store knows of an object of any kind: its key, its metadata, and its name in messages. */
 import type { KindName } from '../../cluster/kinds.ts'
 import type { LabelSelector, Selection } from '../../cluster/port.ts'
 import type { ObjectMeta } from '../../crds/metadata.ts'
 import { isEnded, type Task } from '../../crds/task.ts'
 import { isObject, type JsonObject } from './json.ts'
 
-/** Where an object is; `namespace` is empty for cluster-scoped kinds. */
+/** The key of an object; `namespace` is empty for cluster-scoped kinds. */
 export type ObjectReference = { readonly kind: KindName; readonly namespace: string; readonly name: string }
 
-/** One text for one place; names hold no slash. */
-export const placeOf = ({ kind, namespace, name }: ObjectReference): string => `${kind}/${namespace}/${name}`
+/** One text for a key; names contain no slash. */
+export const keyOf = ({ kind, namespace, name }: ObjectReference): string => `${kind}/${namespace}/${name}`
 
-/** An object's metadata, typed. Every object in the store passed metadata validation on its way in. */
+/** An object's metadata, typed. Metadata was validated when the object was written. */
 export const metadataOf = (object: JsonObject): ObjectMeta => object.metadata as unknown as ObjectMeta
 
-/** The object with these metadata fields set; undefined takes one away. */
+/** Returns the object with these metadata fields set; undefined removes a field. */
 export function withMetadata(
   object: JsonObject,
   changes: { [field in keyof ObjectMeta]?: ObjectMeta[field] | undefined },
@@ -22,7 +22,7 @@ export function withMetadata(
   const metadata = isObject(object.metadata) ? { ...object.metadata } : {}
   for (const [field, value] of Object.entries(changes)) {
     if (value === undefined) delete metadata[field]
-    // ObjectMeta is JSON; its type only lacks the index signature.
+    // ObjectMeta is JSON; its type only has no index signature.
     else (metadata as { [field: string]: unknown })[field] = value
   }
   return { ...object, metadata } as JsonObject
@@ -33,11 +33,11 @@ export const referenceOf = (kind: KindName, object: JsonObject): ObjectReference
   return { kind, namespace, name }
 }
 
-/** Whether an object of a namespace that is meant is one of those that are. */
+/** Whether an object's namespace is the requested one; undefined requests all. */
 export const selects = ({ labels, open }: Pick<Selection, 'labels' | 'open'>, object: JsonObject): boolean =>
   hasLabels(labels, object) && !(open && isEnded(object as Pick<Task, 'status'>))
 
-/** Whether labels satisfy a selector: each has this value, or is present where the value is `true`. */
+/** Whether labels match a selector: each has this value, or exists if the value is `true`. */
 function hasLabels(selector: LabelSelector | undefined, object: JsonObject): boolean {
   if (selector === undefined) return true
   const { labels } = metadataOf(object)

@@ -1,6 +1,6 @@
 /**
- * Which writes a store takes while its disk is full: what leads to free space, above all. Half of the reserve is for
- * deletions alone, so that nothing else can use it up.
+ * Which writes a store accepts while its disk is full: mainly those that free space. Half of the reserve is for
+ * deletions only, so that other writes cannot use it up.
  */
 import type { KindName } from '../../cluster/kinds.ts'
 import type { Pressure } from './disk.ts'
@@ -9,13 +9,13 @@ import { metadataOf } from './objects.ts'
 
 type Write = {
   kind: KindName
-  /** What is there; undefined where the write creates it. */
+  /** The current object; undefined if the write creates it. */
   current: JsonObject | undefined
   object: JsonObject
-  gone: boolean
+  isDeleted: boolean
 }
 
-/** Objects whose creation takes space for data, and Events, which nothing waits for. */
+/** Objects whose creation needs space for data, and Events, which no component waits for. */
 const takesSpace = new Set<KindName>([
   'ManagedDatabase',
   'Branch',
@@ -26,12 +26,12 @@ const takesSpace = new Set<KindName>([
   'Event',
 ])
 
-/** Kinds that a deletion writes beside the object that is deleted. */
+/** Kinds that a deletion also writes. */
 const servesDeletion = new Set<KindName>(['Task', 'Namespace'])
 
-/** Whether a write is taken. Pure. */
-export function isTaken(pressure: Pressure, { kind, current, object, gone }: Write): boolean {
-  if (pressure === 'none' || gone || metadataOf(object).deletionTimestamp !== undefined) return true
+/** Whether a write is accepted. Pure. */
+export function isTaken(pressure: Pressure, { kind, current, object, isDeleted }: Write): boolean {
+  if (pressure === 'none' || isDeleted || metadataOf(object).deletionTimestamp !== undefined) return true
   if (servesDeletion.has(kind)) return true
   if (current === undefined && takesSpace.has(kind)) return false
   return pressure === 'reserve' && kind !== 'Event'

@@ -1,10 +1,10 @@
 /**
- * The words in which the API server refuses a field: `<path>: <what>: <value>: <detail>`. Code that matches on messages
- * written for one cluster finds the same ones here.
+ * Field errors in the API server's words: `<path>: <what>: <value>: <detail>`. Code that matches on a cluster's
+ * messages works here too.
  */
 import { isList, isObject, type JsonValue } from './json.ts'
 
-/** One broken rule; `blocking` ones mean that rules across fields cannot be asked yet. */
+/** One broken rule; after a `blocking` one, rules across fields cannot be checked. */
 export type Problem = { readonly text: string; readonly blocking: boolean }
 
 const quoted = (value: JsonValue): string => JSON.stringify(value)
@@ -42,7 +42,7 @@ export const tooMany = (at: string, actual: number, most: number): Problem => ({
   blocking: true,
 })
 
-/** The type of a JSON value in the words of its schema. */
+/** The type of a JSON value, as named in its schema. */
 export function typeOf(value: JsonValue): string {
   if (value === null) return 'null'
   if (isList(value)) return 'array'

@@ -1,4 +1,4 @@
-/** What the embedded store refuses to delete. */
+/** Deletions that the embedded store refuses. */
 import { expect, test } from 'vitest'
 import type { Draft, KindName } from '../../cluster/index.ts'
 import { refusal } from '../../cluster/testing/conformance/suite.ts'
@@ -8,7 +8,7 @@ import { protections } from './index.ts'
 import { testStore } from './testing/store.ts'
 
 const namespace = 'default'
-const mark = { [labels.database]: 'an-id' }
+const databaseLabel = { [labels.database]: 'an-id' }
 const force = { [annotations.force]: 'true' }
 
 async function open() {
@@ -33,11 +33,11 @@ async function open() {
   const annotate = async (
     kind: 'ManagedDatabase' | 'Secret' | 'Namespace',
     name: string,
-    marks: Record<string, string>,
+    entries: Record<string, string>,
   ) => {
     const found = await cluster.get(kind, { namespace, name })
     if (found === undefined) throw new Error(`no ${name}`)
-    const metadata = { ...found.metadata, annotations: { ...found.metadata.annotations, ...marks } }
+    const metadata = { ...found.metadata, annotations: { ...found.metadata.annotations, ...entries } }
     await cluster.replace(kind, { ...found, metadata } as never)
   }
   const isGoing = async (name: string) => {
@@ -47,7 +47,7 @@ async function open() {
   return { store, cluster, database, annotate, isGoing }
 }
 
-test('a database with branches is deleted by force, by the API, and once they are gone', async () => {
+test('a database with branches is deleted by force, by the API, or after its branches', async () => {
   const { store, cluster, database, annotate, isGoing } = await open()
   for (const [name, status] of [
     ['failed', { blockingBranches: 1, branchCount: 0 }],
@@ -68,7 +68,7 @@ test('a database with branches is deleted by force, by the API, and once they ar
   for (const name of ['asked', 'bare']) expect(await isGoing(name)).toBe(true)
 })
 
-test('a database is not deleted beside a branch that the operator has not counted yet', async () => {
+test('a database is not deleted while a branch exists that the operator has not counted yet', async () => {
   const { cluster, database, isGoing } = await open()
   await database('shop', { blockingBranches: 0, branchCount: 0 })
   await database('beside', {})
@@ -89,7 +89,7 @@ test('a database is not deleted beside a branch that the operator has not counte
   expect(await isGoing('shop')).toBe(true)
 })
 
-test('a protected database is deleted by nobody', async () => {
+test('a protected database cannot be deleted by any client', async () => {
   const { store, cluster, database, annotate } = await open()
   await database('guarded', {}, { deletionProtection: true })
   await annotate('ManagedDatabase', 'guarded', { ...force, [annotations.orphan]: 'true' })
@@ -97,7 +97,7 @@ test('a protected database is deleted by nobody', async () => {
     await refusal(by.delete('ManagedDatabase', { namespace, name: 'guarded' }), 'Forbidden')
 })
 
-test('an orphaning deletion is refused before the database says that it is meant', async () => {
+test('an orphaning deletion is refused until the database is annotated for it', async () => {
   const { cluster, database, annotate, isGoing } = await open()
   await database('left', { blockingBranches: 1 })
   const orphan = () => cluster.delete('ManagedDatabase', { namespace, name: 'left' }, { propagation: 'Orphan' })
@@ -108,13 +108,13 @@ test('an orphaning deletion is refused before the database says that it is meant
   expect(await isGoing('left')).toBe(true)
 })
 
-test('what holds data or passwords is deleted by the operator, by force, and with a namespace that may go', async () => {
+test('objects with data or passwords are deleted by the operator, by force, and with a namespace that may be deleted', async () => {
   const { store, cluster, annotate } = await open()
-  const credentials = { ...mark, [labels.component]: 'credentials' }
-  const secret = (name: string, marks: Record<string, string>, at = namespace) =>
+  const credentials = { ...databaseLabel, [labels.component]: 'credentials' }
+  const secret = (name: string, entries: Record<string, string>, at = namespace) =>
     cluster.create('Secret', {
       ...{ apiVersion: 'v1', kind: 'Secret' },
-      metadata: { name, namespace: at, labels: marks },
+      metadata: { name, namespace: at, labels: entries },
     })
   for (const name of ['theirs', 'forced', 'ours']) await secret(name, credentials)
   const { message } = await refusal(cluster.delete('Secret', { namespace, name: 'theirs' }), 'Forbidden')
@@ -122,10 +122,10 @@ test('what holds data or passwords is deleted by the operator, by force, and wit
   await annotate('Secret', 'forced', force)
   await cluster.delete('Secret', { namespace, name: 'forced' })
   await store.connect('espalier-operator').delete('Secret', { namespace, name: 'ours' })
-  await secret('certificate', { ...mark, [labels.component]: 'tls' })
+  await secret('certificate', { ...databaseLabel, [labels.component]: 'tls' })
   await secret('foreign', { [labels.component]: 'credentials' })
   for (const name of ['certificate', 'foreign']) await cluster.delete('Secret', { namespace, name })
-  const gone = async (kind: KindName, key: { namespace?: string; name: string }) =>
+  const untilDeleted = async (kind: KindName, key: { namespace?: string; name: string }) =>
     expect.poll(async () => cluster.get(kind, key)).toBeUndefined()
   await cluster.create('Namespace', {
     ...{ apiVersion: 'v1', kind: 'Namespace' },
@@ -134,16 +134,16 @@ test('what holds data or passwords is deleted by the operator, by force, and wit
   await secret('its', credentials, 't')
   await refusal(cluster.delete('Namespace', { name: 't' }), 'Forbidden')
   await store.connect('espalier-operator').delete('Namespace', { name: 't' })
-  await gone('Namespace', { name: 't' })
+  await untilDeleted('Namespace', { name: 't' })
   const claim = await cluster.create('PersistentVolumeClaim', {
     ...{ apiVersion: 'v1', kind: 'PersistentVolumeClaim' },
-    metadata: { name: 'data', namespace, labels: mark },
+    metadata: { name: 'data', namespace, labels: databaseLabel },
     spec: { accessModes: ['ReadWriteOncePod'], resources: { requests: { storage: '1Gi' } } },
   })
   await refusal(cluster.delete('PersistentVolumeClaim', claim.metadata), 'Forbidden')
 })
 
-test('a backup gets a purpose other than user from the operator alone, and keeps the one that it has', async () => {
+test('only the operator can give a backup a purpose other than user, and the backup keeps it', async () => {
   const { store, cluster } = await open()
   const backup = (name: string, purpose?: 'user' | 'scheduled'): Draft<'Backup'> => ({
     ...{ apiVersion, kind: 'Backup', metadata: { name, namespace } },

@@ -13,24 +13,24 @@ const api = 'espalier-api'
 const collector = 'garbage-collector'
 const credentialsComponent: Component = 'credentials'
 
-type Marked = Pick<AnyObject, 'metadata'>
+type WithMetadata = Pick<AnyObject, 'metadata'>
 
-const hasAnnotation = (object: Marked | undefined, name: string): boolean =>
+const hasAnnotation = (object: WithMetadata | undefined, name: string): boolean =>
   object?.metadata.annotations?.[name] === 'true'
-const isForced = (object: Marked | undefined): boolean => hasAnnotation(object, annotations.force)
+const isForced = (object: WithMetadata | undefined): boolean => hasAnnotation(object, annotations.force)
 const isOfTenant = (namespace: Namespace | undefined): boolean =>
   namespace?.metadata.labels?.[labels.tenant] !== undefined
-const isOfDatabase = ({ metadata }: Marked): boolean => metadata.labels?.[labels.database] !== undefined
+const isOfDatabase = ({ metadata }: WithMetadata): boolean => metadata.labels?.[labels.database] !== undefined
 
-/** Whether the namespace is emptied: a tenant's, or one that somebody deletes by force. */
+/** Whether the namespace is deleted: a tenant's, or one deleted by force. */
 const isEmptied = ({ manager, namespace }: AdmissionRequest): boolean =>
   manager === collector && (isOfTenant(namespace) || isForced(namespace))
 
-/** Whether somebody other than the operator deletes a child without force. */
+/** Whether a child is deleted without force by a client other than the operator. */
 const isTaken = (request: AdmissionRequest): boolean =>
   isOfDatabase(request.object) && request.manager !== operator && !isForced(request.object) && !isEmptied(request)
 
-const kept = (what: string, instead: string): string =>
+const refusalText = (what: string, instead: string): string =>
   `${what}: ${instead}, or annotate it with ${annotations.force}=true`
 
 export const protections: Admission = request => {
@@ -43,33 +43,33 @@ export const protections: Admission = request => {
         return 'deletion protection is on: switch it off first (spec.deletionProtection: false)'
       if (manager === api || isForced(object) || isOrphan(object) || isEmptied(request)) return undefined
       return hasBranches(object, request.neighbours('Branch'))
-        ? kept('the database has branches, or branches that failed', 'delete them first')
+        ? refusalText('the database has branches, or branches that failed', 'delete them first')
         : undefined
     case 'Namespace':
       return isOfTenant(object) && manager !== operator && !isForced(object)
-        ? kept("this namespace holds a tenant's databases", 'delete the Tenant, which waits until they are gone')
+        ? refusalText("this namespace holds a tenant's databases", 'delete the Tenant, which waits until they are gone')
         : undefined
     case 'PersistentVolumeClaim':
-      return isTaken(request) ? kept("this claim holds a database's data", 'delete the database') : undefined
+      return isTaken(request) ? refusalText("this claim holds a database's data", 'delete the database') : undefined
     case 'PersistentVolume': {
       const isBound = object.status?.phase === 'Bound'
-      const isKept = object.metadata.annotations?.[reclaimPolicyAnnotation] !== undefined
-      return (isBound || isKept) && isTaken({ ...request, namespace: undefined })
-        ? kept("this volume holds a database's data", 'delete the database')
+      const isRetained = object.metadata.annotations?.[reclaimPolicyAnnotation] !== undefined
+      return (isBound || isRetained) && isTaken({ ...request, namespace: undefined })
+        ? refusalText("this volume holds a database's data", 'delete the database')
         : undefined
     }
     case 'VolumeSnapshot':
-      return isTaken(request) ? kept('this snapshot is a backup of a database', 'delete the Backup') : undefined
+      return isTaken(request) ? refusalText('this snapshot is a backup of a database', 'delete the Backup') : undefined
     case 'Secret':
       return object.metadata.labels?.[labels.component] === credentialsComponent && isTaken(request)
-        ? kept("this Secret holds a database's passwords, of which there is no copy", 'delete the database')
+        ? refusalText("this Secret holds a database's passwords, of which there is no copy", 'delete the database')
         : undefined
     default:
       return undefined
   }
 }
 
-/** Whether somebody other than the operator gives a backup a purpose of its own. A write that keeps the purpose passes. */
+/** Whether a client other than the operator sets a backup's purpose. A write that keeps the purpose passes. */
 const setsPurpose = ({ object, previous, manager }: AdmissionRequest): boolean =>
   object.kind === 'Backup' &&
   manager !== operator &&
@@ -78,7 +78,10 @@ const setsPurpose = ({ object, previous, manager }: AdmissionRequest): boolean =
 
 const purposeRefusal = 'spec.purpose: only the operator sets a purpose other than user; omit it, or set user'
 
-/** The policy on Kubernetes sees the counts in the status alone. The store sees a branch that the operator has not counted yet as well. */
+/**
+ * The policy on Kubernetes reads only the counts in the status. The store also sees a branch that the operator has not
+ * counted yet.
+ */
 const hasBranches = ({ metadata, status }: ManagedDatabase, branches: readonly Branch[]): boolean =>
   Math.max(status?.blockingBranches ?? 0, status?.branchCount ?? 0) > 0 ||
   branches.some(branch => branch.spec.databaseName === metadata.name && blocksDeletion(branch))

@@ -1,6 +1,6 @@
 /**
- * Storage that is in use outlives its deletion: a claim as long as there is a pod that has a node and names it, a volume as
- * long as it is bound. Such an object carries a finalizer from its creation on, and loses it here.
+ * Storage in use is not deleted: a claim while a pod with a node uses it, a volume while it is bound. Such an object
+ * gets a finalizer when it is created; this module decides when to remove it.
  */
 import type { KindName } from '../../cluster/kinds.ts'
 import { isObject, type JsonObject, listIn, objectIn, textIn } from './json.ts'
@@ -10,20 +10,20 @@ import type { State } from './state.ts'
 export const claimProtection = 'kubernetes.io/pvc-protection'
 export const volumeProtection = 'kubernetes.io/pv-protection'
 
-/** The finalizer that protects objects of a kind, where one does. */
+/** The finalizer that protects objects of a kind, if there is one. */
 export function protectionOf(kind: KindName): string | undefined {
   if (kind === 'PersistentVolumeClaim') return claimProtection
   return kind === 'PersistentVolume' ? volumeProtection : undefined
 }
 
-/** The claims that a pod names. */
+/** The claims that a pod uses. */
 export const claimsOf = ({ namespace }: { namespace: string }, pod: JsonObject): ObjectReference[] =>
   listIn(objectIn(pod, 'spec'), 'volumes').flatMap(volume => {
     const name = isObject(volume) ? textIn(volume.persistentVolumeClaim, 'claimName') : undefined
     return name === undefined ? [] : [{ kind: 'PersistentVolumeClaim', namespace, name }]
   })
 
-/** Whether something still uses a claim or volume. A pod without a node does not: none is given to it any more. */
+/** Whether a claim or volume is in use. A pod without a node does not count: it can no longer get one. */
 export function isInUse(state: State, reference: ObjectReference, object: JsonObject): boolean {
   if (reference.kind === 'PersistentVolume') return objectIn(object, 'status').phase === 'Bound'
   const pods = state.list('Pod', reference.namespace).filter(pod => textIn(pod.spec, 'nodeName'))

@@ -1,4 +1,4 @@
-/** Quotas beyond what conformance asks of every cluster: what counts while it changes, and what may always become less. */
+/** Quota behaviour beyond the conformance suite: counting during changes, and reductions that are always allowed. */
 import { expect, test } from 'vitest'
 import type { Cluster, PersistentVolumeClaim } from '../../cluster/index.ts'
 import { smallest } from '../../cluster/testing/conformance/drafts.ts'
@@ -22,57 +22,57 @@ const bound = async (cluster: Cluster, name: string, capacity = '1Gi'): Promise<
   const status = { phase: 'Bound', capacity: { storage: capacity } }
   return cluster.replaceStatus('PersistentVolumeClaim', { ...claim, status })
 }
-const asking = (claim: PersistentVolumeClaim, amount: string) => ({
+const withStorage = (claim: PersistentVolumeClaim, amount: string) => ({
   ...claim,
   spec: { ...claim.spec, resources: { requests: { storage: amount } } },
 })
 
-test('two claims that grow at once do not both get the room that there is for one', async () => {
+test('two claims that grow at once do not both get the same free quota', async () => {
   const { cluster } = await testStore({ directory: temporaryDirectory() })
   await putQuota(cluster, { [storage]: '3Gi' })
   const claims = [await bound(cluster, 'one'), await bound(cluster, 'two')]
-  const grow = claims.map(claim => cluster.replace('PersistentVolumeClaim', asking(claim, '2Gi')))
+  const grow = claims.map(claim => cluster.replace('PersistentVolumeClaim', withStorage(claim, '2Gi')))
   expect(await refusedOf(grow, 'Forbidden')).toBe(1)
-  // What was refused holds no room: one more GiB would have been too much from the start.
+  // A refused write uses no quota: one more GiB would have been too much from the start.
   await refusal(bound(cluster, 'three'), 'Forbidden')
 })
 
-test('a claim grows by apply as by replace, and what failed on the way to the disk holds nothing', async () => {
+test('a claim grows by apply and by replace, and a write that failed on disk uses no quota', async () => {
   const { cluster } = await testStore()
   await putQuota(cluster, { [storage]: '2Gi' })
   const claim = await bound(cluster, 'one')
   const { metadata, apiVersion, kind } = smallest.PersistentVolumeClaim(namespace, 'one')
   const apply = (amount: string) =>
-    cluster.apply('PersistentVolumeClaim', { apiVersion, kind, metadata, spec: asking(claim, amount).spec ?? {} })
+    cluster.apply('PersistentVolumeClaim', { apiVersion, kind, metadata, spec: withStorage(claim, amount).spec ?? {} })
   const { message } = await refusal(apply('3Gi'), 'Forbidden')
   expect(message).toContain(`requested: ${storage}=2Gi, used: ${storage}=1Gi, limited: ${storage}=2Gi`)
   expect((await apply('2Gi')).spec?.resources?.requests?.storage).toBe('2Gi')
 })
 
-test('above a quota that came later a claim may ask for less, and everything else may change', async () => {
+test('above a quota that was added later a claim may request less, and everything else may change', async () => {
   const { cluster } = await testStore()
-  const grown = await cluster.replace('PersistentVolumeClaim', asking(await bound(cluster, 'one'), '4Gi'))
+  const grown = await cluster.replace('PersistentVolumeClaim', withStorage(await bound(cluster, 'one'), '4Gi'))
   await putQuota(cluster, { [storage]: '1Gi', persistentvolumeclaims: '0' })
-  const lowered = await cluster.replace('PersistentVolumeClaim', asking(grown, '2Gi'))
+  const lowered = await cluster.replace('PersistentVolumeClaim', withStorage(grown, '2Gi'))
   const labelled = { ...lowered, metadata: { ...lowered.metadata, labels: { any: 'thing' } } }
   const after = await cluster.replace('PersistentVolumeClaim', labelled)
-  await refusal(cluster.replace('PersistentVolumeClaim', asking(after, '3Gi')), 'Forbidden')
+  await refusal(cluster.replace('PersistentVolumeClaim', withStorage(after, '3Gi')), 'Forbidden')
 })
 
-test('a request that was taken back counts as long as the driver may still grant it', async () => {
+test('a request that was reduced counts while the driver may still grant it', async () => {
   const { cluster } = await testStore()
   await putQuota(cluster, { [storage]: '3Gi' })
-  const asked = await cluster.replace('PersistentVolumeClaim', asking(await bound(cluster, 'one'), '3Gi'))
-  const allocated = { ...asked.status, allocatedResources: { storage: '3Gi' } }
-  const growing = await cluster.replaceStatus('PersistentVolumeClaim', { ...asked, status: allocated })
-  const lowered = await cluster.replace('PersistentVolumeClaim', asking(growing, '2Gi'))
+  const requested = await cluster.replace('PersistentVolumeClaim', withStorage(await bound(cluster, 'one'), '3Gi'))
+  const allocated = { ...requested.status, allocatedResources: { storage: '3Gi' } }
+  const growing = await cluster.replaceStatus('PersistentVolumeClaim', { ...requested, status: allocated })
+  const lowered = await cluster.replace('PersistentVolumeClaim', withStorage(growing, '2Gi'))
   await refusal(bound(cluster, 'two'), 'Forbidden')
-  const settled = { phase: 'Bound', capacity: { storage: '2Gi' } }
-  await cluster.replaceStatus('PersistentVolumeClaim', { ...lowered, status: settled })
+  const boundStatus = { phase: 'Bound', capacity: { storage: '2Gi' } }
+  await cluster.replaceStatus('PersistentVolumeClaim', { ...lowered, status: boundStatus })
   await bound(cluster, 'two')
 })
 
-test('a pod that has ended is not counted as one, and a quota with scopes counts nothing here', async () => {
+test('a finished pod is not counted, and a quota with scopes has no effect', async () => {
   const { cluster } = await testStore()
   await putQuota(cluster, { pods: '1' })
   const pod = await cluster.create('Pod', smallest.Pod(namespace, 'one'))

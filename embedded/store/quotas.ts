@@ -1,31 +1,31 @@
 /**
- * ResourceQuotas, as the API server enforces them: what would be more than a quota of its namespace allows is not made, and
- * does not grow; what is there already stays, and may become less. Counted are objects of any kind
- * (`count/<plural>.<group>`, and the short names that some have) and the storage that claims ask for, in all and of each
- * storage class. CPU and memory are not: nothing here limits a process. Nor is a quota with scopes, which are about those.
+ * ResourceQuotas, as the API server enforces them: a creation or growth beyond a quota of the namespace is refused;
+ * existing objects remain and may shrink. Counted are objects of any kind (`count/<plural>.<group>`, and the short
+ * names of some) and the storage requested by claims, in total and per storage class. CPU and memory are not counted,
+ * because nothing here limits a process. Quotas with scopes are ignored, since scopes are about CPU and memory.
  */
 import type { KindName } from '../../cluster/kinds.ts'
 import { canonicalQuantity, parseQuantity } from '../../values/quantity.ts'
 import { type JsonObject, objectIn, textIn } from './json.ts'
-import { metadataOf, type ObjectReference, placeOf } from './objects.ts'
+import { keyOf, metadataOf, type ObjectReference } from './objects.ts'
 import { exceededQuota } from './refusals.ts'
 import type { Resource } from './resource.ts'
 import type { State } from './state.ts'
 
 export type Quotas = {
   /**
-   * Counts a write until the returned function is called: by then it is on disk, or has failed.
-   * @throws ClusterError `Forbidden` where a quota of its namespace does not allow it
+   * Counts a write until the returned function is called, after the write is on disk or has failed.
+   * @throws ClusterError `Forbidden` if a quota of its namespace does not allow it
    */
   take(resource: Resource, reference: ObjectReference, previous: JsonObject | undefined, next: JsonObject): () => void
-  /** @throws as `take` does, where an object of this kind was made */
+  /** @throws like `take`, for a new object of this kind */
   require(resource: Resource, reference: ObjectReference, next: JsonObject): void
 }
 
-/** What objects take of each quota, by its name there. */
+/** What an object uses of each quota, by quota resource name. */
 type Usage = ReadonlyMap<string, number>
 
-/** Kinds that a quota counts by their plural alone as well. */
+/** Kinds that can also be counted by their plural alone. */
 const shortNames: ReadonlySet<KindName> = new Set([
   'ConfigMap',
   'PersistentVolumeClaim',
@@ -40,7 +40,7 @@ const storageRequest = 'requests.storage'
 function usageOf(resource: Resource, object: JsonObject): Usage {
   const { kind, info, qualifiedPlural } = resource
   const counted: [string, number][] = [[`count/${qualifiedPlural}`, 1]]
-  // A pod that has ended holds nothing any more; the object is there all the same.
+  // A finished pod uses no resources; the object still counts as an object.
   const hasEnded = kind === 'Pod' && ['Succeeded', 'Failed'].includes(textIn(objectIn(object, 'status'), 'phase') ?? '')
   if (shortNames.has(kind) && !hasEnded) counted.push([info.plural, 1])
   if (kind !== 'PersistentVolumeClaim') return new Map(counted)
@@ -54,32 +54,34 @@ function usageOf(resource: Resource, object: JsonObject): Usage {
   return new Map(counted)
 }
 
-/** A request that was taken back counts as long as the driver may still grant it. */
+/** A reduced request counts while the driver may still grant it. */
 function storageOf(claim: JsonObject): number {
-  const asked = objectIn(objectIn(objectIn(claim, 'spec'), 'resources'), 'requests').storage
+  const requested = objectIn(objectIn(objectIn(claim, 'spec'), 'resources'), 'requests').storage
   const allocated = objectIn(objectIn(claim, 'status'), 'allocatedResources').storage
-  return Math.max(parseQuantity(asked) ?? 0, parseQuantity(allocated) ?? 0)
+  return Math.max(parseQuantity(requested) ?? 0, parseQuantity(allocated) ?? 0)
 }
 
-/** An amount as the API server writes it. */
+/** Formats an amount like the API server. */
 function textOf(amount: number, inBytes: boolean): string {
   if (!Number.isSafeInteger(amount) || amount < 0) return `${amount}`
   return canonicalQuantity(inBytes && amount % 1024 === 0 ? `${amount / 1024}Ki` : `${amount}`)
 }
 
 export function createQuotas(state: State): Quotas {
-  /** What objects on their way will take, by kind and namespace, and by their place. */
+  /** Usage of pending objects, by kind and namespace, and by key. */
   const underway = new Map<string, Map<string, Usage>>()
   const bucketOf = ({ kind, namespace }: ObjectReference): string => `${kind}/${namespace}`
 
-  /** What all objects of the kind take in the namespace; of one on its way the larger of what it takes and will. */
+  /**
+   * Usage of all objects of the kind in the namespace; for a pending object the larger of its current and new usage.
+   */
   function used(resource: Resource, { namespace }: ObjectReference, counted: string): number {
     const coming = new Map(underway.get(bucketOf({ kind: resource.kind, namespace, name: '' })))
     let sum = 0
     for (const object of state.list(resource.kind, namespace)) {
-      const place = placeOf({ kind: resource.kind, namespace, name: metadataOf(object).name })
-      sum += Math.max(usageOf(resource, object).get(counted) ?? 0, coming.get(place)?.get(counted) ?? 0)
-      coming.delete(place)
+      const key = keyOf({ kind: resource.kind, namespace, name: metadataOf(object).name })
+      sum += Math.max(usageOf(resource, object).get(counted) ?? 0, coming.get(key)?.get(counted) ?? 0)
+      coming.delete(key)
     }
     for (const usage of coming.values()) sum += usage.get(counted) ?? 0
     return sum
@@ -119,15 +121,15 @@ export function createQuotas(state: State): Quotas {
   return {
     require: (resource, reference, next) => void check(resource, reference, undefined, next),
     take: (resource, reference, previous, next) => {
-      // Of anything else an update takes what it took.
+      // For other resources an update uses the same as before.
       if (previous !== undefined && resource.kind !== 'PersistentVolumeClaim') return () => {}
       const usage = check(resource, reference, previous, next)
       const bucket = bucketOf(reference)
-      const places = underway.get(bucket) ?? new Map<string, Usage>()
-      underway.set(bucket, places.set(placeOf(reference), usage))
+      const usages = underway.get(bucket) ?? new Map<string, Usage>()
+      underway.set(bucket, usages.set(keyOf(reference), usage))
       return () => {
-        places.delete(placeOf(reference))
-        if (places.size === 0 && underway.get(bucket) === places) underway.delete(bucket)
+        usages.delete(keyOf(reference))
+        if (usages.size === 0 && underway.get(bucket) === usages) underway.delete(bucket)
       }
     },
   }

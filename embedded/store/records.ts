@@ -1,20 +1,20 @@
 /**
- * What the store's files say, as text inside frames. Every file begins with a header; then come batches of records: an
- * object as it became, or that it is gone. A snapshot ends with the number of its objects.
+ * Content of the store's files, as text inside frames. Every file begins with a header, followed by batches of records:
+ * the new state of an object, or its removal. A snapshot ends with the number of its objects.
  */
 import { type KindName, kindInfo } from '../../cluster/kinds.ts'
 import { isList, isObject, type JsonObject, type JsonValue, listIn } from './json.ts'
 import { metadataOf, type ObjectReference } from './objects.ts'
 
 /**
- * The number of what the files say and how. It goes up with everything that the release before cannot read: another
- * framing, another record, another kind (the list stands in format.test.ts). Whatever changes, every file goes on to
- * begin with a short frame (frames.ts) of a JSON object that has this number as `format`: so each release tells what it
- * is too old for from what is damaged. 1 was every format before there was such a list.
+ * The format number of the store's files. It increases with everything that the previous release cannot read: another
+ * framing, record or kind (the list is in format.test.ts). In every format, a file begins with a short frame
+ * (frames.ts) of a JSON object with this number as `format`, so each release can distinguish a newer format from
+ * damage. 1 covers all formats before this list.
  */
 export const format = 3
 
-/** What is sound and cannot be read all the same, as a message names it: a later release has written it. */
+/** Undamaged content that cannot be read, as a message names it: a later release wrote it. */
 export class Unknown extends Error {
   override readonly name = 'Unknown'
 }
@@ -34,15 +34,15 @@ export const headerPayload = ({ number, version }: Header): Buffer =>
 
 export const endPayload = (objects: number): Buffer => Buffer.from(JSON.stringify({ end: objects }))
 
-/** @param records each as text, from `putText` and `goneText` */
+/** @param records each as text, from `putText` and `deletionText` */
 export const batchPayload = (records: readonly string[]): Buffer => Buffer.from(`[${records.join(',')}]`)
 
 /** @param object the object's JSON */
 export const putText = (object: string): string => `{"put":${object}}`
-export const goneText = (version: number, { kind, namespace, name }: ObjectReference): string =>
+export const deletionText = (version: number, { kind, namespace, name }: ObjectReference): string =>
   JSON.stringify({ version, gone: [kind, namespace, name] })
 
-/** What a payload says; undefined where it is no JSON. */
+/** Parses a payload; undefined if it is not JSON. */
 function jsonIn(payload: Buffer | undefined): JsonValue | undefined {
   try {
     return payload && JSON.parse(payload.toString())
@@ -51,13 +51,13 @@ function jsonIn(payload: Buffer | undefined): JsonValue | undefined {
   }
 }
 
-/** The format that a file's first payload states; undefined where it states none. */
+/** The format in a file's first payload; undefined if it has none. */
 export function readFormat(payload: Buffer | undefined): number | undefined {
   const value = jsonIn(payload)
   return isObject(value) && Number.isInteger(value.format) ? Number(value.format) : undefined
 }
 
-/** @throws Error for a payload that is not the header of a format that can be read */
+/** @throws Error for a payload that is not the header of a readable format */
 export function readHeader(payload: Buffer | undefined): Header & { readonly format: number } {
   const value = jsonIn(payload)
   const stated = readFormat(payload)
@@ -74,13 +74,13 @@ export function readEnd(payload: Buffer | undefined): number | undefined {
   return isObject(value) && typeof value.end === 'number' ? value.end : undefined
 }
 
-/** @throws Unknown for a payload of which any part is not known here */
+/** @throws Unknown for a payload with a part that this release does not know */
 export function readBatch(payload: Buffer): LogRecord[] {
   const value = jsonIn(payload)
   if (!isList(value)) throw new Unknown(unknownRecords)
   return value.map(record => {
     if (!isObject(record)) throw new Unknown(unknownRecords)
-    return isObject(record.put) ? putRecord(record.put) : goneRecord(record)
+    return isObject(record.put) ? putRecord(record.put) : deletionRecord(record)
   })
 }
 
@@ -89,7 +89,7 @@ function putRecord(object: JsonObject): LogRecord {
   return { version: Number(resourceVersion), reference: { kind: kindOf(object.kind), namespace, name }, object }
 }
 
-function goneRecord(record: JsonObject): LogRecord {
+function deletionRecord(record: JsonObject): LogRecord {
   const [kind, namespace, name] = listIn(record, 'gone')
   if (typeof record.version !== 'number' || typeof namespace !== 'string' || typeof name !== 'string') {
     throw new Unknown(unknownRecords)

@@ -1,8 +1,8 @@
 /**
- * Reads a store's directory back: the newest snapshot, then the journals that follow it. A write that was cut off at
- * the very end is taken back, since nobody was told that it happened; anything else that does not fit is refused,
- * because to go on would lose writes silently. What a newer release wrote is told from what is damaged. Nothing is
- * changed before everything has been read, and no message advises to remove what may be the only copy.
+ * Reads a store's directory: the newest snapshot, then the journals after it. A truncated write at the very end is
+ * dropped, because it was never acknowledged. Any other inconsistency is refused, because continuing would lose writes
+ * silently. Newer formats are distinguished from damage. Nothing is changed before everything has been read, and no
+ * message advises to delete what may be the only copy.
  */
 import { open, readdir, readFile, rm, truncate } from 'node:fs/promises'
 import { basename, join } from 'node:path'
@@ -28,7 +28,7 @@ export const journalName = (number: number): string => `journal-${String(number)
 export const snapshotName = (number: number): string => `snapshot-${String(number).padStart(8, '0')}`
 const pattern = /^(journal|snapshot)-([0-9]{8})$/
 
-/** Where what is read goes. */
+/** Receives the objects read. */
 export type Sink = {
   put(reference: ObjectReference, object: JsonObject): void
   remove(reference: ObjectReference): void
@@ -36,9 +36,9 @@ export type Sink = {
 export type Recovered = {
   version: number
   snapshotBytes: number
-  /** The journal that the manifest names; undefined where there is none. */
+  /** The journal that the manifest names; undefined without a manifest. */
   manifest: number | undefined
-  /** The journal to go on with; length 0 where it has yet to be begun. `size`: with the zeros behind what it holds. */
+  /** The journal to continue; length 0 if it does not exist yet. `size`: including zeros after its content. */
   journal: { number: number; length: number; size: number; format: number }
 }
 
@@ -58,7 +58,7 @@ export async function storeFiles(directory: string): Promise<{ journals: number[
 /** @throws StoreError `corrupt`, `newer` */
 export async function recover(directory: string, sink: Sink, logger: Logger): Promise<Recovered> {
   const { journals, snapshots } = await storeFiles(directory)
-  // First, since whatever else a newer release does with its files may look like damage from here.
+  // First, since the other files of a newer release may look damaged to this one.
   for (const name of [...snapshots.map(snapshotName), ...journals.map(journalName)]) {
     const stated = await formatOf(join(directory, name))
     if (stated !== undefined && stated > format)
@@ -80,14 +80,14 @@ export async function recover(directory: string, sink: Sink, logger: Logger): Pr
     const read = await readJournal(directory, { number, version }, number === numbers.at(-1), sink, logger)
     version = read.version
     last = { length: read.length, size: read.size, format: read.format }
-    if (number === due && read.length === 0) throw corrupt(directory, journalName(number), 'has lost what it held')
+    if (number === due && read.length === 0) throw corrupt(directory, journalName(number), 'has lost its content')
   }
   for (const number of journals) if (number < base) await rm(join(directory, journalName(number)))
   for (const number of snapshots) if (number < base) await rm(join(directory, snapshotName(number)))
   return { version, manifest: due, snapshotBytes: snapshot.bytes, journal: { number: numbers.at(-1) ?? base, ...last } }
 }
 
-/** The journal that must be there, by the manifest. @throws StoreError `corrupt` */
+/** The journal that must exist according to the manifest. @throws StoreError `corrupt` */
 async function dueJournal(directory: string): Promise<number | undefined> {
   try {
     return await readManifest(directory)
@@ -96,10 +96,10 @@ async function dueJournal(directory: string): Promise<number | undefined> {
   }
 }
 
-/** More than the first frame of any file has, in bytes. */
+/** More than the size of any file's first frame, in bytes. */
 const headerLimit = 64 * 1024
 
-/** The format that a file states at its beginning, whatever else is in it. */
+/** The format at the beginning of a file, whatever the rest contains. */
 async function formatOf(path: string): Promise<number | undefined> {
   const file = await open(path, 'r')
   try {
@@ -119,7 +119,7 @@ async function readSnapshot(directory: string, number: number, sink: Sink) {
   let objects = 0
   for (const payload of payloads.slice(1, -1)) {
     for (const { reference, object } of batchOf(directory, name, payload)) {
-      if (object === undefined) throw corrupt(directory, name, 'holds a removal')
+      if (object === undefined) throw corrupt(directory, name, 'contains a removal')
       sink.put(reference, object)
       objects++
     }
@@ -137,29 +137,29 @@ async function readJournal(directory: string, expected: Header, last: boolean, s
     throw corrupt(
       directory,
       name,
-      `is damaged at byte ${frames.end}: its last record was written whole and has been changed since. To go on without that record, cut the file there (truncate -s ${frames.end})`,
+      `is damaged at byte ${frames.end}: its last record was written completely and has been changed since. To continue without that record, truncate the file there (truncate -s ${frames.end})`,
     )
   }
   if (frames.rest === 'damaged' || (frames.rest === 'torn' && !last)) {
-    throw corrupt(directory, name, `is damaged at byte ${frames.end}, with sound records behind it`)
+    throw corrupt(directory, name, `is damaged at byte ${frames.end}, with undamaged records after it`)
   }
   const read = replay(directory, name, expected, frames, sink)
   const size = frames.rest === 'torn' ? await takeBack(path, file, frames.end, logger) : frames.end
   return { ...read, length: frames.end, size }
 }
 
-/** Zeros behind a journal that are no rest of a write: more than a page of them. */
+/** Zeros after a journal that are not the rest of a write: more than one page. */
 const leastSpareBytes = 4096
 
 /**
- * Takes back a write that was cut off. Zeros that keep space for the journal on a full disk stay.
- * @returns the size that the file has then
+ * Drops a truncated write. Zeros that reserve space for the journal on a full disk stay.
+ * @returns the new file size
  */
 async function takeBack(path: string, file: Buffer, end: number, logger: Logger): Promise<number> {
   const bytes = writtenBytes(file.subarray(end))
   const hasSpare = end > 0 && file.length - end - bytes >= leastSpareBytes
   if (bytes > 0 || !hasSpare) {
-    logger.warn({ file: basename(path), at: end, bytes: file.length - end }, 'the last write was cut off; taken back')
+    logger.warn({ file: basename(path), at: end, bytes: file.length - end }, 'the last write was truncated; dropped it')
   }
   if (!hasSpare) {
     await truncate(path, end)
@@ -183,12 +183,12 @@ function replay(directory: string, name: string, expected: Header, { payloads }:
   if (payloads.length === 0) return { version: expected.version, format }
   const header = checkHeader(directory, name, payloads[0])
   if (header.number !== expected.number || header.version !== expected.version) {
-    throw corrupt(directory, name, `begins at version ${header.version}, where ${expected.version} is due`)
+    throw corrupt(directory, name, `begins at version ${header.version}, where ${expected.version} is expected`)
   }
   let version = expected.version
   for (const payload of payloads.slice(1)) {
     for (const { version: next, reference, object } of batchOf(directory, name, payload)) {
-      if (next !== version + 1) throw corrupt(directory, name, `goes from version ${version} to ${next}`)
+      if (next !== version + 1) throw corrupt(directory, name, `jumps from version ${version} to ${next}`)
       if (object === undefined) sink.remove(reference)
       else sink.put(reference, object)
       version = next
@@ -201,7 +201,7 @@ function checkHeader(directory: string, name: string, payload: Buffer | undefine
   try {
     return readHeader(payload)
   } catch (error) {
-    throw corrupt(directory, name, 'does not begin as a file of the store does', error)
+    throw corrupt(directory, name, 'does not begin like a file of the store', error)
   }
 }
 
@@ -210,7 +210,7 @@ function batchOf(directory: string, name: string, payload: Buffer): LogRecord[] 
     return readBatch(payload)
   } catch (error) {
     const what = error instanceof Unknown ? error.message : unknownRecords
-    throw tooNew(directory, `${name} holds ${what} that this one does not know`)
+    throw tooNew(directory, `${name} contains ${what} that this release does not know`)
   }
 }
 
@@ -223,12 +223,12 @@ const tooNew = (directory: string, how: string): StoreError =>
 const missing = (directory: string, number: number): StoreError =>
   new StoreError(
     'corrupt',
-    `${join(directory, journalName(number))} is missing, and the newest writes with it. Nothing was changed. Put it back, or the whole directory from a copy. Without a copy, \`espalier rescue\` makes the databases anew from their volumes`,
+    `${join(directory, journalName(number))} is missing, and the newest writes with it. Nothing was changed. Restore it, or the whole directory, from a copy. Without a copy, \`espalier rescue\` creates the databases again from their volumes`,
   )
 
 const corrupt = (directory: string, file: string, what: string, cause?: unknown): StoreError =>
   new StoreError(
     'corrupt',
-    `${join(directory, file)} ${what}. Nothing was changed; before you change anything, copy the whole directory. A copy from before the damage can take its place`,
+    `${join(directory, file)} ${what}. Nothing was changed; before you change anything, copy the whole directory. You can replace it by a copy from before the damage`,
     { cause },
   )

@@ -1,4 +1,4 @@
-/** What the store refuses, in the API server's words. */
+/** Refusals of the store, in the API server's words. */
 import { ClusterError } from '../../cluster/errors.ts'
 import type { Problem } from './problems.ts'
 import type { Resource } from './resource.ts'
@@ -28,7 +28,7 @@ export const unknownFieldsRefusal = (resource: Resource, name: string, paths: re
   return new ClusterError('Invalid', `${resource.qualifiedKind} "${name}" is invalid: strict decoding error: ${list}`)
 }
 
-/** More than a ResourceQuota allows, of each thing as `<name>=<amount>`. */
+/** Usage beyond a ResourceQuota, each as `<name>=<amount>`. */
 export function exceededQuota(
   resource: Resource,
   name: string,

@@ -1,4 +1,4 @@
-/** A store on a full disk: it takes deletions from its reserve, starts from it, and leaves it once there is space. */
+/** A store on a full disk: it accepts deletions from its reserve, starts from it, and leaves it once space is free. */
 import { appendFileSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -10,7 +10,7 @@ import { configMap, faultyFiles, openDirectory, refusedToOpen, temporaryDirector
 const reserveBytes = 256 * 1024
 const names = (directory: string): string[] => readdirSync(directory).sort()
 
-/** A store with a reserve, whose other files fail as told. */
+/** A store with a reserve, whose other files fail as configured. */
 async function start() {
   const directory = temporaryDirectory()
   const disk = faultyFiles(path => !path.endsWith('journal-00000002'))
@@ -29,7 +29,7 @@ const claim = {
 }
 
 describe('a store whose disk is full', () => {
-  test('deletes, refuses what takes space, and keeps what it acknowledged through a kill', async () => {
+  test('deletes, refuses writes that need space, and keeps acknowledged writes through a kill', async () => {
     const { directory, disk, store, cluster } = await start()
     disk.fail('full')
     await cluster.delete('ConfigMap', { namespace: 'default', name: 'gone' })
@@ -39,7 +39,7 @@ describe('a store whose disk is full', () => {
     const refused = await refusal(cluster.create('PersistentVolumeClaim', claim), 'Unavailable')
     expect(refused.message).toContain('is full: nothing was written; delete databases')
 
-    // As a kill leaves it, in the middle of a write.
+    // State after a kill during a write.
     const journal = readFileSync(join(directory, 'journal-00000002'))
     const { end } = decodeFrames(journal)
     encodeFrame(Buffer.from('[{"put":{}}]')).copy(journal, end, 0, 15)
@@ -48,7 +48,7 @@ describe('a store whose disk is full', () => {
     writeFileSync(join(copy, 'journal-00000002'), journal)
     const { cluster: again, store: restarted } = await testStore({ directory: copy })
     expect((await again.list('ConfigMap')).items.map(({ metadata }) => metadata.name)).toEqual(['kept'])
-    // Its space on the disk is still its own, and clean.
+    // Its disk space is still allocated, and all zeros.
     expect(restarted.isDiskFull()).toBe(true)
     const after = readFileSync(join(copy, 'journal-00000002'))
     expect(after.length).toBe(reserveBytes)
@@ -74,10 +74,10 @@ describe('a store whose disk is full', () => {
     const { end } = decodeFrames(bytes)
     bytes.writeUInt8(bytes.readUInt8(end - 10) ^ 1, end - 10)
     writeFileSync(path, bytes)
-    expect((await refusedToOpen(directory)).message).toContain('its last record was written whole')
+    expect((await refusedToOpen(directory)).message).toContain('its last record was written completely')
   })
 
-  test('is read by a release that knows no reserve: a cut off tail is all that it sees', async () => {
+  test('is read by a release without reserves as a file with a truncated tail', async () => {
     const { directory, disk, store, cluster } = await start()
     disk.fail('full')
     await cluster.delete('ConfigMap', { namespace: 'default', name: 'gone' })
@@ -95,8 +95,8 @@ describe('a store whose disk is full', () => {
 describe('on a full disk', () => {
   const object = { metadata: { name: 'x' } }
   const going = { metadata: { name: 'x', deletionTimestamp: '2026-01-01T00:00:00Z' } }
-  const create = { current: undefined, object, gone: false }
-  const update = { current: object, object, gone: false }
+  const create = { current: undefined, object, isDeleted: false }
+  const update = { current: object, object, isDeleted: false }
 
   test.each([
     ['reserve', 'ManagedDatabase', create, false],
@@ -107,7 +107,7 @@ describe('on a full disk', () => {
     ['scarce', 'Lease', update, false],
     ['scarce', 'Task', create, true],
     ['scarce', 'ManagedDatabase', { ...update, object: going }, true],
-    ['scarce', 'ManagedDatabase', { ...update, gone: true }, true],
+    ['scarce', 'ManagedDatabase', { ...update, isDeleted: true }, true],
     ['none', 'ManagedDatabase', create, true],
   ] as const)('%s: %s', (pressure, kind, write, taken) => {
     expect(isTaken(pressure, { kind, ...write })).toBe(taken)

@@ -1,7 +1,7 @@
 /**
- * The store's reserve: a file of zeros that takes its space while the disk still has some. On a full disk it becomes the
- * next journal, so that databases can be deleted and the installation can start. Its blocks are overwritten in place and
- * never given back to the file system, where a database would take them at once.
+ * The store's reserve: a file of zeros that allocates disk space in advance. On a full disk it becomes the next
+ * journal, so that databases can be deleted and the installation can start. Its blocks are overwritten in place and
+ * never returned to the file system, where a database would use them at once.
  */
 import { open, rename, rm, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -10,13 +10,13 @@ import { encodeFrame } from './frames.ts'
 const reserveName = 'reserve'
 const unfinishedReserve = 'reserve.new'
 const chunkBytes = 1024 * 1024
-/** Left to the databases when a reserve is made. */
+/** Free space that remains for databases when a reserve is created. */
 const leastFreeBytes = 64 * 1024 * 1024
 
 export const isFull = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT')
 
-/** Whether a directory's file system has so many bytes beside what databases are left. */
+/** Whether a directory's file system has this many free bytes in addition to the space for databases. */
 export async function hasSpace(directory: string, bytes: number): Promise<boolean> {
   const { bavail, bsize } = await statfs(directory)
   return bavail * bsize >= bytes + leastFreeBytes
@@ -29,8 +29,8 @@ export const hasReserve = (directory: string): Promise<boolean> =>
   )
 
 /**
- * Makes the reserve where there is none and the disk has the space for it.
- * @param syncNames makes the directory's names last
+ * Creates the reserve if it is missing and the disk has space for it.
+ * @param syncNames makes the directory's names durable
  */
 export async function makeReserve(directory: string, bytes: number, syncNames: () => Promise<void>): Promise<void> {
   if (bytes === 0 || (await hasReserve(directory)) || !(await hasSpace(directory, bytes))) return
@@ -56,7 +56,7 @@ export async function makeReserve(directory: string, bytes: number, syncNames: (
 export const dropReserve = (directory: string): Promise<void> => rm(join(directory, reserveName), { force: true })
 
 /**
- * Makes the reserve the journal of this name, beginning with this payload.
+ * Makes the reserve the journal of this name, which begins with this payload.
  * @returns its size in bytes
  */
 export async function spendReserve(

@@ -1,7 +1,7 @@
 /**
- * What the store has to know of a kind to accept its objects: its defaults, its rules, how apply merges its fields,
- * and when its generation goes up. Our own kinds bring it in their definitions; for Kubernetes' kinds it is written down
- * in `builtin.ts`, in the part that Espalier relies on.
+ * Rules of a kind: its defaults, its validation, how apply merges its fields, and what increases its generation.
+ * Espalier's kinds take them from their definitions; those of Kubernetes' kinds are in `builtin.ts`, as far as Espalier
+ * relies on them.
  */
 import { type KindInfo, type KindName, kindInfo } from '../../cluster/kinds.ts'
 import type { CustomResourceDefinition } from '../../crds/definition.ts'
@@ -18,22 +18,22 @@ import { unknownFields, validate } from './validate.ts'
 export type Resource = {
   readonly kind: KindName
   readonly info: KindInfo
-  /** `ManagedDatabase.espalier.dev`, as messages about validity name the kind; `Pod` where there is no group. */
+  /** `ManagedDatabase.espalier.dev`, the kind's name in validation messages; `Pod` without a group. */
   readonly qualifiedKind: string
-  /** `manageddatabases.espalier.dev`, as other messages name it. */
+  /** `manageddatabases.espalier.dev`, its name in other messages. */
   readonly qualifiedPlural: string
   readonly shape: Shape
-  /** Which fields count for the generation: all but metadata and status, the spec alone, or it has no generation. */
+  /** Which fields increase the generation: all except metadata and status, the spec alone, or none (no generation). */
   readonly generation: 'all' | 'spec' | 'none'
   /** The status of a new object. */
   readonly initialStatus: JsonObject | undefined
-  /** What holds every object of the kind until its controller lets it go. */
+  /** The finalizer that every object of the kind has until its controller removes it. */
   readonly finalizers: readonly string[]
-  /** The object with its defaults. */
+  /** Returns the object with its defaults. */
   complete(object: JsonObject): JsonObject
   /** Paths of fields that the kind does not have. */
   unknownFields(object: JsonObject): string[]
-  /** What is wrong with an object, as a new one or as the successor of another. */
+  /** Problems of an object, new or as an update of another. */
   validate(object: JsonObject, previous?: JsonObject): Problem[]
 }
 
@@ -48,7 +48,7 @@ const names = (kind: KindName) => {
   return { kind, info, qualifiedKind: `${kind}${suffix}`, qualifiedPlural: `${info.plural}${suffix}` }
 }
 
-/** @throws StoreError `definition` for a definition of a kind that nobody knows, or a schema that cannot be enforced */
+/** @throws StoreError `definition` for an unknown kind, or a schema that cannot be enforced */
 export function resourcesOf(definitions: readonly CustomResourceDefinition[]): Map<KindName, Resource> {
   const resources = new Map<KindName, Resource>()
   for (const kind of Object.keys(builtIns) as (keyof typeof builtIns)[]) {
@@ -80,14 +80,14 @@ function customResource({ spec }: CustomResourceDefinition): Resource {
   }
 }
 
-/** The fields of metadata are not the schema's affair. */
+/** The schema does not cover metadata fields. */
 const withoutMetadata = (root: SchemaNode): SchemaNode => {
   const metadata = root.properties.get('metadata')
   if (metadata === undefined) return root
   return { ...root, properties: new Map(root.properties).set('metadata', { ...metadata, preserveUnknown: true }) }
 }
 
-/** Of the metadata, rules see the name alone. */
+/** Rules see only the name of the metadata. */
 const forRules = (object: JsonObject): JsonObject => ({
   ...object,
   metadata: { name: objectIn(object, 'metadata').name ?? '' },
@@ -112,7 +112,7 @@ function builtInResource(kind: keyof typeof builtIns): Resource {
   }
 }
 
-/** Kubernetes' own kinds take null for "not set". */
+/** Kubernetes' built-in kinds accept null for "not set". */
 function withoutNulls(object: JsonObject): JsonObject {
   const result: MutableObject = {}
   for (const [field, value] of Object.entries(object)) {

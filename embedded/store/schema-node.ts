@@ -1,4 +1,4 @@
-/** A structural schema as validation, defaulting and apply walk it; `schema.ts` makes one of a definition. */
+/** A structural schema for validation, defaults and apply; `schema.ts` builds it from a definition. */
 import type { ParseResult } from '@marcbachmann/cel-js'
 import type { CelRule } from '../../crds/kind.ts'
 import type { JsonValue } from './json.ts'
@@ -20,7 +20,7 @@ export type Limits = { readonly [name in (typeof limitNames)[number]]?: number }
 
 export type CompiledRule = {
   readonly rule: CelRule
-  /** A rule about `oldSelf` runs only where there is an old value. */
+  /** A rule about `oldSelf` runs only if there is an old value. */
   readonly transition: boolean
   readonly run: ParseResult
 }
@@ -42,11 +42,11 @@ export type SchemaNode = {
   readonly default: JsonValue | undefined
   readonly listType: 'atomic' | 'set' | 'map'
   readonly listKeys: readonly string[]
-  /** A map that is owned whole by whoever applies it. */
+  /** A map that is owned completely by the manager that applies it. */
   readonly atomicMap: boolean
   readonly rules: readonly CompiledRule[]
-  /** Whether a rule about `oldSelf` stands here or below: then an unchanged value is looked at, too. */
+  /** Whether this node or one below has a rule about `oldSelf`: then an unchanged value is checked, too. */
   readonly hasTransitions: boolean
-  /** Whether a default stands here or below. */
+  /** Whether this node or one below has a default. */
   readonly hasDefaults: boolean
 }

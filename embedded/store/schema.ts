@@ -1,7 +1,7 @@
 /**
- * A structural schema (Kubernetes documentation, "Specifying a structural schema"), read once into the form that
- * validation, defaulting and apply walk. A keyword that this store does not enforce is refused when it opens, so that
- * nothing a definition asks for goes unheeded.
+ * A structural schema (Kubernetes documentation, "Specifying a structural schema"), converted once for validation,
+ * defaults and apply. The store refuses to open with a keyword that it does not enforce, so that no rule of a
+ * definition is silently ignored.
  */
 import type { CelRule } from '../../crds/kind.ts'
 import { compileRule } from './cel.ts'
@@ -33,7 +33,7 @@ const enforced = new Set<string>([
 /** Keywords that only describe. */
 const descriptive = new Set(['description', 'title', 'example'])
 
-/** @throws StoreError `definition` naming the place and the keyword */
+/** @throws StoreError `definition` with the path and the keyword */
 export function compileSchema(source: unknown, path: string): SchemaNode {
   return compile(freeze(copyJson(source)), path)
 }

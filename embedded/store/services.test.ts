@@ -1,4 +1,4 @@
-/** Services that `kubectl apply` brings are refused by the same rules as those of the API. */
+/** Services created by `kubectl apply` are checked by the same rules as those created by the API. */
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/index.ts'
@@ -31,7 +31,7 @@ const pipeline = { name: 'docs', tables: [{ table: 't', textColumn: 'c', vectorC
 const ragOf = (more: object) => ({ embeddingLlm: llm, completionLlm: llm, pipelines: [pipeline], ...more })
 const rag = { serviceType: 'rag', serviceId: '0a1b2c3f', secret, rag: ragOf({}) }
 
-test('three services are taken', async () => {
+test('three services are accepted', async () => {
   expect((await apply(mcp, rest, rag)).spec.services).toHaveLength(3)
 })
 

@@ -1,13 +1,13 @@
 /**
- * How apply takes the fields of a kind: which lists are maps or sets with an owner per item, and which values are owned
- * whole. Where nothing is said, objects have an owner per field and lists are owned whole (Kubernetes documentation,
- * "Server-Side Apply", merge strategy).
+ * How apply merges the fields of a kind: which lists are maps or sets with an owner per item, and which values are
+ * owned completely. By default objects have an owner per field and lists are owned completely (Kubernetes
+ * documentation, "Server-Side Apply", merge strategy).
  */
 import { isList, isObject, type JsonList, type JsonObject, type JsonValue } from './json.ts'
 import type { SchemaNode } from './schema-node.ts'
 
 export type Shape =
-  /** A value owned whole. */
+  /** A value that is owned completely. */
   | { readonly type: 'atomic' }
   /** An object, with shapes for some of its fields and one for the others. */
   | {
@@ -33,21 +33,21 @@ export const fields = (known: { readonly [field: string]: Shape }, others?: Shap
 })
 export const listBy = (keys: readonly string[], item: Shape = plain, keyDefaults: JsonObject = {}): Shape => ({
   type: 'map',
-  // In the order in which a path element names them.
+  // In the order of a path element.
   keys: keys.toSorted(),
   keyDefaults,
   item,
 })
-/** An object of which nothing special is known. */
+/** An object without special rules. */
 const plain: Shape = fields({})
 
 export const fieldShape = (shape: Shape, field: string): Shape =>
   shape.type === 'object' ? ((Object.hasOwn(shape.fields, field) ? shape.fields[field] : shape.others) ?? plain) : plain
 
-/** Metadata as apply sees it, for every kind. */
+/** Metadata rules of apply, for every kind. */
 export const metadataShape: Shape = fields({ finalizers: set, ownerReferences: listBy(['uid'], atomic) })
 
-/** The shape that a structural schema asks for. */
+/** The shape that a structural schema defines. */
 export function shapeOf(node: SchemaNode | undefined): Shape {
   if (node === undefined) return plain
   if (node.type === 'array') {
@@ -67,23 +67,25 @@ function keyDefaultsOf(node: SchemaNode): JsonObject {
   return Object.fromEntries(defaults)
 }
 
-/** How a value is taken: by its fields, by its items, or whole. A value that does not fit its shape is taken whole. */
+/**
+ * How a value is merged: by field, by item, or completely. A value that does not match its shape is merged completely.
+ */
 export type Parts =
   | { readonly type: 'whole' }
   | { readonly type: 'fields'; readonly value: JsonObject }
   | { readonly type: 'items'; readonly value: JsonList; readonly elements: readonly string[]; readonly item: Shape }
 
-const whole: Parts = { type: 'whole' }
+const indivisible: Parts = { type: 'whole' }
 
 export function partsOf(shape: Shape, value: JsonValue): Parts {
-  if (isObject(value)) return shape.type === 'object' ? { type: 'fields', value } : whole
-  if (!isList(value) || (shape.type !== 'set' && shape.type !== 'map')) return whole
+  if (isObject(value)) return shape.type === 'object' ? { type: 'fields', value } : indivisible
+  if (!isList(value) || (shape.type !== 'set' && shape.type !== 'map')) return indivisible
   const elements = value.map(item => elementOf(shape, item))
-  if (elements.includes('') || new Set(elements).size !== elements.length) return whole
+  if (elements.includes('') || new Set(elements).size !== elements.length) return indivisible
   return { type: 'items', value, elements, item: shape.type === 'map' ? shape.item : atomic }
 }
 
-/** The path element of an item; empty where it has none, because a key is missing. */
+/** The path element of an item; empty if a key is missing. */
 function elementOf(shape: Shape, item: JsonValue): string {
   if (shape.type === 'set') return `v:${JSON.stringify(item)}`
   if (shape.type !== 'map' || !isObject(item)) return ''

@@ -1,4 +1,4 @@
-/** Writes the whole state into one file that is there either whole and on disk, or not at all. */
+/** Writes the full state into one file that is either complete and on disk, or missing. */
 import { open, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setImmediate as breathe } from 'node:timers/promises'
@@ -7,7 +7,7 @@ import { logFile, type OpenFile } from './log-file.ts'
 import { batchPayload, endPayload, type Header, headerPayload, putText } from './records.ts'
 import { snapshotName } from './recovery.ts'
 
-/** The name of a snapshot that is being written; one at a time. */
+/** The name of an incomplete snapshot; there is at most one. */
 export const unfinishedSnapshot = 'snapshot.new'
 const chunkBytes = 512 * 1024
 
@@ -30,7 +30,7 @@ export async function writeSnapshot(
     await log.write(headerPayload(header))
     for (const chunk of chunks(objects)) {
       await log.write(batchPayload(chunk))
-      // The store goes on serving while a snapshot is written.
+      // The store serves requests while a snapshot is written.
       await breathe()
     }
     await log.append(endPayload(objects.length))
@@ -58,7 +58,7 @@ function* chunks(objects: readonly JsonObject[]): Iterable<string[]> {
   if (chunk.length > 0) yield chunk
 }
 
-/** Makes names that came or went in a directory survive a power cut. */
+/** Makes created and deleted names in a directory survive a power failure. */
 async function syncDirectory(directory: string): Promise<void> {
   const handle = await open(directory, 'r')
   try {

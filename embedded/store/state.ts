@@ -1,19 +1,19 @@
 /**
- * The objects as they are now, in memory, with the indexes that reads and garbage collection need. It holds committed
- * objects only, and changes nowhere but in `put` and `remove`.
+ * The current objects in memory, with the indexes for reads and garbage collection. It contains only committed objects,
+ * and changes only in `put` and `remove`.
  */
 import { type KindName, kindNames } from '../../cluster/kinds.ts'
 import type { JsonObject } from './json.ts'
-import { metadataOf, type ObjectReference, placeOf } from './objects.ts'
+import { keyOf, metadataOf, type ObjectReference } from './objects.ts'
 
-/** The objects of one kind in one namespace; `sorted` is rebuilt after a name came or went. */
+/** The objects of one kind in one namespace; `sorted` is rebuilt after a name is added or removed. */
 type Bucket = { readonly byName: Map<string, JsonObject>; sorted: string[] | undefined }
 
 export type State = {
   get(reference: ObjectReference): JsonObject | undefined
-  /** Objects of a kind in the order of namespace and name; without a namespace, of all namespaces. */
+  /** Objects of a kind, sorted by namespace and name; without a namespace, of all namespaces. */
   list(kind: KindName, namespace?: string): JsonObject[]
-  /** Places of the objects that name this uid as an owner. */
+  /** Keys of the objects that name this uid as an owner. */
   dependents(ownerUid: string): ObjectReference[]
   inNamespace(namespace: string): ObjectReference[]
   all(): Iterable<[ObjectReference, JsonObject]>
@@ -45,15 +45,15 @@ export function createState(): State {
   }
 
   function index(reference: ObjectReference, before: JsonObject | undefined, after: JsonObject | undefined): void {
-    const place = placeOf(reference)
+    const key = keyOf(reference)
     for (const uid of owners(before)) {
       const dependents = dependentsOf.get(uid)
-      dependents?.delete(place)
+      dependents?.delete(key)
       if (dependents?.size === 0) dependentsOf.delete(uid)
     }
     for (const uid of owners(after)) {
       const dependents = dependentsOf.get(uid) ?? new Map<string, ObjectReference>()
-      dependentsOf.set(uid, dependents.set(place, reference))
+      dependentsOf.set(uid, dependents.set(key, reference))
     }
   }
 

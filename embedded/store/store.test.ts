@@ -1,4 +1,4 @@
-/** What the conformance suite cannot ask of a real API server: limits, time, sharing, and what the store adds of its own. */
+/** Tests that a real API server cannot run: limits, time, sharing of values, and the store's own features. */
 import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/index.ts'
@@ -13,7 +13,7 @@ async function writeMany(cluster: Cluster, count: number): Promise<void> {
 }
 
 describe('watches', () => {
-  test('one that is too slow is cut off, and others are not', async () => {
+  test('one that is too slow is closed, and others are not', async () => {
     const { cluster } = await testStore({ historyCapacity: 10 })
     const { resourceVersion } = await cluster.list('ConfigMap')
     const { signal } = new AbortController()
@@ -47,7 +47,7 @@ describe('watches', () => {
     }
   })
 
-  test('a version from the future is Expired, one that is none is refused', async () => {
+  test('a version from the future is Expired, one that is not a number is refused', async () => {
     const { cluster } = await testStore()
     const next = (resourceVersion: string) =>
       cluster.watch('Pod', { resourceVersion, signal: new AbortController().signal })[Symbol.asyncIterator]().next()
@@ -55,7 +55,7 @@ describe('watches', () => {
     for (const none of ['', 'x', '-1', '1.5']) await refusal(next(none), 'BadRequest')
   })
 
-  test('all end when the store closes, whether they wait or not', async () => {
+  test('all end when the store closes, waiting or not', async () => {
     const { store, cluster } = await testStore()
     const { resourceVersion } = await cluster.list('ConfigMap')
     const watch = () =>
@@ -73,7 +73,7 @@ describe('watches', () => {
 })
 
 describe('pages', () => {
-  test('of a list that the history has left are Expired', async () => {
+  test('of a list that is no longer in the history are Expired', async () => {
     const { cluster } = await testStore({ historyCapacity: 10 })
     for (const name of ['a', 'b', 'c']) await cluster.create('ConfigMap', configMap(name))
     const { continueToken } = await cluster.list('ConfigMap', { limit: 1 })
@@ -81,14 +81,14 @@ describe('pages', () => {
     await refusal(cluster.list('ConfigMap', { limit: 1, continueToken }), 'Expired')
   })
 
-  test('need a limit that is one', async () => {
+  test('need a valid limit', async () => {
     const { cluster } = await testStore()
     for (const limit of [-1, 1.5, Number.NaN]) await refusal(cluster.list('ConfigMap', { limit }), 'BadRequest')
   })
 })
 
 describe('objects', () => {
-  test('that come back are shared and frozen; what a caller does to its own copy changes nothing', async () => {
+  test("that are returned are shared and frozen; a caller's changes to its copy have no effect", async () => {
     const { cluster } = await testStore()
     const draft = configMap('one', { value: '1' }, { labels: { a: '1' } })
     const created = await cluster.create('ConfigMap', draft)
@@ -100,14 +100,14 @@ describe('objects', () => {
     expect(created).toMatchObject({ data: { value: '1' }, metadata: { labels: { a: '1' } } })
   })
 
-  test('share with their predecessor what did not change', async () => {
+  test('share unchanged parts with the previous version', async () => {
     const { cluster } = await testStore()
     const created = await cluster.create('ManagedDatabase', smallest.ManagedDatabase('default', 'orders'))
     const ready = await cluster.replaceStatus('ManagedDatabase', { ...created, status: { phase: 'available' } })
     expect(ready.spec).toBe(created.spec)
   })
 
-  test('may have 1.5 MiB, what managedFields take included', async () => {
+  test('may have 1.5 MiB, including managedFields', async () => {
     const { cluster } = await testStore()
     const task = (bytes: number) => ({
       ...smallest.Task('default', 'one'),
@@ -118,7 +118,7 @@ describe('objects', () => {
     await cluster.create('Task', task(1.4 * 2 ** 20))
   })
 
-  test('must be JSON of the kind they are sent as', async () => {
+  test('must be JSON of the stated kind', async () => {
     const { cluster } = await testStore()
     const bad: [object, string][] = [
       [{ ...configMap('one'), kind: 'Secret' }, 'is expected'],
@@ -129,16 +129,16 @@ describe('objects', () => {
         '__proto__',
       ],
     ]
-    for (const [object, says] of bad) {
+    for (const [object, expected] of bad) {
       const { message } = await refusal(cluster.create('ConfigMap', untyped(object)), 'BadRequest')
-      expect(message).toContain(says)
+      expect(message).toContain(expected)
     }
     let deep: object = {}
     for (let level = 0; level < 200; level++) deep = { deep }
     await refusal(cluster.create('ConfigMap', untyped({ ...configMap('one'), deep })), 'BadRequest')
   })
 
-  test('must have metadata of the right types, and nothing in it that nobody knows', async () => {
+  test('must have metadata of the right types, without unknown fields', async () => {
     const { cluster } = await testStore()
     const wrong: [object, string][] = [
       [{ labels: { a: 1 } }, 'metadata.labels.a'],
@@ -151,12 +151,12 @@ describe('objects', () => {
       [{ name: '' }, 'metadata.name: Required value'],
       [{ namespace: '' }, 'metadata.namespace: Required value'],
     ]
-    for (const [metadata, says] of wrong) {
+    for (const [metadata, expected] of wrong) {
       const draft = untyped<'ConfigMap'>({
         ...configMap('one'),
         metadata: { namespace: 'default', name: 'one', ...metadata },
       })
-      expect((await refusal(cluster.create('ConfigMap', draft), 'Invalid')).message).toContain(says)
+      expect((await refusal(cluster.create('ConfigMap', draft), 'Invalid')).message).toContain(expected)
     }
     await cluster.create(
       'ConfigMap',
@@ -164,7 +164,7 @@ describe('objects', () => {
     )
   })
 
-  test('many writers of one object take turns, and each sees the last', async () => {
+  test('concurrent writers of one object run one after another, and each sees the previous write', async () => {
     const { cluster } = await testStore()
     await cluster.create('ConfigMap', configMap('counter', { value: '0' }))
     const increment = async (): Promise<void> => {
@@ -176,7 +176,7 @@ describe('objects', () => {
           await cluster.replace('ConfigMap', { ...current, data: { value } })
           return
         } catch {
-          // Another came first: again.
+          // Another write was first: retry.
         }
       }
     }
@@ -185,8 +185,8 @@ describe('objects', () => {
   })
 })
 
-describe('what the store does by itself', () => {
-  test('events go an hour after they were last seen', async () => {
+describe('background work of the store', () => {
+  test('events expire one hour after they were last reported', async () => {
     let now = Date.parse('2026-01-02T03:00:00Z')
     const { cluster } = await testStore({ now: () => now, eventSweepMs: 10 })
     await cluster.create('Event', { ...smallest.Event('default', 'old'), lastTimestamp: '2026-01-02T03:00:00Z' })
@@ -200,7 +200,7 @@ describe('what the store does by itself', () => {
     await eventually(async () => expect(await names()).toEqual([]))
   })
 
-  test('logs come from whatever runs the pods', async () => {
+  test('logs are read from the component that runs the pods', async () => {
     const { store, cluster } = await testStore()
     await refusal(cluster.logs(key('one')), 'NotFound')
     await cluster.create('Pod', smallest.Pod('default', 'one'))
@@ -209,12 +209,12 @@ describe('what the store does by itself', () => {
     expect(await cluster.logs(key('one'), { tailLines: 5 })).toEqual(['one 5'])
   })
 
-  test('an owner of a kind that is not known is left alone', async () => {
+  test('an owner of an unknown kind is ignored', async () => {
     const { cluster } = await testStore()
     const ownerReferences = [{ apiVersion: 'v1', kind: 'Endpoints', name: 'here', uid: 'x' }]
     await cluster.create('ConfigMap', configMap('mirror', {}, { ownerReferences }))
-    const gone = [{ apiVersion: 'v1', kind: 'Pod', name: 'none', uid: 'x' }]
-    await cluster.create('ConfigMap', configMap('orphan', {}, { ownerReferences: gone }))
+    const missing = [{ apiVersion: 'v1', kind: 'Pod', name: 'none', uid: 'x' }]
+    await cluster.create('ConfigMap', configMap('orphan', {}, { ownerReferences: missing }))
     await eventually(async () => expect(await cluster.get('ConfigMap', key('orphan'))).toBeUndefined())
     expect(await cluster.get('ConfigMap', key('mirror'))).toBeDefined()
   })

@@ -1,6 +1,6 @@
 /**
- * The store's operations over its state, without types for kinds: reads, writes decided by the pure functions of
- * `writes.ts`, and the writes that the cluster makes by itself.
+ * The store's operations on its state, without types for kinds: reads, writes decided by the pure functions of
+ * `writes.ts`, and the store's own writes.
  */
 import { ClusterError } from '../../cluster/errors.ts'
 import type { Namespace } from '../../cluster/index.ts'
@@ -19,14 +19,23 @@ import type { Quotas } from './quotas.ts'
 import { alreadyExists, conflict, modified, notAdmitted, notFound, otherUid, terminating } from './refusals.ts'
 import type { Resource } from './resource.ts'
 import type { State } from './state.ts'
-import { type Bell, type StoreEvent, watch } from './watch.ts'
-import { applied, created, marked, type Outcome, receive, replaced, type WriteContext, withStatus } from './writes.ts'
+import { type ChangeNotifier, type StoreEvent, watch } from './watch.ts'
+import {
+  applied,
+  created,
+  type Outcome,
+  receive,
+  replaced,
+  type WriteContext,
+  withDeletionTimestamp,
+  withStatus,
+} from './writes.ts'
 
 export type Parts = {
   readonly state: State
   readonly committer: Committer
   readonly resources: ReadonlyMap<KindName, Resource>
-  readonly bells: ReadonlyMap<KindName, Bell>
+  readonly changeNotifiers: ReadonlyMap<KindName, ChangeNotifier>
   readonly now: () => number
   readonly quotas: Quotas
   readonly admissions: readonly Admission[]
@@ -34,12 +43,12 @@ export type Parts = {
 
 const collectorName = 'garbage-collector'
 
-/** Where a key points; a namespace on a cluster-scoped kind counts for nothing. */
+/** The location of a key; a namespace on a cluster-scoped kind is ignored. */
 export function locate(resource: Resource, { namespace, name }: ObjectKey): ObjectReference {
   return { kind: resource.kind, namespace: resource.info.namespaced ? (namespace ?? '') : '', name }
 }
 
-/** @throws ClusterError `NotFound` for a kind whose definition was not given */
+/** @throws ClusterError `NotFound` for a kind without a definition */
 export function resourceOf({ resources }: Parts, kind: KindName): Resource {
   const resource = resources.get(kind)
   if (resource === undefined) throw new ClusterError('NotFound', `the store does not serve ${kind}`)
@@ -62,15 +71,15 @@ export function list(parts: Parts, kind: KindName, options: ListOptions): Page {
 }
 
 export function watchKind(parts: Parts, kind: KindName, options: WatchOptions): AsyncIterable<StoreEvent> {
-  const { committer, bells } = parts
+  const { committer, changeNotifiers } = parts
   const resource = resourceOf(parts, kind)
   requireSelector(options.labels)
   requireSelectable(kind, options)
-  const bell = bells.get(kind)
-  if (bell === undefined) throw new ClusterError('NotFound', `the store does not serve ${kind}`)
+  const changeNotifier = changeNotifiers.get(kind)
+  if (changeNotifier === undefined) throw new ClusterError('NotFound', `the store does not serve ${kind}`)
   const source = {
     history: committer.history(kind),
-    bell,
+    changeNotifier,
     version: () => committer.version,
     namespace: resource.info.namespaced ? options.namespace : undefined,
     labels: options.labels,
@@ -79,18 +88,18 @@ export function watchKind(parts: Parts, kind: KindName, options: WatchOptions): 
   return watch(source, options.resourceVersion, options.signal)
 }
 
-/** The namespace that an object is to be in, which must be there and not be going. */
-function placeFor(resource: Resource, reference: ObjectReference): ObjectReference | undefined {
+/** The namespace of a new object, which must exist and not be terminating. */
+function namespaceReferenceOf(resource: Resource, reference: ObjectReference): ObjectReference | undefined {
   return resource.info.namespaced ? { kind: 'Namespace', namespace: '', name: reference.namespace } : undefined
 }
 
 function requireNamespace(parts: Parts, resource: Resource, reference: ObjectReference): void {
-  const place = placeFor(resource, reference)
-  if (place === undefined || reference.namespace === '') return
-  const namespace = parts.state.get(place)
-  if (namespace === undefined) throw notFound(resourceOf(parts, 'Namespace'), place.name)
+  const namespaceReference = namespaceReferenceOf(resource, reference)
+  if (namespaceReference === undefined || reference.namespace === '') return
+  const namespace = parts.state.get(namespaceReference)
+  if (namespace === undefined) throw notFound(resourceOf(parts, 'Namespace'), namespaceReference.name)
   if (metadataOf(namespace).deletionTimestamp === undefined) return
-  throw terminating(resource, reference.name, place.name)
+  throw terminating(resource, reference.name, namespaceReference.name)
 }
 
 const present = (object: JsonObject | undefined): JsonObject => {
@@ -98,7 +107,7 @@ const present = (object: JsonObject | undefined): JsonObject => {
   return object
 }
 
-/** What is written, once this cluster admits it. */
+/** Returns the object to write, if this cluster admits it. */
 function admitted(
   parts: Parts,
   resource: Resource,
@@ -128,7 +137,7 @@ function admit(
   previous: JsonObject | undefined,
   propagation?: Propagation,
 ): void {
-  // What passed the rules of its kind is an object of it.
+  // An object that passed its kind's rules is an object of that kind.
   const typed = (json: JsonObject): AnyObject => json as unknown as AnyObject
   const namespace = namespaceOf(parts, object)
   const neighbours = <K extends KindName>(of: K) =>
@@ -147,15 +156,17 @@ export async function create(parts: Parts, manager: string, kind: KindName, inpu
   let release = () => {}
   const decide = (current: JsonObject | undefined): Decision => {
     requireNamespace(parts, resource, reference)
-    // As on an API server, before it is found to be there.
+    // As on an API server, before checking whether the name is taken.
     parts.quotas.require(resource, reference, draft)
     if (current !== undefined) throw alreadyExists(resource, reference.name)
     const object = created(contextOf(parts, resource, manager), draft)
-    admitted(parts, resource, manager, undefined, { object, gone: false })
+    admitted(parts, resource, manager, undefined, { object, isDeleted: false })
     release = parts.quotas.take(resource, reference, undefined, object)
-    return { object, gone: false }
+    return { object, isDeleted: false }
   }
-  return present(await parts.committer.write(reference, decide, placeFor(resource, reference)).finally(() => release()))
+  return present(
+    await parts.committer.write(reference, decide, namespaceReferenceOf(resource, reference)).finally(() => release()),
+  )
 }
 
 export async function apply(parts: Parts, manager: string, kind: KindName, input: unknown): Promise<JsonObject> {
@@ -173,7 +184,9 @@ export async function apply(parts: Parts, manager: string, kind: KindName, input
     if (outcome.object !== current) release = parts.quotas.take(resource, reference, current, outcome.object)
     return outcome
   }
-  return present(await parts.committer.write(reference, decide, placeFor(resource, reference)).finally(() => release()))
+  return present(
+    await parts.committer.write(reference, decide, namespaceReferenceOf(resource, reference)).finally(() => release()),
+  )
 }
 
 export async function replace(
@@ -227,18 +240,18 @@ function deleted(
   if (resourceVersion !== undefined && resourceVersion !== stored.resourceVersion) {
     throw conflict(resource, name, modified)
   }
-  const marking = stored.deletionTimestamp === undefined
-  // A pod or namespace that is going goes as was first asked; of others a later deletion may change how.
-  if (!marking && (resource.kind === 'Namespace' || resource.kind === 'Pod')) return undefined
-  const held = withPropagation(finalizers, propagation)
-  // A namespace is removed by the collector, once it is empty.
-  if (held.length === 0 && resource.kind !== 'Namespace') return { object: current, gone: true }
-  const same = held.length === finalizers.length && held.every(each => finalizers.includes(each))
-  const object = same ? current : withMetadata(current, { finalizers: held })
-  return { object: marking ? marked(resource, object, parts.now()) : object, gone: false }
+  const startsDeletion = stored.deletionTimestamp === undefined
+  // The deletion of a pod or namespace keeps its first options; for other objects a later deletion may change them.
+  if (!startsDeletion && (resource.kind === 'Namespace' || resource.kind === 'Pod')) return undefined
+  const remaining = withPropagation(finalizers, propagation)
+  // The collector removes a namespace once it is empty.
+  if (remaining.length === 0 && resource.kind !== 'Namespace') return { object: current, isDeleted: true }
+  const same = remaining.length === finalizers.length && remaining.every(each => finalizers.includes(each))
+  const object = same ? current : withMetadata(current, { finalizers: remaining })
+  return { object: startsDeletion ? withDeletionTimestamp(resource, object, parts.now()) : object, isDeleted: false }
 }
 
-/** The finalizers by which the collector knows what a deletion means for dependents. */
+/** The finalizers by which the collector knows the propagation policy. */
 function withPropagation(finalizers: readonly string[], propagation: Propagation): string[] {
   const others = finalizers.filter(each => each !== orphanFinalizer && each !== foregroundFinalizer)
   if (propagation === 'Orphan') return [...others, orphanFinalizer]
@@ -247,7 +260,7 @@ function withPropagation(finalizers: readonly string[], propagation: Propagation
 
 /** The writes of the garbage collector. */
 export function collectorActions(parts: Parts): CollectorActions {
-  /** Replaces an object of this uid with its metadata changed; does nothing where it is another by now. */
+  /** Replaces the metadata of the object with this uid; does nothing if the name has another object by now. */
   async function change(
     reference: ObjectReference,
     uid: string | undefined,
@@ -264,8 +277,8 @@ export function collectorActions(parts: Parts): CollectorActions {
     delete: (reference, options) => remove(parts, collectorName, reference.kind, reference, options),
     dropOwners: (reference, uid, owners) =>
       change(reference, uid, object => {
-        const left = metadataOf(object).ownerReferences?.filter(owner => !owners.has(owner.uid)) ?? []
-        return withMetadata(object, { ownerReferences: left.length > 0 ? left : undefined })
+        const remaining = metadataOf(object).ownerReferences?.filter(owner => !owners.has(owner.uid)) ?? []
+        return withMetadata(object, { ownerReferences: remaining.length > 0 ? remaining : undefined })
       }),
     unblockOwners: (reference, uid) =>
       change(reference, uid, object => {
@@ -274,8 +287,8 @@ export function collectorActions(parts: Parts): CollectorActions {
       }),
     dropFinalizer: (reference, uid, finalizer) =>
       change(reference, uid, object => {
-        const left = metadataOf(object).finalizers?.filter(each => each !== finalizer) ?? []
-        return withMetadata(object, { finalizers: left.length > 0 ? left : undefined })
+        const remaining = metadataOf(object).finalizers?.filter(each => each !== finalizer) ?? []
+        return withMetadata(object, { finalizers: remaining.length > 0 ? remaining : undefined })
       }),
     unprotect: async reference => {
       const resource = resourceOf(parts, reference.kind)
@@ -285,8 +298,8 @@ export function collectorActions(parts: Parts): CollectorActions {
           return undefined
         const { deletionTimestamp, finalizers = [] } = metadataOf(current)
         if (deletionTimestamp === undefined || !finalizers.includes(finalizer)) return undefined
-        const left = finalizers.filter(each => each !== finalizer)
-        const next = withMetadata(current, { finalizers: left.length > 0 ? left : undefined })
+        const remaining = finalizers.filter(each => each !== finalizer)
+        const next = withMetadata(current, { finalizers: remaining.length > 0 ? remaining : undefined })
         return replaced(contextOf(parts, resource, collectorName), current, next)
       })
     },
@@ -297,13 +310,13 @@ export function collectorActions(parts: Parts): CollectorActions {
         const empty = parts.state.inNamespace(reference.name).length === 0
         if (current === undefined || deletionTimestamp === undefined || finalizers.length > 0 || !empty)
           return undefined
-        return { object: current, gone: true }
+        return { object: current, isDeleted: true }
       })
     },
   }
 }
 
-/** Deletes Events that nobody has repeated for an hour, as the API server does. */
+/** Deletes Events that were not repeated for an hour, as the API server does. */
 export async function expireEvents(parts: Parts): Promise<void> {
   const oldest = parts.now() - 60 * 60 * 1000
   const stale = parts.state.list('Event').filter(event => lastSeen(event) < oldest)
@@ -322,5 +335,6 @@ function lastSeen(event: JsonObject): number {
   )
 }
 
-/** A fresh bell for every kind. */
-export const bellsFor = (make: () => Bell): Map<KindName, Bell> => new Map(kindNames.map(kind => [kind, make()]))
+/** A new change notifier for every kind. */
+export const changeNotifiersFor = (make: () => ChangeNotifier): Map<KindName, ChangeNotifier> =>
+  new Map(kindNames.map(kind => [kind, make()]))

@@ -1,4 +1,4 @@
-/** Structural schemas: what is refused, and in which words. */
+/** Structural schemas: which values are refused, with which messages. */
 import { describe, expect, test } from 'vitest'
 import { withDefaults } from './defaults.ts'
 import { StoreError } from './errors.ts'
@@ -126,7 +126,7 @@ describe('a value is refused', () => {
   }
 })
 
-test('what fits is taken', () => {
+test('a valid value is accepted', () => {
   expect(problemsOf({ type: 'string', nullable: true, enum: ['a'] }, null)).toEqual([])
   expect(problemsOf({ type: 'string', maxLength: 2, minLength: 2 }, '🐘🐘')).toEqual([])
   expect(problemsOf({ type: 'number' }, 1)).toEqual([])
@@ -143,7 +143,7 @@ describe('rules', () => {
     'x-kubernetes-validations': [{ rule, message: 'broken' }],
   })
 
-  test('see integers as integers, maps by their keys, lists, text, and choose', () => {
+  test('use integers as integers, maps by key, lists, text, and conditionals', () => {
     expect(problemsOf(ruled('integer', "string(self) == '7'"), 7)).toEqual([])
     expect(problemsOf(ruled('integer', 'self % 2 == 1'), 7)).toEqual([])
     expect(problemsOf(ruled('string', "self.startsWith('a') && self.matches('^a[0-9]$')"), 'a1')).toEqual([])
@@ -159,7 +159,7 @@ describe('rules', () => {
     expect(problemsOf(ruled('object', 'has(self.a) ? has(self.b) : !has(self.b)', pair), { a: '' })).toHaveLength(1)
   })
 
-  test('name the value of a scalar, and the field that the rule names', () => {
+  test('report the value of a scalar, and the field that the rule names', () => {
     expect(problemsOf(ruled('string', "self == 'a'"), 'b')).toEqual(['x: Invalid value: "b": broken'])
     const schema = {
       type: 'object',
@@ -171,20 +171,20 @@ describe('rules', () => {
     expect(problemsOf(schema, {})).toEqual(['x.a: Required value: say a'])
   })
 
-  test('that cannot be evaluated refuse, and say why', () => {
+  test('that fail to evaluate refuse the value, with the reason', () => {
     expect(problemsOf(ruled('object', 'self.a == 1', { 'x-kubernetes-preserve-unknown-fields': true }), {})).toEqual([
       expect.stringContaining('evaluating rule: broken'),
     ])
   })
 
-  test('about the change run where there is an old value, and only there', () => {
+  test('about a change run only if there is an old value', () => {
     const immutable = ruled('string', 'self == oldSelf')
     expect(problemsOf(immutable, 'b')).toEqual([])
     expect(problemsOf(immutable, 'a', 'a')).toEqual([])
     expect(problemsOf(immutable, 'b', 'a')).toEqual(['x: Invalid value: "b": broken'])
   })
 
-  test('about the change find the item of a map list by its keys, and none in other lists', () => {
+  test('about a change match an item of a map list by its keys, and no item in other lists', () => {
     const item = { type: 'object', properties: { k: { type: 'string' }, v: ruled('string', 'self == oldSelf') } }
     const mapList = { type: 'array', items: item, 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['k'] }
     const before = freeze<JsonValue>([
@@ -206,7 +206,7 @@ describe('rules', () => {
   })
 })
 
-test('what a write leaves as it was is not checked again; what it touches is', () => {
+test('values that a write does not change are not checked again; changed ones are', () => {
   const schema = {
     type: 'object',
     properties: { old: { type: 'string', maxLength: 1 }, other: { type: 'string', maxLength: 1 } },
@@ -218,7 +218,7 @@ test('what a write leaves as it was is not checked again; what it touches is', (
   ])
 })
 
-test('of an unchanged value only the rules about the change are asked', () => {
+test('an unchanged value is checked only by rules about changes', () => {
   const rules = [
     { rule: "self == 'a'", message: 'new rule' },
     { rule: "oldSelf != 'b'", message: 'no way on' },
@@ -230,7 +230,7 @@ test('of an unchanged value only the rules about the change are asked', () => {
   ])
 })
 
-test('unknown fields are named, wherever they are, but where the schema preserves them', () => {
+test('unknown fields are reported at any depth, except where the schema preserves them', () => {
   const node = compileSchema(
     {
       type: 'object',
@@ -246,7 +246,7 @@ test('unknown fields are named, wherever they are, but where the schema preserve
   expect(unknownFields(node, value)).toEqual(['list[1].b', 'map.k.c', 'f'])
 })
 
-test('defaults fill in where the object around them is, in items and map values too', () => {
+test('defaults are set in every object that exists, also in items and map values', () => {
   const inside = { type: 'object', properties: { n: { type: 'integer', default: 1 } } }
   const node = compileSchema(
     {

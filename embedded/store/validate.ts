@@ -1,7 +1,7 @@
 /**
- * Checks a value against its structural schema, in the API server's words. A subtree that a write leaves as it was is
- * not checked again, so that an object stored under older rules stays writable; only rules about the change itself
- * look at it (Kubernetes documentation, "Validation ratcheting").
+ * Checks a value against its structural schema, in the API server's words. A subtree that a write does not change is
+ * not checked again, so that an object stored under older rules can still be written; only rules about the change
+ * itself check it (Kubernetes documentation, "Validation ratcheting").
  */
 import { runRules } from './cel.ts'
 import { equal, isList, isObject, type JsonList, type JsonObject, type JsonValue } from './json.ts'
@@ -18,7 +18,7 @@ import {
 } from './problems.ts'
 import type { SchemaNode } from './schema-node.ts'
 
-/** Paths of fields that the schema does not know. */
+/** Paths of fields that are not in the schema. */
 export function unknownFields(node: SchemaNode, value: JsonValue, path = ''): string[] {
   if (isList(value)) {
     const { items } = node
@@ -33,7 +33,7 @@ export function unknownFields(node: SchemaNode, value: JsonValue, path = ''): st
   })
 }
 
-/** What breaks the schema or a rule. Rules run only where types and required fields are right. */
+/** Violations of the schema or a rule. Rules run only if types and required fields are valid. */
 export function validate(node: SchemaNode, value: JsonValue, old?: JsonValue): Problem[] {
   const problems = check(node, value, old, '')
   if (problems.some(({ blocking }) => blocking)) return problems
@@ -64,7 +64,7 @@ function hasType(node: SchemaNode, value: JsonValue): boolean {
 
 const dateTime = /^(\d{4})-(\d\d)-(\d\d)T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$/i
 
-/** Whether a text is RFC 3339 date and time, of a day that exists. */
+/** Whether a text is an RFC 3339 date and time on an existing day. */
 function isDateTime(text: string): boolean {
   const [, year, month, day] = dateTime.exec(text) ?? []
   const date = new Date(Date.UTC(Number(year), Number(month) - 1, Number(day)))
@@ -133,7 +133,7 @@ function itemKey(node: SchemaNode, item: JsonValue): JsonValue {
   return Object.fromEntries(node.listKeys.flatMap(key => (item[key] === undefined ? [] : [[key, item[key]]])))
 }
 
-/** Finds what an item was before; only the items of a map list have an identity. */
+/** Finds the previous value of an item; only items of a map list have an identity. */
 function previousItems(node: SchemaNode, old: JsonValue | undefined): (item: JsonValue) => JsonValue | undefined {
   if (node.listType !== 'map' || !isList(old)) return () => undefined
   const byKey = new Map(old.map(item => [JSON.stringify(itemKey(node, item)), item]))

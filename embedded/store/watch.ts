@@ -1,6 +1,6 @@
 /**
- * Watches over the history of a kind. Each has a cursor and nothing else: it costs no memory however slow it is, and is
- * cut off with `Expired` once the history has moved past it.
+ * Watches over the history of a kind. Each has only a cursor: a slow watch costs no memory, and is closed with
+ * `Expired` once the history no longer contains its position.
  */
 import { ClusterError } from '../../cluster/errors.ts'
 import type { Selection } from '../../cluster/port.ts'
@@ -13,16 +13,16 @@ export type StoreEvent =
   | { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: JsonObject }
   | { readonly type: 'BOOKMARK'; readonly resourceVersion: string }
 
-/** What wakes watches up: a change of their kind, the time for a bookmark, or the end of the store. */
+/** Signals for watches: a change of their kind, the time for a bookmark, or the end of the store. */
 export type Signal = 'change' | 'bookmark' | 'close'
-export type Bell = {
-  /** Calls back at the next signal, once; after `close`, at once. */
+export type ChangeNotifier = {
+  /** Calls back once, at the next signal; after `close`, at once. */
   once(wake: (signal: Signal) => void): void
   cancel(wake: (signal: Signal) => void): void
-  ring(signal: Signal): void
+  notify(signal: Signal): void
 }
 
-export function createBell(): Bell {
+export function createChangeNotifier(): ChangeNotifier {
   const waiting = new Set<(signal: Signal) => void>()
   let closed = false
   return {
@@ -31,7 +31,7 @@ export function createBell(): Bell {
       else waiting.add(wake)
     },
     cancel: wake => void waiting.delete(wake),
-    ring(signal) {
+    notify(signal) {
       closed ||= signal === 'close'
       const woken = [...waiting]
       waiting.clear()
@@ -42,18 +42,18 @@ export function createBell(): Bell {
 
 type WatchSource = Selection & {
   readonly history: History
-  readonly bell: Bell
+  readonly changeNotifier: ChangeNotifier
   /** The version of the last committed change of any kind. */
   version(): number
 }
 
-/** @throws ClusterError `Expired`, `BadRequest` for a version that is none */
+/** @throws ClusterError `Expired`, `BadRequest` for an invalid version */
 export async function* watch(
   source: WatchSource,
   resourceVersion: string,
   abort: AbortSignal,
 ): AsyncGenerator<StoreEvent, void, undefined> {
-  const { history, bell } = source
+  const { history, changeNotifier } = source
   if (abort.aborted) return
   let cursor = startOf(source, resourceVersion)
   let wake = (_signal: Signal): void => undefined
@@ -71,7 +71,7 @@ export async function* watch(
       }
       const { promise, resolve } = Promise.withResolvers<Signal>()
       wake = resolve
-      bell.once(wake)
+      changeNotifier.once(wake)
       const woken = await promise
       if (woken === 'close') return
       if (woken === 'bookmark' && history.at(cursor) === undefined) {
@@ -79,7 +79,7 @@ export async function* watch(
       }
     }
   } finally {
-    bell.cancel(wake)
+    changeNotifier.cancel(wake)
     abort.removeEventListener('abort', onAbort)
   }
 }
@@ -100,7 +100,7 @@ function parseVersion(text: string): number {
 export const expired = (version: string, why: string): ClusterError =>
   new ClusterError('Expired', `too old resource version: ${version}: ${why}; list again`)
 
-/** What a change is to a watcher; undefined where it is nothing to it. */
+/** How a watcher sees a change; undefined if it does not concern the watcher. */
 function eventOf(source: WatchSource, change: Change): StoreEvent | undefined {
   const { object, previous, deleted, reference, version } = change
   if (source.namespace !== undefined && reference.namespace !== source.namespace) return undefined
@@ -108,7 +108,7 @@ function eventOf(source: WatchSource, change: Change): StoreEvent | undefined {
   const is = !deleted && selects(source, object)
   if (is) return { type: was ? 'MODIFIED' : 'ADDED', object }
   if (!was) return undefined
-  // An object that ceases to match goes as it was when it last did, under the version of the change.
+  // An object that no longer matches is reported as deleted in its last matching state, with the version of the change.
   const last = deleted ? object : freeze(withMetadata(previous, { resourceVersion: `${version}` }))
   return { type: 'DELETED', object: last }
 }

@@ -1,6 +1,6 @@
 /**
- * What an object becomes by a write: pure functions of what is stored, what was sent, who sends it, and the time. None
- * of them changes the store; each refuses what the API server refuses. The resourceVersion is given at the commit.
+ * How a write changes an object: pure functions of the stored object, the request, its sender, and the time. None
+ * changes the store; each refuses what the API server refuses. The resourceVersion is set at commit.
  */
 import { randomUUID } from 'node:crypto'
 import { ClusterError } from '../../cluster/errors.ts'
@@ -17,13 +17,13 @@ import { required } from './problems.ts'
 import { conflict, invalidObject, modified, notFound, otherUid, unknownFieldsRefusal } from './refusals.ts'
 import type { Resource } from './resource.ts'
 
-/** Who writes an object of which kind, and when. */
+/** The writer, the object's kind, and the time. */
 export type WriteContext = { readonly resource: Resource; readonly manager: string; readonly now: number }
 
-/** What a write comes to: the object as it is now on, or as it was when it went. */
-export type Outcome = { readonly object: JsonObject; readonly gone: boolean }
+/** Result of a write: the new object, or the last state of a deleted one. */
+export type Outcome = { readonly object: JsonObject; readonly isDeleted: boolean }
 
-/** An object from a caller: copied, of the right kind, its metadata of the right types. */
+/** A copy of a caller's object, of the right kind, with metadata of the right types. */
 export function receive(resource: Resource, input: unknown): JsonObject {
   const object = copyJson(input)
   if (!isObject(object)) throw new ClusterError('BadRequest', 'the body must be an object')
@@ -41,7 +41,7 @@ export function receive(resource: Resource, input: unknown): JsonObject {
   return received
 }
 
-/** The object as a new one: what only the server sets is set, whatever was sent. */
+/** A new object: fields that only the server sets are overwritten. */
 export function created(context: WriteContext, draft: JsonObject): JsonObject {
   if (metadataOf(draft).resourceVersion) {
     throw new ClusterError('BadRequest', 'resourceVersion should not be set on objects to be created')
@@ -66,8 +66,8 @@ function asNew({ resource, now }: WriteContext, draft: JsonObject): JsonObject {
   return resource.info.statusSubresource ? withField(object, 'status', resource.initialStatus) : object
 }
 
-const withFinalizers = (given: string[] | undefined, held: readonly string[]): string[] | undefined =>
-  held.length === 0 ? given : [...new Set([...(given ?? []), ...held])]
+const withFinalizers = (given: string[] | undefined, requiredFinalizers: readonly string[]): string[] | undefined =>
+  requiredFinalizers.length === 0 ? given : [...new Set([...(given ?? []), ...requiredFinalizers])]
 
 /** The object with everything but its status as it was sent. */
 export function replaced(context: WriteContext, current: JsonObject, input: JsonObject): Outcome {
@@ -97,7 +97,7 @@ export function withStatus(context: WriteContext, current: JsonObject, input: Js
   return finish(resource, current, object, afterUpdate(metadataOf(current).managedFields ?? [], writer, comparison))
 }
 
-/** Server-side apply with force over what is stored, or over nothing. */
+/** Server-side apply with force on the stored object, or on none. */
 export function applied(context: WriteContext, current: JsonObject | undefined, draft: JsonObject): Outcome {
   const { resource } = context
   if (metadataOf(draft).managedFields !== undefined) {
@@ -112,33 +112,33 @@ export function applied(context: WriteContext, current: JsonObject | undefined, 
   const set = fieldsOf(resource.shape, wanted)
   const merged = merge(resource.shape, live, wanted)
   const owned = union(set, ownedByOthers(entries, writer))
-  // What is as it was is the very same again, so that nothing after this has to look at it.
+  // An unchanged value stays the identical object, so that later steps can skip it.
   const pruned = share(live, prune(resource.shape, merged, ownedBy(entries, writer), owned))
   const base = isObject(pruned) ? pruned : {}
   const managedFields = afterApply(entries, writer, set, compare(resource.shape, live, base))
   if (current === undefined) {
     const object = accept(resource, asNew(context, rebuild(draft, base)))
-    return { object: withMetadata(object, { managedFields: internEntries(managedFields) }), gone: false }
+    return { object: withMetadata(object, { managedFields: internEntries(managedFields) }), isDeleted: false }
   }
   const rebuilt = withField(rebuild(draft, base), 'status', current.status)
   const next = withMetadata(rebuilt, systemFields(metadataOf(current)))
   return finish(resource, current, accept(resource, next, current), managedFields)
 }
 
-/** A whole object from its ownable part. */
+/** The complete object from its ownable part. */
 function rebuild({ apiVersion, kind, metadata }: JsonObject, part: JsonObject): JsonObject {
   const { name, namespace } = objectIn({ metadata: metadata ?? {} }, 'metadata')
-  const place = { ...(name === undefined ? {} : { name }), ...(namespace === undefined ? {} : { namespace }) }
+  const identity = { ...(name === undefined ? {} : { name }), ...(namespace === undefined ? {} : { namespace }) }
   return {
     apiVersion: apiVersion ?? '',
     kind: kind ?? '',
     ...part,
-    metadata: { ...objectIn(part, 'metadata'), ...place },
+    metadata: { ...objectIn(part, 'metadata'), ...identity },
   }
 }
 
-/** The object with the mark of deletion, as it stays while finalizers hold it. */
-export function marked(resource: Resource, current: JsonObject, now: number): JsonObject {
+/** The object with a deletion timestamp, while finalizers delay its deletion. */
+export function withDeletionTimestamp(resource: Resource, current: JsonObject, now: number): JsonObject {
   const { generation } = metadataOf(current)
   const object = withMetadata(current, {
     deletionTimestamp: timestamp(now),
@@ -168,7 +168,7 @@ const writerOf = ({ resource, manager, now }: WriteContext, operation: Writer['o
   time: timestamp(now),
 })
 
-/** Refuses a write that was decided on another version, or on another object of the same name. */
+/** Refuses a write that is based on another version, or on another object of the same name. */
 function guard(resource: Resource, current: JsonObject, input: JsonObject, version: 'required' | 'optional'): void {
   const sent = metadataOf(input)
   const stored = metadataOf(current)
@@ -182,13 +182,15 @@ function guard(resource: Resource, current: JsonObject, input: JsonObject, versi
   }
 }
 
-/** An apply that names a uid is meant for an object that exists; one that names a version alone creates it, too. */
+/** An apply with a uid requires an existing object; one with only a version also creates it. */
 function refuseUid(resource: Resource, draft: JsonObject): void {
   const { name, uid } = metadataOf(draft)
   if (uid) throw conflict(resource, name, otherUid(uid, undefined))
 }
 
-/** The object with its defaults, sharing what did not change with its predecessor, once nothing is wrong with it. */
+/**
+ * Returns the object with its defaults, sharing unchanged parts with the previous version. Refuses an invalid object.
+ */
 function accept(resource: Resource, object: JsonObject, previous?: JsonObject): JsonObject {
   const { name = '' } = metadataOf(object)
   const unknown = [...unknownMetadata(object), ...resource.unknownFields(object)]
@@ -205,7 +207,7 @@ function accept(resource: Resource, object: JsonObject, previous?: JsonObject): 
 
 const asObject = (value: JsonValue): JsonObject => (isObject(value) ? value : {})
 
-/** What an update leaves behind; the current object itself where nothing changed. */
+/** The result of an update; the current object itself if nothing changed. */
 function finish(
   resource: Resource,
   current: JsonObject,
@@ -213,9 +215,9 @@ function finish(
   managedFields: ManagedFieldsEntry[],
 ): Outcome {
   const before = metadataOf(current)
-  // Entries are JSON; their type only lacks the index signature.
+  // Entries are JSON; their type only has no index signature.
   const sameOwners = equal(managedFields as unknown as JsonValue, before.managedFields as unknown as JsonValue)
-  if (object === current && sameOwners) return { object: current, gone: false }
+  if (object === current && sameOwners) return { object: current, isDeleted: false }
   const generation = before.generation
   const bumped =
     generation !== undefined && countsForGeneration(resource, current, object) ? generation + 1 : generation
@@ -224,9 +226,9 @@ function finish(
     managedFields: sameOwners ? before.managedFields : internEntries(managedFields),
   })
   const { deletionTimestamp, finalizers = [] } = metadataOf(next)
-  // A namespace goes only once it is empty, which is the collector's to see.
-  const gone = deletionTimestamp !== undefined && finalizers.length === 0 && resource.kind !== 'Namespace'
-  return { object: next, gone }
+  // The collector removes a namespace once it is empty.
+  const isDeleted = deletionTimestamp !== undefined && finalizers.length === 0 && resource.kind !== 'Namespace'
+  return { object: next, isDeleted }
 }
 
 function countsForGeneration({ generation }: Resource, current: JsonObject, object: JsonObject): boolean {
@@ -235,7 +237,7 @@ function countsForGeneration({ generation }: Resource, current: JsonObject, obje
   return counted.some(field => object[field] !== current[field])
 }
 
-/** The part of an object that field managers share out, through the main resource or its status subresource. */
+/** The part of an object that field managers own, through the main resource or its status subresource. */
 function ownable(object: JsonObject, part: 'main' | 'status'): JsonObject {
   if (part === 'status') return object.status === undefined ? {} : { status: object.status }
   const { apiVersion: _a, kind: _k, status: _s, metadata, ...rest } = object

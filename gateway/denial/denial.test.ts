@@ -12,7 +12,7 @@ import { notAdmitted } from './refusal.ts'
 const certificate = testCertificate('gateway.test')
 
 const refusal = notAdmitted('shop-12345678', '127.0.0.1')
-const told = {
+const expectedFields = {
   S: 'FATAL',
   V: 'FATAL',
   C: '28000',
@@ -47,7 +47,7 @@ async function refusing(limits: Partial<DenialLimits> = generous) {
   return { agent, dial, answers }
 }
 
-/** Waits for exactly so many bytes. */
+/** Waits for exactly this many bytes. */
 async function take(socket: Socket, length: number): Promise<string> {
   for (;;) {
     const bytes: Buffer | null = socket.read(length)
@@ -62,24 +62,24 @@ async function startTls(socket: Socket, ALPNProtocols?: string[]): Promise<TLSSo
   return secured
 }
 
-/** Above a bound, without TLS. */
-const toldInPlain = {
+/** Above a limit, without TLS. */
+const expectedInPlain = {
   S: 'FATAL',
   V: 'FATAL',
   C: '53300',
-  M: 'too many connections are being refused at the moment',
-  H: 'Try again in a few seconds. A client that connects more slowly is told why it is refused.',
+  M: 'too many connections are being refused now',
+  H: 'Retry in a few seconds. A client that connects more slowly gets the reason of its refusal.',
 }
 
-describe('a refused client is told why', () => {
-  test.each([0, 2])('in plain, by protocol 3.%i', async minor => {
+describe('a refused client gets the reason', () => {
+  test.each([0, 2])('in plain text, with protocol 3.%i', async minor => {
     const { dial } = await refusing()
     const socket = await dial()
     socket.write(startupMessage(minor))
-    expect(errorFields(await received(socket))).toEqual(told)
+    expect(errorFields(await received(socket))).toEqual(expectedFields)
   })
 
-  test('after SSLRequest, inside TLS, by the gateway’s own certificate', async () => {
+  test('after SSLRequest, inside TLS, with the gateway’s own certificate', async () => {
     const { dial } = await refusing()
     const socket = await dial()
     socket.write(tlsRequest)
@@ -87,7 +87,7 @@ describe('a refused client is told why', () => {
     const secured = await startTls(socket)
     expect(secured.getPeerCertificate().subject.CN).toBe('gateway.test')
     secured.write(startupMessage())
-    expect(errorFields(await received(secured))).toEqual(told)
+    expect(errorFields(await received(secured))).toEqual(expectedFields)
   })
 
   test('after GSSENCRequest and SSLRequest', async () => {
@@ -99,24 +99,24 @@ describe('a refused client is told why', () => {
     expect(await take(socket, 1)).toBe('S')
     const secured = await startTls(socket)
     secured.write(startupMessage())
-    expect(errorFields(await received(secured))).toEqual(told)
+    expect(errorFields(await received(secured))).toEqual(expectedFields)
   })
 
-  test('after GSSENCRequest, in plain', async () => {
+  test('after GSSENCRequest, in plain text', async () => {
     const { dial } = await refusing()
     const socket = await dial()
     socket.write(gssRequest)
     expect(await take(socket, 1)).toBe('N')
     socket.write(startupMessage())
-    expect(errorFields(await received(socket))).toEqual(told)
+    expect(errorFields(await received(socket))).toEqual(expectedFields)
   })
 
-  test('by direct TLS', async () => {
+  test('with direct TLS', async () => {
     const { dial } = await refusing()
     const secured = await startTls(await dial(), ['postgresql'])
     expect(secured.alpnProtocol).toBe('postgresql')
     secured.write(startupMessage())
-    expect(errorFields(await received(secured))).toEqual(told)
+    expect(errorFields(await received(secured))).toEqual(expectedFields)
   })
 
   test('byte by byte', async () => {
@@ -128,18 +128,18 @@ describe('a refused client is told why', () => {
       socket.write(Buffer.from([byte]))
       await new Promise(resolve => setImmediate(resolve))
     }
-    expect(errorFields(await answer)).toEqual(told)
+    expect(errorFields(await answer)).toEqual(expectedFields)
   })
 
-  test('even where it goes on talking', async () => {
+  test('even if it keeps sending', async () => {
     const { dial } = await refusing()
     const socket = await dial()
     socket.write(Buffer.concat([startupMessage(), Buffer.alloc(200_000, 'x')]))
-    expect(errorFields(await received(socket))).toEqual(told)
+    expect(errorFields(await received(socket))).toEqual(expectedFields)
   })
 })
 
-describe('closed without a word:', () => {
+describe('closed without a response:', () => {
   test.each<[string, Buffer]>([
     ['a CancelRequest', cancelRequest],
     ['HTTP', Buffer.from('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n')],
@@ -152,7 +152,7 @@ describe('closed without a word:', () => {
     const socket = await dial()
     socket.write(bytes)
     const answer = await received(socket)
-    // OpenSSL answers a broken handshake by an alert (record type 21) of its own.
+    // OpenSSL itself answers a broken handshake with an alert (record type 21).
     if (answer[0] !== 0x15) expect(answer.length).toBe(0)
     await until('the conversation is over', () => agent.active() === 0)
   })
@@ -194,12 +194,12 @@ describe('closed without a word:', () => {
   })
 })
 
-describe('bounds', () => {
+describe('limits', () => {
   test.each<[string, Buffer]>([
-    ['says nothing', Buffer.alloc(0)],
-    ['stops in its header', startupMessage().subarray(0, 6)],
-    ['stops in its StartupMessage', startupMessage().subarray(0, 20)],
-    ['stops in TLS', Buffer.from([0x16, 0x03, 0x01, 0x01, 0x00, 0x01])],
+    ['sends nothing', Buffer.alloc(0)],
+    ['stops within the header', startupMessage().subarray(0, 6)],
+    ['stops within its StartupMessage', startupMessage().subarray(0, 20)],
+    ['stops within its ClientHello', Buffer.from([0x16, 0x03, 0x01, 0x01, 0x00, 0x01])],
   ])('a client that %s is closed in time', async (_name, bytes) => {
     const { dial, agent } = await refusing({ ...generous, conversationMs: 100 })
     const socket = await dial()
@@ -208,29 +208,29 @@ describe('bounds', () => {
     await until('the conversation is over', () => agent.active() === 0)
   })
 
-  test('one that never closes after its answer is closed in time', async () => {
-    const { dial, agent } = await refusing({ ...generous, lingerMs: 100 })
+  test('one that never closes after its response is disconnected in time', async () => {
+    const { dial, agent } = await refusing({ ...generous, closeDelayMs: 100 })
     const socket = await dial()
     socket.allowHalfOpen = true
     socket.write(startupMessage())
-    expect(errorFields(await received(socket))).toEqual(told)
+    expect(errorFields(await received(socket))).toEqual(expectedFields)
     await until('the conversation is over', () => agent.active() === 0)
   })
 
-  test('conversations at once', async () => {
+  test('concurrent conversations', async () => {
     const { dial, agent, answers } = await refusing({ ...generous, concurrent: 2 })
     await Promise.all([dial(), dial()])
     await until('both converse', () => agent.active() === 2)
-    expect(errorFields(await received(await dial()))).toEqual(toldInPlain)
+    expect(errorFields(await received(await dial()))).toEqual(expectedInPlain)
     expect(answers).toEqual([true, true, false])
   })
 
   test.each<[string, Partial<DenialLimits>]>([
-    ['by address', { ...generous, perAddress: { perSecond: 0, burst: 2 } }],
-    ['in all', { ...generous, total: { perSecond: 0, burst: 2 } }],
-  ])('conversations a second, %s', async (_name, limits) => {
+    ['for one address', { ...generous, perAddress: { perSecond: 0, burst: 2 } }],
+    ['for all addresses', { ...generous, total: { perSecond: 0, burst: 2 } }],
+  ])('conversations per second, %s', async (_name, limits) => {
     const { dial, answers } = await refusing(limits)
-    for (const expected of [told, told, toldInPlain]) {
+    for (const expected of [expectedFields, expectedFields, expectedInPlain]) {
       const socket = await dial()
       socket.write(startupMessage())
       expect(errorFields(await received(socket))).toEqual(expected)
@@ -238,20 +238,20 @@ describe('bounds', () => {
     expect(answers).toEqual([true, true, false])
   })
 
-  test('plain answers above the bounds', async () => {
-    const { dial } = await refusing({ ...generous, concurrent: 0, plainConcurrent: 1, lingerMs: 60_000 })
+  test('plain responses above the limits', async () => {
+    const { dial } = await refusing({ ...generous, concurrent: 0, plainConcurrent: 1, closeDelayMs: 60_000 })
     const first = await dial()
     first.allowHalfOpen = true
-    expect(errorFields(await received(first))).toEqual(toldInPlain)
+    expect(errorFields(await received(first))).toEqual(expectedInPlain)
     expect((await received(await dial())).length).toBe(0)
   })
 
-  test('a certificate that is none is refused at the start', () => {
+  test('an invalid certificate is refused at the start', () => {
     expect(() => createDenialAgent({ certificate: { cert: 'x', key: 'y' }, now: Date.now })).toThrow()
   })
 })
 
-test('random bytes in random pieces: every conversation ends, and the agent still answers', async () => {
+test('random bytes in random pieces: every conversation ends, and the agent still responds', async () => {
   const { dial, agent } = await refusing({ ...generous, conversationMs: 200, concurrent: 1000 })
   const opening = fc.constantFrom(
     Buffer.alloc(0),
@@ -276,5 +276,5 @@ test('random bytes in random pieces: every conversation ends, and the agent stil
   await until('every conversation is over', () => agent.active() === 0)
   const socket = await dial()
   socket.write(startupMessage())
-  expect(errorFields(await received(socket))).toEqual(told)
+  expect(errorFields(await received(socket))).toEqual(expectedFields)
 })

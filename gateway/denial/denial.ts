@@ -1,12 +1,12 @@
 /**
- * Refuses a connection the way Postgres would: it speaks the start-up phase, with TLS by the gateway's own certificate
- * where the client asks for it (SSLRequest) or begins with it (direct TLS), reads the StartupMessage, answers it with a
- * FATAL ErrorResponse and closes. Cancel requests and whatever is not Postgres are closed without a word.
+ * Refuses a connection as Postgres would: it runs the start-up phase, with TLS by the gateway's own certificate if the
+ * client requests it (SSLRequest) or starts with it (direct TLS), reads the StartupMessage, answers it with a FATAL
+ * ErrorResponse and closes. Cancel requests and anything other than Postgres are closed without a response.
  *
- * Everything is bounded: conversations at once, conversations a second (by address and in all), bytes read, and time.
- * Above a bound the client gets a FATAL in plain text, unread and without TLS, which costs one write, as Postgres does
- * when it cannot start a backend (Postgres manual, "Message Flow", SSL session encryption). No byte that a client sends
- * is logged.
+ * Everything is limited: concurrent conversations, conversations per second (by address and in total), bytes read, and
+ * time. Above a limit the client gets a FATAL in plain text, without its bytes being read and without TLS, which costs
+ * one write, as Postgres does when it cannot start a backend (Postgres manual, "Message Flow", SSL session encryption).
+ * No byte from a client is logged.
  */
 
 import { constants } from 'node:crypto'
@@ -19,16 +19,19 @@ import { readStartup, type StartupRequest } from '../startup.ts'
 import { encodeRefusal, type Refusal, tooManyRefusals } from './refusal.ts'
 
 export type DenialLimits = {
-  /** Conversations at once. */
+  /** Concurrent conversations. */
   concurrent: number
-  /** Plain answers above a bound that clients have not read yet, at once; above it a connection is closed unanswered. */
+  /**
+   * Concurrent plain responses above a limit that clients have not read yet; above this number a connection is closed
+   * without one.
+   */
   plainConcurrent: number
   perAddress: Rate
   total: Rate
-  /** From the first byte to the answer, in milliseconds. */
+  /** From the first byte to the response, in milliseconds. */
   conversationMs: number
-  /** How long a client may take to close after the answer, in milliseconds. */
-  lingerMs: number
+  /** How long a client may take to close after the response, in milliseconds. */
+  closeDelayMs: number
 }
 
 const denialLimits: DenialLimits = {
@@ -37,24 +40,27 @@ const denialLimits: DenialLimits = {
   perAddress: { perSecond: 5, burst: 20 },
   total: { perSecond: 200, burst: 400 },
   conversationMs: 5_000,
-  lingerMs: 2_000,
+  closeDelayMs: 2_000,
 }
 
 export type DenialAgent = {
-  /** Takes over a socket from which nothing was consumed. False: above a bound, it got a plain answer or none. */
+  /** Takes over a socket from which nothing was consumed. False: above a limit, it got a plain response or none. */
   refuse(socket: Socket, address: string, refusal: Refusal): boolean
-  /** Conversations under way. */
+  /** Current conversations. */
   active(): number
-  /** Another certificate, for conversations from now on. @throws Error as for the first; the former one stays then. */
+  /**
+   * Replaces the certificate for later conversations. @throws Error as for the first one; the previous one is then
+   * kept.
+   */
   setCertificate(certificate: Certificate): void
   /** Ends every conversation. */
   close(): void
 }
 
-/** By this name clients and servers agree on Postgres's protocol inside TLS (Postgres manual, `sslnegotiation`). */
+/** The ALPN name of Postgres's protocol inside TLS (Postgres manual, `sslnegotiation`). */
 const protocolName = 'postgresql'
 
-/** @throws Error where certificate and key are no PEM, or do not belong together. */
+/** @throws Error if certificate and key are not PEM, or do not match. */
 export function createDenialAgent(options: {
   certificate: Certificate
   limits?: Partial<DenialLimits> | undefined
@@ -73,13 +79,13 @@ export function createDenialAgent(options: {
       return
     }
     plain.add(socket)
-    const linger = setTimeout(() => socket.destroy(), limits.lingerMs)
+    const closing = setTimeout(() => socket.destroy(), limits.closeDelayMs)
     socket.on('error', () => socket.destroy())
     socket.once('close', () => {
-      clearTimeout(linger)
+      clearTimeout(closing)
       plain.delete(socket)
     })
-    // Read on and dropped, as after a conversation.
+    // Read and discarded, as after a conversation.
     socket.end(encodeRefusal(tooManyRefusals))
     socket.resume()
   }
@@ -91,13 +97,13 @@ export function createDenialAgent(options: {
       const stream = await negotiate(socket, context)
       if (stream === undefined) return
       stream.end(encodeRefusal(refusal))
-      // What the client still sends is read and dropped: closing over unread bytes would reset the connection, and
-      // the answer could be lost with it. Once both sides have ended the socket closes by itself.
+      // What the client still sends is read and discarded: closing with unread bytes would reset the connection, and
+      // the response could be lost. Once both sides have ended, the socket closes by itself.
       stream.resume()
       clearTimeout(deadline)
-      const linger = setTimeout(() => socket.destroy(), limits.lingerMs)
+      const closing = setTimeout(() => socket.destroy(), limits.closeDelayMs)
       await closed
-      clearTimeout(linger)
+      clearTimeout(closing)
     } finally {
       clearTimeout(deadline)
       socket.destroy()
@@ -128,15 +134,15 @@ export function createDenialAgent(options: {
 const contextOf = ({ cert, key }: Certificate): SecureContext =>
   createSecureContext({ cert, key, minVersion: 'TLSv1.2', secureOptions: constants.SSL_OP_NO_RENEGOTIATION })
 
-/** Goes through the start-up phase; resolves to the stream on which the client now waits for an answer, if it does. */
+/** Runs the start-up phase; resolves to the stream on which the client waits for a response, if it does. */
 async function negotiate(socket: Socket, context: SecureContext): Promise<Duplex | undefined> {
-  const asked = new Set<StartupRequest['kind']>()
+  const requestedKinds = new Set<StartupRequest['kind']>()
   let secured: TLSSocket | undefined
   for (;;) {
     const request = await nextRequest(secured ?? socket)
-    // Each may be asked for once, and none inside TLS.
-    if (asked.has(request.kind) || (secured !== undefined && request.kind !== 'startup')) return undefined
-    asked.add(request.kind)
+    // Each may be requested once, and none inside TLS.
+    if (requestedKinds.has(request.kind) || (secured !== undefined && request.kind !== 'startup')) return undefined
+    requestedKinds.add(request.kind)
     switch (request.kind) {
       case 'gss-request':
         socket.write('N')
@@ -146,12 +152,12 @@ async function negotiate(socket: Socket, context: SecureContext): Promise<Duplex
         secured = secure(socket, context)
         break
       case 'direct-tls':
-        // As Postgres does: not after a request, and only by the protocol's name.
-        if (asked.size > 1) return undefined
+        // As Postgres does: not after a request, and only with the protocol's ALPN name.
+        if (requestedKinds.size > 1) return undefined
         secured = secure(socket, context)
         break
       case 'startup':
-        if (asked.has('direct-tls') && secured?.alpnProtocol !== protocolName) return undefined
+        if (requestedKinds.has('direct-tls') && secured?.alpnProtocol !== protocolName) return undefined
         return secured ?? socket
       default:
         return undefined
@@ -159,13 +165,13 @@ async function negotiate(socket: Socket, context: SecureContext): Promise<Duplex
   }
 }
 
-/** What the socket holds already is taken into TLS with it. */
+/** TLS consumes the bytes that the socket has already buffered. */
 function secure(socket: Socket, secureContext: SecureContext): TLSSocket {
   const secured = new TLSSocket(socket, { isServer: true, secureContext, ALPNProtocols: [protocolName] })
   return secured.on('error', () => secured.destroy())
 }
 
-/** The next request on a stream; `invalid` where it ends before. Bytes of direct TLS are left in the stream. */
+/** The next request on a stream; `invalid` if it ends before. Bytes of direct TLS remain in the stream. */
 async function nextRequest(stream: Duplex): Promise<StartupRequest> {
   let received: Buffer = Buffer.alloc(0)
   let need = 1
@@ -180,13 +186,13 @@ async function nextRequest(stream: Duplex): Promise<StartupRequest> {
       continue
     }
     if (request.kind === 'direct-tls') stream.unshift(received)
-    // Bytes sent in plain before the answer to a request for encryption could pass for encrypted ones.
+    // Bytes sent in plain text before the response to an encryption request could be treated as encrypted ones.
     const early = (request.kind === 'tls-request' || request.kind === 'gss-request') && received.length > request.length
-    return early ? { kind: 'invalid', reason: 'data before the answer' } : request
+    return early ? { kind: 'invalid', reason: 'data before the response' } : request
   }
 }
 
-/** Resolves to whether there may be something to read; false once the stream is over. */
+/** Resolves to whether there may be data to read; false once the stream has ended. */
 function untilReadable(stream: Duplex): Promise<boolean> {
   if (stream.destroyed || stream.readableEnded) return Promise.resolve(false)
   return new Promise(resolve => {

@@ -1,6 +1,6 @@
 /**
- * What a client that gets no further is told, in Postgres's own words: an ErrorResponse (Postgres manual, "Message
- * Formats" and "Error and Notice Message Fields") with an SQLSTATE that drivers know.
+ * The errors for refused clients, in Postgres's format: an ErrorResponse (Postgres manual, "Message Formats" and "Error
+ * and Notice Message Fields") with an SQLSTATE that drivers know.
  */
 
 export type Refusal = {
@@ -18,27 +18,27 @@ export const notAdmitted = (label: string, address: string): Refusal => ({
 
 export const tooMany = (label: string): Refusal => ({ code: '53300', message: `too many connections to ${label}` })
 
-/** Too many of the address's connections have not logged in, or it waited for its turn too long. */
+/** Too many of the address's connections have not logged in, or it waited in the queue too long. */
 export const tooManyLogins = (label: string, address: string): Refusal => ({
   code: '53300',
   message: `too many connections to ${label} from ${address} that have not logged in`,
-  hint: 'Connections that say nothing are ended after 10 seconds. Open fewer at once, or keep those that have logged in.',
+  hint: 'Connections that do not log in are closed after 10 seconds. Open fewer at once, or keep connections that have logged in.',
 })
 
-/** Said in plain text to a client of unknown rights, so it names neither the database nor the address. */
+/** Sent in plain text to a client of unknown rights, so it names neither the database nor the address. */
 export const tooManyRefusals: Refusal = {
   code: '53300',
-  message: 'too many connections are being refused at the moment',
-  hint: 'Try again in a few seconds. A client that connects more slowly is told why it is refused.',
+  message: 'too many connections are being refused now',
+  hint: 'Retry in a few seconds. A client that connects more slowly gets the reason of its refusal.',
 }
 
 export const notAvailable: Refusal = {
   code: '57P03',
-  message: 'the database is not available right now',
-  hint: 'It may be starting, suspended or being changed: its status says which.',
+  message: 'the database is not available now',
+  hint: 'It may be starting, suspended or being changed: see its status.',
 }
 
-/** The gateway cannot know whether its rules still hold. */
+/** The gateway cannot know whether its rules are current. */
 export const outOfTouch: Refusal = {
   code: '57P03',
   message: 'new connections are refused: the gateway cannot reach its control plane',

@@ -1,4 +1,4 @@
-/** Refuses a connection for whichever data plane: counts it, says so in the log now and then, and hands it to the agent. */
+/** Refuses a connection, for both data planes: counts it, logs some of the refusals, and passes it to the agent. */
 import type { Socket } from 'node:net'
 import type { Logger } from 'pino'
 import { TokenBucket, TokenBuckets } from '../../server/token-bucket.ts'

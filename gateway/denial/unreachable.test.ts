@@ -5,31 +5,31 @@ beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
 function open() {
-  let told = 0
-  const unreachable = createUnreachable({ now: Date.now, onReport: () => void told++ })
-  return { unreachable, told: () => told }
+  let reports = 0
+  const unreachable = createUnreachable({ now: Date.now, onReport: () => void reports++ })
+  return { unreachable, reports: () => reports }
 }
 
-describe('databases out of reach', () => {
-  test('are told at once, each once in a while, however often it is tried', () => {
-    const { unreachable, told } = open()
+describe('unreachable databases', () => {
+  test('are reported at once, each once in a while, however often it is tried', () => {
+    const { unreachable, reports } = open()
     for (let count = 0; count < 1_000; count++) unreachable.report(5432)
     expect(unreachable.ports()).toEqual([5432])
-    expect(told()).toBe(1)
+    expect(reports()).toBe(1)
     vi.advanceTimersByTime(15_000)
     expect(unreachable.ports()).toEqual([])
     unreachable.report(5432)
-    expect(told()).toBe(2)
+    expect(reports()).toBe(2)
   })
 
-  test('that are many are told together', () => {
-    const { unreachable, told } = open()
+  test('that are many are reported together', () => {
+    const { unreachable, reports } = open()
     for (let port = 6000; port < 7000; port++) unreachable.report(port)
     expect(unreachable.ports()).toHaveLength(20)
-    expect(told()).toBe(1)
+    expect(reports()).toBe(1)
     vi.advanceTimersByTime(1_000)
-    expect(told()).toBe(2)
+    expect(reports()).toBe(2)
     vi.advanceTimersByTime(10_000)
-    expect(told()).toBe(2)
+    expect(reports()).toBe(2)
   })
 })

@@ -1,20 +1,23 @@
 /**
- * Databases that this gateway could not connect to just now, told in its Lease: the operator, which looks at a database
- * at rest rarely, takes a look at once. What is told is bounded, and soon told no more: a client that connects again and
- * again to a database that is down makes it known, and no noise.
+ * Reports in its Lease the databases that this gateway just failed to connect to: the operator, which rarely probes a
+ * stable database, then probes it at once. The list is limited and expires soon, so that a client that repeatedly
+ * connects to a stopped database causes few reports.
  */
 type Unreachable = {
   /** A connection to the database behind this port failed. */
   report(port: number): void
-  /** Those reported a short while ago, in order. */
+  /** Those reported recently, in order. */
   ports(): number[]
 }
 
-/** How many are told at once. Where more are out of reach, something is wrong that shows elsewhere. */
+/** The most reported at once. If more are unreachable, other signals show the problem. */
 const mostPorts = 20
-/** How long one is told: longer than between two heartbeats, so that no renewal of the Lease passes it over. */
-const toldMs = 15_000
-/** At most so often is anybody told of something new. */
+/**
+ * How long one is reported: longer than the time between two heartbeats, so that every report is in at least one
+ * renewal.
+ */
+const retainedMs = 15_000
+/** The minimum time between two reports. */
 const pauseMs = 1_000
 
 export function createUnreachable({
@@ -22,7 +25,7 @@ export function createUnreachable({
   onReport,
 }: {
   now: () => number
-  /** There is something new to tell. */
+  /** Whether there is a new report. */
   onReport: () => void
 }): Unreachable {
   const reported = new Map<number, number>()
@@ -30,14 +33,14 @@ export function createUnreachable({
   let isMore = false
 
   const prune = (): void => {
-    for (const [port, at] of reported) if (now() - at >= toldMs) reported.delete(port)
+    for (const [port, at] of reported) if (now() - at >= retainedMs) reported.delete(port)
   }
-  const tell = (): void => {
+  const notify = (): void => {
     isMore = false
     onReport()
     pending = setTimeout(() => {
       pending = undefined
-      if (isMore) tell()
+      if (isMore) notify()
     }, pauseMs)
     pending.unref()
   }
@@ -47,7 +50,7 @@ export function createUnreachable({
       prune()
       if (reported.has(port) || reported.size >= mostPorts) return
       reported.set(port, now())
-      if (pending === undefined) tell()
+      if (pending === undefined) notify()
       else isMore = true
     },
     ports: () => {

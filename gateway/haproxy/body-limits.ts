@@ -1,9 +1,9 @@
 /**
- * What `../http/request-body.ts` does, for HAProxy: a script that counts the bytes of each body. HAProxy itself limits only a length
- * that a client announces, and how long no byte arrives.
+ * The same as `../http/request-body.ts`, for HAProxy: a script that counts the bytes of each body. HAProxy itself
+ * limits only an announced length, and the time without any byte.
  *
- * An error is the one way by which a script can cut off a body that is on its way (HAProxy ignores `filter.ERROR` there). The
- * service's connection is closed before the end of the body, and the client is answered by `bodyFailures` unless its answer has begun.
+ * A script can stop a body only by an error (HAProxy ignores `filter.ERROR` there). The service's connection is closed
+ * before the end of the body, and the client gets `bodyFailures` unless its response has started.
  */
 import { type HttpLimits, httpLimits } from '../http/limits.ts'
 import { type HttpRefusal, largeBody, slowBody } from '../http/refusal.ts'
@@ -12,7 +12,7 @@ export const bodyFilter = 'espalier-body'
 
 export type BodyLimits = Pick<HttpLimits, 'bodyBytes' | 'bodyIntervalMs' | 'bodyIntervalBytes'>
 
-/** The body of an error for which HAProxy answers by another one, and the statuses that take that one's place. */
+/** The body of an error that HAProxy replaces, and the statuses that replace it. */
 export const bodyFailures = {
   bodyOr: ({ status, message }: HttpRefusal) =>
     `{"code":%[var(txn.failed,${status})],"message":"%[var(txn.failure,"${message}")]"}`,
@@ -23,7 +23,7 @@ const fail = ({ status, message }: HttpRefusal) => `fail(txn, ${status}, "${mess
 
 export function renderBodyScript(limits: Partial<BodyLimits> = {}): string {
   const { bodyBytes, bodyIntervalMs, bodyIntervalBytes } = { ...httpLimits, ...limits }
-  return `-- Written by espalier gateway configuration; changed by nobody.
+  return `-- Written by espalier gateway configuration; do not edit.
 local Body = {}
 Body.id = "limits of bodies"
 Body.flags = filter.FLT_CFG_FL_HTX

@@ -8,7 +8,7 @@ import { until } from '../testing/sockets.ts'
 import { followCertificateFiles } from './certificate-files.ts'
 import type { Certificates } from './certificates.ts'
 
-test('certificates of regions are read again when they change; a pair that does not belong together is not used', async () => {
+test('certificates of regions are reloaded when they change; a mismatched pair is not used', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'espalier-certificates-'))
   const write = async (region: string, { cert, key }: { cert: string; key: string }) => {
     await writeFile(join(directory, `${region}.crt`), cert)

@@ -1,6 +1,6 @@
 /**
  * The certificates of regions, `<region>.crt` and `<region>.key` in one directory: a mounted Secret, which the operator
- * writes. It is read again at intervals, like the files of `server/certificate.ts`.
+ * writes. It is read at intervals, like the files of `server/certificate.ts`.
  */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,7 +11,10 @@ import { type Certificates, checkCertificate } from './certificates.ts'
 const defaultIntervalMs = 10_000
 const certificateFile = /^([a-z0-9]([-a-z0-9]*[a-z0-9])?)\.crt$/
 
-/** Calls `use` with all certificates at once, and again after each change. A certificate that did not change stays the same object. */
+/**
+ * Calls `use` with all certificates at once, and again after each change. An unchanged certificate remains the same
+ * object.
+ */
 export function followCertificateFiles(options: {
   directory: string
   use: (certificates: Certificates) => void
@@ -24,7 +27,7 @@ export function followCertificateFiles(options: {
   let stopped = false
   let timer: NodeJS.Timeout
 
-  /** A pair that cannot be used leaves the earlier one of its region in use. */
+  /** An invalid pair keeps its region's earlier one in use. */
   const readRegion = async (region: string): Promise<Certificate | undefined> => {
     const before = current?.get(region)
     const [cert, key] = await Promise.all(
@@ -69,7 +72,7 @@ export function followCertificateFiles(options: {
   }
 }
 
-/** None where the directory is absent: a Secret that does not exist yet is mounted empty. */
+/** Empty if the directory is missing: a Secret that does not exist yet is mounted empty. */
 const filesIn = (directory: string): Promise<string[]> => readdir(directory).catch(() => [])
 
 const isSame = (left: Certificates, right: Certificates): boolean =>

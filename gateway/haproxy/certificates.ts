@@ -1,6 +1,6 @@
 /**
- * The certificates of the HTTPS listener. HAProxy takes them over its runtime API, so that neither a new certificate nor a
- * renewed one is a reload: open streams go on, and the next handshake uses it. The private keys are in HAProxy's
+ * The certificates of the HTTPS listener. They are pushed over HAProxy's runtime API, so that a new or renewed
+ * certificate needs no reload: open streams continue, and the next handshake uses it. The private keys are in HAProxy's
  * memory only, in no file beside it.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
@@ -13,11 +13,11 @@ import type { RuntimeConnection } from './runtime.ts'
 /** By region. */
 export type Certificates = ReadonlyMap<string, Certificate>
 
-/** The certificates that one HAProxy process has, as pushed over one connection. */
+/** The certificates of one HAProxy process, as pushed over one connection. */
 export class PushedCertificates {
   readonly #connection: RuntimeConnection
   readonly #paths: Paths
-  /** By the name that HAProxy knows a certificate by: a path below its directory, where no file is. */
+  /** By the name that HAProxy uses for a certificate: a path below its directory, without a file. */
   #pushed: Map<string, Certificate | undefined> | undefined
 
   constructor(connection: RuntimeConnection, paths: Paths) {
@@ -26,8 +26,8 @@ export class PushedCertificates {
   }
 
   /**
-   * Gives HAProxy these certificates, and deletes those that it has besides. Returns what HAProxy refused; it keeps the
-   * earlier certificate then. @throws RefusedError where the connection is over
+   * Pushes these certificates to HAProxy, and deletes its others. Returns those that HAProxy refused; it then keeps the
+   * earlier certificate. @throws RefusedError if the connection has ended
    */
   async push(certificates: Certificates): Promise<string[]> {
     this.#pushed ??= await this.#known()
@@ -43,7 +43,7 @@ export class PushedCertificates {
     return problems
   }
 
-  /** A client that names no known host gets the first region's. */
+  /** The first region's certificate is for clients without a known name. */
   #wanted(certificates: Certificates): Map<string, Certificate> {
     const regions = [...certificates].sort(([left], [right]) => (left < right ? -1 : 1))
     const first = regions[0]?.[1]
@@ -53,42 +53,42 @@ export class PushedCertificates {
     ])
   }
 
-  /** What this HAProxy has from an earlier agent; what that agent left half done is undone. */
+  /** The certificates that an earlier agent pushed; its unfinished transactions are aborted. */
   async #known(): Promise<Map<string, undefined>> {
-    const stored = (await this.#ask('show ssl cert')).split('\n')
-    for (const line of stored.filter(each => each.startsWith('*'))) await this.#ask(`abort ssl cert ${line.slice(1)}`)
-    const listed = (await this.#ask(`show ssl crt-list ${this.#paths.certificates}`)).split('\n')
-    const ours = stored.filter(line => line.startsWith(`${dirname(this.#paths.defaultCertificate)}/`))
-    for (const name of ours.filter(each => !listed.includes(each))) await this.#ask(`del ssl cert ${name}`)
-    return new Map(ours.filter(each => listed.includes(each)).map(name => [name, undefined]))
+    const stored = (await this.#run('show ssl cert')).split('\n')
+    for (const line of stored.filter(each => each.startsWith('*'))) await this.#run(`abort ssl cert ${line.slice(1)}`)
+    const listed = (await this.#run(`show ssl crt-list ${this.#paths.certificates}`)).split('\n')
+    const own = stored.filter(line => line.startsWith(`${dirname(this.#paths.defaultCertificate)}/`))
+    for (const name of own.filter(each => !listed.includes(each))) await this.#run(`del ssl cert ${name}`)
+    return new Map(own.filter(each => listed.includes(each)).map(name => [name, undefined]))
   }
 
   async #put(name: string, certificate: Certificate): Promise<string | undefined> {
     const isNew = this.#pushed?.has(name) === false && name !== this.#paths.defaultCertificate
-    if (isNew) await this.#ask(`new ssl cert ${name}`)
-    const set = await this.#ask(`set ssl cert ${name} <<\n${payload(certificate)}\n`)
-    const committed = set.startsWith('Transaction ') ? await this.#ask(`commit ssl cert ${name}`) : set
+    if (isNew) await this.#run(`new ssl cert ${name}`)
+    const set = await this.#run(`set ssl cert ${name} <<\n${payload(certificate)}\n`)
+    const committed = set.startsWith('Transaction ') ? await this.#run(`commit ssl cert ${name}`) : set
     if (!committed.endsWith('Success!')) {
-      await this.#ask(`abort ssl cert ${name}`)
-      if (isNew) await this.#ask(`del ssl cert ${name}`)
+      await this.#run(`abort ssl cert ${name}`)
+      if (isNew) await this.#run(`del ssl cert ${name}`)
       return committed
     }
     if (!isNew) return undefined
-    const listed = await this.#ask(`add ssl crt-list ${this.#paths.certificates} ${name}`)
+    const listed = await this.#run(`add ssl crt-list ${this.#paths.certificates} ${name}`)
     if (listed.endsWith('Success!')) return undefined
-    await this.#ask(`del ssl cert ${name}`)
+    await this.#run(`del ssl cert ${name}`)
     return listed
   }
 
-  /** The default certificate stays: the listener needs one. */
+  /** The default certificate remains: the listener needs one. */
   async #delete(name: string): Promise<void> {
     if (name === this.#paths.defaultCertificate) return
-    await this.#ask(`del ssl crt-list ${this.#paths.certificates} ${name}`)
-    await this.#ask(`del ssl cert ${name}`)
+    await this.#run(`del ssl crt-list ${this.#paths.certificates} ${name}`)
+    await this.#run(`del ssl cert ${name}`)
     this.#pushed?.delete(name)
   }
 
-  #ask(command: string): Promise<string> {
+  #run(command: string): Promise<string> {
     return answerOf(this.#connection, command)
   }
 }
@@ -102,8 +102,8 @@ const payload = ({ cert, key }: Certificate): string =>
     .filter(line => line.trim() !== '')
     .join('\n')
 
-/** @throws Error where they are not PEM, or do not belong together */
+/** @throws Error if they are not PEM, or do not match */
 export function checkCertificate({ cert, key }: Certificate): void {
   if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key)))
-    throw new Error('the certificate and its key do not belong together')
+    throw new Error('the certificate and its key do not match')
 }

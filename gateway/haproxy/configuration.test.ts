@@ -11,7 +11,7 @@ import { writeConfiguration } from './write.ts'
 
 const options = { ...haproxyDefaults, paths: pathsIn('/run/espalier'), ports: { first: 30_000, last: 30_099 } }
 
-test('listens on the whole range, and takes PROXY headers from nobody unless told to', () => {
+test('listens on the whole range, and accepts PROXY headers from no client by default', () => {
   const text = renderConfiguration(options)
   expect(text).toContain('bind 0.0.0.0:30000-30099\n')
   expect(text).not.toContain('expect-proxy')
@@ -20,7 +20,7 @@ test('listens on the whole range, and takes PROXY headers from nobody unless tol
   )
 })
 
-test('the port is taken before a PROXY header can say another', () => {
+test('the port is recorded before a PROXY header can name another', () => {
   const lines = renderConfiguration({ ...options, proxyProtocolFrom: ['10.0.0.0/8'] }).split('\n')
   const at = (part: string) => lines.findIndex(line => line.includes(part))
   expect(at('set-var(sess.port) dst_port')).toBeLessThan(at('expect-proxy'))
@@ -29,7 +29,7 @@ test('the port is taken before a PROXY header can say another', () => {
 
 if (haproxyVersion === undefined) test.skip('haproxy.cfg with HAProxy: needs haproxy on this machine', () => {})
 else
-  test('HAProxy takes it without a warning, with empty maps beside it', async () => {
+  test('HAProxy accepts it without a warning, with empty maps', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'espalier-configuration-'))
     onTestFinished(() => rm(directory, { recursive: true }))
     const paths = pathsIn(directory)

@@ -1,10 +1,10 @@
 /**
- * Renders haproxy.cfg. Pure; installations differ in a few numbers only. Routes, their targets and their allowlists are in
- * maps that the agent changes while HAProxy runs, so that HAProxy is never reloaded.
+ * Renders haproxy.cfg. Pure; installations differ in a few numbers only. Routes, their targets and their allowlists are
+ * in maps that the agent changes while HAProxy runs, so that HAProxy is never reloaded.
  *
- * The verdict is one lookup. Port and source make an IPv6 address, `fd00::<port>:<source>`. The longest prefix in the map
- * `allow` that covers this address gives the address to connect to. So one entry holds both who is admitted and the target,
- * and changes at once. Without an entry, a deadline in the future or an agent, no client is admitted.
+ * The decision is one lookup. Port and source form an IPv6 address, `fd00::<port>:<source>`. The longest prefix in the
+ * map `allow` that covers this address contains the address to connect to. So one entry has both the admitted block and
+ * the target, and changes atomically. Without an entry, a deadline in the future or an agent, no client is admitted.
  *
  * The configuration uses only what both HAProxy 2.6 and 3.0 support.
  */
@@ -26,7 +26,7 @@ export type HaproxyOptions = {
   /** Limits of connections that have not logged in. */
   logins: LoginLimits
   threads: number
-  /** Absent where services are not served. */
+  /** If absent, no services are served. */
   https?: HttpsOptions | undefined
   /** The port of /healthz and of HAProxy's /metrics. */
   operationsPort: number
@@ -69,7 +69,7 @@ export function renderConfiguration(options: HaproxyOptions): string {
     operationsFrontend(options),
   ]
   const text = sections.map(lines => lines.join('\n')).join('\n\n')
-  return `# Written by espalier gateway configuration; changed by nobody.\n${text}\n`
+  return `# Written by espalier gateway configuration; do not edit.\n${text}\n`
 }
 
 const global = ({ paths, maxConnections, threads, https }: HaproxyOptions): string[] => [
@@ -127,9 +127,9 @@ function frontend(options: HaproxyOptions): string[] {
     '    unique-id-format "%[var(sess.port)] %[var(txn.reason)]"',
     ...connectionRules(options),
     `    tcp-request inspect-delay ${beginMs / 1000}s`,
-    ...verdict(paths),
+    ...decision(paths),
     ...loginRules(options),
-    ...verdict(paths),
+    ...decision(paths),
     ...refusal,
     '    tcp-request content set-dst var(txn.target),field(1,:)',
     '    tcp-request content set-dst-port var(txn.target),field(2,:)',
@@ -153,7 +153,7 @@ const connectionRules = ({ paths, proxyProtocolFrom }: HaproxyOptions): string[]
   `    tcp-request session reject if { sc0_conn_rate gt ${refusedPerSource.inTenSeconds} } or { sc0_conn_cur gt ${refusedPerSource.atOnce} }`,
 ]
 
-const verdict = (paths: Paths): string[] => [
+const decision = (paths: Paths): string[] => [
   '    tcp-request content set-var(txn.now) date',
   `    tcp-request content set-var(txn.left) str(${deadlineKey}),map_str_int(${paths.state},0),sub(txn.now)`,
   // A lookup without a result does not change its variable.
@@ -169,7 +169,7 @@ const refusal: string[] = [
   `    tcp-request content accept if ${isRefused}`,
 ]
 
-/** Rules between the two verdicts: the route's limit, the first bytes, and the wait for a login. */
+/** Rules between the two checks: the route's limit, the first bytes, and the wait for a login. */
 const loginRules = ({ maxConnectionsPerRoute }: HaproxyOptions): string[] => [
   // The rules below run again when bytes arrive; a connection counts once towards its route's limit.
   `    tcp-request content set-var(txn.reason) str(${reasons.tooMany}) if !${isRefused} !${found('sess.counted')} { var(sess.port),table_conn_cur(routes) ge ${maxConnectionsPerRoute} }`,
@@ -180,7 +180,7 @@ const loginRules = ({ maxConnectionsPerRoute }: HaproxyOptions): string[] => [
   ...refusal,
   // Waits for the first bytes, so that silent clients never reach the database. Then all rules above run again.
   '    tcp-request content reject unless { req.len gt 0 }',
-  // Waits for a login. The rules may have changed after that, so the second verdict follows.
+  // Waits for a login. The rules may have changed after that, so the second check follows.
   `    tcp-request content ${loginActions.begin}`,
   `    tcp-request content reject if ${found('txn.left_early')}`,
 ]

@@ -1,4 +1,4 @@
-/** The loop that keeps HAProxy's maps, against a HAProxy that answers as a test wants; no real one needed. */
+/** The loop that updates HAProxy's maps, with a fake HAProxy whose answers the test sets. */
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
@@ -12,7 +12,7 @@ import { until } from '../testing/sockets.ts'
 import { createHaproxyPlane } from './data-plane.ts'
 import { pathsIn } from './paths.ts'
 
-/** Answers to commands by their beginning; the longest that fits counts. */
+/** Answers to commands by their prefix; the longest matching prefix is used. */
 type Answers = Record<string, string>
 
 async function scripted(answers: Answers) {
@@ -87,14 +87,14 @@ const table = (...ports: number[]): RouteTable =>
   )
 const pushOf = (...lines: string[]) => ['prepare map ports.map', ...lines, 'commit map @1 allow.map']
 
-test('before there is a table it touches no map, and no deadline', async () => {
+test('before there is a table it writes no map, and no deadline', async () => {
   const { plane, commands } = await scripted({})
   await plane.inForce()
   expect(commands).toEqual(['show info'])
   expect(plane.problem()).toBe(undefined)
 })
 
-test('everything is pushed in transactions, the deadline last; then only what changes', async () => {
+test('everything is pushed in transactions, the deadline last; then only changes', async () => {
   const { plane, commands, recovered } = await scripted({})
   plane.put(table(7), noHosts)
   plane.admitUntil(1_700_000_000_999)
@@ -118,7 +118,7 @@ test('everything is pushed in transactions, the deadline last; then only what ch
   expect(commands).toEqual(['set map state.map deadline 1700000010'])
 })
 
-test('a connection that was lost pushes everything again', async () => {
+test('after a lost connection everything is pushed again', async () => {
   const { plane, commands, drop, recovered } = await scripted({})
   plane.put(table(7), noHosts)
   plane.admitUntil(1_700_000_000_000)
@@ -133,20 +133,20 @@ test('a connection that was lost pushes everything again', async () => {
   ])
 })
 
-test('an answer that was not expected is no success, and everything is pushed again until it fits', async () => {
+test('an unexpected answer is no success, and everything is pushed again until it succeeds', async () => {
   const answers: Answers = { 'add map allow.map': 'Out of memory.\n' }
   const { plane, commands } = await scripted(answers)
   plane.put(table(7), noHosts)
   await plane.inForce()
   plane.put(table(7, 8), noHosts)
-  await expect(plane.inForce()).rejects.toThrow('not in force: HAProxy answered: Out of memory.')
+  await expect(plane.inForce()).rejects.toThrow('not applied: HAProxy answered: Out of memory.')
   expect(plane.problem()).toContain('Out of memory')
-  // Pushed whole this is another command.
+  // A full push uses another command.
   await until('it has everything', () => plane.problem() === undefined)
   expect(commands.filter(command => command === 'prepare map allow.map')).toHaveLength(2)
 })
 
-test('a map that cannot be prepared keeps the deadline from being set', async () => {
+test('if a map cannot be prepared, the deadline is not set', async () => {
   const { plane, commands } = await scripted({ 'prepare map allow.map': 'Unknown map identifier.\n' })
   plane.put(table(7), noHosts)
   plane.admitUntil(1_700_000_000_000)
@@ -154,7 +154,7 @@ test('a map that cannot be prepared keeps the deadline from being set', async ()
   expect(commands.some(command => command.includes('state.map'))).toBe(false)
 })
 
-test('while targets are not known nothing is pushed', async () => {
+test('nothing is pushed while targets are unknown', async () => {
   const { plane, commands, setResolvable } = await scripted({})
   setResolvable(false)
   await until('it is asked', () => commands.length >= 0)
@@ -166,7 +166,7 @@ test('while targets are not known nothing is pushed', async () => {
   expect(commands).toContain('commit map @1 allow.map')
 })
 
-test('closed stays closed', async () => {
+test('closed is permanent', async () => {
   const { plane, commands } = await scripted({})
   plane.put(table(7), noHosts)
   plane.admitUntil(1_700_000_000_000)
@@ -178,7 +178,7 @@ test('closed stays closed', async () => {
   expect(commands.filter(command => command.startsWith('set map state'))).toEqual(['set map state.map deadline 0'])
 })
 
-test('closing is not certain where HAProxy cannot be reached', async () => {
+test('closing is not certain if HAProxy cannot be reached', async () => {
   const { plane, drop } = await scripted({ 'set map': 'no\n', 'prepare map': 'no\n' })
   plane.put(table(7), noHosts)
   drop()

@@ -1,8 +1,8 @@
 /**
- * HAProxy as the data plane of a replica. One loop owns the connection to its runtime API and knows what HAProxy's maps
- * hold. After a new connection or an unexpected answer it knows nothing and pushes everything again, each map in one
- * transaction, so that a HAProxy that admits connections meanwhile never reads half a map. It pushes the deadline last:
- * a HAProxy that has just started admits no connection before that.
+ * HAProxy as the data plane of a replica. One loop owns the connection to its runtime API and tracks the content of
+ * HAProxy's maps. After a new connection or an unexpected answer the content is unknown and everything is pushed again,
+ * each map in one transaction, so that a HAProxy that admits connections meanwhile never reads half a map. It pushes
+ * the deadline last: a HAProxy that has just started admits no connection before that.
  *
  * While HAProxy cannot be reached, no change is applied, so no Lease is renewed or acknowledged.
  */
@@ -13,9 +13,9 @@ import type { DataPlane } from '../data-plane.ts'
 import { type HostTable, noHosts } from '../http/table.ts'
 import type { RouteTable } from '../table.ts'
 import { type Certificates, PushedCertificates } from './certificates.ts'
-import { createHttpBook } from './http-maps.ts'
+import { createHttpEndpointCache } from './http-maps.ts'
 import { httpsEndMs } from './https.ts'
-import { createEndpointBook, isWithin } from './maps.ts'
+import { createEndpointCache, isWithin } from './maps.ts'
 import type { Paths, PortRange } from './paths.ts'
 import { Progress } from './progress.ts'
 import { PushedMaps } from './pushed-maps.ts'
@@ -24,15 +24,17 @@ import { connectRuntime, type RuntimeConnection, type RuntimeLimits, runtimeLimi
 type HaproxyPlane = DataPlane & {
   /** Reports that a target's address may have changed. */
   retarget(): void
-  /** From now on the HTTPS listener shows these certificates. One that HAProxy refuses does not keep rules from it. */
+  /** Sets the certificates of the HTTPS listener. A certificate that HAProxy refuses does not block rules. */
   setCertificates(certificates: Certificates): void
-  /** Asks clients of the HTTPS listener to connect to another replica; new connections are still admitted. */
+  /** Makes clients of the HTTPS listener connect to another replica; new connections are still admitted. */
   drain(): void
-  /** Resolves once no connection of the HTTPS listener takes a request any more, but for those that work on one. */
+  /**
+   * Resolves once the HTTPS listener's connections accept no further requests, except those with a request in progress.
+   */
   endHttps(): Promise<void>
   /** Returns why HAProxy does not have the desired rules; undefined if it has them. */
   problem(): string | undefined
-  /** Disconnects from HAProxy and leaves it as it is. */
+  /** Disconnects from HAProxy and leaves it unchanged. */
   stop(): Promise<void>
 }
 
@@ -42,7 +44,7 @@ type PlaneOptions = {
   addressOf: (target: RouteTarget) => string | undefined
   /** Whether the addresses of targets are known; until then nothing is pushed. */
   resolvable: () => boolean
-  /** Whether HAProxy has the HTTPS listener. Without it, routes by host name lead nowhere. */
+  /** Whether HAProxy has the HTTPS listener. Without it, routes by host name are not served. */
   https: boolean
   limits?: RuntimeLimits | undefined
   /** Called when HAProxy has all rules again after a failure. */
@@ -62,8 +64,8 @@ export function createHaproxyPlane(options: PlaneOptions): HaproxyPlane {
 class Plane implements HaproxyPlane {
   readonly #options: PlaneOptions
   readonly #limits: RuntimeLimits
-  readonly #book: ReturnType<typeof createEndpointBook>
-  readonly #httpBook: ReturnType<typeof createHttpBook>
+  readonly #endpoints: ReturnType<typeof createEndpointCache>
+  readonly #httpEndpoints: ReturnType<typeof createHttpEndpointCache>
   readonly #stopping = new AbortController()
   readonly #progress = new Progress(this.#stopping.signal)
   readonly #running: Promise<void>
@@ -83,8 +85,8 @@ class Plane implements HaproxyPlane {
   constructor(options: PlaneOptions) {
     this.#options = options
     this.#limits = options.limits ?? runtimeLimits
-    this.#book = createEndpointBook(options.ports, options.addressOf)
-    this.#httpBook = createHttpBook(options.addressOf)
+    this.#endpoints = createEndpointCache(options.ports, options.addressOf)
+    this.#httpEndpoints = createHttpEndpointCache(options.addressOf)
     this.#running = this.#run()
   }
 
@@ -139,11 +141,11 @@ class Plane implements HaproxyPlane {
     if (!this.#options.https) return
     this.#endsHttps = true
     this.#progress.change()
-    const hasAsked = await this.#progress.untilDone(this.#limits.answerMs).then(
+    const isApplied = await this.#progress.untilDone(this.#limits.answerMs).then(
       () => true,
       () => false,
     )
-    if (hasAsked) await sleep(systemClock, httpsEndMs, this.#stopping.signal)
+    if (isApplied) await sleep(systemClock, httpsEndMs, this.#stopping.signal)
   }
 
   problem(): string | undefined {
@@ -165,7 +167,7 @@ class Plane implements HaproxyPlane {
       if (signal.aborted) return
       failures++
       const { logger } = this.#options
-      logger.warn({ failures, problem: this.#problem }, 'HAProxy does not have the rules; trying again')
+      logger.warn({ failures, problem: this.#problem }, 'HAProxy does not have the rules; retrying')
       await sleep(systemClock, backoffMs(failures, retryDelays), signal)
     }
   }
@@ -174,7 +176,7 @@ class Plane implements HaproxyPlane {
   async #serve(connection: RuntimeConnection): Promise<boolean> {
     try {
       await this.#follow(connection)
-      this.#fail(`HAProxy is gone (${this.#stopping.signal.aborted ? 'stopping' : await connection.over})`)
+      this.#fail(`HAProxy has disconnected (${this.#stopping.signal.aborted ? 'stopping' : await connection.over})`)
       return true
     } catch (error) {
       this.#fail(error instanceof Error ? error.message : String(error))
@@ -186,7 +188,7 @@ class Plane implements HaproxyPlane {
 
   #fail(reason: string): void {
     this.#problem = reason
-    this.#progress.fail(new Error(`the rules are not in force: ${reason}`))
+    this.#progress.fail(new Error(`the rules are not applied: ${reason}`))
   }
 
   /** Pushes every change until the connection ends. @throws RefusedError */
@@ -219,8 +221,8 @@ class Plane implements HaproxyPlane {
     if (until === 0) await maps.setDeadline(0)
     if (this.#table === undefined) await maps.check()
     else {
-      const http = this.#options.https ? this.#httpBook.endpoints(this.#hosts) : undefined
-      await maps.push(this.#book.endpoints(this.#table), http)
+      const http = this.#options.https ? this.#httpEndpoints.endpoints(this.#hosts) : undefined
+      await maps.push(this.#endpoints.endpoints(this.#table), http)
       if (until !== undefined) await maps.setDeadline(until)
       if (this.#draining) await maps.setDraining()
       if (this.#endsHttps) await maps.endHttps()
@@ -234,7 +236,7 @@ class Plane implements HaproxyPlane {
     for (const problem of problems)
       this.#options.logger.error({ problem }, 'HAProxy refused a certificate; it keeps the earlier one')
     const all = [...certificates.values()].map(({ cert }) => cert)
-    // With one that was refused, no digest is that of the Secret.
+    // If one was refused, no digest equals that of the Secret.
     this.#servedCertificates = problems.length === 0 ? certificatesDigest(all) : 'refused'
   }
 

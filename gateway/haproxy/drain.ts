@@ -1,7 +1,7 @@
 /**
- * Ends HAProxy once it may be ended: nobody is admitted any more and no session is open. It runs before the pod's
- * containers are told to stop (the preStop hook of HAProxy's). SIGTERM is of no use to HAProxy: it would end every session
- * at once, and as the first process of its container it does not hear it at all, and would stay until it is killed.
+ * Stops HAProxy once it admits no connection and no session is open. It runs before the pod's containers are stopped
+ * (as HAProxy's preStop hook). SIGTERM is unsuitable for HAProxy: it would end every session at once, and as the first
+ * process of its container HAProxy ignores it until it is killed.
  */
 import { readFile } from 'node:fs/promises'
 import { frontendName } from './configuration.ts'
@@ -12,8 +12,8 @@ import { connectRuntime, type RuntimeConnection } from './runtime.ts'
 const pollMs = 500
 
 /**
- * Waits, for as long as it takes (how long that may be, the pod says), and tells HAProxy to go. Resolves to whether it
- * was there to the end. It must share HAProxy's processes, as a hook in its container does; else HAProxy is left alone.
+ * Waits without a time limit (the pod sets one), and stops HAProxy. Resolves to whether HAProxy was running until then.
+ * It must share HAProxy's process namespace, as a hook in its container does; otherwise HAProxy is left running.
  */
 export async function drain(paths: Paths, now: () => number = Date.now): Promise<'drained' | 'gone'> {
   const connection = await connectRuntime(paths.runtime)
@@ -38,12 +38,12 @@ export async function drain(paths: Paths, now: () => number = Date.now): Promise
 async function softStop(connection: RuntimeConnection, paths: Paths): Promise<void> {
   const answer = await connection.command('show info')
   const pid = Number(/^Pid: ([0-9]+)$/m.exec(answer.kind === 'answer' ? answer.text : '')?.[1])
-  // A process id of another container's would be somebody else here.
+  // In another container's namespace the process id would belong to another process.
   const started = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
   if (started.split('\0').includes(paths.configuration)) process.kill(pid, 'SIGUSR1')
 }
 
-/** Open connections of the frontends; undefined where HAProxy is gone. */
+/** Open connections of the frontends; undefined if HAProxy is not running. */
 async function openSessions(connection: RuntimeConnection): Promise<number | undefined> {
   const answer = await connection.command('show stat')
   if (answer.kind === 'lost') return undefined
@@ -54,7 +54,9 @@ async function openSessions(connection: RuntimeConnection): Promise<number | und
   return sessions === undefined ? undefined : Number(sessions) + Number(sessionsOf(httpsFrontendName) ?? 0)
 }
 
-/** Until when HAProxy admits, in seconds since the epoch; 0 where nothing was ever said, undefined where it is gone. */
+/**
+ * Until when HAProxy admits connections, in seconds since the epoch; 0 if never set, undefined if it is not running.
+ */
 async function deadlineOf(connection: RuntimeConnection, paths: Paths): Promise<number | undefined> {
   const answer = await connection.command(`show map ${paths.state}`)
   if (answer.kind === 'lost') return undefined

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type HttpRoute, httpRouteName, routeKey } from '../../routes/route.ts'
 import { buildHosts } from '../http/table.ts'
-import { createHttpBook, type HttpEndpoints, httpContentOf, planHttpMaps } from './http-maps.ts'
+import { createHttpEndpointCache, type HttpEndpoints, httpContentOf, planHttpMaps } from './http-maps.ts'
 import { pathsIn } from './paths.ts'
 
 const paths = pathsIn('/run')
@@ -16,7 +16,7 @@ const hostsOf = (routes: HttpRoute[]) => {
   return table
 }
 const endpointsOf = (routes: HttpRoute[], addresses: Record<string, string> = {}) =>
-  createHttpBook(({ service }) => addresses[service] ?? `10.96.0.1:3000`).endpoints(hostsOf(routes))
+  createHttpEndpointCache(({ service }) => addresses[service] ?? `10.96.0.1:3000`).endpoints(hostsOf(routes))
 
 type Service = HttpRoute['services'][number]
 const rest = (rules: string[], more: Partial<Service> = {}): Service => ({
@@ -27,7 +27,7 @@ const routeOf = (host: string, databaseId: string, services: Service[]): HttpRou
   ...{ kind: 'http', host, databaseId, label: host, services },
 })
 
-/** The maps as HAProxy keeps them: `add` of a key that is there, or a change of one that is not, is a bug of the plan. */
+/** The maps as HAProxy keeps them: `add` of an existing key, or a change of a missing one, is a bug of the plan. */
 class Maps {
   readonly entries: Record<string, Map<string, string>> = { [paths.services]: new Map(), [paths.callers]: new Map() }
   constructor(endpoints: HttpEndpoints) {
@@ -41,8 +41,8 @@ class Maps {
     if (verb === 'del') entries.delete(key)
     else entries.set(key, value)
   }
-  /** Where a caller is led; undefined where it is refused. */
-  verdict(owner: string, block: string): string | undefined {
+  /** The target of a caller; undefined if it is refused. */
+  targetOf(owner: string, block: string): string | undefined {
     const [network, address, port] = this.entries[paths.services]?.get(`${owner}/rest`)?.split('|') ?? []
     if (network === undefined || !this.entries[paths.callers]?.has(`${network}:${block}`)) return undefined
     return `${address}:${port}`
@@ -54,13 +54,13 @@ const rules = fc.uniqueArray(fc.constantFrom('0.0.0.0/0', '10.0.0.0/8', '10.1.0.
 const services: fc.Arbitrary<Service[]> = fc
   .record({ rules, suspended: fc.boolean(), there: fc.boolean() })
   .map(({ rules, suspended, there }) => (there ? [rest(rules, suspended ? { unavailable: 'suspended' } : {})] : []))
-/** Two host names that three databases have in turn. */
+/** Two host names that three databases use one after another. */
 const routes: fc.Arbitrary<HttpEndpoints> = fc
   .uniqueArray(fc.tuple(fc.constantFrom('a.db.test', 'b.db.test'), fc.constantFrom('id-1', 'id-2', 'id-3'), services), {
     selector: ([host]) => host,
   })
   .map(all =>
-    createHttpBook(() => undefined).endpoints(
+    createHttpEndpointCache(() => undefined).endpoints(
       hostsOf(
         all.map(([host, id, list]) =>
           routeOf(
@@ -74,7 +74,7 @@ const routes: fc.Arbitrary<HttpEndpoints> = fc
   )
 
 describe('planHttpMaps', () => {
-  test('leads from any maps to any others, one command for each entry that changes', () => {
+  test('transforms any maps into any others, with one command for each changed entry', () => {
     fc.assert(
       fc.property(routes, routes, (have, want) => {
         const maps = new Maps(have)
@@ -87,7 +87,7 @@ describe('planHttpMaps', () => {
     )
   })
 
-  test('admits no caller to a database that does not admit it, whichever command has been applied', () => {
+  test('never admits a caller to another database, after any of the commands', () => {
     const before = endpointsOf([routeOf('a.db.test', 'one', [rest(['10.0.0.0/8'])])])
     const after = endpointsOf([routeOf('a.db.test', 'two', [rest(['10.1.0.0/16'])])], { 'db-1-rest': '10.96.0.2:3000' })
     const maps = new Maps(before)
@@ -95,7 +95,7 @@ describe('planHttpMaps', () => {
       maps.apply(command)
       for (const block of blocks)
         expect([undefined, ['10.0.0.0/104', '10.96.0.1:3000'], ['10.1.0.0/112', '10.96.0.2:3000']]).toContainEqual(
-          maps.verdict('a.db.test', block) && [block, maps.verdict('a.db.test', block)],
+          maps.targetOf('a.db.test', block) && [block, maps.targetOf('a.db.test', block)],
         )
     }
   })
@@ -119,12 +119,12 @@ describe('planHttpMaps', () => {
   })
 })
 
-test('the book returns the same entries until the route or an address of its targets changes', () => {
+test('the registry returns the same entries until the route or an address of its targets changes', () => {
   let address: string | undefined = '10.96.0.1:3000'
-  const book = createHttpBook(() => address)
+  const cache = createHttpEndpointCache(() => address)
   const hosts = hostsOf([routeOf('a.db.test', 'one', [rest(['10.0.0.0/8'])])])
-  const first = book.endpoints(hosts).get('a.db.test')
-  expect(book.endpoints(hosts).get('a.db.test')).toBe(first)
+  const first = cache.endpoints(hosts).get('a.db.test')
+  expect(cache.endpoints(hosts).get('a.db.test')).toBe(first)
   address = undefined
-  expect(book.endpoints(hosts).get('a.db.test')).not.toBe(first)
+  expect(cache.endpoints(hosts).get('a.db.test')).not.toBe(first)
 })

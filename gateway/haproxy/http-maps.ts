@@ -1,11 +1,11 @@
 /**
- * The map entries of routes by host name, and the runtime commands that lead from what HAProxy has to what it should
- * have. Pure.
+ * The map entries of routes by host name, and the runtime commands that change HAProxy's maps to the desired ones.
+ * Pure.
  *
- * A service has one entry in the map `services`, which holds everything that its requests need: the network of its
- * allowlist, the address to connect to, its token's digest. Its rules are entries of the map `callers`, below that
- * network, `fd01:<80 bits of owner and service>:<source>`. So a rule of one database never admits anyone to another,
- * whichever entry is written first, and a changed target is one entry.
+ * A service has one entry in the map `services`, with everything that its requests need: the network of its allowlist,
+ * the address to connect to, its token's digest. Its rules are entries of the map `callers`, below that network,
+ * `fd01:<80 bits of owner and service>:<source>`. So a rule of one database never admits a caller to another, whichever
+ * entry is written first, and a changed target is one entry.
  */
 import { createHash } from 'node:crypto'
 import type { RouteTarget } from '../../routes/route.ts'
@@ -14,7 +14,7 @@ import { hasSeparator, ownerFields, serviceFields } from './http-fields.ts'
 import type { MapContent } from './maps.ts'
 import type { Paths } from './paths.ts'
 
-/** What the maps hold for a route, each as key to value. What stayed the same is the same object. */
+/** The map entries of a route, each as key to value. Unchanged routes keep the same object. */
 type HttpEndpoint = { services: ReadonlyMap<string, string>; callers: ReadonlySet<string> }
 /** By host name. */
 export type HttpEndpoints = ReadonlyMap<string, HttpEndpoint>
@@ -42,7 +42,7 @@ function serviceValue(network: string, to: string | undefined, service: Compiled
   return inOrder(serviceFields, { network, address, port, bridgePort: bridge?.port, unavailable, tokenDigest: digest })
 }
 
-/** @param owners how requests name the owner: its host name, and `/<database id>` */
+/** @param owners the owner's names in requests: its host name, and `/<database id>` */
 function endpointOf(host: CompiledHost, owners: readonly string[], addressOf: AddressOf): HttpEndpoint {
   const has = [...host.services.keys()].map(service => `/${service}`).join(hasSeparator)
   const value = inOrder(ownerFields, { label: host.label, has })
@@ -57,10 +57,10 @@ function endpointOf(host: CompiledHost, owners: readonly string[], addressOf: Ad
   return { services, callers }
 }
 
-/** Remembers the entries of each host for as long as neither its route nor an address of its targets changes. */
-export function createHttpBook(addressOf: AddressOf): { endpoints(hosts: HostTable): HttpEndpoints } {
+/** Caches the entries of each host while its route and the addresses of its targets are unchanged. */
+export function createHttpEndpointCache(addressOf: AddressOf): { endpoints(hosts: HostTable): HttpEndpoints } {
   const known = new WeakMap<CompiledHost, { state: string; endpoint: HttpEndpoint }>()
-  const remembered = (host: CompiledHost, owners: readonly string[]): HttpEndpoint => {
+  const cached = (host: CompiledHost, owners: readonly string[]): HttpEndpoint => {
     const state = [...owners, ...[...host.services.values()].map(({ target }) => addressOf(target))].join(' ')
     const before = known.get(host)
     if (before?.state === state) return before.endpoint
@@ -73,7 +73,7 @@ export function createHttpBook(addressOf: AddressOf): { endpoints(hosts: HostTab
       new Map(
         [...byName].map(([name, host]) => {
           const ownsId = byId.get(host.databaseId) === host
-          return [name, remembered(host, ownsId ? [name, `/${host.databaseId}`] : [name])]
+          return [name, cached(host, ownsId ? [name, `/${host.databaseId}`] : [name])]
         }),
       ),
   }
@@ -81,7 +81,7 @@ export function createHttpBook(addressOf: AddressOf): { endpoints(hosts: HostTab
 
 const nothing: HttpEndpoint = { services: new Map(), callers: new Set() }
 
-/** The commands, one a line, that turn the maps of `have` into those of `want`. None where they are the same. */
+/** The commands, one a line, that change the maps of `have` into those of `want`. Empty if they are equal. */
 export function planHttpMaps(paths: Paths, have: HttpEndpoints, want: HttpEndpoints): string[] {
   const changed = [...new Set([...have.keys(), ...want.keys()])]
     .map(host => ({ before: have.get(host) ?? nothing, after: want.get(host) ?? nothing }))
@@ -89,9 +89,9 @@ export function planHttpMaps(paths: Paths, have: HttpEndpoints, want: HttpEndpoi
   const plan = (commands: (before: HttpEndpoint, after: HttpEndpoint) => string[]) =>
     changed.flatMap(({ before, after }) => commands(before, after))
   return [
-    // A caller that stays admitted by another rule, or to a service that is new, is at no moment refused.
+    // A caller that stays admitted by another rule, or to a new service, is never refused in between.
     ...plan((before, after) => notIn(after.callers, before.callers).map(key => `add map ${paths.callers} ${key} 1`)),
-    // An owner's id may pass from one of its routes to another: `del map` deletes every entry of a key.
+    // An owner's id may move from one of its routes to another: `del map` deletes every entry of a key.
     ...plan((before, after) => notIn(before.services, after.services).map(key => `del map ${paths.services} ${key}`)),
     ...plan((before, after) => writes(paths.services, before.services, after.services)),
     ...plan((before, after) => notIn(before.callers, after.callers).map(key => `del map ${paths.callers} ${key}`)),
@@ -109,7 +109,7 @@ function writes(map: string, before: ReadonlyMap<string, string>, after: Readonl
   })
 }
 
-/** All that the maps hold for these endpoints; `callers` comes first, since a service without them is closed. */
+/** All map entries of these endpoints; `callers` comes first, since a service without them is closed. */
 export function httpContentOf(paths: Paths, endpoints: HttpEndpoints): MapContent[] {
   const all = [...endpoints.values()]
   return [

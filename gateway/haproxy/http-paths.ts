@@ -1,4 +1,4 @@
-/** The paths of services as `placeOf` of `../http/paths.ts` has them, in the form of rules; a test compares the two. */
+/** The paths of services, as in `locationOf` of `../http/paths.ts`, in the form of rules; a test compares the two. */
 import type { ServiceType } from '../../routes/route.ts'
 
 export type PathRule = {
@@ -7,11 +7,11 @@ export type PathRule = {
   match: 'exact' | 'below'
   service: ServiceType
   port: 'main' | 'bridge'
-  /** What the service is not sent. */
+  /** The prefix that is removed for the service. */
   strip?: string
 }
 
-/** The first that matches counts. */
+/** The first match is used. */
 export const pathRules: readonly PathRule[] = [
   { path: '/rest', match: 'below', service: 'rest', port: 'main', strip: '/rest' },
   { path: '/rag', match: 'below', service: 'rag', port: 'main', strip: '/rag' },

@@ -1,4 +1,4 @@
-/** HTTPS of HAProxy: the tests of every data plane, and what is HAProxy's alone. */
+/** HTTPS of HAProxy: the tests of every data plane, and HAProxy's own. */
 import { once } from 'node:events'
 import type { ClientHttp2Session } from 'node:http2'
 import { connect as connectTcp } from 'node:net'
@@ -10,7 +10,7 @@ import type { Certificate } from '../../server/certificate.ts'
 import { buildHosts, type HostTable } from '../http/table.ts'
 import { testCertificate } from '../testing/certificate.ts'
 import { haproxyVersion, openHaproxy, type TestHaproxy } from '../testing/haproxy.ts'
-import { ask, dialTls, open, openHttp2 } from '../testing/http-client.ts'
+import { dialTls, open, openHttp2, sendRequest } from '../testing/http-client.ts'
 import { describeHttpPlane, nameWithoutRoute, type OpenHttpPlane } from '../testing/http-plane.ts'
 import { openService, type TestService } from '../testing/http-services.ts'
 import { until } from '../testing/sockets.ts'
@@ -26,7 +26,7 @@ const openPlane: OpenHttpPlane = async addressOf => {
   plane.admitUntil(Date.now() + 3600_000)
   return {
     ...{ host: haproxy.host, port: haproxy.httpsPort, ca: haproxy.certificate.ca },
-    // Any name without a route will do: which names a region's gateway has, the agent is not told.
+    // Any name without a route works: the agent does not know a region's gateway names.
     ownNames: new Set([nameWithoutRoute]),
     put: async hosts => {
       plane.put(new Map(), hosts)
@@ -49,7 +49,7 @@ const hostsWith = (services: string[]): HostTable => {
     .table
 }
 
-/** The subject of the certificate that a client of this name is shown. */
+/** The subject of the certificate that a client with this name receives. */
 async function shownTo(haproxy: TestHaproxy, servername: string): Promise<string | undefined> {
   const socket = connect({
     ...{ host: haproxy.host, port: haproxy.httpsPort, rejectUnauthorized: false },
@@ -96,17 +96,17 @@ else {
     }
     const listener = () => ({ host: haproxy.host, port: haproxy.httpsPort })
     const request = (path = '/rest/films') =>
-      ask(listener(), { name: host, path, headers: { connection: 'keep-alive' } })
+      sendRequest(listener(), { name: host, path, headers: { connection: 'keep-alive' } })
     const showing = (name: string, expected: string) =>
       until(`${name} is shown ${expected}`, async () => (await shownTo(haproxy, name)) === expected)
 
-    test('certificates are added, renewed and deleted without cutting a stream, and are back after a restart', async () => {
+    test('certificates are added, renewed and deleted without closing a stream, and pushed again after a restart', async () => {
       const one = testCertificate('*.one.test')
       const two = testCertificate('*.two.test')
       expect(await shownTo(haproxy, 'a.two.test')).toBe('espalier.invalid')
       const stream = await open(listener(), { name: host, path: '/rest/events' })
-      let heard = ''
-      stream.setEncoding('utf8').on('data', (text: string) => (heard += text))
+      let received = ''
+      stream.setEncoding('utf8').on('data', (text: string) => (received += text))
 
       plane.setCertificates(new Map([['one', one]]))
       await showing('a.one.test', '*.one.test')
@@ -128,17 +128,17 @@ else {
       await showing('a.renewed.test', '*.renewed.test')
       plane.setCertificates(new Map([['one', one]]))
       await showing('a.renewed.test', '*.one.test')
-      expect(await haproxy.ask('show ssl cert')).not.toContain('region-two')
+      expect(await haproxy.runCommand('show ssl cert')).not.toContain('region-two')
 
       service.send('still here')
-      await until('the stream goes on', () => heard.includes('still here'))
+      await until('the stream goes on', () => received.includes('still here'))
       stream.destroy()
       await haproxy.kill('SIGKILL')
       await haproxy.start()
       await showing('a.one.test', '*.one.test')
     })
 
-    test('a certificate that HAProxy refuses keeps neither rules nor other certificates from it', async () => {
+    test('a certificate that HAProxy refuses blocks neither rules nor other certificates', async () => {
       const two = testCertificate('*.two.test')
       plane.setCertificates(
         new Map<string, Certificate>([
@@ -155,7 +155,7 @@ else {
       await showing('a.zero.test', '*.zero.test')
     })
 
-    test('an agent that starts anew keeps what HAProxy has, and what it no longer wants is deleted', async () => {
+    test("a restarted agent keeps HAProxy's present certificates, and deletes obsolete ones", async () => {
       plane.setCertificates(new Map([['old', testCertificate('*.old.test')]]))
       await showing('a.old.test', '*.old.test')
       await plane.stop()
@@ -168,24 +168,27 @@ else {
       plane.admitUntil(Date.now() + 3600_000)
       plane.put(new Map(), hostsWith(['rest']))
       await showing('a.new.test', '*.new.test')
-      await until('the old one is deleted', async () => !(await haproxy.ask('show ssl cert')).includes('region-old'))
+      await until(
+        'the old one is deleted',
+        async () => !(await haproxy.runCommand('show ssl cert')).includes('region-old'),
+      )
       expect(await request()).toMatchObject({ status: 200 })
     })
 
-    test('a HAProxy that was started anew refuses until it has every route', async () => {
+    test('a restarted HAProxy refuses requests until it has every route', async () => {
       await haproxy.kill('SIGKILL')
       await haproxy.start()
       await until('it has them again', async () => (await request()).status === 200)
     })
 
-    test('after the deadline it answers that it is out of touch', async () => {
+    test('after the deadline it answers that it is disconnected', async () => {
       plane.admitUntil(0)
       await plane.inForce()
       const { status, headers, body } = await request()
       expect([status, headers['retry-after'], JSON.parse(body).code]).toEqual([503, '5', 503])
     })
 
-    test('a replica that stops asks connections of HTTP/2 to end, and refuses no request of theirs', async () => {
+    test('a stopping replica asks HTTP/2 connections to close, and refuses none of their requests', async () => {
       const [active, idle] = await Promise.all([openHttp2(listener(), host), openHttp2(listener(), host)])
       const statusOn = async (session: ClientHttp2Session) => {
         const stream = session.request({ ':path': '/rest/films' })
@@ -194,7 +197,7 @@ else {
       }
       expect(await statusOn(active)).toBe(200)
       expect(await statusOn(idle)).toBe(200)
-      const goneAway = [active, idle].map(session => once(session, 'goaway'))
+      const goaways = [active, idle].map(session => once(session, 'goaway'))
       const ended = plane.endHttps()
       await until('the listener is closed', async () => {
         const socket = connectTcp({ host: haproxy.host, port: haproxy.httpsPort })
@@ -206,7 +209,7 @@ else {
         return !isOpen
       })
       expect(await statusOn(active)).toBe(200)
-      for (const [code] of await Promise.all(goneAway)) expect(code).toBe(0)
+      for (const [code] of await Promise.all(goaways)) expect(code).toBe(0)
       await ended
       expect([active.destroyed || active.closed, idle.destroyed || idle.closed]).toEqual([true, true])
     }, 30_000)
@@ -214,8 +217,8 @@ else {
     test('a body that arrives a byte at a time is 408', async () => {
       await restart({ bodies: { bodyIntervalMs: 2_000 } })
       const socket = await dialTls(listener(), host)
-      let heard = ''
-      socket.on('data', bytes => (heard += bytes))
+      let received = ''
+      socket.on('data', bytes => (received += bytes))
       const head = ['POST /rest/films HTTP/1.1', `Host: ${host}`, 'Transfer-Encoding: chunked']
       socket.write(`${head.join('\r\n')}\r\n\r\n5000\r\n${'x'.repeat(0x5000)}\r\n`)
       const trickle = setInterval(() => socket.write('1\r\nx\r\n'), 300)
@@ -223,13 +226,13 @@ else {
         clearInterval(trickle)
         socket.destroy()
       })
-      await until('it is answered', () => heard.includes('}'), 20_000)
-      expect(heard).toMatch(/^HTTP\/1.1 408 /)
-      expect(heard).toContain(JSON.stringify({ code: 408, message: 'the body of the request arrived too slowly' }))
+      await until('it is answered', () => received.includes('}'), 20_000)
+      expect(received).toMatch(/^HTTP\/1.1 408 /)
+      expect(received).toContain(JSON.stringify({ code: 408, message: 'the body of the request arrived too slowly' }))
       expect(service.wholes()).toBe(0)
     }, 30_000)
 
-    test('requests at once are limited, so that open files are left for Postgres', async () => {
+    test('concurrent requests are limited, so that open files remain for Postgres', async () => {
       await restart({ maxConnections: 100 })
       const addresses = Array.from({ length: 8 }, (_, index) => `127.0.1.${index + 1}`)
       const sessions = await Promise.all(addresses.map(address => openHttp2(listener(), host, address)))
@@ -238,7 +241,7 @@ else {
       })
       const answers: Promise<unknown[]>[] = []
       for (const session of sessions)
-        for (let turn = 0; turn < 40; turn++)
+        for (let attempt = 0; attempt < 40; attempt++)
           answers.push(
             once(
               session.request({ ':path': '/rest/silent' }).on('error', () => {}),
@@ -247,7 +250,7 @@ else {
           )
       const [headers] = await Promise.race(answers)
       expect(headers).toMatchObject({ ':status': 503, 'retry-after': '1' })
-      const stat = async () => (await haproxy.ask('show stat')).split('\n').map(line => line.split(','))
+      const stat = async () => (await haproxy.runCommand('show stat')).split('\n').map(line => line.split(','))
       const open = async () =>
         (await stat()).find(([proxy, part]) => proxy === 'services-rest' && part === 'BACKEND')?.[4]
       // Two addresses have their 40 each, the other six 16 until all have 100.
@@ -256,7 +259,7 @@ else {
       expect(Number(await open())).toBe(100)
     })
 
-    test('a replica that is about to stop sends clients elsewhere with their next answer', async () => {
+    test('a replica that is about to stop makes clients reconnect elsewhere with its next response', async () => {
       expect((await request()).headers.connection).not.toBe('close')
       plane.drain()
       await plane.inForce()

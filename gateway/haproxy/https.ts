@@ -1,9 +1,9 @@
 /**
  * The part of haproxy.cfg for HTTPS: one listener for the services of all databases. Pure.
  *
- * A request's host name and path give a key, `<owner>/<service>`; the map `services` has what leads there, and the map
- * `callers` who may (http-maps.ts). Each request is judged, also on a connection that was opened long ago, in the order of
- * `judge` in `../http/verdict.ts` and in its words. `https.test.ts` compares the two.
+ * A request's host name and path form a key, `<owner>/<service>`; the map `services` has its target, and the map
+ * `callers` the admitted clients (http-maps.ts). Each request is checked, also on an old connection, in the order of
+ * `decideRequest` in `../http/decision.ts` and with its messages. `https.test.ts` compares the two.
  */
 import { type ServiceType, serviceTypes } from '../../routes/route.ts'
 import type { Certificate } from '../../server/certificate.ts'
@@ -38,9 +38,9 @@ export type HttpsOptions = {
   port: number
   /** Concurrent connections of clients. Each takes two open files. */
   maxConnections: number
-  /** What clients see before the agent has a certificate: HAProxy does not start without one. */
+  /** The certificate before the agent pushes one: HAProxy does not start without one. */
   placeholder: Certificate
-  /** Of bodies; others than `httpLimits` in tests. */
+  /** Limits of bodies; tests use others than `httpLimits`. */
   bodies?: Partial<BodyLimits>
 }
 
@@ -50,26 +50,28 @@ export const httpsFrontendName = 'services'
 const limits = {
   bodyBytes: httpLimits.bodyBytes,
   headersSeconds: 10,
-  /** Until a body has arrived, or as much of it as HAProxy's buffer holds. */
+  /** Until a body has arrived, or as much of it as fits HAProxy's buffer. */
   bodySeconds: 30,
-  /** Between two requests of a connection. Shorter than the time in which a replica that stops still admits. */
+  /**
+   * Between two requests of a connection. Shorter than the time in which a stopping replica still admits connections.
+   */
   keepAliveSeconds: 10,
-  /** Connections of one address; of one address where three quarters of all connections are in use. */
+  /** Connections of one address; the lower limit applies while three quarters of all connections are in use. */
   perAddress: 1_000,
   perAddressWhenCrowded: 16,
   /** Streams of one HTTP/2 connection. */
   streams: 100,
 }
 
-/** After this time an idle connection has been closed. */
+/** After this time every idle connection has been closed. */
 export const httpsEndMs = (limits.keepAliveSeconds + 1) * 1000
 
 /** The lines for `global`: HAProxy has these limits of HTTP/2 for the whole process. */
 export const httpsGlobals = ({ bodies }: Paths): string[] => [
   `    lua-load-per-thread ${bodies}`,
   `    tune.h2.max-concurrent-streams ${limits.streams}`,
-  // Frames that no honest client sends, and streams that are taken back. 2.6 has no such limit; it takes at most one buffer of
-  // CONTINUATION frames for a header, and opens no stream while it still works on as many as a client may have.
+  // Frames that only malicious clients send, and cancelled streams. 2.6 has no such limit; it accepts at most one
+  // buffer of CONTINUATION frames for a header, and opens no stream while a client's maximum is in progress.
   '.if version_atleast(3.0)',
   '    tune.h2.fe.glitches-threshold 200',
   '.endif',
@@ -87,7 +89,8 @@ const defaults = (): string[] => [
   'defaults services',
   '    mode http',
   '    log global',
-  // While bytes of a request are missing, and during the TLS handshake. A client that waits for its response has no limit.
+  // While bytes of a request are missing, and during the TLS handshake. A client that waits for its response has no
+  // limit.
   '    timeout client 30s',
   `    timeout http-request ${limits.headersSeconds}s`,
   `    timeout http-keep-alive ${limits.keepAliveSeconds}s`,
@@ -95,15 +98,15 @@ const defaults = (): string[] => [
   '    timeout queue 5s',
   // Services limit their own requests. An event stream may be silent for long.
   '    timeout server 1h',
-  // A connection to a service carries one request: the next request goes where the Service leads then.
+  // A connection to a service carries one request: the next request uses the Service's present targets.
   '    option http-server-close',
-  // A service hears of a client that leaves, also while it has nothing to send.
+  // A client's disconnect is forwarded to the service, also while no data is sent.
   '    option abortonclose',
   // Each event of a stream is sent at once.
   '    option http-no-delay',
   '    option dontlognull',
   '    option http-ignore-probes',
-  // Also for a body that was cut off (body-limits.ts). HAProxy 2.6 answers 400 there; other versions may answer 500.
+  // Also for an aborted body (body-limits.ts). HAProxy 2.6 answers 400 there; other versions may answer 500.
   ...[badRequest, failed].map(
     each => `    http-error status ${each.status} ${answer(each, bodyFailures.bodyOr(each))}`,
   ),
@@ -129,7 +132,7 @@ function frontend(options: Options): string[] {
     ...bodyFailures.statuses.map(
       status => `    http-after-response set-status ${status} if { var(txn.failed) -m str ${status} }`,
     ),
-    // A replica that is about to stop sends its clients to another one.
+    // A replica that is about to stop makes its clients connect to another one.
     `    http-after-response set-header Connection close if { str(${drainingKey}),map_str_int(${paths.state},0) gt 0 }`,
     '    use_backend services-%[var(txn.service)]',
   ]
@@ -148,7 +151,7 @@ function connectionRules({ proxyProtocolFrom: balancers, https }: Options): stri
   return [
     `    tcp-request connection expect-proxy layer4 if ${balanced}`,
     ...track('connection', `unless ${balanced}`),
-    // Only now the header has been read.
+    // The header has been read only now.
     ...track('session', 'unless { sc0_tracked }'),
   ]
 }
@@ -158,7 +161,7 @@ const isUnset = (variable: string): string => `!${found(variable)}`
 const set = (variable: string, expression: string, condition = ''): string =>
   `    http-request set-var(${variable}) ${expression} ${condition}`.trimEnd()
 
-/** What may not be decided by where a request leads. */
+/** Checks that do not depend on the request's target. */
 const requestRules = (paths: Paths): string[] => [
   set('txn.now', 'date'),
   set('txn.left', `str(${deadlineKey}),map_str_int(${paths.state},0),sub(txn.now)`),
@@ -172,7 +175,7 @@ const requestRules = (paths: Paths): string[] => [
   set('txn.host', `var(txn.named),host_only,${quoted('regsub("[.]$","")')}`),
   set('txn.path', 'pathq'),
   set('txn.only', 'path'),
-  // As `isWellFormed`: what another server could read as another path.
+  // As `isWellFormed`: refuses a path that another server could read differently.
   refuse(
     malformedRequest('the path of the request is malformed'),
     `unless { var(txn.path) -m reg ${quoted('^/[!"$-~]*$')} }`,
@@ -187,7 +190,7 @@ const requestRules = (paths: Paths): string[] => [
   refuse(misdirected, `if ${found('txn.sni')} !{ var(txn.sni),strcmp(txn.host) eq 0 }`),
 ]
 
-/** By the host name; without a route for it, the path may have the owner's id, as `addressedPath` says. */
+/** By the host name; without a route for it, the path may contain the owner's id, as in `addressedPath`. */
 const ownerRules = (paths: Paths): string[] => [
   set('txn.owner', 'var(txn.host)', `if { var(txn.host),map_str(${paths.services}) -m found }`),
   `    http-request set-var-fmt(txn.id) "/%[path,field(2,/)]" if ${isUnset('txn.owner')}`,
@@ -208,7 +211,7 @@ const fieldOf = (name: (typeof serviceFields)[number]): string =>
   `var(txn.leads),field(${serviceFields.indexOf(name) + 1},|)`
 const isService = (service: string): string => `{ var(txn.service) -m str ${service} }`
 
-/** Where to, and whether this caller may. */
+/** The target, and whether this caller is admitted. */
 const serviceRules = (paths: Paths): string[] => [
   ...pathRules.flatMap(pathRule),
   refuse(unknownPath([]), `if ${isUnset('txn.service')} { var(txn.has) -m len 0 }`),
@@ -256,7 +259,9 @@ function withHas(refusal: HttpRefusal): HttpRefusal {
   return { ...refusal, message: refusal.message.replace(every, '%[var(txn.has)]') }
 }
 
-/** `rag` always needs a token, other services where their route has the digest of one. Without a digest no token is right. */
+/**
+ * `rag` always needs a token, other services if their route has the digest of one. Without a digest no token is valid.
+ */
 const tokenRules: string[] = [
   set('txn.digest', fieldOf('tokenDigest')),
   set('txn.open', 'str(yes)', `if { var(txn.digest) -m len 0 } !${isService('rag')}`),
@@ -267,20 +272,20 @@ const tokenRules: string[] = [
     `if { var(txn.authorization) -m reg -i ${quoted('^bearer +[^ ]+ *$')} }`,
   ),
   set('txn.open', 'str(yes)', `if ${found('txn.token')} { var(txn.token),strcmp(txn.digest) eq 0 }`),
-  // As `isPreflight`. A body of HTTP/2 has no header that tells of it.
+  // As `isPreflight`. A body of HTTP/2 has no header that announces it.
   `    http-request wait-for-body time ${limits.bodySeconds}s at-least 1 if METH_OPTIONS`,
   set(
     'txn.open',
     'str(yes)',
-    'if METH_OPTIONS !{ req.body_size gt 0 } !{ req.hdr(transfer-encoding) -m found } { req.hdr(origin) -m found } { req.hdr(access-control-request-method) -m found }',
+    'if METH_OPTIONS !{ req.body_size gt 0 } !{ req.hdr(transfer-encoding) -m found } { req.hdr(origin) -m found } { req.hdr(access-control-request-method) -m found } !{ req.hdr(connection) -m str -i origin access-control-request-method }',
   ),
   refuse(unauthorized(false), `if ${isUnset('txn.open')} ${isUnset('txn.authorization')}`),
   refuse(unauthorized(true), `if ${isUnset('txn.open')}`),
 ]
 
 /**
- * A request takes an open file, and a connection of HTTP/2 may have many: without a limit they would take those of Postgres's
- * clients.
+ * A request uses an open file, and an HTTP/2 connection may have many: without a limit they would use up those for
+ * Postgres's clients.
  */
 function loadRules({ maxConnections }: HttpsOptions): string[] {
   const [first = '', ...others] = serviceTypes.map(service => `be_conn(services-${service})`)
@@ -300,15 +305,16 @@ function loadRules({ maxConnections }: HttpsOptions): string[] {
 const bodyRules: string[] = [
   refuse(noUpgrade, 'if { req.hdr(upgrade) -m sub -i websocket }'),
   refuse(largeBody(limits.bodyBytes), `if { req.body_size gt ${limits.bodyBytes} }`),
-  // A body that arrives slowly does not reach the service. What HAProxy's buffer does not hold is forwarded as it arrives.
+  // A body that arrives too slowly does not reach the service. The part beyond HAProxy's buffer is forwarded as it
+  // arrives.
   `    http-request wait-for-body time ${limits.bodySeconds}s`,
 ]
 
-/** What the service is sent. */
+/** The request that the service receives. */
 const forwarding: string[] = [
   '    http-request set-dst var(txn.address)',
   '    http-request set-dst-port var(txn.port)',
-  // The token that the gateway has checked is no one else's.
+  // A token checked by the gateway is removed.
   `    http-request del-header Authorization if ${isService('rag')} or !{ var(txn.digest) -m len 0 }`,
   '    http-request del-header X-Forwarded- -m beg',
   ...['X-Real-IP', 'Forwarded', 'Upgrade'].map(name => `    http-request del-header ${name}`),
@@ -324,8 +330,8 @@ const forwarding: string[] = [
 ]
 
 /**
- * One for each type of service, so that errors name it and metrics tell them apart. A service that refuses connections is
- * tried again: one of its pods may just have ended.
+ * One for each type of service, so that errors and metrics name it. A refused connection is retried: one of the pods
+ * may just have ended.
  */
 const backends = (): string[] => [
   ...serviceTypes.flatMap(service => [
@@ -351,7 +357,7 @@ function httpError(refusal: HttpRefusal): string {
   return `    http-error status ${refusal.status} ${answer(refusal)}`
 }
 
-/** The message may have expressions of HAProxy, `%[...]`. */
+/** The message may contain HAProxy expressions, `%[...]`. */
 function answer(refusal: HttpRefusal, body = refusalBody(refusal)): string {
   const fields = Object.entries({ 'cache-control': 'no-store', ...refusal.headers })
   return [
@@ -360,7 +366,7 @@ function answer(refusal: HttpRefusal, body = refusalBody(refusal)): string {
   ].join(' ')
 }
 
-/** Between single quotes HAProxy's configuration takes everything as it is but the quote itself. */
+/** Within single quotes, HAProxy's configuration interprets only the quote itself. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`
 }

@@ -1,4 +1,4 @@
-/** The gateway as it stands in a pod: a real HAProxy, the agent beside it, a real store as its cluster. */
+/** The gateway as in a pod: a real HAProxy, the agent beside it, a real store as its cluster. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -49,7 +49,7 @@ else
       })
       const host = ownLoopback()
       const sockets: Socket[] = []
-      // Says "ok", then echoes.
+      // Sends "ok", then echoes.
       const { server, port } = await listen(host, socket => {
         sockets.push(socket)
         socket.on('error', () => {}).write('ok')
@@ -101,7 +101,7 @@ else
       await open(route)
       await until('HAProxy knows the target', async () => {
         if (rules.length === 0) return true
-        return (await haproxy.ask(`show map ${haproxy.paths.allow}`)).includes(`${backend.host}:${backend.port}`)
+        return (await haproxy.runCommand(`show map ${haproxy.paths.allow}`)).includes(`${backend.host}:${backend.port}`)
       })
     }
 
@@ -113,8 +113,14 @@ else
       await new Promise(resolve => socket.once('connect', resolve).once('close', resolve))
       return socket
     }
-    /** Dials a port and says hello: `ok` where it is admitted, else the SQLSTATE, or nothing where it was closed. */
-    async function knock(port: number, how: Dial = {}): Promise<{ answer: string; message: string; socket: Socket }> {
+    /**
+     * Connects to a port and sends a StartupMessage: `ok` if it is admitted, else the SQLSTATE, or nothing if it was
+     * closed.
+     */
+    async function tryLogin(
+      port: number,
+      how: Dial = {},
+    ): Promise<{ answer: string; message: string; socket: Socket }> {
       const socket = await dial(port, how)
       socket.write(Buffer.concat([how.header ?? Buffer.alloc(0), how.hello ?? startupMessage()]))
       const bytes = await new Promise<Buffer>(resolve => {
@@ -126,26 +132,26 @@ else
       return { answer: fields?.C ?? String(bytes.subarray(0, 2)), message: fields?.M ?? '', socket }
     }
     const answerOf = async (port: number, how: Dial = {}) => {
-      const { answer, socket } = await knock(port, how)
+      const { answer, socket } = await tryLogin(port, how)
       socket.destroy()
       return answer
     }
     const echoes = async (socket: Socket): Promise<boolean> => {
       const word = `ping ${Math.random()}`
-      let heard = ''
+      let echoed = ''
       const listener = (bytes: Buffer) => {
-        heard += bytes
+        echoed += bytes
       }
       socket.on('data', listener).write(word)
-      await until('it echoes', () => heard.includes(word))
+      await until('it echoes', () => echoed.includes(word))
       socket.off('data', listener)
       return true
     }
 
     const first = 20_000
-    /** Connections of a backend: at once at most, and in all. */
+    /** Connections of a backend: the limit at once, and in total. */
     const handedOver = async () => {
-      const stat = await haproxy.ask('show stat')
+      const stat = await haproxy.runCommand('show stat')
       const fields =
         stat
           .split('\n')
@@ -154,19 +160,19 @@ else
       return { most: Number(fields[5]), total: Number(fields[7]) }
     }
 
-    test('admits whom a rule admits, tells others so by their address, and closes what no route claims', async () => {
+    test('admits clients that a rule admits, refuses others with their address, and closes ports without a route', async () => {
       await start()
       await openWithService(first, ['127.0.0.0/24'])
       expect(await answerOf(first)).toBe('ok')
       expect(await answerOf(first, { from: '127.0.0.255' })).toBe('ok')
-      expect(await knock(first, { from: '127.0.1.7' })).toMatchObject({
+      expect(await tryLogin(first, { from: '127.0.1.7' })).toMatchObject({
         answer: '28000',
         message: 'no rule of the allowlist of shop-12345678 admits 127.0.1.7',
       })
       expect(await answerOf(first + 1)).toBe('')
     })
 
-    test('each port has rules of its own', async () => {
+    test('each port has its own rules', async () => {
       await start()
       await openWithService(first, ['127.0.0.5/32'])
       await openWithService(first + 1, ['127.0.0.6/32', '127.0.0.8/31'])
@@ -177,10 +183,10 @@ else
       expect(await answers('127.0.0.10')).toEqual(['28000', '28000'])
     })
 
-    test('a refused client that asks for TLS, or begins with it, is told inside TLS', async () => {
+    test('a refused client that requests TLS, or starts with it, gets the error inside TLS', async () => {
       await start()
       await openWithService(first, [])
-      const told = async (socket: Socket) => {
+      const errorOf = async (socket: Socket) => {
         const secured = connectTls({
           socket,
           ca: certificate.ca,
@@ -191,40 +197,40 @@ else
         secured.write(startupMessage())
         return errorFields(await received(secured))
       }
-      const asking = await dial(first)
-      asking.write(tlsRequest)
-      expect(String((await once(asking, 'data'))[0])).toBe('S')
-      expect(await told(asking)).toMatchObject({ S: 'FATAL', C: '28000' })
-      expect(await told(await dial(first))).toMatchObject({ S: 'FATAL', C: '28000' })
+      const socket = await dial(first)
+      socket.write(tlsRequest)
+      expect(String((await once(socket, 'data'))[0])).toBe('S')
+      expect(await errorOf(socket)).toMatchObject({ S: 'FATAL', C: '28000' })
+      expect(await errorOf(await dial(first))).toMatchObject({ S: 'FATAL', C: '28000' })
     })
 
-    test('the client of a load balancer is known by what the PROXY header says, and by no other header', async () => {
+    test("the address of a load balancer's client is read from the PROXY header, and from no other header", async () => {
       await start()
       await openWithService(first, ['10.1.2.3/32', `${balancer}/32`])
       const header = (source: string) => proxyHeader({ source, port: 9 })
       expect(await answerOf(first, { from: balancer, header: header('10.1.2.3') })).toBe('ok')
-      expect(await knock(first, { from: balancer, header: header('10.1.2.4') })).toMatchObject({
+      expect(await tryLogin(first, { from: balancer, header: header('10.1.2.4') })).toMatchObject({
         answer: '28000',
         message: expect.stringContaining('admits 10.1.2.4'),
       })
-      // The balancer itself has an address that a rule admits, but speaks for nobody without a header.
+      // The balancer's own address is admitted by a rule, but without a header it is not.
       expect(await answerOf(first, { from: balancer })).toBe('')
-      // A header from elsewhere is no Postgres, and admits nobody.
+      // A header from another address is not Postgres, and admits no client.
       expect(await answerOf(first, { from: '127.0.0.7', header: header('10.1.2.3') })).toBe('')
-      // An IPv6 client is denied, whatever its text looks like beside an IPv4 rule.
+      // An IPv6 client is refused, even if its text resembles an IPv4 rule.
       expect(
         await answerOf(first, { from: balancer, header: proxyHeader({ source: '::ffff:10.1.2.3', port: 9 }) }),
       ).toBe('28000')
     })
 
-    test('100 open sessions outlive 20 changes of their rules; after each nobody is let in by the rules before', async () => {
+    test('100 open sessions survive 20 changes of their rules; after each change the previous rules admit no client', async () => {
       await start()
       await openWithService(first, everyone)
-      const sessions = await Promise.all(Array.from({ length: 100 }, async () => (await knock(first)).socket))
+      const sessions = await Promise.all(Array.from({ length: 100 }, async () => (await tryLogin(first)).socket))
       for (let round = 0; round < 20; round++) {
         const isOpen = round % 2 === 1
         await open(routeOn(first, isOpen ? ['10.0.0.0/8', '127.0.0.0/8'] : [`10.0.${round}.0/24`]))
-        // Each from an address of its own: a refused one that comes too often is cut short.
+        // Each from its own address: a refused one that connects too often is rejected early.
         const answers = await Promise.all(
           Array.from({ length: 20 }, (_, index) => answerOf(first, { from: `127.0.${round}.${index + 1}` })),
         )
@@ -233,11 +239,11 @@ else
       expect(new Set(await Promise.all(sessions.map(echoes)))).toEqual(new Set([true]))
     })
 
-    test('a client that dawdles is judged by the rules at the time when it speaks', async () => {
+    test('a slow client is checked by the rules at the time of its first bytes', async () => {
       await start()
       await openWithService(first, everyone)
       const [silent, lucky] = [await dial(first), await dial(first)]
-      await until('both wait', async () => (await haproxy.ask('show sess')).split(`src=${client}`).length === 3)
+      await until('both wait', async () => (await haproxy.runCommand('show sess')).split(`src=${client}`).length === 3)
       await open(routeOn(first, []))
       silent.write(startupMessage())
       expect(errorFields(await received(silent))).toMatchObject({ C: '28000' })
@@ -247,12 +253,12 @@ else
       expect(backend.sockets).toHaveLength(1)
     })
 
-    test('a change touches the entries of its own route only, and of them only what differs', async () => {
+    test('a change writes only the changed entries of its own route', async () => {
       await start()
       await openWithService(first, ['10.0.0.0/8', '10.1.0.0/16'])
       await openWithService(first + 1, ['10.0.0.0/8'])
       const entries = async () => {
-        const lines = (await haproxy.ask(`show map ${haproxy.paths.allow}`)).split('\n')
+        const lines = (await haproxy.runCommand(`show map ${haproxy.paths.allow}`)).split('\n')
         return new Map(lines.map(line => [line.split(' ')[1] ?? '', line.split(' ')[0] ?? '']))
       }
       const before = await entries()
@@ -265,47 +271,47 @@ else
         expect(after.get(key)).toBe(before.get(key))
     })
 
-    test('a route that goes away closes its port, and leaves nothing in the maps', async () => {
+    test('a deleted route closes its port, and leaves nothing in the maps', async () => {
       await start()
       await openWithService(first, everyone)
-      const { socket } = await knock(first)
+      const { socket } = await tryLogin(first)
       await cluster.deleteRoute(first)
       await until('the port is closed', async () => (await answerOf(first)) === '')
-      expect(await haproxy.ask(`show map ${haproxy.paths.allow}`)).toBe('')
-      expect(await haproxy.ask(`show map ${haproxy.paths.ports}`)).toBe('')
+      expect(await haproxy.runCommand(`show map ${haproxy.paths.allow}`)).toBe('')
+      expect(await haproxy.runCommand(`show map ${haproxy.paths.ports}`)).toBe('')
       expect(await echoes(socket)).toBe(true)
     })
 
-    describe('a database that cannot be reached', () => {
-      test('because nothing answers behind its Service', async () => {
+    describe('an unreachable database', () => {
+      test('because no pod responds behind its Service', async () => {
         await start()
         await openWithService(first, everyone)
         await open({ ...routeOn(first, everyone), target: { ...routeOn(first, []).target, port: 1 } })
-        expect(await knock(first)).toMatchObject({
+        expect(await tryLogin(first)).toMatchObject({
           answer: '57P03',
-          message: 'the database is not available right now',
+          message: 'the database is not available now',
         })
       })
 
-      test('because its machine says nothing any more: told within 8 s, while idle sessions stay as they are', async () => {
+      test('because its machine no longer responds: reported within 8 s, while idle sessions are unchanged', async () => {
         await start()
         await openWithService(first, everyone)
-        const { socket } = await knock(first)
-        const gone = await listenInSilence(backend.host)
-        onTestFinished(gone.close)
+        const { socket } = await tryLogin(first)
+        const silent = await listenInSilence(backend.host)
+        onTestFinished(silent.close)
         const { target, ...route } = routeOn(first + 1, everyone)
-        await open({ ...route, target: { ...target, port: gone.port } })
+        await open({ ...route, target: { ...target, port: silent.port } })
         const began = performance.now()
-        expect(await knock(first + 1)).toMatchObject({ answer: '57P03' })
+        expect(await tryLogin(first + 1)).toMatchObject({ answer: '57P03' })
         expect(performance.now() - began).toBeLessThan(8_000)
-        // What the operator goes by.
-        const told = async () =>
+        // The value that the operator reads.
+        const leaseContent = async () =>
           (await cluster.leases()).map(({ metadata }) => metadata.annotations?.[unreachableAnnotation])
-        await until('the Lease says so', async () => (await told()).includes(String(first + 1)))
+        await until('the Lease says so', async () => (await leaseContent()).includes(String(first + 1)))
         expect(await echoes(socket)).toBe(true)
       })
 
-      test('because its Service is not there yet, until it is', async () => {
+      test('because its Service does not exist yet, until it does', async () => {
         await start()
         await open(routeOn(first, everyone))
         expect(await answerOf(first)).toBe('57P03')
@@ -313,7 +319,7 @@ else
         await until('it is admitted', async () => (await answerOf(first)) === 'ok')
       })
 
-      test('because its Service was made anew with another address, until it is known', async () => {
+      test('because its Service was recreated with another address, until that is known', async () => {
         await start()
         const elsewhere = ownLoopback()
         const { target } = routeOn(first, everyone)
@@ -326,10 +332,10 @@ else
       })
     })
 
-    test('above the number of a route clients are told so', async () => {
+    test("above a route's limit clients get the reason", async () => {
       await start()
       await openWithService(first, everyone)
-      const answers = await Promise.all(Array.from({ length: 160 }, async () => (await knock(first)).answer))
+      const answers = await Promise.all(Array.from({ length: 160 }, async () => (await tryLogin(first)).answer))
       const count = (answer: string) => answers.filter(each => each === answer).length
       expect([count('ok'), count('53300')]).toEqual([150, 10])
     })
@@ -341,7 +347,7 @@ else
     })
 
     describe('HAProxy dies', () => {
-      test('while it is away nothing is acknowledged; back, it is closed until it has everything', async () => {
+      test('while it is down nothing is acknowledged; restarted, it is closed until it has all rules', async () => {
         const gateway = await start()
         await openWithService(first, everyone)
         await haproxy.kill('SIGKILL')
@@ -349,7 +355,7 @@ else
         const version = await cluster.putRoute(routeOn(first, [`${client}/32`]))
         await cluster.putRoute(routeOn(first + 1, everyone))
         expect(await isAcknowledged(version)).toBe(false)
-        // The agent cannot reach the services yet: HAProxy runs, and has nothing.
+        // The agent does not know the targets' addresses yet: HAProxy runs without any entries.
         await haproxy.start()
         await until('it is acknowledged', () => isAcknowledged(version))
         expect(gateway.problem()).toBe(undefined)
@@ -357,7 +363,7 @@ else
         expect(await answerOf(first, { from: '127.0.1.7' })).toBe('28000')
       })
 
-      test('without an agent, a new one admits nobody', async () => {
+      test('without an agent, a new one admits no client', async () => {
         await start().then(async gateway => {
           await openWithService(first, everyone)
           await gateway.stop({ settleMs: 0 })
@@ -367,7 +373,7 @@ else
         expect(await answerOf(first)).toBe('')
       })
 
-      test('one that hangs does not get the replica waited for, and has everything once it goes on', async () => {
+      test('while it hangs the operator does not wait for the replica, and afterwards it gets all rules', async () => {
         const gateway = await start({ runtimeLimits: { answerMs: 200, answerBytes: 1024 * 1024 } })
         await openWithService(first, everyone)
         await haproxy.kill('SIGSTOP')
@@ -404,12 +410,12 @@ else
         }
       }
 
-      test('by kill -9: HAProxy goes on until its deadline, then closes; sessions go on, and an agent that is back opens', async () => {
-        // By its clock the agent renews its Lease, and so HAProxy's deadline, 87 s later than it does.
+      test('by kill -9: HAProxy continues until its deadline, then closes; sessions continue, and a restarted agent opens it again', async () => {
+        // With its clock the agent renews its Lease, and so HAProxy's deadline, 87 s later than it does.
         const agent = await startAgent(-(gatewayLeaseSeconds - 3) * 1000)
         await agent.put(routeOn(first, everyone))
         await until('it is admitted', async () => (await answerOf(first)) === 'ok')
-        const { socket } = await knock(first)
+        const { socket } = await tryLogin(first)
         await agent.kill()
         const killedAt = Date.now()
         expect(await answerOf(first)).toBe('ok')
@@ -424,7 +430,7 @@ else
         expect(await echoes(socket)).toBe(true)
       })
 
-      test('and is back in time: nobody is refused meanwhile', async () => {
+      test('and is restarted in time: no client is refused meanwhile', async () => {
         const agent = await startAgent(0)
         await agent.put(routeOn(first, everyone))
         await until('it is admitted', async () => (await answerOf(first)) === 'ok')
@@ -447,30 +453,33 @@ else
       })
     })
 
-    test('out of touch with the cluster it serves for 90 s, then refuses, and opens again', async () => {
-      // The Lease was renewed 87 s ago, as HAProxy's clock sees it.
+    test('disconnected from the cluster it serves for 90 s, then refuses, and opens again', async () => {
+      // The Lease was renewed 87 s ago, by HAProxy's clock.
       clock.offset = -(gatewayLeaseSeconds - 3) * 1000
       const gateway = await start()
       await openWithService(first, everyone)
-      const { socket } = await knock(first)
+      const { socket } = await tryLogin(first)
       Object.assign(cluster.faults, { routes: true, leases: true })
       cluster.breakWatches()
       expect(await answerOf(first)).toBe('ok')
       await until('it refuses', async () => (await answerOf(first)) !== 'ok')
-      expect(await knock(first)).toMatchObject({ answer: '57P03', message: expect.stringContaining('control plane') })
+      expect(await tryLogin(first)).toMatchObject({
+        answer: '57P03',
+        message: expect.stringContaining('control plane'),
+      })
       expect(await echoes(socket)).toBe(true)
-      // The agent's own clock says so as well now, and a new tenure begins.
+      // The agent's own clock agrees now, and a new lease term starts.
       clock.offset = 0
-      await until('it is unready', () => gateway.problem() === 'the rules are not known to hold')
+      await until('it is unready', () => gateway.problem() === 'the rules are not known to be current')
       Object.assign(cluster.faults, { routes: false, leases: false })
       await until('it admits again', async () => (await answerOf(first)) === 'ok')
       expect(gateway.problem()).toBe(undefined)
     })
 
-    test('stopping: unready at once, then closed and its Lease gone; sessions go on until they end, and then HAProxy may', async () => {
+    test('stopping: unready at once, then closed and its Lease deleted; sessions continue until they end, then HAProxy stops', async () => {
       const gateway = await start()
       await openWithService(first, everyone)
-      const { socket } = await knock(first)
+      const { socket } = await tryLogin(first)
       let drained: string | undefined
       const draining = drain(haproxy.paths).then(how => {
         drained = how
@@ -490,7 +499,7 @@ else
     })
 
     describe('hostile clients', () => {
-      test('a flood from a refused source is cut short, and others are served meanwhile', async () => {
+      test('a flood from a refused source is rejected early, and other clients are served meanwhile', async () => {
         await start()
         await openWithService(first, [`${client}/32`])
         const flood = await Promise.all(Array.from({ length: 300 }, () => dial(first, { from: '127.0.1.7' })))
@@ -500,7 +509,7 @@ else
         expect((await handedOver()).total).toBeLessThan(150)
       })
 
-      test('refused clients that say nothing hold few of the connections, and not for long', async () => {
+      test('silent refused clients use few of the connections, and only for a short time', async () => {
         await start({ denialLimits: { conversationMs: 300 } })
         await openWithService(first, [`${client}/32`])
         const silent = await Promise.all(

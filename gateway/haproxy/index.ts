@@ -1,8 +1,8 @@
 /**
- * The gateway on Kubernetes: the agent beside a HAProxy. HAProxy carries the connections and judges them by its maps;
- * the agent follows the routes, keeps the maps, speaks for the pair by its Lease, and refuses in Postgres's own words
- * whom HAProxy does not admit. Either may die at any moment: HAProxy without its agent goes on until its deadline, a
- * HAProxy that was started anew is closed until the agent has pushed everything.
+ * The gateway on Kubernetes: the agent beside a HAProxy. HAProxy carries the connections and checks them with its maps;
+ * the agent watches the routes, updates the maps, maintains the Lease for both, and sends refused clients an error in
+ * Postgres's protocol. Either may crash at any time: HAProxy without its agent continues until its deadline, a
+ * restarted HAProxy is closed until the agent has pushed everything.
  */
 
 import type { Logger } from 'pino'
@@ -16,7 +16,7 @@ import { createMetrics } from '../metrics.ts'
 import { startReplica } from '../replica.ts'
 import type { Certificates } from './certificates.ts'
 import { createHaproxyPlane } from './data-plane.ts'
-import { askLogins } from './login-counts.ts'
+import { readLoginCounts } from './login-counts.ts'
 import type { Paths, PortRange } from './paths.ts'
 import { serveRefusals } from './refusals.ts'
 import type { RuntimeLimits } from './runtime.ts'
@@ -24,14 +24,14 @@ import { followTargets } from './targets.ts'
 
 export type HaproxyGatewayOptions = {
   cluster: Cluster
-  /** Names this replica, and its Lease; no two replicas share one. */
+  /** The name of this replica and its Lease; unique among replicas. */
   identity: string
   paths: Paths
-  /** What HAProxy listens on; a route with a port outside is reported as one that cannot be listened on. */
+  /** The ports that HAProxy listens on; a route with another port is reported as one that cannot be listened on. */
   ports: PortRange
   /** Whether HAProxy listens for HTTPS. */
   https?: boolean
-  /** Shown to refused clients that ask for TLS; PEM. Admitted ones see their database's own. */
+  /** The certificate for refused clients that request TLS; PEM. Admitted clients get their database's own. */
   certificate: Certificate
   denialLimits?: Partial<DenialLimits>
   runtimeLimits?: RuntimeLimits
@@ -41,18 +41,18 @@ export type HaproxyGatewayOptions = {
 }
 
 export type HaproxyGateway = {
-  /** Why new connections had better go elsewhere; undefined where all is well. */
+  /** Why new connections should use another replica; undefined if ready. */
   problem(): string | undefined
   /** The resourceVersion up to which routes were read. */
   version(): string
   registry: Registry
-  /** Another certificate from now on. @throws Error as `startHaproxyGateway` does; the former one stays in use then. */
+  /** Replaces the certificate. @throws Error as `startHaproxyGateway` does; the previous one is then kept. */
   setCertificate(certificate: Certificate): void
-  /** The certificates of the HTTPS listener from now on, by region. */
+  /** Sets the certificates of the HTTPS listener, by region. */
   setHttpsCertificates(certificates: Certificates): void
   /**
-   * Says at once that it is about to go, goes on for `settleMs` until balancers have heard of it, then admits nobody and
-   * gives up the Lease. Open sessions are HAProxy's, and go on.
+   * Becomes unready at once, continues for `settleMs` until balancers have noticed, then admits no client and releases
+   * the Lease. Open sessions belong to HAProxy, and continue.
    */
   stop(options?: { settleMs?: number }): Promise<void>
 }
@@ -60,21 +60,21 @@ export type HaproxyGateway = {
 const defaultSettleMs = 15_000
 
 /**
- * Starts at once, with HAProxy there or not; it admits as soon as it can.
- * @throws Error where the certificate and its key are no PEM or do not belong together, or the socket for refusals
- *   cannot be listened on
+ * Starts at once, whether HAProxy is running or not; it admits clients as soon as it can.
+ * @throws Error if the certificate and its key are not PEM or do not match, or the socket for refusals cannot be
+ * listened on
  */
 export async function startHaproxyGateway(options: HaproxyGatewayOptions): Promise<HaproxyGateway> {
   const { cluster, identity, paths, ports, heartbeatMs, logger, now = Date.now } = options
   const agent = createDenialAgent({ certificate: options.certificate, limits: options.denialLimits, now })
   const metrics = createMetrics({
-    logins: { count: () => askLogins(paths.runtime), labelOf: port => replica.table().get(port)?.label },
+    logins: { count: () => readLoginCounts(paths.runtime), labelOf: port => replica.table().get(port)?.label },
     routes: () => replica.table().size,
     admitting: () => replica.admitting() && plane.problem() === undefined,
   })
   const pushes = new Histogram({
     name: 'espalier_gateway_push_seconds',
-    help: 'Time in which HAProxy took a change of its maps, or all of them.',
+    help: 'Time that HAProxy took for a change of its maps, or for all of them.',
     labelNames: ['scope'],
     buckets: [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5],
     registers: [metrics.registry],
@@ -109,7 +109,7 @@ export async function startHaproxyGateway(options: HaproxyGatewayOptions): Promi
   return {
     problem: () => {
       if (stopping) return 'stopping'
-      return plane.problem() ?? (replica.admitting() ? undefined : 'the rules are not known to hold')
+      return plane.problem() ?? (replica.admitting() ? undefined : 'the rules are not known to be current')
     },
     version: replica.version,
     registry: metrics.registry,

@@ -1,16 +1,16 @@
 /**
- * How many connections have not logged in, as HAProxy's script counts them (logins.ts). Asked beside the connection that
- * keeps the maps: nothing that goes wrong here is a reason to push them again.
+ * The number of connections that have not logged in, as counted by HAProxy's script (logins.ts). Read over a separate
+ * connection, so that an error here does not cause the maps to be pushed again.
  */
 import type { LoginCount, LoginCounts } from '../logins.ts'
 import { loginsCommand } from './logins.ts'
 import { connectRuntime, type RuntimeLimits } from './runtime.ts'
 
-/** Metrics wait for nobody long. A line has at most 30 bytes, and there are at most 65,535 ports. */
+/** Metrics have a short timeout. A line has at most 30 bytes, and there are at most 65,535 ports. */
 const limits: RuntimeLimits = { answerMs: 1_000, answerBytes: 2 * 1024 * 1024 }
 
-/** Undefined where HAProxy does not answer, or not as it should. */
-export async function askLogins(path: string): Promise<LoginCounts | undefined> {
+/** Undefined if HAProxy does not respond, or not as expected. */
+export async function readLoginCounts(path: string): Promise<LoginCounts | undefined> {
   const connection = await connectRuntime(path, limits)
   if ('kind' in connection) return undefined
   const answer = await connection.command(loginsCommand)

@@ -1,32 +1,32 @@
 /**
- * What `../logins.ts` and `../login-progress.ts` do, for HAProxy: a script that it runs for each connection until that
- * has logged in, and no longer. Its counts are of this process; a connection that is forgotten in one stops to count when
- * its time is over.
+ * The same as `../logins.ts` and `../login-progress.ts`, for HAProxy: a script that runs for each connection until that
+ * has logged in, and no longer. Its counts are per process; a connection missed by one process stops counting when its
+ * time has passed.
  */
 import { answersOfLogin } from '../login-progress.ts'
 import type { LoginLimits } from '../logins.ts'
 
 /** Names of its parts in the configuration. */
 export const loginActions = { arrive: 'lua.espalier_arrive', begin: 'lua.espalier_begin', watch: 'lua.espalier_login' }
-/** Where the script says why a connection gets no further. */
+/** The variable with the reason why a connection is refused. */
 export const loginRefusal = 'logins'
 
-/** By this command HAProxy says how many there are: a line for each port that has any, `port underway waiting`. */
+/** The HAProxy command that lists the counts: a line for each port with any, `port underway waiting`. */
 export const loginsCommand = 'show espalier-logins'
 
-/** How long a connection may take from its arrival to the beginning of its login; HAProxy cuts it off then. */
+/** How long a connection may take from its arrival to the start of its login; HAProxy then closes it. */
 export const beginMs = 10_000
 
 export const renderLoginScript = (
   limits: LoginLimits,
-): string => `-- Written by espalier gateway configuration; changed by nobody.
-local per_address, per_route, for_newcomers = ${limits.perAddress}, ${limits.perRoute}, ${limits.forNewcomers}
+): string => `-- Written by espalier gateway configuration; do not edit.
+local per_address, per_route, reserved_per_route = ${limits.perAddress}, ${limits.perRoute}, ${limits.reservedPerRoute}
 local waiting_per_address, waiting_per_address_in_all = ${limits.waitingPerAddress}, ${limits.waitingPerAddressInAll}
 local silent_per_address = ${limits.silentPerAddress}
-local wait_s, hold_s, begin_s, answers_of_login = ${limits.waitMs / 1000}, ${limits.holdMs / 1000}, ${(beginMs - 500) / 1000}, ${answersOfLogin}
+local wait_s, slot_s, begin_s, answers_of_login = ${limits.waitMs / 1000}, ${limits.slotMs / 1000}, ${(beginMs - 500) / 1000}, ${answersOfLogin}
 local poll_ms = 50
 
--- Of each key the connections that count, and until when.
+-- For each key, the counted connections and their expiry.
 local silent, waiting, underway = {}, {}, {}
 local serial = 0
 
@@ -55,7 +55,7 @@ local function count(sets, key)
   return number
 end
 
--- A connection is known by a number, its port and its address.
+-- A connection is identified by a number, its port and its address.
 local function read(txn)
   local text = txn:get_var("txn.login")
   if text == nil then return nil end
@@ -63,7 +63,7 @@ local function read(txn)
   return { id = id, port = port, address = address, key = port .. " " .. address }
 end
 
--- It is silent no more, and waits no more.
+-- It is no longer silent or waiting.
 local function leave(login)
   drop(silent, login.key, login.id)
   drop(silent, login.address, login.id)
@@ -73,7 +73,7 @@ end
 
 local function has_room(login)
   local own = count(underway, login.key)
-  local places = own == 0 and per_route or per_route - for_newcomers
+  local places = own == 0 and per_route or per_route - reserved_per_route
   return own < per_address and count(underway, login.port) < places
 end
 
@@ -113,7 +113,7 @@ core.register_action("espalier_begin", { "tcp-req" }, function(txn)
       return
     end
     core.msleep(poll_ms)
-    -- Who has left meanwhile takes no turn; the connection is closed by what follows.
+    -- A client that has disconnected takes no slot; the rules after this close the connection.
     if not txn.req:may_recv() then
       leave(login)
       txn:set_var("txn.left_early", true)
@@ -121,8 +121,8 @@ core.register_action("espalier_begin", { "tcp-req" }, function(txn)
     end
   end
   leave(login)
-  add(underway, login.key, login.id, hold_s)
-  add(underway, login.port, login.id, hold_s)
+  add(underway, login.key, login.id, slot_s)
+  add(underway, login.port, login.id, slot_s)
 end)
 
 local Login = { id = "login of espalier", flags = 0 }
@@ -150,7 +150,7 @@ function Login:start_analyze(txn, channel)
   filter.register_data_filter(self, channel)
 end
 
--- Calls with the type and length of each TLS record that begins in this part of a stream.
+-- Calls on_record with the type and length of each TLS record that starts in this part of a stream.
 local function records(reader, text, on_record)
   local at = 1
   while at <= #text do
@@ -188,7 +188,7 @@ local function client_said(self, text)
   end)
 end
 
--- The target's choice of a cipher suite says which TLS this is.
+-- The TLS version follows from the target's cipher suite.
 local function read_hello(self, text)
   if self.hello == nil then return end
   self.hello = self.hello .. text:sub(1, 128)
@@ -215,20 +215,20 @@ local function target_said(self, text)
   end)
 end
 
--- Gives nothing back: a number would be how much of it goes on.
+-- Returns nothing: a number would limit the forwarded bytes.
 function Login:tcp_payload(txn, channel)
   local length = self.over and 0 or channel:input()
-  -- Of nothing 3.0 gives the channel instead of a text, and without both arguments 2.6 gives something else.
+  -- For no bytes, 3.0 returns the channel instead of a text; without both arguments, 2.6 returns something else.
   local text = length > 0 and channel:data(0, length) or ""
   if channel:is_resp() then target_said(self, text) else client_said(self, text) end
   if self.answers < answers_of_login + (self.is_tls13 and 1 or 0) then return end
   if not self.over then self:finish(txn) end
-  -- While a script reads a stream it is no tunnel, and ends after the time that a login has.
+  -- A stream read by a script is not a tunnel, so the login timeout would end it.
   filter.unregister_data_filter(self, txn.req)
   filter.unregister_data_filter(self, txn.res)
 end
 
--- The target's side ends a connection; of one that never got as far only the client's does.
+-- The target's side ends a connection; if no target was connected, only the client's side is called.
 function Login:end_analyze(txn, channel)
   if channel:is_resp() or not self.answering then self:finish(txn) end
 end

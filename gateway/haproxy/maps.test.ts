@@ -6,7 +6,7 @@ import {
   addCommands,
   allowKey,
   contentOf,
-  createEndpointBook,
+  createEndpointCache,
   type Endpoint,
   type Endpoints,
   isTargetAddress,
@@ -59,7 +59,7 @@ const endpoints: fc.Arbitrary<Endpoints> = fc
   .map(pairs => new Map(pairs))
 
 describe('planMaps', () => {
-  test('leads from any maps to any others, touches nothing that stays, and never refuses who stays admitted', () => {
+  test('transforms any maps into any others, writes no unchanged entry, and never refuses clients that stay admitted', () => {
     fc.assert(
       fc.property(endpoints, endpoints, (have, want) => {
         const maps = new Maps(have)
@@ -70,7 +70,7 @@ describe('planMaps', () => {
           const [, , map = '', key = ''] = command.split(' ')
           expect(touched.has(`${map} ${key}`)).toBe(false)
           touched.add(`${map} ${key}`)
-          // Whoever has the same entry before and after.
+          // Clients with the same entry before and after.
           expect(maps.entries.get(map)?.get(key)).not.toBe(wanted.entries.get(map)?.get(key))
           maps.apply(command)
         }
@@ -89,13 +89,13 @@ describe('planMaps', () => {
     ])
   })
 
-  test('says nothing where nothing changed', () => {
+  test('returns no commands if nothing changed', () => {
     const have = new Map([[20_000, { to, rules: ['10.0.0.0/8'] }]])
     expect(planMaps(paths, have, new Map([[20_000, { to, rules: ['10.0.0.0/8'] }]]))).toEqual([])
   })
 })
 
-describe('the endpoint book', () => {
+describe('the endpoint registry', () => {
   const compiled = (rules: string[]): CompiledRoute => ({
     label: 'shop',
     target: { namespace: 'n', service: 's', port: 5432 },
@@ -103,17 +103,17 @@ describe('the endpoint book', () => {
     ranges: new Uint32Array(),
   })
 
-  test('keeps an endpoint the same for as long as its route and address are', () => {
+  test('returns the same endpoint while its route and address are unchanged', () => {
     let address: string | undefined = to
-    const book = createEndpointBook({ first: 1, last: 10 }, () => address)
+    const cache = createEndpointCache({ first: 1, last: 10 }, () => address)
     const [one, two] = [compiled(['10.0.0.0/8']), compiled([])]
-    const before = book.endpoints(
+    const before = cache.endpoints(
       new Map([
         [1, one],
         [2, two],
       ]),
     )
-    const same = book.endpoints(
+    const same = cache.endpoints(
       new Map([
         [1, one],
         [2, compiled([])],
@@ -122,24 +122,24 @@ describe('the endpoint book', () => {
     expect(same.get(1)).toBe(before.get(1))
     expect(same.get(2)).not.toBe(before.get(2))
     address = undefined
-    expect(book.endpoints(new Map([[1, one]])).get(1)).toEqual({ to: undefined, rules: ['10.0.0.0/8'] })
+    expect(cache.endpoints(new Map([[1, one]])).get(1)).toEqual({ to: undefined, rules: ['10.0.0.0/8'] })
   })
 
-  test('leaves out what HAProxy does not listen on', () => {
-    const book = createEndpointBook({ first: 5, last: 6 }, () => to)
+  test('omits ports that HAProxy does not listen on', () => {
+    const cache = createEndpointCache({ first: 5, last: 6 }, () => to)
     const ports = [4, 5, 6, 7].map((port): [number, CompiledRoute] => [port, compiled([])])
-    expect([...book.endpoints(new Map(ports)).keys()]).toEqual([5, 6])
+    expect([...cache.endpoints(new Map(ports)).keys()]).toEqual([5, 6])
   })
 
-  test('a route that cannot be read leads nowhere and admits nobody', () => {
-    const book = createEndpointBook({ first: 1, last: 10 }, () => to)
+  test('an unreadable route has no target and admits no client', () => {
+    const cache = createEndpointCache({ first: 1, last: 10 }, () => to)
     const broken: CompiledRoute = { label: 'x', rules: [], ranges: new Uint32Array() }
-    const [, allow] = contentOf(paths, book.endpoints(new Map([[1, broken]])))
+    const [, allow] = contentOf(paths, cache.endpoints(new Map([[1, broken]])))
     expect(allow?.lines).toEqual([])
   })
 })
 
-test('a payload is cut into commands that HAProxy reads whole, without losing a line', () => {
+test('a payload is split into commands that HAProxy reads completely, without losing a line', () => {
   const lines = Array.from(
     { length: 5_000 },
     (_, index) => `${allowKey(20_000 + (index % 7), `10.0.${index % 256}.0/24`)} ${to}`,

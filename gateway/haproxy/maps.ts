@@ -1,6 +1,6 @@
 /**
- * The maps' entries for each port, and the runtime commands that lead from what HAProxy has to what it should have.
- * Pure. A change touches the entries of its own route and no others.
+ * The map entries of each port, and the runtime commands that change HAProxy's maps to the desired ones. Pure. A change
+ * writes only the entries of its own route.
  */
 
 import type { RouteTarget } from '../../routes/route.ts'
@@ -8,27 +8,27 @@ import { parseCidr } from '../../values/cidr.ts'
 import type { CompiledRoute, RouteTable } from '../table.ts'
 import { deadlineKey, type Paths, type PortRange } from './paths.ts'
 
-/** A routed port: where it leads, as `ip:port` (absent: nowhere), and the CIDR blocks that it admits. */
+/** A routed port: its target, as `ip:port` (absent: none), and the CIDR blocks that it admits. */
 export type Endpoint = { to: string | undefined; rules: readonly string[] }
-/** By port. What stayed the same is the same object. */
+/** By port. Unchanged ports keep the same object. */
 export type Endpoints = ReadonlyMap<number, Endpoint>
 
-/** The key for a block of sources at a port, as it stands in the map `allow`: an IPv6 network. */
+/** The key for a block of sources at a port in the map `allow`: an IPv6 network. */
 export function allowKey(port: number, cidr: string): string {
   const [address, prefix] = cidr.split('/')
   return `fd00::${port.toString(16)}:${address}/${96 + Number(prefix)}`
 }
 
-type EndpointBook = {
-  /** The endpoints of a table, as far as they are within the range. */
+type EndpointCache = {
+  /** The endpoints of a table that are within the range. */
   endpoints(table: RouteTable): Endpoints
 }
 
-/** Remembers the endpoint of each route for as long as neither the route nor its target's address changes. */
-export function createEndpointBook(
+/** Caches the endpoint of each route while the route and its target's address are unchanged. */
+export function createEndpointCache(
   range: PortRange,
   addressOf: (target: RouteTarget) => string | undefined,
-): EndpointBook {
+): EndpointCache {
   const known = new WeakMap<CompiledRoute, Endpoint>()
   const endpointOf = (compiled: CompiledRoute): Endpoint => {
     const to = compiled.target && addressOf(compiled.target)
@@ -49,7 +49,7 @@ export const isWithin = ({ first, last }: PortRange, port: number): boolean => p
 const admitted = (endpoint: Endpoint | undefined): Set<string> =>
   new Set(endpoint?.to === undefined ? [] : endpoint.rules)
 
-/** The commands, one a line, that turn the maps of `have` into those of `want`. None where they are the same. */
+/** The commands, one a line, that change the maps of `have` into those of `want`. Empty if they are equal. */
 export function planMaps(paths: Paths, have: Endpoints, want: Endpoints): string[] {
   const commands: string[] = []
   for (const port of have.keys())
@@ -64,7 +64,7 @@ function planPort(paths: Paths, port: number, have: Endpoint | undefined, want: 
   const after = admitted(want)
   const commands: string[] = []
   const { allow, ports } = paths
-  // Added before removed: an address that stays admitted by another rule is at no moment refused.
+  // Added before removed: an address that stays admitted by another rule is never refused in between.
   for (const rule of after) {
     if (!before.has(rule)) commands.push(`add map ${allow} ${allowKey(port, rule)} ${want?.to}`)
     else if (have?.to !== want?.to) commands.push(`set map ${allow} ${allowKey(port, rule)} ${want?.to}`)
@@ -78,7 +78,7 @@ function planPort(paths: Paths, port: number, have: Endpoint | undefined, want: 
 /** Every entry of a map, as lines for a payload. */
 export type MapContent = { map: string; lines: string[] }
 
-/** All that the maps hold for these endpoints; `ports` comes first, since what it lacks is closed. */
+/** All map entries of these endpoints; `ports` comes first, since a missing port is closed. */
 export function contentOf(paths: Paths, endpoints: Endpoints): MapContent[] {
   const allow = [...endpoints].flatMap(([port, endpoint]) =>
     [...admitted(endpoint)].map(rule => `${allowKey(port, rule)} ${endpoint.to}`),
@@ -99,7 +99,7 @@ export const setDeadline = (paths: Paths, seconds: number): string => `set map $
 /** HAProxy reads a command with its payload into one buffer of 16 KiB. */
 const longestCommand = 8 * 1024
 
-/** Commands that add these lines to a version of a map, each within what HAProxy reads at once. */
+/** Commands that add these lines to a version of a map, each within HAProxy's buffer. */
 export function addCommands(map: string, version: string, lines: readonly string[]): string[] {
   const commands: string[] = []
   let payload = ''

@@ -1,6 +1,6 @@
 /**
- * What the agent and HAProxy share: one directory with the configuration, its maps and two sockets. The maps' files
- * stay empty, so that a HAProxy that starts admits nobody; their paths are the names by which the runtime API knows them.
+ * The files that the agent and HAProxy share: one directory with the configuration, its maps and two sockets. The maps'
+ * files stay empty, so that a starting HAProxy admits no client; their paths are the maps' names in the runtime API.
  */
 import { join } from 'node:path'
 
@@ -12,13 +12,13 @@ export type Paths = {
   bodies: string
   /** HAProxy's runtime API. */
   runtime: string
-  /** The agent's socket for connections that are to be refused. */
+  /** The agent's socket for refused connections. */
   refusals: string
-  /** Port and network to the address that its connections go to; the whole of what is admitted. */
+  /** Port and network to the address that its connections are forwarded to: everything that is admitted. */
   allow: string
   /** Ports that have a route. */
   ports: string
-  /** Owner and service of HTTP requests to what leads to the service (http-maps.ts). */
+  /** Owner and service of HTTP requests to the service's target (http-maps.ts). */
   services: string
   /** Network of a service and caller; the callers that are admitted. */
   callers: string
@@ -29,9 +29,9 @@ export type Paths = {
   state: string
 }
 
-/** By this key the deadline stands in the map `state`. */
+/** The deadline's key in the map `state`. */
 export const deadlineKey = 'deadline'
-/** By this key the map `state` says that the replica is about to stop, so that clients connect to another one. */
+/** The key in the map `state` that shows that the replica is about to stop, so that clients connect to another one. */
 export const drainingKey = 'draining'
 
 export const pathsIn = (directory: string): Paths => ({
@@ -49,5 +49,5 @@ export const pathsIn = (directory: string): Paths => ({
   state: join(directory, 'state.map'),
 })
 
-/** The ports of Postgres, which HAProxy listens on all the time. */
+/** The ports of Postgres, which HAProxy always listens on. */
 export type PortRange = { first: number; last: number }

@@ -1,4 +1,4 @@
-/** Counts changes to the desired rules, and lets callers wait until HAProxy has them. */
+/** Counts changes to the desired rules; callers can wait until HAProxy has them. */
 type Waiter = { for: number; resolve: () => void; reject: (error: Error) => void }
 
 export class Progress {
@@ -72,7 +72,7 @@ export class Progress {
           reject(error)
         },
       }
-      const timer = setTimeout(() => waiter.reject(new Error('HAProxy takes its rules too slowly')), ms)
+      const timer = setTimeout(() => waiter.reject(new Error('HAProxy applies its rules too slowly')), ms)
       this.#waiters.add(waiter)
     })
   }

@@ -6,7 +6,7 @@ import { longestHeader, readProxyHeader } from './proxy-header.ts'
 const uniqueId = (text: string) => field(0x05, Buffer.from(text))
 
 describe('readProxyHeader', () => {
-  test('reads the source and the unique id, whatever other fields there are', () => {
+  test('reads the source and the unique id, with any other fields', () => {
     const header = proxyHeader({
       source: '203.0.113.7',
       port: 4711,
@@ -28,7 +28,7 @@ describe('readProxyHeader', () => {
     })
   })
 
-  test('knows a check', () => {
+  test('recognises a check', () => {
     expect(readProxyHeader(headerOf(0x20, 0x00, Buffer.alloc(0)))).toEqual({ kind: 'local', length: 16 })
   })
 
@@ -37,18 +37,18 @@ describe('readProxyHeader', () => {
     ['of another command', headerOf(0x22, 0x11, Buffer.alloc(12))],
     ['of another version', headerOf(0x31, 0x11, Buffer.alloc(12))],
     ['of UDP', headerOf(0x21, 0x12, Buffer.alloc(12))],
-    ['of a unix socket', headerOf(0x21, 0x31, Buffer.alloc(216))],
+    ['of a Unix socket', headerOf(0x21, 0x31, Buffer.alloc(216))],
     ['too short for its family', headerOf(0x21, 0x11, Buffer.alloc(11))],
     ['too short for IPv6', headerOf(0x21, 0x21, Buffer.alloc(35))],
-    ['with half a field', headerOf(0x21, 0x11, Buffer.alloc(14))],
+    ['with an incomplete field', headerOf(0x21, 0x11, Buffer.alloc(14))],
     ['with a field beyond its end', headerOf(0x21, 0x11, Buffer.concat([Buffer.alloc(12), Buffer.from([5, 0, 9, 1])]))],
     ['that is too long', headerOf(0x21, 0x11, Buffer.alloc(longestHeader))],
-    ['that is none', Buffer.from('GET / HTTP/1.1\r\n\r\n')],
+    ['that is not a PROXY header', Buffer.from('GET / HTTP/1.1\r\n\r\n')],
   ])('refuses one %s', (_name, bytes) => {
     expect(readProxyHeader(bytes).kind).toBe('invalid')
   })
 
-  test('asks for more, and never for what it has, until it is whole', () => {
+  test('requests more bytes, and never bytes it has, until it is complete', () => {
     const header = proxyHeader({ source: '203.0.113.7', port: 1, fields: [uniqueId('20000 closed')] })
     for (let length = 0; length < header.length; length++) {
       const read = readProxyHeader(header.subarray(0, length))
@@ -60,14 +60,14 @@ describe('readProxyHeader', () => {
     }
   })
 
-  test('survives any bytes, behind a true beginning too', () => {
+  test('handles any bytes, also after a valid start', () => {
     const any = fc.uint8Array({ maxLength: 400 }).map(bytes => Buffer.from(bytes))
     const begun = fc
       .record({ command: fc.constantFrom(0x20, 0x21), family: fc.constantFrom(0x11, 0x21, 0x00), body: any })
       .map(({ command, family, body }) => headerOf(command, family, body))
-    const cut = fc.tuple(begun, fc.nat(420)).map(([bytes, length]) => bytes.subarray(0, length))
+    const truncated = fc.tuple(begun, fc.nat(420)).map(([bytes, length]) => bytes.subarray(0, length))
     fc.assert(
-      fc.property(fc.oneof(any, begun, cut), bytes => {
+      fc.property(fc.oneof(any, begun, truncated), bytes => {
         const read = readProxyHeader(bytes)
         if (read.kind === 'incomplete') {
           expect(read.need).toBeGreaterThan(bytes.length)

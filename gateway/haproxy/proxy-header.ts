@@ -1,13 +1,13 @@
 /**
- * Reads the header of PROXY protocol version 2 (HAProxy's proxy-protocol.txt, section 2.2), by which HAProxy tells the
- * agent whose connection it hands over. Pure: it looks at the bytes received so far. Bytes from elsewhere never get here,
- * but it takes nothing for granted.
+ * Parses the header of PROXY protocol version 2 (HAProxy's proxy-protocol.txt, section 2.2), with which HAProxy tells
+ * the agent whose connection it passes on. Pure: it reads the bytes received so far. Only HAProxy sends to this socket,
+ * but the parser trusts no input.
  */
 /** The longest header that is read; HAProxy's with addresses and a unique id has less than 200 bytes. */
 export const longestHeader = 16 + 1024
 
 export type ProxyHeader =
-  /** So many bytes, counted from the first, are needed to tell. */
+  /** The number of bytes, counted from the first, that are needed. */
   | { kind: 'incomplete'; need: number }
   | { kind: 'header'; length: number; source: string; uniqueId: string | undefined }
   /** HAProxy speaks for itself: a check. */
@@ -57,6 +57,6 @@ function withTlvs(length: number, source: string, tlvs: Buffer): ProxyHeader {
   return { kind: 'header', length, source, uniqueId }
 }
 
-/** IPv6 in full; it is only ever shown, and compared with nothing. */
+/** IPv6 in full; it is only displayed, and never compared. */
 const ipv6Text = (bytes: Buffer): string =>
   Array.from({ length: 8 }, (_, index) => bytes.readUInt16BE(index * 2).toString(16)).join(':')

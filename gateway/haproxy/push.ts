@@ -7,7 +7,9 @@ class RefusedError extends Error {
   override readonly name = 'RefusedError'
 }
 
-/** Commands that may be unanswered at once: enough that neither side waits, few enough that all are answered in time. */
+/**
+ * Commands that may be unanswered at once: enough that neither side waits, few enough that all are answered in time.
+ */
 const window = 32
 
 /** Sends commands that HAProxy must answer with an empty text. @throws RefusedError */
@@ -25,7 +27,7 @@ export async function expectAnswer(connection: RuntimeConnection): Promise<void>
   textOf(await connection.command('show info'))
 }
 
-/** What HAProxy answers to a command that it may refuse. @throws RefusedError where the connection is over */
+/** HAProxy's answer to a command that it may refuse. @throws RefusedError if the connection has ended */
 export async function answerOf(connection: RuntimeConnection, command: string): Promise<string> {
   const answer = await connection.command(command)
   return answer.kind === 'lost' ? textOf(answer) : answer.text
@@ -41,6 +43,6 @@ export async function replaceMap(connection: RuntimeConnection, { map, lines }: 
 }
 
 function textOf(answer: Awaited<ReturnType<RuntimeConnection['command']>>): string {
-  if (answer.kind === 'lost') throw new RefusedError(`HAProxy is gone (${answer.reason})`)
+  if (answer.kind === 'lost') throw new RefusedError(`HAProxy has disconnected (${answer.reason})`)
   return answer.text.slice(0, 300)
 }

@@ -1,4 +1,7 @@
-/** What HAProxy's maps hold, as pushed over one connection. Every method throws RefusedError on an unexpected answer. */
+/**
+ * The content of HAProxy's maps, as pushed over one connection. Every method throws RefusedError on an unexpected
+ * answer.
+ */
 import { type HttpEndpoints, httpContentOf, planHttpMaps } from './http-maps.ts'
 import { httpsFrontendName } from './https.ts'
 import { contentOf, deadlineContent, type Endpoints, planMaps, setDeadline } from './maps.ts'
@@ -35,22 +38,22 @@ export class PushedMaps {
     this.#deadline = seconds
   }
 
-  /** For good: it is called after the deadline has been set. */
+  /** Permanent: it is called after the deadline has been set. */
   async setDraining(): Promise<void> {
     if (this.#draining) return
     await expectDone(this.#connection, [`add map ${this.#paths.state} ${drainingKey} 1`])
     this.#draining = true
   }
 
-  /** Connections of HTTP/2 are asked to end with their next request, and no new one is accepted. */
+  /** HTTP/2 connections are asked to close with their next request, and no new one is accepted. */
   async endHttps(): Promise<void> {
     if (this.#hasEndedHttps) return
-    // It answers that this is done already where an earlier connection has asked for it.
+    // HAProxy answers that this is already done if an earlier connection has requested it.
     await answerOf(this.#connection, `shutdown frontend ${httpsFrontendName}`)
     this.#hasEndedHttps = true
   }
 
-  /** @param http absent where HAProxy has no HTTPS listener */
+  /** @param http absent if HAProxy has no HTTPS listener */
   async push(endpoints: Endpoints, http: HttpEndpoints | undefined): Promise<void> {
     const began = performance.now()
     const have = this.#state

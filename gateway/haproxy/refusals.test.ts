@@ -1,4 +1,4 @@
-/** What the agent does with what arrives on its socket, whoever sent it. */
+/** The agent's handling of any data on its socket, from any sender. */
 import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -60,7 +60,7 @@ const dial = (): Socket => {
   return socket
 }
 const header = (source: string, id: string) => proxyHeader({ source, port: 1, fields: [field(0x05, Buffer.from(id))] })
-async function told(...parts: Buffer[]): Promise<{ C?: string; M?: string } | undefined> {
+async function refusalOf(...parts: Buffer[]): Promise<{ C?: string; M?: string } | undefined> {
   const socket = dial()
   for (const part of parts) {
     socket.write(part)
@@ -69,58 +69,58 @@ async function told(...parts: Buffer[]): Promise<{ C?: string; M?: string } | un
   return errorFields(await received(socket))
 }
 
-test('nobody but its own user may connect', async () => {
+test('only its own user may connect', async () => {
   expect((await stat(path)).mode & 0o777).toBe(0o600)
 })
 
-describe('says', () => {
+describe('reports', () => {
   test.each<[string, string, string, string, RegExp]>([
-    ['whom no rule admits', '192.0.2.1', '5432 denied', '28000', /admits 192\.0\.2\.1$/],
-    ['that there are too many', '10.0.0.1', '5432 too-many', '53300', /too many connections to shop/],
-    ['that a database does not answer', '10.0.0.1', '5432 ', '57P03', /not available/],
-    ['that a rule has only just changed', '10.0.0.1', '5432 denied', '57P03', /not available/],
-    ['that HAProxy is closed', '10.0.0.1', '5432 closed', '57P03', /control plane/],
+    ['that no rule admits the client', '192.0.2.1', '5432 denied', '28000', /admits 192\.0\.2\.1$/],
+    ['that there are too many connections', '10.0.0.1', '5432 too-many', '53300', /too many connections to shop/],
+    ['that the database is not available', '10.0.0.1', '5432 ', '57P03', /not available/],
+    ['that a rule has just changed', '10.0.0.1', '5432 denied', '57P03', /not available/],
+    ['that the control plane is not available', '10.0.0.1', '5432 closed', '57P03', /control plane/],
   ])('%s', async (_what, source, id, code, message) => {
-    expect(await told(header(source, id), startupMessage())).toMatchObject({
+    expect(await refusalOf(header(source, id), startupMessage())).toMatchObject({
       C: code,
       M: expect.stringMatching(message),
     })
   })
 
-  test('who could not be connected to, and of nobody else', async () => {
+  test('databases that could not be connected to, and no others', async () => {
     unreachable.length = 0
     for (const id of ['5432 denied', '5432 too-many', '5432 closed'])
-      await told(header('10.0.0.1', id), startupMessage())
+      await refusalOf(header('10.0.0.1', id), startupMessage())
     expect(unreachable).toEqual([])
-    await told(header('192.0.2.1', '5432 '), startupMessage())
+    await refusalOf(header('192.0.2.1', '5432 '), startupMessage())
     expect(unreachable).toEqual([])
-    await told(header('10.0.0.1', '5432 '), startupMessage())
-    await told(header('10.0.0.1', '5432 -'), startupMessage())
+    await refusalOf(header('10.0.0.1', '5432 '), startupMessage())
+    await refusalOf(header('10.0.0.1', '5432 -'), startupMessage())
     expect(unreachable).toEqual([5432, 5432])
   })
 
-  test('that it is out of touch, whatever the reason', async () => {
+  test('that it is disconnected, for any reason', async () => {
     admitting = false
-    expect(await told(header('192.0.2.1', '5432 denied'), startupMessage())).toMatchObject({ C: '57P03' })
+    expect(await refusalOf(header('192.0.2.1', '5432 denied'), startupMessage())).toMatchObject({ C: '57P03' })
   })
 
-  test('the same however the bytes are cut', async () => {
+  test('the same for any split of the bytes', async () => {
     const bytes = Buffer.concat([header('192.0.2.1', '5432 denied'), startupMessage()])
     const parts = Array.from({ length: bytes.length }, (_, index) => bytes.subarray(index, index + 1))
-    expect(await told(...parts)).toMatchObject({ C: '28000' })
+    expect(await refusalOf(...parts)).toMatchObject({ C: '28000' })
   })
 })
 
 test.each<[string, Buffer[]]>([
   ['nothing', []],
   ['no header', [startupMessage()]],
-  ['half a header', [header('10.0.0.1', '5432 denied').subarray(0, 20)]],
-  ['a check', [headerOf(0x20, 0, Buffer.alloc(0)), startupMessage()]],
+  ['an incomplete header', [header('10.0.0.1', '5432 denied').subarray(0, 20)]],
+  ['the LOCAL header of a health check', [headerOf(0x20, 0, Buffer.alloc(0)), startupMessage()]],
   ['a header without a reason', [proxyHeader({ source: '10.0.0.1', port: 5432 }), startupMessage()]],
-  ['a reason that is none', [header('10.0.0.1', '5432; drop'), startupMessage()]],
+  ['an unknown reason', [header('10.0.0.1', '5432; drop'), startupMessage()]],
   ['a port without a route', [header('10.0.0.1', '5433 denied'), startupMessage()]],
-])('who sends %s is closed without a word, soon', async (_what, parts) => {
+])('a client that sends %s is closed without a response, soon', async (_what, parts) => {
   const began = performance.now()
-  expect(await told(...parts)).toBe(undefined)
+  expect(await refusalOf(...parts)).toBe(undefined)
   expect(performance.now() - began).toBeLessThan(3_000)
 })

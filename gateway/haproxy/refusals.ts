@@ -1,7 +1,7 @@
 /**
- * Takes over, on a unix socket, the connections that HAProxy does not admit, with the reason and the client's address in
- * a PROXY protocol header, and refuses each in Postgres's own words. Which words, it decides by the rules as it knows
- * them itself.
+ * Accepts, on a unix socket, the connections that HAProxy does not admit, with the reason and the client's address in a
+ * PROXY protocol header, and refuses each with an error in Postgres's protocol. The error depends on the agent's own
+ * rules.
  */
 import { once } from 'node:events'
 import { chmod, rm } from 'node:fs/promises'
@@ -9,7 +9,7 @@ import { createServer, type Socket } from 'node:net'
 import type { Logger } from 'pino'
 import { notAdmitted, notAvailable, outOfTouch, tooMany, tooManyLogins } from '../denial/refusal.ts'
 import type { Refuse } from '../denial/refuse.ts'
-import { normaliseAddress, type RouteTable, verdict } from '../table.ts'
+import { decideConnection, normaliseAddress, type RouteTable } from '../table.ts'
 import { reasons, refusalsAtOnce } from './configuration.ts'
 import { type ProxyHeader, readProxyHeader } from './proxy-header.ts'
 
@@ -18,13 +18,13 @@ type Refusals = { stop(): Promise<void> }
 /** HAProxy sends the header at once. */
 const headerMs = 1_000
 
-/** @throws Error where the socket cannot be listened on */
+/** @throws Error if the socket cannot be listened on */
 export async function serveRefusals(options: {
   path: string
   table: () => RouteTable
   admitting: () => boolean
   refuse: Refuse
-  /** A database could not be connected to. */
+  /** Called when a database could not be connected to. */
   onUnreachable: (port: number) => void
   logger: Logger
 }): Promise<Refusals> {
@@ -39,7 +39,7 @@ export async function serveRefusals(options: {
     }
     const port = Number(id[1])
     const address = normaliseAddress(header.source)
-    const found = verdict(table(), port, address)
+    const found = decideConnection(table(), port, address)
     if (found.kind === 'unknown') {
       socket.destroy()
       return
@@ -50,7 +50,7 @@ export async function serveRefusals(options: {
     else if (id[2] === reasons.tooMany) refuse(socket, who, 'too-many', tooMany(found.label))
     else if (id[2] === reasons.logins) refuse(socket, who, 'too-many-logins', tooManyLogins(found.label, address))
     else {
-      // Its database does not answer, or it was judged by rules that have just changed in its favour.
+      // Its database does not respond, or its rules have just changed in its favour.
       if (id[2] !== reasons.denied) onUnreachable(port)
       refuse(socket, who, 'unavailable', notAvailable)
     }
@@ -64,7 +64,7 @@ export async function serveRefusals(options: {
     void take(socket)
   })
   server.maxConnections = 2 * refusalsAtOnce
-  // What a former process left behind.
+  // The socket of a previous process.
   await rm(path, { force: true })
   server.listen(path)
   await once(server, 'listening')
@@ -79,7 +79,7 @@ export async function serveRefusals(options: {
   }
 }
 
-/** The header at the start of a connection; what follows it stays unread. */
+/** The header at the start of a connection; the bytes after it stay unread. */
 function nextHeader(socket: Socket): Promise<ProxyHeader | undefined> {
   return new Promise(resolve => {
     let received: Buffer = Buffer.alloc(0)

@@ -1,4 +1,4 @@
-/** The client of the runtime API against servers that misbehave; how it does with HAProxy itself, index.test.ts shows. */
+/** The client of the runtime API against misbehaving servers; index.test.ts covers HAProxy itself. */
 
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -11,7 +11,7 @@ import { connectRuntime, type RuntimeConnection } from './runtime.ts'
 
 const limits = { answerMs: 200, answerBytes: 64 * 1024 }
 
-/** A server on a socket of its own that does `onLine` with each line it reads. */
+/** A server on its own socket that calls `onLine` with each line it reads. */
 async function serve(onLine: (line: string, socket: Socket) => void): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'espalier-runtime-'))
   const path = join(directory, 'socket')
@@ -41,22 +41,22 @@ async function connected(path: string): Promise<RuntimeConnection> {
   return connection
 }
 
-/** Greets as HAProxy does, and does `onCommand` with what follows. */
+/** Greets as HAProxy does, and calls `onCommand` with each command. */
 const greeting = (onCommand: (line: string, socket: Socket) => void) =>
   serve((line, socket) => {
     if (line === 'prompt') socket.write('\n> ')
     else onCommand(line, socket)
   })
 
-test('gives each command its answer, in order, however the bytes are cut', async () => {
+test('matches each command with its answer, in order, for any split of the bytes', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 30 }), async cuts => {
+    fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 30 }), async lengths => {
       let pending = ''
       const path = await greeting((line, socket) => {
         pending += `${line === 'empty' ? '' : `${line} said\n`}\n> `
         if (line !== 'last') return
         for (let index = 0; pending !== ''; index++) {
-          const length = cuts[index % cuts.length] ?? 1
+          const length = lengths[index % lengths.length] ?? 1
           socket.write(pending.slice(0, length))
           pending = pending.slice(length)
         }
@@ -75,56 +75,60 @@ test('gives each command its answer, in order, however the bytes are cut', async
   )
 })
 
-test('drops what HAProxy prompts for the lines of a payload', async () => {
+test("drops HAProxy's prompts for the lines of a payload", async () => {
   const path = await greeting((line, socket) => socket.write(line === '' ? '\n> ' : '+ '))
   const connection = await connected(path)
   expect(await connection.command('add map @1 x <<\nkey value\n')).toEqual({ kind: 'answer', text: '' })
 })
 
-describe('is lost, with every command under way and every later one,', () => {
+describe('is lost, with every running command and every later one,', () => {
   const cases: [string, string, (line: string, socket: Socket) => void][] = [
-    ['where nothing is answered in time', 'no answer in time', () => {}],
+    ['if no response arrives in time', 'no answer in time', () => {}],
     [
-      'where bytes trickle in without an end',
+      'if bytes arrive slowly without an end',
       'no answer in time',
       (_line, socket) => {
         const timer = setInterval(() => socket.write('x'), 20)
         socket.on('close', () => clearInterval(timer))
       },
     ],
-    ['where the other side closes', 'closed by HAProxy', (_line, socket) => socket.end()],
+    ['if HAProxy closes the connection', 'closed by HAProxy', (_line, socket) => socket.end()],
     [
-      'where an answer does not end',
+      'if a response does not end',
       'an answer of more than 65536 bytes',
       (_line, socket) => socket.write('x'.repeat(200_000)),
     ],
     [
-      'where more is answered than was asked',
-      'an answer to no command',
+      'if more responses arrive than commands were sent',
+      'an answer without a command',
       (_line, socket) => socket.write('\n> \n> \n> \n> '),
     ],
   ]
   test.each(cases)('%s', async (_name, reason, onCommand) => {
     const connection = await connected(await greeting(onCommand))
     const [, second] = await Promise.all([connection.command('one'), connection.command('two')])
-    if (reason !== 'an answer to no command') expect(second).toEqual({ kind: 'lost', reason })
+    if (reason !== 'an answer without a command') expect(second).toEqual({ kind: 'lost', reason })
     expect(await connection.over).toBe(reason)
     expect(await connection.command('three')).toEqual({ kind: 'lost', reason })
   })
 })
 
 test.each<[string, (line: string, socket: Socket) => void, RegExp]>([
-  ['says something else', (_line, socket) => socket.write('HTTP/1.1 400 Bad Request\r\n\n> '), /does not speak/],
-  ['says nothing', () => {}, /no answer in time/],
+  [
+    'sends an unexpected response',
+    (_line, socket) => socket.write('HTTP/1.1 400 Bad Request\r\n\n> '),
+    /does not behave/,
+  ],
+  ['sends no response', () => {}, /no answer in time/],
   ['closes', (_line, socket) => socket.destroy(), /closed|ECONNRESET|EPIPE/],
-])('a server that %s is no HAProxy', async (_name, onLine, reason) => {
+])('a server that %s is not HAProxy', async (_name, onLine, reason) => {
   expect(await connectRuntime(await serve(onLine), limits)).toEqual({
     kind: 'lost',
     reason: expect.stringMatching(reason),
   })
 })
 
-test('where there is no socket it says so', async () => {
+test('without a socket it reports that', async () => {
   expect(await connectRuntime(join(tmpdir(), 'espalier-no-such-socket'), limits)).toEqual({
     kind: 'lost',
     reason: 'ENOENT',

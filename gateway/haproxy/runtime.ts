@@ -1,18 +1,19 @@
 /**
  * A client of HAProxy's runtime API (HAProxy management guide, "Unix Socket commands") over one connection in its
- * interactive mode. The connection stands for the HAProxy process: all that is said on it reaches one process, and
- * where it breaks, another may have taken its place, so nothing is known of the maps any more.
+ * interactive mode. The connection identifies the HAProxy process: all commands reach one process, and after a break
+ * another may have replaced it, so the content of the maps is unknown.
  *
- * Whatever the other side does, each command is answered or lost within a time, and no answer grows without bound.
+ * Whatever the other side does, each command is answered or fails within a time, and the length of an answer is
+ * limited.
  */
 import { connect } from 'node:net'
 
 type RuntimeAnswer = { kind: 'answer'; text: string } | { kind: 'lost'; reason: string }
 
 export type RuntimeConnection = {
-  /** Sends a command, with its payload if it has one. Several may be under way; they are answered in turn. */
+  /** Sends a command, with its payload if it has one. Several may be running; they are answered in order. */
   command(text: string): Promise<RuntimeAnswer>
-  /** Resolves with the reason once the connection is over. */
+  /** Resolves with the reason once the connection has ended. */
   over: Promise<string>
   close(): void
 }
@@ -28,7 +29,7 @@ export const runtimeLimits: RuntimeLimits = { answerMs: 5_000, answerBytes: 1024
 
 /** How an answer ends in interactive mode. */
 const prompt = '\n> '
-/** For each line of a payload HAProxy prompts as well. */
+/** HAProxy also prompts for each line of a payload. */
 const payloadPrompts = /^(\+ )+/
 
 export async function connectRuntime(
@@ -63,11 +64,11 @@ export async function connectRuntime(
   socket.on('close', () => end('closed by HAProxy'))
   socket.on('data', (chunk: string) => {
     received += chunk
-    // Only the new part, and what could be half a prompt before it, is searched.
+    // Only the new part, and the possible start of a prompt before it, is searched.
     let from = Math.max(0, received.length - chunk.length - prompt.length)
     for (let at = received.indexOf(prompt, from); at >= 0; at = received.indexOf(prompt)) {
       const first = waiting.shift()
-      if (first === undefined) return end('an answer to no command')
+      if (first === undefined) return end('an answer without a command')
       first.resolve({ kind: 'answer', text: received.slice(0, at).replace(payloadPrompts, '').trim() })
       const next = waiting[0]
       if (next !== undefined) next.since = performance.now()
@@ -88,8 +89,8 @@ export async function connectRuntime(
   const greeting = await command('prompt')
   if (greeting.kind === 'lost') return greeting
   if (greeting.text !== '') {
-    end('it does not speak as HAProxy does')
-    return { kind: 'lost', reason: 'it does not speak as HAProxy does' }
+    end('it does not behave like HAProxy')
+    return { kind: 'lost', reason: 'it does not behave like HAProxy' }
   }
   return { command, over: over.promise, close: () => end('closed') }
 }

@@ -1,8 +1,8 @@
 /**
- * Where a route's Service is reached: its cluster IP, which stays the same whichever pod answers behind it. The Services
- * that Espalier made are watched, rather than their names asked of the cluster's DNS: a Service that was made anew is
- * seen at once, before its old address can belong to another, and no answer that anyone may forge decides where
- * connections go. It takes the right to list and watch Services, and none beyond.
+ * The address of a route's Service: its cluster IP, which is the same for all its pods. Espalier's Services are watched
+ * instead of resolved by the cluster's DNS: a recreated Service is detected at once, before its old address can belong
+ * to another, and no forged DNS response can redirect connections. It needs the right to list and watch Services, and
+ * no other.
  */
 import type { Logger } from 'pino'
 import { createInformer } from '../../cluster/informer/index.ts'
@@ -13,7 +13,7 @@ import type { RouteTarget } from '../../routes/route.ts'
 import { isTargetAddress } from './maps.ts'
 
 type Targets = {
-  /** `ip:port`; undefined where there is no such Service of ours, or it has no IPv4 address. */
+  /** `ip:port`; undefined if Espalier has no such Service, or it has no IPv4 address. */
   addressOf(target: RouteTarget): string | undefined
   /** Whether all Services have been read once. */
   synced(): boolean

@@ -1,4 +1,4 @@
-/** Writes what HAProxy starts from: its configuration with its scripts, and the files of its maps, which stay empty. */
+/** Writes HAProxy's initial files: its configuration with its scripts, and the files of its maps, which stay empty. */
 import { mkdir, rename, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { renderBodyScript } from './body-limits.ts'
@@ -7,7 +7,7 @@ import type { HttpsOptions } from './https.ts'
 import { renderLoginScript } from './logins.ts'
 import type { Paths } from './paths.ts'
 
-/** @throws Error where the directory cannot be written to */
+/** @throws Error if the directory cannot be written to */
 export async function writeConfiguration(options: HaproxyOptions): Promise<void> {
   const { paths } = options
   await mkdir(dirname(paths.configuration), { recursive: true })

@@ -1,4 +1,4 @@
-/** What clients do that mean no good: the listener answers or closes, and goes on serving the others. */
+/** Malicious clients: the listener answers or closes, and keeps serving other clients. */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -7,18 +7,18 @@ import { openHttps, shopHost, type TestHttps } from '../testing/https.ts'
 import { ownLoopback, received, until } from '../testing/sockets.ts'
 
 let it: TestHttps
-let asked: string[]
+let urls: string[]
 const open = async (limits: Parameters<typeof openHttps>[0] = {}) => {
   it = await openHttps(limits)
-  asked = []
+  urls = []
   await it.serve('rest 80', (message, response) => {
-    asked.push(message.url ?? '')
+    urls.push(message.url ?? '')
     message.resume().on('end', () => response.end(message.url))
   })
 }
 beforeEach(() => open())
 afterEach(async () => {
-  expect((await it.ask('/rest/alive')).status).toBe(200)
+  expect((await it.send('/rest/alive')).status).toBe(200)
   await it.close()
 })
 const reopen = async (limits: Parameters<typeof openHttps>[0]) => {
@@ -31,15 +31,15 @@ const dial = async (from?: string): Promise<Socket> => {
   await Promise.race([once(socket, 'connect'), once(socket, 'close')])
   return socket
 }
-/** What is answered to these bytes until the connection is closed. */
-const say = async (text: string | Buffer): Promise<string> => {
+/** The response to these bytes until the connection is closed. */
+const sendRaw = async (text: string | Buffer): Promise<string> => {
   const socket = await it.raw()
   socket.write(text)
   return String(await received(socket))
 }
 const head = (first: string, ...lines: string[]) => `${[first, `Host: ${shopHost}`, ...lines].join('\r\n')}\r\n\r\n`
 
-test('bytes that are no TLS, and no HTTP within it', async () => {
+test('bytes that are not TLS, and not HTTP within it', async () => {
   for (const bytes of [randomBytes(300), Buffer.from(head('GET / HTTP/1.1')), Buffer.of(22, 3, 1, 255, 255)]) {
     const socket = await dial()
     socket.end(bytes)
@@ -53,52 +53,56 @@ test('bytes that are no TLS, and no HTTP within it', async () => {
   }
   const session = await it.http2()
   session.destroy()
-  expect(asked).toEqual([])
+  expect(urls).toEqual([])
 })
 
 test.each([
-  ['two framings', head('POST /rest/ HTTP/1.1', 'Content-Length: 5', 'Transfer-Encoding: chunked'), '0\r\n\r\nGET /x'],
   [
-    'a framing in capitals and another',
+    'Content-Length and Transfer-Encoding',
+    head('POST /rest/ HTTP/1.1', 'Content-Length: 5', 'Transfer-Encoding: chunked'),
+    '0\r\n\r\nGET /x',
+  ],
+  [
+    'an unknown transfer coding with Content-Length',
     head('POST /rest/ HTTP/1.1', 'Transfer-Encoding: xchunked', 'Content-Length: 3'),
     'abc',
   ],
   [
-    'two codings',
+    'two transfer codings',
     head('POST /rest/ HTTP/1.1', 'Transfer-Encoding: identity', 'Transfer-Encoding: chunked'),
     '0\r\n\r\n',
   ],
-  ['chunks in HTTP/1.0', head('POST /rest/ HTTP/1.0', 'Transfer-Encoding: chunked'), '0\r\n\r\n'],
-  ['two lengths', head('POST /rest/ HTTP/1.1', 'Content-Length: 3, 4'), 'abcd'],
-  ['a signed length', head('POST /rest/ HTTP/1.1', 'Content-Length: +3'), 'abc'],
-  ['a folded header', head('GET /rest/ HTTP/1.1', 'X-A: 1', ' Transfer-Encoding: chunked'), ''],
-  ['a blank before a colon', head('GET /rest/ HTTP/1.1', 'Content-Length : 3'), 'abc'],
+  ['chunked encoding in HTTP/1.0', head('POST /rest/ HTTP/1.0', 'Transfer-Encoding: chunked'), '0\r\n\r\n'],
+  ['two lengths in Content-Length', head('POST /rest/ HTTP/1.1', 'Content-Length: 3, 4'), 'abcd'],
+  ['a signed Content-Length', head('POST /rest/ HTTP/1.1', 'Content-Length: +3'), 'abc'],
+  ['a folded header line', head('GET /rest/ HTTP/1.1', 'X-A: 1', ' Transfer-Encoding: chunked'), ''],
+  ['a space before a colon', head('GET /rest/ HTTP/1.1', 'Content-Length : 3'), 'abc'],
   ['a bare line feed', `GET /rest/ HTTP/1.1\nHost: ${shopHost}\n\n`, ''],
   ['an absolute target', head(`GET https://${shopHost}/rest/ HTTP/1.1`, 'Connection: close'), ''],
-  ['a second host', head('GET /rest/ HTTP/1.1', 'Host: other', 'Connection: close'), ''],
-  ['no host', 'GET /rest/ HTTP/1.1\r\n\r\n', ''],
-])('%s: refused before a service is asked', async (_, text, body) => {
-  expect(await say(`${text}${body}`)).toMatch(/^HTTP\/1.1 4\d\d /)
-  expect(asked).toEqual([])
+  ['a second Host header', head('GET /rest/ HTTP/1.1', 'Host: other', 'Connection: close'), ''],
+  ['no Host header', 'GET /rest/ HTTP/1.1\r\n\r\n', ''],
+])('%s: refused before it is forwarded', async (_, text, body) => {
+  expect(await sendRaw(`${text}${body}`)).toMatch(/^HTTP\/1.1 4\d\d /)
+  expect(urls).toEqual([])
 })
 
-test('chunks that are none cut the request off at the service too', async () => {
-  const heard = await say(`${head('POST /rest/ HTTP/1.1', 'Transfer-Encoding: chunked')}5\r\nhello\r\nZZ\r\n`)
-  expect(heard).not.toContain(' 200 ')
+test('invalid chunks abort the request at the service too', async () => {
+  const response = await sendRaw(`${head('POST /rest/ HTTP/1.1', 'Transfer-Encoding: chunked')}5\r\nhello\r\nZZ\r\n`)
+  expect(response).not.toContain(' 200 ')
   await until('nothing is in progress', () => it.server.requests() === 0)
 })
 
-test('large headers are 431 over HTTP/1.1, and cut the stream of HTTP/2', async () => {
+test('large headers are 431 over HTTP/1.1, and reset the stream of HTTP/2', async () => {
   const large = 'x'.repeat(40_000)
-  expect(await say(head('GET /rest/ HTTP/1.1', `X-Large: ${large}`))).toMatch(/^HTTP\/1.1 431 [\s\S]*\{"code":431/)
+  expect(await sendRaw(head('GET /rest/ HTTP/1.1', `X-Large: ${large}`))).toMatch(/^HTTP\/1.1 431 [\s\S]*\{"code":431/)
   const session = await it.http2()
   const stream = session.request({ ':authority': shopHost, ':path': '/rest/', 'x-large': large })
   stream.on('error', () => {})
   await once(stream, 'close')
-  expect(asked).toEqual([])
+  expect(urls).toEqual([])
 })
 
-test('what HTTP/2 can say and HTTP/1.1 cannot is refused, and so is the other way round', async () => {
+test('requests that only one of HTTP/2 and HTTP/1.1 can express are refused', async () => {
   const session = await it.http2()
   const status = async (headers: Record<string, string>): Promise<unknown> => {
     const stream = session.request({ ':authority': shopHost, ':path': '/rest/', ...headers })
@@ -112,24 +116,24 @@ test('what HTTP/2 can say and HTTP/1.1 cannot is refused, and so is the other wa
   expect([400, 200, undefined]).toContain(await status({ 'x-odd': 'a\u00e9\u4e2d' }))
   await it.serve('mcp 81', (_, response) => response.writeHead(700).end())
   expect(await status({ ':path': '/mcp' })).toBe(502)
-  expect((await it.ask('/mcp')).status).toBe(502)
+  expect((await it.send('/mcp')).status).toBe(502)
 })
 
-test('pipelined requests are answered in order, one at a time; more than may wait are cut off', async () => {
+test('pipelined requests are answered in order, one at a time; above the limit the connection is closed', async () => {
   const many = (count: number, last: string) =>
     Array.from({ length: count }, (_, index) =>
       head(`GET /rest/${index} HTTP/1.1`, index === count - 1 ? last : 'X: 1'),
     )
-  const heard = await say(many(50, 'Connection: close').join(''))
-  expect(heard.split('HTTP/1.1 200 ').length - 1).toBe(50)
-  expect(asked).toEqual(Array.from({ length: 50 }, (_, index) => `/${index}`))
-  asked = []
-  await say(many(2_000, 'X: 1').join(''))
+  const responses = await sendRaw(many(50, 'Connection: close').join(''))
+  expect(responses.split('HTTP/1.1 200 ').length - 1).toBe(50)
+  expect(urls).toEqual(Array.from({ length: 50 }, (_, index) => `/${index}`))
+  urls = []
+  await sendRaw(many(2_000, 'X: 1').join(''))
   await until('nothing is in progress', () => it.server.requests() === 0)
-  expect(asked.length).toBeLessThan(10)
+  expect(urls.length).toBeLessThan(10)
 })
 
-test('streams that are taken back as fast as they are opened end the connection', async () => {
+test('streams that are cancelled as fast as they are opened close the connection', async () => {
   await reopen({ sweepMs: 1_000, abandonedRequests: 100 })
   const session = await it.http2()
   let isOver = false
@@ -155,7 +159,7 @@ test('streams that are taken back as fast as they are opened end the connection'
   expect(reached).toBeLessThan(400)
 })
 
-test('a client that is slow with its headers, before TLS or after it, is closed', async () => {
+test('a client that is slow with its headers, before TLS or after it, is disconnected', async () => {
   await reopen({ firstRequestMs: 200 })
   const early = await dial()
   early.write(Buffer.of(22))
@@ -166,7 +170,7 @@ test('a client that is slow with its headers, before TLS or after it, is closed'
   await until('both are gone', () => it.server.connections() === 0)
 })
 
-test('a connection without a request is closed after a while, and not while it has one', async () => {
+test('a connection without a request is closed after a while, but not during one', async () => {
   await reopen({ idleMs: 200 })
   await it.serve('mcp 81', (_, response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
@@ -180,19 +184,19 @@ test('a connection without a request is closed after a while, and not while it h
   expect([events.closed, it.server.requests()]).toEqual([false, 1])
 })
 
-test('a body that comes too slowly is 408; one that waits for the service is not', async () => {
+test('a body that arrives too slowly is 408; one delayed by the service is not', async () => {
   await reopen({ bodyIntervalMs: 150, bodyIntervalBytes: 100, discardMs: 100 })
-  expect(await say(`${head('POST /rest/ HTTP/1.1', 'Content-Length: 1000')}abc`)).toMatch(
+  expect(await sendRaw(`${head('POST /rest/ HTTP/1.1', 'Content-Length: 1000')}abc`)).toMatch(
     /^HTTP\/1.1 408 [\s\S]*"code":408/,
   )
   await it.serve('mcp 81', (message, response) => {
     setTimeout(() => message.resume().on('end', () => response.end('took it')), 600)
   })
   const body = 'x'.repeat(4 * 1024 * 1024)
-  expect((await it.ask('/mcp', { method: 'POST', body, close: true })).body).toBe('took it')
+  expect((await it.send('/mcp', { method: 'POST', body, close: true })).body).toBe('took it')
 })
 
-test('a client that does not take its answer is cut off', async () => {
+test('a client that does not read its response is disconnected', async () => {
   await reopen({ stalledMs: 200 })
   let isClosed = false
   await it.serve('mcp 81', (_, response) => {
@@ -207,18 +211,18 @@ test('a client that does not take its answer is cut off', async () => {
   await until('it is cut off', () => isClosed)
 })
 
-test('silent connections take a bounded part of the listener, and keep nobody out', async () => {
+test('silent connections use a limited part of the listener, and block no client', async () => {
   const count = process.env.ESPALIER_SOAK ? 10_000 : 1_500
   await reopen({ silentConnections: 300, connectionsPerAddress: 1_000 })
   const addresses = [ownLoopback(), ownLoopback(), ownLoopback()]
   for (let done = 0; done < count; done += 50)
     await Promise.all(Array.from({ length: 50 }, (_, index) => dial(addresses[index % 3])))
   expect(it.server.connections()).toBeLessThanOrEqual(301)
-  expect((await it.ask('/rest/x', { close: true })).status).toBe(200)
+  expect((await it.send('/rest/x', { close: true })).status).toBe(200)
   expect((await it.http2()).closed).toBe(false)
 })
 
-test('an address with as many connections as it may have loses its oldest without a request', async () => {
+test('an address at its limit loses its oldest connection without a request', async () => {
   await reopen({ connectionsPerAddress: 3 })
   const address = ownLoopback()
   const sockets = [await dial(address), await dial(address), await dial(address)]

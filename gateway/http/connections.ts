@@ -1,7 +1,7 @@
 /**
- * The connections of the HTTPS listener. One that has sent nothing costs a socket and no TLS session. Where there are too
- * many, the oldest connection without a request of the address that has most is closed, so that silent clients do not keep
- * others out. A connection with a request in progress is never closed for another one.
+ * The connections of the HTTPS listener. One that has sent nothing costs a socket and no TLS session. Above the limit,
+ * the oldest connection without a request is closed, of the address with most such connections, so that silent clients
+ * do not block others. A connection with a request in progress is never closed for another one.
  */
 import type { Socket } from 'node:net'
 import { keepAliveMs } from '../session.ts'
@@ -9,15 +9,18 @@ import { normaliseAddress } from '../table.ts'
 import type { HttpLimits } from './limits.ts'
 
 export type HttpConnection = {
-  /** Of the client, normalised. */
+  /** The client's address, normalised. */
   readonly address: string
-  /** The name that the client asked for when TLS began. */
+  /** The name in the client's TLS handshake (SNI). */
   serverName: string | undefined
-  /** A request begins. It may be that others of the connection are in progress. */
+  /** A request starts. Other requests of the connection may be in progress. */
   begin(): void
-  /** A request has ended. `isAbandoned`: the client left before its answer began; one that does so all the time is closed. */
+  /**
+   * A request has ended. `isAbandoned`: the client disconnected before its response started; a connection with too many
+   * of these is closed.
+   */
   end(isAbandoned: boolean): void
-  /** Closes it once it is idle, instead of abruptly: a GOAWAY of HTTP/2. */
+  /** Closes it once it is idle, gracefully: with an HTTP/2 GOAWAY. */
   closeBy(close: () => void): void
   close(): void
 }
@@ -26,7 +29,7 @@ type Peer = { readonly remoteAddress?: string | undefined; readonly remotePort?:
 
 type HttpConnections = {
   accept(socket: Socket): void
-  /** The connection below a TLS session; undefined where it is closed. */
+  /** The connection below a TLS session; undefined if it is closed. */
   of(peer: Peer): HttpConnection | undefined
   count(): number
   /** Closes those without a request now, and the others as soon as they have none. */
@@ -36,7 +39,7 @@ type HttpConnections = {
 
 const keyOf = ({ remoteAddress, remotePort }: Peer): string => `${remoteAddress} ${remotePort}`
 
-/** Connections without a request in progress, by address, the oldest first. */
+/** Connections without a request in progress, by address, oldest first. */
 class Waiting {
   readonly #byAddress = new Map<string, Set<Connection>>()
   size = 0
@@ -60,7 +63,7 @@ class Waiting {
     return this.#byAddress.get(address)?.values().next().value
   }
 
-  /** The oldest of the address that has most. */
+  /** The oldest connection of the address with the most. */
   oldestOfMost(): Connection | undefined {
     let most: Set<Connection> | undefined
     for (const of of this.#byAddress.values()) if (of.size > (most?.size ?? 0)) most = of
@@ -110,12 +113,12 @@ class Connection implements HttpConnection {
     this.#close = close
   }
 
-  /** Called at every sweep: what was abandoned long ago does not count. */
+  /** Called at every sweep: old abandoned requests no longer count. */
   forgive(): void {
     this.#abandoned = Math.floor(this.#abandoned * 0.9)
   }
 
-  leave(): void {
+  closeGracefully(): void {
     if (this.#close === undefined) this.#socket.destroy()
     else this.#close()
   }
@@ -128,7 +131,7 @@ class Connection implements HttpConnection {
 export function createHttpConnections(options: {
   limits: HttpLimits
   now: () => number
-  /** Takes a connection whose client has sent something, which stays unread. */
+  /** Accepts a connection whose client has sent data, which stay unread. */
   serve: (socket: Socket) => void
 }): HttpConnections & { sweep(): void } {
   const { limits, now, serve } = options
@@ -144,12 +147,12 @@ export function createHttpConnections(options: {
     idle.delete(connection)
     if (connection.requests > 0 || !keys.has(connection)) return
     connection.deadline = now() + limits.idleMs
-    if (draining) connection.leave()
+    if (draining) connection.closeGracefully()
     else idle.add(connection)
   }
 
-  /** Makes room for one more connection; false where all have a request in progress. */
-  const makeRoom = (address: string): boolean => {
+  /** Frees one connection if necessary; false if all have a request in progress. */
+  const ensureCapacity = (address: string): boolean => {
     let victim: Connection | undefined
     if ((perAddress.get(address) ?? 0) >= limits.connectionsPerAddress)
       victim = silent.oldestOf(address) ?? idle.oldestOf(address)
@@ -168,8 +171,8 @@ export function createHttpConnections(options: {
     open.delete(key)
     silent.delete(connection)
     idle.delete(connection)
-    const left = (perAddress.get(connection.address) ?? 1) - 1
-    if (left > 0) perAddress.set(connection.address, left)
+    const remaining = (perAddress.get(connection.address) ?? 1) - 1
+    if (remaining > 0) perAddress.set(connection.address, remaining)
     else perAddress.delete(connection.address)
   }
 
@@ -177,7 +180,7 @@ export function createHttpConnections(options: {
     // After every error of a socket, 'close' follows.
     socket.on('error', () => {})
     const address = normaliseAddress(socket.remoteAddress ?? '')
-    if (address === '' || draining || !makeRoom(address)) {
+    if (address === '' || draining || !ensureCapacity(address)) {
       socket.destroy()
       return
     }
@@ -205,14 +208,14 @@ export function createHttpConnections(options: {
       for (const connection of open.values()) {
         connection.forgive()
         if (connection.requests > 0 || connection.deadline > at) continue
-        // One that was asked to leave and did not is closed at the next sweep but one.
-        if (connection.spoke && connection.deadline > at - limits.firstRequestMs) connection.leave()
+        // A connection that was asked to close and did not is closed at the second sweep.
+        if (connection.spoke && connection.deadline > at - limits.firstRequestMs) connection.closeGracefully()
         else connection.close()
       }
     },
     drain: () => {
       draining = true
-      for (const connection of open.values()) if (connection.requests === 0) connection.leave()
+      for (const connection of open.values()) if (connection.requests === 0) connection.closeGracefully()
     },
     closeAll: () => {
       for (const connection of open.values()) connection.close()

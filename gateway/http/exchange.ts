@@ -1,12 +1,13 @@
 /**
- * One request and its answer. The rules are checked once, when the request arrives: a rule that changes later cuts no
- * answer. Whichever side goes away first, the other is ended.
+ * One request and its response. The rules are checked once, when the request arrives: a later change does not abort the
+ * response. If either side disconnects, the other is closed.
  */
 import type { Agent, ClientRequest, IncomingMessage } from 'node:http'
 import type { Http2ServerResponse } from 'node:http2'
 import type { Logger } from 'pino'
 import type { ServiceType } from '../../routes/route.ts'
 import type { Resolve } from '../connections.ts'
+import type { Forward, HttpDecision, HttpRequestFacts } from './decision.ts'
 import { type BodyLength, bodyLength, isPreflight, requestHeaders, responseHeaders } from './headers.ts'
 import type { HttpLimits } from './limits.ts'
 import type { HttpMetrics } from './metrics.ts'
@@ -25,23 +26,22 @@ import {
 } from './refusal.ts'
 import { type ClientSide, RequestBody } from './request-body.ts'
 import { openUpstream, type UpstreamRequest } from './upstream.ts'
-import type { Forward, HttpRequestFacts, HttpVerdict } from './verdict.ts'
 
 export type ExchangeContext = {
   admitting: () => boolean
-  judge: (facts: HttpRequestFacts) => HttpVerdict
+  decide: (facts: HttpRequestFacts) => HttpDecision
   resolve: Resolve
   agent: Agent
   limits: HttpLimits
   metrics: HttpMetrics
-  /** Counts a request of a service; false where it has too many. */
+  /** Counts a request of a service; false if it has too many. */
   claim: (service: string) => boolean
   release: (service: string) => void
   now: () => number
   logger: Logger
 }
 
-/** Of either version. */
+/** Of either HTTP version. */
 export type ClientResponse = Http2ServerResponse & { flushHeaders(): void }
 
 type Client = {
@@ -52,13 +52,13 @@ type Client = {
   sni: string | undefined
   /** Whether it waits for 100 (Continue) before it sends its body. */
   expectsContinue: boolean
-  /** Closes the connection, or of HTTP/2 the stream. `isAnswered`: the client has its whole answer. */
-  cut: (isAnswered: boolean) => void
+  /** Closes the connection, or the stream of HTTP/2. `isAnswered`: the client has the complete response. */
+  close: (isAnswered: boolean) => void
 }
 
-/** Methods that change nothing (RFC 9110 section 9.2.1): the only requests that may be sent a second time. */
+/** Safe methods (RFC 9110 section 9.2.1): the only requests that may be sent a second time. */
 const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS'])
-const clientLeft = 499
+const clientClosedRequest = 499
 
 export class Exchange {
   readonly #context: ExchangeContext
@@ -75,12 +75,12 @@ export class Exchange {
   #upstream: ClientRequest | undefined
   #isAnswered = false
   #isOver = false
-  #code = clientLeft
-  /** Since when the service is waited for, or the client does not take its answer. */
-  #askedAt: number | undefined
+  #code = clientClosedRequest
+  /** Since when the service delays the request, or the client does not read its response. */
+  #waitingSince: number | undefined
   #stalledSince: number | undefined
 
-  /** `ended` is called once, however it ends. */
+  /** `ended` is called exactly once. */
   constructor(context: ExchangeContext, client: Client, ended: (isAbandoned: boolean) => void) {
     this.#context = context
     this.#client = client
@@ -106,7 +106,10 @@ export class Exchange {
     else this.#send(found, false)
   }
 
-  /** Node refuses to send some requests that it has accepted: methods and values of headers that HTTP/1.1 cannot have. */
+  /**
+   * Node refuses to send some requests that it has accepted: with methods and header values that HTTP/1.1 does not
+   * allow.
+   */
   #send(forward: Forward, isAgain: boolean): void {
     this.#forward(forward, isAgain).catch(() => this.#refuse(malformedRequest('the request cannot be forwarded')))
   }
@@ -116,36 +119,37 @@ export class Exchange {
     const { limits } = this.#context
     if (this.#body.check(now) === 'overdue') {
       this.#client.response.end()
-      this.#client.cut(true)
-    } else if (this.#stalledSince !== undefined && now - this.#stalledSince >= limits.stalledMs) this.#client.cut(false)
-    else if (this.#askedAt !== undefined && now - this.#askedAt >= limits.answerMs && !this.#isAnswered)
+      this.#client.close(true)
+    } else if (this.#stalledSince !== undefined && now - this.#stalledSince >= limits.stalledMs)
+      this.#client.close(false)
+    else if (this.#waitingSince !== undefined && now - this.#waitingSince >= limits.answerMs && !this.#isAnswered)
       this.#refuse(gatewayTimeout(this.#service ?? 'rest'))
   }
 
-  /** Where the request goes, or why to nowhere. */
+  /** The target of the request, or its refusal. */
   #decide(): Forward | HttpRefusal {
-    const { admitting, judge } = this.#context
+    const { admitting, decide } = this.#context
     const { request, address, sni } = this.#client
     if (!admitting()) return outOfTouch
     const host = hostOf(request)
     if (host === undefined) return malformedRequest('the request has more than one host name')
-    const verdict = judge({
+    const decision = decide({
       ...{ host, sni, address, target: request.url ?? '' },
       authorization: request.headers.authorization,
       isPreflight: isPreflight(request.method, request.headers, this.#hasBody),
     })
-    if (verdict.kind === 'refuse') {
-      this.#service = verdict.found?.service
-      return verdict.refusal
+    if (decision.kind === 'refuse') {
+      this.#service = decision.found?.service
+      return decision.refusal
     }
-    this.#service = serviceOf(verdict.place.upstream)
-    this.#label = verdict.label
+    this.#service = serviceOf(decision.location.upstream)
+    this.#label = decision.label
     const { upgrade } = request.headers
     if (upgrade !== undefined && /websocket/i.test(upgrade)) return noUpgrade
-    const claimed = `${verdict.target.namespace}/${verdict.target.service}`
+    const claimed = `${decision.target.namespace}/${decision.target.service}`
     if (!this.#context.claim(claimed)) return tooManyRequests
     this.#claimed = claimed
-    return verdict
+    return decision
   }
 
   async #forward(forward: Forward, isAgain: boolean): Promise<void> {
@@ -161,9 +165,9 @@ export class Exchange {
       upstream?.destroy()
       return
     }
-    if (upstream === undefined) return this.#refuse(unreachable(serviceOf(forward.place.upstream)))
+    if (upstream === undefined) return this.#refuse(unreachable(serviceOf(forward.location.upstream)))
     this.#upstream = upstream
-    this.#askedAt = now()
+    this.#waitingSince = now()
     upstream.on('response', answer => this.#answer(answer))
     upstream.on('error', error => {
       if (this.#upstream !== upstream || this.#isAnswered || this.#isOver) return
@@ -176,19 +180,19 @@ export class Exchange {
     else upstream.end()
   }
 
-  #upstreamRequest({ place, isAuthorized }: Forward): UpstreamRequest {
+  #upstreamRequest({ location, isAuthorized }: Forward): UpstreamRequest {
     const { request, address } = this.#client
     const { headers, method = 'GET' } = request
     const passed = requestHeaders(
       headers,
-      { host: hostOf(request) ?? '', address, prefix: place.prefix },
+      { host: hostOf(request) ?? '', address, prefix: location.prefix },
       !isAuthorized,
     )
     const length = headers['content-length']
     if (length !== undefined) passed['content-length'] = length
     else if (this.#hasBody) passed['transfer-encoding'] = 'chunked'
     else if (!safeMethods.has(method) && method !== 'DELETE') passed['content-length'] = '0'
-    return { method, path: place.target, headers: passed }
+    return { method, path: location.target, headers: passed }
   }
 
   #answer(answer: IncomingMessage): void {
@@ -206,7 +210,7 @@ export class Exchange {
     }
     this.#isAnswered = true
     this.#code = statusCode
-    answer.on('error', () => this.#client.cut(false))
+    answer.on('error', () => this.#client.close(false))
     response.writeHead(this.#code, this.#finalHeaders(answer))
     if (answer.headers['content-type']?.startsWith('text/event-stream') === true) response.flushHeaders()
     else setImmediate(() => !this.#isOver && response.flushHeaders())
@@ -220,13 +224,13 @@ export class Exchange {
       })
     })
     answer.on('end', () => {
-      if (!answer.complete) return this.#client.cut(false)
+      if (!answer.complete) return this.#client.close(false)
       if (Object.keys(answer.trailers).length > 0) response.addTrailers(answer.trailers)
       this.#finish()
     })
   }
 
-  /** An HTTP/1.1 connection whose request is not read to its end cannot carry another one. */
+  /** An HTTP/1.1 connection whose request is not read to its end cannot be used for another one. */
   #finalHeaders({ headers }: IncomingMessage) {
     const final = responseHeaders(headers)
     return this.#mustClose() ? { ...final, connection: 'close' } : final
@@ -236,12 +240,12 @@ export class Exchange {
     return this.#client.request.httpVersionMajor === 1 && this.#hasBody && !this.#body.isOver
   }
 
-  /** What follows a malformed request on its connection may not be what it seems. */
+  /** After a malformed request, the next bytes on its connection may be misread. */
   #isSuspect({ status }: HttpRefusal): boolean {
     return status === 400 && this.#client.request.httpVersionMajor === 1
   }
 
-  /** A connection that is closed with something unread may lose the answer on its way: the rest of a body is read first. */
+  /** Closing a connection with unread bytes may lose the response: the rest of a body is read first. */
   #finish(): void {
     const { response } = this.#client
     if (!this.#hasBody || this.#body.isOver || this.#length === undefined) response.end()
@@ -250,14 +254,17 @@ export class Exchange {
 
   #failBody(refusal: HttpRefusal | undefined): void {
     if (this.#isOver) return
-    if (refusal === undefined || this.#isAnswered) this.#client.cut(false)
+    if (refusal === undefined || this.#isAnswered) this.#client.close(false)
     else this.#refuse(refusal)
   }
 
   #fail(error: Error): void {
     const { logger } = this.#context
     const code = 'code' in error ? error.code : undefined
-    logger.warn({ label: this.#label, service: this.#service, code }, 'a service closed a connection without an answer')
+    logger.warn(
+      { label: this.#label, service: this.#service, code },
+      'a service closed a connection without a response',
+    )
     this.#refuse(badGateway(this.#service ?? 'rest'))
   }
 
@@ -298,7 +305,7 @@ export class Exchange {
   }
 }
 
-/** The host name that a request is for; undefined where it says two. */
+/** The host name of a request; undefined if it has two. */
 function hostOf(request: ClientSide): string | undefined {
   const { headers } = request
   if (!('stream' in request)) return (request.headersDistinct.host ?? []).length > 1 ? undefined : (headers.host ?? '')

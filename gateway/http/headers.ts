@@ -1,13 +1,13 @@
-/** The headers that pass from one side to the other. Pure. */
+/** Selects the headers that are forwarded to either side. Pure. */
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http'
 
-/** RFC 9110 section 7.6.1: of one connection only. Framing is decided anew on each side. */
+/** RFC 9110 section 7.6.1: hop-by-hop headers. Framing is decided again on each side. */
 const hopByHop = new Set([
   ...['connection', 'keep-alive', 'proxy-connection', 'proxy-authenticate', 'proxy-authorization'],
   ...['te', 'transfer-encoding', 'upgrade', 'http2-settings'],
 ])
-/** What only the gateway says, or decides itself. */
-const ours = new Set(['host', 'forwarded', 'x-real-ip', 'expect', 'content-length'])
+/** Headers that only the gateway sets or interprets. */
+const replacedHeaders = new Set(['host', 'forwarded', 'x-real-ip', 'expect', 'content-length'])
 
 const namedBy = (connection: string | undefined): ReadonlySet<string> =>
   new Set((connection ?? '').split(',').map(name => name.trim().toLowerCase()))
@@ -22,14 +22,18 @@ function* passing(headers: IncomingHttpHeaders): Generator<[string, string | str
 
 type Forwarded = { host: string; address: string; prefix: string }
 
-/** The headers of a request to a service, but for those of its body. `withToken`: whether Authorization is for the service. */
+/**
+ * The headers of a request to a service, except those of its body. `withToken`: whether Authorization is for the
+ * service.
+ */
 export function requestHeaders(
   headers: IncomingHttpHeaders,
   { host, address, prefix }: Forwarded,
   withToken: boolean,
 ): OutgoingHttpHeaders {
   const passed = [...passing(headers)].filter(
-    ([name]) => !ours.has(name) && !name.startsWith('x-forwarded-') && (withToken || name !== 'authorization'),
+    ([name]) =>
+      !replacedHeaders.has(name) && !name.startsWith('x-forwarded-') && (withToken || name !== 'authorization'),
   )
   return {
     ...Object.fromEntries(passed),
@@ -41,14 +45,14 @@ export function requestHeaders(
   }
 }
 
-/** The headers of an answer to the client. */
+/** The headers of a response to the client. */
 export const responseHeaders = (headers: IncomingHttpHeaders): OutgoingHttpHeaders =>
   Object.fromEntries(passing(headers))
 
-/** How long a request's body is: a number of bytes, unknown, or that there is none; undefined where it is ambiguous. */
+/** The length of a request's body: a number of bytes, unknown, or no body; undefined if it is ambiguous. */
 export type BodyLength = number | 'unknown' | 'none'
 
-/** RFC 9112 section 6.1: what two servers could read differently is refused. `version`: as `1.1`. */
+/** RFC 9112 section 6.1: refuses what two servers could read differently. `version`: as `1.1`. */
 export function bodyLength(headers: IncomingHttpHeaders, version: string): BodyLength | undefined {
   const { 'content-length': length, 'transfer-encoding': coding } = headers
   if (coding !== undefined) {
@@ -59,9 +63,12 @@ export function bodyLength(headers: IncomingHttpHeaders, version: string): BodyL
   return /^[0-9]{1,15}$/.test(length) ? Number(length) : undefined
 }
 
-/** A request with a body is none, whatever its headers say. */
-export const isPreflight = (method: string | undefined, headers: IncomingHttpHeaders, hasBody: boolean): boolean =>
-  method === 'OPTIONS' &&
-  !hasBody &&
-  headers.origin !== undefined &&
-  headers['access-control-request-method'] !== undefined
+/** The headers of a preflight (WHATWG Fetch, section 3.2.2). */
+const preflightHeaders = ['origin', 'access-control-request-method'] as const
+
+/** A request with a body is no preflight, whatever its headers; nor is one whose own headers would not be forwarded. */
+export function isPreflight(method: string | undefined, headers: IncomingHttpHeaders, hasBody: boolean): boolean {
+  if (method !== 'OPTIONS' || hasBody) return false
+  const named = namedBy(headers.connection)
+  return preflightHeaders.every(name => headers[name] !== undefined && !named.has(name))
+}

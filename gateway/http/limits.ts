@@ -1,34 +1,37 @@
-/** What clients may take of the HTTPS listener. */
+/** Limits of the HTTPS listener's clients. */
 export type HttpLimits = {
-  /** Connections of all clients, of one address, and such that have sent no request yet. */
+  /** Connections of all clients, of one address, and connections without a request so far. */
   connections: number
   connectionsPerAddress: number
   silentConnections: number
   /** Requests in progress of all services, and of one. */
   requests: number
   requestsPerService: number
-  /** Requests of one HTTP/1.1 connection that wait for the ones before them. */
+  /** Pipelined requests of one HTTP/1.1 connection. */
   pipelined: number
   /** Concurrent streams of one HTTP/2 connection. */
   streams: number
-  /** Requests of one connection that the client has left before their answers began, a tenth forgiven at every sweep. */
+  /**
+   * Requests of one connection that the client has cancelled before their responses started; every sweep subtracts a
+   * tenth.
+   */
   abandonedRequests: number
-  /** Size of all headers of a request together, in bytes. */
+  /** Total size of a request's headers, in bytes. */
   headerBytes: number
   bodyBytes: number
   /** How long a connection may take from its start to its first request, in milliseconds. */
   firstRequestMs: number
   /** How long a connection may be open without a request in progress, in milliseconds. */
   idleMs: number
-  /** In each interval a body must make so much progress, unless the service is slower than the client. */
+  /** In each interval, at least this many bytes of a body must arrive, unless the service is slower than the client. */
   bodyIntervalMs: number
   bodyIntervalBytes: number
-  /** How long a client may take no byte of an answer that waits for it, in milliseconds. */
+  /** How long a client may read no byte of a pending response, in milliseconds. */
   stalledMs: number
-  /** How long a service may take to accept a connection, and to begin its answer, in milliseconds. */
+  /** How long a service may take to accept a connection, and to start its response, in milliseconds. */
   connectMs: number
   answerMs: number
-  /** How much of an unwanted body is read, and for how long, so that the client sees the answer. */
+  /** How much of an unwanted body is read, and for how long, so that the client receives the response. */
   discardedBytes: number
   discardMs: number
   /** How often all of these times are checked. */

@@ -1,10 +1,10 @@
-/** The figures of the HTTPS listener, in a prom-client registry. A database has no series of its own. */
+/** The metrics of the HTTPS listener, in a prom-client registry. There are no series per database. */
 import { Counter, Histogram, type Registry } from 'prom-client'
 import type { ServiceType } from '../../routes/route.ts'
 import { addGauge } from '../../server/metrics.ts'
 
 export type HttpMetrics = {
-  /** `service`: undefined where the request was for none. */
+  /** `service`: undefined if the request was for none. */
   count(service: ServiceType | undefined, code: number, seconds: number): void
 }
 
@@ -17,20 +17,20 @@ export function createHttpMetrics(
   const registers = [registry]
   const total = new Counter({
     name: 'espalier_gateway_http_requests_total',
-    help: 'Requests that have ended, by service and status; 499: the client left before the answer began.',
+    help: 'Requests that have ended, by service and status; 499: the client disconnected before the response started.',
     labelNames: ['service', 'code'],
     registers,
   })
   const duration = new Histogram({
     name: 'espalier_gateway_http_request_seconds',
-    help: 'From the headers of a request to the end of its answer, by service.',
+    help: 'From the headers of a request to the end of its response, by service.',
     labelNames: ['service'],
     buckets,
     registers,
   })
   addGauge(registry, 'espalier_gateway_http_open_connections', 'Connections of the HTTPS listener.', connections)
   addGauge(registry, 'espalier_gateway_http_open_streams', 'Requests in progress.', requests)
-  addGauge(registry, 'espalier_gateway_http_hosts', 'Host names that are routed.', hosts)
+  addGauge(registry, 'espalier_gateway_http_hosts', 'Routed host names.', hosts)
   return {
     count: (service = undefined, code, seconds) => {
       total.inc({ service: service ?? 'none', code: String(code) })

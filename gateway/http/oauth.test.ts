@@ -1,4 +1,4 @@
-/** MCP clients as their users have them, through the gateway to a bridge with OAuth: by the database's host name, and by its id in the path. */
+/** MCP clients, through the gateway to a bridge with OAuth: by the database's host name, and by its id in the path. */
 import { fileURLToPath } from 'node:url'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js'
@@ -17,32 +17,32 @@ beforeAll(async () => {
   password_hash = await hashPassword(password)
 })
 
-type Kept = { found?: unknown; client?: unknown; tokens?: unknown; verifier?: string; back?: URL }
+type SavedState = { found?: unknown; client?: unknown; tokens?: unknown; verifier?: string; back?: URL }
 
-/** What a client keeps of OAuth; its user is a script that fills in the form of the page. */
+/** The OAuth state of a client; its user is a script that fills in the form of the page. */
 function provider(fetching: Fetch) {
-  const kept: Kept = {}
+  const saved: SavedState = {}
   return {
-    kept,
+    saved,
     redirectUrl: redirectUri,
     clientMetadata: { redirect_uris: [redirectUri], token_endpoint_auth_method: 'none', scope: 'mcp:read mcp:write' },
     state: () => 'a state',
-    clientInformation: () => kept.client,
+    clientInformation: () => saved.client,
     saveClientInformation: (client: unknown) => {
-      kept.client = client
+      saved.client = client
     },
-    tokens: () => kept.tokens,
+    tokens: () => saved.tokens,
     saveTokens: (tokens: unknown) => {
-      kept.tokens = tokens
+      saved.tokens = tokens
     },
     saveCodeVerifier: (verifier: string) => {
-      kept.verifier = verifier
+      saved.verifier = verifier
     },
-    codeVerifier: () => kept.verifier ?? '',
+    codeVerifier: () => saved.verifier ?? '',
     saveDiscoveryState: (found: unknown) => {
-      kept.found = found
+      saved.found = found
     },
-    discoveryState: () => kept.found,
+    discoveryState: () => saved.found,
     async redirectToAuthorization(url: URL) {
       const page = await fetching(url)
       const text = await page.text()
@@ -54,12 +54,12 @@ function provider(fetching: Fetch) {
         headers: { ...formHeaders, cookie: cookie.join('; '), origin: url.origin },
         body: formOf({ csrf_token: csrf, username: 'alice', password, decision: 'allow' }),
       })
-      kept.back = new URL(sent.headers.get('location') ?? 'none:')
+      saved.back = new URL(sent.headers.get('location') ?? 'none:')
     },
   }
 }
 
-describe.each(['host name', 'id in the path'])('a client that reaches the database by its %s', way => {
+describe.each(['host name', 'id in the path'])("a client that uses the database's %s", way => {
   let it: TestHttps
   let bridge: TestBridge
   let base: string
@@ -72,7 +72,7 @@ describe.each(['host name', 'id in the path'])('a client that reaches the databa
       server: { public_url: base, auth: { type: 'oauth' }, trusted_proxies: ['127.0.0.0/8'] },
       oauth_server: { allow_dynamic_registration: true, builtin: { users: [{ username: 'alice', password_hash }] } },
     })
-    it.places.set('mcp 81', [{ host: '127.0.0.1', port: bridge.port }])
+    it.addresses.set('mcp 81', [{ host: '127.0.0.1', port: bridge.port }])
     fetching = httpsFetch({ authority: ca, address: it.host })
     return async () => {
       await bridge.stop()
@@ -80,7 +80,7 @@ describe.each(['host name', 'id in the path'])('a client that reaches the databa
     }
   })
 
-  test('what the refusal names is found, and names the addresses that the client uses', async () => {
+  test("the discovery URLs of the 401 response exist, and use the client's address", async () => {
     const refused = await fetching(`${base}/mcp`, { method: 'POST', body: '{}' })
     const [, named = ''] = /resource_metadata="([^"]+)"/.exec(refused.headers.get('www-authenticate') ?? '') ?? []
     const { origin, pathname } = new URL(`${base}/mcp`)
@@ -103,14 +103,14 @@ describe.each(['host name', 'id in the path'])('a client that reaches the databa
   test.each(['auto', 'legacy'] as const)(
     'the newer SDK registers, signs in and calls (%s)',
     async mode => {
-      const asked = provider(fetching)
+      const login = provider(fetching)
       const make = () =>
         // biome-ignore lint/suspicious/noExplicitAny: what it keeps is its own business, and is handed back as it came
-        new StreamableHTTPClientTransport(new URL(`${base}/mcp`), { authProvider: asked as any, fetch: fetching })
+        new StreamableHTTPClientTransport(new URL(`${base}/mcp`), { authProvider: login as any, fetch: fetching })
       const client = () => new Client(information, { versionNegotiation: { mode } })
       const first = make()
       await expect(client().connect(first)).rejects.toThrow()
-      await first.finishAuth(asked.kept.back?.searchParams ?? new URLSearchParams())
+      await first.finishAuth(login.saved.back?.searchParams ?? new URLSearchParams())
       const connected = client()
       await connected.connect(make())
       onTestFinished(() => connected.close())
@@ -121,13 +121,13 @@ describe.each(['host name', 'id in the path'])('a client that reaches the databa
   )
 
   test('the older SDK registers, signs in and calls', async () => {
-    const asked = provider(fetching)
+    const login = provider(fetching)
     // biome-ignore lint/suspicious/noExplicitAny: as above
-    const make = () => new OldTransport(new URL(`${base}/mcp`), { authProvider: asked as any, fetch: fetching })
+    const make = () => new OldTransport(new URL(`${base}/mcp`), { authProvider: login as any, fetch: fetching })
     const first = make()
     // biome-ignore lint/suspicious/noExplicitAny: its transports do not fit its own type where optional properties are exact
     await expect(new OldClient(information).connect(first as any)).rejects.toThrow()
-    await first.finishAuth(asked.kept.back?.searchParams.get('code') ?? '')
+    await first.finishAuth(login.saved.back?.searchParams.get('code') ?? '')
     const connected = new OldClient(information)
     // biome-ignore lint/suspicious/noExplicitAny: as above
     await connected.connect(make() as any)

@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { addressedPath, isWellFormed, placeOf, serviceOf } from './paths.ts'
+import { addressedPath, isWellFormed, locationOf, serviceOf } from './paths.ts'
 
 const id = '019c1f2a-5b3c-7d4e-8f60-718293a4b5c6'
 
-describe('a path leads to', () => {
+describe('the service of a path', () => {
   test.each([
     ['/rest', 'rest', '/', '/rest'],
     ['/rest/', 'rest', '/', '/rest'],
@@ -20,15 +20,15 @@ describe('a path leads to', () => {
     ['/.well-known/oauth-protected-resource/mcp', 'mcp-bridge', '/.well-known/oauth-protected-resource/mcp', ''],
     ['/oauth/token', 'mcp-bridge', '/oauth/token', ''],
     ['/register', 'mcp-bridge', '/register', ''],
-  ])('%s: %s, which is sent %s', (sent, upstream, target, prefix) => {
+  ])('%s: %s, which receives %s', (sent, upstream, target, prefix) => {
     expect(isWellFormed(sent)).toBe(true)
-    expect(placeOf(sent)).toEqual({ upstream, target, prefix })
+    expect(locationOf(sent)).toEqual({ upstream, target, prefix })
   })
 
   test.each(['/', '/restx', '/REST', '/%72est', '/mcp/', '/mcp/v2', '/mcp/healthy', '/mcp%2Fv1', '/registered', '/x'])(
     '%s: no service',
     sent => {
-      expect(placeOf(sent)).toBeUndefined()
+      expect(locationOf(sent)).toBeUndefined()
     },
   )
 })
@@ -55,14 +55,14 @@ test.each([
   expect(addressedPath(sent)).toEqual(expected)
 })
 
-/** Paths of what confuses servers. */
+/** Paths with segments that confuse servers. */
 const piece = fc.constantFrom(
   ...['/', '//', '.', '..', '%2e', '%2F', '%5c', '\\', 'rest', 'rag', 'mcp', 'v1', 'api', 'health', 'oauth'],
   ...['.well-known', 'register', '?', '%', '%25', '%00', ';', 'x', id, '\0', '\u00e9'],
 )
 const sent = fc.array(piece, { maxLength: 12 }).map(pieces => `/${pieces.join('')}`)
 
-/** As a server reads a path that decodes it, takes either slash and removes empty and dot segments. */
+/** The path as read by a server that decodes it, treats both slashes alike and removes empty and dot segments. */
 function generously(path: string): string[] {
   const segments: string[] = []
   for (const segment of path.replace(/%2e/gi, '.').replace(/%2f/gi, '/').replace(/%5c/gi, '\\').split(/[/\\]/)) {
@@ -72,17 +72,19 @@ function generously(path: string): string[] {
   return segments
 }
 
-test('no well-formed path is read as that of another service, and it is forwarded as it was sent', () => {
+test('no well-formed path is read as that of another service, and it is forwarded unchanged', () => {
   fc.assert(
     fc.property(sent, target => {
       if (!isWellFormed(target)) return
-      const place = placeOf(target)
-      if (place === undefined) return
-      expect([`${place.prefix}${place.target}`, `${place.prefix}${place.target.slice(1)}`]).toContain(target)
+      const location = locationOf(target)
+      if (location === undefined) return
+      expect([`${location.prefix}${location.target}`, `${location.prefix}${location.target.slice(1)}`]).toContain(
+        target,
+      )
       const read = generously(target.split('?')[0] ?? '')
-      const other = placeOf(`/${read.join('/')}`)
-      // Encoded slashes may make a path one of no service, never one of another.
-      expect([serviceOf(place.upstream), undefined]).toContain(other && serviceOf(other.upstream))
+      const other = locationOf(`/${read.join('/')}`)
+      // Encoded slashes may make a path match no service, never another one.
+      expect([serviceOf(location.upstream), undefined]).toContain(other && serviceOf(other.upstream))
     }),
     { numRuns: 3_000 },
   )

@@ -1,23 +1,23 @@
 /**
- * Which service of a database a request's path is for, and what that service is sent. Pure.
+ * Finds the service of a request's path, and the path that the service receives. Pure.
  *
- * Nothing is decoded or normalised: a path is routed by its first segments, byte for byte, and forwarded as it was sent
+ * Nothing is decoded or normalised: a path is routed by its first segments, byte for byte, and forwarded unchanged
  * without the prefix. A path that another server could read as a different one is malformed.
  */
 import type { ServiceType } from '../../routes/route.ts'
 
-/** The tool server of `mcp` and its bridge have ports of their own. */
+/** The tool server of `mcp` and its bridge have separate ports. */
 type UpstreamKind = ServiceType | 'mcp-bridge'
 
-export type Place = {
+export type ServiceLocation = {
   upstream: UpstreamKind
-  /** The request target that the service is sent: the path without the prefix, and the query. */
+  /** The request target for the service: the path without the prefix, and the query. */
   target: string
-  /** What was removed from the path; X-Forwarded-Prefix. */
+  /** The removed part of the path; X-Forwarded-Prefix. */
   prefix: string
 }
 
-/** `database`: the id that the path names, where it names one. */
+/** `database`: the id in the path, if it has one. */
 type AddressedPath = { database: string; target: string; prefix: string }
 
 export const serviceOf = (upstream: UpstreamKind): ServiceType => (upstream === 'mcp-bridge' ? 'mcp' : upstream)
@@ -31,7 +31,7 @@ export const pathOf = (target: string): string => {
   return question === -1 ? target : target.slice(0, question)
 }
 
-/** Whether a request target has a path that every server reads in the same way. */
+/** Whether every server reads the path of a request target in the same way. */
 export function isWellFormed(target: string): boolean {
   const path = pathOf(target)
   if (!visible.test(target) || path.includes('//') || path.includes('\\')) return false
@@ -39,13 +39,13 @@ export function isWellFormed(target: string): boolean {
   return !decoded.split(/[/\\]/).some(segment => segment === '.' || segment === '..')
 }
 
-const own = (prefix: string, upstream: ServiceType, target: string): Place => {
+const own = (prefix: string, upstream: ServiceType, target: string): ServiceLocation => {
   const rest = target.slice(prefix.length)
   return { upstream, prefix, target: rest.startsWith('/') ? rest : `/${rest}` }
 }
 
-/** Where a well-formed target of a database's own host name leads; undefined where to no service. */
-export function placeOf(target: string): Place | undefined {
+/** The service of a well-formed target at a database's own host name; undefined if none. */
+export function locationOf(target: string): ServiceLocation | undefined {
   const path = pathOf(target)
   const [, first, second] = path.split('/', 3)
   if (first === 'rest' || first === 'rag') return own(`/${first}`, first, target)
@@ -60,10 +60,10 @@ export function placeOf(target: string): Place | undefined {
 
 const id = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 const before = new RegExp(`^(/(${id}))(?:/|$)`)
-/** RFC 8414 section 3 and RFC 9728 section 3 have the well-known part before the path of the issuer or resource. */
+/** RFC 8414 section 3 and RFC 9728 section 3 put the well-known part before the path of the issuer or resource. */
 const within = new RegExp(`^/\\.well-known/[^/]+/(${id})(?:/|$)`)
 
-/** The database that a well-formed target names at the gateway's own address; undefined where it names none. */
+/** The database that a well-formed target names at the gateway's own address; undefined if none. */
 export function addressedPath(target: string): AddressedPath | undefined {
   const path = pathOf(target)
   const [, prefix = '', database] = before.exec(path) ?? []

@@ -1,4 +1,6 @@
-/** A page of another origin that uses the retrieval server through the gateway. The server itself answers what a browser asks beforehand. */
+/**
+ * A page of another origin that uses the retrieval server through the gateway. The server itself answers the preflight.
+ */
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type RagService, startRag } from '../../services/rag/index.ts'
@@ -36,12 +38,12 @@ afterAll(async () => {
   await open?.stop()
   await closed?.stop()
 })
-const lead = ({ address: { port } }: RagService) => it.places.set('rag 80', [{ host: '127.0.0.1', port }])
+const lead = ({ address: { port } }: RagService) => it.addresses.set('rag 80', [{ host: '127.0.0.1', port }])
 
-test("a page's request is allowed beforehand, and then needs its token", async () => {
+test("a page's request is allowed by the preflight, and then needs its token", async () => {
   lead(open)
   const path = '/rag/v1/pipelines/docs'
-  const before = await it.ask(path, { method: 'OPTIONS', headers: chromiumPreflight })
+  const before = await it.send(path, { method: 'OPTIONS', headers: chromiumPreflight })
   expect([before.status, before.body]).toEqual([200, ''])
   expect(before.headers).toMatchObject({
     'access-control-allow-origin': origin,
@@ -51,15 +53,15 @@ test("a page's request is allowed beforehand, and then needs its token", async (
   const headers = { origin, 'content-type': 'application/json', 'sec-fetch-mode': 'cors' }
   const body = JSON.stringify({ query: 'Is it?' })
   const withToken = { ...headers, authorization: `Bearer ${ragToken}` }
-  const answered = await it.ask(path, { method: 'POST', headers: withToken, body })
+  const answered = await it.send(path, { method: 'POST', headers: withToken, body })
   expect([answered.status, JSON.parse(answered.body).answer]).toEqual([200, 'Yes, it is.'])
   expect(answered.headers['access-control-allow-origin']).toBe(origin)
-  expect((await it.ask(path, { method: 'POST', headers, body })).status).toBe(401)
+  expect((await it.send(path, { method: 'POST', headers, body })).status).toBe(401)
 })
 
 test('without CORS the server answers a preflight with an error and allows nothing', async () => {
   lead(closed)
-  const { status, headers } = await it.ask('/rag/v1/pipelines/docs', { method: 'OPTIONS', headers: chromiumPreflight })
+  const { status, headers } = await it.send('/rag/v1/pipelines/docs', { method: 'OPTIONS', headers: chromiumPreflight })
   expect(status).toBe(405)
   expect(Object.keys(headers).filter(name => name.startsWith('access-control'))).toEqual([])
 })

@@ -1,4 +1,4 @@
-/** What the gateway answers where it forwards nothing: a status, a reason for the metrics and a JSON body. Pure. */
+/** The gateway's own responses: a status, a reason for the metrics and a JSON body. Pure. */
 import type { ServiceType } from '../../routes/route.ts'
 
 export type HttpRefusal = {
@@ -14,7 +14,7 @@ const soon = (seconds: number) => ({ 'retry-after': String(seconds) })
 export const malformedRequest = (message: string): HttpRefusal => ({ status: 400, message })
 export const unauthorized = (isWrong: boolean): HttpRefusal => ({
   status: 401,
-  message: isWrong ? 'the bearer token is not valid for this service' : 'this service requires a bearer token',
+  message: isWrong ? 'the bearer token is invalid for this service' : 'this service requires a bearer token',
   headers: { 'www-authenticate': isWrong ? 'Bearer realm="rag", error="invalid_token"' : 'Bearer realm="rag"' },
 })
 export const notAllowed = (service: ServiceType, label: string, address: string): HttpRefusal => ({
@@ -33,11 +33,11 @@ export const noService = (service: ServiceType): HttpRefusal => ({
 export const noBridge: HttpRefusal = { status: 404, message: 'this service has no bridge; send requests to /mcp/v1' }
 export const misdirected: HttpRefusal = {
   status: 421,
-  message: 'the host name of the request is not that of the TLS connection',
+  message: 'the host name of the request differs from that of the TLS connection',
 }
 export const noUpgrade: HttpRefusal = {
   status: 501,
-  message: 'services do not speak WebSocket or other upgraded protocols; send plain HTTP requests',
+  message: 'services do not support WebSocket or other upgraded protocols; send plain HTTP requests',
 }
 const unavailableReasons = {
   suspended: { seconds: 30, text: 'its database is suspended; resume the database first' },
@@ -65,11 +65,11 @@ export const tooManyRequests: HttpRefusal = {
 }
 export const badGateway = (service: ServiceType): HttpRefusal => ({
   status: 502,
-  message: `the service ${service} closed the connection before it answered`,
+  message: `the service ${service} closed the connection before its response`,
 })
 export const gatewayTimeout = (service: ServiceType): HttpRefusal => ({
   status: 504,
-  message: `the service ${service} did not answer in time`,
+  message: `the service ${service} did not respond in time`,
 })
 export const slowBody: HttpRefusal = { status: 408, message: 'the body of the request arrived too slowly' }
 export const largeBody = (limit: number): HttpRefusal => ({

@@ -1,6 +1,6 @@
 /**
- * The body of a request on its way to a service. It waits for the service where that is slow, and gives up on a client
- * that is slow, or sends too much.
+ * Forwards the body of a request to a service. Applies the service's backpressure, and stops if the client is too slow
+ * or sends too much.
  */
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import type { Http2ServerRequest } from 'node:http2'
@@ -9,7 +9,7 @@ import { type HttpRefusal, largeBody, slowBody } from './refusal.ts'
 
 export type ClientSide = IncomingMessage | Http2ServerRequest
 
-const isCutOff = (request: ClientSide): boolean =>
+const isTruncated = (request: ClientSide): boolean =>
   'stream' in request ? request.stream.aborted || (request.stream.rstCode ?? 0) !== 0 : !request.complete
 
 export class RequestBody {
@@ -27,7 +27,7 @@ export class RequestBody {
   #over = () => {}
   isOver = false
 
-  /** `fail`: without a refusal where the client has cut its body off. */
+  /** `fail`: without a refusal if the client has aborted its body. */
   constructor(
     request: ClientSide,
     limits: HttpLimits,
@@ -40,7 +40,7 @@ export class RequestBody {
     this.#fail = fail
   }
 
-  /** Sends it, and ends the sink's request with it. */
+  /** Sends it, and then ends the sink's request. */
   sendTo(sink: ClientRequest, now: number): void {
     this.#sink = sink
     this.#interval = { since: now, bytes: 0 }
@@ -51,7 +51,7 @@ export class RequestBody {
     this.#read()
   }
 
-  /** Nobody needs the rest: some of it is read, so that the client comes to read its answer. `over`: all of it was. */
+  /** The rest is not needed: some of it is read, so that the client reads its response. `over`: all of it was read. */
   discard(now: number, over: () => void): void {
     this.#sink = undefined
     this.#over = over
@@ -61,7 +61,7 @@ export class RequestBody {
     this.#request.resume()
   }
 
-  /** Called at intervals. Returns whether nobody should read on. */
+  /** Called at intervals. Returns whether to stop reading. */
   check(now: number): 'overdue' | undefined {
     if (this.isOver) return undefined
     if (this.#discardingSince !== undefined) {
@@ -101,7 +101,7 @@ export class RequestBody {
     const sink = this.#sink
     const isShort = this.#expected !== undefined && this.#bytes !== this.#expected
     if (sink === undefined) this.#over()
-    else if (isShort || isCutOff(this.#request)) this.#fail(undefined)
+    else if (isShort || isTruncated(this.#request)) this.#fail(undefined)
     else this.#endSink(sink)
   }
 

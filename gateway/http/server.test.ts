@@ -30,7 +30,7 @@ const readBody = async (message: AsyncIterable<Buffer>): Promise<string> => {
   for await (const chunk of message) chunks.push(chunk)
   return Buffer.concat(chunks).toString()
 }
-/** What a service was sent. */
+/** The request that a service received. */
 const mirror = async (target: string) =>
   await it.serve(target, async (message, response) => {
     const body = await readBody(message)
@@ -39,7 +39,7 @@ const mirror = async (target: string) =>
     response.end(JSON.stringify({ at: target, method, url, headers, trailers, body }))
   })
 
-/** An HTTP/2 request to its end. */
+/** A complete HTTP/2 request. */
 async function ask2(headers: Record<string, string>, body?: string, servername?: string) {
   const session = await it.http2(servername)
   const stream = session.request({ ':authority': shopHost, ...headers }, { endStream: body === undefined })
@@ -53,9 +53,9 @@ async function ask2(headers: Record<string, string>, body?: string, servername?:
 }
 
 describe('a request reaches its service', () => {
-  test('over HTTP/1.1 with the headers that the gateway sets, and none of one connection only', async () => {
+  test('over HTTP/1.1 with the headers that the gateway sets, and no hop-by-hop ones', async () => {
     await mirror('rest 80')
-    const { status, body } = await it.ask('/rest/films?select=a', {
+    const { status, body } = await it.send('/rest/films?select=a', {
       method: 'POST',
       body: 'text',
       headers: {
@@ -79,7 +79,7 @@ describe('a request reaches its service', () => {
     })
   })
 
-  test('over HTTP/2, by the same connection to the service', async () => {
+  test('over HTTP/2, through the same connection to the service', async () => {
     const upstream = await mirror('rest 80')
     let connections = 0
     upstream.on('connection', () => connections++)
@@ -93,36 +93,36 @@ describe('a request reaches its service', () => {
   test('of mcp at the port of its bridge, and by the id at the address of the gateway', async () => {
     await mirror('mcp 80')
     await mirror('mcp 81')
-    expect(JSON.parse((await it.ask('/mcp')).body)).toMatchObject({ at: 'mcp 81', url: '/mcp' })
+    expect(JSON.parse((await it.send('/mcp')).body)).toMatchObject({ at: 'mcp 81', url: '/mcp' })
     const byAddress = {
       host: it.host,
       servername: '',
       headers: { host: `${it.host}:${it.port}` },
       rejectUnauthorized: false,
     }
-    const { body } = await it.ask(`/${databaseId}/mcp/api/x`, { ...byAddress, close: true })
+    const { body } = await it.send(`/${databaseId}/mcp/api/x`, { ...byAddress, close: true })
     expect(JSON.parse(body)).toMatchObject({
       ...{ at: 'mcp 80', url: '/api/x' },
       headers: { 'x-forwarded-prefix': `/${databaseId}/mcp`, host: `${it.host}:${it.port}` },
     })
   })
 
-  test('of rag with the token, which the service does not see', async () => {
+  test('of rag with the token, which is not forwarded', async () => {
     await mirror('rag 80')
-    const refused = await it.ask('/rag/x')
+    const refused = await it.send('/rag/x')
     expect([refused.status, refused.headers['www-authenticate']]).toEqual([401, 'Bearer realm="rag"'])
-    const { status, body } = await it.ask('/rag/x', { headers: { authorization: `Bearer ${ragToken}` } })
+    const { status, body } = await it.send('/rag/x', { headers: { authorization: `Bearer ${ragToken}` } })
     expect([status, JSON.parse(body).headers.authorization]).toEqual([200, undefined])
     expect(JSON.stringify(it.lines)).not.toContain(ragToken)
   })
 
-  test.each(['HEAD', 'GET', 'DELETE', 'OPTIONS', 'PUT'])('%s without a body has none on its way', async method => {
+  test.each(['HEAD', 'GET', 'DELETE', 'OPTIONS', 'PUT'])('%s without a body is forwarded without one', async method => {
     await it.serve('rest 80', (message, response) => {
       const { 'transfer-encoding': coding, 'content-length': length } = message.headers
       response.setHeader('x-framing', `${coding} ${length}`)
       response.setHeader('content-length', '5').end('hello')
     })
-    for (const answer of [await it.ask('/rest/', { method }), await ask2({ ':path': '/rest/', ':method': method })]) {
+    for (const answer of [await it.send('/rest/', { method }), await ask2({ ':path': '/rest/', ':method': method })]) {
       expect(answer.headers['x-framing']).toBe(method === 'PUT' ? 'undefined 0' : 'undefined undefined')
       expect([answer.status, answer.headers['content-length'], answer.body]).toEqual([
         200,
@@ -132,30 +132,30 @@ describe('a request reaches its service', () => {
     }
   })
 
-  test.each([204, 304])('%i, which has no body, and the connection goes on', async status => {
+  test.each([204, 304])('%i, which has no body, and the connection continues', async status => {
     await it.serve('rest 80', (_, response) => response.writeHead(status, { etag: '"x"' }).end())
-    for (let turn = 0; turn < 2; turn++) {
-      expect(await it.ask('/rest/')).toMatchObject({ status, body: '', headers: { etag: '"x"' } })
+    for (let attempt = 0; attempt < 2; attempt++) {
+      expect(await it.send('/rest/')).toMatchObject({ status, body: '', headers: { etag: '"x"' } })
       expect(await ask2({ ':path': '/rest/' })).toMatchObject({ status, body: '' })
     }
     expect((await it.registry.metrics()).match(/open_connections (\d)/)?.[1]).toBe('3')
   })
 
-  test('trailers and Expect: 100-continue of both versions pass, and several cookies', async () => {
+  test('trailers and Expect: 100-continue of both versions are forwarded, and several cookies', async () => {
     await it.serve('rest 80', async (message, response) => {
       response.writeHead(200, { 'set-cookie': ['a=1', 'b=2'], trailer: 'x-sum' })
       response.write(await readBody(message))
       response.addTrailers({ 'x-sum': '5' })
       response.end()
     })
-    const asked = request({
+    const outgoing = request({
       ...{ host: it.host, port: it.port, path: '/rest/', method: 'POST', ca, servername: shopHost, agent: false },
       headers: { host: shopHost, expect: '100-continue', 'content-length': 5 },
     })
-    asked.flushHeaders()
-    await once(asked, 'continue')
-    asked.end('hello')
-    const [answer]: IncomingMessage[] = await once(asked, 'response')
+    outgoing.flushHeaders()
+    await once(outgoing, 'continue')
+    outgoing.end('hello')
+    const [answer]: IncomingMessage[] = await once(outgoing, 'response')
     expect(await readBody(answer as IncomingMessage)).toBe('hello')
     expect([answer?.trailers, answer?.headers['set-cookie']]).toEqual([{ 'x-sum': '5' }, ['a=1', 'b=2']])
     const second = await ask2({ ':path': '/rest/', ':method': 'POST', expect: '100-continue' }, 'hello')
@@ -174,11 +174,11 @@ describe('streams', () => {
       response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
       next = text => response.write(text)
     })
-    const asked = request({
+    const outgoing = request({
       ...{ host: it.host, port: it.port, path: '/mcp', ca, servername: shopHost, headers: { host: shopHost } },
     })
-    asked.end()
-    const [answer]: IncomingMessage[] = await once(asked, 'response')
+    outgoing.end()
+    const [answer]: IncomingMessage[] = await once(outgoing, 'response')
     const session = await it.http2()
     for (const events of [answer, session.request({ ':authority': shopHost, ':path': '/mcp' })]) {
       if (events !== answer) await once(events as IncomingMessage, 'response')
@@ -188,10 +188,10 @@ describe('streams', () => {
         expect(String((await arrived)[0])).toBe(text)
       }
     }
-    asked.destroy()
+    outgoing.destroy()
   })
 
-  test('a client that leaves ends the request of the service, and a rule that closes does not', async () => {
+  test("a client's disconnect ends the request of the service, but a removed rule does not", async () => {
     let closed = 0
     await it.serve('mcp 81', (_, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
@@ -201,7 +201,7 @@ describe('streams', () => {
     const stream = session.request({ ':authority': shopHost, ':path': '/mcp' })
     await once(stream, 'response')
     it.setServices(threeServices.map(each => ({ ...each, rules: [] })))
-    expect((await it.ask('/mcp')).status).toBe(403)
+    expect((await it.send('/mcp')).status).toBe(403)
     const refused = session.request({ ':authority': shopHost, ':path': '/mcp' })
     expect((await once(refused, 'response'))[0][':status']).toBe(403)
     await sleep(50)
@@ -211,18 +211,18 @@ describe('streams', () => {
     expect(it.server.requests()).toBe(0)
   })
 
-  test('a service that goes away cuts the answer, which does not look whole', async () => {
+  test('a service that disconnects aborts the response, which is visibly incomplete', async () => {
     await it.serve('rest 80', (message, response) => {
       response.writeHead(200).write('half')
       setTimeout(() => message.socket.destroy(), 20)
     })
-    await expect(it.ask('/rest/')).rejects.toThrow('aborted')
+    await expect(it.send('/rest/')).rejects.toThrow('aborted')
     const session = await it.http2()
     const stream = session.request({ ':authority': shopHost, ':path': '/rest/' })
     await expect(readBody(stream)).rejects.toThrow('NGHTTP2_INTERNAL_ERROR')
   })
 
-  test('a client that cuts its body off does not end it at the service', async () => {
+  test('a client that aborts its body does not complete it at the service', async () => {
     const seen: string[] = []
     await it.serve('rest 80', message => {
       message.on('data', () => seen.push('data')).on('end', () => seen.push('end'))
@@ -243,7 +243,7 @@ describe('streams', () => {
     expect(seen).toEqual(['data', 'cut', 'data', 'cut'])
   })
 
-  test('a slow reader slows the service down, and gets all of it', async () => {
+  test('a slow reader slows the service down, and gets the complete response', async () => {
     const size = 24 * 1024 * 1024
     let written = 0
     await it.serve('rest 80', (_, response) => {
@@ -260,11 +260,11 @@ describe('streams', () => {
       }
       more()
     })
-    const asked = request({
+    const outgoing = request({
       ...{ host: it.host, port: it.port, path: '/rest/', ca, servername: shopHost, headers: { host: shopHost } },
     })
-    asked.end()
-    const [answer]: IncomingMessage[] = await once(asked, 'response')
+    outgoing.end()
+    const [answer]: IncomingMessage[] = await once(outgoing, 'response')
     answer?.pause()
     await sleep(200)
     expect(written).toBeLessThan(size)
@@ -273,31 +273,31 @@ describe('streams', () => {
 })
 
 describe('pods of a service', () => {
-  test('one that refuses connections is passed over, whatever the method', async () => {
-    const gone = await mirror('rest 80')
-    gone.close()
+  test('a pod that refuses connections is skipped, with any method', async () => {
+    const closed = await mirror('rest 80')
+    closed.close()
     await mirror('rest 80')
-    for (let turn = 0; turn < 4; turn++)
-      expect((await it.ask('/rest/', { method: 'POST', body: 'x' })).status).toBe(200)
+    for (let attempt = 0; attempt < 4; attempt++)
+      expect((await it.send('/rest/', { method: 'POST', body: 'x' })).status).toBe(200)
   })
 
-  test('the next request goes to another pod, and the one that runs ends', async () => {
+  test('the next request uses another pod, and the running one completes', async () => {
     let end = () => {}
     await it.serve('rest 80', (_, response) => {
       response.write('old')
       end = () => response.end(' pod')
     })
-    const slow = it.ask('/rest/')
+    const slow = it.send('/rest/')
     await until('it runs', () => it.server.requests() === 1)
     await sleep(20)
-    it.places.delete('rest 80')
+    it.addresses.delete('rest 80')
     await it.serve('rest 80', (_, response) => response.end('new pod'))
-    expect((await it.ask('/rest/')).body).toBe('new pod')
+    expect((await it.send('/rest/')).body).toBe('new pod')
     end()
     expect((await slow).body).toBe('old pod')
   })
 
-  test('an idle connection that the service has closed is not the fault of a safe request', async () => {
+  test('an idle connection that the service has closed does not fail a safe request', async () => {
     const requests: string[] = []
     await it.serve('rest 80', (message, response) => {
       requests.push(message.method ?? '')
@@ -305,8 +305,8 @@ describe('pods of a service', () => {
       if (requests.length === 2) message.socket.destroy()
       else response.end('ok')
     })
-    expect((await it.ask('/rest/')).status).toBe(200)
-    expect((await it.ask('/rest/')).status).toBe(200)
+    expect((await it.send('/rest/')).status).toBe(200)
+    expect((await it.send('/rest/')).status).toBe(200)
     expect(requests).toEqual(['GET', 'GET', 'GET'])
   })
 
@@ -316,7 +316,7 @@ describe('pods of a service', () => {
       requests++
       message.socket.destroy()
     })
-    expect(await it.ask('/rest/', { method: 'POST' })).toMatchObject({
+    expect(await it.send('/rest/', { method: 'POST' })).toMatchObject({
       status: 502,
       body: expect.stringContaining('502'),
     })
@@ -324,8 +324,8 @@ describe('pods of a service', () => {
     expect(it.lines.some(({ level, msg }) => level === 40 && msg.startsWith('a service closed'))).toBe(true)
   })
 
-  test('where there is none the answer is 503 with Retry-After, over both versions', async () => {
-    for (const { status, headers, body } of [await it.ask('/rest/'), await ask2({ ':path': '/rest/' })]) {
+  test('without pods the response is 503 with Retry-After, over both versions', async () => {
+    for (const { status, headers, body } of [await it.send('/rest/'), await ask2({ ':path': '/rest/' })]) {
       expect([status, headers['retry-after'], headers['content-type']]).toEqual([503, '2', 'application/json'])
       expect(JSON.parse(body)).toEqual({ code: 503, message: 'the service rest does not accept connections now' })
     }
@@ -333,11 +333,11 @@ describe('pods of a service', () => {
 })
 
 describe('refusals', () => {
-  test('421 where the name of the TLS connection is another, WebSocket and CONNECT 501, out of touch 503', async () => {
+  test('421 if the name of the TLS connection differs, WebSocket and CONNECT 501, disconnected 503', async () => {
     await mirror('rest 80')
     expect((await ask2({ ':path': '/rest/' }, undefined, 'other-1.db.test')).status).toBe(421)
     const upgrade = { connection: 'upgrade', upgrade: 'websocket', 'sec-websocket-key': 'x' }
-    expect(await it.ask('/rest/', { headers: upgrade })).toMatchObject({
+    expect(await it.send('/rest/', { headers: upgrade })).toMatchObject({
       ...{ status: 501, body: expect.stringContaining('WebSocket') },
     })
     const socket = await it.raw()
@@ -347,45 +347,45 @@ describe('refusals', () => {
     const stream = session.request({ ':method': 'CONNECT', ':authority': shopHost })
     expect((await once(stream, 'response'))[0][':status']).toBe(501)
     it.admit.value = false
-    expect(await it.ask('/rest/')).toMatchObject({ status: 503, headers: { 'retry-after': '5' } })
+    expect(await it.send('/rest/')).toMatchObject({ status: 503, headers: { 'retry-after': '5' } })
   })
 
-  test('a large body is refused by its length before it is sent, and by its bytes where it has none', async () => {
+  test('a large body is refused by its length before it is sent, and by its bytes if it has no length', async () => {
     await reopen({ bodyBytes: 1000, discardedBytes: 1000 })
     await mirror('rest 80')
     const headers = { 'content-length': '2000' }
-    const asked = request({
+    const outgoing = request({
       ...{ host: it.host, port: it.port, path: '/rest/', method: 'POST', ca, servername: shopHost, agent: false },
       headers: { host: shopHost, expect: '100-continue', ...headers },
     })
-    asked.flushHeaders()
-    const [answer]: IncomingMessage[] = await once(asked, 'response')
+    outgoing.flushHeaders()
+    const [answer]: IncomingMessage[] = await once(outgoing, 'response')
     expect([answer?.statusCode, answer?.headers.connection]).toEqual([413, 'close'])
-    asked.destroy()
-    expect((await it.ask('/rest/', { method: 'POST', body: 'x'.repeat(2000) })).status).toBe(413)
+    outgoing.destroy()
+    expect((await it.send('/rest/', { method: 'POST', body: 'x'.repeat(2000) })).status).toBe(413)
     expect((await ask2({ ':path': '/rest/', ':method': 'POST' }, 'x'.repeat(2000))).status).toBe(413)
-    expect((await it.ask('/rest/', { method: 'POST', body: 'x'.repeat(1000) })).status).toBe(200)
+    expect((await it.send('/rest/', { method: 'POST', body: 'x'.repeat(1000) })).status).toBe(200)
   })
 
-  test('too many requests of one service are 503, and others go on', async () => {
+  test('too many requests of one service are 503, and others continue', async () => {
     await reopen({ requestsPerService: 2 })
     await it.serve('rest 80', () => {})
     await mirror('mcp 81')
-    const held = [it.ask('/rest/', { close: true }), it.ask('/rest/', { close: true })]
-    for (const each of held) each.catch(() => {})
+    const pending = [it.send('/rest/', { close: true }), it.send('/rest/', { close: true })]
+    for (const each of pending) each.catch(() => {})
     await until('they run', () => it.server.requests() === 2)
-    expect((await it.ask('/rest/')).status).toBe(503)
-    expect((await it.ask('/mcp')).status).toBe(200)
+    expect((await it.send('/rest/')).status).toBe(503)
+    expect((await it.send('/mcp')).status).toBe(200)
   })
 
-  test('a service that does not begin its answer in time is 504', async () => {
+  test('a service that does not start its response in time is 504', async () => {
     await reopen({ answerMs: 100 })
     await it.serve('rest 80', () => {})
-    expect((await it.ask('/rest/')).status).toBe(504)
+    expect((await it.send('/rest/')).status).toBe(504)
   })
 })
 
-test('a new certificate is for new connections; streams go on', async () => {
+test('a new certificate is used for new connections; streams continue', async () => {
   await it.serve('mcp 81', (_, response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
     setInterval(() => response.write('data: 1\n\n'), 10).unref()
@@ -405,10 +405,10 @@ test('a new certificate is for new connections; streams go on', async () => {
   await once(stream, 'data')
 })
 
-test('figures count requests by service and status, and lines hold no query', async () => {
+test('metrics count requests by service and status, and log lines contain no query', async () => {
   await mirror('rest 80')
-  await it.ask('/rest/x?secret=1')
-  await it.ask('/none')
+  await it.send('/rest/x?secret=1')
+  await it.send('/none')
   await until('both have ended', () => it.server.requests() === 0)
   const page = await it.registry.metrics()
   expect(page).toContain('espalier_gateway_http_requests_total{service="rest",code="200"} 1')
@@ -423,7 +423,7 @@ test('when it stops, requests end first, and idle connections are closed', async
     end = () => response.end('done')
   })
   const idle = await it.raw()
-  const running = it.ask('/rest/')
+  const running = it.send('/rest/')
   await until('it runs', () => it.server.requests() === 1)
   await sleep(20)
   const drained = it.server.drain(10_000)

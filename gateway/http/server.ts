@@ -1,6 +1,6 @@
 /**
- * The HTTPS listener: HTTP/1.1 and HTTP/2 in, HTTP/1.1 to the services. TLS begins once a client has sent something. A
- * connection's requests of HTTP/1.1 are served one after the other; those of HTTP/2 at once.
+ * The HTTPS listener: HTTP/1.1 and HTTP/2 in, HTTP/1.1 to the services. TLS starts once a client has sent data. A
+ * connection's requests of HTTP/1.1 are served one after another; those of HTTP/2 concurrently.
  */
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import { constants, createSecureServer } from 'node:http2'
@@ -10,30 +10,30 @@ import type { Certificate } from '../../server/certificate.ts'
 import type { Resolve } from '../connections.ts'
 import { serveCertificates } from './certificates.ts'
 import { createHttpConnections, type HttpConnection } from './connections.ts'
+import type { HttpDecision, HttpRequestFacts } from './decision.ts'
 import { type ClientResponse, Exchange, type ExchangeContext } from './exchange.ts'
 import { type HttpLimits, httpLimits } from './limits.ts'
 import type { HttpMetrics } from './metrics.ts'
 import { type HttpRefusal, malformedRequest, noUpgrade, refusalBody } from './refusal.ts'
 import type { ClientSide } from './request-body.ts'
 import { createUpstreamAgent } from './upstream.ts'
-import type { HttpRequestFacts, HttpVerdict } from './verdict.ts'
 
 export type HttpsServer = {
-  /** Resolves to the port. @throws Error where it cannot be listened on */
+  /** Resolves to the port. @throws Error if it cannot be listened on */
   listen(address: { host: string; port: number }): Promise<number>
-  /** @throws Error where one is no PEM; those before stay in use */
+  /** @throws Error if one is not PEM; the previous ones are then kept */
   setCertificates(certificates: readonly Certificate[]): void
   connections(): number
   /** Requests in progress. */
   requests(): number
-  /** Accepts nothing more; lets requests end for `ms`, then cuts them. */
+  /** Accepts nothing more; waits `ms` for requests to end, then aborts them. */
   drain(ms: number): Promise<void>
 }
 
 type ServerOptions = {
   certificates: readonly Certificate[]
   admitting: () => boolean
-  judge: (facts: HttpRequestFacts) => HttpVerdict
+  decide: (facts: HttpRequestFacts) => HttpDecision
   resolve: Resolve
   limits?: Partial<HttpLimits> | undefined
   metrics: HttpMetrics
@@ -45,7 +45,7 @@ export function createHttpsServer(options: ServerOptions): HttpsServer {
   return new Server(options)
 }
 
-/** What of HTTP/2 a client may hold and get wrong. Streams that it takes back are counted with its connection (CVE-2023-44487). */
+/** Limits of HTTP/2 clients. Cancelled streams are counted with their connection (CVE-2023-44487). */
 const http2Limits = {
   maxSessionMemory: 4,
   maxSessionInvalidFrames: 100,
@@ -131,7 +131,8 @@ class Server implements HttpsServer {
   #createTls() {
     const { headerBytes, streams, idleMs } = this.#limits
     const [first] = this.#options.certificates
-    // Node takes every option of its HTTP/1.1 server here (Node manual, http2.createSecureServer); the types lack some.
+    // Node accepts every option of its HTTP/1.1 server here (Node manual, http2.createSecureServer); the types lack
+    // some.
     const http1Options = { keepAliveTimeout: idleMs, maxHeaderSize: headerBytes }
     const server = createSecureServer({
       ...first,
@@ -147,7 +148,7 @@ class Server implements HttpsServer {
     server.on('connect', (request: ClientSide, other: unknown) => refuseConnect(request, other))
     server.on('secureConnection', socket => {
       const connection = this.#connections.of(socket)
-      // Node has `false` where the client named none.
+      // Node uses `false` if the client named none.
       if (connection !== undefined) connection.serverName = socket.servername || undefined
     })
     server.on('session', session => {
@@ -161,11 +162,11 @@ class Server implements HttpsServer {
   }
 
   #createContext(): ExchangeContext {
-    const { admitting, judge, resolve, metrics, now, logger } = this.#options
+    const { admitting, decide, resolve, metrics, now, logger } = this.#options
     const { requests, requestsPerService } = this.#limits
     const counts = this.#ofService
     return {
-      ...{ admitting, judge, resolve, metrics, now, logger, agent: this.#agent, limits: this.#limits },
+      ...{ admitting, decide, resolve, metrics, now, logger, agent: this.#agent, limits: this.#limits },
       claim: service => {
         const count = counts.get(service) ?? 0
         if (count >= requestsPerService || this.#exchanges.size > requests) return false
@@ -173,8 +174,8 @@ class Server implements HttpsServer {
         return true
       },
       release: service => {
-        const left = (counts.get(service) ?? 1) - 1
-        if (left > 0) counts.set(service, left)
+        const remaining = (counts.get(service) ?? 1) - 1
+        if (remaining > 0) counts.set(service, remaining)
         else counts.delete(service)
       },
     }
@@ -200,7 +201,7 @@ class Server implements HttpsServer {
     else this.#enqueue(request, start)
   }
 
-  /** One request of a connection after the other, as they were sent. */
+  /** One request of a connection after another, as they were sent. */
   #enqueue({ socket }: IncomingMessage, start: (next: () => void) => void): void {
     const queue = this.#queues.get(socket) ?? { current: false, waiting: [] }
     this.#queues.set(socket, queue)
@@ -230,7 +231,7 @@ class Server implements HttpsServer {
         request,
         response,
         expectsContinue,
-        ...{ address: connection.address, sni: connection.serverName, cut: cutOf(request) },
+        ...{ address: connection.address, sni: connection.serverName, close: closeOf(request) },
       },
       isAbandoned => {
         this.#exchanges.delete(exchange)
@@ -243,15 +244,15 @@ class Server implements HttpsServer {
     exchange.run()
   }
 
-  /** What is no request: answered where nothing else is being answered, then closed. */
+  /** Bytes that are no request: answered if no other response is being sent, then closed. */
   #refuseUnread({ code = '' }: NodeJS.ErrnoException, socket: Socket): void {
     const isBusy = this.#queues.get(socket)?.current === true
     if (isBusy || !socket.writable || code === 'ECONNRESET') socket.destroy()
-    else lastWords(socket, unread[code] ?? malformedRequest('the request is malformed'))
+    else refuseAndClose(socket, unread[code] ?? malformedRequest('the request is malformed'))
   }
 }
 
-/** Node's types keep the two versions apart; what is used of either is the same (Node manual, compatibility API). */
+/** Node's types separate the two versions; the parts used here are the same (Node manual, compatibility API). */
 const asClientResponse = (response: unknown) => response as ClientResponse
 
 const unread: Readonly<Record<string, HttpRefusal>> = {
@@ -259,7 +260,7 @@ const unread: Readonly<Record<string, HttpRefusal>> = {
   ERR_HTTP_REQUEST_TIMEOUT: { status: 408, message: 'the request arrived too slowly' },
 }
 
-function lastWords(socket: Socket, refusal: HttpRefusal): void {
+function refuseAndClose(socket: Socket, refusal: HttpRefusal): void {
   const body = refusalBody(refusal)
   const head = [
     `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}`,
@@ -273,7 +274,7 @@ function lastWords(socket: Socket, refusal: HttpRefusal): void {
 /** `other`: the socket of HTTP/1.1, the response of HTTP/2. */
 function refuseConnect(request: ClientSide, other: unknown): void {
   if (!('stream' in request)) {
-    lastWords(request.socket, noUpgrade)
+    refuseAndClose(request.socket, noUpgrade)
     return
   }
   const response = asClientResponse(other)
@@ -282,11 +283,11 @@ function refuseConnect(request: ClientSide, other: unknown): void {
   response.end(refusalBody(noUpgrade))
 }
 
-const cutOf =
+const closeOf =
   (request: ClientSide) =>
   (isAnswered: boolean): void => {
     if ('stream' in request)
       request.stream.close(isAnswered ? constants.NGHTTP2_NO_ERROR : constants.NGHTTP2_INTERNAL_ERROR)
-    // Node closes it once the answer is written.
+    // Node closes it once the response is written.
     else if (!isAnswered) request.socket.destroy()
   }

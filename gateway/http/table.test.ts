@@ -24,7 +24,7 @@ test('a host has its services, by name and by id, with masked rules', () => {
   })
 })
 
-test('a route by port, and one of a later kind, is neither a host nor a problem', () => {
+test('a route by port, and one of an unknown kind, is neither a host nor an error', () => {
   for (const name of ['route-5432', 'route-grpc-shop', 'route-x']) {
     const other = { ...map('x'), metadata: { name } }
     expect(buildHosts([other])).toEqual({ table: noHosts, problems: [] })
@@ -32,14 +32,14 @@ test('a route by port, and one of a later kind, is neither a host nor a problem'
   }
 })
 
-describe('a route that cannot be read', () => {
+describe('an unreadable route', () => {
   const before = buildHosts([map('shop-1.db.test')]).table
   test.each([
     { services: undefined },
     { services: [{ ...mcp, rules: ['x'] }] },
     { host: 'other.db.test' },
     { more: 1 },
-  ])('has no services, whatever it had: %j', broken => {
+  ])('has no services, whatever its previous state: %j', broken => {
     const { table, problems } = withHost(before, map('shop-1.db.test', broken))
     expect(table.byName.get('shop-1.db.test')?.services.size).toBe(0)
     expect(table.byId.size).toBe(0)
@@ -47,15 +47,15 @@ describe('a route that cannot be read', () => {
   })
 })
 
-test('of two hosts of a database the id leads to the one that is left', () => {
+test("of a database's two hosts, the id refers to the remaining one", () => {
   const both = buildHosts([map('shop-1.db.test'), map('shop-1.new.test')]).table
-  for (const [gone, left] of [
+  for (const [deleted, remaining] of [
     ['shop-1.db.test', 'shop-1.new.test'],
     ['shop-1.new.test', 'shop-1.db.test'],
   ] as const) {
-    const table = withoutHost(both, httpRouteName(gone))
-    expect([...table.byName.keys()]).toEqual([left])
-    expect(table.byId.get(id)?.host).toBe(left)
+    const table = withoutHost(both, httpRouteName(deleted))
+    expect([...table.byName.keys()]).toEqual([remaining])
+    expect(table.byId.get(id)?.host).toBe(remaining)
   }
   expect(both.byName.size).toBe(2)
   expect(withoutHost(both, 'route-5432')).toBe(both)

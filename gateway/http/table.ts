@@ -1,6 +1,6 @@
 /**
- * The hosts of HTTP routes, and the services of each. Pure; built from the route ConfigMaps. It fails closed: a route that
- * cannot be read has no services, whatever it had before.
+ * The hosts of HTTP routes, and the services of each. Pure; built from the route ConfigMaps. It fails closed: an
+ * unreadable route has no services, whatever its previous state.
  */
 import type { ConfigMap } from '../../cluster/kinds.ts'
 import { type HttpService, hostOfRoute, type RouteTarget, readAnyRoute, type ServiceType } from '../../routes/route.ts'
@@ -9,7 +9,7 @@ import { type CompiledRules, compileRules } from '../rules.ts'
 export type CompiledService = CompiledRules & {
   service: ServiceType
   target: RouteTarget
-  /** Of mcp, where it has one. */
+  /** Of mcp, if it has one. */
   bridge?: RouteTarget
   /** SHA-256 of the bearer token. */
   tokenDigest?: Uint8Array
@@ -34,7 +34,7 @@ type HostTableChange = { table: HostTable; problems: string[] }
 
 export const noHosts: HostTable = { byName: new Map(), byId: new Map() }
 
-/** The table that these ConfigMaps, and no others, make. */
+/** The table of exactly these ConfigMaps. */
 export function buildHosts(configMaps: readonly ConfigMap[]): HostTableChange {
   const next = copyOf(noHosts)
   const problems: string[] = []
@@ -42,7 +42,7 @@ export function buildHosts(configMaps: readonly ConfigMap[]): HostTableChange {
   return { table: next, problems }
 }
 
-/** The table with one ConfigMap added, or replaced. Routes of other kinds change nothing. */
+/** The table with one ConfigMap added, or replaced. Routes of other kinds are ignored. */
 export function withHost(table: HostTable, configMap: ConfigMap): HostTableChange {
   if (hostOfRoute(configMap.metadata.name) === undefined) return { table, problems: [] }
   const next = copyOf(table)

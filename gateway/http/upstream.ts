@@ -1,15 +1,15 @@
 /**
  * Connects a request to a pod of its service. Nothing has been sent when this returns, so that a pod that refuses the
- * connection is passed over for another one, whatever the request does.
+ * connection can be skipped for another one, whatever the request.
  */
 import { Agent, type ClientRequest, type OutgoingHttpHeaders, request } from 'node:http'
 import type { RouteTarget } from '../../routes/route.ts'
 import type { Resolve } from '../connections.ts'
 import { keepAliveMs } from '../session.ts'
 
-/** How long a connection to a service is kept without a request: less than services keep it themselves. */
-const keptMs = 30_000
-const keptPerPod = 64
+/** How long an idle connection to a service is kept: shorter than the services' own timeout. */
+const idleMs = 30_000
+const idlePerPod = 64
 /** How many pods of a service are tried. */
 const mostPods = 4
 
@@ -17,14 +17,14 @@ export const createUpstreamAgent = (): Agent =>
   new Agent({
     keepAlive: true,
     keepAliveMsecs: keepAliveMs,
-    timeout: keptMs,
-    maxFreeSockets: keptPerPod,
+    timeout: idleMs,
+    maxFreeSockets: idlePerPod,
     scheduling: 'lifo',
   })
 
 export type UpstreamRequest = { method: string; path: string; headers: OutgoingHttpHeaders }
 
-/** Returns undefined where no pod accepts a connection in time. `agent`: false for a connection of its own. */
+/** Returns undefined if no pod accepts a connection in time. `agent`: false for a separate connection. */
 export async function openUpstream(options: {
   agent: Agent | false
   resolve: Resolve
@@ -34,13 +34,13 @@ export async function openUpstream(options: {
 }): Promise<ClientRequest | undefined> {
   const { agent, resolve, target, upstream, connectMs } = options
   const tried = new Set<string>()
-  for (let turn = 0; turn < mostPods; turn++) {
-    const place = resolve(target)
-    if (place === undefined) return undefined
-    const key = `${place.host} ${place.port}`
+  for (let attempt = 0; attempt < mostPods; attempt++) {
+    const address = resolve(target)
+    if (address === undefined) return undefined
+    const key = `${address.host} ${address.port}`
     if (tried.has(key)) continue
     tried.add(key)
-    const made = request({ ...upstream, ...place, agent, setHost: false })
+    const made = request({ ...upstream, ...address, agent, setHost: false })
     if (await isConnected(made, connectMs)) return made
   }
   return undefined

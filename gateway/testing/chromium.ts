@@ -1,4 +1,4 @@
-/** What Chromium sends before a page's POST with a token and JSON. */
+/** Chromium's preflight before a page's POST with a token and JSON. */
 export const chromiumPreflight: Record<string, string> = {
   accept: '*/*',
   'access-control-request-method': 'POST',

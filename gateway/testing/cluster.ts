@@ -1,6 +1,6 @@
 /**
- * A real store for gateway tests, seen through a `Cluster` that can be made to fail: requests that throw, watches that
- * break off, watches that go silent without a word.
+ * A real store for gateway tests, behind a `Cluster` that can be made to fail: requests that throw, watches that break,
+ * watches that stop without an error.
  */
 import pino from 'pino'
 import { ClusterError } from '../../cluster/errors.ts'
@@ -20,7 +20,7 @@ import {
 } from '../../routes/route.ts'
 
 type Faults = {
-  /** Lists and watches of ConfigMaps throw, those under way break off. */
+  /** Lists and watches of ConfigMaps throw, running ones break. */
   routes: boolean
   /** Writes of Leases throw. */
   leases: boolean
@@ -32,16 +32,16 @@ export type TestCluster = {
   /** As the gateway sees it. */
   faulty: Cluster
   faults: Faults
-  /** Writes of Leases: how many, and how many at once at most. */
+  /** Writes of Leases: how many, and the most at once. */
   leaseWrites: { total: number; atOnce: number }
-  /** Breaks off the watches that are open. */
+  /** Breaks the open watches. */
   breakWatches(): void
-  /** Lets nothing through any more on the watches that are open; new ones work. */
+  /** Blocks the open watches; new ones work. */
   silenceWatches(): void
   /** Writes a route, by port or by host name, and resolves to its resourceVersion. */
   putRoute(route: Route | HttpRoute): Promise<string>
   deleteRoute(port: number): Promise<void>
-  /** A Service as the operator makes it, and as the API server gives it an address; in a namespace made for it. */
+  /** A Service as the operator creates it, with an address as from the API server; in its own namespace. */
   putService(target: RouteTarget, clusterIP: string): Promise<void>
   leases(): Promise<Lease[]>
   operator: Cluster
@@ -81,13 +81,13 @@ export async function openTestCluster(): Promise<TestCluster> {
     },
     watch: async function* (kind, options) {
       if (faults.routes && kind === 'ConfigMap') fail()
-      const mine = { broken: broken.signal, silenced: silenced.signal }
-      const signal = AbortSignal.any([options.signal, mine.broken])
+      const own = { broken: broken.signal, silenced: silenced.signal }
+      const signal = AbortSignal.any([options.signal, own.broken])
       for await (const event of inner.watch(kind, { ...options, signal })) {
-        if (mine.silenced.aborted) await new Promise(resolve => signal.addEventListener('abort', resolve))
+        if (own.silenced.aborted) await new Promise(resolve => signal.addEventListener('abort', resolve))
         else yield event
       }
-      if (mine.broken.aborted) fail()
+      if (own.broken.aborted) fail()
     },
   }
 

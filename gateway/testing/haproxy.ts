@@ -1,4 +1,4 @@
-/** A real HAProxy for tests and benchmarks, in a directory and on a loopback address of its own. */
+/** A real HAProxy for tests and benchmarks, in its own directory and on its own loopback address. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -13,10 +13,10 @@ import { writeConfiguration } from '../haproxy/write.ts'
 import { testCertificate } from './certificate.ts'
 import { ownLoopback, until } from './sockets.ts'
 
-/** ESPALIER_HAPROXY names another program than the one on the path. */
+/** ESPALIER_HAPROXY sets another program than the one on the path. */
 const program = process.env.ESPALIER_HAPROXY || 'haproxy'
 
-/** What this machine's HAProxy says of itself; undefined where there is none. */
+/** The version output of this machine's HAProxy; undefined if there is none. */
 export const haproxyVersion = /^HAProxy version (\S+)/.exec(
   spawnSync(program, ['-v'], { encoding: 'utf8' }).stdout ?? '',
 )?.[1]
@@ -27,19 +27,19 @@ export type TestHaproxy = {
   ports: { first: number; last: number }
   operationsPort: number
   httpsPort: number
-  /** Of the listener for HTTPS, until it is given another one. */
+  /** The HTTPS listener's certificate, until another one is pushed. */
   certificate: Certificate & { ca: string }
   pid(): number
   isRunning(): boolean
   start(): Promise<void>
-  /** Sends a signal and waits for the end, where it ends one. */
+  /** Sends a signal and waits for the end, if it ends the process. */
   kill(signal: NodeJS.Signals): Promise<void>
-  /** Answers of the runtime API, on a connection of their own. */
-  ask(command: string): Promise<string>
+  /** Answers of the runtime API, on a separate connection. */
+  runCommand(command: string): Promise<string>
   close(): Promise<void>
 }
 
-/** @param rewrite what becomes of the configuration, for comparisons */
+/** @param rewrite changes the configuration, for comparisons */
 export async function openHaproxy(
   { https = {}, ...options }: Partial<Omit<HaproxyOptions, 'https'>> & { https?: Partial<HttpsOptions> } = {},
   rewrite?: (configuration: string) => string,
@@ -64,7 +64,7 @@ export async function openHaproxy(
   if (rewrite) await writeFile(paths.configuration, rewrite(await readFile(paths.configuration, 'utf8')))
   let child: ChildProcess | undefined
 
-  const ask = async (command: string): Promise<string> => {
+  const runCommand = async (command: string): Promise<string> => {
     const connection = await connectRuntime(paths.runtime, { answerMs: 5_000, answerBytes: 64 * 1024 * 1024 })
     if ('kind' in connection) return ''
     const answer = await connection.command(command)
@@ -73,12 +73,12 @@ export async function openHaproxy(
   }
   const start = async (): Promise<void> => {
     const started = spawn(program, ['-db', '-f', paths.configuration], { stdio: ['ignore', 'pipe', 'pipe'] })
-    let said = ''
-    for (const stream of [started.stdout, started.stderr]) stream.on('data', (text: Buffer) => (said += text))
+    let output = ''
+    for (const stream of [started.stdout, started.stderr]) stream.on('data', (text: Buffer) => (output += text))
     child = started
     await until('HAProxy answers', async () => {
-      if (started.exitCode !== null) throw new Error(`HAProxy has ended: ${said}`)
-      return (await ask('show info')).includes(`Pid: ${started.pid}`)
+      if (started.exitCode !== null) throw new Error(`HAProxy has ended: ${output}`)
+      return (await runCommand('show info')).includes(`Pid: ${started.pid}`)
     })
   }
   const isRunning = () => child !== undefined && child.exitCode === null && child.signalCode === null
@@ -100,7 +100,7 @@ export async function openHaproxy(
     isRunning,
     start,
     kill,
-    ask,
+    runCommand,
     close: async () => {
       await kill('SIGKILL')
       await rm(directory, { recursive: true, force: true })

@@ -1,15 +1,15 @@
-/** HTTPS requests of gateway tests: what is sent is said in full, and what comes back is read in full. */
+/** HTTPS requests of gateway tests: the sent bytes are explicit, and the complete response is read. */
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2'
 import { request } from 'node:https'
 import { connect, type TLSSocket } from 'node:tls'
 
-/** `ca`: of its certificate, which is not verified without. */
+/** `ca`: its authority; without it, the certificate is not verified. */
 export type Listener = { host: string; port: number; ca?: string }
-export type Asked = {
+export type TestRequest = {
   path: string
-  /** The host name of the handshake, and of the request unless `headers.host` says otherwise. `''`: by address. */
+  /** The host name of the handshake, and of the request unless `headers.host` is set. `''`: by address. */
   name?: string
   method?: string
   headers?: Record<string, string>
@@ -20,33 +20,33 @@ export type Asked = {
 }
 type Answer = { status: number; headers: IncomingMessage['headers']; body: string }
 
-/** A response whose body is still to come. */
-export async function open(listener: Listener, asked: Asked): Promise<IncomingMessage> {
-  const { path, name = '', method = 'GET', headers = {}, body, from } = asked
+/** A response whose body has not been read yet. */
+export async function open(listener: Listener, options: TestRequest): Promise<IncomingMessage> {
+  const { path, name = '', method = 'GET', headers = {}, body, from } = options
   const sent = request({
     ...{ ...listener, path, method, agent: false, rejectUnauthorized: listener.ca !== undefined },
     ...(from === undefined ? {} : { localAddress: from }),
-    // Certificates of tests name no loopback address.
+    // Test certificates name no loopback address.
     ...{ servername: name, checkServerIdentity: () => undefined },
     headers: { host: name === '' ? `${listener.host}:${listener.port}` : name, ...headers },
   })
   if (typeof body === 'string' || Buffer.isBuffer(body)) sent.write(body)
   else for (const piece of body ?? []) sent.write(piece)
   sent.end()
-  // A client that still sends sees its connection close after the answer.
+  // A client that is still sending sees its connection close after the response.
   sent.on('error', () => {})
   const [response] = await once(sent, 'response')
   return response
 }
 
-export async function ask(listener: Listener, asked: Asked): Promise<Answer> {
-  const response = await open(listener, asked)
+export async function sendRequest(listener: Listener, options: TestRequest): Promise<Answer> {
+  const response = await open(listener, options)
   let body = ''
   for await (const chunk of response.setEncoding('utf8')) body += chunk
   return { status: response.statusCode ?? 0, headers: response.headers, body }
 }
 
-/** A TLS connection on which bytes are sent as they are. */
+/** A TLS connection for raw bytes. */
 export async function dialTls(listener: Listener, name: string, from?: string): Promise<TLSSocket> {
   const socket = connect({
     ...{ ...listener, rejectUnauthorized: listener.ca !== undefined, checkServerIdentity: () => undefined },
@@ -58,7 +58,7 @@ export async function dialTls(listener: Listener, name: string, from?: string): 
   return socket
 }
 
-/** A connection of HTTP/2. Requests on it name `name` unless they say otherwise. */
+/** An HTTP/2 connection. Requests on it name `name` by default. */
 export async function openHttp2(listener: Listener, name: string, from?: string): Promise<ClientHttp2Session> {
   const session = connectHttp2(`https://${name}`, {
     createConnection: () =>

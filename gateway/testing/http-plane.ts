@@ -1,6 +1,6 @@
 /**
- * What every data plane does with HTTPS requests. Each plane runs the same tests, so that a client cannot tell them apart.
- * `judge` is the judge of requests made up at random.
+ * Tests of HTTPS requests for every data plane. Each plane runs the same tests, so that a client cannot distinguish
+ * them. `decideRequest` decides random requests.
  */
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -8,12 +8,12 @@ import { connect, type Socket } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type HttpRoute, httpRouteName, type RouteTarget, routeKey } from '../../routes/route.ts'
+import { decideRequest } from '../http/decision.ts'
 import { httpLimits } from '../http/limits.ts'
 import { refusalBody } from '../http/refusal.ts'
 import { buildHosts, type HostTable } from '../http/table.ts'
-import { judge } from '../http/verdict.ts'
 import { chromiumPreflight } from './chromium.ts'
-import { type Asked, ask, dialTls, type Listener, open } from './http-client.ts'
+import { dialTls, type Listener, open, sendRequest, type TestRequest } from './http-client.ts'
 import { openService, type Received, type TestService } from './http-services.ts'
 import { describeHttp2 } from './http2-plane.ts'
 import { until } from './sockets.ts'
@@ -21,7 +21,7 @@ import { until } from './sockets.ts'
 type TestHttpPlane = Listener & {
   /** Names beside its addresses by which clients reach databases by the path. */
   ownNames: ReadonlySet<string>
-  /** Resolves once no request is judged by an earlier table. */
+  /** Resolves once no request is checked by an earlier table. */
   put(hosts: HostTable): Promise<void>
   close(): Promise<void>
 }
@@ -34,7 +34,7 @@ const [shop, other, asleep, broken] = ['shop.db.test', 'other.db.test', 'asleep.
 export const nameWithoutRoute = 'nobody.db.test'
 const token = 'a-bearer-token'
 const client = '127.0.0.5'
-const stranger = '127.0.0.6'
+const otherClient = '127.0.0.6'
 const everyone = ['0.0.0.0/0']
 
 type Services = Record<'tools' | 'bridge' | 'rest' | 'rag' | 'other', TestService>
@@ -68,7 +68,7 @@ function routesTo(services: Services, own = [`${client}/32`]): HttpRoute[] {
     ...{ service: type, target: { namespace: 'n', service: name, port: services[name].port }, rules },
     ...more,
   })
-  const gone = { target: { namespace: 'n', service: 'gone', port: 1 } }
+  const missing = { target: { namespace: 'n', service: 'gone', port: 1 } }
   return [
     routeOf(shop, id, [
       to('mcp', 'tools', own, { bridgePort: services.bridge.port }),
@@ -78,8 +78,8 @@ function routesTo(services: Services, own = [`${client}/32`]): HttpRoute[] {
     routeOf(other, otherId, [to('mcp', 'other', everyone), to('rag', 'other', everyone)]),
     routeOf(asleep, '9b2f7a6e-0c1d-4e5f-8a9b-000000000003', [
       to('rest', 'rest', everyone, { unavailable: 'suspended' }),
-      to('mcp', 'other', everyone, { ...gone, unavailable: 'starting' }),
-      to('rag', 'other', everyone, { ...gone, tokenDigest }),
+      to('mcp', 'other', everyone, { ...missing, unavailable: 'starting' }),
+      to('rag', 'other', everyone, { ...missing, tokenDigest }),
     ]),
   ]
 }
@@ -112,14 +112,14 @@ export function describeHttpPlane(name: string, openPlane: OpenHttpPlane): void 
       for (const each of Object.values(services)) await each.close()
     })
 
-    const send = (asked: Asked) => ask(plane, { name: shop, from: client, ...asked })
-    const forwarded = async (asked: Asked): Promise<Received> => {
-      const { status, body } = await send(asked)
+    const send = (sent: TestRequest) => sendRequest(plane, { name: shop, from: client, ...sent })
+    const forwarded = async (sent: TestRequest): Promise<Received> => {
+      const { status, body } = await send(sent)
       expect({ status, body }).toMatchObject({ status: 200 })
       return JSON.parse(body)
     }
-    const refused = async (asked: Asked) => {
-      const { status, headers, body } = await send(asked)
+    const refused = async (sent: TestRequest) => {
+      const { status, headers, body } = await send(sent)
       expect(headers['content-type']).toBe('application/json')
       const { code, message, ...others } = JSON.parse(body)
       expect([code, others]).toEqual([status, {}])
@@ -137,13 +137,13 @@ export function describeHttpPlane(name: string, openPlane: OpenHttpPlane): void 
       ['/.well-known/oauth-authorization-server', 'bridge', '/.well-known/oauth-authorization-server', undefined],
       ['/oauth/token', 'bridge', '/oauth/token', undefined],
       ['/register', 'bridge', '/register', undefined],
-    ])('%s leads to %s', async (path, as, url, prefix) => {
+    ])('%s is served by %s', async (path, as, url, prefix) => {
       const got = await forwarded({ path })
       expect(got).toMatchObject({ as, url })
       expect(got.headers['x-forwarded-prefix']).toBe(prefix)
     })
 
-    test("by the gateway's address, the path names the database", async () => {
+    test("at the gateway's address, the path names the database", async () => {
       for (const [path, as, url, prefix] of [
         [`/${id}/rest/films?a=b`, 'rest', '/films?a=b', `/${id}/rest`],
         [`/${id}/rest`, 'rest', '/', `/${id}/rest`],
@@ -165,7 +165,7 @@ export function describeHttpPlane(name: string, openPlane: OpenHttpPlane): void 
       expect(await refused({ path: `/${id}/rest` })).toMatchObject({ status: 404 })
     })
 
-    test('the service is told who asks, and nothing that the client says of it', async () => {
+    test("the service gets the client's address, and none of the client's own forwarding headers", async () => {
       const claims = [
         'x-forwarded-for',
         'x-forwarded-host',
@@ -196,81 +196,84 @@ export function describeHttpPlane(name: string, openPlane: OpenHttpPlane): void 
       expect(JSON.stringify(headers)).not.toContain('evil')
     })
 
-    test('an address outside of the allowlist is refused, and admitted from the next request on', async () => {
-      const asked = { path: '/rest/films', from: stranger }
-      expect(await refused(asked)).toMatchObject({
+    test('an address outside of the allowlist is refused, and admitted from the next request on after a change', async () => {
+      const sent = { path: '/rest/films', from: otherClient }
+      expect(await refused(sent)).toMatchObject({
         status: 403,
-        message: `the allowlist of the service rest of shop does not admit the address ${stranger}`,
+        message: `the allowlist of the service rest of shop does not admit the address ${otherClient}`,
       })
       const before = services.rest.count()
-      await refused(asked)
+      await refused(sent)
       expect(services.rest.count()).toBe(before)
       onTestFinished(() => plane.put(hosts))
       await plane.put(hostsOf(routesTo(services, ['127.0.0.0/8']), [broken]))
-      expect(await forwarded(asked)).toMatchObject({ as: 'rest' })
+      expect(await forwarded(sent)).toMatchObject({ as: 'rest' })
       await plane.put(hosts)
-      expect(await refused(asked)).toMatchObject({ status: 403 })
+      expect(await refused(sent)).toMatchObject({ status: 403 })
     })
 
-    test('rag is reached with its token only', async () => {
-      const asked = (authorization?: string) => ({ path: '/rag/v1/pipelines', headers: bearing(authorization) })
-      const missing = await refused(asked())
+    test('rag requires its token', async () => {
+      const requestWith = (authorization?: string) => ({ path: '/rag/v1/pipelines', headers: bearing(authorization) })
+      const missing = await refused(requestWith())
       expect(missing).toMatchObject({ status: 401, message: 'this service requires a bearer token' })
       expect(missing.headers['www-authenticate']).toBe('Bearer realm="rag"')
       for (const wrong of ['Bearer wrong', `Basic ${token}`, token, `Bearer ${token} more`, 'Bearer'])
-        expect(await refused(asked(wrong)), wrong).toMatchObject({ status: 401 })
+        expect(await refused(requestWith(wrong)), wrong).toMatchObject({ status: 401 })
       for (const right of [`Bearer ${token}`, `bearer  ${token}`]) {
-        const got = await forwarded(asked(right))
+        const got = await forwarded(requestWith(right))
         expect(got).toMatchObject({ as: 'rag', url: '/v1/pipelines' })
         expect(got.headers.authorization).toBeUndefined()
       }
-      // Without a digest no token is right.
-      expect(await refused({ ...asked(`Bearer ${token}`), name: other })).toMatchObject({ status: 401 })
+      // Without a digest no token is valid.
+      expect(await refused({ ...requestWith(`Bearer ${token}`), name: other })).toMatchObject({ status: 401 })
     })
 
-    test('a browser that asks beforehand needs no token, and reaches nothing else by that', async () => {
-      const asked = (more: Partial<Asked> = {}): Asked => ({
+    test('a preflight needs no token, and gives access to nothing else', async () => {
+      const requestWith = (more: Partial<TestRequest> = {}): TestRequest => ({
         ...{ path: '/rag/v1/pipelines/docs', method: 'OPTIONS', headers: chromiumPreflight },
         ...more,
       })
-      expect(await forwarded(asked())).toMatchObject({ as: 'rag', method: 'OPTIONS', url: '/v1/pipelines/docs' })
-      const { headers } = await forwarded(asked({ headers: { ...chromiumPreflight, authorization: 'Bearer other' } }))
+      expect(await forwarded(requestWith())).toMatchObject({ as: 'rag', method: 'OPTIONS', url: '/v1/pipelines/docs' })
+      const { headers } = await forwarded(
+        requestWith({ headers: { ...chromiumPreflight, authorization: 'Bearer other' } }),
+      )
       expect(headers.authorization).toBeUndefined()
-      // Allowlists hold for it, too.
-      expect(await refused(asked({ from: stranger }))).toMatchObject({ status: 403 })
+      // Allowlists apply to it, too.
+      expect(await refused(requestWith({ from: otherClient }))).toMatchObject({ status: 403 })
       const { origin: _, ...withoutOrigin } = chromiumPreflight
       const { 'access-control-request-method': __, ...withoutMethod } = chromiumPreflight
       for (const other of [
-        asked({ headers: withoutOrigin }),
-        asked({ headers: withoutMethod }),
-        asked({ method: 'POST' }),
-        asked({ method: 'GET' }),
-        asked({ body: 'x', headers: { ...chromiumPreflight, 'content-length': '1' } }),
-        asked({ body: 'x', headers: { ...chromiumPreflight, 'transfer-encoding': 'chunked' } }),
+        requestWith({ headers: withoutOrigin }),
+        requestWith({ headers: withoutMethod }),
+        requestWith({ method: 'POST' }),
+        requestWith({ method: 'GET' }),
+        requestWith({ body: 'x', headers: { ...chromiumPreflight, 'content-length': '1' } }),
+        requestWith({ body: 'x', headers: { ...chromiumPreflight, 'transfer-encoding': 'chunked' } }),
+        requestWith({ headers: { ...chromiumPreflight, connection: 'origin' } }),
       ])
         expect(await refused(other)).toMatchObject({ status: 401 })
     })
 
-    test('what cannot answer now says why, and when to come again', async () => {
+    test('an unavailable service has a reason and a Retry-After', async () => {
       const suspended = await refused({ name: asleep, path: '/rest/x' })
       expect(suspended).toMatchObject({ status: 503, message: expect.stringContaining('suspended') })
       expect(suspended.headers['retry-after']).toBe('30')
       const starting = await refused({ name: asleep, path: '/mcp/v1' })
       expect(starting).toMatchObject({ status: 503, message: expect.stringContaining('starting') })
       const headers = { authorization: `Bearer ${token}` }
-      const gone = await refused({ name: asleep, path: '/rag/v1', headers })
-      expect(gone).toMatchObject({ status: 503, message: expect.stringContaining('does not accept connections') })
-      expect(gone.headers['retry-after']).toBeDefined()
+      const refusal = await refused({ name: asleep, path: '/rag/v1', headers })
+      expect(refusal).toMatchObject({ status: 503, message: expect.stringContaining('does not accept connections') })
+      expect(refusal.headers['retry-after']).toBeDefined()
     })
 
-    test.each<[string, Asked, number]>([
+    test.each<[string, TestRequest, number]>([
       ['an unknown host', { name: nameWithoutRoute, path: '/rest/x' }, 404],
-      ['a path of no service', { path: '/restx' }, 404],
-      ['a service that there is not', { name: other, path: '/rest/x' }, 404],
-      ['a bridge that there is not', { name: other, path: '/mcp' }, 404],
+      ['a path that belongs to no service', { path: '/restx' }, 404],
+      ['a missing service', { name: other, path: '/rest/x' }, 404],
+      ['a missing bridge', { name: other, path: '/mcp' }, 404],
       ['a route that cannot be read', { name: broken, path: '/rest/x' }, 404],
-      ['another host than that of the handshake', { path: '/mcp/v1', headers: { host: other } }, 421],
-      ['a path that means another', { path: '/rest/%2e%2e/mcp/v1' }, 400],
+      ['a host that differs from the TLS server name', { path: '/mcp/v1', headers: { host: other } }, 421],
+      ['a path with encoded dot segments', { path: '/rest/%2e%2e/mcp/v1' }, 400],
       [
         'a WebSocket',
         {
@@ -282,16 +285,16 @@ export function describeHttpPlane(name: string, openPlane: OpenHttpPlane): void 
         },
         501,
       ],
-    ])('%s is refused', async (_, asked, status) => {
-      expect(await refused(asked)).toMatchObject({ status })
+    ])('%s is refused', async (_, sent, status) => {
+      expect(await refused(sent)).toMatchObject({ status })
     })
 
-    test('the status and headers of a service are its own', async () => {
+    test('the status and headers of a service are forwarded', async () => {
       const { status, headers, body } = await send({ path: '/rest/status/404' })
       expect([status, headers['x-own'], JSON.parse(body).as]).toEqual([404, 'rest', 'rest'])
     })
 
-    test('bodies of every kind arrive whole', async () => {
+    test('bodies of every kind arrive completely', async () => {
       const body = Buffer.alloc(3_000_000, 'x')
       for (const [name, value] of [
         ['content-length', String(body.length)],
@@ -302,42 +305,42 @@ export function describeHttpPlane(name: string, openPlane: OpenHttpPlane): void 
       }
     })
 
-    test('a connection with several requests leads each to where its own host says', async () => {
+    test('each request of a connection is routed by its own host', async () => {
       const socket = await dialTls(plane, '', client)
       onTestFinished(() => void socket.destroy())
-      let heard = ''
-      socket.on('data', bytes => (heard += bytes))
+      let received = ''
+      socket.on('data', bytes => (received += bytes))
       for (const [host, as] of [
         [shop, 'tools'],
         [other, 'other'],
         [shop, 'tools'],
       ] as const) {
-        heard = ''
+        received = ''
         socket.write(`GET /mcp/v1 HTTP/1.1\r\nHost: ${host}\r\n\r\n`)
-        await until('it answers', () => heard.includes('"bytes"'))
-        expect(heard).toContain(`"as":"${as}"`)
+        await until('it answers', () => received.includes('"bytes"'))
+        expect(received).toContain(`"as":"${as}"`)
       }
     })
 
-    test('events arrive as they are sent, also after a change of the rules, and the service hears of a client that leaves', async () => {
+    test("events arrive as they are sent, also after a change of the rules, and the service detects a client's disconnect", async () => {
       const stream = await open(plane, { name: shop, from: client, path: '/mcp/v1/events' })
       expect(stream.headers['content-type']).toBe('text/event-stream')
-      let heard = ''
-      stream.setEncoding('utf8').on('data', (text: string) => (heard += text))
+      let received = ''
+      stream.setEncoding('utf8').on('data', (text: string) => (received += text))
       for (const event of ['one', 'two']) {
         services.tools.send(event)
-        await until(`${event} arrives`, () => heard.includes(event), 2_000)
+        await until(`${event} arrives`, () => received.includes(event), 2_000)
       }
       onTestFinished(() => plane.put(hosts))
       await plane.put(hostsOf(routesTo(services, []), [broken]))
       expect(await refused({ path: '/mcp/v1' })).toMatchObject({ status: 403 })
       services.tools.send('three')
-      await until('three arrives', () => heard.includes('three'), 2_000)
+      await until('three arrives', () => received.includes('three'), 2_000)
       stream.destroy()
       await until('the service hears of it', () => services.tools.streams() === 0, 5_000)
     })
 
-    test('a request that is cut off does not reach the service as a whole one', async () => {
+    test('an aborted request does not reach the service as a complete one', async () => {
       const before = services.rest.count()
       const socket = await dialTls(plane, shop, client)
       socket.write(`POST /rest/films HTTP/1.1\r\nHost: ${shop}\r\nContent-Length: 10\r\n\r\nabc`)
@@ -348,9 +351,9 @@ export function describeHttpPlane(name: string, openPlane: OpenHttpPlane): void 
     })
 
     test.each([
-      ['two lengths', 'Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd'],
-      ['no header at all', '\u0000\u0001\u0002\r\n\r\n'],
-      ['two hosts', 'Host: other.db.test\r\n\r\n'],
+      ['two Content-Length headers', 'Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd'],
+      ['no headers', '\u0000\u0001\u0002\r\n\r\n'],
+      ['two Host headers', 'Host: other.db.test\r\n\r\n'],
     ])('%s are refused', async (_, text) => {
       const socket = await dialTls(plane, shop, client)
       socket.write(`POST /mcp/v1 HTTP/1.1\r\nHost: ${shop}\r\n${text}`)
@@ -360,13 +363,13 @@ export function describeHttpPlane(name: string, openPlane: OpenHttpPlane): void 
     })
 
     test.each(['content-length', 'transfer-encoding'])(
-      'a body above the limit is cut off, by its %s',
+      'a body above the limit is aborted, by its %s',
       async header => {
         const before = services.rest.wholes()
         const piece = Buffer.alloc(1024 * 1024)
         const body = [...Array.from({ length: httpLimits.bodyBytes / piece.length }, () => piece), Buffer.from('x')]
         const value = header === 'content-length' ? String(httpLimits.bodyBytes + 1) : 'chunked'
-        // The answer may be lost where the client still sends.
+        // The response may be lost if the client is still sending.
         const answer = await send({ path: '/rest/films', method: 'POST', headers: { [header]: value }, body }).catch(
           () => undefined,
         )
@@ -405,33 +408,33 @@ export function describeHttpPlane(name: string, openPlane: OpenHttpPlane): void 
     const anyRequest = fc.record({
       path: fc.tuple(anyPath, fc.constantFrom('', '?', '?a=b', '?x=/../y')).map(parts => parts.join('')),
       name: fc.constantFrom(shop, other, asleep, broken, nameWithoutRoute, ''),
-      from: fc.constantFrom(client, stranger),
+      from: fc.constantFrom(client, otherClient),
       authorization: fc.constantFrom(undefined, `Bearer ${token}`, 'Bearer x', 'Basic x'),
       method: fc.constantFrom('GET', 'OPTIONS', 'DELETE'),
       cors: fc.constantFrom({}, { origin: 'https://app.example' }, chromiumPreflight),
     })
-    test('requests made up at random become what the pure verdict says', async () => {
+    test('random requests get the result of the pure verdict', async () => {
       await fc.assert(
         fc.asyncProperty(anyRequest, async ({ path, name, from, authorization, method, cors }) => {
           const host = name === '' ? `${plane.host}:${plane.port}` : name
           const isPreflight = method === 'OPTIONS' && cors === chromiumPreflight
           const facts = { host, sni: name || undefined, target: path, address: from, authorization, isPreflight }
-          const expected = judge(hosts, plane.ownNames, facts)
-          const { status, body } = await ask(plane, {
+          const expected = decideRequest(hosts, plane.ownNames, facts)
+          const { status, body } = await sendRequest(plane, {
             ...{ path, name, from, method },
             headers: { ...bearing(authorization), ...cors },
           })
-          const isGone = expected.kind === 'forward' && expected.target.service === 'gone'
+          const isMissing = expected.kind === 'forward' && expected.target.service === 'gone'
           if (expected.kind === 'refuse')
             expect([status, body]).toEqual([expected.refusal.status, refusalBody(expected.refusal)])
-          else if (isGone) expect(status).toBe(503)
-          else expect([status, JSON.parse(body).url]).toEqual([200, expected.place.target])
+          else if (isMissing) expect(status).toBe(503)
+          else expect([status, JSON.parse(body).url]).toEqual([200, expected.location.target])
         }),
         { numRuns: process.env.ESPALIER_SOAK ? 2_000 : 100 },
       )
     }, 30_000)
 
-    test('connections that say nothing keep nobody else out', async () => {
+    test('silent connections block no other client', async () => {
       const silent = await Promise.all(Array.from({ length: 600 }, () => dialTcp(plane, '127.0.0.7')))
       onTestFinished(() => {
         for (const socket of silent) socket.destroy()

@@ -1,10 +1,10 @@
-/** Services behind a gateway under test: each answers with what it received, says which it is, and can stream. */
+/** Services behind a gateway under test: each responds with the request it received and its name, and can stream. */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { ownLoopback } from './sockets.ts'
 
-/** What a service received, as it answers it. */
+/** A received request, as the service returns it. */
 export type Received = { as: string; method: string; url: string; headers: Record<string, string>; bytes: number }
 
 export type TestService = {
@@ -12,7 +12,7 @@ export type TestService = {
   port: number
   /** Requests that arrived. */
   count(): number
-  /** Requests that arrived with their whole body. */
+  /** Requests that arrived with their complete body. */
   wholes(): number
   /** Sends an event on every open stream. */
   send(text: string): void
@@ -20,7 +20,10 @@ export type TestService = {
   close(): Promise<void>
 }
 
-/** Serves `/events` as a stream, `/silent` never, `/status/<n>` with that status, everything else with what it received. */
+/**
+ * Serves `/events` as a stream, `/silent` never, `/status/<n>` with that status, everything else with the received
+ * request.
+ */
 export async function openService(as: string, host = ownLoopback()): Promise<TestService> {
   const streams = new Set<ServerResponse>()
   let count = 0
@@ -57,7 +60,7 @@ async function answer(
   as: string,
   request: IncomingMessage,
   response: ServerResponse,
-  onWhole: () => void,
+  onComplete: () => void,
 ): Promise<void> {
   let bytes = 0
   try {
@@ -65,7 +68,7 @@ async function answer(
   } catch {
     return
   }
-  onWhole()
+  onComplete()
   const { method = '', url = '' } = request
   const status = Number(/\/status\/([0-9]+)$/.exec(url)?.[1] ?? 200)
   const headers = Object.fromEntries(Object.entries(request.headers).map(([name, value]) => [name, String(value)]))

@@ -1,4 +1,4 @@
-/** What every data plane does with clients of HTTP/2. */
+/** Tests of HTTP/2 clients for every data plane. */
 import { once } from 'node:events'
 import { type ClientHttp2Session, type ClientHttp2Stream, constants, type OutgoingHttpHeaders } from 'node:http2'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -37,7 +37,7 @@ export function describeHttp2(options: {
     answerOf(send(session, { ':authority': name, ':path': '/mcp/v1', ...headers }))
 
   describe('HTTP/2', () => {
-    test('many requests share a connection, each judged by itself', async () => {
+    test('many requests share a connection, each checked separately', async () => {
       const session = await connect()
       expect(session.remoteSettings.maxConcurrentStreams).toBe(httpLimits.streams)
       const [served, refused, misdirected] = await Promise.all([
@@ -53,7 +53,7 @@ export function describeHttp2(options: {
       expect([misdirected?.status, JSON.parse(misdirected?.body ?? '').code]).toEqual([421, 421])
     })
 
-    test('a body without a length arrives whole, and one above the limit does not', async () => {
+    test('a body without a length arrives completely, and one above the limit does not', async () => {
       const session = await connect()
       const headers = { ':path': '/mcp/v1', ':method': 'POST' }
       const body = Buffer.alloc(3_000_000)
@@ -66,7 +66,7 @@ export function describeHttp2(options: {
       expect((await get(await connect())).status).toBe(200)
     }, 30_000)
 
-    test('events arrive as they are sent, beside other requests, and the service learns that a client leaves', async () => {
+    test("events arrive as they are sent, beside other requests, and the service detects a client's disconnect", async () => {
       const session = await connect()
       const stream = send(session, { ':path': '/mcp/v1/events' })
       const [headers] = await once(stream, 'response')
@@ -82,15 +82,15 @@ export function describeHttp2(options: {
       await until('the service learns of it', () => service().streams() === 0, 5_000)
     })
 
-    test('a client that takes its streams back at once keeps no other client out', async () => {
+    test('a client that cancels its streams at once blocks no other client', async () => {
       const session = await connect()
       const attack = setInterval(() => {
-        for (let turn = 0; turn < 4 && !session.destroyed; turn++)
+        for (let attempt = 0; attempt < 4 && !session.destroyed; attempt++)
           send(session, { ':path': '/mcp/v1/events' }).close(constants.NGHTTP2_CANCEL)
       }, 20)
       onTestFinished(() => clearInterval(attack))
       const other = await connect()
-      for (let turn = 0; turn < 5; turn++) {
+      for (let attempt = 0; attempt < 5; attempt++) {
         expect((await get(other)).status).toBe(200)
         await new Promise(resolve => setTimeout(resolve, 50))
       }
@@ -98,7 +98,7 @@ export function describeHttp2(options: {
       await until('no stream is left at the service', () => service().streams() === 0, 5_000)
     }, 20_000)
 
-    test('a header that goes on without end closes its connection and no other', async () => {
+    test('an endless header closes its connection and no other', async () => {
       const session = await connect()
       const other = await connect()
       const closed = once(session, 'close')

@@ -1,4 +1,4 @@
-/** An HTTPS listener over services of the test's own, and clients of either version. */
+/** An HTTPS listener in front of the test's own services, and clients of either version. */
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
@@ -10,11 +10,11 @@ import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import { createAuthority, issueServerCertificate } from '../../operator/pki/index.ts'
 import { type HttpService, httpRouteName, routeKey } from '../../routes/route.ts'
+import { decideRequest } from '../http/decision.ts'
 import type { HttpLimits } from '../http/limits.ts'
 import { createHttpMetrics } from '../http/metrics.ts'
 import { createHttpsServer, type HttpsServer } from '../http/server.ts'
 import { buildHosts } from '../http/table.ts'
-import { judge } from '../http/verdict.ts'
 import { ownLoopback } from './sockets.ts'
 
 export const databaseId = '019c1f2a-5b3c-7d4e-8f60-718293a4b5c6'
@@ -52,13 +52,13 @@ export type TestHttps = {
   port: number
   registry: Registry
   lines: { level: number; msg: string }[]
-  /** Where each target (`rest 80`) leads; by turns where there are several. */
-  places: Map<string, { host: string; port: number }[]>
+  /** The addresses of each target (`rest 80`); several are used one after another. */
+  addresses: Map<string, { host: string; port: number }[]>
   admit: { value: boolean }
   setServices(services: HttpService[]): void
-  /** A service of this handler at a target. */
+  /** A service with this handler at a target. */
   serve(target: string, handler: RequestListener): Promise<Server>
-  ask(path: string, options?: RequestOptions & { body?: string; close?: boolean }): Promise<Answer>
+  send(path: string, options?: RequestOptions & { body?: string; close?: boolean }): Promise<Answer>
   http2(servername?: string): Promise<ClientHttp2Session>
   /** A TLS connection of HTTP/1.1 to write bytes to. */
   raw(servername?: string): Promise<TLSSocket>
@@ -69,18 +69,18 @@ export async function openHttps(limits: Partial<HttpLimits> = {}): Promise<TestH
   const host = ownLoopback()
   const registry = new Registry()
   const lines: TestHttps['lines'] = []
-  const places: TestHttps['places'] = new Map()
+  const addresses: TestHttps['addresses'] = new Map()
   const admit = { value: true }
   let hosts = buildHosts([]).table
-  let turn = 0
+  let next = 0
   const server: HttpsServer = createHttpsServer({
     certificates: [issue('*.db.test', 'localhost', host)],
     admitting: () => admit.value,
-    judge: facts => judge(hosts, new Set(['localhost']), facts),
+    decide: facts => decideRequest(hosts, new Set(['localhost']), facts),
     resolve: ({ service: name, port }) => {
-      const found = places.get(`${name.replace('db-1-', '')} ${port}`) ?? []
-      turn++
-      return found[turn % found.length]
+      const found = addresses.get(`${name.replace('db-1-', '')} ${port}`) ?? []
+      next++
+      return found[next % found.length]
     },
     limits: { sweepMs: 50, ...limits },
     metrics: createHttpMetrics(registry, {
@@ -106,20 +106,20 @@ export async function openHttps(limits: Partial<HttpLimits> = {}): Promise<TestH
   setServices(threeServices)
 
   return {
-    ...{ server, host, port, registry, lines, places, admit, setServices },
+    ...{ server, host, port, registry, lines, addresses, admit, setServices },
     serve: async (target, handler) => {
       const upstream = createServer(handler)
       upstreams.push(upstream)
       await once(upstream.listen({ host, port: 0 }), 'listening')
       const address = upstream.address()
-      const place = { host, port: typeof address === 'object' ? (address?.port ?? 0) : 0 }
-      places.set(target, [...(places.get(target) ?? []), place])
+      const listenAddress = { host, port: typeof address === 'object' ? (address?.port ?? 0) : 0 }
+      addresses.set(target, [...(addresses.get(target) ?? []), listenAddress])
       return upstream
     },
-    ask: (path, { body, close, ...options } = {}) =>
+    send: (path, { body, close, ...options } = {}) =>
       new Promise((resolve, reject) => {
         const headers = { host: shopHost, ...options.headers }
-        const asked = request({
+        const outgoing = request({
           host,
           port,
           path,
@@ -129,8 +129,8 @@ export async function openHttps(limits: Partial<HttpLimits> = {}): Promise<TestH
           ...options,
           headers,
         })
-        asked.on('error', reject)
-        asked.on('response', answer => {
+        outgoing.on('error', reject)
+        outgoing.on('response', answer => {
           const chunks: Buffer[] = []
           answer.on('data', chunk => chunks.push(chunk))
           answer.on('error', reject)
@@ -143,7 +143,7 @@ export async function openHttps(limits: Partial<HttpLimits> = {}): Promise<TestH
             }),
           )
         })
-        asked.end(body)
+        outgoing.end(body)
       }),
     http2: async (servername = shopHost) => {
       const session = connectHttp2(`https://${servername}`, {

@@ -1,4 +1,4 @@
-/** Writes headers of PROXY protocol version 2, right and wrong ones. */
+/** Writes headers of PROXY protocol version 2, valid and invalid ones. */
 
 const signature = Buffer.from('0d0a0d0a000d0a515549540a', 'hex')
 export const field = (type: number, value: Buffer): Buffer => {
@@ -15,7 +15,7 @@ export const headerOf = (command: number, family: number, body: Buffer): Buffer 
   return Buffer.concat([signature, head, body])
 }
 
-/** A header as a load balancer sends it; `::ffff:a.b.c.d` makes one of IPv6. */
+/** A header as a load balancer sends it; `::ffff:a.b.c.d` results in IPv6. */
 export function proxyHeader({
   source,
   port,

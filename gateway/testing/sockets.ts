@@ -1,4 +1,4 @@
-/** What gateway tests and benchmarks share about sockets: addresses of their own, polling, servers that clean up. */
+/** Shared socket helpers of gateway tests and benchmarks: separate addresses, polling, servers that clean up. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
@@ -29,8 +29,8 @@ export async function listen(
 }
 
 /**
- * A port whose machine accepts nothing and refuses nothing, as one that was unplugged: its queue of connections is full,
- * and its process is stopped.
+ * A port whose machine neither accepts nor refuses connections, like an unplugged one: its queue of connections is
+ * full, and its process is stopped.
  */
 export async function listenInSilence(host: string): Promise<{ port: number; close(): void }> {
   const script = `require('node:net').createServer().listen({ host: '${host}', port: 0, backlog: 1 }, function () { console.log(this.address().port) })`
@@ -38,7 +38,7 @@ export async function listenInSilence(host: string): Promise<{ port: number; clo
   const port = Number(String((await once(child.stdout, 'data'))[0]))
   child.kill('SIGSTOP')
   const fillers: Socket[] = []
-  // Its kernel goes on until its queue is full; then it drops what comes without a word.
+  // Its kernel accepts until its queue is full; then it drops packets without a response.
   for (let isFull = false; !isFull; ) {
     const filler = connect({ host, port })
     fillers.push(filler.on('error', () => {}))
@@ -56,7 +56,7 @@ export async function listenInSilence(host: string): Promise<{ port: number; clo
   }
 }
 
-/** Waits until a condition holds; fails with its name after the deadline. */
+/** Waits until a condition is true; fails with its name after the deadline. */
 export async function until(what: string, condition: () => boolean | Promise<boolean>, ms = 10_000): Promise<void> {
   const deadline = Date.now() + ms
   while (!(await condition())) {
@@ -65,7 +65,7 @@ export async function until(what: string, condition: () => boolean | Promise<boo
   }
 }
 
-/** All that a stream gives until it is over, however it ends. */
+/** All data of a stream until it ends, in any way. */
 export function received(stream: Duplex): Promise<Buffer> {
   const chunks: Buffer[] = []
   stream.on('data', (chunk: Buffer) => chunks.push(chunk)).on('error', () => {})

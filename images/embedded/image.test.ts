@@ -1,10 +1,10 @@
-/** The image of the embedded default, run as `docker run` runs it: one container with one volume. */
+/** The image of an embedded installation, run like `docker run`: one container with one volume. */
 import { chownSync } from 'node:fs'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { createApiClient, query } from '../../e2e/client.ts'
 import { findFreeRange } from '../../embedded/ports.ts'
 import { describeHygiene } from '../testing/hygiene.ts'
-import { imagesAsked, isBuilt, type Opened, openImage, until } from '../testing/images.ts'
+import { hasImages, isBuilt, type Opened, openImage, until } from '../testing/images.ts'
 
 const name = process.env.ESPALIER_TEST_EMBEDDED_IMAGE || 'localhost/espalier-embedded:dev'
 const user = { uid: 10001, gid: 10001, groups: [] }
@@ -27,7 +27,7 @@ function describeEmbedded(): void {
   })
 
   test.each(['18', '17', '16'])(
-    'runs a database of Postgres %s, which is there again after a stop',
+    'runs a database of Postgres %s, which is available again after a stop',
     async pgVersion => {
       const volume = opened.directory(`home-${pgVersion}`)
       chownSync(volume, user.uid, user.gid)
@@ -43,7 +43,7 @@ function describeEmbedded(): void {
           mounts: [
             { path: '/var/lib/espalier', readOnly: false, directory: volume },
             { path: '/tmp', readOnly: false, memory: 64 * 1024 * 1024 },
-            // As large as Docker makes it.
+            // Docker's default size.
             { path: '/dev/shm', readOnly: false, memory: 64 * 1024 * 1024 },
           ],
         })
@@ -78,5 +78,5 @@ function describeEmbedded(): void {
   )
 }
 
-if (imagesAsked && (await isBuilt(name))) describe('image of the embedded default', describeEmbedded)
+if (hasImages && (await isBuilt(name))) describe('image of the embedded default', describeEmbedded)
 else test.skip('image of the embedded default: needs ESPALIER_TEST_IMAGES')

@@ -1,11 +1,11 @@
-/** The built image of Espalier's own processes, under what a restricted pod allows. */
+/** The built image of Espalier's own processes, with the limits of a restricted pod. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { fillingFlags } from '../../bin/lean.mjs'
 import { describeHygiene } from '../testing/hygiene.ts'
-import { imagesAsked, type Opened, openImage, until } from '../testing/images.ts'
+import { hasImages, type Opened, openImage, until } from '../testing/images.ts'
 
 const name = process.env.ESPALIER_TEST_IMAGE || 'localhost/espalier:dev'
 const user = { uid: 10001, gid: 10001, groups: [] }
@@ -19,7 +19,7 @@ function describeEspalier(): void {
 
   describeHygiene(() => opened)
 
-  test('says what it is', () => {
+  test('prints its version and label', () => {
     expect(opened.image.entrypoint).toEqual(['espalier'])
     expect(opened.image.environment.join()).toMatch(/PATH=[^,]*\/usr\/local\/bin/)
     expect(opened.image.labels).toMatchObject({
@@ -36,7 +36,7 @@ function describeEspalier(): void {
     expect(code).toBe(0)
   })
 
-  test('holds the custom resource definitions that it installs', async () => {
+  test('contains the custom resource definitions that it installs', async () => {
     const crds = join(opened.root, 'opt/espalier/crds/generated')
     expect(readFileSync(join(crds, 'manageddatabases.espalier.dev.yaml'), 'utf8')).toContain('CustomResourceDefinition')
   })
@@ -56,18 +56,18 @@ function describeEspalier(): void {
     expect(output).toMatch(expected)
   })
 
-  test('a command that sets no handler ends when told to, as process 1 too', async () => {
+  test('a command without signal handler stops at a signal, also as process 1', async () => {
     const stay = 'data:text/javascript,setInterval(()=>{},1000)'
     const command = ['node', '--import', stay, '/opt/espalier/bin/espalier.mjs', '--help']
     const helped = opened.start({ user, command })
-    await until(() => helped.output().includes('tells the options'), helped.output)
+    await until(() => helped.output().includes('shows the options'), helped.output)
     helped.kill('SIGTERM')
     expect(await helped.exited).toBe(143)
   })
 
-  test('the operator is process 1 itself, sparing with memory, and ends when told to', async () => {
+  test('the operator is process 1 itself, uses little memory, and stops at a signal', async () => {
     const directory = opened.directory('operator')
-    // A cluster that never answers: the hardest moment to be stopped at.
+    // A cluster that never answers: the most difficult moment to stop.
     const silent = createServer(socket => socket.on('error', () => {}))
     await new Promise<void>(resolve => silent.listen(0, '127.0.0.1', resolve))
     const address = silent.address()
@@ -101,5 +101,5 @@ function describeEspalier(): void {
   })
 }
 
-if (imagesAsked) describe('image of Espalier', describeEspalier)
+if (hasImages) describe('image of Espalier', describeEspalier)
 else test.skip('image of Espalier: needs ESPALIER_TEST_IMAGES')

@@ -1,4 +1,4 @@
-/** The built images of Postgres, as the pods of the operator run them. */
+/** The built images of Postgres, run like the pods of the operator. */
 import { randomInt, randomUUID } from 'node:crypto'
 import pg from 'pg'
 import { pino } from 'pino'
@@ -16,8 +16,8 @@ import { podSettings } from '../../operator/pod-settings.ts'
 import { createAdministrator } from '../../operator/postgres/administrator.ts'
 import type { Container } from '../testing/container.ts'
 import { describeHygiene } from '../testing/hygiene.ts'
-import { imagesAsked, isBuilt, type Opened, openImage, until } from '../testing/images.ts'
-import { containerOf, type PodWorld } from '../testing/pod.ts'
+import { hasImages, isBuilt, type Opened, openImage, until } from '../testing/images.ts'
+import { containerOf, type PodState } from '../testing/pod.ts'
 
 const shape: SizeShape = {
   qosClass: 'burstable',
@@ -42,8 +42,8 @@ const owner = {
 }
 const authority = trustIn(createAuthority(Date.now))
 
-/** A pod as the operator draws it, on a volume of its own. */
-function worldOf(directory: string, image: string, pgVersion: PgVersion): PodWorld {
+/** A pod as the operator plans it, with its own volume. */
+function podStateOf(directory: string, image: string, pgVersion: PgVersion): PodState {
   const pods = podSettings.parse({})
   const instance = { owner, incarnation: 1, number: 0, image, size, shape, pods }
   const draft = statefulSetDraft({ ...instance, volume: randomUUID(), suspended: false, role: 'primary' })
@@ -53,7 +53,15 @@ function worldOf(directory: string, image: string, pgVersion: PgVersion): PodWor
     spec,
     podIP: `127.${randomInt(1, 255)}.${randomInt(1, 255)}.${randomInt(1, 255)}`,
     directory,
-    configMap: configurationDraft({ owner, incarnation: 1, number: 0, pgVersion, shape, origin: 'initialise' }),
+    configMap: configurationDraft({
+      owner,
+      incarnation: 1,
+      number: 0,
+      pgVersion,
+      shape,
+      origin: 'initialise',
+      archives: false,
+    }),
     secret: certificateDraft(owner, authority, serverNames(owner, { domain: 'a.test', host: 'b.test' }), Date.now),
   }
 }
@@ -61,22 +69,22 @@ function worldOf(directory: string, image: string, pgVersion: PgVersion): PodWor
 function describePostgres(major: PgVersion): void {
   const name = nameOf(major)
   let opened: Opened
-  let world: PodWorld
+  let podState: PodState
   const administrator = createAdministrator({ authority, now: Date.now, logger: pino({ level: 'silent' }) })
   const passwords = mintPasswords()
-  const target = () => ({ host: world.podIP, port: 5432, serverName: serviceHost(owner), ca: authority.cert })
+  const target = () => ({ host: podState.podIP, port: 5432, serverName: serviceHost(owner), ca: authority.cert })
   const signal = () => AbortSignal.timeout(30_000)
 
   beforeAll(async () => {
     opened = await openImage(name)
-    world = worldOf(opened.directory('pod'), name, major)
+    podState = podStateOf(opened.directory('pod'), name, major)
     return () => opened.close()
   })
 
   const startPostgres = async (): Promise<Container> => {
-    const prepared = await opened.run(containerOf(world, prepareContainer))
+    const prepared = await opened.run(containerOf(podState, prepareContainer))
     expect(prepared).toMatchObject({ code: 0 })
-    const container = opened.start(containerOf(world, postgresContainer))
+    const container = opened.start(containerOf(podState, postgresContainer))
     await until(
       async () => (await administrator.observe(target(), { passwords, commits: true }, signal())).reachable,
       container.output,
@@ -86,7 +94,7 @@ function describePostgres(major: PgVersion): void {
 
   async function connect(user: 'admin' | 'app', database: string): Promise<pg.Client> {
     const ssl = { ca: authority.cert, servername: serviceHost(owner) }
-    const client = new pg.Client({ host: world.podIP, user, password: passwords[user], database, ssl })
+    const client = new pg.Client({ host: podState.podIP, user, password: passwords[user], database, ssl })
     client.on('error', () => {})
     await client.connect()
     return client
@@ -94,11 +102,11 @@ function describePostgres(major: PgVersion): void {
 
   describeHygiene(() => opened)
 
-  test('is stopped fast where nobody says how', () => {
+  test('is stopped fast by default', () => {
     expect(opened.image).toMatchObject({ stopSignal: 'SIGINT', entrypoint: [], command: ['postgres'] })
   })
 
-  test('tells how to use its espalier', async () => {
+  test('prints the usage of its espalier', async () => {
     const { code, output } = await opened.run({
       user: { uid: 10001, gid: 10001, groups: [] },
       command: ['espalier', 'instance', '--help'],
@@ -107,11 +115,11 @@ function describePostgres(major: PgVersion): void {
     expect(code).toBe(0)
   })
 
-  test('has what the probe of WAL takes', async () => {
-    const { code } = await opened.run(containerOf(world, prepareContainer))
+  test('has the programs for the probe of WAL', async () => {
+    const { code } = await opened.run(containerOf(podState, prepareContainer))
     expect(code).toBe(0)
     const command = walProbeCommand('/var/lib/espalier/data/pgdata/pg_wal', '/dev/shm/espalier-wal-probe')
-    expect(await opened.run({ ...containerOf(world, postgresContainer), command })).toMatchObject({
+    expect(await opened.run({ ...containerOf(podState, postgresContainer), command })).toMatchObject({
       code: 0,
       output: '',
     })
@@ -119,7 +127,7 @@ function describePostgres(major: PgVersion): void {
 
   test('a pod of the operator initialises its volume, serves, and is stopped while clients are connected', async () => {
     const postgres = await startPostgres()
-    await administrator.ensureRoles(target(), async () => ({ passwords, mark: randomUUID() }), signal())
+    await administrator.ensureRoles(target(), async () => ({ passwords, passwordVersion: randomUUID() }), signal())
     const seen = await administrator.observe(target(), { passwords, commits: true }, signal())
     expect(seen).toMatchObject({ reachable: true, checksums: true, applicationDatabase: true, privilegesInOrder: true })
     expect(seen.reachable && Math.floor(seen.serverVersion / 10_000)).toBe(Number(major))
@@ -144,7 +152,7 @@ function describePostgres(major: PgVersion): void {
     const { rows: distance } = await admin.query("SELECT '[1,2,2]'::vector <-> '[0,0,0]' AS distance")
     expect(distance).toEqual([{ distance: 3 }])
 
-    // A sort that spills, and a query in parallel, which takes shared memory.
+    // A sort that spills, and a parallel query, which uses shared memory.
     await admin.query(
       "SET work_mem = '64kB'; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0",
     )
@@ -154,7 +162,7 @@ function describePostgres(major: PgVersion): void {
     )
     expect(sums).toEqual([{ sum: '20000100000' }])
 
-    // Each holds a hash table in shared memory, as large as the size's settings let it.
+    // Each has a hash table in shared memory, of the maximum size by the size's settings.
     await admin.query('CREATE TABLE words AS SELECT md5(n::text) AS word FROM generate_series(1, 500000) AS n')
     await admin.query('ANALYZE words')
     const join = 'SELECT count(*)::int AS count FROM words AS a JOIN words AS b USING (word)'
@@ -188,8 +196,8 @@ function describePostgres(major: PgVersion): void {
 
 const nameOf = (major: PgVersion): string => `localhost/espalier-postgres:${major}`
 
-if (imagesAsked) {
-  // 16 can only be built where the PostgreSQL project's own packages are to be had.
+if (hasImages) {
+  // 16 can only be built if the PostgreSQL project's own packages are reachable.
   const majors: PgVersion[] = (await isBuilt(nameOf('16'))) ? ['16', '17', '18'] : ['17', '18']
   for (const major of majors) describe(`image of Postgres ${major}`, () => describePostgres(major))
 } else test.skip('images of Postgres: need ESPALIER_TEST_IMAGES')

@@ -1,5 +1,5 @@
-// Makes the symbolic links that npm's packages of Postgres list in native/pg-symlinks.json. Runs while the image is built.
-// Usage: node postgres-links.mjs NODE_MODULES
+// Creates the symbolic links that npm's packages of Postgres list in native/pg-symlinks.json. Runs during the image
+// build. Usage: node postgres-links.mjs NODE_MODULES
 import { readdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 

@@ -1,7 +1,7 @@
 /**
- * Runs a container of a pod as a kubelet would have it run, by runc: the image's files read-only, the pod's user and
- * group, no capability, mounts with the owners and modes that a kubelet gives them, process 1 of its own. The network is
- * the machine's, so that a test reaches an address in 127.0.0.0/8 that the container listens on.
+ * Runs a container of a pod by runc like a kubelet: the image's files read-only, the pod's user and group, no
+ * capability, mounts with the owners and modes of a kubelet, its own process 1. The network is the machine's, so that a
+ * test reaches an address in 127.0.0.0/8 that the container listens on.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -11,22 +11,22 @@ import type { Image } from '../engine.ts'
 
 export type Mount = { path: string; readOnly: boolean } & (
   | { directory: string }
-  | { /** Bytes of it at most. */ memory: number }
+  | { /** Its maximum size in bytes. */ memory: number }
 )
 
 export type ContainerRequest = {
   image: Image
   /** The image's files. */
   root: string
-  /** A directory of the container's own. */
+  /** A directory of this container. */
   work: string
   user: { uid: number; gid: number; groups: number[] }
-  /** As in a pod: each takes the place of the image's entrypoint or command. */
+  /** As in a pod: each replaces the image's entrypoint or command. */
   command?: string[] | undefined
   args?: string[] | undefined
   environment?: Record<string, string>
   mounts?: Mount[]
-  /** Bytes of memory and processors; none given, no limit. */
+  /** Limits of memory in bytes and of processors; default none. */
   limits?: { memory: number; cpu: number }
 }
 
@@ -35,12 +35,12 @@ export type Container = {
   pid(): number
   output(): string
   kill(signal: NodeJS.Signals): void
-  /** The exit code; 128 and the signal's number where one ended it. */
+  /** The exit code; 128 and the signal's number after a signal. */
   exited: Promise<number>
   remove(): void
 }
 
-/** What a pod's command and args make of the image's (Kubernetes, "Define a Command and Arguments"). */
+/** Combines a pod's command and args with the image's (Kubernetes, "Define a Command and Arguments"). */
 export function commandOf(image: Pick<Image, 'entrypoint' | 'command'>, command?: string[], args?: string[]): string[] {
   if (command !== undefined) return [...command, ...(args ?? [])]
   return [...image.entrypoint, ...(args ?? image.command)]

@@ -1,18 +1,18 @@
-/** What holds for every image: nothing in it that an attacker could use, or that tells where it was built. */
+/** Checks of every image: it contains nothing that an attacker could use, or that reveals the build machine. */
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { Opened } from './images.ts'
 
-/** Lines of `find`, below the image's files. */
+/** Output lines of `find`, below the image's files. */
 const find = (root: string, ...expression: string[]): string[] =>
   execFileSync('find', [root, '-xdev', ...expression], { encoding: 'utf8', maxBuffer: 2 ** 26 })
     .split('\n')
     .filter(line => line !== '')
     .map(line => line.slice(root.length))
 
-/** `own`: directories that the image's user may change, such as the place of a volume. */
+/** `own`: directories that the image's user may change, such as a volume's mount point. */
 export function describeHygiene(opened: () => Opened, own: readonly string[] = []): void {
   test('runs as uid 10001, which has a passwd entry and no way to log in', () => {
     const { image, root } = opened()
@@ -23,7 +23,7 @@ export function describeHygiene(opened: () => Opened, own: readonly string[] = [
     expect(shadow.split('\n').filter(line => !/^[^:]*:[*!]/.test(line) && line !== '')).toEqual([])
   })
 
-  test('holds no program that changes the user, and no file that its user could change', () => {
+  test('contains no program that changes the user, and no file that its user could change', () => {
     const { root } = opened()
     expect(find(root, '-type', 'f', '-perm', '/6000')).toEqual([])
     expect(find(root, '(', '-uid', '10001', '-o', '-gid', '10001', ')')).toEqual(own)
@@ -31,24 +31,24 @@ export function describeHygiene(opened: () => Opened, own: readonly string[] = [
     expect(open.filter(path => !path.startsWith('/dev'))).toEqual([])
   })
 
-  test('holds no private key', () => {
+  test('contains no private key', () => {
     const { root } = opened()
-    const places = ['etc', 'home', 'opt/espalier', 'root', 'run', 'usr/local/share', 'var'].map(place =>
-      join(root, place),
+    const directories = ['etc', 'home', 'opt/espalier', 'root', 'run', 'usr/local/share', 'var'].map(directory =>
+      join(root, directory),
     )
     const grep = ['--recursive', '--files-with-matches', '--text', '--exclude-dir=node_modules']
     const begin = '^-----BEGIN ([A-Z]+ )?PRIVATE KEY-----'
     let found = ''
     try {
-      found = execFileSync('grep', [...grep, '--extended-regexp', begin, ...places], { encoding: 'utf8' })
+      found = execFileSync('grep', [...grep, '--extended-regexp', begin, ...directories], { encoding: 'utf8' })
     } catch (error) {
-      // It ends with 1 where nothing matched.
+      // Exits with 1 without a match.
       if (!(error instanceof Error && 'status' in error && error.status === 1)) throw error
     }
     expect(found).toBe('')
   })
 
-  test('takes packages from the public addresses, and knows no machine', () => {
+  test('uses the public package addresses, and contains no address of the build machine', () => {
     const { root } = opened()
     const apt = join(root, 'etc/apt')
     expect(readdirSync(join(apt, 'sources.list.d'))).toContain('debian.sources')

@@ -1,4 +1,4 @@
-/** What the tests of the built images share. They run where ESPALIER_TEST_IMAGES is set: as root, with runc. */
+/** Shared by the tests of the built images. They run as root with runc, if ESPALIER_TEST_IMAGES is set. */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,15 +6,15 @@ import { logged } from '../command.ts'
 import { type Engine, findEngine, type Image } from '../engine.ts'
 import { type Container, type ContainerRequest, startContainer } from './container.ts'
 
-export const imagesAsked = Boolean(process.env.ESPALIER_TEST_IMAGES)
+export const hasImages = Boolean(process.env.ESPALIER_TEST_IMAGES)
 
 export type Opened = {
   image: Image
   root: string
-  /** A directory of this test file's own. */
+  /** A directory for this test file. */
   directory(name: string): string
   start(request: Omit<ContainerRequest, 'image' | 'root' | 'work'>): Container
-  /** Runs to the end. */
+  /** Runs until it exits. */
   run(request: Omit<ContainerRequest, 'image' | 'root' | 'work'>): Promise<{ code: number; output: string }>
   close(): Promise<void>
 }
@@ -31,7 +31,7 @@ async function withEngine<T>(use: (engine: Engine) => Promise<T>): Promise<T> {
 export const isBuilt = (name: string): Promise<boolean> =>
   withEngine(async engine => (await engine.inspect(name)) !== undefined)
 
-/** Opens an image; once closed, everything that was started is gone. */
+/** Opens an image; closing it ends everything that was started. */
 export async function openImage(name: string): Promise<Opened> {
   const work = mkdtempSync(join(tmpdir(), 'espalier-image-test-'))
   const engine = await findEngine(logged(join(work, 'log')))
@@ -66,7 +66,7 @@ export async function openImage(name: string): Promise<Opened> {
   }
 }
 
-/** Polls until the condition holds. @throws where it does not within the deadline */
+/** Polls until the condition holds. @throws if it does not before the deadline */
 export async function until(
   condition: () => boolean | Promise<boolean>,
   what: () => string,

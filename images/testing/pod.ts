@@ -1,4 +1,4 @@
-/** What a kubelet makes of a pod's volumes and variables, in directories of a test's own. */
+/** A pod's volumes and variables as a kubelet sets them up, in directories of the test. */
 import { chmodSync, chownSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ConfigMap, Secret, StatefulSet } from '../../cluster/index.ts'
@@ -8,16 +8,16 @@ import type { ContainerRequest, Mount } from './container.ts'
 type PodSpec = NonNullable<NonNullable<StatefulSet['spec']>['template']['spec']>
 type Volume = NonNullable<PodSpec['volumes']>[number]
 
-export type PodWorld = {
+export type PodState = {
   spec: PodSpec
   podIP: string
-  /** Where its volumes are kept. */
+  /** The directory of its volumes. */
   directory: string
   configMap: Pick<ConfigMap, 'data'>
   secret: Pick<Secret, 'data'>
 }
 
-/** Files of a ConfigMap or Secret stand behind two links, so that all of them change at once. */
+/** Files of a ConfigMap or Secret are behind two links, so that all of them change at once. */
 function files(directory: string, group: number, mode: number, data: Record<string, string | Buffer>): void {
   const version = '..2026_01_01_00_00_00.1'
   mkdirSync(join(directory, version))
@@ -33,17 +33,17 @@ function files(directory: string, group: number, mode: number, data: Record<stri
 
 /**
  * The directory of a volume, with owners and modes as a kubelet sets them for an fsGroup: root owns everything, the
- * group may read what it may read of a Secret whatever its mode, and write to the rest.
+ * group can read Secrets whatever their mode, and write to other volumes.
  */
-function directoryOf(world: PodWorld, volume: Volume): string {
-  const group = world.spec.securityContext?.fsGroup ?? 0
-  const directory = join(world.directory, volume.name)
+function directoryOf(podState: PodState, volume: Volume): string {
+  const group = podState.spec.securityContext?.fsGroup ?? 0
+  const directory = join(podState.directory, volume.name)
   if (mkdirSync(directory, { recursive: true }) === undefined) return directory
   chownSync(directory, 0, group)
   chmodSync(directory, 0o2775)
-  if (volume.configMap) files(directory, group, 0o644 | 0o440, world.configMap.data ?? {})
+  if (volume.configMap) files(directory, group, 0o644 | 0o440, podState.configMap.data ?? {})
   if (volume.secret) {
-    const data = Object.entries(world.secret.data ?? {}).map(([name, text]) => [name, Buffer.from(text, 'base64')])
+    const data = Object.entries(podState.secret.data ?? {}).map(([name, text]) => [name, Buffer.from(text, 'base64')])
     files(directory, group, (volume.secret.defaultMode ?? 0o644) | 0o440, Object.fromEntries(data))
   }
   // An ext4 volume is never empty.
@@ -52,23 +52,23 @@ function directoryOf(world: PodWorld, volume: Volume): string {
 }
 
 function mountOf(
-  world: PodWorld,
+  podState: PodState,
   { name, mountPath, readOnly = false }: { name: string; mountPath: string; readOnly?: boolean },
 ): Mount {
-  const volume = world.spec.volumes?.find(candidate => candidate.name === name)
+  const volume = podState.spec.volumes?.find(candidate => candidate.name === name)
   if (volume === undefined) throw new Error(`no volume ${name}`)
   const { sizeLimit = '', medium } = volume.emptyDir ?? {}
   const inMemory = medium === 'Memory'
   return {
     path: mountPath,
     readOnly,
-    ...(inMemory ? { memory: quantityToBytes(sizeLimit) } : { directory: directoryOf(world, volume) }),
+    ...(inMemory ? { memory: quantityToBytes(sizeLimit) } : { directory: directoryOf(podState, volume) }),
   }
 }
 
-/** How one of the pod's containers is to be run. */
-export function containerOf(world: PodWorld, name: string): Omit<ContainerRequest, 'image' | 'root' | 'work'> {
-  const { spec, podIP } = world
+/** How to run one of the pod's containers. */
+export function containerOf(podState: PodState, name: string): Omit<ContainerRequest, 'image' | 'root' | 'work'> {
+  const { spec, podIP } = podState
   const container = [...(spec.initContainers ?? []), ...spec.containers].find(candidate => candidate.name === name)
   if (container === undefined) throw new Error(`no container ${name}`)
   const { runAsUser = 0, runAsGroup = 0, fsGroup = 0 } = spec.securityContext ?? {}
@@ -83,6 +83,6 @@ export function containerOf(world: PodWorld, name: string): Omit<ContainerReques
     args: container.args?.map(expanded),
     environment,
     limits: { memory: quantityToBytes(limits.memory ?? ''), cpu: quantityToNumber(limits.cpu ?? '') },
-    mounts: (container.volumeMounts ?? []).map(mount => mountOf(world, mount)),
+    mounts: (container.volumeMounts ?? []).map(mount => mountOf(podState, mount)),
   }
 }

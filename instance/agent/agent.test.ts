@@ -1,4 +1,7 @@
-/** The agent beside a real Postgres: whom it answers, what it measures, and that Postgres never hears of its troubles. */
+/**
+ * The agent next to a real Postgres: which clients it answers, what it measures, and that its problems do not affect
+ * Postgres.
+ */
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -21,7 +24,7 @@ import { connectAs, instanceId, type RunningPostgres, startPostgres } from '../.
 import { nameIn, readCertificates } from './certificates.ts'
 import { type Agent, type AgentOptions, startAgent } from './index.ts'
 import type { Sample } from './measures.ts'
-import { ask } from './postgres.ts'
+import { query } from './postgres.ts'
 import { monitoredFrom, monitorRole, sampleQuery } from './query.ts'
 import { startServer } from './server.ts'
 
@@ -35,7 +38,7 @@ beforeAll(async () => {
   const administrator = createAdministrator({ authority: server.authority, now: Date.now, logger })
   await administrator.ensureRoles(
     server.target,
-    async () => ({ passwords, mark: 'first' }),
+    async () => ({ passwords, passwordVersion: 'first' }),
     new AbortController().signal,
   )
   const monitor = issueClientCertificate(server.authority, { commonName: monitorCommonName(instanceId) })
@@ -45,11 +48,11 @@ beforeAll(async () => {
 afterAll(() => server?.stop())
 
 const started: Agent[] = []
-const said: string[] = []
+const lines: string[] = []
 afterEach(async () => {
   await Promise.all(started.splice(0).map(agent => agent.stop()))
   rmSync(state(), { recursive: true, force: true })
-  said.length = 0
+  lines.length = 0
 })
 
 const state = () => join(server.mounts.root, 'agent')
@@ -57,18 +60,18 @@ async function start(options: Partial<AgentOptions> = {}): Promise<Agent> {
   const { volume: data, tls } = server.mounts
   const agent = await startAgent({
     ...{ id: instanceId, host, port: 0, postgresPort: server.port, data, tls, state: state() },
-    log: line => said.push(line),
+    log: line => lines.push(line),
     ...options,
   })
   started.push(agent)
   return agent
 }
 
-type Asked = { status: number | undefined; body: string }
-function get({ port }: Agent, path: string, client?: CertifiedKey, method = 'GET'): Promise<Asked> {
-  const { promise, resolve, reject } = Promise.withResolvers<Asked>()
+type Answer = { status: number | undefined; body: string }
+function get({ port }: Agent, path: string, client?: CertifiedKey, method = 'GET'): Promise<Answer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>()
   const options = { host, port, path, method, agent: false, ca: server.ca, servername: 'db.test.svc', ...client }
-  const asking = request(options, response => {
+  const sent = request(options, response => {
     let body = ''
     response.setEncoding('utf8')
     response.on('data', (chunk: string) => {
@@ -76,8 +79,8 @@ function get({ port }: Agent, path: string, client?: CertifiedKey, method = 'GET
     })
     response.on('end', () => resolve({ status: response.statusCode, body }))
   })
-  asking.on('error', reject)
-  asking.end()
+  sent.on('error', reject)
+  sent.end()
   return promise
 }
 const client = (commonName: string, authority = server.authority) => issueClientCertificate(authority, { commonName })
@@ -87,15 +90,15 @@ const untilSampled = (agent: Agent) =>
   expect.poll(async () => (await samplesOf(agent)).length, { timeout: 10_000 }).toBeGreaterThan(0)
 
 describe('the agent answers', () => {
-  test('the API all, whoever gathers metrics those, and anybody that it lives', async () => {
+  test('the API everything, a metrics collector only metrics, and any client whether it is alive', async () => {
     const agent = await start()
     const [api, metrics] = [client('espalier-api'), client('espalier-metrics')]
-    const strangers = [undefined, client('espalier-operator'), client('espalier-api', createAuthority())]
+    const unauthorized = [undefined, client('espalier-gateway'), client('espalier-api', createAuthority())]
     expect(await get(agent, '/healthz')).toEqual({ status: 200, body: 'ok\n' })
-    for (const stranger of strangers) {
-      expect((await get(agent, '/metrics', stranger)).status).toBe(401)
-      expect((await get(agent, '/samples', stranger)).status).toBe(401)
-      expect((await get(agent, '/nothing', stranger)).status).toBe(401)
+    for (const other of unauthorized) {
+      expect((await get(agent, '/metrics', other)).status).toBe(401)
+      expect((await get(agent, '/samples', other)).status).toBe(401)
+      expect((await get(agent, '/nothing', other)).status).toBe(401)
     }
     expect((await get(agent, '/metrics', metrics)).status).toBe(200)
     expect((await get(agent, '/samples', metrics)).status).toBe(403)
@@ -104,19 +107,24 @@ describe('the agent answers', () => {
     expect((await get(agent, '/constructor', api)).status).toBe(404)
     expect((await get(agent, '/samples', api, 'POST')).status).toBe(405)
     expect((await get(agent, '/log', api)).status).toBe(404)
+    const operator = client('espalier-operator')
+    expect((await get(agent, '/samples', operator)).status).toBe(403)
+    // This agent does not archive.
+    for (const path of ['/archive', `/backups/${instanceId}`])
+      expect((await get(agent, path, operator)).status).toBe(404)
   })
 
   test.each<[string, (port: number) => Socket]>([
     ['nothing', port => connect({ host, port })],
     [
-      'half of what they ask',
+      'half of a request',
       port => {
         const socket = connectSecurely({ host, port, ca: server.ca, servername: 'db.test.svc' })
         return socket.once('secureConnect', () => socket.write('GET /healthz HTTP/1.1\r\n'))
       },
     ],
     [
-      'what they ask a letter at a time',
+      'a request one letter at a time',
       port => {
         const socket = connectSecurely({ host, port, ca: server.ca, servername: 'db.test.svc' })
         let talking: NodeJS.Timeout | undefined
@@ -127,15 +135,18 @@ describe('the agent answers', () => {
         return socket.once('close', () => clearInterval(talking))
       },
     ],
-  ])('while strangers hold every connection and say %s, as soon as its patience with them ends', async (_, come) => {
-    const { port, ...agent } = await start({ patienceMs: 300 })
-    const strangers = Array.from({ length: 40 }, () => come(port).on('error', () => {}))
-    const lives = () => get({ port, ...agent }, '/healthz').catch(() => undefined)
-    await expect.poll(lives, { timeout: 5_000 }).toEqual({ status: 200, body: 'ok\n' })
-    for (const socket of strangers) socket.destroy()
-  })
+  ])(
+    'while unauthenticated clients use every connection and send %s, as soon as its timeout closes them',
+    async (_, come) => {
+      const { port, ...agent } = await start({ timeoutMs: 300 })
+      const unauthorized = Array.from({ length: 40 }, () => come(port).on('error', () => {}))
+      const lives = () => get({ port, ...agent }, '/healthz').catch(() => undefined)
+      await expect.poll(lives, { timeout: 5_000 }).toEqual({ status: 200, body: 'ok\n' })
+      for (const socket of unauthorized) socket.destroy()
+    },
+  )
 
-  test('with the certificate that is there now, and with the one before where that makes no sense', async () => {
+  test('with the current certificate, and with the previous one if the new one is invalid', async () => {
     const tls = join(server.mounts.root, 'replaced')
     cpSync(server.mounts.tls, tls, { recursive: true })
     onTestFinished(() => rmSync(tls, { recursive: true }))
@@ -148,7 +159,7 @@ describe('the agent answers', () => {
     }
     const { port, follow, stop } = await startServer({
       ...{ host, port: 0, tls, routes: {} },
-      log: line => said.push(line),
+      log: line => lines.push(line),
     })
     onTestFinished(stop)
     const before = await shown(port)
@@ -162,28 +173,28 @@ describe('the agent answers', () => {
     writeFileSync(join(tls, 'tls.crt'), 'nonsense')
     follow()
     expect(await shown(port)).toBe(after)
-    expect(said.join()).toMatch(/^the certificate: /)
+    expect(lines.join()).toMatch(/^the certificate: /)
   })
 
-  test('and stops at once, whoever is connected and says nothing', async () => {
+  test('and stops at once, even with silent connected clients', async () => {
     const agent = await start()
     const { promise: connected, resolve } = Promise.withResolvers<void>()
-    const stranger = connect({ host, port: agent.port }, resolve).on('error', () => {})
+    const other = connect({ host, port: agent.port }, resolve).on('error', () => {})
     await connected
     await get(agent, '/healthz')
     const begun = performance.now()
     await agent.stop()
     expect(performance.now() - begun).toBeLessThan(5_000)
-    stranger.destroy()
+    other.destroy()
   })
 
-  test('what is no request with the fault of who sent it, and says nothing of that', async () => {
+  test("an invalid request with the client's fault, without logging it", async () => {
     const agent = await start()
     expect((await get(agent, '//')).status).toBe(400)
-    expect(said.filter(line => line.startsWith('cannot answer'))).toEqual([])
+    expect(lines.filter(line => line.startsWith('cannot answer'))).toEqual([])
   })
 
-  test("the API alone for the log, and nobody for another owner's", async () => {
+  test("only the API for the log, and no client for another owner's", async () => {
     const log = join(server.mounts.root, 'log')
     mkdirSync(log)
     writeFileSync(join(log, 'owner'), instanceId)
@@ -210,7 +221,7 @@ describe('the agent answers', () => {
 })
 
 describe('a sample', () => {
-  test('says what Postgres and its volume are like, and is there as metrics', async () => {
+  test('contains the state of Postgres and its volume, and is available as metrics', async () => {
     const app = await connectAs(server, 'app', passwords.app)
     await app.query('BEGIN')
     const agent = await start()
@@ -238,7 +249,7 @@ describe('a sample', () => {
     expect(body).toMatch(/\n# EOF\n$/)
   })
 
-  test('is taken also when no connection is left for anybody else', async () => {
+  test('is taken even if no connection is left for other clients', async () => {
     const sessions = await Promise.all([1, 2, 3].map(() => connectAs(server, 'app', passwords.app)))
     await expect(connectAs(server, 'app', passwords.app)).rejects.toThrow('remaining connection slots')
     const agent = await start()
@@ -247,12 +258,12 @@ describe('a sample', () => {
     await Promise.all(sessions.map(session => session.end()))
   })
 
-  test('says who has come, and into which file WAL is written', async () => {
+  test('contains connected clients, and the current WAL file', async () => {
     const { cert, ca, monitor } = readCertificates(server.mounts.tls)
     if (monitor === undefined) throw new Error('there is no certificate')
     const login = { host, port: server.port, user: monitorRole, database: monitoredFrom, serverName: nameIn(cert) }
     const stirred = async () => {
-      const [answer] = await ask({ ...login, ...monitor, ca }, [sampleQuery], 5_000)
+      const [answer] = await query({ ...login, ...monitor, ca }, [sampleQuery], 5_000)
       const { sessions, wal_bytes, wal_file } = JSON.parse(answer ?? '')
       return { sessions, wal_bytes, writtenAt: statSync(join(server.mounts.volume, 'pgdata/pg_wal', wal_file)).mtimeMs }
     }
@@ -267,7 +278,7 @@ describe('a sample', () => {
     await writer.end()
   })
 
-  test('leaves no session behind, so that users can make databases', async () => {
+  test('leaves no session behind, so that users can create databases', async () => {
     const agent = await start()
     await untilSampled(agent)
     const owner = new pg.Client({
@@ -282,8 +293,8 @@ describe('a sample', () => {
   })
 })
 
-describe('what was sampled', () => {
-  test('is there again after a start, but for a line that was cut off', async () => {
+describe('stored samples', () => {
+  test('are available again after a start, except for a truncated line', async () => {
     const first = await start()
     await untilSampled(first)
     const before = await samplesOf(first)
@@ -294,7 +305,7 @@ describe('what was sampled', () => {
     expect((await samplesOf(second)).slice(0, before.length)).toEqual(before)
   })
 
-  test('is not needed: no directory to keep it in is a directory less', async () => {
+  test('are optional: without a state directory nothing is stored', async () => {
     const agent = await start()
     rmSync(state(), { recursive: true, force: true })
     await untilSampled(agent)
@@ -302,8 +313,8 @@ describe('what was sampled', () => {
   })
 })
 
-describe('a Postgres that is not to be had', () => {
-  test('is no sample while it starts, and one that says so after that', async () => {
+describe('an unreachable Postgres', () => {
+  test('causes no sample while it starts, and later one that reports it', async () => {
     let time = 0
     const agent = await start({ postgresPort: 1, now: () => time })
     await new Promise(resolve => setTimeout(resolve, 100))
@@ -313,6 +324,6 @@ describe('a Postgres that is not to be had', () => {
     const [sample] = await samplesOf(agent)
     expect(sample?.values).toMatchObject({ up: 0, connections: null })
     expect(sample?.values.volume_size_bytes).toBeGreaterThan(0)
-    expect(said.join()).toMatch(/no sample: .*ECONNREFUSED/)
+    expect(lines.join()).toMatch(/no sample: .*ECONNREFUSED/)
   })
 })

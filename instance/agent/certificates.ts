@@ -1,4 +1,4 @@
-/** The certificates that are mounted into the pod, as they stand there now: they are replaced while it runs. */
+/** The certificates mounted into the pod, read each time because they are replaced while it runs. */
 import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ export type Certificates = {
   cert: string
   key: string
   ca: string
-  /** By which the agent logs in. One that was issued before there was an agent has none beside it. */
+  /** The agent's login certificate. A Secret issued before agents existed has none. */
   monitor: { cert: string; key: string } | undefined
 }
 
@@ -19,7 +19,7 @@ export function readCertificates(directory: string): Certificates {
   return { cert: read('tls.crt'), key: read('tls.key'), ca: read('ca.crt'), monitor }
 }
 
-/** The name that the server of this pod answers to: the first of its certificate. */
+/** The server name of this pod: the first of its certificate. */
 export function nameIn(cert: string): string {
   const [, name] = /(?:^|, )DNS:([^,\s]+)/.exec(new X509Certificate(cert).subjectAltName ?? '') ?? []
   if (name === undefined) throw new Error('the certificate of the server names no host')

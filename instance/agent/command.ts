@@ -1,17 +1,20 @@
-/** The agent's command line, and the agent as a process of its own. */
+/** The agent's command line, and the agent as a process. */
 import { flushCompileCache } from 'node:module'
 import { parseArgs } from 'node:util'
 import { logVariable } from '../log/directory.ts'
 import type { Agent, AgentOptions } from './index.ts'
 
-type Named = Pick<AgentOptions, 'id' | 'host' | 'data' | 'tls' | 'state'>
+type Named = Pick<AgentOptions, 'id' | 'host' | 'data' | 'tls' | 'state' | 'archive'>
 
-/** @throws Error for what is missing or unknown */
+/** @throws Error for missing or unknown options */
 export function parseAgentArguments(argv: readonly string[]): Named {
   const text = { type: 'string' } as const
   const { values } = parseArgs({
     args: [...argv],
-    options: { id: text, host: text, data: text, tls: text, state: text },
+    options: {
+      ...{ id: text, host: text, data: text, tls: text, state: text },
+      ...{ archive: text, 'archive-tls': text, 'archive-markers': text },
+    },
   })
   const needed = (name: keyof typeof values): string => {
     const value = values[name]
@@ -20,27 +23,33 @@ export function parseAgentArguments(argv: readonly string[]): Named {
   }
   const id = needed('id')
   if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id)) throw new Error('--id must be a UUID')
-  return { id, host: needed('host'), data: needed('data'), tls: needed('tls'), state: needed('state') }
+  const named = { id, host: needed('host'), data: needed('data'), tls: needed('tls'), state: needed('state') }
+  if (values.archive === undefined) return named
+  const url = needed('archive')
+  if (URL.parse(url)?.protocol !== 'https:') throw new Error('--archive must be https://HOST:PORT')
+  return { ...named, archive: { url, tls: needed('archive-tls'), markers: needed('archive-markers') } }
 }
 
 const warmMarker = 'ESPALIER_AGENT_WARM'
 
 /**
- * Starts this process anew, once, with its modules out of the cache: what makes TypeScript into JavaScript takes 28 MB for as
- * long as a process lives that has loaded it.
+ * Restarts this process once, with its modules from the compile cache: the TypeScript compiler keeps 28 MB of memory in
+ * every process that has loaded it.
  */
-function startAnew(): void {
+function restart(): void {
   if (process.env.NODE_COMPILE_CACHE === undefined || process.env[warmMarker] !== undefined) return
   flushCompileCache()
   const command = [process.execPath, ...process.execArgv, ...process.argv.slice(1)]
   process.execve?.(process.execPath, command, { ...process.env, [warmMarker]: 'yes' })
 }
 
-/** Runs until it is told to stop. */
+/** Runs until it is stopped by a signal. */
 export async function runAgent(argv: readonly string[]): Promise<void> {
   const options = parseAgentArguments(argv)
   const { startAgent } = await import('./index.ts')
-  startAnew()
+  // Modules loaded later would not be in the cache.
+  if (options.archive !== undefined) await import('../archive/index.ts')
+  restart()
   const signalled = new Promise<void>(resolve => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve())
   })

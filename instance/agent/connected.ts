@@ -1,4 +1,7 @@
-/** Whether anybody is connected to an address of this network namespace, by the kernel's own table (proc(5), `/proc/net/tcp`). */
+/**
+ * Whether a client is connected to an address of this network namespace, from the kernel's table (proc(5),
+ * `/proc/net/tcp`).
+ */
 import { readFileSync } from 'node:fs'
 import { isIPv4 } from 'node:net'
 import { sampleEveryMs } from './contract.ts'
@@ -7,7 +10,7 @@ const established = '01'
 
 const hex = (value: number, digits: number): string => value.toString(16).toUpperCase().padStart(digits, '0')
 
-/** An IPv4 address as the table has it: its bytes the wrong way round. */
+/** An IPv4 address in the table's format: its bytes in reverse order. */
 const reversed = (address: string): string =>
   address
     .split('.')
@@ -17,7 +20,7 @@ const reversed = (address: string): string =>
 
 const endOf = (host: string, port: number): string => `${isIPv4(host) ? reversed(host) : ''}:${hex(port, 4)}`
 
-/** The ends of a table's connections that are this machine's: of IPv6, where a pod has one address, by their ports alone. */
+/** This machine's ends of a table's connections: for IPv6, where a pod has one address, only their ports. */
 export function connectedEnds(table: string): Set<string> {
   const ends = new Set<string>()
   for (const [, address = '', port, state] of table.matchAll(
@@ -27,13 +30,14 @@ export function connectedEnds(table: string): Set<string> {
   return ends
 }
 
-/** Whether a table has a connection to this port. */
+/** Whether a table contains a connection to this port. */
 export const hasConnection = (ends: ReadonlySet<string>, host: string, port: number): boolean =>
   ends.has(endOf(host, port))
 
 /**
- * The kernel takes some milliseconds to write its table, and agents of one process share it. Read every five seconds it was two fifths
- * of what forty agents at rest took. It is read as often as each of them asks: whoever stays is seen at most once later.
+ * The kernel takes some milliseconds to create its table, so agents of one process share it. Reading it every five
+ * seconds was two fifths of the cost of forty idle agents. So it is read as often as one agent samples: a lasting
+ * connection is seen at most one sample later.
  */
 const tables = new Map<string, { at: number; ends: ReadonlySet<string> }>()
 
@@ -46,7 +50,7 @@ function endsIn(path: string): ReadonlySet<string> {
   return ends
 }
 
-/** As of some seconds ago. True where nobody can tell. */
+/** The state of some seconds ago. True if unknown. */
 export function isConnected(host: string, port: number): boolean {
   try {
     return hasConnection(endsIn(isIPv4(host) ? '/proc/net/tcp' : '/proc/net/tcp6'), host, port)

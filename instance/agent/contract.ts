@@ -1,16 +1,16 @@
-/** What the agent and those who ask it agree on. */
+/** Shared by the agent and its clients. */
 
-/** Where the agent of a pod listens, by TLS. */
+/** The TLS port of a pod's agent. */
 export const agentPort = 8432
 
-/** Common names of the client certificates by which it knows who asks. Anybody may ask whether it lives. */
-export const agentClients = { api: 'espalier-api', metrics: 'espalier-metrics' } as const
+/** Common names of client certificates that identify clients. Any client can check whether it is alive. */
+export const agentClients = { api: 'espalier-api', metrics: 'espalier-metrics', operator: 'espalier-operator' } as const
 export type AgentClient = keyof typeof agentClients
 
-/** How often it takes a sample, and for how long it keeps them. */
+/** Sampling interval, and retention of samples. */
 export const sampleEveryMs = 30_000
-export const samplesKept = 240
+export const retainedSamples = 240
 
-/** The most entries of the log that one answer holds, and how long it may take. */
+/** Maximum number of log entries in one response, and its time limit. */
 export const mostLogEntries = 1000
 export const logAnswerMs = 3_000

@@ -1,4 +1,4 @@
-/** The newest sample as OpenMetrics text (specification 1.0), for Prometheus. What is not known is left out. */
+/** The newest sample as OpenMetrics text (specification 1.0), for Prometheus. Unknown values are omitted. */
 import { idLabel, measureNames, measures, metricName, type Sample } from './measures.ts'
 
 export const contentType = 'application/openmetrics-text; version=1.0.0; charset=utf-8'

@@ -1,12 +1,12 @@
 /**
- * Reads and writes what the agent keeps for itself. Where the agents of a machine run in one process, the directory belongs
- * to another user than that one: so no link is followed, and nothing is waited for.
+ * Reads and writes the agent's own files. If the agents of a machine run in one process, the directory belongs to
+ * another user than that process: so no link is followed, and no operation waits.
  */
 import { closeSync, constants, fstatSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
 
 export const careful = constants.O_NOFOLLOW | constants.O_NONBLOCK
 
-/** A file that is one: no link, no device. @throws where it is not there, or none */
+/** A regular file: no link, no device. @throws if it does not exist, or is another kind */
 export function withFile<T>(path: string, flags: number, use: (descriptor: number) => T): T {
   const descriptor = openSync(path, flags | careful, 0o600)
   try {
@@ -17,7 +17,7 @@ export function withFile<T>(path: string, flags: number, use: (descriptor: numbe
   }
 }
 
-/** The text of a file of at most so many bytes. */
+/** The text of a file up to this size. */
 export function readBounded(path: string, mostBytes: number): string {
   return withFile(path, constants.O_RDONLY, descriptor => {
     if (fstatSync(descriptor).size > mostBytes) throw new Error(`${path} is larger than ${mostBytes} bytes`)
@@ -30,7 +30,7 @@ export const append = (path: string, text: string): void =>
     writeSync(descriptor, text)
   })
 
-/** The whole content, or what was there before. */
+/** Writes the complete content, or keeps the previous one. */
 export function replace(path: string, text: string): void {
   withFile(`${path}.new`, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC, descriptor => {
     writeSync(descriptor, text)

@@ -1,27 +1,27 @@
 /**
- * The samples of the last two hours, oldest first. They are in a file too, a line each, so that the agent goes on with them
- * when it was started anew; at most twice as many lines as there are samples. A file that cannot be read or written costs
- * what was before, and nothing else.
+ * The samples of the last two hours, oldest first. They are also written to a file, one per line, so that a restarted
+ * agent continues with them; at most twice as many lines as there are samples. If the file cannot be read or written,
+ * only earlier samples are lost.
  */
 
 import { isRecord } from '../record.ts'
-import { samplesKept } from './contract.ts'
+import { retainedSamples } from './contract.ts'
 import { append, readBounded, replace } from './files.ts'
 import { type Measure, measureNames, type Sample } from './measures.ts'
 
 export type History = {
   add(sample: Sample): void
-  /** Those of this time and later, oldest first. */
+  /** Samples of this time and later, oldest first. */
   since(ms: number): Sample[]
   latest(): Sample | undefined
 }
 
 const mostFileBytes = 1024 * 1024
 
-/** Its names as well: what a later release measures has another order. */
+/** With their names: later releases have another order of measures. */
 const lineOf = ({ at, values }: Sample): string => `${JSON.stringify({ at, ...values })}\n`
 
-/** One line; undefined for one that was cut off. */
+/** Parses one line; undefined if it is truncated. */
 function sampleOf(line: string): Sample | undefined {
   try {
     const read: unknown = JSON.parse(line)
@@ -32,7 +32,7 @@ function sampleOf(line: string): Sample | undefined {
   }
 }
 
-/** What a record says of each measure; null for what it does not. */
+/** A record's value of each measure; null if missing. */
 export function valuesIn(record: Record<string, unknown>): Record<Measure, number | null> {
   const entries = measureNames.map(name => {
     const value = record[name]
@@ -48,26 +48,26 @@ export function openHistory(path: string): History {
     samples = readBounded(path, mostFileBytes)
       .split('\n')
       .flatMap(line => sampleOf(line) ?? [])
-      .slice(-samplesKept)
+      .slice(-retainedSamples)
   } catch {
-    // There are none, or none that could be read: it begins anew.
+    // There are none, or they cannot be read: starts empty.
   }
   const rewrite = () => {
     replace(path, samples.map(lineOf).join(''))
     lines = samples.length
   }
   const keep = (sample: Sample) => {
-    if (lines === 0 || lines >= 2 * samplesKept) return rewrite()
+    if (lines === 0 || lines >= 2 * retainedSamples) return rewrite()
     append(path, lineOf(sample))
     lines += 1
   }
   return {
     add(sample) {
-      samples = [...samples.slice(-(samplesKept - 1)), sample]
+      samples = [...samples.slice(-(retainedSamples - 1)), sample]
       try {
         keep(sample)
       } catch {
-        lines = 0 // whole again, once it can be written
+        lines = 0 // complete again, once it can be written
       }
     },
     since: ms => samples.filter(({ at }) => at >= ms),

@@ -1,11 +1,13 @@
 /**
- * `espalier instance agent`: watches the Postgres of its pod. It samples what Postgres and its volume are like and answers
- * for the last two hours, to the API and to whoever gathers metrics; and it keeps Postgres's log within its bounds, and answers for
- * that. It is beside Postgres and never in its way: it changes nothing but files of the log that Postgres has done with, and
- * whatever goes wrong with it ends at most itself.
+ * `espalier instance agent`: monitors the Postgres of its pod. It samples Postgres and its volume and serves the last
+ * two hours to the API and to metrics collectors; and it limits the size of Postgres's log, and serves its entries.
+ * With an archive it archives WAL and takes base backups. It never disturbs Postgres: it changes only log files that
+ * Postgres has finished, and a failure ends at most the agent.
  */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import type { ArchiveOptions } from '../archive/index.ts'
+import { archiveRoutes } from './archive.ts'
 import { agentPort, sampleEveryMs } from './contract.ts'
 import { contentType, exposition } from './exposition.ts'
 import { openHistory } from './history.ts'
@@ -16,27 +18,29 @@ import { createSampler, phaseOf, sampleRegularly } from './sampler.ts'
 import { type AgentServer, type Routes, startServer } from './server.ts'
 
 export type AgentOptions = {
-  /** Whose instance it is: a UUID. */
+  /** The instance's id: a UUID. */
   id: string
-  /** The pod's address: there Postgres listens, and the agent. */
+  /** The pod's address, on which Postgres and the agent listen. */
   host: string
   /** The volume. */
   data: string
   /** The mounted Secret. */
   tls: string
-  /** What it keeps for itself. */
+  /** The directory of its own files. */
   state: string
-  /** Where Postgres keeps its log. Absent: not on the volume, or where nobody bounds it. */
+  /** The directory of Postgres's log. Absent: not on the volume, or its size is not limited. */
   logDirectory?: string | undefined
-  /** Takes what comes to the log, in whole lines. Absent: it is not passed on. */
+  /** Receives new log lines, in complete lines. Absent: they are not forwarded. */
   passOn?: ((text: string) => void) | undefined
-  /** Whether the volume may be written to at this moment. Absent: at any. */
+  /** Whether writing to the volume is allowed now. Absent: always. */
   mayWrite?: (() => boolean) | undefined
-  /** For tests: other ports, another clock, less patience with clients. */
+  /** Settings for archiving. Absent: it does not archive. */
+  archive?: ArchiveOptions | undefined
+  /** For tests: other ports, another clock, shorter timeouts for clients. */
   port?: number
   postgresPort?: number
   now?: () => number
-  patienceMs?: number
+  timeoutMs?: number
   log: (line: string) => void
 }
 
@@ -44,16 +48,20 @@ export type Agent = Pick<AgentServer, 'port' | 'stop'>
 
 const defaultPostgresPort = 5432
 
-/** @throws where it cannot listen */
+/** @throws if it cannot listen */
 export async function startAgent(options: AgentOptions): Promise<Agent> {
   const { id, host, data, tls, state, port = agentPort, postgresPort = defaultPostgresPort, now = Date.now } = options
-  const { logDirectory, passOn, mayWrite = () => true, patienceMs } = options
+  const { logDirectory, passOn, mayWrite = () => true, timeoutMs } = options
   let isOver = false
   const log = (line: string) => {
     if (!isOver) options.log(line)
   }
   mkdirSync(state, { recursive: true, mode: 0o700 })
   const history = openHistory(join(state, 'samples.ndjson'))
+  // Loaded only if needed: an agent has little memory.
+  const { startArchiving } = options.archive === undefined ? {} : await import('../archive/index.ts')
+  const archiving =
+    options.archive && startArchiving?.(options.archive, { host, postgresPort, volume: data, tls, now, log })
   const json = (value: unknown) => ({ contentType: 'application/json', body: JSON.stringify(value) })
   const routes: Routes = {
     '/healthz': { answer: () => ({ contentType: 'text/plain', body: 'ok\n' }) },
@@ -66,14 +74,20 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       answer: query => json({ id, samples: history.since(Number(query.get('since') ?? 0) || 0) }),
     },
     ...(logDirectory === undefined ? {} : { '/log': logRoute(logDirectory, id) }),
+    ...(archiving === undefined ? {} : archiveRoutes(archiving)),
   }
-  const server = await startServer({ host, port, tls, routes, log, ...(patienceMs && { patienceMs }) })
+  const server = await startServer({ host, port, tls, routes, log, ...(timeoutMs && { timeoutMs }) }).catch(
+    async (error: unknown) => {
+      await archiving?.stop()
+      throw error
+    },
+  )
   const sample = createSampler({ host, port: postgresPort, data, tls, history, now, log })
-  const turn = (keepsFailures: boolean) => {
+  const sampleOnce = (keepsFailures: boolean) => {
     server.follow()
     return sample(keepsFailures)
   }
-  const stopSampling = sampleRegularly(turn, { now, phaseMs: phaseOf(id) })
+  const stopSampling = sampleRegularly(sampleOnce, { now, phaseMs: phaseOf(id) })
   const stopKeeping =
     logDirectory === undefined
       ? () => {}
@@ -83,16 +97,17 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         })
   return {
     port: server.port,
-    stop: () => {
+    stop: async () => {
       isOver = true
       stopKeeping()
       stopSampling()
-      return server.stop()
+      await archiving?.stop()
+      await server.stop()
     },
   }
 }
 
-/** What is older than this is not how it is: after a pause of the whole pod, say. */
+/** An older sample is outdated, for example after a pause of the complete pod. */
 const staleMs = 3 * sampleEveryMs
 
 const fresh = <S extends { at: number }>(sample: S | undefined, now: number): S | undefined =>

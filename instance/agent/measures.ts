@@ -1,6 +1,6 @@
 /**
- * What the agent measures, each once: its name, whether it only ever grows (until Postgres starts its statistics anew), and
- * what it is. Metrics, series, alert rules and the dashboard are made of these names.
+ * The agent's measures, each once: its name, whether it is a counter (until Postgres resets its statistics), and its
+ * description. Metrics, series, alert rules and the dashboard use these names.
  */
 
 type Definition = { type: 'gauge' | 'counter'; help: string }
@@ -21,17 +21,17 @@ export const measures = {
   blocks_hit: counter('Blocks that were found in the cache.'),
   blocks_read: counter('Blocks that had to be read.'),
   wal_bytes: counter('Bytes of WAL that were written, since the database began.'),
-  volume_used_bytes: gauge('Room that is taken on the volume.'),
-  volume_size_bytes: gauge('Room that the volume has, taken or not.'),
+  volume_used_bytes: gauge('Used space on the volume.'),
+  volume_size_bytes: gauge('Size of the volume.'),
   replicas: gauge('Replicas that are connected.'),
   replication_lag_bytes: gauge('WAL that the slowest replica has yet to replay.'),
   replication_lag_seconds: gauge('How long the slowest replica takes to replay what was written.'),
   slots_retained_bytes: gauge('WAL that is kept for the replication slot that lags most.'),
-  locks: gauge('Locks that are held.'),
-  locks_waiting: gauge('Locks that are waited for.'),
+  locks: gauge('Locks that transactions have.'),
+  locks_waiting: gauge('Locks that transactions wait for.'),
   deadlocks: counter('Deadlocks.'),
   transaction_age: gauge('Transactions since the oldest that is not frozen: at 2 billion Postgres stops.'),
-  multixact_age: gauge('The same of multixacts.'),
+  multixact_age: gauge('The same for multixacts.'),
   checksum_failures: counter('Pages that did not match their checksum.'),
   database_bytes: gauge('Size of the application database, measured every five minutes.'),
 } as const satisfies Record<string, Definition>
@@ -39,12 +39,12 @@ export const measures = {
 export type Measure = keyof typeof measures
 export const measureNames = Object.keys(measures) as Measure[]
 
-/** What was measured at a time, in ms since the epoch. Null: not known then. */
+/** The measured values at a time, in ms since the epoch. Null: unknown then. */
 export type Sample = { at: number; values: Record<Measure, number | null> }
 
-/** The name in Prometheus; that of a counter's samples ends with `_total` (OpenMetrics). */
+/** The name in Prometheus; a counter's samples end with `_total` (OpenMetrics). */
 export const metricName = (measure: Measure): string =>
   `espalier_postgres_${measure}${measures[measure].type === 'counter' ? '_total' : ''}`
 
-/** The label by which the metrics of one database or branch are found: its id. */
+/** The label that identifies the metrics of one database or branch: its id. */
 export const idLabel = 'espalier_id'

@@ -1,7 +1,7 @@
 /**
- * One short session with the Postgres of the pod: log in by certificate, ask, leave (PostgreSQL manual, "Frontend/Backend
- * Protocol"). A session that stayed would keep users from making databases, which are copied from the one that it stands in.
- * What is read is bounded, and so is the time it takes.
+ * One short session with the Postgres of the pod: log in by certificate, query, log out (PostgreSQL manual,
+ * "Frontend/Backend Protocol"). A permanent session would prevent users from creating databases, which are copied from
+ * the database that it is connected to. Response size and time are limited.
  */
 import { connect as connectPlainly, type Socket } from 'node:net'
 import { connect as connectSecurely, type TLSSocket } from 'node:tls'
@@ -12,7 +12,7 @@ type PostgresLogin = {
   port: number
   user: string
   database: string
-  /** PEM: the client's certificate and key, and the authorities that the server's is verified with. */
+  /** PEM: the client's certificate and key, and the authorities that verify the server's. */
   cert: string
   key: string
   ca: string
@@ -20,9 +20,9 @@ type PostgresLogin = {
 }
 
 const sslRequestCode = 80_877_103
-/** How long Postgres may take to close what has said goodbye. */
+/** How long Postgres may take to close the connection after Terminate. */
 const leaveMs = 2_000
-/** Answers are of some hundred bytes. */
+/** Responses have some hundred bytes. */
 const mostBytes = 64 * 1024
 
 const int32 = (value: number): Buffer => {
@@ -58,7 +58,7 @@ function errorText(body: Buffer): string {
   return `${fields.get('C') ?? ''} ${fields.get('M') ?? 'no message'}`.trim()
 }
 
-/** Reads messages one after the other out of what comes. */
+/** Reads messages one after another from received data. */
 function readMessages(socket: Socket, take: (type: string, body: Buffer) => void): void {
   let rest: Buffer = Buffer.alloc(0)
   socket.on('data', (chunk: Buffer) => {
@@ -76,7 +76,7 @@ function readMessages(socket: Socket, take: (type: string, body: Buffer) => void
   })
 }
 
-/** TLS as Postgres has it: asked for in the clear, and answered by one byte. */
+/** Postgres's TLS: requested in clear text, and answered by one byte. */
 async function secured(login: PostgresLogin, sockets: Socket[]): Promise<TLSSocket> {
   const socket = connectPlainly({ host: login.host, port: login.port })
   sockets.push(socket)
@@ -84,9 +84,9 @@ async function secured(login: PostgresLogin, sockets: Socket[]): Promise<TLSSock
     socket.once('error', reject)
     socket.once('close', () => reject(new Error('Postgres closed the connection')))
     socket.once('connect', () => socket.write(Buffer.concat([int32(8), int32(sslRequestCode)])))
-    // Exactly one byte: what came with it, unencrypted, would be somebody else's.
+    // Exactly one byte: further unencrypted bytes would be from an attacker.
     socket.once('data', (answer: Buffer) =>
-      answer.length === 1 && answer[0] === 0x53 ? resolve() : reject(new Error('Postgres takes no TLS')),
+      answer.length === 1 && answer[0] === 0x53 ? resolve() : reject(new Error('Postgres does not accept TLS')),
     )
   })
   const { cert, key, ca, serverName } = login
@@ -99,22 +99,22 @@ async function secured(login: PostgresLogin, sockets: Socket[]): Promise<TLSSock
   })
 }
 
-/** Asks each statement once logged in; resolves to the first column of the first row of each. */
+/** Runs each statement after the login; resolves to the first column of the first row of each. */
 function converse(socket: TLSSocket, first: Buffer, statements: readonly string[]): Promise<(string | null)[]> {
   return new Promise((resolve, reject) => {
     const answers: (string | null)[] = []
-    let asked = 0
+    let sentCount = 0
     socket.once('error', reject)
     socket.once('close', () => reject(new Error('Postgres closed the connection')))
     readMessages(socket, (type, body) => {
       try {
         if (type === 'E') throw new Error(errorText(body))
-        if (type === 'R' && body.readInt32BE(0) !== 0) throw new Error('Postgres asks for more than the certificate')
-        if (type === 'D' && answers.length < asked) answers.push(firstColumn(body))
+        if (type === 'R' && body.readInt32BE(0) !== 0) throw new Error('Postgres requires more than the certificate')
+        if (type === 'D' && answers.length < sentCount) answers.push(firstColumn(body))
         if (type !== 'Z') return
-        while (answers.length < asked) answers.push(null)
-        const next = statements[asked]
-        asked += 1
+        while (answers.length < sentCount) answers.push(null)
+        const next = statements[sentCount]
+        sentCount += 1
         if (next !== undefined) socket.write(queryMessage(next))
         else {
           socket.end(terminateMessage())
@@ -129,8 +129,8 @@ function converse(socket: TLSSocket, first: Buffer, statements: readonly string[
   })
 }
 
-/** @throws where Postgres cannot be reached, refuses, or takes longer than `timeoutMs` for all of it */
-export async function ask(
+/** @throws if Postgres cannot be reached, refuses, or takes longer than `timeoutMs` in total */
+export async function query(
   login: PostgresLogin,
   statements: readonly string[],
   timeoutMs: number,
@@ -146,6 +146,6 @@ export async function ask(
     throw error
   } finally {
     clearTimeout(timer)
-    for (const socket of sockets) socket.on('error', () => {}) // nobody waits for it any more
+    for (const socket of sockets) socket.on('error', () => {}) // no caller waits for it any more
   }
 }

@@ -1,16 +1,16 @@
 /**
- * What is asked of Postgres for one sample: one statement, which reads what its monitoring shows and nothing of users'. The
- * platform's own database is left out of the counts, so that samples do not count themselves.
+ * The query of one sample: one statement on Postgres's monitoring views, without user data. The platform's own database
+ * is excluded from the counts, so that samples do not count themselves.
  */
 
-/** Where the agent logs in: no user can enter it, or make it anew. */
+/** The database that the agent connects to. Users cannot connect to it or replace it. */
 export const monitoredFrom = 'template1'
 export const monitorRole = 'espalier_monitor'
 const applicationDatabase = 'app'
 
 /**
- * The answers' names are those of the measures. The functions behind the views of statistics are asked: a session that has
- * just begun takes longer to read what the views are made of than for all the rest.
+ * Columns have the names of the measures. The functions behind the statistics views are called directly: a new session
+ * takes longer to read the views' definitions than for everything else.
  */
 export const sampleQuery = `
 SELECT json_build_object(
@@ -41,11 +41,12 @@ FROM (SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg
     max(transactions) AS transaction_age, max(multixacts) AS multixact_age
   FROM (SELECT oid, datname <> '${monitoredFrom}' AS counts, age(datfrozenxid) AS transactions, mxid_age(datminmxid) AS multixacts
     FROM pg_database UNION ALL SELECT 0, true, NULL, NULL) AS databases) AS d,
-(SELECT count(*) AS replicas, min(replay_lsn) AS replayed, max(extract(epoch FROM replay_lag)) AS lag_seconds
+-- The archive's receiver and base backups replay nothing.
+(SELECT count(replay_lsn) AS replicas, min(replay_lsn) AS replayed, max(extract(epoch FROM replay_lag)) AS lag_seconds
   FROM pg_stat_get_wal_senders()) AS r,
 (SELECT min(restart_lsn) AS restart FROM pg_get_replication_slots()) AS s,
 (SELECT count(*) FILTER (WHERE granted) AS held, count(*) FILTER (WHERE NOT granted) AS waiting
   FROM pg_lock_status() WHERE pid <> pg_backend_pid()) AS l`
 
-/** Its time goes with the number of files, so it is asked rarely. */
+/** Its duration depends on the number of files, so it runs rarely. */
 export const sizeQuery = `SELECT pg_database_size(oid) FROM pg_database WHERE datname = '${applicationDatabase}'`

@@ -16,26 +16,26 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(tls, { recursive: true }))
 
-describe('how often Postgres is asked', () => {
+describe('how often Postgres is queried', () => {
   const walFile = '0000000100000000000000A1'
   type Server = { connections: number; sessions: number; wal_bytes: number; wal_file: string }
   const resting: Server = { connections: 0, sessions: 7, wal_bytes: 100, wal_file: walFile }
   let time = 0
-  let asked: string[][] = []
+  let queried: string[][] = []
   let server: Server | 'gone'
   let isConnected = false
   let written: { at: number; path?: string }
   let sample: (keepsFailures: boolean) => Promise<boolean>
   let history: ReturnType<typeof openHistory>
   beforeEach(() => {
-    ;[time, asked, server, isConnected, written] = [0, [], resting, false, { at: 1 }]
+    ;[time, queried, server, isConnected, written] = [0, [], resting, false, { at: 1 }]
     history = openHistory('/no/such/directory/samples')
     sample = createSampler({
       ...{ host: '127.0.0.1', port: 5432, data: tls, tls, history, now: () => time, log: () => {} },
       postgres: {
-        ask: async (_login, statements) => {
+        query: async (_login, statements) => {
           if (server === 'gone') throw new Error('gone')
-          asked.push([...statements])
+          queried.push([...statements])
           return [JSON.stringify(server), ...(statements.length > 1 ? ['4096'] : [])]
         },
         isConnected: () => isConnected,
@@ -46,18 +46,18 @@ describe('how often Postgres is asked', () => {
       },
     })
   })
-  /** So many samples, 30 seconds apart; how often Postgres was asked for them. */
+  /** Takes this many samples, 30 seconds apart; returns how often Postgres was queried. */
   const take = async (count: number) => {
-    const before = asked.length
+    const before = queried.length
     for (let index = 0; index < count; index++) {
       await sample(true)
       time += 30_000
     }
-    return asked.length - before
+    return queried.length - before
   }
   const untilAtRest = () => take(5)
 
-  test('is every twenty minutes once it has been at rest for two, with a sample every 30 seconds all the same', async () => {
+  test('every twenty minutes after two idle minutes, with a sample every 30 seconds all the same', async () => {
     expect(await untilAtRest()).toBe(4)
     expect(await take(38)).toBe(0)
     expect(await take(1)).toBe(1)
@@ -69,7 +69,7 @@ describe('how often Postgres is asked', () => {
     expect(written.path).toBe(join(tls, 'pgdata', 'pg_wal', walFile))
   })
 
-  test('is once more where somebody is connected to the platform alone, and each time while users are', async () => {
+  test('once more if a client is connected to the platform database only, and each time while users are', async () => {
     await untilAtRest()
     isConnected = true
     expect(await take(3)).toBe(3)
@@ -84,14 +84,14 @@ describe('how often Postgres is asked', () => {
 
   test.each<[string, () => void]>([
     ['WAL was written', () => (written = { at: 2 })],
-    ['its file cannot be looked at', () => (written = { at: Number.NaN })],
-  ])('is at the next sample where %s', async (_, stir) => {
+    ['its file cannot be read', () => (written = { at: Number.NaN })],
+  ])('at the next sample if %s', async (_, stir) => {
     await untilAtRest()
     stir()
     expect(await take(1)).toBe(1)
   })
 
-  test('is each time for two minutes once it is found that somebody had come and left', async () => {
+  test('each time for two minutes after a client had connected and disconnected', async () => {
     await untilAtRest()
     isConnected = true
     server = { ...resting, sessions: 8 }
@@ -101,7 +101,7 @@ describe('how often Postgres is asked', () => {
     expect(await take(5)).toBe(0)
   })
 
-  test('is once for what Postgres writes by itself', async () => {
+  test("once for Postgres's own writes", async () => {
     await untilAtRest()
     written = { at: 2 }
     server = { ...resting, wal_bytes: 200 }
@@ -109,7 +109,7 @@ describe('how often Postgres is asked', () => {
     expect(history.latest()?.values.wal_bytes).toBe(200)
   })
 
-  test('goes by the file that is written to now', async () => {
+  test('depending on the current WAL file', async () => {
     await untilAtRest()
     isConnected = true
     server = { ...resting, wal_file: '0000000100000000000000A2' }
@@ -120,13 +120,13 @@ describe('how often Postgres is asked', () => {
     expect(written.path).toMatch(/A2$/)
   })
 
-  test.each([null, '../../../../etc/passwd'])('is each time where that file is %j', async name => {
+  test.each([null, '../../../../etc/passwd'])('each time if that file is %j', async name => {
     server = { ...resting, wal_file: name as string }
     expect(await take(9)).toBe(9)
     expect(written.path).toBeUndefined()
   })
 
-  test('is each time until a Postgres that is gone has come back and is at rest', async () => {
+  test('each time until an unreachable Postgres is back and idle', async () => {
     await untilAtRest()
     server = 'gone'
     isConnected = true
@@ -138,7 +138,7 @@ describe('how often Postgres is asked', () => {
     expect(await take(3)).toBe(0)
   })
 
-  test('is never while it is a copy that nobody has opened', async () => {
+  test('never while it is an unopened copy', async () => {
     mkdirSync(join(tls, 'espalier-copy'))
     expect(await take(2)).toBe(0)
     expect(history.latest()?.values.up).toBe(0)
@@ -150,21 +150,21 @@ describe('how often Postgres is asked', () => {
   test('and for the size of the database every five minutes', async () => {
     isConnected = true
     await take(21)
-    expect(asked.map(statements => statements.length)).toEqual([2, ...Array(9).fill(1), 2, ...Array(9).fill(1), 2])
+    expect(queried.map(statements => statements.length)).toEqual([2, ...Array(9).fill(1), 2, ...Array(9).fill(1), 2])
   })
 })
 
-test('a disk that hangs is asked once, and keeps no sample up', async () => {
+test('a hanging disk is read once, and does not delay samples', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout'] })
   onTestFinished(() => void vi.useRealTimers())
   const history = openHistory('/no/such/directory/samples')
   const disk = Promise.withResolvers<Record<string, number>>()
-  let asked = 0
+  let queried = 0
   const sample = createSampler({
     ...{ host: '127.0.0.1', port: 5432, data: tls, tls, history, now: () => 0, log: () => {} },
-    postgres: { ask: async () => ['{"connections":1}'], isConnected: () => true },
-    readRoom: () => {
-      asked += 1
+    postgres: { query: async () => ['{"connections":1}'], isConnected: () => true },
+    readSpace: () => {
+      queried += 1
       return disk.promise
     },
   })
@@ -173,7 +173,7 @@ test('a disk that hangs is asked once, and keeps no sample up', async () => {
     await vi.advanceTimersByTimeAsync(2_000)
     expect(await taken).toBe(true)
   }
-  expect(asked).toBe(1)
+  expect(queried).toBe(1)
   expect(history.latest()?.values).toMatchObject({ connections: 1, volume_used_bytes: null })
   disk.resolve({ volume_used_bytes: 7 })
   await disk.promise
@@ -182,17 +182,22 @@ test('a disk that hangs is asked once, and keeps no sample up', async () => {
   expect(history.latest()?.values).toMatchObject({ volume_used_bytes: 7 })
 })
 
-describe('the table of the kernel', () => {
+describe("the kernel's table", () => {
   const table = (...lines: string[]) =>
     ['  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid', ...lines].join('\n')
   const line = (local: string, state: string) => `   0: ${local} 0100007F:C350 ${state} 00000000:00000000 00:00000000`
   test.each([
     ['nothing', table(), '127.0.0.1', false],
-    ['a connection', table(line('0100007F:1538', '01')), '127.0.0.1', true],
-    ['who listens', table(line('0100007F:1538', '0A')), '127.0.0.1', false],
-    ['who has left', table(line('0100007F:1538', '06')), '127.0.0.1', false],
+    ['an open connection', table(line('0100007F:1538', '01')), '127.0.0.1', true],
+    ['a listening socket', table(line('0100007F:1538', '0A')), '127.0.0.1', false],
+    ['a closed connection', table(line('0100007F:1538', '06')), '127.0.0.1', false],
     ['another address', table(line('0200007F:1538', '01')), '127.0.0.1', false],
-    ['who is connected to that port elsewhere', table(`   0: 0200007F:C350 0100007F:1538 01 0`), '127.0.0.1', false],
+    [
+      "a client's end of a connection to that port elsewhere",
+      table(`   0: 0200007F:C350 0100007F:1538 01 0`),
+      '127.0.0.1',
+      false,
+    ],
     ['another port', table(line('0100007F:1539', '01')), '127.0.0.1', false],
     ['a connection over IPv6', table(line('B80D0120000000000000000001000000:1538', '01')), '2001:db8::1', true],
   ])('of %s', (_, text, host, found) => {

@@ -1,7 +1,6 @@
 /**
- * Answers by HTTPS, with the certificate of the Postgres beside it. Whoever asks for more than whether it lives shows a
- * client certificate of the installation's authority, whose name says what it may ask for. There is nothing to send, and
- * what is held at once is bounded.
+ * Serves HTTPS with the certificate of its Postgres. Except for the liveness check, a client needs a certificate of the
+ * installation's authority, whose name defines its permissions. No request has a body, and memory use is limited.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:https'
@@ -10,27 +9,30 @@ import type { TLSSocket } from 'node:tls'
 import { type Certificates, readCertificates } from './certificates.ts'
 import { type AgentClient, agentClients } from './contract.ts'
 
-type Answer = { status?: number; contentType: string; body: string }
+export type Answer = { status?: number; contentType: string; body: string }
 export type Route = {
-  /** Who may ask; absent: anybody. */
+  /** Permitted clients; absent: any. */
   for?: readonly AgentClient[]
-  answer(query: URLSearchParams): Answer | Promise<Answer>
+  /** Absent: only GET. */
+  methods?: readonly string[]
+  answer(query: URLSearchParams, request: { method: string; rest: string }): Answer | Promise<Answer>
 }
+/** By path. A path that ends with a slash matches all paths with one more segment, passed as `rest`. */
 export type Routes = Readonly<Record<string, Route>>
 
 export type AgentServer = {
   port: number
-  /** Takes up a certificate that was replaced. */
+  /** Uses a replaced certificate from now on. */
   follow(): void
   stop(): Promise<void>
 }
 
 const mostConnections = 32
-const defaultPatienceMs = 10_000
-/** The longest that a timer takes, in ms. */
+const defaultTimeoutMs = 10_000
+/** The maximum delay of a timer, in ms. */
 const never = 2 ** 31 - 1
 
-/** Whom a verified certificate names; undefined for nobody that we know. */
+/** The client named by a verified certificate; undefined if unknown. */
 function clientOf(socket: TLSSocket): AgentClient | undefined {
   if (!socket.authorized) return undefined
   const name: unknown = socket.getPeerCertificate()?.subject?.CN
@@ -40,62 +42,77 @@ function clientOf(socket: TLSSocket): AgentClient | undefined {
 const plain = (status: number, text: string): Answer => ({ status, contentType: 'text/plain', body: `${text}\n` })
 
 async function answerTo(routes: Routes, request: IncomingMessage): Promise<Answer> {
-  // Anybody may send one that makes no sense: nothing is said of it.
+  // Any client can send an invalid one, so it is not logged.
   const url = URL.parse(request.url ?? '/', 'https://agent')
   if (url === null) return plain(400, 'this is no path')
-  const route = Object.hasOwn(routes, url.pathname) ? routes[url.pathname] : undefined
+  const { route, rest } = routeOf(routes, url.pathname)
   if (route?.for !== undefined || route === undefined) {
-    // Every listener of ours is one of TLS.
+    // All of its listeners use TLS.
     const client = clientOf(request.socket as TLSSocket)
     if (client === undefined) return plain(401, 'a client certificate of this installation is needed')
     if (route?.for !== undefined && !route.for.includes(client)) return plain(403, 'this is not for this client')
   }
   if (route === undefined) return plain(404, 'there is nothing here')
-  if (request.method !== 'GET') return plain(405, 'only GET')
-  return route.answer(url.searchParams)
+  const { methods = ['GET'] } = route
+  const { method = '', headers } = request
+  if (!methods.includes(method)) return plain(405, `only ${methods.join(', ')}`)
+  if (Number(headers['content-length'] ?? 0) !== 0 || headers['transfer-encoding'] !== undefined)
+    return plain(413, 'a request has no body')
+  return route.answer(url.searchParams, { method, rest })
+}
+
+function routeOf(routes: Routes, path: string): { route: Route | undefined; rest: string } {
+  const of = (key: string) => (Object.hasOwn(routes, key) ? routes[key] : undefined)
+  const end = path.lastIndexOf('/') + 1
+  const below = end < path.length ? of(path.slice(0, end)) : undefined
+  const exact = path.endsWith('/') ? undefined : of(path)
+  return { route: exact ?? below, rest: path.slice(end) }
 }
 
 function send(response: ServerResponse, { status = 200, contentType, body }: Answer): void {
   const length = Buffer.byteLength(body)
-  // Whoever asks comes twice a minute at most.
+  // Each client sends at most two requests a minute.
   response.writeHead(status, { 'content-type': contentType, 'content-length': length, connection: 'close' })
   response.end(body)
 }
 
-/** Strangers who say nothing, or little at a time, take up connections no longer than this; nor does who reads no answer. */
-function endImpatiently(server: Server, patienceMs: number): void {
+/**
+ * Clients that are silent or slow use a connection no longer than this, and so do clients that do not read a response.
+ */
+function endAfterTimeout(server: Server, timeoutMs: number): void {
   const ends = new WeakMap<Socket, NodeJS.Timeout>()
   server.on('secureConnection', socket => {
-    const end = setTimeout(() => socket.destroy(), patienceMs)
+    const end = setTimeout(() => socket.destroy(), timeoutMs)
     ends.set(socket, end)
     socket.once('close', () => clearTimeout(end))
   })
   server.on('request', ({ socket }) => clearTimeout(ends.get(socket)))
-  server.setTimeout(patienceMs)
+  server.setTimeout(timeoutMs)
 }
 
 const secureContext = ({ cert, key, ca }: Certificates) => ({ cert, key, ca, minVersion: 'TLSv1.2' as const })
 
-/** Resolves once it listens. @throws where it cannot, or the certificate is none */
+/** Resolves once it listens. @throws if it cannot, or the certificate is invalid */
 export async function startServer(options: {
   host: string
   port: number
   tls: string
   routes: Routes
   log: (line: string) => void
-  /** How long whoever comes may take to say who he is, and then what he asks. */
-  patienceMs?: number
+  /** How long a new client may take for the handshake, and then for its request. */
+  timeoutMs?: number
 }): Promise<AgentServer> {
-  const { host, port, tls, routes, log, patienceMs = defaultPatienceMs } = options
+  const { host, port, tls, routes, log, timeoutMs = defaultTimeoutMs } = options
   let current = readCertificates(tls)
   const server = createServer(
     {
       ...secureContext(current),
       requestCert: true,
-      // Who has no certificate is told so, and may ask whether the agent lives.
+      // A client without a certificate gets an error that says so, and can check whether the agent is alive.
       rejectUnauthorized: false,
-      handshakeTimeout: patienceMs,
-      // Each connection has its own end, below: a look at all of them wakes up each agent of a machine where there are none.
+      handshakeTimeout: timeoutMs,
+      // Each connection has its own timeout, below: Node's periodic check of all connections would wake up each agent
+      // of a machine even without connections.
       connectionsCheckingInterval: never,
     },
     (request, response) => {
@@ -110,13 +127,13 @@ export async function startServer(options: {
     },
   )
   server.maxConnections = mostConnections
-  /** Also those that have not said who they are, which the server does not count as its own yet. */
+  /** Includes connections during the handshake, which the server does not count yet. */
   const sockets = new Set<Socket>()
   server.on('connection', (socket: Socket) => {
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   })
-  endImpatiently(server, patienceMs)
+  endAfterTimeout(server, timeoutMs)
   server.on('tlsClientError', (_error, socket) => socket.destroy())
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)

@@ -1,28 +1,28 @@
 /**
- * Where Postgres keeps its log, and how it is told to: beside the data directory and not in it, so that what copies or checks the
- * data knows nothing of it.
+ * The directory and settings of Postgres's log: next to the data directory, not in it, so that copies and checks of the
+ * data ignore it.
  *
- *     espalier-log/owner                     whose log it is: the id of a database or branch
+ *     espalier-log/owner                     the log's owner: the id of a database or branch
  *     espalier-log/prepared                  Postgres was not started since the volume was prepared
  *     espalier-log/postgres-<time>.json      the JSON log from that time on, UTC
- *     espalier-log/postgres-<time>.log       what Postgres's processes, or libraries in them, print past their log
+ *     espalier-log/postgres-<time>.log       other output of Postgres's processes, or libraries in them
  *
- * Postgres turns the files over and removes none; the agent bounds them (agent/log/bound.ts). So it is told to keep a log there only
- * where an agent does, which the pod's template says by a variable: an image from before reads no variable, and a template from
- * before sets none.
+ * Postgres rotates the files and deletes none; the agent limits their size (agent/log/bound.ts). So Postgres logs there
+ * only if there is an agent that does this, as a variable in the pod's template shows: an older image does not read the
+ * variable, and an older template does not set it.
  */
 
 /** In the volume's root. */
 export const logDirectory = 'espalier-log'
-/** In the environment of what prepares a volume, and of an agent: where they find the directory. */
+/** Environment variable of prepare and of an agent: the directory of the log. */
 export const logVariable = 'ESPALIER_LOG_DIRECTORY'
 export const ownerFile = 'owner'
 export const preparedFile = 'prepared'
 
-/** A file is turned over at so many bytes, or once a day. */
+/** A file is rotated at this size, or once a day. */
 export const fileBytes = 4 * 1024 * 1024
 
-/** The settings by which Postgres keeps its log there. */
+/** The settings that make Postgres log there. */
 export const logSettings = (directory: string): Record<string, string> => ({
   logging_collector: 'on',
   log_destination: 'jsonlog',
@@ -32,13 +32,13 @@ export const logSettings = (directory: string): Record<string, string> => ({
   log_rotation_size: `${fileBytes / 1024}kB`,
   log_rotation_age: '1d',
   log_truncate_on_rotation: 'off',
-  // The names of the files and the times in them.
+  // File names, and the times in them.
   log_timezone: 'UTC',
 })
 
 const named = /^postgres-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)\.(json|log)$/
 
-/** What the name of a file says: its kind, and when it was begun, in ms since the epoch. Undefined for a file that is none of these. */
+/** The kind and start time (ms since the epoch) from a file's name. Undefined for other files. */
 export function readName(name: string): { kind: 'json' | 'log'; begunAt: number } | undefined {
   const [, year, month, day, hour, minute, second, kind] = named.exec(name) ?? []
   const begunAt = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}Z`)

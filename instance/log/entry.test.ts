@@ -42,34 +42,34 @@ const entry: LogEntry = {
 }
 
 describe('a line of the JSON log', () => {
-  test('is the entry that it is in the log that is printed', () => {
+  test('is the same entry as in the printed log', () => {
     expect(entryOfLine(JSON.stringify(line))).toEqual(entry)
     expect(timeOfLine(JSON.stringify(line))).toBe(Date.parse(entry.timestamp))
   })
 
   test.each([
     ['nothing', ''],
-    ['half of one', JSON.stringify(line).slice(0, 300)],
+    ['truncated', JSON.stringify(line).slice(0, 300)],
     ['a list', '[1]'],
     ['a word', '"x"'],
     ['null', 'null'],
-    ['of no time', JSON.stringify({ ...line, timestamp: 'yesterday' })],
-    ['of a time that is none', JSON.stringify({ ...line, timestamp: '2026-13-02 03:04:05.678 UTC' })],
-    ['of another zone', JSON.stringify({ ...line, timestamp: '2026-01-02 03:04:05.678 CET' })],
-    ['of a level that is none', JSON.stringify({ ...line, error_severity: 7 })],
-    ['of a message that is none', JSON.stringify({ ...line, message: {} })],
-  ])('that is %s is no entry', (_, text) => {
+    ['without a valid timestamp', JSON.stringify({ ...line, timestamp: 'yesterday' })],
+    ['with an invalid timestamp', JSON.stringify({ ...line, timestamp: '2026-13-02 03:04:05.678 UTC' })],
+    ['with another time zone', JSON.stringify({ ...line, timestamp: '2026-01-02 03:04:05.678 CET' })],
+    ['with an invalid level', JSON.stringify({ ...line, error_severity: 7 })],
+    ['with an invalid message', JSON.stringify({ ...line, message: {} })],
+  ])('that is %s is not an entry', (_, text) => {
     expect(entryOfLine(text)).toBeUndefined()
   })
 
-  test('of another version has what is known of it', () => {
+  test('of another version has the known fields', () => {
     const { statement: _, ...rest } = line
     const later = { ...rest, pid: 'many', user: '', hint: ['x'], new_thing: { a: 1 } }
     const { statement, pid, user, ...known } = entry
     expect(entryOfLine(JSON.stringify(later))).toEqual(known)
   })
 
-  test('of which only the beginning was read says nothing of its texts', () => {
+  test('of which only the beginning was read contains none of its texts', () => {
     const long = JSON.stringify({ ...line, message: `near "${'hunter2 '.repeat(10)}"`, statement: 'x'.repeat(1e5) })
     const { statement, ...rest } = entry
     expect(entryOfHead(long.slice(0, 400))).toEqual({ ...rest, message: '(left out: it is too long)' })
@@ -77,7 +77,7 @@ describe('a line of the JSON log', () => {
     expect(entryOfHead(JSON.stringify(cunning).slice(0, 500))).toMatchObject({ user: cunning.user, level: 'ERROR' })
   })
 
-  test('fails nobody, whatever it is', () => {
+  test('never causes an error, whatever its content', () => {
     const noise = fc.oneof(
       fc.string(),
       fc.json(),
@@ -95,7 +95,7 @@ describe('a line of the JSON log', () => {
   })
 })
 
-describe('what may be a password', () => {
+describe('a possible password', () => {
   const words = fc.constantFrom(
     'ALTER ROLE x',
     'create user x ',
@@ -111,7 +111,7 @@ describe('what may be a password', () => {
   const text = fc.array(words, { maxLength: 6 }).map(parts => parts.join(''))
   const entries = fc.record({ message: text, statement: text, detail: text, context: text })
 
-  test('is left out of what came of the JSON log as of what was printed', () => {
+  test('is omitted from the JSON log and from the printed log', () => {
     const failed = { ...line, message: 'role "x" does not exist', statement: "ALTER ROLE x PASSWORD 'hunter2'" }
     const read = entryOfLine(JSON.stringify(failed))
     expect(read && presented(read).statement).toMatch(/^ALTER ROLE x \(the rest is left out/)
@@ -126,7 +126,7 @@ describe('what may be a password', () => {
     ["do $$ begin execute 'alter role x pass ''hunter2'''; end $$", /^do .* execute 'alter role x \(the rest/],
     ["insert into users values (1, crypt('hunter2', gen_salt('bf')))", /^insert into users values \(1, \(the rest/],
     ["select pgp_sym_encrypt('x', 'hunter2')", /^select \(the rest/],
-  ])('is left out where no word for it is spelt right: %s', (statement, shown) => {
+  ])('is omitted if every keyword is misspelt: %s', (statement, shown) => {
     const read = redacted({ ...entry, message: `syntax error at or near "'hunter2'"`, statement })
     expect(read.statement).toMatch(shown)
     expect(read.message).toBe('syntax error at or near (left out)')
@@ -149,19 +149,19 @@ describe('what may be a password', () => {
     ],
     ['mail joe@example.com about http://host:80/', undefined],
     ['http:// a:b@c, x://y/z:', undefined],
-  ])('is left out of an address: %s', (statement, kept = statement) => {
+  ])('is omitted from an address: %s', (statement, expected = statement) => {
     const shown = redacted({ ...entry, statement }).statement
-    expect(shown?.replace(/\(the rest.*$/, '')).toBe(kept)
+    expect(shown?.replace(/\(the rest.*$/, '')).toBe(expected)
   })
 
-  test('is looked for in no time, whoever wrote the text', () => {
+  test('is found quickly in any text', () => {
     const begun = performance.now()
     for (const word of ['://:', '://a:b', '://a:b ', '://', '@', 'a '])
       redacted({ ...entry, statement: word.repeat(1_000_000), message: 'statement: '.repeat(1000) })
     expect(performance.now() - begun).toBeLessThan(2_000)
   })
 
-  test('is left out once: what was redacted stays as it is', () => {
+  test('is omitted once: redacted text stays unchanged', () => {
     fc.assert(
       fc.property(entries, texts => {
         const once = redacted({ ...entry, ...texts })
@@ -170,13 +170,13 @@ describe('what may be a password', () => {
     )
   })
 
-  test('is shown once: what was shortened stays as it is', () => {
+  test('is shortened once: shortened text stays unchanged', () => {
     const once = presented({ ...entry, message: 'x'.repeat(20_500) })
     expect(once.message).toMatch(/^x{8192} \(12308 characters more\)$/)
     expect(presented(once)).toEqual(once)
   })
 
-  test('is judged in one place', () => {
+  test('is checked in one place', () => {
     const lines = readFileSync(new URL('../../api/logs/entries.ts', import.meta.url), 'utf8')
     expect(lines).toContain('presented')
     expect(lines).not.toContain('redacted')

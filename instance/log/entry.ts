@@ -1,11 +1,11 @@
 /**
- * One entry of Postgres's log, wherever it was read: in the JSON log on the volume or in what the container printed. What it tells
- * beside time, level and message has the names of the JSON log.
+ * One entry of Postgres's log, from the JSON log on the volume or from the container's output. Fields other than time,
+ * level and message have the names of the JSON log.
  */
 export type LogEntry = {
   /** RFC 3339, to the millisecond. */
   timestamp: string
-  /** As Postgres says it: `LOG`, `ERROR` and so on. */
+  /** As in Postgres: `LOG`, `ERROR` and so on. */
   level: string
   message: string
   state_code?: string | undefined
@@ -21,11 +21,11 @@ export type LogEntry = {
   statement?: string | undefined
 }
 
-/** Postgres says where its log goes, in the words of its configuration: that is nobody's but ours. */
+/** Messages about the log's destination, which Espalier configures: not for users. */
 const ofCollector = ['redirecting log output to logging collector process', 'ending log output to stderr']
 
 export const isAboutCollector = ({ message }: LogEntry): boolean => ofCollector.includes(message)
 
-/** What is of one time stays in its order. */
+/** Entries of the same time keep their order. */
 export const newestFirst = (entries: readonly LogEntry[]): LogEntry[] =>
   entries.toSorted((left, right) => Date.parse(right.timestamp) - Date.parse(left.timestamp))

@@ -1,6 +1,7 @@
 /**
- * From a line of Postgres's JSON log (PostgreSQL manual, "Using JSON-Format Log Output") to an entry. A line may be half written,
- * cut off, of another version or no line of Postgres's at all: what is not understood is no entry, and nothing fails.
+ * Converts a line of Postgres's JSON log (PostgreSQL manual, "Using JSON-Format Log Output") to an entry. A line may be
+ * incomplete, of another version or not from Postgres: a line that cannot be parsed is not an entry and causes no
+ * error.
  */
 
 import { isRecord } from '../record.ts'
@@ -9,7 +10,7 @@ import type { LogEntry } from './entry.ts'
 const time = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d\.\d{3}) (?:UTC|GMT)$/
 const level = /^[A-Z]{3,9}[1-5]?$/
 
-/** What such a line begins with, whatever follows. */
+/** The beginning of such a line. */
 const head = /^\{"timestamp":"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d\.\d{3}) (?:UTC|GMT)"/
 
 const msOf = (day: string | undefined, clock: string | undefined): number | undefined => {
@@ -47,13 +48,16 @@ export function entryOfLine(line: string): LogEntry | undefined {
   }
 }
 
-/** What the beginning of a long line says, each a whole value. */
+/** The complete values at the beginning of a long line. */
 const fieldsOfHead = ['timestamp', 'user', 'dbname', 'pid', 'remote_host', 'line_num', 'error_severity', 'state_code']
 const patterns = fieldsOfHead.map(
   name => [name, new RegExp(`[{,]"${name}":("(?:[^"\\\\]|\\\\.){0,256}"|\\d{1,15})[,}]`)] as const,
 )
 
-/** The entry of a line of which only the beginning was read. Its texts are left out: how they go on cannot be judged. */
+/**
+ * The entry of a line of which only the beginning was read. Its texts are omitted: the rest of them cannot be checked
+ * for passwords.
+ */
 export function entryOfHead(beginning: string): LogEntry | undefined {
   const read = patterns.flatMap(([name, pattern]) => {
     const [, value] = pattern.exec(beginning) ?? []

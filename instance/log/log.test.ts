@@ -1,4 +1,4 @@
-/** The log of a real Postgres on its volume, from the start command of its pod to what the agent reads there. */
+/** The log of a real Postgres on its volume, from the start command of its pod to the agent's reads. */
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -38,7 +38,7 @@ const mounts: Mounts = makeMounts(configurationOf(id), authority, certificate)
 afterAll(() => rmSync(mounts.root, { recursive: true, force: true }))
 const directory = join(mounts.volume, 'espalier-log')
 
-/** As the init container of the newest template does it, or that of an older one. */
+/** Like the init container of the newest template, or of an older one. */
 function prepare(keepsLog = true): void {
   const [node, ...args] = prepareCommand(mounts)
   const environment = postgresEnvironment(major)
@@ -47,13 +47,13 @@ function prepare(keepsLog = true): void {
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
 }
 
-/** Nobody else's: its last two bytes are by chance. */
+/** Unique to this test: its last two bytes are random. */
 const host = `127.83.${[...crypto.getRandomValues(new Uint8Array(2))].map(byte => (byte % 254) + 1).join('.')}`
 const port = 5432
 
 /**
- * Starts Postgres as its container does, and stops it once it has done something; resolves to what the container printed. One that
- * ends by itself has done all that it will.
+ * Starts Postgres like its container, and stops it after its action; resolves to the container's output. A Postgres
+ * that ends by itself has finished.
  */
 async function run(
   isDone: (printed: string) => boolean | Promise<boolean>,
@@ -77,30 +77,30 @@ async function run(
   return printed
 }
 const messages = async (owner = id) => {
-  const whole = { sinceMs: Number.NEGATIVE_INFINITY, untilMs: Number.POSITIVE_INFINITY, most: 1000 }
-  return (await readLog(directory, owner, whole)).entries.map(({ message }) => message)
+  const everything = { sinceMs: Number.NEGATIVE_INFINITY, untilMs: Number.POSITIVE_INFINITY, most: 1000 }
+  return (await readLog(directory, owner, everything)).entries.map(({ message }) => message)
 }
 const isReady = 'database system is ready to accept connections'
 const count = (all: string[], message: string) => all.filter(each => each === message).length
 
-const isKept = async (times: number) => count(await messages(), isReady) === times
+const isLogged = async (times: number) => count(await messages(), isReady) === times
 const isPrinted = (printed: string) => printed.includes(isReady)
 
-test('is kept there over starts, and the container prints no more of it', async () => {
+test("is written there over restarts, and no longer to the container's output", async () => {
   prepare()
   expect(statSync(directory).mode & 0o777).toBe(0o700)
-  const printed = await run(() => isKept(1))
+  const printed = await run(() => isLogged(1))
   expect(printed).not.toContain(isReady)
   expect(printed).toContain('redirecting log output')
   const first = await messages()
   expect(first.some(message => message.includes('log output'))).toBe(false)
   for (const name of readdirSync(directory)) expect(statSync(join(directory, name)).mode & 0o777).toBe(0o600)
   prepare()
-  await run(() => isKept(2))
+  await run(() => isLogged(2))
   expect((await messages()).slice(-first.length)).toEqual(first)
 })
 
-test('is printed by the start after one that failed, which would not be heard otherwise, and kept again by the next pod', async () => {
+test('is printed by the start after a failed one, which would otherwise not be visible, and written to the volume again by the next pod', async () => {
   prepare()
   const listener = createServer()
   await new Promise<void>(resolve => listener.listen({ host, port }, resolve))
@@ -109,23 +109,23 @@ test('is printed by the start after one that failed, which would not be heard ot
   await new Promise(resolve => listener.close(resolve))
   expect(await run(isPrinted)).toContain(isReady)
   prepare()
-  await run(() => isKept(3))
+  await run(() => isLogged(3))
 })
 
-test('is kept also by the start after one that was killed', async () => {
+test('is also written there by the start after a kill', async () => {
   prepare()
-  await run(() => isKept(4), 'SIGKILL')
+  await run(() => isLogged(4), 'SIGKILL')
   await expect.poll(() => spawnSync('pgrep', ['-f', join(mounts.volume, 'pgdata')]).status).toBe(1)
-  await run(() => isKept(5))
+  await run(() => isLogged(5))
 })
 
-test('stays within its bound under a flood, with the newest of it, and what it was is passed on as so much', async () => {
+test('stays within its limit under a flood, keeps the newest entries, and forwards the number of omitted bytes', async () => {
   prepare()
   const passedOn: string[] = []
   const stop = keepLog({
     ...{ path: directory, owner: id, mayWrite: () => true, log: () => {}, pauseMs: 20 },
     forwarder: createForwarder(join(mounts.root, 'position'), text => passedOn.push(text)),
-    roomOf: () => ({ size: 100 * MiB, free: 90 * MiB }),
+    spaceOf: () => ({ size: 100 * MiB, free: 90 * MiB }),
   })
   const sizes = () => readdirSync(directory).reduce((sum, name) => sum + statSync(join(directory, name)).size, 0)
   const flood = async () => {
@@ -133,7 +133,7 @@ test('stays within its bound under a flood, with the newest of it, and what it w
     const ssl = { ca: authority.cert, cert, key, servername: 'db.test.svc' }
     const client = new pg.Client({ host, port, ssl, user: 'postgres', database: 'template1' })
     await client.connect()
-    // Files are named by the second.
+    // File names have seconds only.
     for (let times = 0; times < 3; times++) {
       await client.query("DO $$ BEGIN FOR i IN 1..160 LOOP RAISE LOG '%', repeat('x', 100000); END LOOP; END $$")
       await client.query('SELECT pg_sleep(1.1)')
@@ -143,14 +143,14 @@ test('stays within its bound under a flood, with the newest of it, and what it w
     await client.end()
     return true
   }
-  await run(async () => (await isKept(6)) && (await flood()))
+  await run(async () => (await isLogged(6)) && (await flood()))
   await expect.poll(() => passedOn.join('')).toContain('the last of it')
   stop()
   expect(await messages()).toContain('the last of it')
   expect(passedOn.join('')).toMatch(/\(\d+ bytes of the log are left out here/)
 })
 
-test('is printed where the template is of before there was an agent that bounds it', async () => {
+test('is printed with a template from before agents limited it', async () => {
   prepare(false)
   expect(await run(isPrinted)).toContain(isReady)
 })
@@ -159,7 +159,7 @@ describe('of a copy', () => {
   const copyOf = (databaseId: string, incarnation: number) =>
     configure(mounts, configurationOf(databaseId, { incarnation, initialise: false, prepareCopy: true, copyOf: id }))
 
-  test('that is a restore in place, goes on', async () => {
+  test('that is a restore in place, continues', async () => {
     const before = await messages()
     expect(before.length).toBeGreaterThan(10)
     copyOf(id, 2)
@@ -167,9 +167,9 @@ describe('of a copy', () => {
     expect(await messages()).toEqual(before)
   })
 
-  test('that is somebody else, begins anew: nobody reads what its source wrote', async () => {
+  test("that is another database, starts again: no client reads its source's log", async () => {
     copyOf(other, 1)
-    // An image of before this adopted it.
+    // An older image adopted it.
     prepare(false)
     expect(await messages(other)).toEqual([])
     prepare()
@@ -178,7 +178,7 @@ describe('of a copy', () => {
     expect(await messages()).toEqual([])
   })
 
-  test('is made anew where it is a link', () => {
+  test('is created again if it is a link', () => {
     const elsewhere = join(mounts.root, 'elsewhere')
     mkdirSync(elsewhere)
     giveToPostgres(elsewhere)

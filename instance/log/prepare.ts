@@ -1,10 +1,13 @@
-/** Makes the directory of the log ready before each start. */
+/** Prepares the log's directory before each start. */
 import { lstatSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readIfPresent, syncDirectory, writeDurably } from '../files.ts'
 import { logDirectory, ownerFile, preparedFile } from './directory.ts'
 
-/** Whether the directory is this owner's, made by who runs here. A copy has its source's, which its owner must not see. */
+/**
+ * Whether the directory belongs to this owner and was created by this user. A copy has its source's, which its owner
+ * must not see.
+ */
 function isOwn(directory: string, owner: string): boolean {
   try {
     const stats = lstatSync(directory)
@@ -16,7 +19,7 @@ function isOwn(directory: string, owner: string): boolean {
   }
 }
 
-function makeAnew(root: string, directory: string, owner: string): void {
+function recreate(root: string, directory: string, owner: string): void {
   rmSync(directory, { recursive: true, force: true })
   mkdirSync(directory, { mode: 0o700 })
   writeDurably(join(directory, ownerFile), owner)
@@ -24,18 +27,21 @@ function makeAnew(root: string, directory: string, owner: string): void {
 }
 
 /** On a full disk there is none: then Postgres prints its log (operator/member/pod/start.ts). */
-function markPrepared(directory: string): void {
+function writePrepared(directory: string): void {
   try {
     writeFileSync(join(directory, preparedFile), '', { mode: 0o600 })
   } catch {}
 }
 
-/** The directory, in a volume's root; undefined where Postgres is to do without. Never fails: a log keeps no database from starting. */
+/**
+ * The directory, in a volume's root; undefined if Postgres runs without it. Never fails: a log must not prevent a
+ * start.
+ */
 export function prepareLog(root: string, owner: string): string | undefined {
   const directory = join(root, logDirectory)
   try {
-    if (!isOwn(directory, owner)) makeAnew(root, directory, owner)
-    markPrepared(directory)
+    if (!isOwn(directory, owner)) recreate(root, directory, owner)
+    writePrepared(directory)
     return directory
   } catch {
     return undefined

@@ -1,11 +1,11 @@
-/** What is shown of an entry, wherever it was read. */
+/** The part of an entry that is shown, wherever it was read. */
 import type { LogEntry } from './entry.ts'
 import { redacted } from './redact.ts'
 
-/** Most of one text that is shown, in characters. */
+/** Maximum length of a shown text, in characters. */
 const longestText = 8192
 
-/** One that was shortened stays as it is: the API gets them from agents. */
+/** A shortened text stays unchanged: the API gets them from agents. */
 const isShortened = (text: string): boolean => / \(\d{1,10} characters more\)$/.test(text.slice(longestText))
 
 const shortened = (text: string): string =>
@@ -13,7 +13,7 @@ const shortened = (text: string): string =>
     ? text
     : `${text.slice(0, longestText)} (${text.length - longestText} characters more)`
 
-/** An entry as anybody may see it: without what may be a password, and with no text that is very long. */
+/** An entry as any user may see it: without possible passwords, and without very long texts. */
 export function presented(entry: LogEntry): LogEntry {
   const texts = Object.entries(redacted(entry)).map(([name, value]) => [
     name,

@@ -1,27 +1,29 @@
 /**
- * Leaves out of a log what may be a password. Postgres itself never prints one but in the words of whoever sent it: a
- * statement that failed (`ALTER ROLE nobody PASSWORD 'x'`), or what is quoted of one. From the first word on that speaks of a
- * secret, the rest of such a text is left out: what stands after it cannot be told apart by any rule. What went through this
- * already stays as it is.
+ * Removes possible passwords from a log. Postgres prints a password only in a client's own text: a failed statement
+ * (`ALTER ROLE nobody PASSWORD 'x'`), or a quote of one. From the first word about a secret, the rest of such a text is
+ * omitted, since no rule can separate it. Text that was already redacted stays unchanged.
  */
 import type { LogEntry } from './entry.ts'
 
 const secretive =
   /passw(?:or)?d|pgpass|secret|token|identified\s{1,9}by|(?:pgp_\w{3}_)?(?:en|de)?crypt(?:_\w{2,5})?\s{0,9}\(|scram-sha-256\$|md5[0-9a-f]{32}/i
 
-/** In a word of a text that an `@` ends: an address with a user and a password. */
+/** In a word that contains an `@`: an address with a user and a password. */
 const withPassword = /:\/\/[^:/]*:./
 
-/** Statements that take a password. Many of those that fail do so since the word for it is misspelt. */
+/** Statements with a password. Many fail because the keyword is misspelt. */
 const ofRole = /\b(?:create|alter)\s{1,9}(?:role|user|group)\b/i
 const maybePassword = /['$]|\bpas/i
 
-const leftOut = '(the rest is left out: it may hold a password)'
+const omission = '(the rest is left out: it may hold a password)'
 
-/** Where Postgres prints a statement as the message. */
+/** Prefixes of messages that contain a statement. */
 const isStatement = /^(?:duration: [0-9.]+ ms {2})?(?:statement|parse|bind|execute|fastpath)\b[^:]{0,128}: /
 
-/** Where the first address with a password is; -1 where there is none. Each letter is looked at twice at most, whoever wrote it. */
+/**
+ * The position of the first address with a password; -1 if there is none. Each character is read at most twice, for any
+ * text.
+ */
 function addressAt(text: string): number {
   const ends = /[\s@]/g
   for (let from = text.indexOf('://'); from >= 0; from = text.indexOf('://', ends.lastIndex)) {
@@ -34,7 +36,7 @@ function addressAt(text: string): number {
   return -1
 }
 
-/** Where a statement about a role may give it a password; -1 for nowhere. */
+/** The position at which a statement about a role may contain a password; -1 if none. */
 function passwordAt(text: string): number {
   const role = ofRole.exec(text)
   if (role === null) return -1
@@ -43,23 +45,23 @@ function passwordAt(text: string): number {
   return given < 0 ? -1 : from + given
 }
 
-/** Where what may be a password begins at the latest; -1 where there is none. */
+/** The latest position at which a possible password begins; -1 if there is none. */
 function secretAt(text: string): number {
-  const places = [text.search(secretive), addressAt(text), passwordAt(text)].filter(at => at >= 0)
-  return places.length === 0 ? -1 : Math.min(...places)
+  const positions = [text.search(secretive), addressAt(text), passwordAt(text)].filter(at => at >= 0)
+  return positions.length === 0 ? -1 : Math.min(...positions)
 }
 
 function withoutSecret(text: string): string {
-  // Our own words speak of a secret, too.
-  const spoken = text.endsWith(leftOut) ? text.slice(0, -leftOut.length) : text
+  // Espalier's own messages mention secrets, too.
+  const spoken = text.endsWith(omission) ? text.slice(0, -omission.length) : text
   const at = secretAt(spoken)
-  return at < 0 ? text : text.slice(0, at) + leftOut
+  return at < 0 ? text : text.slice(0, at) + omission
 }
 
-/** Parameters are printed as a list of texts, which say nothing of what they are. */
+/** Parameters are printed as a list of texts, without their meaning. */
 const isParameters = /^parameters: /i
 
-/** What Postgres wrote, of which the head was not understood. */
+/** Text from Postgres whose header could not be parsed. */
 const isHalfKnown = /^\d{4}-\d\d-\d\d \S{1,16} UTC \[/
 
 export function redacted(entry: LogEntry): LogEntry {
@@ -76,6 +78,6 @@ export function redacted(entry: LogEntry): LogEntry {
     ...entry,
     message: isStatement.test(message) || isHalfKnown.test(message) ? withoutSecret(message) : quoted,
     ...Object.fromEntries(shown),
-    ...(detail !== undefined && isSecretive && isParameters.test(detail) ? { detail: leftOut } : {}),
+    ...(detail !== undefined && isSecretive && isParameters.test(detail) ? { detail: omission } : {}),
   }
 }

@@ -1,4 +1,4 @@
-/** Messages of Postgres out of a stream of bytes (manual, "Message Formats"). Reading is as fast as the reader takes them. */
+/** Reads Postgres's messages from a stream of bytes (manual, "Message Formats"). Reading is as fast as the consumer. */
 
 /** `body`: without type and length. */
 export type Message = { readonly type: string; readonly body: Buffer }
@@ -7,24 +7,60 @@ export type Message = { readonly type: string; readonly body: Buffer }
 const mostBytes = 1024 * 1024
 const headBytes = 5
 
-/** @throws Error for bytes that are no message, and if the stream ends within one */
-export async function* messagesOf(source: AsyncIterable<Buffer>): AsyncGenerator<Message> {
-  let rest: Buffer = Buffer.alloc(0)
-  for await (const chunk of source) {
-    rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
-    let at = 0
-    for (;;) {
-      const length = lengthAt(rest, at)
-      if (length === undefined || rest.length < at + length + 1) break
-      yield { type: String.fromCharCode(rest[at] ?? 0), body: rest.subarray(at + headBytes, at + length + 1) }
-      at += length + 1
-    }
-    rest = rest.subarray(at)
+/** Postgres has closed the connection. */
+export class ConnectionClosed extends Error {
+  constructor(when = '') {
+    super(`Postgres closed the connection${when}`)
+    this.name = 'ConnectionClosed'
   }
-  if (rest.length > 0) throw new Error('Postgres closed the connection within a message')
 }
 
-/** Of a message without its type; undefined where it has not arrived. */
+/** The buffer for messages that arrive in several chunks: WAL in messages of up to 128 KiB fits without a larger one. */
+const joinedBytes = 256 * 1024
+
+/**
+ * The body of a message is valid until the next one is requested: a message of several chunks is collected in one
+ * buffer for all of them. At the rate of WAL, a new buffer for each would stay in memory until a garbage collection.
+ * @throws Error for bytes that are not a message, ConnectionClosed if the stream ends within one
+ */
+export async function* messagesOf(source: AsyncIterable<Buffer>): AsyncGenerator<Message> {
+  let joined: Buffer = Buffer.alloc(0)
+  let size = 0
+  for await (const chunk of source)
+    for (let at = 0; at < chunk.length; ) {
+      const fullLength = size === 0 ? lengthAt(chunk, at) : undefined
+      if (fullLength !== undefined && chunk.length - at > fullLength) {
+        yield messageOf(chunk, at, fullLength)
+        at += fullLength + 1
+        continue
+      }
+      const begun = lengthAt(joined.subarray(0, size), 0)
+      const some = chunk.subarray(at, at + (begun === undefined ? headBytes : begun + 1) - size)
+      if (joined.length < size + some.length) joined = enlarged(joined.subarray(0, size), begun ?? 0)
+      some.copy(joined, size)
+      size += some.length
+      at += some.length
+      // A message without a body is complete with its length.
+      const length = begun ?? lengthAt(joined.subarray(0, size), 0)
+      if (length === undefined || size <= length) continue
+      size = 0
+      yield messageOf(joined, 0, length)
+    }
+  if (size > 0) throw new ConnectionClosed(' within a message')
+}
+
+function enlarged(bytes: Buffer, length: number): Buffer {
+  const larger = Buffer.allocUnsafeSlow(Math.max(joinedBytes, length + 1))
+  bytes.copy(larger)
+  return larger
+}
+
+const messageOf = (bytes: Buffer, at: number, length: number): Message => ({
+  type: String.fromCharCode(bytes[at] ?? 0),
+  body: bytes.subarray(at + headBytes, at + length + 1),
+})
+
+/** Of a message without its type; undefined if it has not arrived. */
 function lengthAt(bytes: Buffer, at: number): number | undefined {
   if (bytes.length < at + headBytes) return undefined
   const length = bytes.readInt32BE(at + 1)
@@ -50,13 +86,15 @@ export function startupMessage(parameters: Readonly<Record<string, string>>): Bu
   return Buffer.concat([int32(body.length + 4), body])
 }
 export const queryMessage = (statement: string): Buffer => framed('Q', text(statement))
+export const copyMessage = (data: Buffer): Buffer => framed('d', data)
+export const copyDoneMessage = (): Buffer => framed('c', Buffer.alloc(0))
 export const terminateMessage = (): Buffer => framed('X', Buffer.alloc(0))
 
 /** The columns of a DataRow as text; null for NULL. */
 export function columnsOf(row: Buffer): (string | null)[] {
   const columns: (string | null)[] = []
   let at = 2
-  for (let left = row.readInt16BE(0); left > 0; left--) {
+  for (let remaining = row.readInt16BE(0); remaining > 0; remaining--) {
     const length = row.readInt32BE(at)
     at += 4
     columns.push(length < 0 ? null : row.toString('utf8', at, at + length))
@@ -65,7 +103,7 @@ export function columnsOf(row: Buffer): (string | null)[] {
   return columns
 }
 
-/** What Postgres refused with. */
+/** Postgres's error. */
 export class PostgresError extends Error {
   /** SQLSTATE (manual, "PostgreSQL Error Codes"). */
   readonly code: string

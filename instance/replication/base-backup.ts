@@ -1,16 +1,18 @@
 /**
- * A base backup as Postgres sends it (manual, "Streaming Replication Protocol", BASE_BACKUP): a tar archive for the data directory and
- * each tablespace, then the manifest. A temporary slot keeps the WAL that the backup needs, which is within the archive.
+ * A base backup as Postgres sends it (manual, "Streaming Replication Protocol", BASE_BACKUP): a tar archive for the
+ * data directory and each tablespace, then the manifest. A temporary slot retains the WAL that the backup needs, which
+ * is within the archive.
  */
 import { randomBytes } from 'node:crypto'
-import { columnsOf } from '../protocol/messages.ts'
-import type { ReplicationConnection } from './connection.ts'
+import { bytesOfLsn } from '../archive/wal.ts'
+import { ConnectionClosed, columnsOf, PostgresError } from '../protocol/messages.ts'
+import { type ReplicationConnection, statusUpdate } from './connection.ts'
 
-/** A position in WAL, as Postgres writes it, and its timeline. */
+/** A WAL position, in Postgres's format, and its timeline. */
 export type WalPosition = { readonly position: string; readonly timeline: number }
 
 export type BaseBackupEvent =
-  /** Recovery begins at this position. `bytes`: an estimate of what follows. */
+  /** Recovery starts at this position. `bytes`: an estimate of the size. */
   | { kind: 'started'; at: WalPosition; bytes: number }
   /** What follows is of this archive. `tablespace`: its directory; absent for the data directory. */
   | { kind: 'archive'; name: string; tablespace: string | undefined }
@@ -26,7 +28,7 @@ export type BaseBackupEvent =
 type BaseBackupOptions = {
   /** In the backup's label file. */
   label: string
-  /** The most that is sent in a second, in kB. Absent: no limit. */
+  /** Maximum rate in kB per second. Absent: no limit. */
   maximumRate?: number
 }
 
@@ -37,8 +39,8 @@ export async function* baseBackup(
   connection: ReplicationConnection,
   { label, maximumRate }: BaseBackupOptions,
 ): AsyncGenerator<BaseBackupEvent> {
-  const slot = `espalier_backup_${randomBytes(6).toString('hex')}`
-  await connection.query(`CREATE_REPLICATION_SLOT ${slot} TEMPORARY PHYSICAL (RESERVE_WAL)`)
+  await keepWal(connection)
+  const [limit] = await connection.query('SHOW max_slot_wal_keep_size')
   const rate = maximumRate === undefined ? [] : [`MAX_RATE ${maximumRate}`]
   const options = [
     `LABEL ${literal(label)}`,
@@ -49,6 +51,14 @@ export async function* baseBackup(
     "MANIFEST_CHECKSUMS 'SHA256'",
   ]
   connection.send(`BASE_BACKUP (${[...options, ...rate].join(', ')})`)
+  try {
+    yield* sent(connection)
+  } catch (error) {
+    throw isTerminated(error) ? terminated(error, limit?.[0]) : error
+  }
+}
+
+async function* sent(connection: ReplicationConnection): AsyncGenerator<BaseBackupEvent> {
   const [start, tablespaces] = [await resultOf(connection), await resultOf(connection)]
   yield { kind: 'started', at: positionOf(start), bytes: sizeOf(tablespaces) }
   const { type } = await connection.next()
@@ -57,6 +67,45 @@ export async function* baseBackup(
   const end = await resultOf(connection)
   for (let next = await connection.next(); next.type !== 'Z'; ) next = await connection.next()
   yield { kind: 'ended', at: positionOf(end) }
+}
+
+/**
+ * SQLSTATE admin_shutdown: Postgres stops, or a checkpoint terminates the owner of a slot that is too far behind. The
+ * message is lost if the connection was busy with data.
+ */
+const isTerminated = (error: unknown): boolean =>
+  error instanceof ConnectionClosed || (error instanceof PostgresError && error.code === '57P01')
+
+const terminated = (cause: unknown, limit: string | null | undefined): Error =>
+  new Error(
+    `Postgres ended the backup: it stops, or more WAL than max_slot_wal_keep_size (${limit}) was written during the backup`,
+    { cause },
+  )
+
+/**
+ * Creates a temporary slot that retains WAL from now on. RESERVE_WAL would retain it from the last checkpoint on: if a
+ * server has written more than max_slot_wal_keep_size since, the backup's own checkpoint would end the backup.
+ */
+async function keepWal(connection: ReplicationConnection): Promise<void> {
+  const slot = `espalier_backup_${randomBytes(6).toString('hex')}`
+  const [standby] = await connection.query('SHOW in_hot_standby')
+  // A backup of a standby starts at its last restart point.
+  if (standby?.[0] === 'on') {
+    await connection.query(`CREATE_REPLICATION_SLOT ${slot} TEMPORARY PHYSICAL (RESERVE_WAL)`)
+    return
+  }
+  await connection.query(`CREATE_REPLICATION_SLOT ${slot} TEMPORARY PHYSICAL`)
+  const [identity] = await connection.query('IDENTIFY_SYSTEM')
+  const { position, timeline } = positionOf([[identity?.[2] ?? null, identity?.[1] ?? null]])
+  // A slot without WAL retains what its receiver has not acknowledged.
+  connection.send(`START_REPLICATION SLOT ${slot} PHYSICAL ${position} TIMELINE ${timeline}`)
+  const { type } = await connection.next()
+  if (type !== 'W') throw new Error(`Postgres began no stream, but sent a message ${JSON.stringify(type)}`)
+  connection.copy(statusUpdate(bytesOfLsn(position), false))
+  connection.endCopy()
+  for (let next = await connection.next(); next.type !== 'Z'; ) next = await connection.next()
+  const [slotState] = await connection.query(`READ_REPLICATION_SLOT ${slot}`)
+  if (typeof slotState?.[1] !== 'string') throw new Error('Postgres keeps no WAL for the slot of the backup')
 }
 
 /** The rows of one result: a RowDescription, its rows, and CommandComplete. */
@@ -81,7 +130,7 @@ function positionOf([row]: (string | null)[][]): WalPosition {
 const sizeOf = (tablespaces: (string | null)[][]): number =>
   tablespaces.reduce((sum, [, , size]) => sum + Number(size ?? 0), 0) * 1024
 
-/** What comes between CopyOutResponse and CopyDone: each CopyData begins with a byte that says what it is. */
+/** Messages between CopyOutResponse and CopyDone: the first byte of each CopyData is its kind. */
 async function* copied(connection: ReplicationConnection): AsyncGenerator<BaseBackupEvent> {
   for (;;) {
     const { type, body } = await connection.next()

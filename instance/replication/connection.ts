@@ -1,7 +1,10 @@
 /** A connection of the replication protocol (manual, "Streaming Replication Protocol"), by client certificate. */
 import type { Socket } from 'node:net'
 import {
+  ConnectionClosed,
   columnsOf,
+  copyDoneMessage,
+  copyMessage,
   type Message,
   messagesOf,
   PostgresError,
@@ -21,7 +24,7 @@ export class ReplicationConnection {
 
   /**
    * Logs in.
-   * @param socket a TLS connection to Postgres, which has shown the client's certificate
+   * @param socket a TLS connection to Postgres with the client's certificate
    * @throws PostgresError, Error
    */
   static async open(socket: Socket, user: string, applicationName: string): Promise<ReplicationConnection> {
@@ -35,16 +38,26 @@ export class ReplicationConnection {
     }
   }
 
-  /** Sends one statement; `next` reads its answer. */
+  /** Sends one statement; `next` reads its response. */
   send(statement: string): void {
     this.#socket.write(queryMessage(statement))
   }
 
-  /** The next message; notices and parameters are skipped. @throws PostgresError, Error if the connection has ended */
+  /** Sends data within a copy. */
+  copy(data: Buffer): void {
+    if (!this.#socket.destroyed) this.#socket.write(copyMessage(data))
+  }
+
+  /** Ends a copy. The rest that Postgres sends is not read here. */
+  endCopy(): void {
+    if (!this.#socket.destroyed) this.#socket.write(copyDoneMessage())
+  }
+
+  /** The next message; notices and parameters are skipped. @throws PostgresError, ConnectionClosed */
   async next(): Promise<Message> {
     for (;;) {
       const { done, value } = await this.#messages.next()
-      if (done) throw new Error('Postgres closed the connection')
+      if (done) throw new ConnectionClosed()
       if (value.type === 'E') throw new PostgresError(value.body)
       if (value.type !== 'N' && value.type !== 'S') return value
     }
@@ -64,4 +77,20 @@ export class ReplicationConnection {
   close(): void {
     if (!this.#socket.destroyed) this.#socket.end(terminateMessage(), () => this.#socket.destroy())
   }
+}
+
+/** Microseconds since 2000, as in the protocol. */
+const epochMs = 946_684_800_000
+/**
+ * A status message within a copy of WAL: written and flushed up to `at`. Nothing is ever applied, so it is not counted
+ * as a replica.
+ */
+export function statusUpdate(at: bigint, requestsReply = true): Buffer {
+  const bytes = Buffer.alloc(34)
+  bytes.write('r', 0, 'latin1')
+  bytes.writeBigUInt64BE(at, 1)
+  bytes.writeBigUInt64BE(at, 9)
+  bytes.writeBigInt64BE(BigInt(Date.now() - epochMs) * 1000n, 25)
+  bytes[33] = requestsReply ? 1 : 0
+  return bytes
 }

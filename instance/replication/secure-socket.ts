@@ -8,7 +8,7 @@ type SecureServer = {
   port: number
   /** The name in its certificate. */
   serverName: string
-  /** PEM: the client's certificate and key, and the authorities that the server's certificate is verified with. */
+  /** PEM: the client's certificate and key, and the authorities that verify the server's certificate. */
   cert: string
   key: string
   ca: string
@@ -19,7 +19,7 @@ const sslRequest = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f])
 const accepted = 0x53
 const timeoutMs = 30_000
 
-/** @throws Error where Postgres cannot be reached, accepts no TLS, or its certificate is not valid */
+/** @throws Error if Postgres cannot be reached, does not accept TLS, or its certificate is invalid */
 export async function secureSocket({ host, port, serverName, cert, key, ca }: SecureServer): Promise<TLSSocket> {
   const signal = AbortSignal.timeout(timeoutMs)
   const socket = connectPlainly({ host, port })

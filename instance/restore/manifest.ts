@@ -1,6 +1,6 @@
 /**
- * The manifest of a base backup (manual, "Backup Manifest Format"): every file with its size and SHA-256, the WAL that recovery needs,
- * and a digest of the manifest itself.
+ * The manifest of a base backup (manual, "Backup Manifest Format"): every file with its size and SHA-256, the WAL
+ * needed for recovery, and a digest of the manifest itself.
  */
 import { createHash } from 'node:crypto'
 
@@ -13,7 +13,7 @@ export type Manifest = {
 
 const digestField = '"Manifest-Checksum": "'
 
-/** @throws Error if it is truncated, was changed, or is not such a manifest */
+/** @throws Error if it is truncated, changed, or not such a manifest */
 export function parseManifest(bytes: Buffer): Manifest {
   const at = bytes.lastIndexOf(digestField)
   const stated = bytes.toString('latin1', at + digestField.length, at + digestField.length + 64)

@@ -1,6 +1,6 @@
 /**
- * Reads a tar archive (POSIX.1-1988 "ustar", as Postgres writes it: no extensions) from a stream. Names lead nowhere outside the
- * directory that they are extracted to.
+ * Reads a tar archive (POSIX.1-1988 "ustar", as Postgres writes it: no extensions) from a stream. Names cannot leave
+ * the extraction directory.
  */
 export type TarEntry =
   | { kind: 'file'; name: string; mode: number; size: number; content: AsyncIterable<Buffer> }
@@ -10,7 +10,10 @@ export type TarEntry =
 
 const blockBytes = 512
 
-/** The content of a file is read before the next entry; what is left of it is skipped. @throws Error for what is not such an archive */
+/**
+ * The content of a file is read before the next entry; the unread rest is skipped. @throws Error if it is not such an
+ * archive
+ */
 export async function* entriesOf(source: AsyncIterable<Buffer>): AsyncGenerator<TarEntry> {
   const reader = new BlockReader(source)
   for (;;) {
@@ -63,7 +66,7 @@ function octal(header: Buffer, from: number, to: number): number {
   return digits === '' ? 0 : Number.parseInt(digits, 8)
 }
 
-/** The sum of the header's bytes, its own checksum counted as spaces. */
+/** The sum of the header's bytes, with its own checksum counted as spaces. */
 function checksum(header: Buffer): number {
   let sum = 0
   for (let at = 0; at < blockBytes; at++) sum += at >= 148 && at < 156 ? 32 : (header[at] ?? 0)
@@ -77,7 +80,7 @@ function safeName(name: string): string {
   return parts.join('/')
 }
 
-/** Reads pieces of known sizes out of chunks of any size. */
+/** Reads blocks of given sizes from chunks of any size. */
 class BlockReader {
   readonly #source: AsyncIterator<Buffer>
   #rest: Buffer = Buffer.alloc(0)
@@ -93,11 +96,11 @@ class BlockReader {
   }
 
   async *some(size: number): AsyncGenerator<Buffer> {
-    for (let left = size; left > 0; ) {
+    for (let remaining = size; remaining > 0; ) {
       if (this.#rest.length === 0) this.#rest = await this.#next()
-      const piece = this.#rest.subarray(0, left)
+      const piece = this.#rest.subarray(0, remaining)
       this.#rest = this.#rest.subarray(piece.length)
-      left -= piece.length
+      remaining -= piece.length
       yield piece
     }
   }
@@ -106,7 +109,7 @@ class BlockReader {
   async toEnd(): Promise<void> {
     let chunk = this.#rest
     for (;;) {
-      if (chunk.some(byte => byte !== 0)) throw new Error('the tar archive goes on behind its end')
+      if (chunk.some(byte => byte !== 0)) throw new Error('the tar archive continues after its end')
       const { done, value } = await this.#source.next()
       if (done) return
       chunk = value

@@ -1,12 +1,12 @@
 /**
- * Postgres's checksum of a page (src/include/storage/checksum_impl.h): FNV-1a in 32 lanes. It is part of the format of its
- * files, and the same in all versions that have checksums.
+ * Postgres's checksum of a page (src/include/storage/checksum_impl.h): FNV-1a in 32 lanes. It is part of the format of
+ * its files, and the same in all versions that have checksums.
  */
 export const pageBytes = 8192
 const lanes = 32
 const rows = pageBytes / (4 * lanes)
 const prime = 16_777_619
-/** Where the header has the checksum itself, and where the free space ends (bufpage.h): a page that was never used has 0 there. */
+/** Header offsets of the checksum and of the end of free space (bufpage.h): an unused page has 0 there. */
 const checksumAt = 8
 const upperAt = 14
 
@@ -24,25 +24,25 @@ const mixed = (sum: number, value: number): number => {
   return Math.imul(both, prime) ^ (both >>> 17)
 }
 
-/** The checksum that a page is to have; `words` are its bytes, in which the place of the checksum counts as 0. */
+/** The expected checksum of a page; `words` are its bytes, with the checksum itself counted as 0. */
 function checksumOf(words: Int32Array, from: number, block: number): number {
   sums.set(offsets)
   for (let row = 0; row < rows; row++) {
     const start = from + row * lanes
     for (let lane = 0; lane < lanes; lane++) sums[lane] = mixed(sums[lane] ?? 0, words[start + lane] ?? 0)
   }
-  let whole = 0
-  for (let lane = 0; lane < lanes; lane++) whole ^= mixed(mixed(sums[lane] ?? 0, 0), 0)
-  return (((whole ^ block) >>> 0) % 65_535) + 1
+  let sum = 0
+  for (let lane = 0; lane < lanes; lane++) sum ^= mixed(mixed(sums[lane] ?? 0, 0), 0)
+  return (((sum ^ block) >>> 0) % 65_535) + 1
 }
 
-/** Whether a page that was never written to, or one whose checksum is as it should be. `at`: where it begins, in bytes. */
+/** Whether the page was never written, or its checksum is correct. `at`: its offset, in bytes. */
 export function isPageSound(bytes: Buffer, at: number, block: number): boolean {
   if (bytes.readUInt16LE(at + upperAt) === 0) return true
-  const told = bytes.readUInt16LE(at + checksumAt)
+  const stored = bytes.readUInt16LE(at + checksumAt)
   bytes.writeUInt16LE(0, at + checksumAt)
   const words = new Int32Array(bytes.buffer, bytes.byteOffset + at, pageBytes / 4)
-  const sound = checksumOf(words, 0, block) === told
-  bytes.writeUInt16LE(told, at + checksumAt)
+  const sound = checksumOf(words, 0, block) === stored
+  bytes.writeUInt16LE(stored, at + checksumAt)
   return sound
 }

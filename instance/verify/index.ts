@@ -1,7 +1,7 @@
 /**
- * `espalier instance verify`: whether the copy of a database on a volume is sound. Postgres recovers it, as it would after a crash;
- * amcheck goes over every table and index of every database; and every page is held against its checksum. The copy is changed by it,
- * and is to be thrown away. Nothing of it can be reached from outside, and nothing of it reaches out.
+ * `espalier instance verify`: checks that a database's copy on a volume is sound. Postgres recovers it, as after a
+ * crash; amcheck checks every table and index of every database; and every page is compared with its checksum. This
+ * changes the copy, which must be deleted afterwards. It accepts no connections from outside, and opens none.
  */
 import { chmodSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,25 +13,26 @@ import { checkRelations, listDatabases } from './relations.ts'
 import type { VerificationResult } from './result.ts'
 import { prepareCopy, runSingleUser } from './single-user.ts'
 
-/** So many findings are told; all are counted. */
+/** Maximum number of reported findings; all are counted. */
 const mostFindings = 5
 const longestFinding = 300
-/** Its own databases are there whatever a user does. */
+/** Exists whatever a user does. */
 const maintenanceDatabase = 'template1'
 
 type Cluster = { version: string; checksums: string; databases: string[] }
 type Relations = { relations: number; indexes: number; faults: number; findings: string[] }
 
-/** What a statement wrote, as JSON in base64. */
+/** A statement's result, as JSON in base64. */
 function readAnswer<T>(path: string): T | undefined {
   const text = readIfPresent(path)
-  // Written by our own statements.
+  // Written by Espalier's own statements.
   return text === undefined ? undefined : JSON.parse(Buffer.from(text.trim(), 'base64').toString('utf8'))
 }
 
-/** @throws Refusal where the volume holds no whole copy, and errors of the file system */
+/** @throws Refusal if the volume contains no complete copy, and errors of the file system */
 export function verify(root: string): VerificationResult {
-  if (inspectVolume(root).data !== 'whole') throw new Refusal('data-lost', `the volume holds no whole ${dataDirectory}`)
+  if (inspectVolume(root).data !== 'whole')
+    throw new Refusal('data-lost', `the volume contains no complete ${dataDirectory}`)
   const data = join(root, dataDirectory)
   chmodSync(data, 0o700)
   const { workspace } = prepareCopy(root)
@@ -39,7 +40,7 @@ export function verify(root: string): VerificationResult {
     version: readFileSync(join(data, 'PG_VERSION'), 'utf8').trim(),
     ...{ databases: 0, relations: 0, indexes: 0, pages: 0, faults: 0, findings: [] },
   }
-  const tell = (findings: readonly string[], faults = findings.length) => {
+  const report = (findings: readonly string[], faults = findings.length) => {
     result.faults += faults
     for (const finding of findings)
       if (result.findings.length < mostFindings) result.findings.push(finding.slice(0, longestFinding))
@@ -49,7 +50,7 @@ export function verify(root: string): VerificationResult {
   const refused = runSingleUser(root, workspace, maintenanceDatabase, listDatabases(list))
   const cluster = readAnswer<Cluster>(list)
   if (refused !== undefined || cluster === undefined) {
-    tell([`Postgres does not recover: ${refused ?? 'it tells of no databases'}`])
+    report([`Postgres does not recover: ${refused ?? 'it tells of no databases'}`])
     return result
   }
   result.version = cluster.version
@@ -58,16 +59,16 @@ export function verify(root: string): VerificationResult {
     const ended = runSingleUser(root, workspace, database, checkRelations(to, mostFindings))
     const found = readAnswer<Relations>(to)
     result.databases++
-    if (found === undefined) tell([`database ${database} cannot be checked: ${ended ?? 'no result was written'}`])
+    if (found === undefined) report([`database ${database} cannot be checked: ${ended ?? 'no result was written'}`])
     else {
       result.relations += found.relations
       result.indexes += found.indexes
-      tell(found.findings, found.faults)
+      report(found.findings, found.faults)
     }
   }
   if (cluster.checksums !== 'on') return result
   const { pages, faults, findings } = checkPages(data, mostFindings)
   result.pages = pages
-  tell(findings, faults)
+  report(findings, faults)
   return result
 }

@@ -1,17 +1,20 @@
-/** Reads every page of a data directory that no server runs on, and compares its checksum. */
+/** Reads every page of a data directory without a running server, and checks its checksum. */
 import { closeSync, openSync, readdirSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { isPageSound, pageBytes } from './checksum.ts'
 
-/** Files of relations, in Postgres's own names (storage/file layout): number, fork, segment. All else has no pages. */
+/** Names of relation files (storage/file layout): number, fork, segment. Other files have no pages. */
 const relationFile = /^\d+(?:_(?:fsm|vm|init))?(?:\.(\d+))?$/
-/** Of one file of a relation: the next one begins with the block after it. */
+/** Blocks per file of a relation: the next file continues with the next block. */
 const blocksOfSegment = 131_072
 const pagesAtOnce = 128
 
 type PageFindings = { pages: number; faults: number; findings: string[] }
 
-/** Directories with files of relations, below the data directory. Nobody has tablespaces: they would stand outside the volume. */
+/**
+ * Directories with relation files, below the data directory. There are no tablespaces: they would be outside the
+ * volume.
+ */
 const directories = (data: string): string[] => [
   'global',
   ...readdirSync(join(data, 'base'), { withFileTypes: true })
@@ -19,7 +22,7 @@ const directories = (data: string): string[] => [
     .map(({ name }) => join('base', name)),
 ]
 
-/** `most`: of what is found, so much is told in words. */
+/** `most`: the number of findings that are described. */
 export function checkPages(data: string, most: number): PageFindings {
   const found: PageFindings = { pages: 0, faults: 0, findings: [] }
   const buffer = Buffer.from(new ArrayBuffer(pagesAtOnce * pageBytes))
@@ -36,11 +39,11 @@ export function checkPages(data: string, most: number): PageFindings {
     try {
       let block = segment * blocksOfSegment
       for (;;) {
-        const read = readWhole(file, buffer)
+        const read = readFully(file, buffer)
         for (let at = 0; at < read; at += pageBytes, block++) {
           found.pages++
-          if (at + pageBytes > read) tell(name, block, 'is cut off')
-          else if (!isPageSound(buffer, at, block)) tell(name, block, 'does not match its checksum')
+          if (at + pageBytes > read) report(name, block, 'is truncated')
+          else if (!isPageSound(buffer, at, block)) report(name, block, 'does not match its checksum')
         }
         if (read < buffer.length) return
       }
@@ -49,14 +52,14 @@ export function checkPages(data: string, most: number): PageFindings {
     }
   }
 
-  function tell(name: string, block: number, what: string): void {
+  function report(name: string, block: number, what: string): void {
     found.faults++
     if (found.findings.length < most) found.findings.push(`page ${block} of ${name} ${what}`)
   }
 }
 
-/** Fills the buffer as far as the file goes: one read may give less. */
-function readWhole(file: number, buffer: Buffer): number {
+/** Fills the buffer up to the end of the file: one read may return less. */
+function readFully(file: number, buffer: Buffer): number {
   let filled = 0
   while (filled < buffer.length) {
     const read = readSync(file, buffer, filled, buffer.length - filled, null)

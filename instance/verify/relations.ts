@@ -1,17 +1,17 @@
 /**
- * What amcheck says of the tables and indexes of one database, asked in single-user mode: a server that listens nowhere and has
- * no other process. The answers come through files, since that mode prints for people.
+ * amcheck of the tables and indexes of one database, in single-user mode: a server that does not listen and has no
+ * other process. The results are passed in files, since that mode prints for people.
  */
 import { quoteLiteral, quoteName } from './quote.ts'
 
-/** Where the functions of amcheck stand meanwhile; whatever the copy had under this name goes. */
+/** Temporary schema of amcheck's functions; a schema of this name in the copy is dropped. */
 const schema = quoteName('espalier verification')
 
-/** Each statement ends with a semicolon and an empty line, as `postgres --single -j` wants it. */
+/** Each statement ends with a semicolon and an empty line, as `postgres --single -j` requires. */
 const script = (statements: readonly string[]): string => statements.map(text => `${text};\n\n`).join('')
 
-/** What a database's owner may have set for all its sessions counts no more from here on. */
-const settled = [
+/** From here on, settings that a database's owner made for all sessions do not apply. */
+const sessionSettings = [
   'SET statement_timeout = 0',
   'SET lock_timeout = 0',
   'SET default_transaction_read_only = off',
@@ -20,12 +20,12 @@ const settled = [
 ]
 
 /**
- * `to`: gets the version, whether there are checksums, and the databases that can be entered, as JSON in base64. One whose removal was
- * interrupted (a limit of -2) cannot be, and nothing can be done with it but to remove it.
+ * `to`: gets the version, whether there are checksums, and the databases that accept connections, as JSON in base64. A
+ * database whose removal was interrupted (a limit of -2) accepts none and can only be dropped.
  */
 export const listDatabases = (to: string): string =>
   script([
-    ...settled,
+    ...sessionSettings,
     `COPY (SELECT translate(encode(convert_to(json_build_object(
        'version', current_setting('server_version'),
        'checksums', current_setting('data_checksums'),
@@ -35,8 +35,8 @@ export const listDatabases = (to: string): string =>
   ])
 
 /**
- * Each relation by itself, so that one that is broken hides none of the others. A table's toasted values are looked up;
- * every row of a table is to be found in its indexes, and of GIN what can be checked (from 18 on).
+ * Each relation by itself, so that a broken one does not hide others. A table's toasted values are checked; every row
+ * of a table must be in its indexes, and of GIN what can be checked (from 18 on).
  */
 const checks = (most: number): string => `DO $check$
 DECLARE
@@ -86,10 +86,10 @@ BEGIN
 END
 $check$`
 
-/** `to`: gets what was found in the database that this runs in, as JSON in base64. */
+/** `to`: gets the findings in the current database, as JSON in base64. */
 export const checkRelations = (to: string, most: number): string =>
   script([
-    ...settled,
+    ...sessionSettings,
     'CREATE EXTENSION IF NOT EXISTS plpgsql',
     'DROP EXTENSION IF EXISTS amcheck CASCADE',
     `DROP SCHEMA IF EXISTS ${schema} CASCADE`,

@@ -1,4 +1,4 @@
-/** What `espalier instance verify` found, as it tells the operator in the termination message of its container. */
+/** The result of `espalier instance verify`, passed to the operator in the termination message of its container. */
 export type VerificationResult = {
   /** Of Postgres. */
   version: string
@@ -6,16 +6,16 @@ export type VerificationResult = {
   /** Tables, materialized views and their toast. */
   relations: number
   indexes: number
-  /** Compared with their checksums; 0 where the data have none. */
+  /** Compared with their checksums; 0 if the data have none. */
   pages: number
   faults: number
-  /** The first of them, in words. */
+  /** The first of them, described. */
   findings: string[]
 }
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0
 
-/** Undefined for what is no such message. */
+/** Undefined if it is not such a message. */
 export function readVerificationResult(text: string): VerificationResult | undefined {
   try {
     const { version, databases, relations, indexes, pages, faults, findings } = JSON.parse(text)

@@ -1,4 +1,4 @@
-/** What is said of a Postgres that checks a copy and does not come to its end. */
+/** The message about a Postgres that checks a copy and fails. */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ afterEach(() => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true })
 })
 
-/** Runs a shell script in the place of Postgres. */
+/** Runs a shell script instead of Postgres. */
 function run(script: string): string | undefined {
   const folder = mkdtempSync(join(tmpdir(), 'espalier-single-user-'))
   folders.push(folder)
@@ -23,11 +23,14 @@ function run(script: string): string | undefined {
   return runSingleUser(folder, folder, 'template1', '')
 }
 
-test.each(['KILL', 'TERM', 'HUP', 'INT'])('one that others end by SIG%s says nothing of the data', signal => {
-  expect(() => run(`kill -${signal} $$; sleep 5`)).toThrow(`Postgres was ended by SIG${signal}`)
-})
+test.each(['KILL', 'TERM', 'HUP', 'INT'])(
+  'one ended by another process with SIG%s proves nothing about the data',
+  signal => {
+    expect(() => run(`kill -${signal} $$; sleep 5`)).toThrow(`Postgres was ended by SIG${signal}`)
+  },
+)
 
-test('one that ends by itself says something of them, also by a signal', () => {
+test('one that ends by itself is a finding, also by a signal', () => {
   expect(run('exit 0')).toBeUndefined()
   expect(run("echo 'PANIC:  could not locate a valid checkpoint record' >&2; exit 1")).toMatch(/^PANIC: .*record$/)
   expect(run('kill -SEGV $$; sleep 5')).toMatch(/ended by SIGSEGV/)

@@ -1,4 +1,6 @@
-/** Postgres in single-user mode (Postgres manual, reference of `postgres`): it recovers, does what it is told, and ends. */
+/**
+ * Postgres in single-user mode (Postgres manual, reference of `postgres`): it recovers, runs the statements, and ends.
+ */
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,10 +11,10 @@ import { dataDirectory } from '../volume.ts'
 const MiB = 2 ** 20
 
 /**
- * The copy is thrown away: nothing of it need survive a crash. Slots and their settings are its source's, prepared transactions are
- * recovered, and nothing is loaded that the source may have loaded.
+ * The copy is deleted afterwards, so its durability does not matter. Slots and their settings belong to its source,
+ * prepared transactions are recovered, and no library of the source is loaded.
  */
-const settings = {
+export const copySettings = {
   fsync: 'off',
   full_page_writes: 'off',
   archive_mode: 'off',
@@ -30,7 +32,7 @@ const settings = {
   jit: 'off',
 }
 
-/** A place for our own files on a copied volume, and the copy freed from what ties it to its source. */
+/** A directory for Espalier's files on a copied volume, and the removal of the copy's ties to its source. */
 export function prepareCopy(root: string): { workspace: string } {
   const workspace = join(root, 'espalier-verification')
   const data = join(root, dataDirectory)
@@ -40,23 +42,23 @@ export function prepareCopy(root: string): { workspace: string } {
   for (const name of readdirSync(join(data, 'pg_replslot')))
     rmSync(join(data, 'pg_replslot', name), { recursive: true, force: true })
   writeDurably(join(data, 'postgresql.auto.conf'), '')
-  writeDurably(join(workspace, 'postgresql.conf'), renderSettings(settings))
+  writeDurably(join(workspace, 'postgresql.conf'), renderSettings(copySettings))
   return { workspace }
 }
 
-/** By these others end a process, such as a kernel without memory: they say nothing of the data. */
+/** Signals by which others end a process, such as a kernel without memory: they prove nothing about the data. */
 const byOthers: ReadonlySet<string> = new Set(['SIGKILL', 'SIGTERM', 'SIGINT', 'SIGHUP'])
 
 /**
- * What is the matter where Postgres did not come to its end, in its own words; undefined where it did.
- * @throws Error where somebody else ended it
+ * Postgres's own message if it failed; undefined if it succeeded.
+ * @throws Error if another process ended it
  */
 export function runSingleUser(root: string, workspace: string, database: string, script: string): string | undefined {
   const configuration = join(workspace, 'postgresql.conf')
   const options = ['--single', '-j', '-D', join(root, dataDirectory), '-c', `config_file=${configuration}`]
   const result = spawnSync(
     'postgres',
-    // Its users name the database: what begins with a dash is no option of theirs.
+    // Users name the database: a name that begins with a dash must not be an option.
     [...options, '--', database],
     {
       input: script,
@@ -72,7 +74,7 @@ export function runSingleUser(root: string, workspace: string, database: string,
   return `${lastWord(result.stderr)}${result.signal === null ? '' : ` (ended by ${result.signal})`}`
 }
 
-/** The line that says why a server ended. */
+/** The line with the reason of a server's end. */
 function lastWord(text: string): string {
   const lines = text.trim().split('\n')
   const line = lines.findLast(each => /(?:PANIC|FATAL|ERROR): {2}/.test(each)) ?? lines.at(-1) ?? ''

@@ -1,4 +1,4 @@
-/** Copies of a real Postgres, sound and damaged, and what is said of them. */
+/** Copies of a real Postgres, sound and damaged, and their reports. */
 import { spawnSync } from 'node:child_process'
 import { closeSync, cpSync, openSync, readFileSync, readSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,14 +16,14 @@ import {
 } from '../../operator/postgres/testing/postgres.ts'
 import type { VerificationResult } from './result.ts'
 
-/** What amcheck finds is the same in all versions; the newest is asked all. */
+/** amcheck's findings are the same in all versions; all checks run on the newest. */
 const [newest] = pgVersions.toSorted().reverse()
 
 describe.each(pgVersions)('on Postgres %s', { timeout: 180_000 }, major => {
   let server: RunningPostgres
   let rows: string
   let index: string
-  const ask = <Row extends object>(sql: string, database = 'app') =>
+  const query = <Row extends object>(sql: string, database = 'app') =>
     withConnection(
       server.target,
       database,
@@ -32,31 +32,31 @@ describe.each(pgVersions)('on Postgres %s', { timeout: 180_000 }, major => {
       connection => connection.rows<Row>(sql),
     )
   const pathOf = async (relation: string) =>
-    (await ask<{ path: string }>(`SELECT pg_relation_filepath('${relation}') AS path`))[0]?.path ?? ''
+    (await query<{ path: string }>(`SELECT pg_relation_filepath('${relation}') AS path`))[0]?.path ?? ''
 
   beforeAll(async () => {
     server = await startPostgres({ major })
-    await ask('CREATE DATABASE app', 'postgres')
-    await ask(`CREATE TABLE public.kept AS SELECT n, repeat('x', 200) || n AS text, '{1,2}'::int[] AS list
+    await query('CREATE DATABASE app', 'postgres')
+    await query(`CREATE TABLE public.kept AS SELECT n, repeat('x', 200) || n AS text, '{1,2}'::int[] AS list
       FROM generate_series(1, 2000) n`)
-    await ask('CREATE INDEX kept_n ON public.kept (n)')
-    await ask('CREATE INDEX kept_list ON public.kept USING gin (list)')
-    // What would keep others from checking it.
-    await ask(`ALTER DATABASE app SET default_transaction_read_only = on`)
-    await ask(`ALTER DATABASE app SET search_path = nowhere`, 'postgres')
-    await ask(`CREATE DATABASE "it's another"`, 'postgres')
-    await ask('CREATE DATABASE "-cfsync=on"', 'postgres')
-    // As one whose removal was interrupted: nobody can enter it, and it is dropped again.
-    await ask('CREATE DATABASE removed', 'postgres')
-    await ask("UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'removed'", 'postgres')
-    await ask("SELECT pg_create_physical_replication_slot('standby', true)", 'postgres')
-    await ask('CHECKPOINT', 'postgres')
+    await query('CREATE INDEX kept_n ON public.kept (n)')
+    await query('CREATE INDEX kept_list ON public.kept USING gin (list)')
+    // Settings that would prevent other sessions from checking it.
+    await query(`ALTER DATABASE app SET default_transaction_read_only = on`)
+    await query(`ALTER DATABASE app SET search_path = nowhere`, 'postgres')
+    await query(`CREATE DATABASE "it's another"`, 'postgres')
+    await query('CREATE DATABASE "-cfsync=on"', 'postgres')
+    // Like one whose removal was interrupted: it accepts no connections, and is dropped again.
+    await query('CREATE DATABASE removed', 'postgres')
+    await query("UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'removed'", 'postgres')
+    await query("SELECT pg_create_physical_replication_slot('standby', true)", 'postgres')
+    await query('CHECKPOINT', 'postgres')
     rows = await pathOf('public.kept')
     index = await pathOf('public.kept_n')
   })
   afterAll(() => server.stop())
 
-  /** A copy of what stands on the disk, while the server runs: small and at rest as it is, that is what a snapshot would have. */
+  /** A copy of the files on disk, while the server runs: it is small and idle, so this equals a snapshot. */
   function copy(damage: (pgdata: string) => void = () => {}): {
     result: VerificationResult
     status: number | null
@@ -89,7 +89,7 @@ describe.each(pgVersions)('on Postgres %s', { timeout: 180_000 }, major => {
     closeSync(file)
   }
 
-  test('one that is sound is', () => {
+  test('a sound one is reported as sound', () => {
     const { result, stderr } = copy()
     expect(stderr).toBe('')
     expect(result).toMatchObject({ faults: 0, findings: [] })
@@ -103,25 +103,25 @@ describe.each(pgVersions)('on Postgres %s', { timeout: 180_000 }, major => {
 
   if (major !== newest) return
 
-  test('a bit that flipped in a table is found, by its checksum and by who reads it', () => {
+  test('a flipped bit in a table is found, by its checksum and by reading it', () => {
     const { result } = copy(data => flip(join(data, rows), 8192 + 4000))
     expect(result.faults).toBeGreaterThan(1)
     expect(result.findings.join('\n')).toMatch(/public\.kept: invalid page in block 1 of relation/)
     expect(result.findings.join('\n')).toMatch(new RegExp(`page 1 of ${rows} does not match its checksum`))
   })
 
-  test('an index that lacks rows is found, though every page of it is as it was written', async () => {
+  test('an index that lacks rows is found, although every page of it is intact', async () => {
     const before = temporaryDirectory('index')
     cpSync(join(server.mounts.volume, 'pgdata', index), join(before, 'index'))
-    await ask('SET default_transaction_read_only = off; INSERT INTO public.kept (n) VALUES (-1)')
-    await ask('CHECKPOINT', 'postgres')
+    await query('SET default_transaction_read_only = off; INSERT INTO public.kept (n) VALUES (-1)')
+    await query('CHECKPOINT', 'postgres')
     const { result } = copy(data => cpSync(join(before, 'index'), join(data, index)))
     rmSync(before, { recursive: true })
     expect(result.findings.join('\n')).toMatch(/^public\.kept_n: heap tuple .* lacks matching index tuple/)
     expect(result.faults).toBe(1)
   })
 
-  test('one that does not recover is told as that, and one without data is refused', () => {
+  test('one that does not recover is reported as that, and one without data is refused', () => {
     const broken = copy(data => rmSync(join(data, 'pg_wal'), { recursive: true }))
     expect(broken.result.findings).toEqual([expect.stringMatching(/^Postgres does not recover: .*pg_wal/)])
     const empty = copy(data => rmSync(join(data, 'global', 'pg_control')))

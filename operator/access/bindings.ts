@@ -1,15 +1,17 @@
 /**
- * Which of our processes may do what in a namespace that holds databases: RoleBindings to ClusterRoles of the chart. In
- * other namespaces neither operator nor API may read a Secret or a log, or create a pod. Pure.
+ * RoleBindings to ClusterRoles of the chart, in each namespace that contains databases. In other namespaces neither
+ * operator nor API may read Secrets or logs, or create pods. Pure.
  */
 import type { Draft, Namespace, RoleBinding } from '../../cluster/index.ts'
 import { labels, managedByEspalier, systemNamespace, teardownFinalizer } from '../../crds/index.ts'
 import { stamped } from '../objects/up-to-date.ts'
 
-/** On a namespace that is no tenant's: `true` lets it hold databases. Only an administrator of the cluster sets it. */
+/**
+ * Label on a namespace that belongs to no tenant: `true` allows databases in it. Only a cluster administrator sets it.
+ */
 export const databasesLabel = 'espalier.dev/databases'
 
-/** The operator's own, and the API's. */
+/** Names of the RoleBindings of the operator and of the API. */
 export const bindingNames = { operator: 'espalier-operator', api: 'espalier-api' } as const
 type Part = keyof typeof bindingNames
 
@@ -17,13 +19,13 @@ export const bindingLabels = { [labels.managedBy]: managedByEspalier, [labels.co
 
 const tenantPrefix = 'espalier-t-'
 
-/** Whether databases may be in the namespace. The name counts, since a label can be on any namespace. */
-export const mayHoldDatabases = ({ metadata }: Pick<Namespace, 'metadata'>): boolean =>
+/** Whether databases may be in the namespace. Its name is checked, since any namespace can have the label. */
+export const mayContainDatabases = ({ metadata }: Pick<Namespace, 'metadata'>): boolean =>
   metadata.name.startsWith(tenantPrefix)
     ? metadata.labels?.[labels.tenant] !== undefined
     : metadata.labels?.[databasesLabel] === 'true'
 
-/** The operator's binding outlives a namespace's other objects, since the operator has to release those. */
+/** The operator's binding is deleted last, since the operator has to remove finalizers in the namespace. */
 const finalizersOf = (part: Part) => (part === 'operator' ? { finalizers: [teardownFinalizer] } : {})
 
 const bindingDraft = (part: Part, namespace: string): Draft<'RoleBinding'> =>
@@ -40,7 +42,7 @@ export const bindingDrafts = (namespace: string): Draft<'RoleBinding'>[] => [
   bindingDraft('api', namespace),
 ]
 
-/** Whether it lets the operator in. */
+/** Whether the binding gives the operator its rights. */
 export const isOperatorBinding = ({ metadata }: Pick<RoleBinding, 'metadata'>): boolean =>
   metadata.name === bindingNames.operator
 
@@ -53,4 +55,4 @@ export const withoutFinalizer = (binding: RoleBinding): RoleBinding => ({
 })
 
 export const notServedMessage = (namespace: string): string =>
-  `metadata.namespace: namespace ${namespace} is no tenant's, and Espalier has no rights in it: an administrator allows databases there by \`kubectl label namespace ${namespace} ${databasesLabel}=true\``
+  `metadata.namespace: namespace ${namespace} belongs to no tenant, and Espalier has no rights in it: a cluster administrator allows databases there with \`kubectl label namespace ${namespace} ${databasesLabel}=true\``

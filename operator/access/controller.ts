@@ -1,13 +1,13 @@
 /**
- * Binds operator and API in every namespace that may hold databases, and keeps the bindings as they are to be. In a
- * namespace that is being deleted the operator's stays until nothing of ours is left there.
+ * Creates and repairs the RoleBindings of operator and API in every namespace that may contain databases. In a
+ * namespace that is being deleted the operator's binding remains until no object of Espalier is left.
  */
 import { keyOf } from '../../cluster/informer/index.ts'
 import { startController } from '../../controller/index.ts'
 import { teardownFinalizer } from '../../crds/index.ts'
 import type { ControllerOptions } from '../controller-options.ts'
 import { isUpToDate } from '../objects/up-to-date.ts'
-import { bindingDrafts, bindingNames, mayHoldDatabases, withoutFinalizer } from './bindings.ts'
+import { bindingDrafts, bindingNames, mayContainDatabases, withoutFinalizer } from './bindings.ts'
 
 /** How soon a namespace that is being deleted is checked again. */
 const leavingMs = 2_000
@@ -21,10 +21,10 @@ export function startAccessController(options: ControllerOptions & { workers: nu
   const reconcile = async (name: string) => {
     const namespace = namespaces.map(cache => cache.get({ name })).find(found => found !== undefined)
     if (namespace === undefined || namespace.metadata.deletionTimestamp !== undefined) return release(name)
-    if (!mayHoldDatabases(namespace)) return undefined
+    if (!mayContainDatabases(namespace)) return undefined
     for (const draft of bindingDrafts(name)) {
       const present = bindings.get(draft.metadata)
-      // Somebody deleted it: it is made again once it is gone.
+      // A user deleted the binding: it is created again once it no longer exists.
       if (present?.metadata.deletionTimestamp !== undefined)
         await cluster.replace('RoleBinding', withoutFinalizer(present))
       else if (!isUpToDate(present, draft)) await cluster.apply('RoleBinding', draft)
@@ -32,13 +32,16 @@ export function startAccessController(options: ControllerOptions & { workers: nu
     return undefined
   }
 
-  /** What the operator holds back in a namespace, and would not be let go without it. */
+  /** The objects in a namespace with a finalizer of the operator: it cannot remove that without its binding. */
   const isEmpty = (namespace: string): boolean =>
     [caches.databases, caches.branches, caches.backups, caches.restores, caches.claims].every(
       cache => cache.list({ namespace }).length === 0,
     )
 
-  /** Takes the finalizer off in a namespace that is being deleted, or that lost its label, once it holds nothing of ours. */
+  /**
+   * Removes the binding's finalizer in a namespace that is being deleted or that lost its label, once no object of
+   * Espalier is left there.
+   */
   const release = async (namespace: string) => {
     const binding = bindings.get({ namespace, name: bindingNames.operator })
     if (binding?.metadata.finalizers?.includes(teardownFinalizer) !== true) return undefined
@@ -56,13 +59,13 @@ export function startAccessController(options: ControllerOptions & { workers: nu
     logger,
     metrics,
   })
-  const unfollow = [
+  const unsubscribe = [
     ...namespaces.map(cache => cache.onChange(({ object }) => controller.enqueue(object.metadata.name))),
     bindings.onChange(({ object }) => controller.enqueue(object.metadata.namespace ?? '')),
   ]
   return {
     stop: async () => {
-      for (const end of unfollow) end()
+      for (const end of unsubscribe) end()
       await controller.stop()
     },
   }

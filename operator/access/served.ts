@@ -1,6 +1,6 @@
 /**
- * The namespaces in which the operator has its rights, and the Secrets there. Where it has them in the whole cluster, as
- * in the embedded default, every namespace is served.
+ * The namespaces in which the operator has its rights, and the Secrets there. If it has them cluster-wide, as in the
+ * embedded default, every namespace is served.
  */
 import type { Informer, NamespacedInformer } from '../../cluster/informer/index.ts'
 import { bindingNames, isOperatorBinding } from './bindings.ts'
@@ -14,47 +14,49 @@ type Secrets = {
 /** Where the operator may act. */
 export type Served = {
   secrets: Secrets
-  /** Whether the operator has rights in the namespace and its Secrets are known: before that, nothing is to be decided. */
+  /** Whether the operator has rights in the namespace and its Secrets are cached. Nothing is decided before. */
   isServed(namespace: string): boolean
-  /** Resolves once all that are bound now are served, or after so long. */
-  settled(withinMs: number): Promise<void>
+  /** Resolves once all namespaces that are bound now are served, or after this time. */
+  untilServed(withinMs: number): Promise<void>
   stop(): Promise<void>
 }
 
 export const servedEverywhere = (secrets: Informer<'Secret'>): Served => ({
   secrets: { get: secrets.get, within: () => secrets, onChange: secrets.onChange },
   isServed: () => true,
-  settled: async () => {},
+  untilServed: async () => {},
   stop: async () => {},
 })
 
 type Bindings = Pick<Informer<'RoleBinding'>, 'get' | 'list' | 'onChange'>
 
-/** Where the operator may list and watch the Secrets of all namespaces, and do all else only where it is bound. */
+/**
+ * For an operator that may list and watch the Secrets of all namespaces, but do everything else only where it is bound.
+ */
 export const servedWhereBound = (bindings: Bindings, secrets: Informer<'Secret'>): Served => ({
   ...servedEverywhere(secrets),
   isServed: namespace => secrets.synced && bindings.get({ namespace, name: bindingNames.operator }) !== undefined,
 })
 
-const lookMs = 20
+const pollMs = 20
 
-/** A namespace is served from the moment in which its RoleBinding is seen and its Secrets are listed. */
+/** A namespace is served once its RoleBinding is observed and its Secrets are listed. */
 export function servedByBindings(bindings: Bindings, secrets: NamespacedInformer<'Secret'>): Served {
   bindings.onChange(({ type, object }) => {
     const { namespace = '' } = object.metadata
     if (!isOperatorBinding(object)) return
-    if (type === 'deleted') secrets.unfollow(namespace)
-    else secrets.follow(namespace)
+    if (type === 'deleted') secrets.unsubscribe(namespace)
+    else secrets.subscribe(namespace)
   })
   const isServed = (namespace: string) => secrets.isSynced(namespace)
   return {
     secrets,
     isServed,
-    async settled(withinMs) {
+    async untilServed(withinMs) {
       const until = Date.now() + withinMs
       const bound = () => bindings.list().filter(isOperatorBinding)
       while (Date.now() < until && !bound().every(({ metadata }) => isServed(metadata.namespace ?? '')))
-        await new Promise(resolve => setTimeout(resolve, lookMs))
+        await new Promise(resolve => setTimeout(resolve, pollMs))
     },
     stop: secrets.stop,
   }

@@ -1,11 +1,13 @@
-/** Holds back passes on objects of namespaces in which the operator has no rights, or does not know the Secrets yet. */
+/**
+ * Delays passes on objects of namespaces in which the operator has no rights, or whose Secrets it has not cached yet.
+ */
 import type { ObjectKey } from '../../cluster/index.ts'
 import { parseKey } from '../../cluster/informer/index.ts'
 import type { Reconcile } from '../../controller/index.ts'
 import type { Caches } from '../caches.ts'
 import { bindingNames } from './bindings.ts'
 
-/** A binding comes into force within moments. A namespace that nobody has allowed is checked from time to time. */
+/** A binding takes effect within moments. A namespace that is not allowed is checked again at this interval. */
 const bindingMs = 200
 const unallowedMs = 2_000
 

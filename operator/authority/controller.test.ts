@@ -1,4 +1,6 @@
-/** An authority that is replaced under databases that serve: each takes the new one, and none is restarted or out of reach. */
+/**
+ * An authority that is replaced while databases serve: each loads the new one, and none is restarted or unreachable.
+ */
 import { X509Certificate } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Secret } from '../../cluster/index.ts'
@@ -81,7 +83,7 @@ const startsOf = async (database: string) =>
 describe('an authority', () => {
   const served = ['one', 'two', 'three']
   const complaints: string[] = []
-  let unfollow = async () => {}
+  let unsubscribe = async () => {}
 
   beforeAll(async () => {
     for (const name of served) await it.create(name, { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } })
@@ -95,9 +97,9 @@ describe('an authority', () => {
         complaints.push(`${object.metadata.name}: ${object.status.operation.name}`)
     })
     await databases.start()
-    unfollow = () => databases.stop()
+    unsubscribe = () => databases.stop()
   })
-  afterAll(() => unfollow())
+  afterAll(() => unsubscribe())
 
   const expectServed = async (cert: string | undefined) => {
     for (const name of served) {
@@ -109,7 +111,7 @@ describe('an authority', () => {
     expect(complaints).toEqual([])
   }
 
-  test('is replaced by a new one when the annotation asks for it', async () => {
+  test('is replaced by a new one if the annotation requests it', async () => {
     const before = await given()
     const bundles = new Set<string>()
     const maps = createInformer(it.cluster(), 'ConfigMap', { namespace: systemNamespace, logger: silent })
@@ -187,7 +189,7 @@ describe('an authority', () => {
     if (data === undefined) throw new Error('no data')
     data.isSlow = true
     await put(nextAuthoritySecret)
-    await eventually(progress, text => text?.endsWith(`waits for ${testNamespace}/two`) === true)
+    await eventually(progress, text => text?.endsWith(`waiting for ${testNamespace}/two`) === true)
     const waiting = await state()
     expect(waiting?.authorities.map(({ use }) => use)).toEqual(['signs', 'trusted'])
     expect(waiting?.authorities[0]?.cert).toBe(before)
@@ -243,8 +245,8 @@ describe('an authority', () => {
       await it.cluster().delete('Secret', { namespace: systemNamespace, name })
     await put(authoritySecret)
     await it.startOperator()
-    const told = await it.when('one', found => condition(found, 'Ready')?.reason === 'NotTrusted')
-    expect(condition(told, 'Ready')?.message).toMatch(/put its Secret back, or restart Postgres/)
+    const reported = await it.when('one', found => condition(found, 'Ready')?.reason === 'NotTrusted')
+    expect(condition(reported, 'Ready')?.message).toMatch(/put that Secret back, or restart Postgres/)
     expect(await startsOf('one')).toBe(1)
     await it.cluster().delete('Secret', { namespace: systemNamespace, name: authoritySecret })
     await put(authoritySecret, lost)
@@ -267,7 +269,7 @@ describe('an authority', () => {
     await editSpec(it.cluster(), 'stopping', spec => ({ ...spec, suspended: false }))
     await editSpec(it.cluster(), 'made', spec => ({ ...spec, suspended: true }))
     const { cert } = await replaced(once)
-    await it.gone('going')
+    await it.untilDeleted('going')
     await it.when('made', isPhase('suspended'))
     await it.when('stopping', isPhase('available'))
     for (const name of ['made', 'stopping']) expect((await tlsOf(name)).ca).toBe(cert)

@@ -1,8 +1,9 @@
 /**
- * The controller of the certificate authority: replaces one authority by another. Four things ask for that: the annotation
- * `espalier.dev/rotate` on the Secret `espalier-ca` (the operator creates the new authority), a Secret `espalier-ca-next` with
- * the new authority, another authority in `espalier-ca` itself, or an authority that expires within a year. Each step is one
- * write of the Secret `espalier-ca-state` with a precondition, and is decided from the contents of that Secret.
+ * The controller of the certificate authority: replaces one authority by another. Four causes start a replacement: the
+ * annotation `espalier.dev/rotate` on the Secret `espalier-ca` (the operator creates the new authority), a Secret
+ * `espalier-ca-next` with the new authority, another authority in `espalier-ca` itself, or an authority that expires
+ * within a year. Each step is one write of the Secret `espalier-ca-state` with a precondition, and is decided from the
+ * contents of that Secret.
  */
 import { X509Certificate } from 'node:crypto'
 import type { Cluster, Draft, Secret } from '../../cluster/index.ts'
@@ -60,13 +61,13 @@ const authorityDraft = (name: string, { cert, key }: Authority): Draft<'Secret'>
 
 export function startAuthorityController(options: AuthorityControllerOptions): { stop(): Promise<void> } {
   const authority = new AuthorityController(options)
-  const unfollow = options.caches.systemSecrets.onChange(({ object }) => {
+  const unsubscribe = options.caches.systemSecrets.onChange(({ object }) => {
     if (isInstallationKey(object.metadata.name)) authority.enqueue()
   })
   authority.enqueue()
   return {
     stop: async () => {
-      unfollow()
+      unsubscribe()
       await authority.stop()
     },
   }
@@ -110,9 +111,9 @@ class AuthorityController {
     const [given, next] = [authorityOf(givenSecret), authorityOf(nextSecret)]
     const state = readState(stateSecret)
     const { logger, now } = this.#options
-    if (given === undefined) return state && next ? this.#putInPlace(state, next) : undefined
+    if (given === undefined) return state && next ? this.#promote(state, next) : undefined
     if (state === undefined) return this.#begin(given, next, stateSecret)
-    if (next === undefined && isAsked(givenSecret, given, now())) return this.#createNext()
+    if (next === undefined && isRenewalDue(givenSecret, given, now())) return this.#createNext()
     const desired = next ?? given
     const fault = signingOf(state).cert === desired.cert ? undefined : faultOf(desired, now())
     if (fault !== undefined) {
@@ -123,8 +124,8 @@ class AuthorityController {
   }
 
   /**
-   * Writes the first state, or one for a state that somebody deleted or damaged. Then the published bundle shows how far the
-   * rotation was: it begins with the authority that signs. An authority that clients do not trust must not sign.
+   * Writes the first state, or a new one if a user deleted or damaged it. Then the published bundle shows the progress
+   * of the rotation: it begins with the signing authority. An authority that clients do not trust must not sign.
    */
   async #begin(given: Authority, next: Authority | undefined, before: Secret | undefined) {
     const { logger, now } = this.#options
@@ -133,7 +134,7 @@ class AuthorityController {
     const others = next === undefined || faultOf(next, now()) !== undefined ? [] : [next]
     const signing = others.find(({ cert }) => published.startsWith(cert)) ?? given
     if (!isAuthority(signing)) {
-      logger.error({ secret: authoritySecret }, notOurs)
+      logger.error({ secret: authoritySecret }, notEspaliers)
       return again(hourMs)
     }
     const uses = [given, ...others].flatMap((authority): Member[] => {
@@ -156,11 +157,11 @@ class AuthorityController {
     nextSecret: Secret | undefined,
   ) {
     const { caches, certificates, waits, logger, now } = this.#options
-    const { mark } = trustOf(state, [])
+    const { digest } = trustOf(state, [])
     let behind: string[] = []
     const isLoaded = () => {
       behind = [
-        ...serversBehind(caches, certificates, { mark, mountedBefore: now() - waits.settleMs }),
+        ...serversBehind(caches, certificates, { trustDigest: digest, mountedBefore: now() - waits.settleMs }),
         ...httpsBehind(this.#httpsFacts(), signingOf(state), now()),
       ]
       return behind.length === 0
@@ -177,7 +178,7 @@ class AuthorityController {
         return again(Math.min(decision.until - now(), hourMs))
       }
       case 'await-servers':
-        await this.#reportProgress(state, `${decision.step}; waits for ${named(behind)}`, stateSecret)
+        await this.#reportProgress(state, `${decision.step}; waiting for ${named(behind)}`, stateSecret)
         return again(waits.lookMs)
       case 'rest':
         await this.#reportProgress(state, atRest, stateSecret)
@@ -194,7 +195,7 @@ class AuthorityController {
     }
   }
 
-  /** Once the new authority is the only one: deletes the old one's Secret, so that the new one's takes its name. */
+  /** Once the new authority is the only one: deletes the old one's Secret, so that the new one's can get its name. */
   async #finish(desired: Authority, nextSecret: Secret) {
     const givenSecret = this.#secret(authoritySecret)
     const { name, uid } =
@@ -204,7 +205,7 @@ class AuthorityController {
   }
 
   /** Between the deletion of the old Secret and this the new authority is in two other Secrets. */
-  async #putInPlace(state: AuthorityState, next: Authority) {
+  async #promote(state: AuthorityState, next: Authority) {
     if (signingOf(state).cert !== next.cert) return undefined
     await createIfAbsent(this.#cluster, 'Secret', authorityDraft(authoritySecret, next))
     this.#options.logger.info('the certificate authority has been replaced: back up its Secret')
@@ -236,18 +237,18 @@ class AuthorityController {
 
 const again = (ms: number) => ({ requeueAfterMs: Math.max(0, ms) })
 
-const notOurs = 'this Secret holds no certificate authority of Espalier'
+const notEspaliers = 'this Secret contains no certificate authority created by Espalier'
 
 /** Why an authority cannot be used; undefined if it can. */
 function faultOf(authority: Authority, now: number): string | undefined {
-  if (!isAuthority(authority)) return notOurs
+  if (!isAuthority(authority)) return notEspaliers
   const { validFromDate, validToDate } = new X509Certificate(authority.cert)
   if (now >= validFromDate.getTime() && now < validToDate.getTime()) return undefined
-  return `the authority in this Secret is valid from ${validFromDate.toISOString()} to ${validToDate.toISOString()} only`
+  return `the authority in this Secret is only valid from ${validFromDate.toISOString()} to ${validToDate.toISOString()}`
 }
 
-/** By the annotation, or by the authority's end: whatever it signed is valid no longer than it. */
-function isAsked(secret: Secret | undefined, { cert }: Authority, now: number): boolean {
+/** By the annotation, or by the authority's end: its certificates are valid no longer than it. */
+function isRenewalDue(secret: Secret | undefined, { cert }: Authority, now: number): boolean {
   if (secret?.metadata.annotations?.[rotateAnnotation] === 'true') return true
   try {
     return now > new X509Certificate(cert).validToDate.getTime() - yearMs

@@ -42,17 +42,17 @@ test('waits for the Secret of gateways, and for each gateway that serves another
   expect(behind(after, before.cert)).toEqual(['the gateway gateway-1'])
   expect(behind(after, after.cert)).toEqual([])
   expect(behind(before, before.cert, old)).toEqual([])
-  // A gateway of an earlier version says nothing.
+  // A gateway of an earlier version reports nothing.
   expect(behind(after, undefined)).toEqual([])
-  // A certificate of the user's own is of no authority of ours.
+  // A user's own certificate was not signed by Espalier's authority.
   expect(behind(before, before.cert, next, region({ certificate: { secretName: 'mine' } }))).toEqual([])
 })
 
-test('waits for a certificate that is not there yet, and not for a gateway that is gone', () => {
+test('waits for a certificate that does not exist yet, and not for a gateway that is deleted', () => {
   const regions = [region()]
   expect(httpsBehind({ regions, secret: undefined, gateways: [] }, next, now)).toEqual(['HTTPS of the region eu'])
-  const gone = gateway('gateway-1', before.cert, now - 3600_000)
-  expect(httpsBehind({ regions, secret: secretOf(after), gateways: [gone] }, next, now)).toEqual([])
+  const leaving = gateway('gateway-1', before.cert, now - 3600_000)
+  expect(httpsBehind({ regions, secret: secretOf(after), gateways: [leaving] }, next, now)).toEqual([])
 })
 
 test('installations without HTTPS wait for nothing', () => {

@@ -1,6 +1,6 @@
 /**
- * Which certificates of HTTPS have not been replaced yet: those of regions in the gateways' Secret, and those that gateways serve. While one of
- * an old authority is served, clients must go on trusting it. Pure.
+ * HTTPS certificates that have not been replaced yet: those of regions in the gateways' Secret, and those that gateways
+ * serve. While one of an old authority is served, clients must continue to trust it. Pure.
  */
 import type { Secret } from '../../cluster/index.ts'
 import type { Region } from '../../crds/index.ts'
@@ -10,7 +10,10 @@ import { storedCertificate } from '../region/certificate.ts'
 
 type Facts = { regions: readonly Region[]; secret: Secret | undefined; gateways: readonly GatewayLease[] }
 
-/** Their names, for people. A gateway of an earlier version does not say what it serves; for it there is the step's waiting time. */
+/**
+ * Their names, for messages. A gateway of an earlier version does not report what it serves; the step's minimum time
+ * has to be enough for it.
+ */
 export function httpsBehind({ regions, secret, gateways }: Facts, authority: Authority, now: number): string[] {
   const issued = regions.filter(({ spec }) => spec.gateway.https !== undefined && spec.certificate === undefined)
   if (issued.length === 0) return []

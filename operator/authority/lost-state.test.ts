@@ -1,4 +1,7 @@
-/** The state of a replacement, deleted in the middle of it: whom clients trust signs on, and the replacement comes to its end. */
+/**
+ * The state of a replacement is deleted during it: the authority that clients trust continues to sign, and the
+ * replacement completes.
+ */
 import { describe, expect, test } from 'vitest'
 import { createInformer } from '../../cluster/informer/index.ts'
 import { systemNamespace } from '../../crds/index.ts'
@@ -35,7 +38,7 @@ const trusted = async () => {
   const found = await it.child('Secret', 'one', 'tls')
   return Buffer.from(found?.data?.['ca.crt'] ?? '', 'base64').toString()
 }
-/** Has the operator look at it again. */
+/** Makes the operator check it again. */
 const touch = async (name: string) => {
   const found = await secret(name)
   if (found === undefined) return
@@ -51,7 +54,7 @@ describe('while the new authority is', () => {
   test.each([
     ['announced', { signs: 'old', bundle: ['old', 'new'] }],
     ['signing', { signs: 'new', bundle: ['new', 'old'] }],
-    ['alone trusted', { signs: 'new', bundle: ['new'] }],
+    ['the only trusted one', { signs: 'new', bundle: ['new'] }],
   ] as const)('%s', async (_, { signs, bundle }) => {
     if ((await it.database('one')) === undefined) await it.create('one')
     const [old = '', next] = [await given(), createAuthority()]
@@ -67,7 +70,7 @@ describe('while the new authority is', () => {
         'tls.key': Buffer.from(next.key).toString('base64'),
       },
     })
-    // A step an hour, until it has come as far.
+    // A step an hour, until this point is reached.
     await eventually(
       async () => {
         const text = await published()

@@ -1,4 +1,4 @@
-/** An authority that is replaced under many databases: few at a time have their certificates issued anew. */
+/** An authority that is replaced with many databases: few certificates are reissued at a time. */
 import { expect, test } from 'vitest'
 import type { Secret } from '../../cluster/index.ts'
 import { createInformer, keyOf } from '../../cluster/informer/index.ts'
@@ -18,7 +18,7 @@ const it = useInstallation({
 const secret = (name: string) => it.cluster().get('Secret', { namespace: systemNamespace, name })
 const state = async () => readState(await secret(authorityStateSecret))
 
-/** Every certificate as it is issued and loaded, in the order of the cluster's own log. */
+/** Every certificate as it is issued and loaded, in the order of the cluster's event log. */
 async function watchCertificates() {
   const secrets = createInformer(it.cluster(), 'Secret', {
     namespace: testNamespace,
@@ -26,14 +26,14 @@ async function watchCertificates() {
     logger: silent,
   })
   const underWay = new Set<string>()
-  /** By the trust that they were issued under. */
+  /** By the trust under which they were issued. */
   const issued = new Map<string, string[]>()
   let most = 0
   const follow = (object: Secret, previous: Secret | undefined) => {
-    const mark = object.metadata.annotations?.[trustAnnotation]
-    if (mark === undefined || previous === undefined) return
+    const digest = object.metadata.annotations?.[trustAnnotation]
+    if (digest === undefined || previous === undefined) return
     if (fingerprintOf(previous) !== fingerprintOf(object)) {
-      issued.set(mark, [...(issued.get(mark) ?? []), object.metadata.name])
+      issued.set(digest, [...(issued.get(digest) ?? []), object.metadata.name])
       underWay.add(keyOf(object))
     }
     if (isLoaded(object)) underWay.delete(keyOf(object))
@@ -44,7 +44,7 @@ async function watchCertificates() {
   return { most: () => most, issued, stop: () => secrets.stop() }
 }
 
-test('a rotation changes few databases at a time, each once a step, and all in the end', async () => {
+test('a rotation changes few databases at a time, each once a step, and finally all', async () => {
   const names = Array.from({ length: count }, (_, index) => `db${String(index).padStart(2, '0')}`)
   for (const name of names) await it.cluster().create('ManagedDatabase', databaseDraft(name))
   for (const name of names)
@@ -62,13 +62,13 @@ test('a rotation changes few databases at a time, each once a step, and all in t
   const after = await eventually(state, now => now?.authorities.length === 1 && now.authorities[0]?.cert !== before, {
     withinMs: 30_000,
   })
-  const { mark } = trustOf(after ?? { authorities: [], changedAt: '' }, [])
+  const { digest } = trustOf(after ?? { authorities: [], changedAt: '' }, [])
   await it.stopOperator()
   await watched.stop()
   expect(watched.most()).toBeLessThanOrEqual(atOnce)
   const steps = [...watched.issued.values()].map(secrets => secrets.map(name => tlsOf.get(name) ?? ''))
-  // Both trusted, the other signs, the old one is trusted no more.
+  // Both are trusted, then the new one signs, then the old one is no longer trusted.
   expect(steps).toHaveLength(3)
   for (const step of steps) expect([...step].sort()).toEqual(names)
-  expect([...watched.issued.keys()].at(-1)).toBe(mark)
+  expect([...watched.issued.keys()].at(-1)).toBe(digest)
 })

@@ -1,6 +1,6 @@
 /**
- * An authority replaced under real Postgres servers: sessions that are open go on, a client that verifies everything and
- * trusts both connects at any moment, and no server is restarted. In the end the old one opens nothing any more.
+ * An authority is replaced with real Postgres servers: open sessions continue, a client that verifies everything and
+ * trusts both can always connect, and no server is restarted. In the end the old authority's certificates are refused.
  */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -12,7 +12,7 @@ import {
   nextAuthoritySecret,
   open,
   sealingKeySecret,
-  secretPlace,
+  secretLocation,
 } from '../../sealing/credentials.ts'
 import type { Operator } from '../index.ts'
 import { authorityOf } from '../keys.ts'
@@ -62,9 +62,9 @@ const databaseOf = (version: PgVersion) =>
   installation.cluster.get('ManagedDatabase', { namespace: testNamespace, name: nameOf(version) })
 const secret = (name: string) => installation.cluster.get('Secret', { namespace: systemNamespace, name })
 
-type Place = { id: string; password: string; host: string; servername: string }
+type Target = { id: string; password: string; host: string; servername: string }
 
-async function placeOf(version: PgVersion): Promise<Place> {
+async function targetOf(version: PgVersion): Promise<Target> {
   const { cluster } = installation
   const id = (await databaseOf(version))?.metadata.labels?.[labels.id] ?? ''
   const name = childNames.credentials(id)
@@ -74,14 +74,14 @@ async function placeOf(version: PgVersion): Promise<Place> {
   const pod = await cluster.get('Pod', { namespace: testNamespace, name: childNames.pod(id, 1) })
   return {
     id,
-    password: open(sealing, secretPlace(testNamespace, name, 'app'), sealed),
+    password: open(sealing, secretLocation(testNamespace, name, 'app'), sealed),
     host: pod?.status?.podIP ?? '',
     servername: `${childNames.service(id)}.${testNamespace}.svc`,
   }
 }
 
-/** As `sslmode=verify-full` with these as its roots. */
-async function connect({ host, password, servername }: Place, ca: string): Promise<pg.Client> {
+/** As `sslmode=verify-full` with these root certificates. */
+async function connect({ host, password, servername }: Target, ca: string): Promise<pg.Client> {
   const client = new pg.Client({
     ...{ host, password, user: 'app', database: applicationDatabase },
     ssl: { ca, servername },
@@ -91,7 +91,7 @@ async function connect({ host, password, servername }: Place, ca: string): Promi
   return client
 }
 
-const runOf = async ({ id }: Place) => {
+const runOf = async ({ id }: Target) => {
   const pod = await installation.cluster.get('Pod', { namespace: testNamespace, name: childNames.pod(id, 1) })
   return [pod?.metadata.uid, pod?.status?.containerStatuses?.[0]?.restartCount]
 }
@@ -101,24 +101,24 @@ describe('with real Postgres', () => {
     const old = authorityOf(await secret(authoritySecret))
     if (old === undefined) throw new Error('no authority')
     const both = `${old.cert}${nextAuthority.cert}`
-    const places = await Promise.all(versions.map(placeOf))
-    const runs = await Promise.all(places.map(runOf))
+    const targets = await Promise.all(versions.map(targetOf))
+    const runs = await Promise.all(targets.map(runOf))
     const sessions = await Promise.all(
-      places.flatMap(place => Array.from({ length: sessionsEach }, () => connect(place, old.cert))),
+      targets.flatMap(target => Array.from({ length: sessionsEach }, () => connect(target, old.cert))),
     )
     const pids = await Promise.all(sessions.map(backendOf))
 
     let isOver = false
     let connected = 0
     const shown = new Set<string>()
-    const reconnecting = places.map(async place => {
-      // A slow machine connects a few times while the rotation runs: the rest follows it.
+    const reconnecting = targets.map(async target => {
+      // On a slow machine the client connects only a few times while the rotation runs: the rest of them follow it.
       while (!isOver || connected <= sessionsEach) {
-        const client = await connect(place, both)
+        const client = await connect(target, both)
         await client.query('SELECT 1')
         await client.end()
         connected++
-        shown.add(await issuerOf(place, both))
+        shown.add(await issuerOf(target, both))
       }
     })
     await installation.cluster.create('Secret', {
@@ -145,10 +145,10 @@ describe('with real Postgres', () => {
     expect(readState(await secret(authorityStateSecret))?.authorities).toHaveLength(1)
     expect(await Promise.all(sessions.map(backendOf)), 'no session was cut').toEqual(pids)
     await Promise.all(sessions.map(session => session.end()))
-    expect(await Promise.all(places.map(runOf)), 'nothing was restarted').toEqual(runs)
-    for (const place of places) {
-      const { host, servername } = place
-      await expect(connect(place, old.cert)).rejects.toThrow(/certificate/)
+    expect(await Promise.all(targets.map(runOf)), 'nothing was restarted').toEqual(runs)
+    for (const entry of targets) {
+      const { host, servername } = entry
+      await expect(connect(entry, old.cert)).rejects.toThrow(/certificate/)
       const target = { host, port: postgresPort, serverName: servername, ca: both }
       const observe = (authority: typeof old) =>
         createAccess({ authority, now: Date.now, logger: silent }).observe(
@@ -166,14 +166,14 @@ describe('with real Postgres', () => {
     return rows[0].pid
   }
 
-  /** Which of the two the server's certificate is from: a client that trusts that one alone gets in. */
-  const issuerOf = async (place: Place, both: string): Promise<'old' | 'new'> => {
+  /** Which of the two signed the server's certificate: a client that trusts only that one can connect. */
+  const issuerOf = async (target: Target, both: string): Promise<'old' | 'new'> => {
     try {
-      const client = await connect(place, nextAuthority.cert)
+      const client = await connect(target, nextAuthority.cert)
       await client.end()
       return 'new'
     } catch {
-      const client = await connect(place, both)
+      const client = await connect(target, both)
       await client.end()
       return 'old'
     }

@@ -1,4 +1,7 @@
-/** The steps of replacing an authority: whatever is asked for meanwhile, nobody is ever left who trusts neither side. */
+/**
+ * The steps of replacing an authority: whatever is requested meanwhile, client and server always have an authority in
+ * common.
+ */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Authority } from '../pki/index.ts'
@@ -22,7 +25,7 @@ const stored = (state: AuthorityState) => ({
   kind: 'Secret' as const,
 })
 
-/** Goes on until nothing is left to do; every state on the way. */
+/** Continues until there is no step left; returns every state in between. */
 function follow(state: AuthorityState, desired: Authority): AuthorityState[] {
   const states = [state]
   for (let now = start; ; ) {
@@ -50,7 +53,7 @@ describe('an authority', () => {
     expect(nextStep(first, named('a'), { isLoaded: () => false, now: start }, waits)).toEqual({ do: 'rest' })
   })
 
-  test('signs only after it has been announced for its time, and every server has loaded it', () => {
+  test('signs only after its announcement time, and once every server has loaded it', () => {
     const [, announced = first] = follow(first, named('b'))
     const at = (ms: number, isLoaded: () => boolean) =>
       nextStep(announced, named('b'), { isLoaded, now: Date.parse(announced.changedAt) + ms }, waits).do
@@ -82,10 +85,11 @@ describe('an authority', () => {
           const before = states[index - 1]
           if (before === undefined) continue
           const [old, young] = [trustOf(before, []), trustOf(after, [])]
-          // A server that is one step behind lets the operator in, and shows what the operator accepts.
+          // A server that is one step behind accepts the operator, and presents a certificate that the operator
+          // accepts.
           expect(young.known.some(({ cert }) => old.bundle.includes(cert))).toBe(true)
           expect(young.accepted).toContain(old.cert)
-          // What is issued now is trusted by whoever trusts what was in force before, and the other way round.
+          // Certificates issued now are trusted by everything in the previous state, and vice versa.
           expect(old.bundle).toContain(young.cert)
           expect(young.bundle.includes(old.cert) || !before.authorities.some(({ use }) => use === 'trusted')).toBe(true)
         }
@@ -97,10 +101,10 @@ describe('an authority', () => {
 describe('more desired authorities than the state can hold', () => {
   const names = Array.from({ length: 3 * mostAuthorities }, (_, index) => `n${index}`)
 
-  test('wait, and the last desired one signs in the end', () => {
+  test('wait, and finally the last desired one signs', () => {
     let state = first
     let now = start
-    /** One step at most, however long it takes. */
+    /** At most one step, however long it takes. */
     const step = (name: string) => {
       const decision = nextStep(state, named(name), { isLoaded: always, now }, waits)
       if (decision.do === 'change') state = decision.to
@@ -119,7 +123,7 @@ test('a step does not wait until a time that a wrong clock wrote', () => {
   const ahead = { ...announced, changedAt: '2099-01-01T00:00:00Z' }
   const decision = nextStep(ahead, named('b'), { isLoaded: always, now: start }, waits)
   expect(decision).toMatchObject({ do: 'change', to: { ...announced, changedAt: new Date(start).toISOString() } })
-  // Of two operators whose clocks differ a little neither writes it again.
+  // Of two operators with slightly different clocks neither writes it again.
   const nearly = { ...announced, changedAt: new Date(start + waits.settleMs).toISOString() }
   expect(nextStep(nearly, named('b'), { isLoaded: always, now: start }, waits).do).toBe('wait')
 })

@@ -1,23 +1,23 @@
 /**
- * How one authority takes the place of another, a step at a time: pure, and decided anew from the state at every look.
+ * The steps of replacing one authority by another: pure, and decided from the state at every check.
  *
  * 1. The new one is trusted beside the old one, which still signs: every server loads both, and clients have time to.
- * 2. The new one signs: servers' certificates are issued anew. Whoever trusts both sees no difference.
- * 3. The old one is trusted no more. The operator keeps its key until every server has loaded that, so that one that
- *    missed something can still be reached and told.
+ * 2. The new one signs: servers' certificates are reissued. A client that trusts both notices nothing.
+ * 3. The old one is no longer trusted. The operator keeps its key until every server has loaded that, so that it can
+ *    still connect to a server that missed a step and reload it.
  * 4. It is forgotten.
  *
- * No step is taken before every server has come to the one before, so at any time each trusts whatever the operator and
- * the servers' own certificates may be of. Who changes their mind again and again is kept waiting: of more authorities
- * than the state holds none is announced before the others have been let go.
+ * No step is taken before every server has completed the previous one, so each server always trusts the certificates of
+ * the operator and of the other servers. Repeated changes of the desired authority are queued: if the state has no
+ * space for another one, none is announced before earlier ones are removed.
  */
 import type { Authority } from '../pki/index.ts'
 import { type AuthorityState, type Member, mostAuthorities, signingOf } from './state.ts'
 
 export type Waits = {
-  /** How long the new authority is announced before it signs: clients' time to learn of it. */
+  /** How long the new authority is announced before it signs: time for clients to load it. */
   announceMs: number
-  /** How long any other step takes at least: until what was mounted, cached or under way is the new. */
+  /** The minimum time of any other step: until mounted and cached files, and writes in progress, are the new ones. */
   settleMs: number
 }
 
@@ -25,26 +25,26 @@ type Decision =
   | { do: 'rest' }
   | { do: 'change'; to: AuthorityState; step: string }
   | { do: 'wait'; until: number; step: string }
-  /** For every server to have loaded what is in force. */
+  /** For every server to have loaded the current certificates. */
   | { do: 'await-servers'; step: string }
 
 const steps = {
   announce: 'the new authority is trusted beside the old one, which still signs',
   sign: 'the new authority signs; the old one is still trusted',
-  retire: 'the old authority is trusted no more; the operator still has it for whoever has not heard',
-  forget: 'one authority is in force',
+  retire: 'the old authority is no longer trusted; the operator keeps it for servers that have not loaded this step',
+  forget: 'there is one authority',
 } as const
 
-/** What is known at a look. `isLoaded`: whether every server has come to what is in force. */
-type Look = { isLoaded: () => boolean; now: number }
+/** The facts of a check. `isLoaded`: whether every server has loaded the present state. */
+type Check = { isLoaded: () => boolean; now: number }
 
-export function nextStep(state: AuthorityState, desired: Authority, look: Look, waits: Waits): Decision {
+export function nextStep(state: AuthorityState, desired: Authority, check: Check, waits: Waits): Decision {
   const { authorities } = state
-  const { isLoaded, now } = look
+  const { isLoaded, now } = check
   const { announceMs, settleMs } = waits
   const signing = signingOf(state)
   const wanted = authorities.find(({ cert }) => cert === desired.cert)
-  if (wanted === undefined && authorities.length >= mostAuthorities) return nextStep(state, signing, look, waits)
+  if (wanted === undefined && authorities.length >= mostAuthorities) return nextStep(state, signing, check, waits)
   const others = authorities.filter(({ cert }) => cert !== desired.cert)
   const changed = (to: Member[], step: string): Decision => ({
     do: 'change',
@@ -53,7 +53,7 @@ export function nextStep(state: AuthorityState, desired: Authority, look: Look, 
   })
   const once = (waitMs: number, step: string, to: () => Decision): Decision => {
     const changedAt = Date.parse(state.changedAt)
-    // By a clock that has been set back since, this might take years.
+    // If the clock has been set back since, waiting for the recorded time might take years.
     if (changedAt > now + settleMs) return changed(authorities, step)
     const until = changedAt + waitMs
     if (now < until) return { do: 'wait', until, step }

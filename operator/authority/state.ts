@@ -1,7 +1,7 @@
 /**
- * Which certificate authorities are in force. There is one, but for the time in which it is being replaced: then
- * servers and clients trust the old and the new one side by side. The state stands in a Secret that the operator alone
- * writes, so that it is the same after a crash at any point, and a key that is still needed is never only in memory.
+ * The installation's certificate authorities. There is one, except while it is being replaced: then servers and clients
+ * trust the old and the new one. The state is in a Secret that only the operator writes, so that it survives a crash at
+ * any point, and a key that is still needed is never only in memory.
  */
 import { z } from 'zod'
 import type { Draft, Secret } from '../../cluster/index.ts'
@@ -12,12 +12,12 @@ import type { Authority } from '../pki/index.ts'
 import type { Trust } from '../pki/trust.ts'
 
 /**
- * - `signs`: certificates are issued by it. There is exactly one.
- * - `trusted`: servers and clients are told to trust it beside that.
- * - `retired`: nobody is told to any more; the operator still reaches by it who has not heard so yet.
+ * - `signs`: it issues certificates. There is exactly one.
+ * - `trusted`: it is also in the published bundle of servers and clients.
+ * - `retired`: it is no longer in the bundle; the operator uses it to connect to servers that have not loaded this yet.
  */
 const member = z.strictObject({ cert: z.string(), key: z.string(), use: z.enum(['signs', 'trusted', 'retired']) })
-/** A Secret has room for more; whoever asks for one after the other does not get there. */
+/** Far below the size limit of a Secret; further requested authorities wait. */
 export const mostAuthorities = 8
 const authorityState = z
   .strictObject({ authorities: z.array(member).min(1).max(mostAuthorities), changedAt: z.iso.datetime() })
@@ -34,7 +34,7 @@ export const signingOf = ({ authorities }: AuthorityState): Member => {
 
 const stateKey = 'state.json'
 
-/** What a Secret says of the state; undefined where there is none, or none that can be read. */
+/** The state in a Secret; undefined if there is none, or it is unreadable. */
 export function readState(secret: Secret | undefined): AuthorityState | undefined {
   try {
     const text = Buffer.from(secret?.data?.[stateKey] ?? '', 'base64').toString('utf8')
@@ -45,7 +45,7 @@ export function readState(secret: Secret | undefined): AuthorityState | undefine
   }
 }
 
-/** On the state's Secret, for people: what is being done, and what is waited for. */
+/** Annotation of the state's Secret, for users: the present step and what it waits for. */
 export const progressAnnotation = 'espalier.dev/progress'
 
 export function stateDraft(state: AuthorityState, progress: string): Draft<'Secret'> {
@@ -63,7 +63,7 @@ export function stateDraft(state: AuthorityState, progress: string): Draft<'Secr
   }
 }
 
-/** `besides`: authorities at hand that are not in the state (yet, or any more). */
+/** `besides`: known authorities that are not in the state (yet, or any more). */
 export function trustOf({ authorities }: AuthorityState, besides: readonly Authority[]): Trust {
   const inOrder = [...authorities].sort((left, right) => order[left.use] - order[right.use])
   const [signing] = inOrder
@@ -81,13 +81,13 @@ export function trustOf({ authorities }: AuthorityState, besides: readonly Autho
     bundle,
     known,
     accepted: known.map(({ cert }) => cert).join(''),
-    mark: digestOf([signing.cert, bundle]),
+    digest: digestOf([signing.cert, bundle]),
     isChanging: authorities.length > 1,
   }
 }
 
 const order = { signs: 0, trusted: 1, retired: 2 } as const
 
-/** The trust in one authority alone, as before any state was written. */
+/** The trust in one authority only, as before any state was written. */
 export const trustIn = (authority: Authority): Trust =>
   trustOf({ authorities: [{ ...authority, use: 'signs' }], changedAt: '' }, [])

@@ -1,10 +1,12 @@
-/** Does what a plan names. What the cluster refuses for good is an answer, not an error. */
+/** Executes the actions of a plan. A permanent refusal by the cluster is returned, not thrown. */
 import { type Cluster, ClusterError, isClusterError, isRefused, KindNotServedError } from '../../cluster/index.ts'
 import { keyOf } from '../../cluster/informer/index.ts'
 import type { IdSource } from '../../values/id.ts'
+import type { ArchiveWays } from '../archive/ways.ts'
 import type { PostgresAccess } from '../member/postgres/access.ts'
 import { withoutFinalizer } from '../objects/finalizer.ts'
 import type { Checkpoints } from './checkpoints.ts'
+import { deleteArchived } from './durable.ts'
 import { begun } from './id.ts'
 import type { Observation } from './observe.ts'
 import type { CutOf } from './observed.ts'
@@ -14,18 +16,21 @@ import { snapshotDraft } from './snapshot.ts'
 import { beginVerification, endVerification, type Verifier } from './verification/act.ts'
 
 type Executor = Verifier & {
-  /** Every write goes through it. */
+  /** Every write uses it. */
   cluster: Cluster
   checkpoints: Checkpoints
   access: () => PostgresAccess | undefined
   reportUnreachable: (kind: 'ManagedDatabase' | 'Branch', key: string) => void
   newId: IdSource
+  archive: () => ArchiveWays | undefined
+  /** Aborts long work. */
+  signal: AbortSignal
 }
 
-/** @returns why the backup has failed by it */
+/** @returns why the backup failed, if it did */
 export async function perform(
-  { cluster, checkpoints, access, reportUnreachable, newId, ...verifier }: Executor,
-  { observed, target }: Observation,
+  { cluster, checkpoints, access, reportUnreachable, newId, archive, signal, ...verifier }: Executor,
+  { observed, target, agent }: Observation,
   action: Action,
 ): Promise<Refusal | undefined> {
   const { backup } = observed
@@ -39,7 +44,7 @@ export async function perform(
         reportUnreachable(source.database.kind, keyOf(source.database))
       const way = access()
       if (way !== undefined && target !== undefined)
-        checkpoints.ask({ key: keyOf(backup), uid: backup.metadata.uid ?? '' }, way, target)
+        checkpoints.request({ key: keyOf(backup), uid: backup.metadata.uid ?? '' }, way, target)
       return undefined
     }
     case 'create-snapshot':
@@ -54,29 +59,41 @@ export async function perform(
     case 'end-verification':
       await endVerification({ cluster }, observed)
       return undefined
+    case 'begin-durable': {
+      const { id } = observed
+      // Another one runs: this one is requested again later.
+      if (agent !== undefined && id !== undefined) await archive()?.begin(agent, id, signal)
+      return undefined
+    }
+    case 'delete-archived': {
+      const ways = archive()
+      if (ways === undefined) throw new ClusterError('Conflict', 'the installation has no archive at the moment')
+      await deleteArchived(ways, { backup, id: observed.id, target: agent }, signal)
+      return undefined
+    }
     case 'release':
       await cluster.replace('Backup', withoutFinalizer(backup))
       return undefined
   }
 }
 
-/** Of the very claim that Postgres runs on, by the cluster's own word: a snapshot names a claim, and no uid. */
+/** The cluster itself confirms that this is the claim that Postgres runs on: a snapshot names a claim, but no uid. */
 async function createSnapshot(
   cluster: Cluster,
   { backup, id, source }: Observation['observed'],
   of: CutOf,
 ): Promise<Refusal | undefined> {
   if (id === undefined || source?.region === undefined)
-    throw new ClusterError('Conflict', 'the region of the database is not there')
+    throw new ClusterError('Conflict', 'the region of the database does not exist')
   const { namespace } = backup.metadata
   const claim = await cluster.get('PersistentVolumeClaim', { namespace, name: of.claim })
   if (claim?.metadata.uid !== of.claimUid || claim.metadata.deletionTimestamp !== undefined)
-    return { reason: 'OtherData', message: `the volume claim ${of.claim} is not what it was, or is being deleted` }
+    return { reason: 'OtherData', message: `the volume claim ${of.claim} was replaced, or is being deleted` }
   try {
     await cluster.create('VolumeSnapshot', snapshotDraft(backup, id, source.region, of))
     return undefined
   } catch (error) {
-    // Made by another pass: the next one finds it.
+    // Created by another pass: the next pass finds it.
     if (isClusterError(error, 'AlreadyExists')) return undefined
     if (error instanceof KindNotServedError || isRefused(error))
       return { reason: 'SnapshotRefused', message: `the cluster refuses the snapshot: ${error.message}` }

@@ -1,19 +1,19 @@
-/** The checkpoints before snapshots: errands, since one takes as long as the disk does. */
+/** The checkpoints before snapshots. They are background jobs, since a checkpoint takes as long as the disk needs. */
 import type { Logger } from 'pino'
 import { type Clock, systemClock } from '../../cluster/informer/index.ts'
-import { createErrands } from '../errands/errands.ts'
+import { createBackgroundJobs } from '../background-jobs/background-jobs.ts'
 import type { PostgresAccess } from '../member/postgres/access.ts'
 import { isPassing, type PostgresTarget, type RestorePoint } from '../postgres/administrator.ts'
 import type { CheckpointFacts } from './observed.ts'
 
-/** One backup: its key, and its uid, so that another of that name is not mistaken for it. */
+/** One backup: its key, and its uid, to distinguish it from another backup of the same name. */
 type Subject = { key: string; uid: string }
 
 export type Checkpoints = {
   /** `target`: the Postgres that runs now. */
   facts(subject: Subject, target: PostgresTarget | undefined): CheckpointFacts
-  /** Starts it, unless it is under way or made already. One that Postgres did not answer is started again. */
-  ask(subject: Subject, access: PostgresAccess, target: PostgresTarget): void
+  /** Starts a checkpoint, unless it runs or is done already. One that Postgres did not answer is started again. */
+  request(subject: Subject, access: PostgresAccess, target: PostgresTarget): void
   forget(key: string): void
   stop(): Promise<void>
 }
@@ -22,7 +22,7 @@ const limits = { atOnce: 8, mostWaiting: 10_000 }
 
 const addressOf = ({ host, port }: PostgresTarget): string => `${host}:${port}`
 
-/** `stallMs`: Postgres says nothing while it makes one; after so long it is given up. */
+/** `stallMs`: Postgres reports no progress during a checkpoint; after this time it counts as failed. */
 export function createCheckpoints(options: {
   stallMs: number
   onEnd: (key: string) => void
@@ -31,40 +31,40 @@ export function createCheckpoints(options: {
 }): Checkpoints {
   const { stallMs, onEnd, logger, now } = options
   const uids = new Map<string, string>()
-  /** Which Postgres was asked, by key. */
+  /** The address of the Postgres that runs the checkpoint, by key. */
   const hosts = new Map<string, string>()
   /** How often in a row Postgres did not answer, by key. */
   const unanswered = new Map<string, number>()
   const clock: Clock = { ...systemClock, now }
-  const errands = createErrands<RestorePoint>({ limits: { ...limits, stallMs }, onEnd, logger, clock })
+  const jobs = createBackgroundJobs<RestorePoint>({ limits: { ...limits, stallMs }, onEnd, logger, clock })
 
   const isReplaced = (key: string, target: PostgresTarget): boolean => hosts.get(key) !== addressOf(target)
 
   return {
     facts: ({ key, uid }, target) => {
-      const state = uids.get(key) === uid ? errands.state(key) : undefined
+      const state = uids.get(key) === uid ? jobs.state(key) : undefined
       if (state === undefined) return { state: 'unasked' }
       if (state.state === 'succeeded') return { state: 'succeeded', point: state.result }
-      // The one that was asked may never say that it has ended: its machine can be lost.
+      // The previous Postgres may never report the end: its machine may be lost.
       if (state.state === 'running' && target !== undefined && isReplaced(key, target))
-        return { state: 'unanswered', message: 'another Postgres has taken its place', at: state.since, failures: 0 }
+        return { state: 'unanswered', message: 'another Postgres has replaced it', at: state.since, failures: 0 }
       if (state.state === 'running') return { state: 'running', since: state.since }
       if (state.state === 'waiting') return { state: 'waiting' }
       const message = state.error instanceof Error ? state.error.message : String(state.error)
       if (!isPassing(state.error)) return { state: 'failed', message }
       return { state: 'unanswered', message, at: state.at, failures: (unanswered.get(key) ?? 0) + 1 }
     },
-    ask: ({ key, uid }, access, target) => {
+    request: ({ key, uid }, access, target) => {
       if (uids.get(key) !== uid) unanswered.delete(key)
       uids.set(key, uid)
-      const before = errands.state(key)
-      if (before?.state === 'running' && isReplaced(key, target)) errands.cancel(key)
+      const before = jobs.state(key)
+      if (before?.state === 'running' && isReplaced(key, target)) jobs.cancel(key)
       hosts.set(key, addressOf(target))
       if (before?.state === 'failed' && isPassing(before.error)) {
         unanswered.set(key, (unanswered.get(key) ?? 0) + 1)
-        errands.cancel(key)
+        jobs.cancel(key)
       }
-      errands.ask(key, {
+      jobs.request(key, {
         kind: 'checkpoint',
         purpose: uid,
         run: ({ signal }) => access.checkpoint(target, signal),
@@ -73,8 +73,8 @@ export function createCheckpoints(options: {
     forget: key => {
       unanswered.delete(key)
       hosts.delete(key)
-      if (uids.delete(key)) errands.cancel(key)
+      if (uids.delete(key)) jobs.cancel(key)
     },
-    stop: () => errands.stop(),
+    stop: () => jobs.stop(),
   }
 }

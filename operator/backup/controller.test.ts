@@ -1,16 +1,18 @@
-/** The life of a backup, as kubectl and the API ask for it, with fakes for what the nodes and the storage do. */
+/**
+ * Backups requested with kubectl or by the API, from creation to deletion, with fakes for the nodes and the storage.
+ */
 import { describe, expect, test } from 'vitest'
 import { labels, teardownFinalizer } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
-import { at, impatient, reasonOf, useBackups } from '../testing/backups.ts'
+import { at, reasonOf, shortTimeouts, useBackups } from '../testing/backups.ts'
 import { useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually } from '../testing/installation.ts'
 
 const it = useInstallation()
-const { get, when, ask, ended, taken, snapshotOf, gone, dataOf, restarted } = useBackups(it)
+const { get, when, request, ended, taken, snapshotOf, untilDeleted, dataOf, restarted } = useBackups(it)
 
 describe('a backup', () => {
-  test('is a checkpoint and then a snapshot, and says what it holds', async () => {
+  test('is a checkpoint and then a snapshot, and records what it contains', async () => {
     await it.create('plain')
     const backup = await taken('plain-1', 'plain')
     const { systemIdentifier, claim } = (await it.database('plain'))?.status?.volume ?? {}
@@ -35,10 +37,10 @@ describe('a backup', () => {
     expect(backup?.metadata.finalizers).toContain(teardownFinalizer)
   })
 
-  test('that somebody asked for has a Task, which ends as it does; one of a schedule has none', async () => {
+  test('requested by a user has a Task, which ends as the backup does; a scheduled one has none', async () => {
     await it.create('tasked')
-    await ask('tasked-1', 'tasked')
-    await ask('tasked-2', 'tasked', { purpose: 'scheduled' })
+    await request('tasked-1', 'tasked')
+    await request('tasked-2', 'tasked', { purpose: 'scheduled' })
     await when('tasked-1', ({ status }) => status?.phase === 'completed' && status.taskId === undefined)
     await ended('tasked-2')
     expect(await it.tasksOf('tasked-1')).toMatchObject([
@@ -47,14 +49,14 @@ describe('a backup', () => {
     expect(await it.tasksOf('tasked-2')).toEqual([])
   })
 
-  test('takes its turn after another of its database, and an allowlist changes meanwhile', async () => {
+  test('waits for another backup of its database, while an allowlist is changed', async () => {
     await it.create('queued')
     const gate = Promise.withResolvers<void>()
     const data = await dataOf('queued')
     data.checkpoint = gate.promise
-    await ask('queued-1', 'queued')
+    await request('queued-1', 'queued')
     await when('queued-1', ({ status }) => status?.phase === 'running')
-    await ask('queued-2', 'queued')
+    await request('queued-2', 'queued')
     const second = await when('queued-2', ({ status }) => status?.phase === 'pending')
     expect(conditionOf(second?.status, 'Progressing')).toMatchObject({
       reason: 'Queued',
@@ -72,24 +74,24 @@ describe('a backup', () => {
     expect((await get('queued-1'))?.status?.phase).toBe('completed')
   })
 
-  test('waits for a database that does not serve for a moment, and no longer than said', async () => {
+  test('waits for a database that temporarily does not serve, up to the timeout', async () => {
     await it.create('restarting')
     const pod = await it.child('Pod', 'restarting', 'pod')
     it.workload().postgres.stop(pod?.status?.podIP ?? '')
     await it.workload().restart(at(pod?.metadata.name ?? ''))
     await it.when('restarting', found => conditionOf(found.status, 'Ready')?.status === 'False')
-    await restarted(impatient)
-    await ask('restarting-1', 'restarting')
+    await restarted(shortTimeouts)
+    await request('restarting-1', 'restarting')
     expect(reasonOf(await ended('restarting-1'))).toBe('DatabaseNotServing')
     await restarted()
   })
 })
 
-describe('goes on', () => {
-  test('where Postgres is killed after the checkpoint: the snapshot is of one instant all the same', async () => {
+describe('continues', () => {
+  test('if Postgres is killed after the checkpoint: the snapshot is still of one instant', async () => {
     await it.create('later')
     it.workload().snapshots.making = { mode: 'held' }
-    await ask('later-1', 'later')
+    await request('later-1', 'later')
     await when('later-1', ({ status }) => status?.snapshotName !== undefined)
     const pod = await it.child('Pod', 'later', 'pod')
     await it.cluster().delete('Pod', at(pod?.metadata.name ?? ''))
@@ -98,13 +100,13 @@ describe('goes on', () => {
     expect((await ended('later-1'))?.status?.phase).toBe('completed')
   })
 
-  test('where the database is deleted with its backups kept, once the snapshot is cut', async () => {
+  test('if the database is deleted with its backups kept, once the snapshot is cut', async () => {
     await it.create('leaving', { deletion: { keepBackups: true } })
     it.workload().snapshots.making = { mode: 'cut' }
-    await ask('leaving-1', 'leaving')
+    await request('leaving-1', 'leaving')
     await when('leaving-1', ({ status }) => status?.cutAt !== undefined)
     await it.cluster().delete('ManagedDatabase', at('leaving'))
-    await it.gone('leaving')
+    await it.untilDeleted('leaving')
     it.workload().snapshots.making = { mode: 'making' }
     it.workload().resnapshot()
     expect((await ended('leaving-1'))?.status?.phase).toBe('completed')
@@ -112,7 +114,7 @@ describe('goes on', () => {
 })
 
 describe('a completed backup', () => {
-  test('whose snapshot somebody deletes is no restore point any more', async () => {
+  test('whose snapshot a user deletes is no longer a restore point', async () => {
     await it.create('lost')
     await taken('lost-1', 'lost')
     await when('lost-1', ({ status }) => status?.taskId === undefined)
@@ -123,7 +125,7 @@ describe('a completed backup', () => {
     expect(backup?.status).toMatchObject({ startLsn: '0/2000028', error: expect.any(String) })
   })
 
-  test('whose id somebody changes is none that has lost its snapshot, and is whole again with the id that it had', async () => {
+  test('whose id a user changes keeps its snapshot, and is complete again with its previous id', async () => {
     await it.create('relabelled')
     const made = await taken('relabelled-1', 'relabelled')
     const relabel = async (id: string) => {
@@ -146,10 +148,10 @@ describe('a completed backup', () => {
     expect((await get('relabelled-1'))?.status?.phase).toBe('completed')
   })
 
-  test("whose snapshot is marked as somebody else's is no restore point, and when it is its own again, that stays", async () => {
+  test("whose snapshot is labelled as another owner's is no restore point, not even after the label is corrected", async () => {
     await it.create('marked')
     await taken('marked-1', 'marked')
-    const mark = async (owner: string | undefined) => {
+    const setOwner = async (owner: string | undefined) => {
       const found = await snapshotOf('marked-1')
       if (found === undefined) throw new Error('it is gone')
       const { metadata } = found
@@ -157,24 +159,24 @@ describe('a completed backup', () => {
       await it.cluster().replace('VolumeSnapshot', { ...found, metadata: { ...metadata, annotations } })
       return metadata
     }
-    const { uid, annotations } = await mark('somebody/else')
+    const { uid, annotations } = await setOwner('somebody/else')
     await restarted()
     await when('marked-1', ({ status }) => status?.phase === 'failed')
-    await mark(annotations?.['espalier.dev/owner'])
+    await setOwner(annotations?.['espalier.dev/owner'])
     await restarted()
     await new Promise(resolve => setTimeout(resolve, 500))
     expect((await snapshotOf('marked-1'))?.metadata).toMatchObject({ uid })
     expect((await snapshotOf('marked-1'))?.metadata.deletionTimestamp).toBeUndefined()
     await it.cluster().delete('Backup', at('marked-1'))
-    await gone('marked-1')
+    await untilDeleted('marked-1')
     expect((await it.cluster().list('VolumeSnapshot')).items.map(({ metadata }) => metadata.uid)).not.toContain(uid)
   })
 
-  test('that is put back without its status says again what its snapshot does', async () => {
+  test('that is recreated without its status reports again what its snapshot contains', async () => {
     await it.create('back')
     const before = await taken('back-1', 'back')
     await it.stopOperator()
-    const { name, namespace = '', labels: marks } = before?.metadata ?? { name: '' }
+    const { name, namespace = '', labels: objectLabels } = before?.metadata ?? { name: '' }
     const found = await get('back-1')
     if (found === undefined) throw new Error('there is no backup')
     await it.cluster().replace('Backup', { ...found, metadata: { ...found.metadata, finalizers: [] } })
@@ -182,7 +184,7 @@ describe('a completed backup', () => {
     await it.cluster().create('Backup', {
       apiVersion: found.apiVersion,
       kind: 'Backup',
-      metadata: { name, namespace, ...(marks && { labels: marks }) },
+      metadata: { name, namespace, ...(objectLabels && { labels: objectLabels }) },
       spec: found.spec,
     })
     const checkpoints = [...it.workload().postgres.checkpoints.values()]
@@ -194,18 +196,18 @@ describe('a completed backup', () => {
   })
 })
 
-test('what is put back without status and snapshot is failed, and not taken again under its old name', async () => {
+test('that is recreated without status and snapshot is failed, and not taken again under its old name', async () => {
   await it.create('relic')
   const before = await taken('relic-1', 'relic')
   if (before === undefined) throw new Error('there is no backup')
   await it.cluster().delete('Backup', at('relic-1'))
-  await gone('relic-1')
-  const { labels: marks = {}, annotations = {}, finalizers = [] } = before.metadata
+  await untilDeleted('relic-1')
+  const { labels: objectLabels = {}, annotations = {}, finalizers = [] } = before.metadata
   const checkpoints = [...it.workload().postgres.checkpoints.values()]
   await it.cluster().create('Backup', {
     apiVersion: before.apiVersion,
     kind: 'Backup',
-    metadata: { ...at('relic-1'), labels: marks, annotations, finalizers },
+    metadata: { ...at('relic-1'), labels: objectLabels, annotations, finalizers },
     spec: before.spec,
   })
   const after = await ended('relic-1')
@@ -214,13 +216,13 @@ test('what is put back without status and snapshot is failed, and not taken agai
   expect(await snapshotOf('relic-1')).toBeUndefined()
   expect([...it.workload().postgres.checkpoints.values()]).toEqual(checkpoints)
   await it.cluster().delete('Backup', at('relic-1'))
-  await gone('relic-1')
+  await untilDeleted('relic-1')
 })
 
-test('what an earlier version refused stays as it is, and can be deleted', async () => {
+test('that an earlier version refused is not changed, and can be deleted', async () => {
   await it.create('former')
   await it.stopOperator()
-  await ask('former-1', 'former')
+  await request('former-1', 'former')
   const found = await get('former-1')
   if (found === undefined) throw new Error('there is no backup')
   const refused = { type: 'Ready', status: 'False' as const, reason: 'NotAvailable', message: 'no' }
@@ -237,7 +239,7 @@ test('what an earlier version refused stays as it is, and can be deleted', async
 })
 
 describe('deleting a backup', () => {
-  test('takes its snapshot away, and waits until that is gone', async () => {
+  test('deletes its snapshot, and waits until that is deleted', async () => {
     await it.create('cleared')
     await taken('cleared-1', 'cleared')
     const snapshot = await snapshotOf('cleared-1')
@@ -250,18 +252,18 @@ describe('deleting a backup', () => {
     expect((await get('cleared-1'))?.metadata.finalizers).toContain(teardownFinalizer)
     it.workload().snapshots.deleting = 'deleting'
     it.workload().resnapshot()
-    await gone('cleared-1')
+    await untilDeleted('cleared-1')
     expect(it.workload().snapshots.images.has(snapshot?.metadata.uid ?? '')).toBe(false)
   })
 
-  test('that is under way ends it, and its Task', async () => {
+  test('that is running ends it, and its Task', async () => {
     await it.create('broken')
     const data = await dataOf('broken')
     data.checkpoint = new Promise(() => {})
-    await ask('broken-1', 'broken')
+    await request('broken-1', 'broken')
     await when('broken-1', ({ status }) => status?.phase === 'running')
     await it.cluster().delete('Backup', at('broken-1'))
-    await gone('broken-1')
+    await untilDeleted('broken-1')
     const [task] = await eventually(
       () => it.tasksOf('broken-1'),
       tasks => tasks[0]?.status?.finishedAt !== undefined,

@@ -1,37 +1,41 @@
 /**
- * Backups, as their controller (run/controller.ts) runs them. But for checkpoints under way it holds nothing; those are made again by
- * whoever goes on.
+ * Backups, as their controller (run/controller.ts) runs them. Its only memory is the running checkpoints, which the
+ * next leader repeats.
  */
 import type { Cluster } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
-import { type Backup, labels } from '../../crds/index.ts'
+import { type Backup, canProve, labels } from '../../crds/index.ts'
 import { createIds } from '../../values/id.ts'
+import type { ArchiveWays } from '../archive/ways.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
 import { startRunController } from '../run/controller.ts'
 import type { Done, RunKind, RunTools } from '../run/kind.ts'
-import type { TroubleWords } from '../run/trouble.ts'
+import type { ProblemTexts } from '../run/problem.ts'
 import { perform } from './act.ts'
 import { createCheckpoints } from './checkpoints.ts'
 import { createBackupMetrics } from './metrics.ts'
-import { isUnderWay, type Observation, observe } from './observe.ts'
+import { isUnderWay, type Observation, observe, proofCandidates } from './observe.ts'
 import { deleteOrphanedCopies } from './orphans.ts'
-import type { Action, BackupDeadlines } from './plan/actions.ts'
-import { type Plan, plan } from './plan/index.ts'
+import type { Action, BackupDeadlines, Plan } from './plan/actions.ts'
+import { plan } from './plan/index.ts'
 import { failed, notYet, type Status } from './plan/status.ts'
 import { notVerified, outcomeOf } from './plan/verification.ts'
-import { createTurns } from './verification/turns.ts'
+import { oldestProofSeconds } from './verification/proof.ts'
+import { createVerificationSlots } from './verification/slots.ts'
 import { follow } from './watches.ts'
 
 type BackupControllerOptions = PostgresControllerOptions & {
   deadlines: BackupDeadlines & { checkpointMs: number }
-  /** A Postgres that is said to serve did not answer: it is probed soon. */
+  /** A Postgres that is reported as serving did not answer: it is probed soon. */
   reportUnreachable: (kind: 'ManagedDatabase' | 'Branch', key: string) => void
+  /** Undefined if the installation has no archive, or its CA is missing at the moment. */
+  archive: () => ArchiveWays | undefined
 }
 
 export const startBackupController = (options: BackupControllerOptions): { stop(): Promise<void> } =>
   startRunController(options, tools => new Backups(options, tools))
 
-const words: TroubleWords = { notYet, quota: message => `the quota has no space: ${message}` }
+const texts: ProblemTexts = { notYet, quota: message => `the quota has no space: ${message}` }
 
 class Backups implements RunKind<Backup, Action, Observation> {
   readonly name = 'backup'
@@ -43,31 +47,47 @@ class Backups implements RunKind<Backup, Action, Observation> {
   readonly #checkpoints: ReturnType<typeof createCheckpoints>
   readonly #observer: Parameters<typeof observe>[0]
   readonly #executor: Parameters<typeof perform>[0]
-  readonly #turns: ReturnType<typeof createTurns>
+  readonly #slots: ReturnType<typeof createVerificationSlots>
 
   constructor(options: BackupControllerOptions, { cluster, enqueue }: RunTools) {
-    const { caches, keys, accessFor, deadlines, metrics, logger, now, images, pods, reportUnreachable } = options
+    const {
+      caches,
+      keys,
+      accessFor,
+      deadlines,
+      metrics,
+      logger,
+      now,
+      images,
+      pods,
+      reportUnreachable,
+      archive,
+      signal,
+    } = options
     this.#options = options
     this.#cluster = cluster
     this.#enqueue = enqueue
     this.runs = caches.backups
-    this.#metrics = createBackupMetrics(metrics)
+    this.#metrics = createBackupMetrics(metrics, () => oldestProofSeconds(proofCandidates(caches), now()))
     const checkpoints = createCheckpoints({ stallMs: deadlines.checkpointMs, onEnd: enqueue, logger, now })
     this.#checkpoints = checkpoints
-    this.#turns = createTurns(caches)
+    this.#slots = createVerificationSlots(caches)
     const access = () => {
       const { authority } = keys()
       return authority && accessFor(authority)
     }
-    this.#observer = { caches, cluster, checkpoints, turns: this.#turns, keys, now }
-    this.#executor = { cluster, checkpoints, access, images, pods, reportUnreachable, newId: createIds(now) }
+    this.#observer = { caches, cluster, checkpoints, slots: this.#slots, keys, archive, now }
+    this.#executor = {
+      ...{ cluster, checkpoints, access, images, pods, keys, now, reportUnreachable, archive, signal },
+      newId: createIds(now),
+    }
   }
 
   keys = () => this.runs.list().filter(isUnfinished).map(keyOf)
   isOpen = isUnderWay
-  words = () => words
+  texts = () => texts
   probeMs = () => undefined
-  follow = () => follow(this.#options.caches, this.#turns, this.#enqueue)
+  follow = () => follow(this.#options.caches, this.#slots, this.#enqueue)
   writeStatus = (backup: Backup, status: Status) => this.#cluster.replaceStatus('Backup', { ...backup, status })
 
   async find(key: string) {
@@ -80,14 +100,14 @@ class Backups implements RunKind<Backup, Action, Observation> {
     return deleteOrphanedCopies(this.#options.caches, this.#cluster, key)
   }
 
-  /** The whole of a backup that has ended is read where there is something to write. */
-  async whole(backup: Backup) {
+  /** The complete object of a backup that has ended is read only if something is to be written. */
+  async complete(backup: Backup) {
     const found = await this.#cluster.get('Backup', backup.metadata)
     return found?.metadata.uid === backup.metadata.uid ? found : undefined
   }
 
-  observe(backup: Backup) {
-    return observe(this.#observer, backup)
+  observe(backup: Backup, _key: string, signal: AbortSignal) {
+    return observe(this.#observer, backup, signal)
   }
 
   plan({ observed }: Observation): Plan {
@@ -115,7 +135,7 @@ class Backups implements RunKind<Backup, Action, Observation> {
   }
 
   async stop() {
-    this.#turns.stop()
+    this.#slots.stop()
     await this.#checkpoints.stop()
     this.#metrics.stop()
   }
@@ -124,7 +144,7 @@ class Backups implements RunKind<Backup, Action, Observation> {
     if (verification === 'pending' || verification === undefined || verificationResult === undefined) return
     const { error } = verificationResult
     this.#metrics.verified(backup, outcomeOf(verificationResult))
-    if (error === undefined) this.#options.events.record(backup, 'Normal', 'BackupVerified', 'a copy of it is sound')
+    if (error === undefined) this.#options.events.record(backup, 'Normal', 'BackupVerified', 'a copy of it is intact')
     else {
       this.#options.events.record(backup, 'Warning', 'BackupNotVerified', error)
       this.#recordOnDatabase(backup, 'BackupNotVerified', error)
@@ -146,9 +166,11 @@ class Backups implements RunKind<Backup, Action, Observation> {
   }
 }
 
-/** Something is still to come of it. */
+/** Whether the backup will still change. */
 const isUnfinished = (backup: Backup): boolean =>
   isUnderWay(backup) ||
   backup.metadata.deletionTimestamp !== undefined ||
   backup.status?.taskId !== undefined ||
-  backup.status?.verification === 'pending'
+  backup.status?.verification === 'pending' ||
+  canProve(backup) ||
+  (backup.status?.phase === 'failed' && backup.status.incarnation !== undefined)

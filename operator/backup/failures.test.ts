@@ -1,26 +1,26 @@
-/** Backups that cannot be had, or come to nothing: each says why, and leaves no snapshot. */
+/** Backups that cannot be taken, or fail: each reports why, and leaves no snapshot. */
 import { describe, expect, test } from 'vitest'
 import { type Cluster, ClusterError, KindNotServedError } from '../../cluster/index.ts'
 import { annotations, type Backup, childNames, labels } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
-import { childLabels, ownerMarks, ownerOf } from '../objects/ownership.ts'
+import { childLabels, ownerAnnotations, ownerOf } from '../objects/ownership.ts'
 import { PostgresError } from '../postgres/administrator.ts'
-import { at, impatient, reasonOf, useBackups } from '../testing/backups.ts'
+import { at, reasonOf, shortTimeouts, useBackups } from '../testing/backups.ts'
 import { useInstallation } from '../testing/fixture.ts'
 import { backupDraft, eventually, giveSnapshots } from '../testing/installation.ts'
 
 const it = useInstallation()
-const { when, ask, ended, snapshotOf, gone, noSnapshot, dataOf, restarted } = useBackups(it)
+const { when, request, ended, snapshotOf, untilDeleted, noSnapshot, dataOf, restarted } = useBackups(it)
 
-describe('is refused, and says why,', () => {
+describe('is refused with the reason,', () => {
   test.each<[string, Partial<Backup['spec']>, string]>([
-    ['a durable one', { kind: 'durable' }, 'NotAvailable'],
+    ['a durable one', { kind: 'durable' }, 'DurableTierOff'],
     ['one of another id', { databaseId: '00000000-0000-4000-8000-000000000000' }, 'DatabaseMissing'],
     ['one of no database', { databaseName: 'nobody' }, 'DatabaseMissing'],
   ])('%s', async (what, spec, reason) => {
     const name = what.replaceAll(' ', '')
     await it.create(name)
-    await ask(`${name}-1`, name, spec)
+    await request(`${name}-1`, name, spec)
     const backup = await ended(`${name}-1`)
     expect([backup?.status?.phase, reasonOf(backup)]).toEqual(['failed', reason])
     expect(backup?.status?.error).toBe(conditionOf(backup?.status, 'Ready')?.message)
@@ -28,7 +28,7 @@ describe('is refused, and says why,', () => {
 
   test('of a suspended database', async () => {
     await it.create('asleep', { suspended: true })
-    await ask('asleep-1', 'asleep')
+    await request('asleep-1', 'asleep')
     expect(reasonOf(await ended('asleep-1'))).toBe('DatabaseSuspended')
     const [task] = await eventually(
       () => it.tasksOf('asleep-1'),
@@ -37,14 +37,14 @@ describe('is refused, and says why,', () => {
     expect(task?.status).toMatchObject({ phase: 'failed', error: expect.stringContaining('resume it first') })
   })
 
-  test('where snapshots are not of one instant', async () => {
+  test('if snapshots are not of one instant', async () => {
     await it.create('torn')
     await giveSnapshots(it.cluster(), false)
     await eventually(
       async () => (await it.cluster().get('Region', { name: 'here' }))?.status?.conditions,
       conditions => conditions?.some(({ reason }) => reason === 'NotAtomic') === true,
     )
-    await ask('torn-1', 'torn')
+    await request('torn-1', 'torn')
     const backup = await ended('torn-1')
     await giveSnapshots(it.cluster())
     expect(reasonOf(backup)).toBe('NotAtomic')
@@ -55,7 +55,7 @@ describe('is refused, and says why,', () => {
     )
   })
 
-  test('where the cluster has no snapshots at all; the operator starts, and databases are made', async () => {
+  test('if the cluster does not support snapshots; the operator starts, and databases are created', async () => {
     const refuse = async () => {
       throw new KindNotServedError('the API server does not serve this kind')
     }
@@ -66,15 +66,15 @@ describe('is refused, and says why,', () => {
     })
     await restarted({ wrap: without })
     await it.create('early')
-    await ask('early-1', 'early')
+    await request('early-1', 'early')
     expect(reasonOf(await ended('early-1'))).toBe('SnapshotsNotServed')
     await it.cluster().delete('Backup', at('early-1'))
-    await gone('early-1')
+    await untilDeleted('early-1')
     await restarted()
   })
 })
 
-test('a backup whose snapshot the cluster does not let the operator delete says so until it may', async () => {
+test('a backup whose snapshot the operator is not allowed to delete reports that until it is', async () => {
   let isRefused = true
   const refusing = (cluster: Cluster): Cluster => ({
     ...cluster,
@@ -85,17 +85,17 @@ test('a backup whose snapshot the cluster does not let the operator delete says 
   })
   await restarted({ wrap: refusing })
   await it.create('kept')
-  await ask('kept-1', 'kept')
+  await request('kept-1', 'kept')
   await ended('kept-1')
   await it.cluster().delete('Backup', at('kept-1'))
-  const told = await when('kept-1', ({ status }) => conditionOf(status, 'Progressing')?.reason === 'Refused')
-  expect(conditionOf(told?.status, 'Progressing')?.message).toBe('the operator may not')
+  const reported = await when('kept-1', ({ status }) => conditionOf(status, 'Progressing')?.reason === 'Refused')
+  expect(conditionOf(reported?.status, 'Progressing')?.message).toBe('the operator may not')
   isRefused = false
-  await gone('kept-1')
+  await untilDeleted('kept-1')
   await restarted()
 })
 
-test('a backup that the cluster does not let the operator hold says so until it may, and is taken then', async () => {
+test('a backup to which the operator is not allowed to add its finalizer reports that until it is, and is taken then', async () => {
   let isRefused = true
   const refusing = (cluster: Cluster): Cluster => ({
     ...cluster,
@@ -106,10 +106,10 @@ test('a backup that the cluster does not let the operator hold says so until it 
   })
   await restarted({ wrap: refusing })
   await it.create('unheld')
-  await ask('unheld-1', 'unheld')
-  const told = await when('unheld-1', ({ status }) => conditionOf(status, 'Progressing')?.reason === 'Refused')
-  expect(conditionOf(told?.status, 'Progressing')?.message).toBe('the operator may not')
-  expect(told?.status?.phase).toBeUndefined()
+  await request('unheld-1', 'unheld')
+  const reported = await when('unheld-1', ({ status }) => conditionOf(status, 'Progressing')?.reason === 'Refused')
+  expect(conditionOf(reported?.status, 'Progressing')?.message).toBe('the operator may not')
+  expect(reported?.status?.phase).toBeUndefined()
   isRefused = false
   const done = await ended('unheld-1')
   expect([done?.status?.phase, done?.metadata.annotations?.[annotations.firstUid]]).toEqual([
@@ -118,13 +118,13 @@ test('a backup that the cluster does not let the operator hold says so until it 
   await restarted()
 })
 
-test('a snapshot that a late write makes for a backup that is gone is deleted where it was for one branch alone', async () => {
-  const made = async (name: string, backup: string, marks: Record<string, string>) => {
+test('a snapshot that a late write creates for a deleted backup is deleted if it was only for one branch', async () => {
+  const made = async (name: string, backup: string, objectLabels: Record<string, string>) => {
     const owner = ownerOf({ kind: 'Backup', metadata: { ...at(backup), uid: 'gone' } }, 'some-database')
     const metadata = {
       ...at(name),
       labels: { ...childLabels(owner, 'snapshot'), [labels.id]: crypto.randomUUID() },
-      annotations: { ...ownerMarks(owner), ...marks },
+      annotations: { ...ownerAnnotations(owner), ...objectLabels },
     }
     const spec = { source: { persistentVolumeClaimName: 'some-claim' } }
     await it
@@ -142,29 +142,29 @@ test('a snapshot that a late write makes for a backup that is gone is deleted wh
   await it.cluster().delete('VolumeSnapshot', at('kept-copy'))
 })
 
-test('a Postgres that is too slow for the checkpoint is asked again, and nothing fails', async () => {
+test('a Postgres that is too slow for the checkpoint gets another request, and nothing fails', async () => {
   await it.create('busy')
   const data = await dataOf('busy')
-  const asked = () => [...it.workload().postgres.checkpoints.values()].reduce((sum, count) => sum + count, 0)
-  const before = asked()
+  const checkpointCount = () => [...it.workload().postgres.checkpoints.values()].reduce((sum, count) => sum + count, 0)
+  const before = checkpointCount()
   data.checkpoint = Promise.reject(new PostgresError('timeout', 'timeout expired'))
   data.checkpoint.catch(() => {})
-  await ask('busy-1', 'busy')
-  await eventually(asked, count => count === before + 1)
+  await request('busy-1', 'busy')
+  await eventually(checkpointCount, count => count === before + 1)
   delete data.checkpoint
   expect((await ended('busy-1'))?.status?.phase).toBe('completed')
-  expect(asked()).toBe(before + 2)
+  expect(checkpointCount()).toBe(before + 2)
 })
 
 test.each(['answers', 'does not answer any more'])(
-  'Postgres is killed during the checkpoint, and %s: the next one is asked for another, and the backup is whole',
+  'Postgres is killed during the checkpoint, and %s: the next one gets another request, and the backup completes',
   async how => {
     const name = `killed${how.length}`
     await it.create(name)
     const gate = Promise.withResolvers<void>()
     const data = await dataOf(name)
     data.checkpoint = gate.promise
-    await ask(`${name}-1`, name)
+    await request(`${name}-1`, name)
     await when(`${name}-1`, ({ status }) => status?.phase === 'running')
     const pod = await it.child('Pod', name, 'pod')
     await it.cluster().delete('Pod', at(pod?.metadata.name ?? ''))
@@ -178,13 +178,13 @@ test.each(['answers', 'does not answer any more'])(
   },
 )
 
-describe('fails, says why and leaves no snapshot, where', () => {
+describe('fails, reports why and leaves no snapshot, if', () => {
   test('the checkpoint fails', async () => {
     await it.create('stuck')
     const data = await dataOf('stuck')
     data.checkpoint = Promise.reject(new Error('could not write to file "base/5/1259"'))
     data.checkpoint.catch(() => {})
-    await ask('stuck-1', 'stuck')
+    await request('stuck-1', 'stuck')
     const backup = await ended('stuck-1')
     expect(reasonOf(backup)).toBe('CheckpointFailed')
     expect(backup?.status?.error).toContain('could not write to file')
@@ -195,11 +195,11 @@ describe('fails, says why and leaves no snapshot, where', () => {
     ['full', { mode: 'failing', message: 'the pool is full' }, 'SnapshotFailed', /the pool is full$/],
     ['held', { mode: 'held' }, 'SnapshotStalled', /not cut after/],
     ['slow', { mode: 'cut' }, 'SnapshotStalled', /cut, and not ready after/],
-  ])('the storage does not make it: %s', async (name, making, reason, message) => {
+  ])('the storage does not create it: %s', async (name, making, reason, message) => {
     await it.create(name)
-    await restarted(impatient)
+    await restarted(shortTimeouts)
     it.workload().snapshots.making = making
-    await ask(`${name}-1`, name)
+    await request(`${name}-1`, name)
     const backup = await ended(`${name}-1`)
     expect([backup?.status?.phase, reasonOf(backup)]).toEqual(['failed', reason])
     expect(backup?.status?.error).toMatch(message)
@@ -210,20 +210,20 @@ describe('fails, says why and leaves no snapshot, where', () => {
     )
   })
 
-  test('another claim takes the name of the one it is made of', async () => {
+  test('another claim replaces its source claim under the same name', async () => {
     await it.create('swapped')
     it.workload().snapshots.making = { mode: 'held' }
-    await ask('swapped-1', 'swapped')
+    await request('swapped-1', 'swapped')
     await when('swapped-1', ({ status }) => status?.snapshotName !== undefined)
     await it.stopOperator()
     const claim = await it.child('PersistentVolumeClaim', 'swapped', 'claim')
     if (claim === undefined) throw new Error('there is no claim')
-    const { name, namespace = '', labels: marks = {}, annotations: notes = {} } = claim.metadata
+    const { name, namespace = '', labels: objectLabels = {}, annotations: notes = {} } = claim.metadata
     await it.deleteClaimByForce({ namespace, name })
     await it.cluster().create('PersistentVolumeClaim', {
       apiVersion: 'v1',
       kind: 'PersistentVolumeClaim',
-      metadata: { name, namespace, labels: marks, annotations: notes },
+      metadata: { name, namespace, labels: objectLabels, annotations: notes },
       spec: { accessModes: ['ReadWriteOncePod'], resources: { requests: { storage: '1Gi' } } },
     })
     await it.startOperator()
@@ -231,7 +231,7 @@ describe('fails, says why and leaves no snapshot, where', () => {
     await noSnapshot('swapped-1')
   })
 
-  test('another claim has that name already as the snapshot is to be asked for', async () => {
+  test('another claim already has that name when the snapshot is to be requested', async () => {
     await it.create('stolen')
     const name = (await it.child('PersistentVolumeClaim', 'stolen', 'claim'))?.metadata.name
     const made: string[] = []
@@ -248,7 +248,7 @@ describe('fails, says why and leaves no snapshot, where', () => {
       },
     })
     await restarted({ wrap: thief })
-    await ask('stolen-1', 'stolen')
+    await request('stolen-1', 'stolen')
     expect(reasonOf(await ended('stolen-1'))).toBe('OtherData')
     expect(made).not.toContain('VolumeSnapshot')
     await restarted()
@@ -257,25 +257,25 @@ describe('fails, says why and leaves no snapshot, where', () => {
   test('the database is deleted before the snapshot is cut', async () => {
     await it.create('hasty', { deletion: { keepBackups: true } })
     it.workload().snapshots.making = { mode: 'held' }
-    await ask('hasty-1', 'hasty')
+    await request('hasty-1', 'hasty')
     await when('hasty-1', ({ status }) => status?.snapshotName !== undefined)
     await it.cluster().delete('ManagedDatabase', at('hasty'))
-    await it.gone('hasty')
+    await it.untilDeleted('hasty')
     expect(reasonOf(await ended('hasty-1'))).toBe('DatabaseMissing')
     await noSnapshot('hasty-1')
   })
 
-  test('somebody deletes the snapshot before it is ready', async () => {
+  test('another client deletes the snapshot before it is ready', async () => {
     await it.create('robbed')
     it.workload().snapshots.making = { mode: 'held' }
-    await ask('robbed-1', 'robbed')
+    await request('robbed-1', 'robbed')
     await when('robbed-1', ({ status }) => status?.snapshotName !== undefined)
     const { name = '' } = (await snapshotOf('robbed-1'))?.metadata ?? {}
     await it.cluster().delete('VolumeSnapshot', at(name))
     expect(reasonOf(await ended('robbed-1'))).toBe('SnapshotDeleted')
   })
 
-  test('the name of its snapshot is taken, and what has it is left alone', async () => {
+  test('the name of its snapshot is taken; the existing object is not changed', async () => {
     await it.create('squatted')
     const id = '7a1d9a52-3f0e-4b43-9c0f-00000000000f'
     await it.cluster().create('VolumeSnapshot', {
@@ -288,7 +288,7 @@ describe('fails, says why and leaves no snapshot, where', () => {
     await it.cluster().create('Backup', backupDraft('squatted-1', database, {}, id))
     expect(reasonOf(await ended('squatted-1'))).toBe('NameTaken')
     await it.cluster().delete('Backup', at('squatted-1'))
-    await gone('squatted-1')
+    await untilDeleted('squatted-1')
     expect(await it.cluster().get('VolumeSnapshot', at(childNames.snapshot(id)))).toBeDefined()
   })
 })

@@ -6,14 +6,16 @@ import { identified } from '../objects/finalizer.ts'
 export const idOf = ({ metadata }: Pick<Backup, 'metadata'>): string | undefined =>
   uuid.safeParse(metadata.labels?.[labels.id]).data
 
-/** Whether somebody has changed its id since it was completed: what it is of stands under the one that it had. */
+/** Whether its id was changed since it was completed: its snapshot has a name with the previous id. */
 export const isRelabelled = ({ status }: Backup, id: string): boolean =>
   status?.phase === 'completed' && status.snapshotName !== undefined && status.snapshotName !== childNames.snapshot(id)
 
-/** An id is made just before its object is, by another clock perhaps. */
+/** An id is created just before its object, possibly by another clock. */
 const longestMs = 3600_000
 
-/** With all that the operator puts on a new backup. What it was when the operator first saw it stays on record. */
+/**
+ * Adds the operator's finalizer, labels and annotations to a new backup, including the uid that the operator first saw.
+ */
 export function begun(backup: Backup, id: string): Backup {
   const { metadata, ...rest } = identified(backup, id)
   const first = metadata.annotations?.[annotations.firstUid] ?? metadata.uid
@@ -22,8 +24,8 @@ export function begun(backup: Backup, id: string): Backup {
 }
 
 /**
- * Whether it is an object out of a copy of the cluster's: it has another uid than at first. One of an earlier release, which has none on
- * record, shows by its id, which says when it was made.
+ * Whether the object was recreated from a copy of the cluster's objects: its uid is not the first one. A backup of an
+ * earlier release has no recorded uid; its id shows when it was created.
  */
 export function isPutBack({ metadata }: Backup, id: string | undefined): boolean {
   const first = metadata.annotations?.[annotations.firstUid]

@@ -1,5 +1,5 @@
-/** Figures about backups: how long they take, and how they end. */
-import { Counter, Histogram } from 'prom-client'
+/** Metrics of backups: duration and results. */
+import { Counter, Gauge, Histogram } from 'prom-client'
 import type { Metrics } from '../../controller/index.ts'
 import type { Backup } from '../../crds/index.ts'
 
@@ -11,21 +11,29 @@ type BackupMetrics = {
 
 const name = 'espalier_backup_duration_seconds'
 const verificationsName = 'espalier_backup_verifications_total'
+const proofName = 'espalier_archive_proof_age_seconds'
 const seconds = [0.5, 1, 2, 3, 5, 10, 30, 60, 300, 1800, 7200]
 
-export function createBackupMetrics({ registry }: Metrics): BackupMetrics {
+/** `proofAge`: see oldestProofSeconds. */
+export function createBackupMetrics({ registry }: Metrics, proofAge: () => number): BackupMetrics {
   const durations = new Histogram({
     name,
-    help: 'Backups from being asked for to their end, by kind, purpose and how they ended',
+    help: 'Duration of backups from request to end, by kind, purpose and result',
     labelNames: ['kind', 'purpose', 'outcome'],
     buckets: seconds,
     registers: [registry],
   })
   const verifications = new Counter({
     name: verificationsName,
-    help: 'Checks of copies of backups, by what came of them: verified, damaged, or unchecked where there was none',
+    help: 'Verifications of backup copies by result: verified, damaged, or unchecked if there was no result',
     labelNames: ['purpose', 'outcome'],
     registers: [registry],
+  })
+  const proof: Gauge = new Gauge({
+    name: proofName,
+    help: 'Time since a durable backup was last restored and found intact, for the tenant with the longest time',
+    registers: [registry],
+    collect: () => proof.set(proofAge()),
   })
   return {
     verified: ({ spec: { purpose } }, outcome) => verifications.inc({ purpose, outcome }),
@@ -36,6 +44,7 @@ export function createBackupMetrics({ registry }: Metrics): BackupMetrics {
     stop: () => {
       registry.removeSingleMetric(name)
       registry.removeSingleMetric(verificationsName)
+      registry.removeSingleMetric(proofName)
     },
   }
 }

@@ -1,52 +1,63 @@
-/** Gathers what a pass needs to know of one backup: from the caches, and where one could mislead from the cluster itself. */
+/** Observes one backup: from the caches, and from the cluster itself if a cache could be misleading. */
 import { type Cluster, KindNotServedError, type ObjectKey, type VolumeSnapshot } from '../../cluster/index.ts'
 import { keyOf } from '../../cluster/informer/index.ts'
 import {
   annotatedOperation,
   type Backup,
   type Branch,
+  canProve,
   childNames,
   isEnded,
   isOpenRestore,
   labels,
   type ManagedDatabase,
   memberOfClaim,
+  type Restore,
 } from '../../crds/index.ts'
+import type { AgentTarget, ArchiveWays } from '../archive/ways.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { stopOf } from '../member/pod/lock.ts'
 import { targetAt } from '../member/postgres/target.ts'
 import { derivedId } from '../objects/derived-id.ts'
-import { isTakenFor, takenBy } from '../objects/operator-backups.ts'
-import { placeOf } from '../objects/order.ts'
+import { isTakenFor, restoreNameOf, takenBy } from '../objects/operator-backups.ts'
+import { orderOf } from '../objects/order.ts'
 import { ownerOf } from '../objects/ownership.ts'
 import type { PostgresTarget } from '../postgres/administrator.ts'
 import { findTask } from '../task/find.ts'
 import type { Checkpoints } from './checkpoints.ts'
+import { observeDurable } from './durable.ts'
 import { idOf, isRelabelled } from './id.ts'
-import type { AnchorFacts, Observed, SnapshotFacts } from './observed.ts'
+import type { Observed, PrerestoreFacts, SnapshotFacts } from './observed.ts'
 import { awaitsRecord } from './schedule/recorded.ts'
 import { snapshotFacts } from './snapshot.ts'
 import { verificationFacts } from './verification/observe.ts'
-import type { Turns } from './verification/turns.ts'
+import { type ProofSchedule, proofSchedule } from './verification/proof.ts'
+import type { VerificationSlots } from './verification/slots.ts'
 
 type Observer = {
   caches: Caches
   cluster: Cluster
   checkpoints: Checkpoints
-  turns: Pick<Turns, 'isTurn'>
+  slots: Pick<VerificationSlots, 'hasSlot'>
   keys: () => InstallationKeys
+  archive: () => ArchiveWays | undefined
   now: () => number
 }
 
-/** What a pass knows, and how the source's Postgres is reached. */
-export type Observation = { observed: Observed; target: PostgresTarget | undefined }
+/** The observed state, and how to reach the source's Postgres. */
+export type Observation = {
+  observed: Observed
+  target: PostgresTarget | undefined
+  /** The agent of the source's Postgres, for a durable backup. */
+  agent: AgentTarget | undefined
+}
 
-/** Neither completed nor failed, and not on its way out. */
+/** Neither completed nor failed, and not being deleted. */
 export const isUnderWay = ({ metadata, status }: Backup): boolean =>
   metadata.deletionTimestamp === undefined && status?.finishedAt === undefined && status?.phase !== 'failed'
 
-/** The backups of one database, by their `spec`. */
+/** The backups that name this database id in their `spec`. */
 export const backupsOf = (caches: Pick<Caches, 'backups'>, namespace: string | undefined, databaseId: string) =>
   caches.backups.byIndex('database', `${namespace}/${databaseId}`)
 
@@ -57,18 +68,21 @@ export const ownBackups = (caches: Pick<Caches, 'backups'>, { metadata }: Manage
   )
 
 export async function observe(
-  { caches, cluster, checkpoints, turns, keys, now }: Observer,
+  { caches, cluster, checkpoints, slots, keys, archive, now }: Observer,
   backup: Backup,
+  signal: AbortSignal,
 ): Promise<Observation> {
   const { uid = '' } = backup.metadata
   const id = idOf(backup)
   const snapshot = await snapshotOf(caches, cluster, backup, id)
-  const isAsked = isUnderWay(backup) || backup.status?.verification === 'pending'
-  const database = isAsked ? await sourceOf(caches, cluster, backup) : undefined
+  const isNeeded = isUnderWay(backup) || backup.status?.verification === 'pending' || remainsInArchive(backup)
+  const database = isNeeded ? await sourceOf(caches, cluster, backup) : undefined
   const target = database && targetOf(caches, database, keys().authority)
   const taskId = taskIdOf(backup)
+  const durable = await observeDurable({ caches, keys, archive }, backup, id, database, signal)
   return {
     target,
+    agent: durable?.target,
     observed: {
       backup,
       id,
@@ -78,29 +92,64 @@ export async function observe(
         isReachable: target !== undefined,
       },
       snapshots: caches.snapshots.served,
-      snapshotsAskedAt: caches.snapshots.askedAt,
+      snapshotsQueriedAt: caches.snapshots.queriedAt,
       snapshot,
       usedBy: usedBy(caches, backup),
-      awaitsRecord: isHeldForRecord(caches, backup, now()),
-      anchorOf:
-        isUnderWay(backup) && database !== undefined ? await anchorOf(caches, cluster, backup, database) : undefined,
+      awaitsRecord: isDelayedForRecord(caches, backup, now()),
+      prerestoreOf:
+        isUnderWay(backup) && database !== undefined
+          ? await prerestoreOf(caches, cluster, backup, database)
+          : undefined,
       ahead: isUnderWay(backup) ? aheadOf(caches, backup) : undefined,
       checkpoint: checkpoints.facts({ key: keyOf(backup), uid }, target),
       claimUid: await claimUidOf(cluster, backup, snapshot),
-      verification: await verificationFacts(caches, cluster, backup, id, database?.spec, turns.isTurn),
+      proof: proofOf(caches, backup, now()),
+      verification: await verificationFacts(caches, cluster, backup, id, database?.spec, slots.hasSlot),
       taskId,
+      ...(durable === undefined ? {} : { durable: durable.facts }),
       isTaskOver: taskId !== undefined && (await isTaskOver(caches, cluster, backup)),
     },
   }
 }
 
-/** Of a backup that somebody asked for: the Task that the API names, or one of our own. */
+/**
+ * Backups that can prove that the archive is restorable: completed durable ones of databases whose backups are
+ * verified.
+ */
+export const proofCandidates = (
+  { backups, databases }: Pick<Caches, 'backups' | 'databases'>,
+  namespace?: string,
+): Backup[] => {
+  const all = namespace === undefined ? backups.list() : backups.byIndex('proof', namespace)
+  return all.filter(backup => {
+    if (!canProve(backup)) return false
+    const { metadata, spec } = backup
+    const database = databases.get({ namespace: metadata.namespace, name: spec.databaseName })
+    const isItsDatabase = database?.metadata.labels?.[labels.id] === spec.databaseId
+    return isItsDatabase && database.spec.backup.durable && database.spec.backup.verify !== 'none'
+  })
+}
+
+function proofOf(caches: Caches, backup: Backup, now: number): ProofSchedule | undefined {
+  const { namespace } = backup.metadata
+  if (!canProve(backup) || backup.status?.verification === 'pending' || namespace === undefined) return undefined
+  // Most are not the newest of their database, so the complete namespace is read only for few.
+  const own = backupsOf(caches, namespace, backup.spec.databaseId).filter(canProve)
+  if (own.some(other => orderOf(other) > orderOf(backup))) return undefined
+  return proofSchedule(backup, proofCandidates(caches, namespace), now)
+}
+
+/** An incomplete backup may have objects in the archive, and its agent may still work. */
+const remainsInArchive = ({ status }: Backup): boolean =>
+  status?.incarnation !== undefined && status.phase !== 'completed'
+
+/** For a backup that a user requested: the Task that the API names, or one of the operator's own. */
 function taskIdOf(backup: Backup): string | undefined {
   if (backup.status?.taskId !== undefined || backup.spec.purpose !== 'user') return backup.status?.taskId
   return annotatedOperation(backup)?.taskId ?? derivedId(`${backup.metadata.uid}/backup`)
 }
 
-/** Only where a status waits for that. */
+/** Read only if a status waits for it. */
 async function isTaskOver(caches: Caches, cluster: Cluster, { metadata, status }: Backup): Promise<boolean> {
   if (status?.taskId === undefined || status.finishedAt === undefined) return false
   const task = await findTask({ caches, cluster }, metadata.namespace, status.taskId)
@@ -108,8 +157,8 @@ async function isTaskOver(caches: Caches, cluster: Cluster, { metadata, status }
 }
 
 /**
- * What has ended is believed by the cache, as long as that says nothing that would be acted upon. Without an id, or where
- * nobody knows yet whether there are snapshots, nothing is known.
+ * For a backup that has ended, the cache is sufficient unless its content would cause an action. Without an id, or
+ * while it is unknown whether the cluster has snapshots, the state is unknown.
  */
 async function snapshotOf(
   { snapshots }: Caches,
@@ -117,10 +166,11 @@ async function snapshotOf(
   backup: Backup,
   id: string | undefined,
 ): Promise<SnapshotFacts | 'absent' | 'unknown'> {
+  if (backup.spec.kind === 'durable') return 'absent'
   const isLeaving = backup.metadata.deletionTimestamp !== undefined
   if (id === undefined) return isLeaving ? 'absent' : 'unknown'
   const { served } = snapshots
-  // No snapshot can be left of a kind that is gone; one that completed waits for the kind to come back.
+  // If the kind is no longer served, no snapshot can remain; a completed backup waits for the kind to be served again.
   if (served === 'absent') return backup.status?.phase === 'completed' && !isLeaving ? 'unknown' : 'absent'
   if (served === 'unknown') return 'unknown'
   const key = { namespace: backup.metadata.namespace, name: childNames.snapshot(id) }
@@ -143,7 +193,7 @@ async function live(
   }
 }
 
-/** The database that it is of, or the branch. */
+/** The source database or branch. */
 async function sourceOf(
   caches: Caches,
   cluster: Cluster,
@@ -158,7 +208,7 @@ async function sourceOf(
       )
 }
 
-/** What has this name, where it has this id: from the cache, else from the cluster. */
+/** The object with this name, if it has this id: from the cache, otherwise from the cluster. */
 async function namedSo<T extends ManagedDatabase | Branch>(
   id: string,
   key: ObjectKey,
@@ -188,34 +238,42 @@ function targetOf(
   return targetAt(ownerOf({ kind, metadata }, id), pod.status.podIP, authority)
 }
 
-/** What has not copied its data yet. */
-function usedBy({ databases, restores }: Caches, backup: Backup): string | undefined {
+/** The owner that still has to copy its data from this backup. */
+function usedBy({ databases, restores, branches }: Caches, backup: Backup): string | undefined {
   const [database] = databases.byIndex('source', keyOf(backup))
   if (database !== undefined) return `the database ${database.metadata.name}`
   const restore = restores.byIndex('source', keyOf(backup)).find(({ status }) => status?.verifiedAt === undefined)
-  return restore && `the restore ${restore.metadata.name}`
+  if (restore !== undefined) return `the restore ${restore.metadata.name}`
+  // The snapshot of a hot one is only for its branch, and is deleted with it.
+  const [branch] = backup.spec.kind === 'durable' ? branches.byIndex('source', keyOf(backup)) : []
+  return branch && `the branch ${branch.metadata.name}`
 }
 
-function isHeldForRecord({ databases }: Caches, backup: Backup, now: number): boolean {
+function isDelayedForRecord({ databases }: Caches, backup: Backup, now: number): boolean {
   const { namespace, deletionTimestamp } = backup.metadata
   if (deletionTimestamp === undefined) return false
   return awaitsRecord(backup, databases.get({ namespace, name: backup.spec.databaseName }), now)
 }
 
-/** How the restore stands that has this backup for its anchor. */
-async function anchorOf(
+/** The state of the restore for which this is the prerestore backup. */
+async function prerestoreOf(
   { restores }: Caches,
   cluster: Cluster,
   backup: Backup,
   { status }: ManagedDatabase | Branch,
-): Promise<AnchorFacts | undefined> {
+): Promise<PrerestoreFacts | undefined> {
   const {
     metadata: { namespace = '', name },
     spec,
   } = backup
-  const restore = restores
-    .byIndex('database', `${namespace}/${spec.databaseId}`)
-    .find(restore => restore.status?.anchor === name && isTakenFor(backup, takenBy(restore, 'prerestore')))
+  const isIts = (restore: Restore) =>
+    restore.status?.anchor === name && isTakenFor(backup, takenBy(restore, 'prerestore'))
+  const cached = restores.byIndex('database', `${namespace}/${spec.databaseId}`).find(isIts)
+  // A cache may lag behind a restore that has just begun: the backup would be taken before Postgres is stopped, and the
+  // restore would fail.
+  const restoreName = cached === undefined && spec.purpose === 'prerestore' ? restoreNameOf(name) : undefined
+  const read = restoreName === undefined ? undefined : await cluster.get('Restore', { namespace, name: restoreName })
+  const restore = cached ?? (read && isIts(read) ? read : undefined)
   if (restore === undefined) return undefined
   const { previous, fencedAt } = restore.status ?? {}
   if (!isOpenRestore(restore)) return { state: 'over' }
@@ -228,25 +286,29 @@ async function anchorOf(
   return { state: 'stopped', claim, claimUid, systemIdentifier, isThere: found?.metadata.uid === claimUid }
 }
 
-/** Waits until its restore stops Postgres, and the restore waits for backups of branches: if they waited for it, none would go on. */
+/**
+ * A prerestore backup waits until its restore stops Postgres, and the restore waits for backups of branches. If those
+ * waited for it, there would be a deadlock.
+ */
 const awaitsStop = ({ spec, status }: Backup): boolean => spec.purpose === 'prerestore' && status?.phase !== 'running'
 
-/** One that runs comes first; of those that wait, who was asked for first. */
+/** A running backup is first; waiting ones are ordered by their request. */
 function aheadOf(caches: Caches, backup: Backup): string | undefined {
   const { namespace, name } = backup.metadata
-  const { databaseId, sourceBranch } = backup.spec
+  const { databaseId, sourceBranch, kind } = backup.spec
   const others = backupsOf(caches, namespace, databaseId).filter(
     other =>
       other.metadata.name !== name &&
       isUnderWay(other) &&
       !awaitsStop(other) &&
+      other.spec.kind === kind &&
       other.spec.sourceBranch?.id === sourceBranch?.id,
   )
-  const first = others.find(other => other.status?.phase === 'running' || placeOf(other) < placeOf(backup))
+  const first = others.find(other => other.status?.phase === 'running' || orderOf(other) < orderOf(backup))
   return first?.metadata.name
 }
 
-/** Of the claim that a snapshot was made of, as long as that is not over. */
+/** The uid of the claim that a snapshot is taken of, while the snapshot is not completed. */
 async function claimUidOf(
   cluster: Cluster,
   backup: Backup,

@@ -1,39 +1,42 @@
-/** All that a pass knows of one backup: gathered by observe.ts, decided upon by plan/, which reads nothing else. */
+/** The observed state of one backup: read by observe.ts, and the only input of plan/. */
 import type { Backup, Branch, ManagedDatabase, PgVersion, Region } from '../../crds/index.ts'
+import type { BackupJob } from '../archive/contract.ts'
+import type { AgentFacts } from '../archive/watch.ts'
 import type { Served } from '../optional-informer.ts'
 import type { RestorePoint } from '../postgres/administrator.ts'
+import type { ProofSchedule } from './verification/proof.ts'
 
-/** What a snapshot says of itself: whose it is, what was asked of the storage, and what Postgres said before. */
+/** The content of a snapshot: its owner, the request to the storage, and the recovery information from Postgres. */
 export type SnapshotFacts = {
   name: string
   uid: string
-  /** It is marked as this backup's. */
-  isOurs: boolean
+  /** Whether it is labelled as this backup's. */
+  isOwn: boolean
   isGoing: boolean
-  /** Absent where nobody can read it any more. */
+  /** Absent if unreadable. */
   cutOf: CutOf | undefined
-  /** When it was asked for, and the instant that it is of, in ms since the epoch. */
-  askedAt: number
+  /** The times of the request and of the snapshot, in ms since the epoch. */
+  requestedAt: number
   cutAt: number | undefined
   isReady: boolean
-  /** The claim whose volume its data have become: it was for that alone. */
+  /** The claim whose volume now contains its data: the snapshot was only for that claim. */
   becameVolume: string | undefined
   bytes: number | undefined
   error: string | undefined
 }
 
-/** What the snapshot was made of, and from where the copy recovers. */
+/** The source of the snapshot, and where recovery of the copy begins. */
 export type CutOf = Pick<RestorePoint, 'systemIdentifier'> &
-  // Of a volume that is stopped nobody asks Postgres.
+  // Absent for a stopped volume, since Postgres cannot be queried.
   Partial<Omit<RestorePoint, 'systemIdentifier'>> & {
     pgVersion?: PgVersion | undefined
     region?: string | undefined
     claim: string
-    /** The claim's, so that one that took its name is not mistaken for it. */
+    /** The uid of the claim, to distinguish it from another claim with its name. */
     claimUid: string
   }
 
-/** How the checkpoint before the snapshot stands. */
+/** The state of the checkpoint before the snapshot. */
 export type CheckpointFacts =
   | { state: 'unasked' }
   | { state: 'waiting' }
@@ -45,59 +48,75 @@ export type CheckpointFacts =
   | { state: 'failed'; message: string }
 
 export type Source = {
-  /** Or branch: whatever has the Postgres. */
+  /** The database or branch that has the Postgres. */
   database: ManagedDatabase | Branch
   region: Region | undefined
-  /** Its Postgres can be reached. */
+  /** Whether its Postgres is reachable. */
   isReachable: boolean
 }
 
-/** `stopped`: no Postgres runs on the volume of this claim, and a lock keeps any from starting; its uid is undefined where there is none. */
-export type AnchorFacts =
+/**
+ * `stopped`: no Postgres runs on the volume of this claim, and a lock prevents a start; its uid is undefined if there
+ * is none.
+ */
+export type PrerestoreFacts =
   | { state: 'running' | 'stopping' | 'over' }
   | { state: 'stopped'; claim: string; claimUid: string; systemIdentifier: string; isThere: boolean }
 
-/** How a check of a copy of the backup stands. */
+/** The state of the verification of a copy. */
 export type VerificationFacts = {
-  /** Something that was made for it is there: volume, fence or pod. */
+  /** Whether any of its objects exists: volume, network policy or pod. */
   isThere: boolean
   claim: boolean
   pod: VerifierFacts | undefined
-  /** Others that came before leave room for it. */
-  isTurn: boolean
-  /** Where its data can run; undefined where nobody knows that any more. */
-  place: { pgVersion: PgVersion; region: Region } | undefined
+  /** Whether a verification slot is free for this backup. */
+  hasSlot: boolean
+  /** Where its data can run; undefined if unknown. */
+  target: { pgVersion: PgVersion; region: Region } | undefined
 }
 
-/** The pod that checks it. `madeAt`: ms since the epoch. */
+/** The pod that verifies it. `madeAt`: ms since the epoch. */
 type VerifierFacts = { isGoing: boolean; madeAt: number; end: VerifierEnd | undefined }
 export type VerifierEnd = { exitCode: number; message: string }
 
+/** The state of a durable backup. `incarnation`: the number of the serving volume of its database. */
+export type DurableFacts = {
+  hasArchive: boolean
+  pod: AgentFacts['pod']
+  incarnation: number | undefined
+  /** `unknown`: the agent does not know the job, or was not queried. */
+  job: BackupJob | { state: 'unknown' } | { state: 'unanswered'; message: string }
+}
+
 export type Observed = {
   backup: Backup
-  /** The API's id; undefined until there is one. */
+  /** The API's id; undefined until it is assigned. */
   id: string | undefined
-  /** Undefined where there is no database, or branch, of that name and id. */
+  /** Undefined if no database or branch has that name and id. */
   source: Source | undefined
   snapshots: Served
-  /** Since when the cluster is asked about them, in ms since the epoch. */
-  snapshotsAskedAt: number
-  /** The one under this backup's name. Not looked at where nothing depends on it. */
+  /** Since when the cluster has been queried for snapshots, in ms since the epoch. */
+  snapshotsQueriedAt: number
+  /** The snapshot with this backup's name. Not read if nothing depends on it. */
   snapshot: SnapshotFacts | 'absent' | 'unknown'
-  /** The database that is being made of it, or the restore that has no data yet: what it is, and its name. */
+  /** The database or branch being created from it, or the restore that has not copied its data: kind and name. */
   usedBy: string | undefined
-  /** It is being deleted, and its database does not record yet when it was due. */
+  /** Whether it is being deleted, and its database has not recorded its due time. */
   awaitsRecord: boolean
-  /** The restore that it is the anchor of; undefined where it is none's. */
-  anchorOf: AnchorFacts | undefined
-  /** The backup of the same source that comes before this one, by name. */
+  /** The restore that this is the prerestore backup of, if any. */
+  prerestoreOf: PrerestoreFacts | undefined
+  /** The name of the backup of the same source that runs before this one. */
   ahead: string | undefined
   checkpoint: CheckpointFacts
-  /** Of the claim that the snapshot was made of: its uid now; undefined where it is gone. */
+  /** The current uid of the claim that the snapshot is taken of; undefined if the claim is deleted. */
   claimUid: string | undefined
-  /** The Task that is to record it; a backup that nobody asked for has none. */
+  /** The Task of a backup that a user requested. */
   taskId: string | undefined
   verification: VerificationFacts
-  /** That Task is there, and has ended. */
+  /** For a completed durable backup: whether it is restored as the proof of its tenant. */
+  proof?: ProofSchedule | undefined
+  /** For a durable backup. */
+  durable?: DurableFacts | undefined
+  /** Whether that Task exists and has ended. */
   isTaskOver: boolean
 }

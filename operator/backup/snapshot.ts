@@ -1,15 +1,16 @@
 /**
- * The VolumeSnapshot of a backup: how it is made, and what it says. It carries all that the status of its backup says of
- * the data, so that a crash between the two loses nothing, and neither does a backup that is put back without its status.
+ * The VolumeSnapshot of a backup: its creation and its content. It contains everything that the status of its backup
+ * records about the data, so that neither a crash in between nor recreating the backup without its status loses
+ * anything.
  */
 import { z } from 'zod'
 import type { Draft, VolumeSnapshot } from '../../cluster/index.ts'
 import { annotations, type Backup, childNames, labels, pgVersion, type Region } from '../../crds/index.ts'
-import { bytesTold } from '../../values/quantity.ts'
-import { childLabels, ownerKeyOf, ownerKindOf, ownerMarks, ownerOf } from '../objects/ownership.ts'
+import { sizeInBytes } from '../../values/quantity.ts'
+import { childLabels, ownerAnnotations, ownerKeyOf, ownerKindOf, ownerOf } from '../objects/ownership.ts'
 import type { CutOf, SnapshotFacts } from './observed.ts'
 
-/** On a snapshot: what it was made of, as JSON. */
+/** On a snapshot: its source, as JSON. */
 const cutOfAnnotation = 'espalier.dev/cut-of'
 
 const cutOf = z.object({
@@ -31,7 +32,7 @@ const readCutOf = (text: string | undefined): CutOf | undefined => {
   }
 }
 
-/** Without an owner reference, as all that holds data: no garbage collector takes it. */
+/** Without an owner reference, like all objects with data: no garbage collector deletes it. */
 export function snapshotDraft(backup: Backup, id: string, region: Region, of: CutOf): Draft<'VolumeSnapshot'> {
   const { namespace = '' } = backup.metadata
   const owner = ownerOf({ kind: 'Backup', metadata: backup.metadata }, backup.spec.databaseId)
@@ -44,7 +45,7 @@ export function snapshotDraft(backup: Backup, id: string, region: Region, of: Cu
       namespace,
       labels: { ...childLabels(owner, 'snapshot'), [labels.id]: id },
       annotations: {
-        ...ownerMarks(owner),
+        ...ownerAnnotations(owner),
         [cutOfAnnotation]: JSON.stringify(of),
         ...(isSingleUse(backup) ? { [annotations.singleUse]: 'true' } : {}),
         ...(isAtRest(backup, of) ? { [annotations.volumeAtRest]: 'true' } : {}),
@@ -57,14 +58,14 @@ export function snapshotDraft(backup: Backup, id: string, region: Region, of: Cu
   }
 }
 
-/** Of what a user asked for, or a schedule, nobody knows what it will be used for, whatever it is marked with. */
+/** The future use of a backup by a user or a schedule is unknown, whatever its annotations. */
 const isSingleUse = ({ metadata, spec }: Backup): boolean =>
   spec.purpose === 'prebranch' && metadata.annotations?.[annotations.singleUse] === 'true'
 
-/** The volume that a restore has stopped, which nobody asked Postgres about. */
+/** The volume that a restore has stopped, for which Postgres was not queried. */
 const isAtRest = ({ spec }: Backup, { endLsn }: CutOf): boolean => spec.purpose === 'prerestore' && endLsn === undefined
 
-/** A backup that is put back has another uid, and is the same one by its id and its key. */
+/** A recreated backup has another uid; its id and its key identify it. */
 const isOf = ({ metadata }: Backup, id: string, snapshot: VolumeSnapshot): boolean =>
   ownerKindOf(snapshot) === 'Backup' &&
   ownerKeyOf(snapshot) === `${metadata.namespace}/${metadata.name}` &&
@@ -75,14 +76,14 @@ export function snapshotFacts(backup: Backup, id: string, snapshot: VolumeSnapsh
   return {
     name: metadata.name,
     uid: metadata.uid ?? '',
-    isOurs: isOf(backup, id, snapshot),
+    isOwn: isOf(backup, id, snapshot),
     isGoing: metadata.deletionTimestamp !== undefined,
     cutOf: readCutOf(metadata.annotations?.[cutOfAnnotation]),
-    askedAt: Date.parse(metadata.creationTimestamp ?? ''),
+    requestedAt: Date.parse(metadata.creationTimestamp ?? ''),
     cutAt: status?.creationTime === undefined ? undefined : Date.parse(status.creationTime),
     isReady: status?.readyToUse === true,
     becameVolume: status?.readyToUse === true ? undefined : metadata.annotations?.[annotations.becameVolume],
-    bytes: bytesTold(status?.restoreSize),
+    bytes: sizeInBytes(status?.restoreSize),
     error: status?.readyToUse === true ? undefined : status?.error?.message,
   }
 }

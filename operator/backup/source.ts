@@ -1,13 +1,13 @@
-/** What a volume can be made from: the snapshot of a completed backup. */
+/** The source of a volume: the snapshot of a completed backup. */
 import { type Cluster, KindNotServedError, type VolumeSnapshot } from '../../cluster/index.ts'
 import { type Backup, childNames, labels, parseMemberName } from '../../crds/index.ts'
 import type { DataSource } from '../objects/instance.ts'
 import { becameVolume, snapshotFacts } from './snapshot.ts'
 
-/** `snapshot`: the one under the backup's name. */
+/** `snapshot`: the one with the backup's name. */
 export type BackupSource = { source: DataSource } | { refused: { reason: string; message: string } }
 
-/** The snapshot under a backup's name, by the cluster's own word. */
+/** Reads the snapshot with a backup's name from the cluster itself. */
 export async function snapshotOf(cluster: Cluster, { metadata }: Backup): Promise<VolumeSnapshot | undefined> {
   const id = metadata.labels?.[labels.id]
   if (id === undefined) return undefined
@@ -22,15 +22,17 @@ export async function snapshotOf(cluster: Cluster, { metadata }: Backup): Promis
 const refused = (reason: string, message: string): BackupSource => ({ refused: { reason, message } })
 
 export function dataSourceOf(backup: Backup | undefined, snapshot: VolumeSnapshot | undefined): BackupSource {
-  if (backup === undefined) return refused('BackupMissing', 'the backup is not there')
+  if (backup === undefined) return refused('BackupMissing', 'the backup does not exist')
   const { metadata, spec, status } = backup
+  if (spec.kind === 'durable')
+    return refused('NotAvailable', `the backup ${metadata.name} is a durable one, which has no snapshot`)
   if (status?.phase !== 'completed')
-    return refused('BackupNotCompleted', `the backup ${metadata.name} is not a completed one`)
+    return refused('BackupNotCompleted', `the backup ${metadata.name} is not completed`)
   const facts = snapshot && snapshotFacts(backup, metadata.labels?.[labels.id] ?? '', snapshot)
-  if (facts?.isOurs === true && facts.becameVolume !== undefined)
+  if (facts?.isOwn === true && facts.becameVolume !== undefined)
     return refused('BecameVolume', becameVolume(metadata.name, facts.becameVolume))
-  if (facts === undefined || !facts.isOurs || facts.isGoing || !facts.isReady || facts.cutOf === undefined)
-    return refused('SnapshotLost', `the snapshot of the backup ${metadata.name} is gone, or is being deleted`)
+  if (facts === undefined || !facts.isOwn || facts.isGoing || !facts.isReady || facts.cutOf === undefined)
+    return refused('SnapshotLost', `the snapshot of the backup ${metadata.name} is deleted, or is being deleted`)
   const { claim, systemIdentifier } = facts.cutOf
   const { incarnation, number } = parseMemberName('claim', claim) ?? {}
   return {

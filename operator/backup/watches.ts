@@ -1,4 +1,4 @@
-/** Which backups are looked at again when something in the cluster changes. */
+/** Which backups are enqueued when something in the cluster changes. */
 import type { AnyObject } from '../../cluster/index.ts'
 import { keyOf } from '../../cluster/informer/index.ts'
 import { labels, type ManagedDatabase } from '../../crds/index.ts'
@@ -6,17 +6,21 @@ import type { Caches } from '../caches.ts'
 import { ownerKeyOf, ownerKindOf } from '../objects/ownership.ts'
 import { backupsOf, isUnderWay } from './observe.ts'
 import { dueAtOf } from './schedule/recorded.ts'
-import type { Turns } from './verification/turns.ts'
+import type { VerificationSlots } from './verification/slots.ts'
 
-/** Returns what ends it. */
-export function follow(caches: Caches, turns: Pick<Turns, 'next'>, enqueue: (key: string) => void): (() => void)[] {
-  /** What ends, or goes, makes room for the next. */
+/** Returns the function that stops it. */
+export function follow(
+  caches: Caches,
+  slots: Pick<VerificationSlots, 'next'>,
+  enqueue: (key: string) => void,
+): (() => void)[] {
+  /** A backup that ends or is deleted frees a slot for the next. */
   const ofDatabase = (namespace: string | undefined, databaseId: string) => {
     for (const backup of backupsOf(caches, namespace, databaseId)) if (isUnderWay(backup)) enqueue(keyOf(backup))
   }
   const ofDatabaseItself = ({ metadata }: ManagedDatabase) => {
-    const { namespace, labels: marks } = metadata
-    const id = marks?.[labels.id] ?? ''
+    const { namespace, labels: objectLabels } = metadata
+    const id = objectLabels?.[labels.id] ?? ''
     ofDatabase(namespace, id)
     // Their deletion may wait for the status of the database.
     for (const backup of backupsOf(caches, namespace, id))
@@ -26,7 +30,7 @@ export function follow(caches: Caches, turns: Pick<Turns, 'next'>, enqueue: (key
     caches.backups.onChange(({ type, object, previous }) => {
       enqueue(keyOf(object))
       const isChecked = type === 'deleted' || object.status?.verification !== 'pending'
-      if (isChecked && previous?.status?.verification === 'pending') for (const next of turns.next()) enqueue(next)
+      if (isChecked && previous?.status?.verification === 'pending') for (const next of slots.next()) enqueue(next)
       if (!isUnderWay(object)) ofDatabase(object.metadata.namespace, object.spec.databaseId)
     }),
     caches.snapshots.onChange(({ object }) => {
@@ -47,10 +51,14 @@ export function follow(caches: Caches, turns: Pick<Turns, 'next'>, enqueue: (key
       const { dataSource } = object.spec
       if (dataSource !== undefined) enqueue(`${object.metadata.namespace}/${dataSource.backupName}`)
     }),
-    caches.branches.onChange(({ object }) => ofDatabase(object.metadata.namespace, object.spec.databaseId)),
-    caches.restores.onChange(({ object: { metadata, spec } }) => {
+    caches.branches.onChange(({ object: { metadata, spec, status } }) => {
       ofDatabase(metadata.namespace, spec.databaseId)
-      enqueue(`${metadata.namespace}/${spec.target.backupName}`)
+      const source = spec.target === undefined ? undefined : (status?.source?.backupName ?? spec.target.backupName)
+      if (source !== undefined) enqueue(`${metadata.namespace}/${source}`)
+    }),
+    caches.restores.onChange(({ object: { metadata, spec, status } }) => {
+      ofDatabase(metadata.namespace, spec.databaseId)
+      enqueue(`${metadata.namespace}/${status?.recovery?.backupName ?? spec.target.backupName}`)
     }),
     caches.tasks.onChange(({ object }) => {
       if (object.spec.subject.kind === 'backup') enqueue(`${object.metadata.namespace}/${object.spec.subject.name}`)

@@ -17,8 +17,8 @@ beforeEach(async () => {
 })
 afterEach(() => store.close())
 
-const addNamespace = (name: string, marks: Record<string, string> = {}) =>
-  cluster.create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels: marks } })
+const addNamespace = (name: string, objectLabels: Record<string, string> = {}) =>
+  cluster.create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels: objectLabels } })
 const addDatabase = (namespace: string) => {
   const draft = databaseDraft('shop')
   return cluster.create('ManagedDatabase', { ...draft, metadata: { ...draft.metadata, namespace } })
@@ -27,7 +27,7 @@ const tenant = { [labels.managedBy]: managedByEspalier, [labels.tenant]: tenantH
 const bound = async () =>
   (await cluster.list('RoleBinding')).items.map(({ metadata: { namespace, name } }) => `${namespace}/${name}`).sort()
 
-test("before an upgrade, operator and API are bound once in each tenant's namespace and each labelled one", async () => {
+test("before an upgrade, operator and API get one binding in each tenant's namespace and each labelled one", async () => {
   const name = tenantNamespace('acme')
   await addNamespace(name, tenant)
   await addNamespace('shared', { [databasesLabel]: 'true' })

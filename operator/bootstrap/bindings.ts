@@ -1,15 +1,15 @@
 /**
- * Before an upgrade changes the rights of operator and API: binds them in every namespace that may hold databases, so that
- * those of both versions go on without a gap. From then on the operator does it.
+ * Before an upgrade changes the permissions of operator and API: creates their RoleBindings in every namespace that may
+ * contain databases, so that both versions have permissions without a gap. Afterwards the operator does it.
  */
 import { type Cluster, KindNotServedError, type Namespace } from '../../cluster/index.ts'
 import { labels } from '../../crds/index.ts'
-import { bindingDrafts, databasesLabel, mayHoldDatabases, notServedMessage } from '../access/bindings.ts'
+import { bindingDrafts, databasesLabel, mayContainDatabases, notServedMessage } from '../access/bindings.ts'
 import { createIfAbsent } from '../objects/create.ts'
 
 const pageSize = 500
 
-/** Namespaces that hold databases and may not, each with what to do. */
+/** Namespaces that contain databases without permission to, each with what to do. */
 export async function namespacesNotAllowed(cluster: Cluster): Promise<string[]> {
   const allowed = new Set((await namespacesOfDatabases(cluster)).map(({ metadata }) => metadata.name))
   const used = await databaseNamespaces(cluster)
@@ -31,10 +31,10 @@ async function namespacesOfDatabases(cluster: Cluster): Promise<Namespace[]> {
     cluster.list('Namespace', { labels: { [labels.tenant]: true } }),
     cluster.list('Namespace', { labels: { [databasesLabel]: 'true' } }),
   ])
-  return [...ofTenants.items, ...others.items].filter(mayHoldDatabases)
+  return [...ofTenants.items, ...others.items].filter(mayContainDatabases)
 }
 
-/** None where the kind is not served yet, as before an installation. */
+/** None if the kind is not served yet, as before an installation. */
 async function databaseNamespaces(cluster: Cluster): Promise<Set<string>> {
   const namespaces = new Set<string>()
   let continueToken: string | undefined

@@ -1,7 +1,7 @@
 /**
  * Creates what every installation needs before its first database: the sealing key and the certificate authority. They
- * are created only while the cluster holds nothing of an earlier installation. A new sealing key opens none of its
- * passwords, and none of its databases trusts a new authority.
+ * are created only if the cluster contains nothing of an earlier installation: a new sealing key cannot open its
+ * passwords, and its databases do not trust a new authority.
  */
 import { randomBytes } from 'node:crypto'
 import { type Cluster, type Draft, type KindName, KindNotServedError } from '../../cluster/index.ts'
@@ -30,9 +30,12 @@ const makers = new Map<string, () => Draft<'Secret'>>([
   ],
 ])
 
-/** A single object of these kinds means that a password may be sealed or a certificate issued. */
+/** If there is one object of these kinds, a password may be sealed or a certificate issued. */
 const resources = ['Tenant', 'ManagedDatabase', 'Branch', 'Backup', 'Restore'] as const
-/** So does one of these with a database's label: it stays where somebody deleted the resources, or is restored before them. */
+/**
+ * The same for one of these with a database's label: it remains if a user deleted the resources, or is restored before
+ * them.
+ */
 const children = ['Secret', 'PersistentVolumeClaim', 'PersistentVolume', 'VolumeSnapshot'] as const
 
 /** `missing`: keys that are absent and cannot be created, because of `found`: the first object of each kind. */
@@ -70,6 +73,6 @@ export async function ensureKeys(cluster: Cluster): Promise<KeysOutcome> {
   return { made: names, missing: [], found: [] }
 }
 
-/** What is wrong where keys are missing, and what to do. */
+/** What is wrong if keys are missing, and what to do. */
 export const missingKeys = ({ missing, found }: KeysOutcome): string =>
-  `${missing.join(' and ')}: missing from the Secrets of ${systemNamespace}, but the cluster holds objects of an earlier installation: ${found.join(', ')}. New keys can neither open its passwords nor reach its databases. Create the Secrets from your backup of the keys, then run this again. If nothing of that installation is needed, delete all objects of espalier.dev and all with the label ${labels.database} first`
+  `${missing.join(' and ')}: missing from the Secrets of ${systemNamespace}, but the cluster contains objects of an earlier installation: ${found.join(', ')}. New keys can neither open its passwords nor reach its databases. Create the Secrets from your backup of the keys, then run this again. If nothing of that installation is needed, delete all objects of espalier.dev and all with the label ${labels.database} first`

@@ -10,13 +10,13 @@ const wanted = (version: number, changes: object = {}) => ({
   shape: { ...sizeDraft('small').spec?.shape, ...changes },
 })
 
-test('an existing shape is kept, a new version is added, and a changed shape is refused with size and field', async () => {
-  const look = (...sizes: unknown[]) => changedShapes(it.cluster(), wantedSizes.parse(sizes))
-  // In whatever order its fields come.
+test('an existing size is kept, a new version is added, and a changed size is refused with its name and field', async () => {
+  const changedOf = (...sizes: unknown[]) => changedShapes(it.cluster(), wantedSizes.parse(sizes))
+  // In any order of fields.
   const { shape } = wanted(1)
-  expect(await look({ ...wanted(1), shape: Object.fromEntries(Object.entries(shape).reverse()) })).toEqual([])
-  expect(await look(wanted(2, { memoryLimit: '9Gi' }))).toEqual([])
-  expect(await look(wanted(1, { memoryLimit: '9Gi', connections: 7 }), wanted(2))).toEqual([
-    'sizes: small version 1 is there with another shape (connections, memoryLimit), and a shape never changes: give the new shape as version 2, and set status: deprecated on this one',
+  expect(await changedOf({ ...wanted(1), shape: Object.fromEntries(Object.entries(shape).reverse()) })).toEqual([])
+  expect(await changedOf(wanted(2, { memoryLimit: '9Gi' }))).toEqual([])
+  expect(await changedOf(wanted(1, { memoryLimit: '9Gi', connections: 7 }), wanted(2))).toEqual([
+    'sizes: small version 1 exists with another shape (connections, memoryLimit), and a shape never changes: add the new shape as version 2, and set status: deprecated on this one',
   ])
 })

@@ -1,18 +1,18 @@
 /**
- * Looks, before an upgrade changes anything, whether the sizes it would apply are those that are there: a shape never
- * changes, so the API server would refuse one half-way through.
+ * Before an upgrade changes anything, checks that the sizes it would apply equal the existing ones: a size is
+ * immutable, so the API server would refuse it halfway through.
  */
 import { z } from 'zod'
 import type { Cluster } from '../../cluster/index.ts'
 import { canonicalJson } from '../../crds/index.ts'
 
-/** As the chart gives them: `{name, version, shape}`, the shape as it will be applied. */
+/** As in the chart: `{name, version, shape}`, with the shape that will be applied. */
 export const wantedSizes = z
   .array(z.strictObject({ name: z.string(), version: z.int(), shape: z.record(z.string(), z.unknown()) }))
   .max(1000)
 export type WantedSize = z.output<typeof wantedSizes>[number]
 
-/** One line for each size whose shape is another in the cluster. */
+/** One line for each size whose shape differs in the cluster. */
 export async function changedShapes(cluster: Pick<Cluster, 'get'>, wanted: readonly WantedSize[]): Promise<string[]> {
   const found = await Promise.all(
     wanted.map(async ({ name, version, shape }) => {
@@ -22,7 +22,7 @@ export async function changedShapes(cluster: Pick<Cluster, 'get'>, wanted: reado
       const fields = [...new Set([...before.keys(), ...Object.keys(shape)])].filter(
         field => canonicalJson(before.get(field) ?? null) !== canonicalJson(shape[field] ?? null),
       )
-      return `sizes: ${name} version ${version} is there with another shape (${fields.sort().join(', ')}), and a shape never changes: give the new shape as version ${version + 1}, and set status: deprecated on this one`
+      return `sizes: ${name} version ${version} exists with another shape (${fields.sort().join(', ')}), and a shape never changes: add the new shape as version ${version + 1}, and set status: deprecated on this one`
     }),
   )
   return found.filter(line => line !== undefined)

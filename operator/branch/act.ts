@@ -1,4 +1,4 @@
-/** Performs what a plan requests of the branch itself. */
+/** Executes the actions of a plan that concern only the branch itself. */
 import type { Cluster } from '../../cluster/index.ts'
 import { type Branch, labels } from '../../crds/index.ts'
 import { createTaken } from '../objects/operator-backups.ts'
@@ -8,6 +8,7 @@ import type { OwnAction } from './actions.ts'
 import { remainingBackups } from './deletion.ts'
 import type { BranchStatus, Observed } from './observed.ts'
 import { prebranchOf } from './plan/prebranch.ts'
+import { deleteReplaced } from './replaced.ts'
 
 export async function perform(
   { cluster, newId }: Executor,
@@ -26,6 +27,8 @@ export async function perform(
     case 'leave-record':
       await deleteRemains(cluster, instance, () => remainingBackups(cluster, observed))
       return { status: action.status }
+    case 'delete-replaced':
+      return (await deleteReplaced(cluster, branch, action.replaced)) ? { status: action.status } : 'done'
     case 'delete-record':
       await cluster.delete('Branch', { namespace, name }, { uid })
       return 'replaced'

@@ -1,4 +1,6 @@
-/** The life of a branch, as kubectl and the API ask for it, with fakes for what the nodes and the storage do. */
+/**
+ * Branches requested with kubectl and by the API, from creation to deletion, with fakes for the nodes and the storage.
+ */
 import { describe, expect, test } from 'vitest'
 import { childNames, labels, teardownFinalizer } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
@@ -7,7 +9,8 @@ import { hasCondition, useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually, testConfiguration } from '../testing/installation.ts'
 
 const it = useInstallation()
-const { get, when, ask, made, idOf, child, isPhase, remove, gone, leftOf, dataOf, snapshots, under } = useBranches(it)
+const { get, when, request, made, idOf, child, isPhase, remove, untilDeleted, leftOf, dataOf, snapshots, under } =
+  useBranches(it)
 
 describe('a branch', () => {
   test('of a database has its data, its own address and passwords, and keeps no snapshot', async () => {
@@ -29,8 +32,8 @@ describe('a branch', () => {
     expect(claim?.metadata.ownerReferences).toBeUndefined()
     const [own, its] = [await dataOf('shop-copy'), await it.child('Secret', 'shop', 'credentials')]
     expect(own.closed).toBeUndefined()
-    expect(own.roles.app?.mark).not.toBe(its?.metadata.uid)
-    expect(own.roles.app?.mark).toBe((await child('Secret', 'shop-copy', 'credentials'))?.metadata.uid)
+    expect(own.roles.app?.passwordVersion).not.toBe(its?.metadata.uid)
+    expect(own.roles.app?.passwordVersion).toBe((await child('Secret', 'shop-copy', 'credentials'))?.metadata.uid)
     await eventually(snapshots, found => found.length === 0)
     expect((await it.cluster().list('Backup')).items).toEqual([])
     expect(await it.routesOf(await idOf('shop-copy'))).toMatchObject([{ rules: ['198.51.100.0/24'] }])
@@ -53,7 +56,7 @@ describe('a branch', () => {
     await it.when('deep', found => found.status?.branchCount === 1)
   })
 
-  test('whose Postgres restarts stays connectable since the same time', async () => {
+  test('whose Postgres restarts keeps its connectableAt', async () => {
     await it.create('stamped')
     const branch = await made('stamped-1', 'stamped')
     const pod = await child('Pod', 'stamped-1', 'pod')
@@ -87,7 +90,7 @@ describe('a branch', () => {
     ])
     await it.when('going', found => found.status?.branchCount === 0)
     await under({ now: () => Date.now() + 31 * 24 * 3600_000 }, async () => {
-      await gone('going-1')
+      await untilDeleted('going-1')
     })
   })
 
@@ -96,9 +99,9 @@ describe('a branch', () => {
     await made('shut-1', 'shut', { ipAllowlist: { rules: [] } })
     await remove('shut-1')
     await when('shut-1', found => isPhase('deleted')(found) && found.status?.operation === undefined)
-    const told = (await it.tasksOf('shut-1')).flatMap(({ status }) => status?.messages ?? [])
-    expect(told.map(({ text }) => text)).toContain('done')
-    expect(told.filter(({ text }) => text.includes('gateway'))).toEqual([])
+    const reported = (await it.tasksOf('shut-1')).flatMap(({ status }) => status?.messages ?? [])
+    expect(reported.map(({ text }) => text)).toContain('done')
+    expect(reported.filter(({ text }) => text.includes('gateway'))).toEqual([])
   })
 
   test('deleted by kubectl leaves no record', async () => {
@@ -106,14 +109,19 @@ describe('a branch', () => {
     await made('direct-1', 'direct')
     const id = await idOf('direct-1')
     await it.cluster().delete('Branch', at('direct-1'))
-    await gone('direct-1')
+    await untilDeleted('direct-1')
     expect(await leftOf(id)).toEqual([])
     await it.when('direct', found => found.status?.branchCount === 0)
   })
 
   test('that expires is deleted', async () => {
     await it.create('timed')
-    await made('timed-1', 'timed', { expiresAt: new Date(Date.now() + 2_000).toISOString() })
+    // It is available whatever its creation takes, and expires by the clock of the next operator. That one sees no gateway
+    // alive, so the deletion completes by the usual clock.
+    await made('timed-1', 'timed', { expiresAt: new Date(Date.now() + 3600_000).toISOString() })
+    await under({ now: () => Date.now() + 3600_000 }, async () => {
+      await when('timed-1', ({ spec }) => spec.deletionRequestedAt !== undefined)
+    })
     const record = await when('timed-1', isPhase('deleted'))
     expect(Date.parse(record.spec.deletionRequestedAt ?? '')).toBeGreaterThanOrEqual(
       Math.floor(Date.parse(record.spec.expiresAt ?? '') / 1000) * 1000,
@@ -131,7 +139,7 @@ describe('a database with branches', () => {
     expect((await get('parent-1'))?.status?.phase).toBe('available')
     expect((await it.database('parent'))?.status?.blockingBranches).toBe(2)
     await editSpec(it.cluster(), 'parent', spec => spec, { 'espalier.dev/force': 'true' })
-    await it.gone('parent')
+    await it.untilDeleted('parent')
     for (const name of ['parent-1', 'parent-2']) expect(await get(name)).toBeUndefined()
     await eventually(snapshots, found => found.length === 0)
   })
@@ -140,14 +148,14 @@ describe('a database with branches', () => {
     for (const propagation of ['Background', 'Foreground'] as const) {
       const name = `raced${propagation.toLowerCase()}`
       const before = await it.create(name)
-      await ask(`${name}-1`, name)
+      await request(`${name}-1`, name)
       await it.cluster().delete('ManagedDatabase', at(name), { propagation })
       await when(`${name}-1`, isPhase('available'))
       const waiting = await it.when(name, hasCondition('DeletionBlocked', 'HasBranches'))
       expect(conditionOf(waiting.status, 'Ready')?.status).toBe('True')
       expect(waiting.status?.volume).toEqual(before.status?.volume)
       await remove(`${name}-1`)
-      await it.gone(name)
+      await it.untilDeleted(name)
     }
   })
 
@@ -155,14 +163,14 @@ describe('a database with branches', () => {
     await it.create('unlucky')
     it.workload().snapshots.making = { mode: 'failing', message: 'the pool is full' }
     await under({ configuration: { backups: { ...testConfiguration.backups, errorMs: 0 } } }, async () => {
-      await ask('unlucky-1', 'unlucky')
+      await request('unlucky-1', 'unlucky')
       await when('unlucky-1', isPhase('failed'))
     })
     await it.when('unlucky', found => found.status?.blockingBranches === 1 && found.status.branchCount === 0)
     await it.cluster().delete('ManagedDatabase', at('unlucky'))
     await it.when('unlucky', hasCondition('DeletionBlocked', 'HasBranches'))
     await it.cluster().delete('Branch', at('unlucky-1'))
-    await it.gone('unlucky')
+    await it.untilDeleted('unlucky')
   })
 
   test('orphaned while its deletion waits, then created again with its id, has its data, address and passwords', async () => {
@@ -174,7 +182,7 @@ describe('a database with branches', () => {
     await it.cluster().delete('ManagedDatabase', at('taken'))
     await it.when('taken', hasCondition('DeletionBlocked', 'HasBranches'))
     await editSpec(it.cluster(), 'taken', spec => spec, { 'espalier.dev/orphan': 'true' })
-    await it.gone('taken')
+    await it.untilDeleted('taken')
     const { apiVersion, kind, spec } = before
     await it.cluster().create('ManagedDatabase', {
       ...{ apiVersion, kind, spec },
@@ -196,7 +204,7 @@ describe('a database with branches', () => {
   test('suspended while a branch is created stops once the branch exists', async () => {
     await it.create('resting')
     it.workload().snapshots.making = { mode: 'held' }
-    await ask('resting-1', 'resting')
+    await request('resting-1', 'resting')
     await when('resting-1', found => conditionOf(found.status, 'Progressing')?.reason === 'Copying')
     await eventually(snapshots, found => found.length === 1)
     await editSpec(it.cluster(), 'resting', spec => ({ ...spec, suspended: true }))
@@ -209,10 +217,10 @@ describe('a database with branches', () => {
 })
 
 describe('a branch that an earlier version refused', () => {
-  test('stays failed, counts for no limit, and can be deleted', async () => {
+  test('stays failed, does not count for limits, and can be deleted', async () => {
     await it.create('older')
     await it.stopOperator()
-    await ask('older-1', 'older')
+    await request('older-1', 'older')
     const found = await get('older-1')
     if (found === undefined) throw new Error('there is no branch')
     const lastTransitionTime = '2026-01-01T00:00:00Z'
@@ -232,7 +240,7 @@ describe('a branch that an earlier version refused', () => {
     await it.cluster().delete('ManagedDatabase', at('older'))
     await it.when('older', hasCondition('DeletionBlocked', 'HasBranches'))
     await it.cluster().delete('Branch', at('older-1'))
-    await it.gone('older')
+    await it.untilDeleted('older')
     expect(await get('older-1')).toBeUndefined()
   })
 })
@@ -245,11 +253,11 @@ test('a branch created again without its status keeps its data', async () => {
   if (found === undefined) throw new Error('there is no branch')
   await it.cluster().replace('Branch', { ...found, metadata: { ...found.metadata, finalizers: [] } })
   await it.cluster().delete('Branch', at('lost-1'))
-  const { name, namespace = '', labels: marks } = found.metadata
+  const { name, namespace = '', labels: objectLabels } = found.metadata
   await it.cluster().create('Branch', {
     apiVersion: found.apiVersion,
     kind: 'Branch',
-    metadata: { name, namespace, ...(marks && { labels: marks }) },
+    metadata: { name, namespace, ...(objectLabels && { labels: objectLabels }) },
     spec: found.spec,
   })
   await it.startOperator()
@@ -263,9 +271,9 @@ test('a branch created again without its status keeps its data', async () => {
 test('a branch that cannot be created reports why', async () => {
   await it.create('refusing')
   const sourceBranch = { name: 'nothing', id: '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f' }
-  await ask('refusing-1', 'refusing', { depth: 2, sourceBranch })
-  await ask('refusing-2', 'refusing', { pgVersion: '17' })
-  await ask('refusing-3', 'refusing', { databaseId: '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f' })
+  await request('refusing-1', 'refusing', { depth: 2, sourceBranch })
+  await request('refusing-2', 'refusing', { pgVersion: '17' })
+  await request('refusing-3', 'refusing', { databaseId: '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f' })
   const reasons = await Promise.all(
     [1, 2, 3].map(async number => reasonOf(await when(`refusing-${number}`, isPhase('failed')))),
   )

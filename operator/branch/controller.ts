@@ -1,4 +1,4 @@
-/** The Branch as a kind of owner: what its passes do that those of other owners do not. */
+/** The part of the controller of owners that is specific to Branches. */
 import type { Cluster } from '../../cluster/index.ts'
 import type { EventRecorder } from '../../controller/index.ts'
 import { type Branch, branchPhase, isFailedCreation } from '../../crds/index.ts'
@@ -36,7 +36,8 @@ function branches({ caches, settings, events, metrics }: BranchControllerOptions
     isOwnAction,
     perform,
     remainingBackups,
-    // Ready reports it. A branch that fails is one whose Postgres was seen not to serve.
+    // The phase stays: Ready reports that the namespace is not served. A branch becomes failed only if its Postgres was
+    // observed not to serve.
     phaseNotServed: ({ phase = 'creating' }) => phase,
     complete: (branch, status, now) => {
       const { metadata, spec } = branch
@@ -48,12 +49,12 @@ function branches({ caches, settings, events, metrics }: BranchControllerOptions
       const outcome = outcomeOf(before, after)
       if (outcome !== undefined) branchMetrics.ended(before, outcome, now)
     },
-    follow: hear => follow(caches, hear),
+    follow: enqueues => follow(caches, enqueues),
     stop: () => branchMetrics.stop(),
   }
 }
 
-/** A branch that names its database by name alone gets the database's id first. */
+/** A branch that has only the name of its database first gets the database's id. */
 async function awaitDatabase(cluster: Cluster, branch: Branch): Promise<'ready' | 'replaced' | Finding> {
   if (branchPhase(branch) !== 'creating' || !lacksDatabaseId(branch)) return 'ready'
   const found = await fillInDatabaseId(cluster, branch)
@@ -74,7 +75,7 @@ function recordChange(events: EventRecorder, before: Branch, after: Branch): voi
   events.record(before, 'Warning', reason, message)
 }
 
-/** How the creation of the branch ends with this change; undefined if it does not. */
+/** The result with which this change ends the creation of the branch; undefined if it does not. */
 function outcomeOf(before: Branch, after: Branch): 'available' | 'failed' | undefined {
   if (becomesConnectable(before, after)) return 'available'
   return fails(before, after) && isFailedCreation(after) ? 'failed' : undefined

@@ -4,7 +4,7 @@ import { type Backup, childNames, labels } from '../../crds/index.ts'
 import type { Observed } from './observed.ts'
 import { ownBackup } from './plan/prebranch.ts'
 
-/** As the cluster itself has it. @throws ClusterError */
+/** Read from the cluster itself. @throws ClusterError */
 export async function remainingBackups(cluster: Cluster, { branch }: Pick<Observed, 'branch'>): Promise<Backup[]> {
   const id = branch.metadata.labels?.[labels.id]
   if (id === undefined) return []

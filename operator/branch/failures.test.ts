@@ -1,17 +1,18 @@
-/** What a branch comes through, what it does not, and that nothing is left of one that came to nothing. */
+/** Which faults a branch survives, which it does not, and that a failed one leaves no objects. */
 import { describe, expect, test } from 'vitest'
 import { type Cluster, ClusterError } from '../../cluster/index.ts'
 import { apiVersion, childNames, systemNamespace, tenantName, tenantNamespace } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
-import { impatient } from '../testing/backups.ts'
+import { shortTimeouts } from '../testing/backups.ts'
 import { at, branchDraft, reasonOf, useBranches } from '../testing/branches.ts'
 import { useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, eventually, giveSnapshots, testConfiguration } from '../testing/installation.ts'
 
 const it = useInstallation()
-const { get, when, ask, made, idOf, child, isPhase, remove, gone, leftOf, snapshots, under } = useBranches(it)
+const { get, when, request, made, idOf, child, isPhase, remove, untilDeleted, leftOf, snapshots, under } =
+  useBranches(it)
 
-/** Failed for good: its Task has ended, and the operator holds it no more. */
+/** Failed permanently: its Task has ended, and its finalizer is removed. */
 const failed = async (name: string) =>
   when(
     name,
@@ -20,7 +21,7 @@ const failed = async (name: string) =>
       (found.metadata.finalizers ?? []).length === 0 &&
       found.status?.operation === undefined,
   )
-const nothingLeft = async (name: string) => {
+const untilNothingRemains = async (name: string) => {
   expect(await leftOf(await idOf(name))).toEqual([])
   expect(await it.routesOf(await idOf(name))).toEqual([])
   await eventually(snapshots, found => found.length === 0)
@@ -31,12 +32,12 @@ describe('a branch fails and leaves nothing', () => {
   test('if its snapshot never becomes ready', async () => {
     await it.create('unready')
     it.workload().snapshots.making = { mode: 'cut' }
-    await under(impatient, async () => {
-      await ask('unready-1', 'unready')
+    await under(shortTimeouts, async () => {
+      await request('unready-1', 'unready')
       const branch = await failed('unready-1')
       expect(reasonOf(branch)).toBe('SnapshotStalled')
       expect(branch.status?.connectableAt).toBeUndefined()
-      await nothingLeft('unready-1')
+      await untilNothingRemains('unready-1')
     })
     await it.when('unready', found => found.status?.branchCount === 0)
     expect(await it.tasksOf('unready-1')).toMatchObject([
@@ -47,31 +48,31 @@ describe('a branch fails and leaves nothing', () => {
   test('if its snapshot is deleted before it is ready', async () => {
     await it.create('robbed')
     it.workload().snapshots.making = { mode: 'cut' }
-    await ask('robbed-1', 'robbed')
+    await request('robbed-1', 'robbed')
     const [snapshot] = await eventually(snapshots, ([found]) => found?.status?.creationTime !== undefined)
     await it.cluster().delete('VolumeSnapshot', at(snapshot?.metadata.name ?? ''))
     expect(reasonOf(await failed('robbed-1'))).toBe('SnapshotDeleted')
-    await nothingLeft('robbed-1')
+    await untilNothingRemains('robbed-1')
   })
 
   test('if its snapshot is deleted after it is ready and before the volume is created', async () => {
     await it.create('late')
     it.workload().volumes.unprovisioned = claim => (claim.spec?.dataSource ? 'the pool is full' : undefined)
-    await ask('late-1', 'late')
+    await request('late-1', 'late')
     await when('late-1', found => found.status?.source !== undefined)
     const [snapshot] = await snapshots()
     await it.cluster().delete('VolumeSnapshot', at(snapshot?.metadata.name ?? ''))
     expect(reasonOf(await failed('late-1'))).toBe('SnapshotLost')
-    await nothingLeft('late-1')
+    await untilNothingRemains('late-1')
   })
 
   test('if it does not serve by its deadline, and reports what it waited for', async () => {
     await it.create('stuck')
     it.workload().volumes.unprovisioned = claim => (claim.spec?.dataSource ? 'the pool is full' : undefined)
     await under(withDeadline, async () => {
-      await ask('stuck-1', 'stuck')
+      await request('stuck-1', 'stuck')
       expect(reasonOf(await failed('stuck-1'))).toBe('DeadlineExceeded')
-      await nothingLeft('stuck-1')
+      await untilNothingRemains('stuck-1')
     })
   })
 
@@ -85,12 +86,12 @@ describe('a branch fails and leaves nothing', () => {
       },
     })
     await under({ ...withDeadline, wrap }, async () => {
-      await ask('refused-1', 'refused')
+      await request('refused-1', 'refused')
       expect(conditionOf((await failed('refused-1')).status, 'Ready')).toMatchObject({
         reason: 'DeadlineExceeded',
         message: expect.stringContaining('exceeded quota: storage'),
       })
-      await nothingLeft('refused-1')
+      await untilNothingRemains('refused-1')
     })
   })
 
@@ -114,13 +115,13 @@ describe('a branch fails and leaves nothing', () => {
       () => it.cluster().get('Backup', key),
       found => found === undefined,
     )
-    await nothingLeft('squatted-1')
+    await untilNothingRemains('squatted-1')
   })
 
   test('if snapshots are not atomic', async () => {
     await it.create('torn')
     await giveSnapshots(it.cluster(), false)
-    await ask('torn-1', 'torn')
+    await request('torn-1', 'torn')
     expect(reasonOf(await failed('torn-1'))).toBe('NotAtomic')
     expect(await it.cluster().list('Backup')).toMatchObject({ items: [] })
     await giveSnapshots(it.cluster())
@@ -128,13 +129,13 @@ describe('a branch fails and leaves nothing', () => {
 
   test('if its source is suspended, or deeper than allowed', async () => {
     await it.create('asleep', { suspended: true })
-    await ask('asleep-1', 'asleep')
+    await request('asleep-1', 'asleep')
     expect(reasonOf(await failed('asleep-1'))).toBe('DatabaseSuspended')
     await it.create('shallow')
     await made('shallow-1', 'shallow')
     const sourceBranch = { name: 'shallow-1', id: await idOf('shallow-1') }
     await under({ configuration: { branches: { highestDepth: 1 } } }, async () => {
-      await ask('shallow-2', 'shallow', { depth: 2, sourceBranch })
+      await request('shallow-2', 'shallow', { depth: 2, sourceBranch })
       expect(reasonOf(await failed('shallow-2'))).toBe('TooDeep')
       expect((await get('shallow-1'))?.status?.phase).toBe('available')
     })
@@ -145,7 +146,7 @@ describe('a branch is created', () => {
   test("even if its source's Postgres is killed during the copy", async () => {
     await it.create('killed')
     it.workload().snapshots.making = { mode: 'cut' }
-    await ask('killed-1', 'killed')
+    await request('killed-1', 'killed')
     await eventually(snapshots, ([found]) => found?.status?.creationTime !== undefined)
     const pod = await it.child('Pod', 'killed', 'pod')
     await it.cluster().delete('Pod', at(pod?.metadata.name ?? ''))
@@ -158,7 +159,7 @@ describe('a branch is created', () => {
     await it.create('chain')
     await made('chain-1', 'chain')
     it.workload().volumes.unprovisioned = claim => (claim.spec?.dataSource ? 'the pool is full' : undefined)
-    await ask('chain-2', 'chain', { depth: 2, sourceBranch: { name: 'chain-1', id: await idOf('chain-1') } })
+    await request('chain-2', 'chain', { depth: 2, sourceBranch: { name: 'chain-1', id: await idOf('chain-1') } })
     await when('chain-2', found => found.status?.source !== undefined)
     await remove('chain-1')
     await when('chain-1', isPhase('deleted'))
@@ -176,18 +177,18 @@ describe('a branch deleted during its creation', () => {
     const name = `early${what}`
     await it.create(name)
     it.workload().snapshots.making = { mode }
-    await ask(`${name}-1`, name)
+    await request(`${name}-1`, name)
     await eventually(snapshots, found => found.length === 1)
     await remove(`${name}-1`)
     const record = await when(`${name}-1`, isPhase('deleted'))
     expect(record.status?.connectableAt).toBeUndefined()
-    await nothingLeft(`${name}-1`)
+    await untilNothingRemains(`${name}-1`)
   })
 
   test('by kubectl, while its Postgres starts, leaves nothing', async () => {
     await it.create('starting')
     it.workload().refuse(true)
-    await ask('starting-1', 'starting')
+    await request('starting-1', 'starting')
     await eventually(
       () => child('Pod', 'starting-1', 'pod'),
       pod => pod !== undefined,
@@ -195,7 +196,7 @@ describe('a branch deleted during its creation', () => {
     const id = await idOf('starting-1')
     await it.cluster().delete('Branch', at('starting-1'))
     it.workload().refuse(false)
-    await gone('starting-1')
+    await untilDeleted('starting-1')
     expect(await leftOf(id)).toEqual([])
     expect((await it.tasksOf('starting-1')).map(task => [task.spec.name, task.status?.phase]).sort()).toEqual([
       ['create-branch', 'failed'],
@@ -269,10 +270,10 @@ describe('branches beyond the limit of a tenant', () => {
       found => found?.status?.phase === 'available',
     )
     const branch = (name: string) => it.cluster().get('Branch', { namespace, name })
-    const asked = (name: string, branchId: string) =>
+    const requestBranch = (name: string, branchId: string) =>
       it.cluster().create('Branch', inNamespace(branchDraft(name, { name: 'narrow', id }, {}, branchId)))
-    await asked('narrow-1', '71111111-3f0e-4b43-9c0f-0a1b2c3d4e5f')
-    await asked('narrow-2', '72222222-3f0e-4b43-9c0f-0a1b2c3d4e5f')
+    await requestBranch('narrow-1', '71111111-3f0e-4b43-9c0f-0a1b2c3d4e5f')
+    await requestBranch('narrow-2', '72222222-3f0e-4b43-9c0f-0a1b2c3d4e5f')
     const phaseOf = (name: string, phase: string) =>
       eventually(
         () => branch(name),
@@ -285,7 +286,7 @@ describe('branches beyond the limit of a tenant', () => {
       () => branch('narrow-1'),
       found => found === undefined,
     )
-    await asked('narrow-3', '73333333-3f0e-4b43-9c0f-0a1b2c3d4e5f')
+    await requestBranch('narrow-3', '73333333-3f0e-4b43-9c0f-0a1b2c3d4e5f')
     await phaseOf('narrow-3', 'available')
   })
 })

@@ -22,7 +22,7 @@ export function createBranchMetrics({ registry }: Metrics, branches: () => Branc
   })
   const durations = new Histogram({
     name: duration,
-    help: 'Branches from being asked for to being connectable, or to having failed',
+    help: 'Duration from the request for a branch until it is connectable or has failed',
     labelNames: ['outcome'],
     buckets: seconds,
     registers: [registry],

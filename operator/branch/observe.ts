@@ -1,4 +1,4 @@
-/** Observes one branch: from the caches, and from the cluster itself where a cache could mislead. */
+/** Observes one branch: from the caches, and from the cluster itself if a cache could be misleading. */
 
 import type { Cluster } from '../../cluster/index.ts'
 import {
@@ -7,12 +7,16 @@ import {
   branchPhase,
   childNames,
   isLiveBranch,
+  isMoveRequested,
   labels,
   type ManagedDatabase,
+  type RestoreTarget,
 } from '../../crds/index.ts'
+import { backupsOf } from '../backup/observe.ts'
+import { recoveryOf } from '../backup/recovery.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
-import { placeOf } from '../objects/order.ts'
+import { orderOf } from '../objects/order.ts'
 import { observeIdentity, observeOperation } from '../owner/observe.ts'
 import { type Observation, type OwnerObserver, observeInstance, type PriorFacts } from '../workload/observe.ts'
 import { instanceOf, type Observed, type Source } from './observed.ts'
@@ -24,21 +28,27 @@ export async function observe(
   prior: PriorFacts,
 ): Promise<Observation<Observed>> {
   const { caches, cluster, now } = observer
-  const { uid = '', labels: marks } = branch.metadata
-  const id = marks?.[labels.id]
+  const { uid = '', labels: objectLabels } = branch.metadata
+  const id = objectLabels?.[labels.id]
   const others = id === undefined ? [] : othersWith(caches, id, uid)
   const { identity, owner, owned } = await observeIdentity(observer, branch, others)
   const isAtRest = branchPhase(branch) === 'available' && branch.status?.operation === undefined
   const services = { configs: branch.spec.services, isCopy: true }
-  const request = { instance: instanceOf(branch, now()), owner, isAtRest, owned, services }
+  const request = { instance: instanceOf(branch, now(), observer.pods), owner, isAtRest, owned, services }
   const { observed, ...secrets } = await observeInstance(observer, request, keys, prior)
   const isCopied = branch.status?.source !== undefined
+  const needsSource = !isCopied || isMoveRequested(branch)
+  const source = needsSource ? await sourceOf(caches, cluster, branch) : undefined
+  const { target } = branch.spec
+  const recovery =
+    needsSource && target !== undefined ? await recoveryFor({ caches, cluster }, branch, target, source) : {}
   return {
     observed: {
       ...observed,
       branch,
       identity,
-      source: isCopied ? undefined : await sourceOf(caches, cluster, branch),
+      source,
+      ...recovery,
       root: databaseOf(caches, branch),
       backup: await backupOf(caches, cluster, branch, id),
       exceeded: isCopied ? undefined : exceededLimit(caches, branch),
@@ -78,7 +88,22 @@ async function sourceOf(caches: Caches, cluster: Cluster, branch: Branch): Promi
   return hasId(sourceBranch.id, found) ? found : undefined
 }
 
-/** The cache holds little of a backup that has ended: it is read from the cluster if more of it is needed. */
+/** The part of the archive from which a branch's target can be recovered. */
+async function recoveryFor(
+  { caches, cluster }: Pick<OwnerObserver, 'caches' | 'cluster'>,
+  { metadata: { namespace }, spec: { databaseId } }: Branch,
+  target: RestoreTarget,
+  source: Source | undefined,
+): Promise<Pick<Observed, 'recovery'>> {
+  const database = source?.kind === 'ManagedDatabase' ? source : undefined
+  const { backupName: name } = target
+  const backup = name === undefined ? undefined : await cluster.get('Backup', { namespace, name })
+  const own = backup?.spec.databaseId === databaseId ? backup : undefined
+  const backups = backupsOf(caches, namespace, databaseId)
+  return { recovery: recoveryOf({ target, recorded: undefined, database, backup: own, backups }) }
+}
+
+/** The cache contains only a part of a backup that has ended: if more is needed, it is read from the cluster. */
 async function backupOf(
   caches: Caches,
   cluster: Cluster,
@@ -92,7 +117,9 @@ async function backupOf(
   return isToBeRead ? cluster.get('Backup', key) : cached
 }
 
-/** The limit, if earlier branches have reached it. The API refuses before; this is for branches created without it. */
+/**
+ * The limit, if earlier branches have reached it. The API checks it too; this is for branches created without the API.
+ */
 function exceededLimit(caches: Caches, branch: Branch): number | undefined {
   const { metadata, spec } = branch
   const [tenant] = caches.tenants.byIndex('namespace', metadata.namespace ?? '')
@@ -101,6 +128,6 @@ function exceededLimit(caches: Caches, branch: Branch): number | undefined {
   const before = caches.branches
     .byIndex('database', `${metadata.namespace}/${spec.databaseName}`)
     .filter(other => other.spec.databaseId === spec.databaseId && isLiveBranch(other))
-    .filter(other => other.metadata.uid !== metadata.uid && placeOf(other) < placeOf(branch))
+    .filter(other => other.metadata.uid !== metadata.uid && orderOf(other) < orderOf(branch))
   return before.length >= limit ? limit : undefined
 }

@@ -1,22 +1,43 @@
-/** What a pass observes of one branch besides what it observes of every owner. */
-import { type Backup, type Branch, branchPhase, isFailedCreation, type ManagedDatabase } from '../../crds/index.ts'
+/** The observed state of one branch, besides the state common to every owner. */
+import {
+  type Backup,
+  type Branch,
+  branchPhase,
+  isFailedCreation,
+  isMoveRunning,
+  type ManagedDatabase,
+  presentTarget,
+} from '../../crds/index.ts'
+import { type Recovery, recoverySource } from '../backup/recovery.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import type { Instance } from '../objects/instance.ts'
 import type { Observed as ObservedOwner } from '../owner/observed.ts'
+import type { PodSettings } from '../pod-settings.ts'
 
 export type BranchStatus = NonNullable<Branch['status']>
 
-/** What a branch is copied from: a database, or another branch. */
+/** The source of a branch: a database, or another branch. */
 export type Source = ManagedDatabase | Branch
 
 export type Observed = ObservedOwner & {
   branch: Branch
-  /** Undefined if there is none with that name and id. Not read once the source is copied. */
+  /**
+   * Undefined if there is none with the name and id in the spec. Not read once the source is copied, unless a move to
+   * another target is requested.
+   */
   source: Source | undefined
-  /** The database that the data come from, at any depth. */
+  /** The database that the data originate from, at any depth. */
   root: ManagedDatabase | undefined
-  /** The backup that the volume is created from, if it exists. Once it has ended, it is whole only while more of it is needed. */
+  /**
+   * The backup that the volume is created from, if it exists. The cache has only some fields of a backup that has
+   * ended; all fields are read while they are needed.
+   */
   backup: Backup | undefined
+  /**
+   * The part of the archive that has `spec.target`. Not read once the source is recorded, unless a move to another
+   * target is requested.
+   */
+  recovery?: Recovery
   /** The limit of branches of the database, if this branch exceeds it. */
   exceeded: number | undefined
 }
@@ -24,36 +45,44 @@ export type Observed = ObservedOwner & {
 /** Whether its deletion is requested, by its spec or by a deletion of the object. */
 export const isDeletionRequested = (branch: Branch): boolean => branchPhase(branch) === 'deleting'
 
-/** A branch as the Postgres that it asks for. A failed one is treated as being deleted. `now`: ms since the epoch. */
-export function instanceOf(branch: Branch, now: number): Instance {
+/** The source of its volume's data, once recorded. */
+function dataSourceOf(branch: Branch, pods: Pick<PodSettings, 'archive'>): Partial<Instance> {
+  const { source, volume } = branch.status ?? {}
+  const target = presentTarget(branch)
+  if (source === undefined) return {}
+  const { snapshotName, recovery, id, systemIdentifier, sizeBytes: bytes = 0 } = source
+  if (snapshotName !== undefined)
+    return { dataSource: { kind: 'snapshot', snapshot: snapshotName, id, systemIdentifier, bytes } }
+  if (recovery === undefined || target === undefined) return {}
+  const found = recoverySource({ databaseId: id, target }, recovery, pods)
+  if ('source' in found) return { dataSource: found.source }
+  // Without its source the volume must not be initialised.
+  return volume === undefined ? { awaitsSource: found.refused } : {}
+}
+
+/**
+ * A branch as the desired state of its Postgres. A failed one is treated as being deleted. `now`: ms since the epoch.
+ */
+export function instanceOf(branch: Branch, now: number, pods: Pick<PodSettings, 'archive'>): Instance {
   const { kind, metadata, spec, status } = branch
   const { region, size, pgVersion, ipAllowlist, storage } = spec
-  const { source } = status ?? {}
   const since = deletionSince(branch, now)
   return {
     kind,
     metadata: since === undefined ? metadata : { ...metadata, deletionTimestamp: since },
     spec: { region, size, pgVersion, ipAllowlist, storage, suspended: false },
     ...(status === undefined ? {} : { status }),
-    ...(source === undefined
-      ? {}
-      : {
-          dataSource: {
-            kind: 'snapshot',
-            snapshot: source.snapshotName,
-            id: source.id,
-            systemIdentifier: source.systemIdentifier,
-            bytes: source.sizeBytes ?? 0,
-          },
-        }),
+    ...dataSourceOf(branch, pods),
+    // Volumes of earlier targets are not taken over.
+    ...(isMoveRunning(branch) ? { firstIncarnation: status?.incarnation } : {}),
   }
 }
 
-/** A time that a user wrote can be in the future: it counts as now. */
+/** A time from a user can be in the future: it counts as now. */
 function deletionSince(branch: Branch, now: number): string | undefined {
   const { metadata, spec, status } = branch
   if (metadata.deletionTimestamp !== undefined) return metadata.deletionTimestamp
-  const asked = spec.deletionRequestedAt
-  if (asked !== undefined) return Date.parse(asked) <= now ? asked : new Date(now).toISOString()
+  const requestedAt = spec.deletionRequestedAt
+  if (requestedAt !== undefined) return Date.parse(requestedAt) <= now ? requestedAt : new Date(now).toISOString()
   return isFailedCreation(branch) ? conditionOf(status, 'Ready')?.lastTransitionTime : undefined
 }

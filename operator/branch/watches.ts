@@ -1,11 +1,14 @@
-/** Which branches are enqueued by a change of what concerns no other owner. */
+/**
+ * Enqueues a branch when its prebranch backup changes, and when a database changes that has the branch's `databaseName`
+ * but another id.
+ */
 import { keyOf } from '../../cluster/informer/index.ts'
 import { type Backup, childNames, labels } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import { onOtherDatabase } from '../objects/named-database.ts'
-import type { Hear } from '../owner/kind.ts'
+import type { Enqueues } from '../owner/kind.ts'
 
-export function follow(caches: Caches, { enqueue }: Hear): (() => void)[] {
+export function follow(caches: Caches, { enqueue }: Enqueues): (() => void)[] {
   /** The branch that a backup is taken for. */
   const ofBackup = ({ metadata, spec }: Backup) => {
     if (spec.purpose !== 'prebranch') return

@@ -1,6 +1,6 @@
 /**
- * The informers of one process: started, stopped and measured together. What is written through the set's cluster is in
- * its informers as soon as the write is answered.
+ * The informers of one process: started, stopped and measured together. A write through the set's cluster is in its
+ * informers as soon as the write returns.
  */
 import type { Logger } from 'pino'
 import type { AnyObject, Cluster, KindName, Kinds } from '../../cluster/index.ts'
@@ -13,8 +13,8 @@ import {
   withoutManagedFields,
 } from '../../cluster/informer/index.ts'
 import type { Metrics } from '../../controller/index.ts'
+import { createDeduplicator } from '../deduplicator.ts'
 import { createOptionalInformer } from '../optional-informer.ts'
-import { createSharing } from '../sharing.ts'
 
 type Options<K extends KindName> = Omit<InformerOptions<K>, 'logger'>
 type Part = { start(): Promise<void>; stop(): Promise<void>; readonly synced: boolean }
@@ -24,7 +24,7 @@ export class CacheSet {
   readonly #cluster: Cluster
   readonly #logger: Logger
   readonly #metrics: Metrics
-  readonly #sharing = createSharing()
+  readonly #deduplicator = createDeduplicator()
   readonly #writers = new Map<KindName, ((object: AnyObject) => void)[]>()
   readonly #parts: Part[] = []
   readonly #optional: Pick<Optional<KindName>, 'start' | 'stop'>[] = []
@@ -35,7 +35,7 @@ export class CacheSet {
     this.#metrics = metrics
   }
 
-  /** Follows a kind from `start()` on. */
+  /** Subscribes to a kind, from `start()` on. */
   follow<K extends KindName>(name: string, kind: K, options: Options<K> = {}): Informer<K> {
     const informer = this.unstarted(name, kind, options)
     this.#metrics.watchInformer(name, () => informer.state)
@@ -43,14 +43,14 @@ export class CacheSet {
     return informer
   }
 
-  /** An informer that nobody starts with the others. */
+  /** An informer that `start()` does not start. */
   unstarted<K extends KindName>(name: string, kind: K, options: Options<K> = {}): Informer<K> {
-    const informer = createInformer<K>(this.#cluster, kind, this.#sharingOptions(name, options))
+    const informer = createInformer<K>(this.#cluster, kind, this.#deduplicatingOptions(name, options))
     this.#remember(kind, informer)
     return informer
   }
 
-  /** Follows a kind that the cluster need not serve. Nothing waits for it. */
+  /** Subscribes to a kind that the cluster need not serve. `start()` does not wait for it. */
   followIfServed<K extends KindName>(name: string, kind: K, options: Options<K>): Optional<K> {
     const informer = createOptionalInformer(this.#cluster, kind, this.unstarted(name, kind, options), {
       logger: this.#logger.child({ cache: name }),
@@ -59,15 +59,15 @@ export class CacheSet {
     return informer
   }
 
-  /** Follows a kind namespace by namespace. Whoever adds namespaces stops it. */
+  /** Subscribes to a kind namespace by namespace. The caller adds the namespaces and stops the informer. */
   followByNamespace<K extends KindName>(name: string, kind: K, options: Options<K>): NamespacedInformer<K> {
-    const informer = createNamespacedInformer<K>(this.#cluster, kind, this.#sharingOptions(name, options))
+    const informer = createNamespacedInformer<K>(this.#cluster, kind, this.#deduplicatingOptions(name, options))
     this.#remember(kind, informer)
     this.#metrics.watchInformer(name, () => informer.state)
     return informer
   }
 
-  /** Resolves once every informer has its first list, but for those of kinds that need not be served. */
+  /** Resolves once every informer has its first list, except those of kinds that the cluster need not serve. */
   async start(): Promise<void> {
     for (const informer of this.#optional) informer.start()
     await Promise.all(this.#parts.map(part => part.start()))
@@ -81,7 +81,7 @@ export class CacheSet {
     return this.#parts.every(part => part.synced)
   }
 
-  /** The cluster, whose every write is in the informers as soon as it is answered. */
+  /** The cluster, with each write in the informers as soon as it returns. */
   writeThrough(inner: Cluster): Cluster {
     const written = async <K extends KindName>(kind: K, write: Promise<Kinds[K]>): Promise<Kinds[K]> => {
       const object = await write
@@ -96,23 +96,23 @@ export class CacheSet {
       delete: (kind, key, options) => inner.delete(kind, key, options),
       create: (kind, draft) => written(kind, inner.create(kind, draft)),
       apply: (kind, draft) => written(kind, inner.apply(kind, draft)),
-      // A cached object has some managers' fields only; sent back, they would be treated as all.
+      // A cached object has the fields of some managers only; if sent back, they would be treated as all fields.
       replace: (kind, object) => written(kind, inner.replace(kind, withoutManagedFields(object))),
       replaceStatus: (kind, object) => written(kind, inner.replaceStatus(kind, object)),
     }
   }
 
-  #sharingOptions<K extends KindName>(name: string, options: Options<K>): InformerOptions<K> {
+  #deduplicatingOptions<K extends KindName>(name: string, options: Options<K>): InformerOptions<K> {
     const { transform = withoutManagedFields<Kinds[K]> } = options
     return {
       ...options,
-      transform: object => this.#sharing.share(transform(object)),
+      transform: object => this.#deduplicator.share(transform(object)),
       logger: this.#logger.child({ cache: name }),
     }
   }
 
   #remember<K extends KindName>(kind: K, informer: { writeThrough(object: Kinds[K]): void }): void {
-    // What is remembered under a kind is of that kind.
+    // The functions stored under a kind take objects of that kind.
     const writeThrough = (object: AnyObject) => informer.writeThrough(object as Kinds[K])
     this.#writers.set(kind, [...(this.#writers.get(kind) ?? []), writeThrough])
   }

@@ -1,9 +1,12 @@
-/** The informers of owners' children: only what carries our label, without what nobody reads. One line for another kind. */
+/**
+ * The informers of owners' children: only objects with Espalier's label, without fields that are never read. A further
+ * kind takes one line.
+ */
 import { labels } from '../../crds/index.ts'
-import { slimVolume } from '../member/storage/persistent-volume.ts'
+import { trimVolume } from '../member/storage/persistent-volume.ts'
 import { withForeignFields } from '../objects/foreign-fields.ts'
 import { ownerKeyOf } from '../objects/ownership.ts'
-import { slimPod } from '../slim.ts'
+import { trimPod } from '../trim.ts'
 import type { CacheSet } from './cache-set.ts'
 import { byOwner, labelled, one } from './indexes.ts'
 
@@ -12,7 +15,7 @@ const applied = { ...labelled, transform: withForeignFields, indexes: byOwner } 
 export const followChildren = (set: CacheSet) => ({
   statefulSets: set.follow('stateful-sets', 'StatefulSet', applied),
   deployments: set.follow('deployments', 'Deployment', applied),
-  pods: set.follow('pods', 'Pod', { ...labelled, transform: slimPod, indexes: { database: byOwner.database } }),
+  pods: set.follow('pods', 'Pod', { ...labelled, transform: trimPod, indexes: { database: byOwner.database } }),
   services: set.follow('services', 'Service', applied),
   networkPolicies: set.follow('network-policies', 'NetworkPolicy', {
     ...applied,
@@ -20,7 +23,7 @@ export const followChildren = (set: CacheSet) => ({
   }),
   disruptionBudgets: set.follow('disruption-budgets', 'PodDisruptionBudget', applied),
   claims: set.follow('claims', 'PersistentVolumeClaim', { ...labelled, indexes: byOwner }),
-  volumes: set.follow('volumes', 'PersistentVolume', { ...labelled, transform: slimVolume, indexes: byOwner }),
+  volumes: set.follow('volumes', 'PersistentVolume', { ...labelled, transform: trimVolume, indexes: byOwner }),
   configMaps: set.follow('config-maps', 'ConfigMap', {
     ...applied,
     indexes: { ...byOwner, ownerKey: configMap => one(ownerKeyOf(configMap)) },

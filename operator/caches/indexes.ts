@@ -1,4 +1,4 @@
-/** What the informers of children are selected and found by. */
+/** Selectors and indexes of the informers of children. */
 import type { AnyObject } from '../../cluster/index.ts'
 import { annotations, labels } from '../../crds/index.ts'
 import { serviceKeysComponent } from '../../sealing/service-keys.ts'
@@ -6,7 +6,7 @@ import { ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
 
 export const one = <T>(value: T | undefined): T[] => (value === undefined ? [] : [value])
 
-/** What carries the label of a database. */
+/** Objects with the label of a database. */
 export const labelled = { labels: { [labels.database]: true } } as const
 
 export const byOwner = {
@@ -16,14 +16,14 @@ export const byOwner = {
 
 export const ofSecrets = {
   ...byOwner,
-  /** Those with keys that users gave to the API: the namespace. */
+  /** The namespace of a Secret with the service keys that users passed to the API. */
   serviceKeys: ({ metadata }: Pick<AnyObject, 'metadata'>) =>
     metadata.labels?.[labels.component] === serviceKeysComponent ? one(metadata.namespace) : [],
 }
 
 export const ofSnapshots = {
   ...byOwner,
-  /** Of those that are for one branch alone: the key of the backup that they are of. */
+  /** For a snapshot that is for one branch alone: the key of its backup. */
   singleUse: (snapshot: Pick<AnyObject, 'metadata'>) =>
     snapshot.metadata.annotations?.[annotations.singleUse] === 'true' ? one(ownerKeyOf(snapshot)) : [],
 }

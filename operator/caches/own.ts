@@ -1,7 +1,9 @@
-/** The informers of Espalier's own kinds: whole, but for Tasks that have ended. */
+/** The informers of Espalier's own kinds. All objects are cached, except Tasks that have ended. */
 import {
   awaitsData,
+  type Branch,
   branchPhase,
+  canProve,
   childNames,
   isOpenRestore,
   labels,
@@ -11,7 +13,7 @@ import {
 import { databasesLabel } from '../access/bindings.ts'
 import { sizeText } from '../member/pod/stateful-set.ts'
 import { isOfInterest } from '../region/admission.ts'
-import { slimBackup } from '../slim.ts'
+import { trimBackup } from '../trim.ts'
 import type { CacheSet } from './cache-set.ts'
 import { one } from './indexes.ts'
 
@@ -20,17 +22,25 @@ const followDatabases = (set: CacheSet) =>
     indexes: {
       id: database => one(database.metadata.labels?.[labels.id]),
       uid: database => one(database.metadata.uid),
-      /** Those that have a size, and those that are to have it. */
+      /** The applied size and the requested size. */
       size: ({ spec, status }) => [...new Set([spec.size, ...one(status?.size)].map(sizeText))],
       region: ({ spec }) => [spec.region],
-      /** The backup that it is still to be made of. */
+      /** The backup that it is still to be created from. */
       source: database =>
         awaitsData(database) ? [`${database.metadata.namespace}/${database.spec.dataSource?.backupName}`] : [],
-      /** Of those that a restart waits for, or that are being restarted: their region. */
+      /** The region of a database that waits for a restart or is being restarted. */
       rollout: database => (isOfInterest(database) ? [database.spec.region] : []),
       task: ({ status }) => one(status?.operation?.taskId),
     },
   })
+
+/** The Backup that a branch is created from. */
+function sourceBackup({ metadata, spec, status }: Branch): string | undefined {
+  const id = metadata.labels?.[labels.id]
+  const { target } = spec
+  if (target !== undefined) return status?.source?.backupName ?? target.backupName
+  return id === undefined ? undefined : childNames.prebranch(id)
+}
 
 const followBranches = (set: CacheSet) =>
   set.follow('branches', 'Branch', {
@@ -40,14 +50,12 @@ const followBranches = (set: CacheSet) =>
       database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseName}`],
       size: ({ spec }) => [sizeText(spec.size)],
       region: ({ spec }) => [spec.region],
-      /** As of databases. */
+      /** As in databases. */
       rollout: branch => (isOfInterest(branch) ? [branch.spec.region] : []),
-      /** The backup that it is still to be made of. */
+      /** The backup that it is still to be created from. */
       source: branch =>
         branchPhase(branch) === 'creating'
-          ? one(branch.metadata.labels?.[labels.id]).map(
-              id => `${branch.metadata.namespace}/${childNames.prebranch(id)}`,
-            )
+          ? one(sourceBackup(branch)).map(name => `${branch.metadata.namespace}/${name}`)
           : [],
       task: ({ status }) => one(status?.operation?.taskId),
     },
@@ -55,12 +63,14 @@ const followBranches = (set: CacheSet) =>
 
 const followBackups = (set: CacheSet) =>
   set.follow('backups', 'Backup', {
-    transform: slimBackup,
+    transform: trimBackup,
     indexes: {
       database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseId}`],
       databaseName: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseName}`],
       task: ({ status }) => one(status?.taskId),
       verification: ({ status }) => (status?.verification === 'pending' ? ['pending'] : []),
+      /** The namespace of a durable backup that can be restored as a proof. */
+      proof: backup => (canProve(backup) ? one(backup.metadata.namespace) : []),
     },
   })
 
@@ -69,9 +79,11 @@ const followRestores = (set: CacheSet) =>
     indexes: {
       database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseId}`],
       databaseName: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseName}`],
-      /** Of those that have not ended: the backup that they restore from. */
+      /** The backup of a restore that has not ended. */
       source: restore =>
-        isOpenRestore(restore) ? [`${restore.metadata.namespace}/${restore.spec.target.backupName}`] : [],
+        isOpenRestore(restore)
+          ? [`${restore.metadata.namespace}/${restore.status?.recovery?.backupName ?? restore.spec.target.backupName}`]
+          : [],
     },
   })
 
@@ -80,7 +92,7 @@ export const followOwnKinds = (set: CacheSet) => ({
   branches: followBranches(set),
   backups: followBackups(set),
   restores: followRestores(set),
-  /** Those that have not ended: a month of the others is ten times as many. */
+  /** Tasks that have not ended: the ended ones of a month are ten times as many. */
   tasks: set.follow('tasks', 'Task', {
     open: true,
     indexes: {
@@ -92,12 +104,12 @@ export const followOwnKinds = (set: CacheSet) => ({
   tenants: set.follow('tenants', 'Tenant', { indexes: { namespace: ({ spec }) => [tenantNamespace(spec.tenantId)] } }),
 })
 
-/** What a tenant has in the cluster. */
+/** The namespaces of tenants. */
 export const followTenancy = (set: CacheSet) => ({
   namespaces: set.follow('namespaces', 'Namespace', {
     labels: { [labels.managedBy]: managedByEspalier, [labels.tenant]: true },
   }),
-  /** Those of somebody else in which databases may be. */
+  /** Namespaces of other owners in which databases are allowed. */
   otherNamespaces: set.follow('other-namespaces', 'Namespace', { labels: { [databasesLabel]: 'true' } }),
   quotas: set.follow('quotas', 'ResourceQuota', {
     labels: { [labels.managedBy]: managedByEspalier, [labels.tenant]: true },

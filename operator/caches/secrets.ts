@@ -1,14 +1,14 @@
-/** The Secrets of databases, and in which namespaces the operator has its rights. */
+/** The Secrets of databases, and the namespaces in which the operator has its rights. */
 import { bindingLabels } from '../access/bindings.ts'
 import { type Served, servedByBindings, servedEverywhere, servedWhereBound } from '../access/served.ts'
-import { withoutConfiguration } from '../service/slim.ts'
+import { withoutConfiguration } from '../service/trim.ts'
 import type { CacheSet } from './cache-set.ts'
 import { labelled, ofSecrets } from './indexes.ts'
 
 export type Rights = {
-  /** Whether the operator has its rights only in namespaces in which it is bound (see `access/`). */
+  /** Whether the operator has its rights only in namespaces where it is bound (see `access/`). */
   byNamespace: boolean
-  /** Whether it may list and watch the Secrets of all namespaces even so. */
+  /** Whether it may list and watch the Secrets of all namespaces nevertheless. */
   watchesAllSecrets: boolean
 }
 

@@ -1,10 +1,10 @@
-/** Writes of children in a cluster that has changed since they were planned. */
+/** Planned writes of children in a cluster that has changed in the meantime. */
 import { describe, expect, test } from 'vitest'
 import type { Cluster, KindName } from '../../cluster/index.ts'
 import { childNames } from '../../crds/index.ts'
 import type { Observed } from '../managed-database/observed.ts'
 import { NameTakenError } from '../objects/name-taken.ts'
-import { type Owner, ownerMarks, ownerUidOf } from '../objects/ownership.ts'
+import { type Owner, ownerAnnotations, ownerUidOf } from '../objects/ownership.ts'
 import { key, mapDraft, useActions } from '../testing/actions.ts'
 import { testNamespace } from '../testing/installation.ts'
 import type { Action } from '../workload/actions.ts'
@@ -21,8 +21,8 @@ describe('the deletion of a child', () => {
     const first = await it.cluster.create('ConfigMap', mapDraft(it.owner, `map-${it.count}`))
     await it.cluster.delete('ConfigMap', key(`map-${it.count}`))
     const second = await it.cluster.create('ConfigMap', mapDraft(it.other, `map-${it.count}`))
-    const gone = deletion('ConfigMap', `map-${it.count}`, first.metadata.uid ?? '')
-    await expect(passOf().do(gone)).rejects.toThrow(expect.objectContaining({ reason: 'Conflict' }))
+    const secondDeletion = deletion('ConfigMap', `map-${it.count}`, first.metadata.uid ?? '')
+    await expect(passOf().do(secondDeletion)).rejects.toThrow(expect.objectContaining({ reason: 'Conflict' }))
     expect(await it.cluster.get('ConfigMap', key(`map-${it.count}`))).toEqual(second)
     expect(await passOf().do(deletion('ConfigMap', `map-${it.count}`, second.metadata.uid ?? ''))).toBe('done')
     expect(await it.cluster.get('ConfigMap', key(`map-${it.count}`))).toBeUndefined()
@@ -41,34 +41,36 @@ describe('the deletion of a child', () => {
   })
 })
 
-describe('owner marks', () => {
-  const marked = (object: Awaited<ReturnType<typeof foreign>>) => ({
+describe('owner labels', () => {
+  const labelled = (object: Awaited<ReturnType<typeof foreign>>) => ({
     ...object,
-    metadata: { ...object.metadata, annotations: ownerMarks(it.owner) },
+    metadata: { ...object.metadata, annotations: ownerAnnotations(it.owner) },
   })
   const foreign = (of: Owner) => it.cluster.create('ConfigMap', mapDraft(of, `map-${it.count}`))
 
   test('are written on an object whose owner does not exist', async () => {
     const found = await foreign({ ...it.other, uid: 'one-that-was' })
-    expect(await passOf().do({ do: 'mark', kind: 'ConfigMap', object: marked(found) })).toBe('done')
+    expect(await passOf().do({ do: 'mark', kind: 'ConfigMap', object: labelled(found) })).toBe('done')
     const now = await it.cluster.get('ConfigMap', key(`map-${it.count}`))
     expect(now && ownerUidOf(now)).toBe(it.owner.uid)
   })
 
   test('are not written on an object whose owner exists', async () => {
     const found = await foreign(it.other)
-    await expect(passOf().do({ do: 'mark', kind: 'ConfigMap', object: marked(found) })).rejects.toThrow(NameTakenError)
+    await expect(passOf().do({ do: 'mark', kind: 'ConfigMap', object: labelled(found) })).rejects.toThrow(
+      NameTakenError,
+    )
     expect(await it.cluster.get('ConfigMap', key(`map-${it.count}`))).toEqual(found)
   })
 
   test('are not written on another object of the same name, and do not create one', async () => {
     const found = await foreign({ ...it.other, uid: 'one-that-was' })
     await it.cluster.delete('ConfigMap', key(`map-${it.count}`))
-    expect(await passOf().do({ do: 'mark', kind: 'ConfigMap', object: marked(found) })).toBe('done')
+    expect(await passOf().do({ do: 'mark', kind: 'ConfigMap', object: labelled(found) })).toBe('done')
     expect(await it.cluster.get('ConfigMap', key(`map-${it.count}`))).toBeUndefined()
-    const anew = await foreign({ ...it.other, uid: 'one-that-was' })
-    expect(await passOf().do({ do: 'mark', kind: 'ConfigMap', object: marked(found) })).toBe('done')
-    expect(await it.cluster.get('ConfigMap', key(`map-${it.count}`))).toEqual(anew)
+    const recreated = await foreign({ ...it.other, uid: 'one-that-was' })
+    expect(await passOf().do({ do: 'mark', kind: 'ConfigMap', object: labelled(found) })).toBe('done')
+    expect(await it.cluster.get('ConfigMap', key(`map-${it.count}`))).toEqual(recreated)
   })
 })
 
@@ -85,27 +87,27 @@ describe('the apply of a child', () => {
   })
 
   test('never changes an object of another owner, whatever other children were observed', async () => {
-    const theirs = await it.cluster.create('ConfigMap', mapDraft(it.other, name(), { is: 'theirs' }))
-    const service = { ...theirs, kind: 'Service' } as unknown as Observed['children']['service']
-    const route = { ...theirs, metadata: { ...theirs.metadata, name: 'route-1' } }
+    const foreign = await it.cluster.create('ConfigMap', mapDraft(it.other, name(), { is: 'theirs' }))
+    const service = { ...foreign, kind: 'Service' } as unknown as Observed['children']['service']
+    const route = { ...foreign, metadata: { ...foreign.metadata, name: 'route-1' } }
     for (const children of [{}, { service }, { route }])
       await expect(passOf({ children }).do(apply({ is: 'ours' }))).rejects.toThrow(NameTakenError)
-    expect(await it.cluster.get('ConfigMap', key(name()))).toEqual(theirs)
+    expect(await it.cluster.get('ConfigMap', key(name()))).toEqual(foreign)
   })
 
   test('reads nothing from the cluster if the child was observed', async () => {
     const configuration = await it.cluster.create('ConfigMap', mapDraft(it.owner, name()))
-    let looks = 0
+    let reads = 0
     const counting = new Proxy(it.cluster, {
       get: (target, property: keyof Cluster) => {
-        if (property === 'get') looks += 1
+        if (property === 'get') reads += 1
         return target[property]
       },
     })
     await passOf({ children: { configuration }, executor: { cluster: counting } }).do(apply({ is: 'ours' }))
     const route = await it.cluster.get('ConfigMap', key(name()))
     await passOf({ children: { route }, executor: { cluster: counting } }).do(apply({ is: 'ours' }))
-    expect(looks).toBe(0)
+    expect(reads).toBe(0)
   })
 
   test('fails if the child has changed or was replaced since it was observed', async () => {
@@ -116,16 +118,16 @@ describe('the apply of a child', () => {
     await it.cluster.delete('ConfigMap', key(name()))
     await expect(passOf({ children: { configuration: changed } }).do(apply({ is: 'ours' }))).rejects.toThrow(conflict)
     expect(await it.cluster.get('ConfigMap', key(name()))).toBeUndefined()
-    const theirs = await it.cluster.create('ConfigMap', mapDraft(it.other, name(), { is: 'theirs' }))
+    const foreign = await it.cluster.create('ConfigMap', mapDraft(it.other, name(), { is: 'theirs' }))
     await expect(passOf({ children: { configuration: changed } }).do(apply({ is: 'ours' }))).rejects.toThrow(conflict)
-    expect(await it.cluster.get('ConfigMap', key(name()))).toEqual(theirs)
+    expect(await it.cluster.get('ConfigMap', key(name()))).toEqual(foreign)
   })
 
-  test('creates the child again if others made it immutable', async () => {
+  test('creates the child again if another manager made it immutable', async () => {
     const seen = await it.cluster.create('ConfigMap', { ...mapDraft(it.owner, name(), { is: 'old' }), immutable: true })
     expect(await passOf({ children: { configuration: seen } }).do(apply({ is: 'new' }))).toBe('done')
-    const anew = await it.cluster.get('ConfigMap', key(name()))
-    expect(anew).toMatchObject({ data: { is: 'new' } })
-    expect(anew?.metadata.uid).not.toBe(seen.metadata.uid)
+    const recreated = await it.cluster.get('ConfigMap', key(name()))
+    expect(recreated).toMatchObject({ data: { is: 'new' } })
+    expect(recreated?.metadata.uid).not.toBe(seen.metadata.uid)
   })
 })

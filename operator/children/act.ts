@@ -16,12 +16,12 @@ import type { AppliedKind, ChildAction, PutBack } from './actions.ts'
 import type { DriftHistory } from './drift-history.ts'
 
 export type ChildExecutor = {
-  /** Every write of a pass goes through it. */
+  /** Used for every write of a pass. */
   cluster: Cluster
   drifts: DriftHistory
 }
 
-/** `key`: of the owner. */
+/** `key`: the owner's. */
 export type ChildPass = {
   key: string
   observed: {
@@ -42,18 +42,18 @@ export async function performChild(executor: ChildExecutor, pass: ChildPass, act
       return executor.cluster.delete(kind, { namespace, name }, { uid, resourceVersion })
     }
     case 'mark':
-      return mark(executor, pass, action.kind, action.object)
+      return writeOwnership(executor, pass, action.kind, action.object)
   }
 }
 
-/** @throws ClusterError `Conflict` before the owner's id is settled */
-export function settledOwner({ observed: { owner } }: ChildPass): Owner {
+/** @throws ClusterError `Conflict` if the owner has no id yet */
+export function identifiedOwner({ observed: { owner } }: ChildPass): Owner {
   if (owner !== undefined) return owner
-  throw new ClusterError('Conflict', 'the id of the database is not settled')
+  throw new ClusterError('Conflict', 'the database has no id yet')
 }
 
-/** Writes the owner's marks, unless the object turns out to belong to another owner that exists. */
-async function mark(
+/** Writes the owner's labels, unless the object belongs to another owner that exists. */
+async function writeOwnership(
   { cluster }: ChildExecutor,
   { observed }: ChildPass,
   kind: KindName,
@@ -63,7 +63,7 @@ async function mark(
   const found = await cluster.get(kind, { namespace, name })
   if (found === undefined || found.metadata.uid !== object.metadata.uid) return
   if (await isAnothers(cluster, observed.instance, found)) throw new NameTakenError(kind, found.metadata)
-  // The caches do not have all of every object: only its metadata is written.
+  // The caches do not have complete objects: only metadata is written.
   await cluster.replace(kind, { ...found, metadata: object.metadata })
 }
 
@@ -81,8 +81,8 @@ export async function existingChild<K extends KindName>(
 }
 
 /**
- * Creates what must never be overwritten. If it exists, created by another pass or without the labels by which the caches find it, its
- * content stays and its labels are restored.
+ * Creates an object that must never be overwritten. If it exists, created by another pass or without the labels by
+ * which the caches select it, its content is not changed and its labels are restored.
  */
 export async function createChild<K extends 'Secret' | 'PersistentVolumeClaim'>(
   executor: ChildExecutor,
@@ -114,13 +114,13 @@ export async function restoreLabels<K extends 'Secret' | 'PersistentVolumeClaim'
 function observedChild<K extends KindName>({ observed }: ChildPass, kind: K, name: string): Kinds[K] | undefined {
   const children = [...Object.values(observed.children), ...(observed.serviceChildren ?? [])]
   const found = children.find(child => child?.kind === kind && child.metadata.name === name)
-  // It has the kind that was searched for.
+  // It has the requested kind.
   return found as Kinds[K] | undefined
 }
 
 /**
- * Applies a draft to the owner's child as it was observed, and fails if the child has changed since. Creates the child if there is none.
- * Fields that other managers added are removed first: an apply does not remove them.
+ * Applies a draft to the owner's observed child, and fails if the child has changed since. Creates the child if there
+ * is none. Fields that other managers added are removed first: an apply does not remove them.
  */
 export async function applyChild<K extends 'Secret' | AppliedKind>(
   executor: ChildExecutor,
@@ -143,7 +143,10 @@ export async function applyChild<K extends 'Secret' | AppliedKind>(
   if (putBack !== undefined) drifts.putBack(pass.key, written, putBack.corrections, driftOf(written, draft))
 }
 
-/** Anybody can set `immutable` on a ConfigMap or a Secret, and nobody can unset it: the object is deleted and created again. */
+/**
+ * Any user can set `immutable` on a ConfigMap or a Secret, and it cannot be unset: the object is deleted and created
+ * again.
+ */
 const isImmutable = (child: AnyObject): boolean => 'immutable' in child && child.immutable === true
 
 const asObserved = <K extends KindName>(

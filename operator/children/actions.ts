@@ -1,4 +1,4 @@
-/** Actions on any child of an owner: apply a draft, delete an object, write the owner's marks. */
+/** Actions on any child of an owner: apply a draft, delete an object, write the owner's labels. */
 import type { AnyObject, Draft, KindName } from '../../cluster/index.ts'
 import type { Drift } from '../objects/foreign-fields.ts'
 import type { Correction } from './drift-history.ts'

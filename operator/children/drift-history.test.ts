@@ -1,9 +1,9 @@
-/** Two managers that want another value of one field take turns, ever more rarely, and a condition names both. */
+/** Two managers that set one field to different values alternate, less and less often, and a condition names both. */
 import { expect, test } from 'vitest'
 import type { AnyObject, Draft } from '../../cluster/index.ts'
 import { operatorManager, withForeignFields } from '../objects/foreign-fields.ts'
 import { stamped } from '../objects/up-to-date.ts'
-import { applyIfChanged, contestFinding } from './drift.ts'
+import { applyIfChanged, conflictFinding } from './drift.ts'
 import { createDriftHistory } from './drift-history.ts'
 
 const metadata = { name: 'db-1', namespace: 'databases' }
@@ -31,52 +31,52 @@ const local = (value = 'Local') =>
     entry('kustomize', { 'f:spec': { 'f:internalTrafficPolicy': {}, 'f:selector': {} } }),
   )
 
-function contest() {
+function conflicting() {
   let now = 0
-  const book = createDriftHistory(() => now)
-  const known = () => ({ drifts: book.of('key') })
-  /** The other manager writes, and the operator answers, if it does. */
-  const turn = (actual: AnyObject, remaining = 0): boolean => {
+  const history = createDriftHistory(() => now)
+  const known = () => ({ drifts: history.of('key') })
+  /** The other manager writes, and the operator restores, if it does. */
+  const pass = (actual: AnyObject, remaining = 0): boolean => {
     const [action] = applyIfChanged(known(), 'Service', actual, draft)
     if (action?.do !== 'apply' || action.putBack === undefined) return false
-    book.putBack('key', clean, action.putBack.corrections, action.putBack.drifts.slice(0, remaining))
+    history.putBack('key', clean, action.putBack.corrections, action.putBack.drifts.slice(0, remaining))
     return true
   }
-  return { known, turn, wait: (ms: number) => (now += ms) }
+  return { known, pass, wait: (ms: number) => (now += ms) }
 }
 
 test("an object that matches the draft is not written, and shared fields count as the operator's", () => {
-  expect(applyIfChanged(contest().known(), 'Service', clean, draft)).toEqual([])
+  expect(applyIfChanged(conflicting().known(), 'Service', clean, draft)).toEqual([])
   expect(local().metadata.managedFields?.map(({ fieldsV1 }) => fieldsV1)).toEqual([
     { 'f:spec': { 'f:internalTrafficPolicy': {} } },
   ])
 })
 
 test('a field that is changed repeatedly is reported, and restored with growing pauses', () => {
-  const { known, turn, wait } = contest()
-  for (let times = 0; times < 5; times++) expect(turn(local())).toBe(true)
-  expect(turn(local())).toBe(false)
-  const finding = contestFinding(known())
+  const { known, pass, wait } = conflicting()
+  for (let times = 0; times < 5; times++) expect(pass(local())).toBe(true)
+  expect(pass(local())).toBe(false)
+  const finding = conflictFinding(known())
   expect(finding).toMatchObject({ status: 'False', reason: 'FieldContested' })
   expect(finding?.message).toContain('Service db-1: spec.internalTrafficPolicy was changed 5 times')
   expect(finding?.message).toContain('by kustomize')
-  // Another value, or another field, waits for nothing.
-  expect(turn(local('Cluster'))).toBe(true)
-  expect(turn(service({ selector: { id: '1', team: 'x' } }))).toBe(true)
+  // Another value, or another field, is restored at once.
+  expect(pass(local('Cluster'))).toBe(true)
+  expect(pass(service({ selector: { id: '1', team: 'x' } }))).toBe(true)
   wait(10_000)
-  expect(turn(local())).toBe(true)
+  expect(pass(local())).toBe(true)
   wait(10_000)
-  expect(turn(local())).toBe(false)
+  expect(pass(local())).toBe(false)
   wait(10_000)
-  expect(turn(local())).toBe(true)
+  expect(pass(local())).toBe(true)
   wait(11 * 60_000)
-  expect(contestFinding(known())).toBeUndefined()
+  expect(conflictFinding(known())).toBeUndefined()
 })
 
-test("a field that returns with the write that removed it is the cluster's own", () => {
-  const { known, turn } = contest()
-  expect(turn(local(), 1)).toBe(true)
-  expect(turn(local())).toBe(false)
-  expect(contestFinding(known())).toBeUndefined()
-  expect(turn(local('Cluster'))).toBe(true)
+test('a field that returns with the write that removed it belongs to the cluster', () => {
+  const { known, pass } = conflicting()
+  expect(pass(local(), 1)).toBe(true)
+  expect(pass(local())).toBe(false)
+  expect(conflictFinding(known())).toBeUndefined()
+  expect(pass(local('Cluster'))).toBe(true)
 })

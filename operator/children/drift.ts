@@ -1,6 +1,6 @@
 /**
- * Which children the operator writes: those that are not as their drafts, and those on which another manager set fields
- * that no draft has. Pure. A manager that sets them again each time gets a condition that names the field.
+ * Decides which children the operator writes: those that differ from their drafts, and those on which another manager
+ * set fields that no draft has. Pure. If a manager sets them again each time, a condition names the field.
  */
 import type { AnyObject, Draft } from '../../cluster/index.ts'
 import { timestamp } from '../../values/time.ts'
@@ -12,13 +12,13 @@ import { type Correction, childOf, type Drifts } from './drift-history.ts'
 
 type Known = { drifts: Drifts }
 
-/** What others set on a child, without what is the cluster's own. */
+/** Fields of a child that other managers set, without those of the cluster. */
 export function driftIn({ drifts }: Known, actual: AnyObject, draft: Draft<AppliedKind>): Drift[] {
   const tolerated = drifts.tolerated.get(childOf(actual))
-  return driftOf(actual, draft).filter(({ mark }) => tolerated?.has(mark) !== true)
+  return driftOf(actual, draft).filter(({ fingerprint }) => tolerated?.has(fingerprint) !== true)
 }
 
-/** Whether a child is as its draft, and has nothing of others in what is the operator's. */
+/** Whether a child equals its draft, and no other manager has set fields that the operator manages. */
 export const isAsDrafted = (
   observed: Known,
   actual: AnyObject | undefined,
@@ -27,18 +27,18 @@ export const isAsDrafted = (
   isUpToDate(actual, draft) &&
   (actual === undefined || draft === undefined || driftIn(observed, actual, draft).length === 0)
 
-/** What another manager changed; nothing where the draft is a new one. */
+/** Fields that another manager changed; none if the draft is a new one. */
 function correctionsOf(
   { drifts: { written } }: Known,
   actual: AnyObject,
   draft: Draft<AppliedKind>,
   found: readonly Drift[],
 ): Correction[] {
-  if (found.length > 0) return found.map(({ field, manager, mark }) => ({ field, manager, mark }))
+  if (found.length > 0) return found.map(({ field, manager, fingerprint }) => ({ field, manager, fingerprint }))
   const [present, wanted] = [actual, draft].map(({ metadata }) => metadata.annotations?.[draftAnnotation])
   if (present !== wanted && written.get(childOf(actual)) !== wanted) return []
-  const { field, mark } = difference(actual, draft) ?? { field: 'metadata', mark: 'metadata' }
-  return [{ field, manager: 'another manager', mark }]
+  const { field, fingerprint } = difference(actual, draft) ?? { field: 'metadata', fingerprint: 'metadata' }
+  return [{ field, manager: 'another manager', fingerprint }]
 }
 
 /** Returns the apply that a child needs; none if the child equals its draft, or if every changed field waits for its next restore. */
@@ -48,7 +48,7 @@ export function applyIfChanged<K extends AppliedKind>(
   actual: AnyObject | undefined,
   draft: Draft<K>,
 ): ApplyAction[] {
-  // A draft of one of these kinds, which the compiler does not see through the parameter.
+  // A draft of one of these kinds; the compiler cannot infer that from the parameter.
   const wanted = draft as Draft<AppliedKind>
   const apply = { do: 'apply', kind, draft } as ApplyAction
   if (actual === undefined) return [apply]
@@ -57,25 +57,25 @@ export function applyIfChanged<K extends AppliedKind>(
   const corrections = correctionsOf(observed, actual, wanted, drifts)
   if (corrections.length === 0) return [apply]
   const child = childOf(actual)
-  const waiting = observed.drifts.contests.filter(contest => contest.child === child && !contest.isDue)
-  const isHeld = corrections.every(({ field, mark }) =>
-    waiting.some(contest => contest.field === field && (contest.mark ?? mark) === mark),
+  const waiting = observed.drifts.conflicts.filter(conflict => conflict.child === child && !conflict.isDue)
+  const isDelayed = corrections.every(({ field, fingerprint }) =>
+    waiting.some(conflict => conflict.field === field && (conflict.fingerprint ?? fingerprint) === fingerprint),
   )
-  return isHeld ? [] : [{ ...apply, putBack: { corrections, drifts } }]
+  return isDelayed ? [] : [{ ...apply, putBack: { corrections, drifts } }]
 }
 
-/** The condition of a database whose children another manager changes again and again. */
-export function contestFinding({ drifts }: Known): Finding | undefined {
-  const [contest] = drifts.contests.toSorted((left, right) => right.times - left.times)
-  if (contest === undefined) return undefined
-  const { child, field, manager, times, retryAt } = contest
+/** The condition of a database whose children another manager changes repeatedly. */
+export function conflictFinding({ drifts }: Known): Finding | undefined {
+  const [conflict] = drifts.conflicts.toSorted((left, right) => right.times - left.times)
+  if (conflict === undefined) return undefined
+  const { child, field, manager, times, retryAt } = conflict
   return no(
     'FieldContested',
-    `${child}: ${field} was changed ${times} times in 10 minutes by ${manager} and put back each time; ` +
-      `next at ${timestamp(retryAt)}. Remove what sets this field`,
+    `${child}: ${field} was changed ${times} times in 10 minutes by ${manager} and restored each time; ` +
+      `next restore at ${timestamp(retryAt)}. Remove the cause of these changes`,
   )
 }
 
-/** When to put a field back next, or to say that nobody changes it any more. */
-export const contestWakes = ({ drifts }: Known): number[] =>
-  drifts.contests.map(({ isDue, retryAt, endsAt }) => (isDue ? endsAt : retryAt))
+/** When to restore a field next, or to end the report of a drift. */
+export const conflictTimes = ({ drifts }: Known): number[] =>
+  drifts.conflicts.map(({ isDue, retryAt, endsAt }) => (isDue ? endsAt : retryAt))

@@ -1,10 +1,13 @@
-/** Objects that carry the id of an owner, and belong to none that exists. */
+/** Objects with the id of an owner that belong to no existing one. */
 import type { AnyObject, Cluster } from '../../cluster/index.ts'
 import { labels } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import { type Owner, ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
 
-/** Whether an object of our id is nobody's that lives: of a database before it was put back, or without its marks. */
+/**
+ * Whether an object with this id belongs to no existing owner: it is of a database before that was put back, or lost
+ * its labels.
+ */
 export function isOrphan(
   caches: Caches,
   { uid, id }: Pick<Owner, 'uid' | 'id'>,
@@ -15,12 +18,12 @@ export function isOrphan(
   return owner === undefined || (owner !== uid && !caches.isOwner(owner))
 }
 
-/** A volume claim of an id, in its owner's namespace, and no living owner's. `key`: whose it was. */
+/** A volume claim with an id, in its owner's namespace, and of no existing owner. `key`: of its former owner. */
 export type OrphanClaim = { name: string; key: string | undefined }
 
 /**
- * The claims of our id that are nobody's that lives: from the cluster itself, since whether a database starts on an empty volume
- * is decided by them.
+ * The claims with this id that belong to no existing owner: from the cluster itself, since they decide whether a
+ * database starts on an empty volume.
  */
 export async function orphanClaims(
   caches: Caches,

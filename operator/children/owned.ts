@@ -1,18 +1,18 @@
 /**
- * The objects that an owner has in the cluster: its children of every kind, with those that carry its id and belong to no owner that
- * exists. Read from the caches.
+ * The objects of an owner in the cluster: its children of every kind, and objects with its id that belong to no
+ * existing owner. Read from the caches.
  */
 import type { AnyObject, KindName, Kinds, PersistentVolume, Pod } from '../../cluster/index.ts'
-import { labels, systemNamespace } from '../../crds/index.ts'
+import { deletedDatabaseComponent, labels, systemNamespace } from '../../crds/index.ts'
 import { routeComponent } from '../../routes/route.ts'
 import type { Caches } from '../caches.ts'
 import { ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
 import { isOrphan } from './orphans.ts'
 
 /**
- * The kinds of an owner's children, and at which stage of a deletion each is deleted; pods are those of another kind. A new
- * kind is a line here, one in caches/children.ts, and the field that ownedObjects() lacks then; its rights are in the chart's
- * operator-rbac.yaml.
+ * The kinds of an owner's children, and at which stage of a deletion each is deleted; pods belong to another kind. A
+ * new kind is a line here, one in caches/children.ts, and the field that ownedObjects() then lacks; its rights are in
+ * the chart's operator-rbac.yaml.
  */
 export const childKinds = [
   { kind: 'PersistentVolumeClaim', field: 'claims', stage: 'volume' },
@@ -28,8 +28,8 @@ export const childKinds = [
 type ChildKind = (typeof childKinds)[number]
 
 /**
- * Everything of ours that is still there, of any incarnation: what deletion has to take away. With it what has our id
- * and belongs to no database that lives: the database it belonged to was put back, as this one.
+ * All existing objects of the owner, of any incarnation: a deletion has to remove them. Also objects with its id that
+ * belong to no existing database: the database to which they belonged was put back as this one.
  */
 type Children = { [C in ChildKind as C['field']]: Kinds[C['kind']][] }
 
@@ -45,8 +45,8 @@ export const ownedAt = (
     .map(({ kind, field }) => ({ kind, objects: owned[field] as readonly AnyObject[] }))
 
 /**
- * What is ours by its mark, and what of our id is nobody's. A mark that somebody wrote in another namespace makes
- * nothing ours. Without an id, only what is marked.
+ * Objects with the owner's uid label, and objects with its id that belong to no existing owner. A label in another
+ * namespace does not count. Without an id, only those with the owner's uid label.
  */
 export function ownedObjects(
   caches: Caches,
@@ -64,7 +64,10 @@ export function ownedObjects(
     objects.filter(object => object.metadata.namespace === namespace)
   const configMaps = ofUs(caches.configMaps)
   const isRoute = (map: (typeof configMaps)[number]) => map.metadata.labels?.[labels.component] === routeComponent
-  // All routes stand in one namespace; another database may have this id elsewhere.
+  // Outlives the database, even one in the namespace of the installation.
+  const isDeletionRecord = (map: (typeof configMaps)[number]) =>
+    map.metadata.labels?.[labels.component] === deletedDatabaseComponent
+  // All routes are in one namespace; a database in another namespace may have the same id.
   const isOfHere = (map: (typeof configMaps)[number]) =>
     ownerUidOf(map) === uid || ownerKeyOf(map)?.startsWith(`${namespace}/`) !== false
   return {
@@ -74,7 +77,7 @@ export function ownedObjects(
     services: here(ofUs(caches.services)),
     networkPolicies: here(ofUs(caches.networkPolicies)),
     disruptionBudgets: here(ofUs(caches.disruptionBudgets)),
-    configurations: here(configMaps).filter(map => !isRoute(map)),
+    configurations: here(configMaps).filter(map => !isRoute(map) && !isDeletionRecord(map)),
     claims: here(ofUs(caches.claims)),
     secrets: here(ofUs(caches.secrets.within(namespace))),
     volumes: ofUs(caches.volumes).filter(({ spec }) => spec?.claimRef?.namespace === namespace),

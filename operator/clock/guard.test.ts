@@ -1,4 +1,4 @@
-/** What the operator does and does not do while its clock is not trusted, and what it keeps of that. */
+/** What the operator does and does not do while its clock is not trusted, and what it stores about that. */
 import { afterEach, expect, test, vi } from 'vitest'
 import { SimulatedClock } from '../../cluster/testing/simulated-clock.ts'
 import { createMetrics } from '../../controller/index.ts'
@@ -69,7 +69,7 @@ test('an untrusted clock deletes no old backup and expires no branch until it is
   operator = await start()
   const region = () => cluster.get('Region', { name: 'here' })
   await eventually(region, found => conditionOf(found?.status, 'ClockTrusted')?.reason === 'ClockDoubtful')
-  // What goes on by the clock has seen both.
+  // The work that depends on the clock has run for both times.
   await cluster.create('Backup', backupDraft('one-3', { name: 'one', id }, { purpose: 'scheduled' }))
   await eventually(list, items => items.every(({ status }) => status?.finishedAt !== undefined) && items.length === 3)
   expect((await branch())?.spec.deletionRequestedAt).toBeUndefined()
@@ -91,19 +91,19 @@ test('the guard trusts no clock before its first record, keeps the record, and t
   const metrics = createMetrics()
   const read = () => ({ wall, elapsed: timer.now(), boot: 'one', server: undefined })
   const guard = createClockGuard({ cluster, read, logger: silent, metrics, timer })
-  expect(guard.doubt()).toMatch(/has not been compared/)
-  const heard = vi.fn()
-  guard.onChange(heard)
+  expect(guard.distrust()).toMatch(/has not been compared/)
+  const onChange = vi.fn()
+  guard.onChange(onChange)
   const running = guard.run(stopping.signal)
   const record = () => cluster.get('ConfigMap', recordKey)
   expect((await eventually(record, found => found !== undefined))?.metadata.labels).toHaveProperty(labels.managedBy)
   await eventually(
-    () => heard.mock.calls.length,
+    () => onChange.mock.calls.length,
     count => count === 1,
   )
-  expect(guard.doubt()).toBeUndefined()
+  expect(guard.distrust()).toBeUndefined()
   wall += 100 * dayMs
-  expect(guard.doubt()).toMatch(/^the clock was set/)
+  expect(guard.distrust()).toMatch(/^the clock was set/)
   const figure = async () => (await metrics.registry.metrics()).match(/^espalier_clock_doubtful (\d)$/m)?.[1]
   wall += 60_000
   await timer.advance(60_000)
@@ -113,7 +113,7 @@ test('the guard trusts no clock before its first record, keeps the record, and t
   wall += 60_000
   await timer.advance(60_000)
   await eventually(figure, value => value === '0')
-  expect([guard.doubt(), heard.mock.calls.length]).toEqual([undefined, 3])
+  expect([guard.distrust(), onChange.mock.calls.length]).toEqual([undefined, 3])
   stopping.abort()
   await running
 })
@@ -125,7 +125,7 @@ test("readings contain the machine's clocks and the difference from the API serv
   let elapsed = 5_000
   const server = followServerClock(() => elapsed)
   expect(server.now()).toBeUndefined()
-  server.heard(1_000_000)
+  server.received(1_000_000)
   elapsed += 2_500
   expect(server.now()).toBe(1_002_500)
   elapsed += 11 * 60_000

@@ -1,7 +1,7 @@
 /**
- * Guards what cannot be undone against a clock that is wrong: every deletion by age asks `doubt` first, and is not done while there is
- * one. What the clock was is kept in a ConfigMap of the operator's own, so that a restart does not make a wrong clock trusted. An
- * administrator who knows that the clock is right deletes that ConfigMap.
+ * Guards irreversible operations against a wrong clock: every deletion by age calls `distrust` first, and is skipped if it
+ * returns a reason. The last reading is stored in a ConfigMap of the operator, so a restart does not make a wrong clock
+ * trusted. An administrator who knows that the clock is right deletes that ConfigMap.
  */
 
 import type { Logger } from 'pino'
@@ -11,12 +11,12 @@ import type { Cluster, ConfigMap } from '../../cluster/index.ts'
 import { type Clock, sleep, systemClock } from '../../cluster/informer/index.ts'
 import type { Metrics } from '../../controller/index.ts'
 import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
-import { type ClockReading, type ClockRecord, judge } from './trust.ts'
+import { assess, type ClockReading, type ClockRecord } from './trust.ts'
 
 export type ClockGuard = {
-  /** Why nothing may be deleted by age now; undefined where the clock is trusted. */
-  doubt(): string | undefined
-  /** Called when the clock is trusted again, or not any more. @returns what ends it */
+  /** Why nothing may be deleted by age now; undefined if the clock is trusted. */
+  distrust(): string | undefined
+  /** Called when the clock becomes trusted or untrusted. @returns a function that unsubscribes */
   onChange(handler: () => void): () => void
 }
 
@@ -25,16 +25,16 @@ type GuardOptions = {
   read: () => ClockReading
   logger: Logger
   metrics: Metrics
-  /** How often it is looked at the clock; monotonic. */
+  /** Monotonic clock of the checks. */
   timer?: Clock
 }
 
 export const clockRecordName = 'espalier-clock'
 const key = { namespace: systemNamespace, name: clockRecordName }
 const checkMs = 60_000
-/** How often the clock is written down while nothing is wrong with it. */
+/** How often the reading is stored while the clock is trusted. */
 const writeMs = 10 * 60_000
-const notCompared = 'the clock has not been compared with the time of the last run yet'
+const notCompared = 'the clock has not been compared with the stored reading yet'
 
 const record = z.object({
   wall: z.number(),
@@ -54,7 +54,7 @@ function parsed({ data }: ConfigMap): ClockRecord | undefined {
 
 const gaugeName = 'espalier_clock_doubtful'
 
-/** `run` looks at the clock until the signal aborts. */
+/** `run` checks the clock until the signal aborts. */
 export function createClockGuard(options: GuardOptions): ClockGuard & { run(signal: AbortSignal): Promise<void> } {
   const { cluster, read, logger, metrics, timer = systemClock } = options
   const handlers = new Set<() => void>()
@@ -65,18 +65,18 @@ export function createClockGuard(options: GuardOptions): ClockGuard & { run(sign
 
   new Gauge({
     name: gaugeName,
-    help: '1 while nothing is deleted by age, since the clock was set or differs from the API server',
+    help: "1 while nothing is deleted by age, because the clock was set or differs from the API server's",
     registers: [metrics.registry],
     collect() {
       this.set(state === 'doubtful' ? 1 : 0)
     },
   })
 
-  const look = (): string | undefined => {
+  const currentDistrust = (): string | undefined => {
     if (!isLoaded) return notCompared
-    const { record, doubt } = judge(last, read())
+    const { record, distrust } = assess(last, read())
     last = record
-    return doubt
+    return distrust
   }
 
   const load = async () => {
@@ -85,7 +85,7 @@ export function createClockGuard(options: GuardOptions): ClockGuard & { run(sign
     isLoaded = true
   }
 
-  /** A record that was deleted while this runs says that the clock is right. */
+  /** Deleting the record while this runs declares the clock right. */
   const write = async () => {
     const found = await cluster.get('ConfigMap', key)
     if (found === undefined && writtenAt !== undefined && last !== undefined) last = { ...last, offset: 0, waitMs: 0 }
@@ -103,18 +103,18 @@ export function createClockGuard(options: GuardOptions): ClockGuard & { run(sign
 
   const check = async () => {
     if (!isLoaded) await load()
-    if (look() !== undefined || writtenAt === undefined || timer.now() >= writtenAt + writeMs) await write()
-    const doubt = look()
-    const next = doubt === undefined ? 'trusted' : 'doubtful'
+    if (currentDistrust() !== undefined || writtenAt === undefined || timer.now() >= writtenAt + writeMs) await write()
+    const distrust = currentDistrust()
+    const next = distrust === undefined ? 'trusted' : 'doubtful'
     if (next === state) return
-    if (doubt !== undefined) logger.warn({ why: doubt }, 'nothing is deleted by age: the clock is not trusted')
+    if (distrust !== undefined) logger.warn({ why: distrust }, 'nothing is deleted by age: the clock is not trusted')
     else if (state === 'doubtful') logger.info('the clock is trusted again')
     state = next
     for (const handler of handlers) handler()
   }
 
   return {
-    doubt: look,
+    distrust: currentDistrust,
     onChange: handler => {
       handlers.add(handler)
       return () => void handlers.delete(handler)
@@ -122,7 +122,7 @@ export function createClockGuard(options: GuardOptions): ClockGuard & { run(sign
     run: async signal => {
       while (!signal.aborted) {
         await check().catch(error => {
-          if (!signal.aborted) logger.warn({ err: error }, 'the clock could not be compared or written down')
+          if (!signal.aborted) logger.warn({ err: error }, 'the clock could not be compared or stored')
         })
         await sleep(timer, checkMs, signal)
       }

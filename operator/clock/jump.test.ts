@@ -8,11 +8,11 @@ import { clockJump } from './jump.ts'
 
 const day = 86_400_000
 
-describe('a clock that is set', () => {
+describe('a clock change', () => {
   test.each([
     ['forward', 100 * day],
     ['back', -31_000],
-  ])('%s is detected, with its distance', async (_name, by) => {
+  ])('%s is detected, with its amount', async (_name, by) => {
     const clock = new SimulatedClock()
     let set = 0
     const jump = clockJump(() => clock.now() + set, new AbortController().signal, clock)
@@ -22,7 +22,7 @@ describe('a clock that is set', () => {
     expect(await jump).toBe(by)
   })
 
-  test('by less than NTP corrects is ignored; an aborted signal leaves no timer', async () => {
+  test('smaller than NTP corrects is ignored; an aborted signal leaves no timer', async () => {
     const clock = new SimulatedClock()
     const stopping = new AbortController()
     let set = 0
@@ -53,7 +53,7 @@ describe('an operator whose clock is set 100 days forward and back', () => {
     set = 0
     await eventually(issued, at => at <= Date.now())
     const before = probes()
-    // Its Postgres reports that it is not ready: a reason to probe at once, whatever the last probe's time says.
+    // Its Postgres reports that it is not ready: it is probed at once, whatever the time of the last probe.
     await it.workload().restart({ namespace: testNamespace, name: pod?.metadata.name ?? '' })
     await eventually(probes, count => count > before)
   })

@@ -1,16 +1,16 @@
 /**
- * Notices when the machine's clock is set, by hand, by NTP or by a suspended laptop, so that the controllers start anew.
- * What a controller keeps in memory has times in it (the last probe, the next retry), and a time in the future would
- * keep it from looking again for as long as the clock was set back.
+ * Detects when the machine's clock is set, by hand, by NTP or after a suspend, so that the controllers restart. A
+ * controller keeps times in memory (the last probe, the next retry). A time in the future would stop its checks for as
+ * long as the clock was set back.
  */
 import { type Clock, sleep, systemClock } from '../../cluster/informer/index.ts'
 
-/** NTP slews smaller differences away. */
+/** NTP slews smaller differences. */
 const jumpMs = 30_000
 const checkEveryMs = 2_000
 
 /**
- * Resolves to how far the clock was set, in ms, negative for back; undefined once the signal aborts.
+ * Resolves to how far the clock was set, in ms, negative if set back; undefined once the signal aborts.
  * @param now the machine's clock, which can be set; `clock` is monotonic
  */
 export async function clockJump(

@@ -1,4 +1,4 @@
-/** What the machine says of time: its clock, and how long it has run, which nobody sets. */
+/** Reads the machine's clocks: the time of day, and the time since boot, which cannot be set. */
 import { readFileSync } from 'node:fs'
 import type { ClockReading } from './trust.ts'
 
@@ -10,7 +10,7 @@ const read = (path: string): string | undefined => {
   }
 }
 
-/** Where the kernel does not say, this process knows at least how long it runs itself. */
+/** If the kernel does not report its uptime, that of this process is used. */
 const bootOfProcess = `process ${process.pid} ${Date.now()}`
 
 export function readMachine(now: () => number): Omit<ClockReading, 'server'> {
@@ -22,17 +22,17 @@ export function readMachine(now: () => number): Omit<ClockReading, 'server'> {
     : { wall, elapsed: uptime * 1000, boot }
 }
 
-/** The API server's clock: as it was told last, and on by the time that has passed since. What was told long ago is not known any more. */
+/** The API server's clock: the last time that it reported, plus the time passed since. An old report is not used. */
 export function followServerClock(elapsed = () => performance.now()) {
   const staleMs = 10 * 60_000
-  let heard: { serverMs: number; at: number } | undefined
+  let received: { serverMs: number; at: number } | undefined
   return {
-    heard: (serverMs: number): void => {
-      heard = { serverMs, at: elapsed() }
+    received: (serverMs: number): void => {
+      received = { serverMs, at: elapsed() }
     },
     now: (): number | undefined => {
-      if (heard === undefined || elapsed() - heard.at > staleMs) return undefined
-      return heard.serverMs + elapsed() - heard.at
+      if (received === undefined || elapsed() - received.at > staleMs) return undefined
+      return received.serverMs + elapsed() - received.at
     },
   }
 }

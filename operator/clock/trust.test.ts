@@ -1,7 +1,7 @@
-/** When the machine's clock is not trusted with what cannot be undone, and for how long. */
+/** When, and for how long, the machine's clock is not trusted with irreversible operations. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type ClockReading, type ClockRecord, judge } from './trust.ts'
+import { assess, type ClockReading, type ClockRecord } from './trust.ts'
 
 const minute = 60_000
 const hour = 60 * minute
@@ -12,44 +12,44 @@ const start = Date.parse('2026-11-22T12:00:00Z')
 function machine() {
   let record: ClockRecord | undefined
   const at = { wall: start, elapsed: 1_000, boot: 'one', server: undefined as number | undefined }
-  const look = (): string | undefined => {
+  const observe = (): string | undefined => {
     const reading: ClockReading = { ...at }
-    const judged = judge(record, reading)
+    const judged = assess(record, reading)
     record = judged.record
-    return judged.doubt
+    return judged.distrust
   }
-  look()
+  observe()
   const pass = (ms: number) => {
     at.wall += ms
     at.elapsed += ms
   }
   return {
-    look,
+    observe,
     later: (ms: number) => {
       pass(ms)
-      return look()
+      return observe()
     },
     set: (ms: number) => {
       at.wall += ms
-      return look()
+      return observe()
     },
     boot: (offMs: number, setMs = 0) => {
       at.boot = `${at.boot}+`
       at.elapsed = 500
       at.wall += offMs + setMs
-      return look()
+      return observe()
     },
     serverIs: (offset: number) => {
       at.server = at.wall + offset
-      return look()
+      return observe()
     },
   }
 }
 
 describe('a clock is trusted', () => {
-  test('at first, as time passes, and after a sleep of any length', () => {
-    const { look, later } = machine()
-    expect([look(), later(minute), later(100 * day)]).toEqual([undefined, undefined, undefined])
+  test('initially, as time passes, and after a sleep of any length', () => {
+    const { observe, later } = machine()
+    expect([observe(), later(minute), later(100 * day)]).toEqual([undefined, undefined, undefined])
   })
   test('after NTP corrects it by seconds', () => {
     const { set, later } = machine()
@@ -65,7 +65,7 @@ describe('a clock is not trusted', () => {
   test('for a day after it is set forward', () => {
     const { set, later } = machine()
     expect(set(100 * day)).toBe(
-      'the clock was set 2400 hours ahead of the time before; it is trusted in 1440 minutes, or when it is set back',
+      'the clock was set 2400 hours ahead of the expected time; it is trusted in 1440 minutes, or when it is set back',
     )
     expect(later(day - minute)).toMatch(/it is trusted in 1 minutes/)
     expect(later(minute)).toBeUndefined()
@@ -73,7 +73,7 @@ describe('a clock is not trusted', () => {
   })
   test('after it is set back or forward by less, for as long as the difference', () => {
     const { set, later } = machine()
-    expect(set(-hour)).toMatch(/^the clock was set 60 minutes behind the time before/)
+    expect(set(-hour)).toMatch(/^the clock was set 60 minutes behind the expected time/)
     expect([later(59 * minute) === undefined, later(minute)]).toEqual([false, undefined])
   })
   test('after it is set forward, until it is set back', () => {
@@ -91,7 +91,7 @@ describe('a clock is not trusted', () => {
   })
   test('for an hour after a boot that seems more than a day later, until NTP can correct it', () => {
     const { boot, later } = machine()
-    expect(boot(3 * day)).toMatch(/^the machine was off, or its clock was set: 72 hours ahead/)
+    expect(boot(3 * day)).toMatch(/^the machine was off, or its clock was set: it is 72 hours ahead/)
     expect(later(hour)).toBeUndefined()
   })
   test('for another day, if NTP corrects it after such a boot', () => {
@@ -103,7 +103,7 @@ describe('a clock is not trusted', () => {
   })
   test('after a boot with a clock that is behind the record', () => {
     const { boot, later } = machine()
-    expect(boot(0, -1000 * day)).toMatch(/behind the time before/)
+    expect(boot(0, -1000 * day)).toMatch(/behind the expected time/)
     expect(later(day)).toBeUndefined()
   })
   test("while it differs from the API server's", () => {

@@ -1,28 +1,38 @@
 /**
- * Whether the machine's clock can be trusted with what cannot be undone: deletion by age. Pure. It cannot while the clock differs from
- * the API server's, and for a while after it was set: a clock that is a hundred days ahead makes every backup look old. Time that passes
- * is measured by the time since the machine booted, which nobody sets and which goes on while a laptop sleeps.
+ * Decides whether the machine's clock can be trusted with irreversible operations: deletion by age. Pure. It is not
+ * trusted while it differs from the API server's clock, and for some time after it was set: with a clock that is a
+ * hundred days ahead every backup looks old. Elapsed time is measured by the time since boot, which cannot be set and
+ * which continues while a laptop sleeps.
  */
 
-/** All in ms. `elapsed`: since this boot of the machine. `server`: the API server's clock; undefined where it is not known. */
+/** All in ms. `elapsed`: since this boot of the machine. `server`: the API server's clock; undefined if unknown. */
 export type ClockReading = { wall: number; elapsed: number; boot: string; server: number | undefined }
 
-/** What is kept of the last reading. `offset`: by how much the clock was set since it was trusted; `waitMs`: for how long it is not trusted yet. */
+/**
+ * What is stored of the last reading. `offset`: by how much the clock was set since it was last trusted; `waitMs`: for
+ * how long it is still not trusted.
+ */
 export type ClockRecord = { wall: number; elapsed: number; boot: string; offset: number; waitMs: number }
 
-type Judgement = { record: ClockRecord; doubt: string | undefined }
+type Assessment = { record: ClockRecord; distrust: string | undefined }
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
-/** NTP corrects smaller differences all the time. */
+/** NTP often corrects smaller differences. */
 const toleranceMs = 5 * minuteMs
-/** How long a clock that was set is not trusted, unless it is set back before. By then somebody could see that it is wrong. */
+/**
+ * How long a clock that was set is not trusted, unless it is set back earlier. An administrator has that time to notice
+ * a wrong clock.
+ */
 const longestWaitMs = 24 * hourMs
-/** After a boot nobody knows how long the machine was off. Where it seems to be longer than this, its clock may be wrong until NTP corrects it. */
+/**
+ * How long the machine was off is unknown after a boot. If it seems longer than this, the clock may be wrong until NTP
+ * corrects it.
+ */
 const offMs = 24 * hourMs
 const bootWaitMs = hourMs
 
-/** `passed`: how much time there was between both readings; undefined across a boot. */
+/** `passed`: the time between both readings; undefined across a boot. */
 function between(
   before: ClockRecord,
   { wall, elapsed, boot }: ClockReading,
@@ -35,8 +45,8 @@ function between(
 
 const waitFor = (moved: number): number => Math.min(Math.abs(moved), longestWaitMs)
 
-/** How far the clock is off, and for how long it is not trusted. */
-function settle(before: ClockRecord, reading: ClockReading): Pick<ClockRecord, 'offset' | 'waitMs'> {
+/** By how much the clock is wrong, and for how long it is not trusted. */
+function carryOver(before: ClockRecord, reading: ClockReading): Pick<ClockRecord, 'offset' | 'waitMs'> {
   const { moved, passed } = between(before, reading)
   const trusted = { offset: 0, waitMs: 0 }
   if (passed === undefined) {
@@ -48,28 +58,28 @@ function settle(before: ClockRecord, reading: ClockReading): Pick<ClockRecord, '
   if (before.waitMs === 0) return isSet ? { offset: moved, waitMs: waitFor(moved) } : trusted
   const offset = before.offset + moved
   if (Math.abs(offset) < toleranceMs) return trusted
-  const left = Math.max(0, before.waitMs - passed)
-  const waitMs = isSet ? Math.max(left, waitFor(moved)) : left
+  const remaining = Math.max(0, before.waitMs - passed)
+  const waitMs = isSet ? Math.max(remaining, waitFor(moved)) : remaining
   return waitMs === 0 ? trusted : { offset, waitMs }
 }
 
-/** `before`: undefined where there was no reading yet. */
-export function judge(before: ClockRecord | undefined, reading: ClockReading): Judgement {
+/** `before`: undefined for the first reading. */
+export function assess(before: ClockRecord | undefined, reading: ClockReading): Assessment {
   const { wall, elapsed, boot, server } = reading
-  const { offset, waitMs } = before === undefined ? { offset: 0, waitMs: 0 } : settle(before, reading)
+  const { offset, waitMs } = before === undefined ? { offset: 0, waitMs: 0 } : carryOver(before, reading)
   const record = { wall, elapsed, boot, offset, waitMs }
   if (server !== undefined && Math.abs(wall - server) >= toleranceMs)
-    return { record, doubt: `the clock is ${told(wall - server)} the API server's` }
-  if (waitMs === 0) return { record, doubt: undefined }
-  const since = before?.boot === boot ? 'the clock was set' : 'the machine was off, or its clock was set:'
-  const left = Math.ceil(waitMs / minuteMs)
+    return { record, distrust: `the clock is ${difference(wall - server)} the API server's` }
+  if (waitMs === 0) return { record, distrust: undefined }
+  const since = before?.boot === boot ? 'the clock was set' : 'the machine was off, or its clock was set: it is'
+  const remaining = Math.ceil(waitMs / minuteMs)
   return {
     record,
-    doubt: `${since} ${told(offset)} the time before; it is trusted in ${left} minutes, or when it is set back`,
+    distrust: `${since} ${difference(offset)} the expected time; it is trusted in ${remaining} minutes, or when it is set back`,
   }
 }
 
-const told = (ms: number): string => {
+const difference = (ms: number): string => {
   const minutes = Math.round(Math.abs(ms) / minuteMs)
   const size = minutes < 120 ? `${minutes} minutes` : `${Math.round(minutes / 60)} hours`
   return `${size} ${ms > 0 ? 'ahead of' : 'behind'}`

@@ -1,4 +1,4 @@
-/** Writes of credentials, certificates and ports in a cluster that has changed since they were planned. */
+/** Planned writes of credentials, certificates and ports in a cluster that has changed in the meantime. */
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import type { Secret } from '../../cluster/index.ts'
@@ -21,7 +21,7 @@ describe('credentials', () => {
   const credentials = () => it.cluster.get('Secret', key(childNames.credentials(it.owner.id)))
   const mint = () => passOf({ pass: { keys } }).do({ do: 'mint-credentials' })
 
-  test('are minted once', async () => {
+  test('are created once', async () => {
     expect(await mint()).toBe('done')
     const minted = await credentials()
     expect(Object.keys(minted?.data ?? {})).toEqual(['admin', 'app', 'app_read_only'])
@@ -41,7 +41,7 @@ describe('credentials', () => {
     })
   })
 
-  test('that are searched for get their labels back and are not minted', async () => {
+  test('that are searched for get their labels back and are not created', async () => {
     const find = () => passOf({ pass: { keys } }).do({ do: 'find-credentials' })
     expect(await find()).toBe('done')
     expect(await credentials()).toBeUndefined()
@@ -53,12 +53,12 @@ describe('credentials', () => {
     expect(await credentials()).toMatchObject({ metadata: { labels: minted.metadata.labels ?? {} }, data: minted.data })
   })
 
-  test('are not minted without the sealing key', async () => {
+  test('are not created without the sealing key', async () => {
     expect(await passOf().do({ do: 'mint-credentials' })).toBe('done')
     expect(await credentials()).toBeUndefined()
   })
 
-  test('are not minted before the id of the database is settled', async () => {
+  test('are not created before the database has its id', async () => {
     const unsettled = passOf({ observed: { owner: undefined }, pass: { keys } })
     await expect(unsettled.do({ do: 'mint-credentials' })).rejects.toThrow(
       expect.objectContaining({ reason: 'Conflict' }),
@@ -71,14 +71,14 @@ describe('credentials', () => {
   const locked = { host: '127.0.0.1' } as NonNullable<Pass['target']>
   const locking = { withRolesLocked: (_: unknown, work: () => Promise<void>) => work() } as unknown as PostgresAccess
   const rotate: Action = { do: 'rotate-passwords', rotations: { app: 'first' } }
-  /** The Secret as it stands, and what is in it. */
+  /** The present Secret, and its content. */
   async function known() {
     const secret = await credentials()
     if (secret === undefined) throw new Error('there are no credentials')
     return { secret, passwords: openCredentials(secret, sealingKey), fields: Object.keys(secret.data ?? {}) }
   }
 
-  test('are rotated, restored and forgotten in the Secret as it was observed, and nowhere else', async () => {
+  test('are rotated, restored and forgotten in the observed Secret only', async () => {
     await mint()
     const minted = await known()
     expect(await rewrite(rotate, minted.secret)).toBe('done')
@@ -141,15 +141,15 @@ describe('a certificate', () => {
   })
 })
 
-test('ports are claimed and released for the owner', async () => {
-  const asked: unknown[] = []
+test('ports are reserved and released for the owner', async () => {
+  const calls: unknown[] = []
   const ports: Executor['ports'] = {
-    claim: async (_, whose, region, preferred) => void asked.push([whose.uid, region?.metadata.name, preferred]),
-    leave: async (_, { port, uid }) => void asked.push([port, uid]),
+    claim: async (_, whose, region, preferred) => void calls.push([whose.uid, region?.metadata.name, preferred]),
+    leave: async (_, { port, uid }) => void calls.push([port, uid]),
   }
   expect(await passOf({ executor: { ports } }).do({ do: 'claim-port', preferred: 5432 })).toBe('done')
   expect(await passOf({ executor: { ports } }).do({ do: 'leave-port', port: 5433, uid: 'route-uid' })).toBe('done')
-  expect(asked).toEqual([
+  expect(calls).toEqual([
     [it.owner.uid, 'here', 5432],
     [5433, 'route-uid'],
   ])

@@ -8,8 +8,8 @@ import {
   type ChildPass,
   createChild,
   existingChild,
+  identifiedOwner,
   restoreLabels,
-  settledOwner,
 } from '../children/act.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { childMetadata, ownerUidOf } from '../objects/ownership.ts'
@@ -24,7 +24,7 @@ import type { PortAllocator } from './port-allocator.ts'
 export type EndpointExecutor = ChildExecutor & {
   ports: PortAllocator
   now: () => number
-  /** The keys of the moment: a certificate that is issued late in a pass is issued under the authority that is valid then. */
+  /** The current keys: a certificate issued late in a pass is signed by the authority that is valid then. */
   keys: () => InstallationKeys
 }
 
@@ -35,7 +35,9 @@ export type EndpointPass = Pick<ChildPass, 'key'> & {
   passwords: Passwords | undefined
 }
 
-/** Does the work while no operator changes the roles of the Postgres that serves. Does nothing if that cannot be reached. */
+/**
+ * Runs the work while no operator changes the roles of the serving Postgres. Does nothing if that cannot be reached.
+ */
 type WithRolesLocked = (work: () => Promise<void>) => Promise<void>
 
 export async function performEndpoint(
@@ -58,54 +60,56 @@ export async function performEndpoint(
     case 'forget-previous-passwords':
       return rewrite(executor, pass, withoutPrevious)
     case 'take-back-passwords':
-      // An operator that was frozen while it held the new password has either set it before, which the next probe finds, or reads the
-      // restored one afterwards.
+      // An operator that was frozen with the new password in memory has either set it before, which the next probe
+      // detects, or reads the restored one afterwards.
       return withRolesLocked(() => rewrite(executor, pass, (secret, key) => takenBack(secret, key, action.roles)))
     case 'issue-certificate':
       return issueCertificate(executor, pass, action)
     case 'note-loaded':
       return noteLoaded(executor, pass, action)
     case 'claim-port':
-      return ports.claim(cluster, settledOwner(pass), pass.observed.region, action.preferred)
+      return ports.claim(cluster, identifiedOwner(pass), pass.observed.region, action.preferred)
     case 'leave-port':
       return ports.leave(cluster, action)
   }
 }
 
-/** Returns how to read the roles' passwords; undefined if the credentials are not readable. */
+/** Returns a function that reads the roles' passwords; undefined if the credentials are not readable. */
 export function readRolesOf(executor: EndpointExecutor, pass: EndpointPass): ReadDesiredRoles | undefined {
   if (pass.passwords === undefined || pass.observed.credentials.state !== 'readable') return undefined
   return () => currentRoles(executor, pass)
 }
 
-/** The passwords that the cluster has now. @throws ClusterError `Conflict` if they are not readable any more */
+/** The passwords that the cluster has now. @throws ClusterError `Conflict` if they are no longer readable */
 async function currentRoles({ cluster, keys }: EndpointExecutor, { observed }: EndpointPass): Promise<DesiredRoles> {
   const { children, incarnation, instance } = observed
   const seen = children.credentials?.metadata
   const secret = seen && (await cluster.get('Secret', seen))
-  const isOurs =
+  const isOwn =
     secret !== undefined && (secret.metadata.uid === seen?.uid || ownerUidOf(secret) === instance.metadata.uid)
-  const { facts, passwords } = credentialsOf(isOurs ? secret : undefined, keys(), incarnation)
+  const { facts, passwords } = credentialsOf(isOwn ? secret : undefined, keys(), incarnation)
   if (passwords === undefined || facts.state !== 'readable')
-    throw new ClusterError('Conflict', 'the credentials are not what they were: nothing is done in Postgres')
-  return { passwords, mark: facts.mark }
+    throw new ClusterError('Conflict', 'the credentials have changed: nothing is done in Postgres')
+  return { passwords, passwordVersion: facts.passwordVersion }
 }
 
 async function mint(executor: EndpointExecutor, pass: EndpointPass): Promise<void> {
   const { sealingKey } = pass.keys
   if (sealingKey === undefined) return
-  await createChild(executor, pass, 'Secret', credentialsDraft(settledOwner(pass), sealingKey, mintPasswords()))
+  await createChild(executor, pass, 'Secret', credentialsDraft(identifiedOwner(pass), sealingKey, mintPasswords()))
 }
 
 async function findCredentials(executor: EndpointExecutor, pass: EndpointPass): Promise<void> {
-  const owner = settledOwner(pass)
+  const owner = identifiedOwner(pass)
   const metadata = childMetadata(owner, childNames.credentials(owner.id), 'credentials')
   const draft: Draft<'Secret'> = { apiVersion: 'v1', kind: 'Secret', metadata }
   const found = await existingChild(executor, pass, 'Secret', draft)
   if (found !== undefined) await restoreLabels(executor, 'Secret', found, draft)
 }
 
-/** Writes the credentials Secret, and fails if it has changed since it was observed: a password of another pass stays. */
+/**
+ * Writes the credentials Secret, and fails if it has changed since it was observed: a password of another pass remains.
+ */
 async function rewrite(
   { cluster }: EndpointExecutor,
   { observed, keys: { sealingKey } }: EndpointPass,
@@ -123,10 +127,10 @@ async function issueCertificate(
 ): Promise<void> {
   const { authority } = executor.keys()
   if (authority === undefined) return
-  await applyChild(executor, pass, 'Secret', certificateDraft(settledOwner(pass), authority, names, executor.now))
+  await applyChild(executor, pass, 'Secret', certificateDraft(identifiedOwner(pass), authority, names, executor.now))
 }
 
-/** Fails if the Secret was issued anew since it was observed. */
+/** Fails if the Secret was reissued since it was observed. */
 async function noteLoaded(
   { cluster }: EndpointExecutor,
   { observed }: EndpointPass,

@@ -5,48 +5,48 @@ beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
 const open = (atOnce: number) => {
-  const told: string[] = []
-  return { told, queue: createCertificateQueue({ atOnce, onSlot: key => told.push(key) }) }
+  const notified: string[] = []
+  return { notified, queue: createCertificateQueue({ atOnce, onSlot: key => notified.push(key) }) }
 }
 
 describe('slots to issue a certificate', () => {
   test('are given at once up to the limit, then in order', () => {
-    const { told, queue } = open(2)
+    const { notified, queue } = open(2)
     expect(['a', 'b', 'c', 'd', 'e'].map(key => queue.request(key))).toEqual([true, true, false, false, false])
     expect([queue.request('b'), queue.request('d')]).toEqual([true, false])
     queue.release('a')
-    expect([told, queue.request('c'), queue.request('d')]).toEqual([['c'], true, false])
+    expect([notified, queue.request('c'), queue.request('d')]).toEqual([['c'], true, false])
     queue.release('b')
     queue.release('c')
-    expect(told).toEqual(['c', 'd', 'e'])
+    expect(notified).toEqual(['c', 'd', 'e'])
   })
 
   test('are released by an owner that needs none, whether it waits or not', () => {
-    const { told, queue } = open(1)
+    const { notified, queue } = open(1)
     for (const key of ['a', 'b', 'c']) queue.request(key)
     queue.release('b')
     queue.release('nobody')
-    expect(told).toEqual([])
+    expect(notified).toEqual([])
     queue.release('a')
-    expect(told).toEqual(['c'])
+    expect(notified).toEqual(['c'])
   })
 
   test('end after a timeout; an owner that still needs one is queued last', () => {
-    const { told, queue } = open(1)
+    const { notified, queue } = open(1)
     for (const key of ['silent', 'b', 'c']) queue.request(key)
     vi.advanceTimersByTime(slotMs)
-    expect([told, queue.request('silent')]).toEqual([['b'], false])
+    expect([notified, queue.request('silent')]).toEqual([['b'], false])
     queue.release('b')
     queue.release('c')
-    expect(told).toEqual(['b', 'c', 'silent'])
+    expect(notified).toEqual(['b', 'c', 'silent'])
   })
 
   test('end when the operator stops', () => {
-    const { told, queue } = open(1)
+    const { notified, queue } = open(1)
     for (const key of ['a', 'b']) queue.request(key)
     queue.stop()
     queue.release('a')
     vi.advanceTimersByTime(slotMs)
-    expect([told, queue.request('a'), vi.getTimerCount()]).toEqual([[], false, 0])
+    expect([notified, queue.request('a'), vi.getTimerCount()]).toEqual([[], false, 0])
   })
 })

@@ -1,7 +1,8 @@
 /**
- * Limits how many certificates are issued anew at a time. When an authority is replaced, every database needs one, and each costs a key
- * pair, a write, and probes of its Postgres until that shows it: the others wait in the order in which they came. A slot is released when
- * the certificate is applied, or after a timeout, so that a Postgres that does not answer delays no other.
+ * Limits how many certificates are reissued at a time. When an authority is replaced, every database needs a new
+ * certificate, and each costs a key pair, a write, and probes of its Postgres until it presents the certificate: the
+ * others wait in order. A slot is released when the certificate is applied, or after a timeout, so that a Postgres that
+ * does not answer delays no other.
  *
  * A restart loses nothing: an owner that still needs a certificate requests a slot again.
  */
@@ -31,7 +32,7 @@ export function createCertificateQueue(options: { atOnce: number; onSlot: (key: 
   const waiting = new Set<string>()
   let isStopped = false
 
-  /** `requesting`: gets the result by the return value. */
+  /** `requesting`: this owner gets the result as the return value, not through `onSlot`. */
   const assign = (requesting?: string) => {
     for (const key of waiting) {
       if (holders.size >= atOnce) return
@@ -66,7 +67,7 @@ export function createCertificateQueue(options: { atOnce: number; onSlot: (key: 
   }
 }
 
-/** Adds to what was observed whether the certificate waits for a slot. */
+/** Adds to the observed state whether the certificate waits for a slot. */
 export function withQueue<O extends Queued>(queue: CertificateQueue, key: string, observed: O): O {
   const { certificate } = observed
   if (certificate.state === 'due') {
@@ -77,7 +78,7 @@ export function withQueue<O extends Queued>(queue: CertificateQueue, key: string
   return observed
 }
 
-/** Whether the certificate is what Postgres shows; while an authority is replaced, whether that is on record. */
+/** Whether Postgres presents the certificate; while an authority is replaced, whether that is recorded. */
 function isApplied({ certificate, pod, postgres, keys }: Queued): boolean {
   if (certificate.state !== 'good') return false
   if (pod?.address === undefined || certificate.isLoaded) return true

@@ -1,6 +1,7 @@
 /**
- * The TLS Secret: the server's certificate and key, the authority by which Postgres checks the operator's client
- * certificate, and the client certificate by which the pod's agent logs in as the role that monitors this instance. Unlike a password it may be issued anew at any time; Postgres reads it again when told to reload.
+ * The TLS Secret: the server's certificate and key, the authority with which Postgres verifies the operator's client
+ * certificate, and the client certificate with which the pod's agent logs in as the monitoring role of this instance.
+ * Unlike a password it may be reissued at any time; Postgres reads it again at a reload.
  */
 import { X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
@@ -19,24 +20,25 @@ import { tlsSecret } from '../pki/secret.ts'
 import type { Trust } from '../pki/trust.ts'
 import { monitorCommonName } from '../postgres/configuration.ts'
 
-/** On the TLS Secret: when its certificate was issued, RFC 3339. */
+/** Annotation of the TLS Secret: when its certificate was issued, RFC 3339. */
 const issuedAnnotation = 'espalier.dev/issued'
 
-/** On a TLS Secret: the mark of the trust it was issued under. */
+/** Annotation of a TLS Secret: the fingerprint of the trust under which it was issued. */
 export const trustAnnotation = 'espalier.dev/trust'
 /**
- * On a database's TLS Secret, while an authority is being replaced: the fingerprint of the certificate that its Postgres
- * was seen to show. Postgres reads its certificate first and whom it trusts last, of one mounted version or a later one:
- * what shows this certificate trusts what stands beside it.
+ * Annotation of a database's TLS Secret, while an authority is being replaced: the fingerprint of the certificate that
+ * its Postgres was observed to present. Postgres reads its certificate first and its trusted authorities last, from the
+ * same mounted version or a later one: so a Postgres that presents this certificate trusts the authorities in the same
+ * Secret.
  */
 export const loadedAnnotation = 'espalier.dev/loaded'
 
-/** What a server answers to. */
+/** The names in a server's certificate. */
 export type ServerNames = { dnsNames: string[]; ipAddresses: string[] }
 
 /**
- * The Service's names, and what clients outside connect to: the endpoint's host and the database's domain. Where the host
- * is a loopback address, clients also connect to it as `localhost`.
+ * The names of the Service, and those that clients outside use: the endpoint's host and the database's domain. If the
+ * host is a loopback address, clients also connect to it as `localhost`.
  */
 export function serverNames(
   owner: Owner,
@@ -62,16 +64,16 @@ export function serverNames(
 
 export function certificateDraft(owner: Owner, trust: Trust, names: ServerNames, now: () => number): Draft<'Secret'> {
   const metadata = childMetadata(owner, childNames.tls(owner.id), 'tls')
-  const marks = { [issuedAnnotation]: new Date(now()).toISOString(), [trustAnnotation]: trust.mark }
+  const written = { [issuedAnnotation]: new Date(now()).toISOString(), [trustAnnotation]: trust.digest }
   const secret = tlsSecret(
-    { ...metadata, annotations: { ...metadata.annotations, ...marks } },
+    { ...metadata, annotations: { ...metadata.annotations, ...written } },
     { ...issueServerCertificate(trust, names, now), trust: trust.bundle },
   )
   const monitor = issueClientCertificate(trust, { commonName: monitorCommonName(owner.id), days: monitorDays }, now)
   return { ...secret, data: { ...secret.data, ...monitorData(monitor) } }
 }
 
-/** As long as the server's beside it, with which it is renewed. */
+/** Valid as long as the server's certificate, with which it is renewed. */
 const monitorDays = 90
 const monitorFiles = { certificate: 'monitor.crt', key: 'monitor.key' } as const
 
@@ -80,13 +82,13 @@ const monitorData = ({ cert, key }: CertifiedKey): Record<string, string> => ({
   [monitorFiles.key]: Buffer.from(key).toString('base64'),
 })
 
-/** Whether the Secret holds the certificate of the agent: one from before there was an agent does not. */
-export const holdsMonitor = (secret: Secret): boolean =>
+/** Whether the Secret contains the agent's certificate: one from before there was an agent does not. */
+export const containsMonitor = (secret: Secret): boolean =>
   Object.values(monitorFiles).every(name => secret.data?.[name] !== undefined)
 
 const text = (secret: Secret, key: string): string => Buffer.from(secret.data?.[key] ?? '', 'base64').toString('utf8')
 
-/** When the Secret's certificate was issued, in ms; undefined where it does not say. */
+/** When the Secret's certificate was issued, in ms; undefined if not annotated. */
 export function issuedAt(secret: Secret): number | undefined {
   const at = Date.parse(secret.metadata.annotations?.[issuedAnnotation] ?? '')
   return Number.isNaN(at) ? undefined : at
@@ -94,7 +96,7 @@ export function issuedAt(secret: Secret): number | undefined {
 
 const fingerprints = new WeakMap<Secret, string | undefined>()
 
-/** SHA-256 of the certificate in a TLS Secret, as Node writes fingerprints; undefined where it holds none. */
+/** SHA-256 of the certificate in a TLS Secret, in the format of Node's fingerprints; undefined if there is none. */
 export function fingerprintOf(secret: Secret): string | undefined {
   if (!fingerprints.has(secret)) fingerprints.set(secret, readFingerprint(text(secret, 'tls.crt')))
   return fingerprints.get(secret)
@@ -108,20 +110,20 @@ function readFingerprint(certificate: string): string | undefined {
   }
 }
 
-/** Whether the Secret's certificate was issued under the trust of this mark. */
-export const isUnder = (secret: Secret, mark: string): boolean =>
-  secret.metadata.annotations?.[trustAnnotation] === mark
+/** Whether the Secret's certificate was issued under the trust with this fingerprint. */
+export const isUnder = (secret: Secret, digest: string): boolean =>
+  secret.metadata.annotations?.[trustAnnotation] === digest
 
-/** Whether the database was seen to show the Secret's certificate. */
+/** Whether the database was observed to present the Secret's certificate. */
 export function isLoaded(secret: Secret): boolean {
   const loaded = secret.metadata.annotations?.[loadedAnnotation]
   return loaded !== undefined && loaded === fingerprintOf(secret)
 }
 
-/** Signatures are slow to check, and what was checked of an unchanged Secret stays so. */
-const checked = new WeakMap<Secret, { trust: Trust; names: string; isOurs: boolean }>()
+/** Checking signatures is slow, so the result is cached for an unchanged Secret. */
+const checked = new WeakMap<Secret, { trust: Trust; names: string; isIssued: boolean }>()
 
-function isOurs(secret: Secret, trust: Trust, names: ServerNames): boolean {
+function isIssued(secret: Secret, trust: Trust, names: ServerNames): boolean {
   const cert = text(secret, 'tls.crt')
   if (text(secret, 'ca.crt') !== trust.bundle || !isIssuedBy(trust, { cert, key: text(secret, 'tls.key') }))
     return false
@@ -132,7 +134,7 @@ function isOurs(secret: Secret, trust: Trust, names: ServerNames): boolean {
   )
 }
 
-/** Whether the Secret holds a client certificate under this trust of this name that is not due for renewal. */
+/** Whether the Secret contains a client certificate under this trust with this name that is not due for renewal. */
 export function isGoodClient(secret: Secret, trust: Trust, { commonName }: { commonName: string }, now: () => number) {
   const cert = text(secret, 'tls.crt')
   return (
@@ -143,13 +145,13 @@ export function isGoodClient(secret: Secret, trust: Trust, { commonName }: { com
   )
 }
 
-/** Whether the Secret holds a certificate under this trust for these names that is not due for renewal. */
+/** Whether the Secret contains a certificate under this trust for these names that is not due for renewal. */
 export function isGoodCertificate(secret: Secret, trust: Trust, names: ServerNames, now: () => number): boolean {
   const namesText = JSON.stringify(names)
   let known = checked.get(secret)
   if (known?.trust !== trust || known.names !== namesText) {
-    known = { trust, names: namesText, isOurs: isOurs(secret, trust, names) }
+    known = { trust, names: namesText, isIssued: isIssued(secret, trust, names) }
     checked.set(secret, known)
   }
-  return known.isOurs && !needsRenewal(text(secret, 'tls.crt'), now)
+  return known.isIssued && !needsRenewal(text(secret, 'tls.crt'), now)
 }

@@ -7,23 +7,23 @@ test('gateways count as cut off if one is still listed long after a login throug
     () => isProved,
     () => now,
   )
-  const hear = (at: number, ...listed: string[]) => {
+  const report = (at: number, ...listed: string[]) => {
     now = at
-    return reports.heard(new Set(listed))
+    return reports.update(new Set(listed))
   }
-  // While the operator does not reach it either, that is what is said.
-  hear(0, 'one')
-  hear(60_000, 'one')
+  // While the operator does not reach it either, that is reported instead.
+  report(0, 'one')
+  report(60_000, 'one')
   expect(reports.isCutOff('one')).toBe(false)
   isProved = true
-  expect(hear(70_000, 'one')).toEqual([])
-  expect(hear(100_000, 'one')).toEqual([])
-  expect(hear(100_001, 'one')).toEqual(['one'])
+  expect(report(70_000, 'one')).toEqual([])
+  expect(report(100_000, 'one')).toEqual([])
+  expect(report(100_001, 'one')).toEqual(['one'])
   expect(reports.isCutOff('one')).toBe(true)
-  // Further logins change nothing as long as gateways fail.
-  expect(hear(200_000, 'one')).toEqual([])
+  // Further logins change nothing while gateways fail.
+  expect(report(200_000, 'one')).toEqual([])
   expect(reports.isCutOff('one')).toBe(true)
-  expect(hear(210_000)).toEqual(['one'])
+  expect(report(210_000)).toEqual(['one'])
   expect(reports.isCutOff('one')).toBe(false)
 })
 
@@ -33,10 +33,10 @@ test('one failure that is listed until the next heartbeat does not count', () =>
     () => true,
     () => now,
   )
-  for (now = 0; now <= 25_000; now += 5_000) reports.heard(new Set(['one']))
+  for (now = 0; now <= 25_000; now += 5_000) reports.update(new Set(['one']))
   expect(reports.isCutOff('one')).toBe(false)
-  reports.heard(new Set())
+  reports.update(new Set())
   now = 60_000
-  reports.heard(new Set(['one']))
+  reports.update(new Set(['one']))
   expect(reports.isCutOff('one')).toBe(false)
 })

@@ -1,22 +1,27 @@
 /**
- * What gateways report as out of reach while the operator reaches it: a network policy, or a node, that keeps them from a
- * Postgres. A gateway lists a port for a while after one failure; one that is still listed long after the operator has logged in by
- * the Service has failed since.
+ * Postgres servers that gateways report as unreachable while the operator reaches them: a network policy, or a node,
+ * blocks the gateways. A gateway lists a port for some time after one failure; one that is still listed long after the
+ * operator has logged in through the Service has failed since.
  */
 type GatewayReports = {
-  /** Of a change of the gateways' Leases: every owner whose port is listed. @returns those of which something else is to be said now */
-  heard(listed: ReadonlySet<string>): string[]
-  /** Whether gateways fail where the operator does not. */
+  /**
+   * Handles a change of the gateways' Leases: every owner whose port is listed. @returns the owners whose report
+   * changes
+   */
+  update(listed: ReadonlySet<string>): string[]
+  /** Whether gateways fail to connect while the operator does not. */
   isCutOff(key: string): boolean
   forget(key: string): void
 }
 
-/** A failure is listed for 15 s and until the next heartbeat, 10 s; so long after a login it is no earlier one. */
+/**
+ * A failure is listed for 15 s and until the next heartbeat, 10 s; this long after a login it cannot be an earlier one.
+ */
 const staleMs = 30_000
 
 type Entry = { provedAt: number | undefined; isCutOff: boolean }
 
-/** `isProved`: whether the operator's last probe logged in by the Service. */
+/** `isProved`: whether the operator's last probe logged in through the Service. */
 export function createGatewayReports(isProved: (key: string) => boolean, now: () => number): GatewayReports {
   const entries = new Map<string, Entry>()
 
@@ -27,7 +32,7 @@ export function createGatewayReports(isProved: (key: string) => boolean, now: ()
   }
 
   return {
-    heard: listed => {
+    update: listed => {
       const changed = [...entries].filter(([key, entry]) => entry.isCutOff && !listed.has(key)).map(([key]) => key)
       for (const key of entries.keys()) if (!listed.has(key)) entries.delete(key)
       for (const key of listed) {

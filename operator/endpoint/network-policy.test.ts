@@ -20,7 +20,7 @@ type Labels = Record<string, string>
 const matches = (selector: { matchLabels?: Labels } | undefined, labelsOf: Labels) =>
   Object.entries(selector?.matchLabels ?? {}).every(([key, value]) => labelsOf[key] === value)
 
-/** Whether a pod may come in, as a network that enforces the policy decides it (Kubernetes: Network Policies). */
+/** Whether a pod may connect, as a network that enforces the policy decides it (Kubernetes: Network Policies). */
 const admits = (namespace: string, pod: Labels, port: number, among = policy) =>
   among?.ingress?.some(
     ({ from, ports }) =>
@@ -33,7 +33,7 @@ const admits = (namespace: string, pod: Labels, port: number, among = policy) =>
       }),
   )
 
-const ours = (component: string) => ({ 'app.kubernetes.io/name': 'espalier', 'app.kubernetes.io/component': component })
+const own = (component: string) => ({ 'app.kubernetes.io/name': 'espalier', 'app.kubernetes.io/component': component })
 
 describe('the NetworkPolicy of a database', () => {
   test('selects the Postgres pod of every incarnation, and of no other database', () => {
@@ -56,26 +56,36 @@ describe('the NetworkPolicy of a database', () => {
   })
 
   test.each([
-    ['the gateway', 'espalier-system', ours('gateway'), true],
-    ['the operator', 'espalier-system', ours('operator'), true],
+    ['the gateway', 'espalier-system', own('gateway'), true],
+    ['the operator', 'espalier-system', own('operator'), true],
     ['a service of the database', owner.namespace, { [labels.database]: owner.id, [labels.component]: 'rest' }, true],
-    ['the API', 'espalier-system', ours('api'), false],
-    ['a pod elsewhere that calls itself the gateway', owner.namespace, ours('gateway'), false],
+    ['the API', 'espalier-system', own('api'), false],
+    ["a pod elsewhere with the gateway's labels", owner.namespace, own('gateway'), false],
     ['a service of another database', owner.namespace, { [labels.database]: 'other' }, false],
     ['a pod elsewhere with the label of the database', 'default', { [labels.database]: owner.id }, false],
     ['any pod beside it', owner.namespace, {}, false],
-    ['whoever gathers metrics', 'monitoring', {}, false],
+    ['the metrics collector', 'monitoring', {}, false],
   ])('decides about %s', (_, namespace, pod, admitted) => {
     expect(admits(namespace, pod, 5432)).toBe(admitted)
   })
 
+  test('admits the API to Postgres only where it runs SQL, and then changes nothing else', () => {
+    const open = networkPolicyDraft(owner, { metricsFrom: [prometheus], apiConnects: true }).spec
+    expect(admits('espalier-system', own('api'), 5432, open)).toBe(true)
+    expect(admits('default', own('api'), 5432, open)).toBe(false)
+    expect(admits('monitoring', {}, 5432, open)).toBe(false)
+    const closed = networkPolicyDraft(owner, { metricsFrom: [prometheus], apiConnects: false }).spec
+    expect(closed).toEqual(policy)
+    expect({ ...open, ingress: open?.ingress?.slice(1) }).toEqual({ ...policy, ingress: policy?.ingress?.slice(1) })
+  })
+
   test.each([
-    ['the API', 'espalier-system', ours('api'), true],
-    ['whoever gathers metrics', 'monitoring', {}, true],
-    ['the operator', 'espalier-system', ours('operator'), false],
-    ['the gateway', 'espalier-system', ours('gateway'), false],
+    ['the API', 'espalier-system', own('api'), true],
+    ['the metrics collector', 'monitoring', {}, true],
+    ['the operator', 'espalier-system', own('operator'), false],
+    ['the gateway', 'espalier-system', own('gateway'), false],
     ['a service of the database', owner.namespace, { [labels.database]: owner.id }, false],
-    ['a pod elsewhere that calls itself the API', 'default', ours('api'), false],
+    ["a pod elsewhere with the API's labels", 'default', own('api'), false],
   ])('decides about %s that connects to the agent', (_, namespace, pod, admitted) => {
     expect(admits(namespace, pod, 8432)).toBe(admitted)
   })

@@ -1,7 +1,9 @@
 /**
- * The outer fence around a database's Postgres (the gateway's allowlists and pg_hba are the inner ones): only the
- * gateway, the operator and what belongs to the same database reach it, the API and whoever gathers metrics its agent alone,
- * and it reaches nobody. It works where the cluster's network enforces policies.
+ * The outer protection of a database's Postgres (the gateway's allowlists and pg_hba are the inner ones). Only the
+ * gateway, the operator and pods of the same database can connect to it, and the API if it runs SQL for users; the
+ * metrics collector only to its agent. It can connect to nothing; one that archives, or is still being recovered from the archive, can connect to the
+ * archive and name servers. The operator can also connect to the agent of one that archives. It works if the cluster's
+ * network enforces policies.
  */
 import type { Draft } from '../../cluster/index.ts'
 import { childNames, labels, systemNamespace } from '../../crds/index.ts'
@@ -11,17 +13,29 @@ import type { PodSettings } from '../pod-settings.ts'
 import { postgresPort } from '../postgres/configuration.ts'
 
 /** Labels of Espalier's own pods in the system namespace, as its chart writes them. */
-export const systemPods = (component: 'gateway' | 'operator' | 'api') => ({
+export const systemPods = (component: 'gateway' | 'operator' | 'api' | 'archive') => ({
   namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': systemNamespace } },
   podSelector: {
     matchLabels: { 'app.kubernetes.io/name': 'espalier', 'app.kubernetes.io/component': component },
   },
 })
 
-/** `metricsFrom`: who gathers the metrics of databases, if anybody does. */
+/** The port of the archive's pods. */
+const archivePort = 8443
+
+export const toArchive = [
+  { to: [systemPods('archive')], ports: [{ protocol: 'TCP', port: archivePort }] },
+  { ports: ['UDP', 'TCP'].map(protocol => ({ protocol, port: 53 })) },
+]
+
+/**
+ * `metricsFrom`: the collector of databases' metrics, if any. `apiConnects`: the API runs SQL. `archives`: its agent does. `recovers`: its volume is
+ * still being recovered from the archive.
+ */
 export function networkPolicyDraft(
   owner: Owner,
-  { metricsFrom }: Pick<PodSettings, 'metricsFrom'>,
+  { metricsFrom, apiConnects = false }: Pick<PodSettings, 'metricsFrom'> & Partial<Pick<PodSettings, 'apiConnects'>>,
+  { archives = false, recovers = false }: { archives?: boolean; recovers?: boolean } = {},
 ): Draft<'NetworkPolicy'> {
   return {
     apiVersion: 'networking.k8s.io/v1',
@@ -31,22 +45,24 @@ export function networkPolicyDraft(
       podSelector: {
         matchLabels: { [labels.database]: owner.id, [labels.component]: 'postgres' satisfies Component },
       },
-      // Egress is named and allowed to nowhere: answers to those who came in need no rule.
+      // Egress is listed without rules, so none is allowed: replies on accepted connections need no rule.
       policyTypes: ['Ingress', 'Egress'],
       ingress: [
         {
           from: [
             systemPods('gateway'),
             systemPods('operator'),
+            ...(apiConnects ? [systemPods('api')] : []),
             { podSelector: { matchLabels: { [labels.database]: owner.id } } },
           ],
           ports: [{ protocol: 'TCP', port: postgresPort }],
         },
         {
-          from: [systemPods('api'), ...metricsFrom],
+          from: [systemPods('api'), ...(archives ? [systemPods('operator')] : []), ...metricsFrom],
           ports: [{ protocol: 'TCP', port: agentPort }],
         },
       ],
+      ...(archives || recovers ? { egress: toArchive } : {}),
     },
   }
 }

@@ -1,4 +1,4 @@
-/** Gathers what a pass needs to know of an endpoint, and the passwords, which no plan reads. */
+/** Collects the facts that a pass needs about an endpoint, and the passwords, which no plan reads. */
 import type { Cluster, ConfigMap, NetworkPolicy, PodDisruptionBudget, Secret, Service } from '../../cluster/index.ts'
 import { childNames, labels, systemNamespace } from '../../crds/index.ts'
 import {
@@ -14,8 +14,8 @@ import type { InstallationKeys } from '../keys.ts'
 import type { ObservedMember } from '../member/observed.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import type { Instance } from '../objects/instance.ts'
-import { passwordsMark } from '../postgres/marks.ts'
-import { fingerprintOf, holdsMonitor, isGoodCertificate, isLoaded, issuedAt } from './certificate.ts'
+import { passwordsVersion } from '../postgres/password-versions.ts'
+import { containsMonitor, fingerprintOf, isGoodCertificate, isLoaded, issuedAt } from './certificate.ts'
 import { openCredentials } from './credentials.ts'
 import { desiredNames } from './external-address.ts'
 import type {
@@ -44,7 +44,7 @@ type EndpointRequest = {
   keys: InstallationKeys
 }
 
-const noRotations: RequestedRotations = { asked: {}, isGivenUp: false }
+const noRotations: RequestedRotations = { requested: {}, isGivenUp: false }
 
 /** `gateways`: their Leases in the cache. */
 export async function observeEndpoint(
@@ -64,7 +64,7 @@ export async function observeEndpoint(
   }
 }
 
-/** Reads the part of an endpoint that a member waits for, whether it serves or not. */
+/** Reads the part of an endpoint that members wait for, whether they serve or not. */
 export function observePrerequisites(
   { member: { instance, owner, region, incarnation }, rotations = noRotations, objects, keys }: EndpointRequest,
   now: () => number,
@@ -102,7 +102,7 @@ function childrenOf(id: string, objects: Objects): EndpointChildren {
   }
 }
 
-/** What a credentials Secret says, and its passwords where the key opens them. */
+/** The content of a credentials Secret, and its passwords if the key opens them. */
 export function credentialsOf(
   secret: Secret | undefined,
   { sealingKey }: InstallationKeys,
@@ -112,14 +112,15 @@ export function credentialsOf(
   try {
     const { uid = '', creationTimestamp: mintedAt = '' } = secret.metadata
     const passwords = openCredentials(secret, sealingKey)
-    const said = rotationsOf(secret)
-    const rotations = Object.fromEntries(databaseRoles.map(role => [role, said[role]?.rotation]))
+    const recorded = rotationsOf(secret)
+    const rotations = Object.fromEntries(databaseRoles.map(role => [role, recorded[role]?.rotation]))
     const previous = databaseRoles.filter(role => secret.data?.[previousPassword(role)] !== undefined)
-    // The roles of a volume that was restored have the passwords of then, by whatever mark: they get those of now.
+    // The roles of a restored volume have the passwords of its backup, whatever version they record: they get the
+    // present ones.
     const named = incarnation === 1 ? uid : `${uid}/${incarnation}`
     return {
       facts: {
-        ...{ state: 'readable', mark: passwordsMark(named, rotations), mintedAt, rotations, previous },
+        ...{ state: 'readable', passwordVersion: passwordsVersion(named, rotations), mintedAt, rotations, previous },
         ...(secret.immutable === true && { isImmutable: true }),
       },
       passwords,
@@ -138,14 +139,14 @@ function certificateOf(
 ): CertificateFacts {
   if (secret === undefined) return { state: 'absent' }
   const facts = { fingerprint: fingerprintOf(secret), issuedAt: issuedAt(secret), isLoaded: isLoaded(secret) }
-  // Without its region nothing says what names it should have: it stays as it is.
-  const isGood = !authority || !names || (holdsMonitor(secret) && isGoodCertificate(secret, authority, names, now))
+  // Without its region its names are unknown: the certificate is not changed.
+  const isGood = !authority || !names || (containsMonitor(secret) && isGoodCertificate(secret, authority, names, now))
   return { state: isGood ? 'good' : 'due', ...facts }
 }
 
 /**
- * The gateways' Leases are listed from the cluster each time, as routes/route.ts asks for: after the route was written.
- * They are not listed for a route that is at rest; whether a gateway can listen on its port the cached Leases say.
+ * The gateways' Leases are listed from the cluster each time, as routes/route.ts requires: after the route was written.
+ * They are not listed for an unchanged route; the cached Leases show whether a gateway can listen on its port.
  */
 async function routeOf(
   { cluster, gateways }: { cluster: Cluster; gateways: readonly GatewayLease[] },

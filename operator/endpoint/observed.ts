@@ -1,4 +1,6 @@
-/** What a pass knows of what an owner has once, however many members serve behind it. The plan of an endpoint reads nothing else. */
+/**
+ * The observed state that an owner has once, however many members serve. The plan of an endpoint reads nothing else.
+ */
 import type { ConfigMap, NetworkPolicy, PodDisruptionBudget, Secret, Service } from '../../cluster/index.ts'
 import type { Region, Rotations } from '../../crds/index.ts'
 import type { Route } from '../../routes/route.ts'
@@ -8,7 +10,7 @@ import type { PostgresFacts } from '../member/observed.ts'
 import type { Instance } from '../objects/instance.ts'
 import type { PodSettings } from '../pod-settings.ts'
 
-/** The objects that are the owner's own; an object of another owner under one of their names is not here. */
+/** The owner's own objects; an object of another owner with one of their names is not here. */
 export type EndpointChildren = {
   credentials: Secret | undefined
   certificate: Secret | undefined
@@ -18,53 +20,53 @@ export type EndpointChildren = {
   route: ConfigMap | undefined
 }
 
-/** `mark`: names its passwords (postgres/marks.ts), by which roles record which they have; `mintedAt`: RFC 3339. */
+/** `passwordVersion`: of its passwords (postgres/password-versions.ts), which roles record; `mintedAt`: RFC 3339. */
 export type CredentialsFacts =
   | { state: 'absent' }
   | {
       state: 'readable'
-      mark: string
+      passwordVersion: string
       mintedAt: string
-      /** The rotations that the passwords are of. */
+      /** The rotations in which the passwords were created. */
       rotations: Rotations
-      /** Whose password before the present one is still kept: it is not seen yet that Postgres has the present one. */
+      /** Roles whose previous password is still stored: Postgres has not been observed to have the present one. */
       previous: DatabaseRole[]
-      /** Others set `immutable: true` on the Secret: its passwords cannot be replaced. */
+      /** Another manager has set `immutable: true` on the Secret: its passwords cannot be replaced. */
       isImmutable?: boolean
     }
   | { state: 'unreadable'; message: string }
 
-/** `due`: to be issued anew, for whatever reason; `issuedAt`: ms since the epoch. */
+/** `due`: to be reissued, for whatever reason; `issuedAt`: ms since the epoch. */
 export type CertificateFacts =
   | { state: 'absent' }
   | {
       state: 'due' | 'good'
       fingerprint: string | undefined
       issuedAt: number | undefined
-      /** It is on record that Postgres shows it. */
+      /** It is recorded that Postgres presents it. */
       isLoaded: boolean
-      /** Many are issued anew, and this one waits for a slot. */
+      /** Many are being reissued, and this one waits for a slot. */
       isQueued?: true
     }
 
 export type RouteFacts = {
   port: number
   route: Route | undefined
-  /** Every live gateway has put it into force. */
+  /** Every live gateway has applied it. */
   acknowledged: boolean
-  /** Names of the gateways that are waited for; none and not acknowledged: no gateway lives. */
+  /** Names of the gateways that are waited for; none and not acknowledged: no gateway is alive. */
   waitingFor: string[]
-  /** A gateway cannot listen on the port, since something else does. */
+  /** A gateway cannot listen on the port, since another process does. */
   refused: boolean
 }
 
 /**
- * The rotations that the owner asks for, until they are done. `isGivenUp`: their time is over, and what is not done is not
- * done any more.
+ * The rotations that the owner requests, until they are done. `isGivenUp`: their deadline has passed, and unfinished
+ * ones are abandoned.
  */
-export type RequestedRotations = { asked: Rotations; isGivenUp: boolean }
+export type RequestedRotations = { requested: Rotations; isGivenUp: boolean }
 
-/** What the pods of members wait for: the Secrets that they mount, and the network policy. */
+/** Objects that the members' pods wait for: the Secrets that they mount, and the network policy. */
 export type ObservedPrerequisites = Pick<
   ObservedEndpoint,
   'instance' | 'rotations' | 'children' | 'credentials' | 'certificate'
@@ -72,13 +74,13 @@ export type ObservedPrerequisites = Pick<
 
 export type ObservedEndpoint = {
   instance: Instance
-  /** All that was requested had been applied when the status was written, and nothing else is requested since. */
+  /** The complete request had been applied when the status was written, and has not changed since. */
   isAtRest: boolean
   rotations: RequestedRotations
   region: Region | undefined
-  /** What others keep changing on the children. */
+  /** Fields of the children that other managers keep changing. */
   drifts: Drifts
-  /** What the installation says of every pod. */
+  /** The installation's settings for every pod. */
   podSettings: PodSettings
   /** The incarnation that serves, or is to serve. */
   incarnation: number

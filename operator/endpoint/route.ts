@@ -1,13 +1,13 @@
-/** The route of a database: the ConfigMap by which it holds its port, and tells the gateway who may come in. */
+/** The route of a database: the ConfigMap that reserves its port, and contains the allowlist for the gateway. */
 import type { Draft } from '../../cluster/index.ts'
 import { childNames, labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import { type Route, routeComponent, routeKey, routeName } from '../../routes/route.ts'
 import { maskCidr } from '../../values/cidr.ts'
 import type { InstanceSpec } from '../objects/instance.ts'
-import { type Owner, ownerMarks } from '../objects/ownership.ts'
+import { type Owner, ownerAnnotations } from '../objects/ownership.ts'
 import { postgresPort } from '../postgres/configuration.ts'
 
-/** The rules of a spec as the gateway takes them: masked, each once, in order. */
+/** The rules of a spec in the gateway's format: masked, each once, in order. */
 export function maskedRules(spec: Pick<InstanceSpec, 'ipAllowlist'>): string[] {
   const masked = spec.ipAllowlist.rules.map(rule => maskCidr(rule.cidr)).filter(cidr => cidr !== undefined)
   return [...new Set(masked)]
@@ -23,8 +23,8 @@ function routeOf(owner: Owner, port: number, rules: string[]): Route {
   }
 }
 
-/** The labels by which the operator and the gateways find a route. */
-export const routeMarks = ({ id }: Pick<Owner, 'id'>): Record<string, string> => ({
+/** The labels by which the operator and the gateways select a route. */
+export const routeLabels = ({ id }: Pick<Owner, 'id'>): Record<string, string> => ({
   [labels.managedBy]: managedByEspalier,
   [labels.database]: id,
   [labels.component]: routeComponent,
@@ -37,8 +37,8 @@ export function routeDraft(owner: Owner, port: number, rules: string[]): Draft<'
     metadata: {
       name: routeName(port),
       namespace: systemNamespace,
-      labels: routeMarks(owner),
-      annotations: ownerMarks(owner),
+      labels: routeLabels(owner),
+      annotations: ownerAnnotations(owner),
     },
     data: { [routeKey]: JSON.stringify(routeOf(owner, port, rules)) },
   }

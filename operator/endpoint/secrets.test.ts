@@ -1,7 +1,7 @@
 import { randomBytes, X509Certificate } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import type { Secret } from '../../cluster/index.ts'
-import { databaseRoles, open, rotationsOf, SealError, secretPlace } from '../../sealing/credentials.ts'
+import { databaseRoles, open, rotationsOf, SealError, secretLocation } from '../../sealing/credentials.ts'
 import { trustIn } from '../authority/state.ts'
 import type { Owner } from '../objects/ownership.ts'
 import { createAuthority } from '../pki/index.ts'
@@ -16,7 +16,7 @@ const owner: Owner = {
   id: '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f',
   hostLabel: 'one-5e1d9a52',
 }
-const stored = (draft: object): Secret => ({ apiVersion: 'v1', kind: 'Secret', ...draft }) as Secret // a draft is whole
+const stored = (draft: object): Secret => ({ apiVersion: 'v1', kind: 'Secret', ...draft }) as Secret // a draft is complete
 
 describe('credentials', () => {
   const key = randomBytes(32)
@@ -34,7 +34,7 @@ describe('credentials', () => {
   })
   test.each<[string, Secret, Uint8Array]>([
     ['by another key', secret, randomBytes(32)],
-    ['in another place', { ...secret, metadata: { ...secret.metadata, namespace: 'elsewhere' } }, key],
+    ['at another path', { ...secret, metadata: { ...secret.metadata, namespace: 'elsewhere' } }, key],
     ['exchanged', { ...secret, data: { ...secret.data, app: secret.data?.admin ?? '' } }, key],
     ['incomplete', { ...secret, data: { app: secret.data?.app ?? '' } }, key],
   ])('do not open %s, and the error has no password', (_, damaged, withKey) => {
@@ -54,8 +54,8 @@ describe('a rotation', () => {
   const during = rotated(secret, key, { app: 'first' })
   const previousOf = (of: Secret, role: string): string => {
     const field = `${role}.previous`
-    const place = secretPlace(owner.namespace, of.metadata.name, field)
-    return open(key, place, Buffer.from(of.data?.[field] ?? '', 'base64').toString())
+    const location = secretLocation(owner.namespace, of.metadata.name, field)
+    return open(key, location, Buffer.from(of.data?.[field] ?? '', 'base64').toString())
   }
 
   test('creates a password for its role alone, and keeps the previous one beside it', () => {
@@ -69,14 +69,14 @@ describe('a rotation', () => {
     expect(rotationsOf(during)).toEqual({ app: { rotation: 'first' } })
   })
 
-  test('that is done keeps nothing of the previous password', () => {
+  test('that is done stores no previous password', () => {
     const after = withoutPrevious(during)
     expect(Object.keys(after.data ?? {}).sort()).toEqual([...databaseRoles].sort())
     expect(openCredentials(after, key)).toEqual(openCredentials(during, key))
     expect(rotationsOf(after)).toEqual({ app: { rotation: 'first' } })
   })
 
-  test('that is taken back restores the Secret, also after an earlier rotation', () => {
+  test('that is reverted restores the Secret, also after an earlier rotation', () => {
     const undone = takenBack(during, key, ['app'])
     expect([openCredentials(undone, key), rotationsOf(undone)]).toEqual([passwords, {}])
     expect(Object.keys(undone.data ?? {}).sort()).toEqual([...databaseRoles].sort())
@@ -86,7 +86,7 @@ describe('a rotation', () => {
     expect(rotationsOf(again)).toEqual({ app: { rotation: 'first' } })
   })
 
-  test('that is taken back for one role keeps the other', () => {
+  test('that is reverted for one role keeps the other', () => {
     const both = rotated(secret, key, { app: 'first', admin: 'second' })
     const one = takenBack(both, key, ['app'])
     expect(openCredentials(one, key)).toEqual({ ...openCredentials(both, key), app: passwords.app })
@@ -95,9 +95,9 @@ describe('a rotation', () => {
   })
 
   test.each(['no JSON', '[]', 'null', '{"app":3}', '{"app":{"rotation":3}}', '{"other":{"rotation":"x"}}'])(
-    'what somebody wrote that says nothing, %s, says nothing',
-    said => {
-      const annotations = { 'espalier.dev/rotations': said }
+    'an invalid annotation, %s, is ignored',
+    recorded => {
+      const annotations = { 'espalier.dev/rotations': recorded }
       expect(rotationsOf({ metadata: { annotations } })).toEqual({})
     },
   )

@@ -1,6 +1,7 @@
 /**
- * The Service of a database: one stable name in the cluster, whose selector says which incarnation serves, and which member of it. It leads to a pod
- * that is not ready as well: that is how a pod says that its disk hangs or is full, and Postgres goes on answering then.
+ * The Service of a database: one stable name in the cluster, whose selector contains the serving incarnation and
+ * member. It also leads to a pod that is not ready: a pod is not ready if its disk hangs or is full, and Postgres goes
+ * on answering then.
  */
 import type { Draft } from '../../cluster/index.ts'
 import { childNames } from '../../crds/index.ts'

@@ -1,17 +1,18 @@
-/** Performs what a plan requests of the database itself. */
-import type { Cluster } from '../../cluster/index.ts'
+/** Executes the actions of a plan that concern only the database itself. */
+import type { Cluster, Draft } from '../../cluster/index.ts'
 import type { EventRecorder } from '../../controller/index.ts'
-import { annotations, type ManagedDatabase, type ManagedDatabaseStatus } from '../../crds/index.ts'
+import { annotations, canonicalJson, type ManagedDatabase, type ManagedDatabaseStatus } from '../../crds/index.ts'
 import { createIfAbsent } from '../objects/create.ts'
 import type { Pass, Result } from '../owner/kind.ts'
 import type { OwnAction } from './actions.ts'
 import { writeConnectionSecret } from './connection-secrets.ts'
+import { type Importer, performImport } from './import/act.ts'
 import type { Observed } from './observed.ts'
 import { orphan, orphanedEvent } from './orphan.ts'
 import { deletePrevious } from './previous-volume.ts'
 
 export async function perform(
-  { cluster, events }: { cluster: Cluster; events: EventRecorder },
+  { cluster, events, importer }: { cluster: Cluster; events: EventRecorder; importer: Omit<Importer, 'cluster'> },
   { observed, passwords, keys }: Pass<Observed>,
   action: OwnAction,
 ): Promise<Result<ManagedDatabaseStatus>> {
@@ -26,6 +27,15 @@ export async function perform(
     case 'record-restore':
       await createIfAbsent(cluster, 'Restore', action.draft)
       return 'done'
+    case 'record-deletion':
+      await recordDeletion(cluster, action.draft)
+      return 'done'
+    case 'start-import':
+    case 'end-import':
+    case 'delete-import-source': {
+      const ca = keys.authority?.accepted ?? ''
+      return performImport({ ...importer, cluster }, { observed, passwords, keys, ca }, action)
+    }
     case 'remove-force':
       await cluster.replace('ManagedDatabase', withoutForce(database))
       return 'replaced'
@@ -34,6 +44,15 @@ export async function perform(
       events.record(database, ...orphanedEvent(database))
       return 'replaced'
   }
+}
+
+async function recordDeletion(cluster: Cluster, draft: Draft<'ConfigMap'>): Promise<void> {
+  if (await createIfAbsent(cluster, 'ConfigMap', draft)) return
+  const found = await cluster.get('ConfigMap', draft.metadata)
+  const data = draft.data ?? {}
+  // A cache may lack what an earlier pass created.
+  if (found !== undefined && canonicalJson(found.data) !== canonicalJson(data))
+    await cluster.replace('ConfigMap', { ...found, data })
 }
 
 function withoutForce(database: ManagedDatabase): ManagedDatabase {

@@ -1,10 +1,12 @@
-/** What the plan for a database can request of the database itself, besides what it can of every owner. */
+/** The actions of a database plan, besides those common to every owner. */
 import type { Draft } from '../../cluster/index.ts'
 import type { ObjectMeta, PreviousVolume } from '../../crds/index.ts'
 import type { OwnerAction } from '../owner/kind.ts'
 import type { ConnectionSecret } from './connection-secrets.ts'
+import type { ImportAction } from './import/plan.ts'
 
 export type OwnAction =
+  | ImportAction
   /** Deletes a previous volume. `backup`: must be completed for that; undefined where a user has agreed. */
   | {
       do: 'delete-previous'
@@ -15,6 +17,8 @@ export type OwnAction =
   | { do: 'write-connection-secret'; secret: ConnectionSecret }
   /** Creates the Restore that the database requests by its annotation. */
   | { do: 'record-restore'; draft: Draft<'Restore'> }
+  /** Creates the record of a deleted database, or replaces that of an earlier one with its id. */
+  | { do: 'record-deletion'; draft: Draft<'ConfigMap'> }
   /** Removes the annotation `espalier.dev/force`. */
   | { do: 'remove-force' }
   /** Removes the finalizer, and keeps everything that belongs to the database. */
@@ -26,8 +30,12 @@ const own: Record<OwnAction['do'], true> = {
   'delete-previous': true,
   'write-connection-secret': true,
   'record-restore': true,
+  'record-deletion': true,
   'remove-force': true,
   orphan: true,
+  'start-import': true,
+  'end-import': true,
+  'delete-import-source': true,
 }
 
 export const isOwnAction = (action: Action): action is OwnAction => action.do in own

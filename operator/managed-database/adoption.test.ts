@@ -1,6 +1,6 @@
 /**
- * Whose a database's children are: no garbage collector's; after an upgrade from a version that gave references, and
- * after a database was put back under another uid, still its own.
+ * The ownership of a database's children: no garbage collector deletes them. They keep their owner after an upgrade
+ * from a version that set owner references, and after a database was recreated with another uid.
  */
 import { describe, expect, test } from 'vitest'
 import { type AnyObject, type Cluster, ClusterError, type KindName } from '../../cluster/index.ts'
@@ -20,7 +20,7 @@ import { ownerKeyAnnotation, ownerUidAnnotation } from '../objects/ownership.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually, testNamespace } from '../testing/installation.ts'
 
-/** An admission policy of somebody's that lets nobody write one object. */
+/** A user's admission policy that refuses every write to one object. */
 const guarded = 'copied-by-somebody'
 const it = useInstallation({
   wrap: cluster => ({
@@ -46,7 +46,7 @@ const ownersOf = (children: readonly AnyObject[]): (string | undefined)[] => [
 
 const foreign = { apiVersion: 'example.com/v1', kind: 'Application', name: 'theirs', uid: 'their-uid' }
 
-/** Every child as versions before this one left it: with a controller reference, and without our annotations. */
+/** Every child as earlier versions left it: with a controller reference, and without our annotations. */
 async function asBefore(cluster: Cluster, { metadata }: ManagedDatabase, id: string): Promise<AnyObject[]> {
   const reference = {
     apiVersion,
@@ -58,12 +58,16 @@ async function asBefore(cluster: Cluster, { metadata }: ManagedDatabase, id: str
   const children = (await childrenOf(id)).filter(child => child.metadata.namespace === testNamespace)
   for (const child of children) {
     const { [ownerUidAnnotation]: _, [ownerKeyAnnotation]: __, ...annotations } = child.metadata.annotations ?? {}
-    const kept = Object.entries(annotations).filter(([name]) => name !== systemIdentifierAnnotation)
+    const retained = Object.entries(annotations).filter(([name]) => name !== systemIdentifierAnnotation)
     await cluster.replace(
       child.kind as KindName,
       {
         ...child,
-        metadata: { ...child.metadata, annotations: Object.fromEntries(kept), ownerReferences: [foreign, reference] },
+        metadata: {
+          ...child.metadata,
+          annotations: Object.fromEntries(retained),
+          ownerReferences: [foreign, reference],
+        },
       } as never,
     )
   }
@@ -91,14 +95,14 @@ describe('a child', () => {
     await it.cluster().delete('ManagedDatabase', key('foreground'), { propagation: 'Foreground' })
     const blocked = await it.when('foreground', hasCondition('DeletionBlocked', 'DeletionProtected'))
     expect(condition(blocked, 'Ready')?.status).toBe('True')
-    // The garbage collector has done with it.
+    // The garbage collector has finished with it.
     await it.when('foreground', found => found.metadata.finalizers?.includes('foregroundDeletion') === false)
     const uids = (objects: AnyObject[]) => objects.map(({ metadata }) => metadata.uid).sort()
     expect(uids(await childrenOf(await it.idOf('foreground')))).toEqual(uids(children))
     expect((await it.child('Pod', 'foreground', 'pod'))?.metadata.uid).toBe(pod?.metadata.uid)
     expect((await it.database('foreground'))?.status?.volume).toEqual(before.status?.volume)
     await editSpec(it.cluster(), 'foreground', spec => ({ ...spec, deletionProtection: false }))
-    await it.gone('foreground')
+    await it.untilDeleted('foreground')
   })
 })
 
@@ -151,11 +155,11 @@ describe('an installation of an earlier version', () => {
   test.each([
     ['suspended', { suspended: true }, isPhase('suspended')],
     ['of no region', { size: { name: 'nosuch', version: 1 } }, hasCondition('Progressing', 'SizeNotFound')],
-  ] as const)('loses its owner references if it is %s', async (what, change, holds) => {
+  ] as const)('loses its owner references if it is %s', async (what, change, isExpected) => {
     const name = `upgraded${what.replaceAll(' ', '')}`
     await upgraded(name, async () => {
       await editSpec(it.cluster(), name, spec => ({ ...spec, ...change }))
-      await it.when(name, holds)
+      await it.when(name, isExpected)
     })
   })
 
@@ -193,7 +197,7 @@ describe('an installation of an earlier version', () => {
 })
 
 describe('a database recreated with another uid', () => {
-  /** Takes the object away as a fault or a backup does, past all finalizers, and puts it back. */
+  /** Deletes the object past all finalizers and recreates it, as a fault or a backup tool does. */
   const putBack = async (
     name: string,
     change: (database: ManagedDatabase) => Partial<ManagedDatabase> = () => ({}),
@@ -238,11 +242,11 @@ describe('a database recreated with another uid', () => {
     expect((await it.child('Pod', name, 'pod'))?.metadata.uid).toBe(pod?.metadata.uid)
     expect(it.workload().postgres.initialised.get(before.status?.volume?.uid ?? '')).toBe(1)
     await it.cluster().delete('ManagedDatabase', key(name))
-    await it.gone(name)
+    await it.untilDeleted(name)
     expect(await childrenOf(id)).toEqual([])
   })
 
-  /** The claim as a backup puts it back: the data on it, its marks, and another uid. */
+  /** The claim as a backup tool recreates it: with the data, its annotations, and another uid. */
   const restoreClaim = async (id: string, annotations: (before: Record<string, string>) => Record<string, string>) => {
     const claimKey = key(childNames.claim(id, 1))
     const claim = await it.cluster().get('PersistentVolumeClaim', claimKey)
@@ -255,12 +259,12 @@ describe('a database recreated with another uid', () => {
       () => it.cluster().get('PersistentVolumeClaim', claimKey),
       found => found === undefined,
     )
-    const { labels: marks = {}, annotations: noted = {} } = claim.metadata
+    const { labels: objectLabels = {}, annotations: noted = {} } = claim.metadata
     const { volumeName: _, ...spec } = claim.spec ?? {}
     const restored = await it.cluster().create('PersistentVolumeClaim', {
       apiVersion: 'v1',
       kind: 'PersistentVolumeClaim',
-      metadata: { ...claimKey, labels: marks, annotations: annotations(noted) },
+      metadata: { ...claimKey, labels: objectLabels, annotations: annotations(noted) },
       spec,
     })
     if (data) it.workload().postgres.data.set(restored.metadata.uid ?? '', data)
@@ -286,7 +290,7 @@ describe('a database recreated with another uid', () => {
     await it.when(name, found => found.status?.appliedHash === desiredHash(found.spec))
   })
 
-  test('does not start on a claim without marks, which may be empty', async () => {
+  test('does not start on a claim without owner annotations, which may be empty', async () => {
     await it.create('unsaid', open)
     const id = await it.idOf('unsaid')
     await putBack('unsaid', () => ({ status: {} }))
@@ -322,7 +326,7 @@ describe('a database recreated with another uid', () => {
     })
     await it.cluster().delete('ManagedDatabase', key('usurper'))
     await it.startOperator()
-    await it.gone('usurper')
+    await it.untilDeleted('usurper')
     expect(ownersOf(await childrenOf(id))).toEqual([metadata.uid])
     expect((await childrenOf(id)).map(child => child.metadata.uid).sort()).toEqual(
       children.map(child => child.metadata.uid).sort(),
@@ -334,7 +338,7 @@ describe('a database recreated with another uid', () => {
 })
 
 describe('a database recreated without status beside a copy with its id and status', () => {
-  /** Put back as it was, and the copy made, while no operator runs. */
+  /** Recreated unchanged, and the copy created, while no operator runs. */
   const putBackBeside = async (name: string, copy: { namespace: string; name: string }): Promise<ManagedDatabase> => {
     const before = await it.create(name, open)
     const { status, metadata } = await it.when(name, found => found.status?.operation === undefined)
@@ -379,7 +383,7 @@ describe('a database recreated without status beside a copy with its id and stat
     )
     expect(lost?.status?.phase).toBe('failed')
     expect([await claims(), initialisations()]).toEqual([volumes, initialised])
-    // Its end takes nothing of the other with it.
+    // Its deletion deletes nothing of the other database.
     await it.cluster().delete('ManagedDatabase', copy)
     await eventually(
       () => it.cluster().get('ManagedDatabase', copy),
@@ -390,7 +394,7 @@ describe('a database recreated without status beside a copy with its id and stat
   })
 
   test.each(['deleted', 'without its label'])(
-    'beside it, waits and says so, and starts on no empty volume: until the copy is %s',
+    'beside it waits, reports that, and starts on no empty volume: until the copy is %s',
     async how => {
       const name = `twin${how.length}`
       const copy = `${name}copy`
@@ -398,21 +402,21 @@ describe('a database recreated without status beside a copy with its id and stat
       const [id, volumes, initialised] = [await it.idOf(name), await claims(), initialisations()]
       const pod = await it.child('Pod', name, 'pod')
       await it.startOperator()
-      const told = await it.when(name, hasCondition('VolumeReady', 'IdContested'))
+      const reported = await it.when(name, hasCondition('VolumeReady', 'IdContested'))
       await it.when(copy, hasCondition('VolumeReady', 'IdContested'))
-      expect(condition(told, 'Ready')?.message).toContain(`${copy} beside ${name} has too`)
-      expect(told.status?.phase).toBe('failed')
+      expect(condition(reported, 'Ready')?.message).toContain(`${copy} beside ${name} also has`)
+      expect(reported.status?.phase).toBe('failed')
       expect(await it.idOf(name)).toBe(id)
 
       const found = await it.when(copy, () => true)
       if (how === 'deleted') {
         await it.cluster().delete('ManagedDatabase', key(copy))
-        await it.gone(copy)
+        await it.untilDeleted(copy)
       } else await it.cluster().replace('ManagedDatabase', { ...found, metadata: { ...found.metadata, labels: {} } })
       const after = await it.when(name, isPhase('available'))
       expect(after.status?.volume).toEqual(before.status?.volume)
       expect(await it.idOf(name)).toBe(id)
-      // What the copy's status says of the data is not so, now that its id is another.
+      // The copy's status is wrong about the data, now that its id is another.
       if (how !== 'deleted') await it.when(copy, hasCondition('VolumeReady', 'VolumeLost'))
       expect((await it.child('Pod', name, 'pod'))?.metadata.uid).toBe(pod?.metadata.uid)
       expect([await claims(), initialisations()]).toEqual([volumes, initialised])

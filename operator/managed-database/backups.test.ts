@@ -1,4 +1,4 @@
-/** What a database's deletion does to its backups. */
+/** How the deletion of a database handles its backups. */
 import { beforeAll, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/index.ts'
 import { labels, type ManagedDatabase, teardownFinalizer } from '../../crds/index.ts'
@@ -24,7 +24,7 @@ async function withBackup(name: string, spec: Partial<ManagedDatabase['spec']> =
   return id
 }
 
-test('they go with it, once its volume has gone and before it is let go itself', async () => {
+test('they are deleted after its volume and before its finalizer is removed', async () => {
   await withBackup('gone')
   it.workload().snapshots.deleting = 'held'
   await it.cluster().delete('ManagedDatabase', at('gone'))
@@ -36,12 +36,12 @@ test('they go with it, once its volume has gone and before it is let go itself',
   expect(await it.child('Secret', 'gone', 'credentials')).toBeDefined()
   it.workload().snapshots.deleting = 'deleting'
   it.workload().resnapshot()
-  await it.gone('gone')
+  await it.untilDeleted('gone')
   expect(await backup('gone-1')).toBeUndefined()
   expect(await snapshots()).toBe(0)
 })
 
-test('one that no cache has seen goes with it', async () => {
+test('a backup that no cache has seen is deleted with it', async () => {
   const id = await withBackup('unseen')
   const isUnseen = (object: { metadata: { name: string } }) => object.metadata.name === 'unseen-2'
   await it.stopOperator()
@@ -59,16 +59,16 @@ test('one that no cache has seen goes with it', async () => {
   })
   await it.startOperator({ wrap: blind })
   await it.cluster().delete('ManagedDatabase', at('unseen'))
-  await it.gone('unseen')
+  await it.untilDeleted('unseen')
   expect(await backup('unseen-2')).toBeUndefined()
   await it.stopOperator()
   await it.startOperator()
 })
 
-test('they stay where they are to be kept, and can be deleted on their own', async () => {
+test('they are kept if that is requested, and can be deleted separately', async () => {
   await withBackup('kept', { deletion: { keepBackups: true } })
   await it.cluster().delete('ManagedDatabase', at('kept'))
-  await it.gone('kept')
+  await it.untilDeleted('kept')
   expect((await backup('kept-1'))?.status?.phase).toBe('completed')
   expect(await snapshots()).toBe(1)
   await it.cluster().delete('Backup', at('kept-1'))
@@ -79,7 +79,7 @@ test('they stay where they are to be kept, and can be deleted on their own', asy
   expect(await snapshots()).toBe(0)
 })
 
-test('a copy of a database that is deleted takes none that are not its own', async () => {
+test('the deletion of a copied database object deletes no backups of the original', async () => {
   const id = await withBackup('original')
   await it.stopOperator()
   const copy = databaseDraft('copy', {}, id)
@@ -90,10 +90,10 @@ test('a copy of a database that is deleted takes none that are not its own', asy
   await it.cluster().delete('ManagedDatabase', at('copy'))
   await it.cluster().create('ManagedDatabase', databaseDraft('second', {}, id))
   await it.startOperator()
-  await it.gone('copy')
+  await it.untilDeleted('copy')
   await it.when('second', found => found.metadata.labels?.[labels.id] !== undefined)
   await it.cluster().delete('ManagedDatabase', at('second'))
-  await it.gone('second')
+  await it.untilDeleted('second')
   expect((await backup('original-1'))?.metadata.deletionTimestamp).toBeUndefined()
   expect(await snapshots()).toBe(1)
 })

@@ -5,15 +5,17 @@ import type { InstanceCondition } from '../workload/plan/findings.ts'
 
 /**
  * - BackupsReady: only if requested backups are not taken, or the last scheduled one failed.
+ * - Archiving: only with the durable tier: whether WAL arrives in the archive.
  * - SecretsReady: only if Secrets for clients are requested: whether their passwords are valid.
  * - RetentionHeld: only if a backup is kept beyond its age or count because of verification.
  * - PreviousVolumesKept: only if previous volumes are kept, and what their deletion waits for.
  * - DeletionForced: only while a deletion would delete the branches as well.
- * - DeletionBlocked: only on a database being deleted, and why the deletion does not go on.
+ * - DeletionBlocked: only on a database being deleted, and why the deletion does not continue.
  */
 export type ConditionType =
   | InstanceCondition
   | 'BackupsReady'
+  | 'Archiving'
   | 'SecretsReady'
   | 'RetentionHeld'
   | 'PreviousVolumesKept'
@@ -29,6 +31,7 @@ const types = conditionTypes<ConditionType>(
     'ServicesReady',
     'ServicesConfigured',
     'BackupsReady',
+    'Archiving',
     'SecretsReady',
     'RetentionHeld',
     'PreviousVolumesKept',
@@ -48,6 +51,8 @@ export const nextConditions = (
   now: number,
 ): Condition[] => conditionsAfter(types, before, findings, observedGeneration, now)
 
-/** Returns the phase of a database whose namespace is not served any more: one that was available is not known to serve. */
+/**
+ * Returns the phase of a database whose namespace is no longer served: it is unknown whether an available one serves.
+ */
 export const phaseNotServed = ({ phase = 'creating' }: Pick<ManagedDatabaseStatus, 'phase'>): DatabasePhase =>
   phase === 'available' ? 'degraded' : phase

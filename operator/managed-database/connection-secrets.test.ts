@@ -1,4 +1,7 @@
-/** The Secrets by which clients inside the cluster connect, with the fakes: when they are written, and what they never touch. */
+/**
+ * The Secrets for clients inside the cluster, with the fakes: when they are written, and which objects they never
+ * change.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { createInformer } from '../../cluster/informer/index.ts'
@@ -9,7 +12,7 @@ import { editSpec, eventually, silent, testConfiguration, testNamespace } from '
 
 const it = useInstallation()
 
-const asked = { credentials: { secrets: true } }
+const requested = { credentials: { secrets: true } }
 const at = (name: string) => ({ namespace: testNamespace, name })
 const secret = (name: string) => it.cluster().get('Secret', at(name))
 const valuesOf = async (name: string) =>
@@ -21,7 +24,7 @@ const valuesOf = async (name: string) =>
   )
 const reason = (database: ManagedDatabase) => condition(database, 'SecretsReady')?.reason
 const written = (name: string) => it.when(name, found => reason(found) === 'Written')
-const gone = (name: string) =>
+const untilDeleted = (name: string) =>
   eventually(
     () => secret(name),
     found => found === undefined,
@@ -31,12 +34,12 @@ const dataOf = async (name: string) => {
   if (data === undefined) throw new Error('it has no data')
   return data
 }
-const isSettled = (found: ManagedDatabase) =>
+const isReconciled = (found: ManagedDatabase) =>
   found.status?.operation === undefined && visiblePhase(found) === 'available' && isPhase('available')(found)
 
 describe('Secrets for clients', () => {
-  test('have what a client needs to connect as each role, and are restored if others change them', async () => {
-    await it.create('shown', asked)
+  test('contain what a client needs to connect as each role, and are restored if other clients change them', async () => {
+    await it.create('shown', requested)
     const database = await written('shown')
     const { host, port } = database.status?.endpoint ?? {}
     const { roles } = await dataOf('shown')
@@ -77,36 +80,36 @@ describe('Secrets for clients', () => {
       () => secret('shown-admin'),
       found => found !== undefined,
     )
-    const told = JSON.stringify([await it.database('shown'), await it.tasksOf('shown')])
-    for (const { password } of Object.values(roles)) expect(told).not.toContain(password)
+    const reported = JSON.stringify([await it.database('shown'), await it.tasksOf('shown')])
+    for (const { password } of Object.values(roles)) expect(reported).not.toContain(password)
   })
 
   test('are created and deleted on request without an operation, and are deleted with the database', async () => {
     await it.create('switched')
-    const before = await it.when('switched', isSettled)
+    const before = await it.when('switched', isReconciled)
     expect(await secret('switched-app')).toBeUndefined()
-    await editSpec(it.cluster(), 'switched', spec => ({ ...spec, ...asked }))
+    await editSpec(it.cluster(), 'switched', spec => ({ ...spec, ...requested }))
     const on = await written('switched')
     expect([on.status?.appliedHash, visiblePhase(on)]).toEqual([before.status?.appliedHash, 'available'])
     await editSpec(it.cluster(), 'switched', ({ credentials: _, ...spec }) => spec)
-    for (const role of ['app', 'admin', 'app-read-only']) await gone(`switched-${role}`)
+    for (const role of ['app', 'admin', 'app-read-only']) await untilDeleted(`switched-${role}`)
     await it.when('switched', found => condition(found, 'SecretsReady') === undefined)
     expect(await it.tasksOf('switched')).toHaveLength(1)
-    await editSpec(it.cluster(), 'switched', spec => ({ ...spec, ...asked }))
+    await editSpec(it.cluster(), 'switched', spec => ({ ...spec, ...requested }))
     await written('switched')
     await it.cluster().delete('ManagedDatabase', at('switched'))
-    await it.gone('switched')
+    await it.untilDeleted('switched')
     for (const role of ['app', 'admin', 'app-read-only']) expect(await secret(`switched-${role}`)).toBeUndefined()
   })
 
   test('never overwrite a foreign Secret, which a condition names', async () => {
-    const theirs = { apiVersion: 'v1', kind: 'Secret', type: 'Opaque', metadata: at('taken-app') } as const
-    const made = await it.cluster().create('Secret', { ...theirs, data: { password: 'dGhlaXJz' } })
-    await it.create('taken', asked)
+    const foreign = { apiVersion: 'v1', kind: 'Secret', type: 'Opaque', metadata: at('taken-app') } as const
+    const made = await it.cluster().create('Secret', { ...foreign, data: { password: 'dGhlaXJz' } })
+    await it.create('taken', requested)
     const found = await it.when('taken', database => reason(database) === 'NameTaken')
     expect(condition(found, 'SecretsReady')).toMatchObject({
       status: 'False',
-      message: expect.stringMatching(/^taken-app: a Secret of that name exists and is not this database's/),
+      message: expect.stringMatching(/^taken-app: a Secret of that name exists and does not belong to this database/),
     })
     expect(found.status?.phase).toBe('available')
     await eventually(
@@ -115,14 +118,14 @@ describe('Secrets for clients', () => {
     )
     expect(await secret('taken-app')).toEqual(made)
     await it.cluster().delete('ManagedDatabase', at('taken'))
-    await it.gone('taken')
+    await it.untilDeleted('taken')
     expect(await secret('taken-app')).toEqual(made)
   })
 
   test('get a new password only after Postgres has it', async () => {
-    await it.create('turned', asked)
+    await it.create('turned', requested)
     await written('turned')
-    /** Each password that the Secret had, with whether Postgres took it at that moment. */
+    /** Each password that the Secret had, with whether Postgres accepted it at that moment. */
     const seen: boolean[] = []
     const { roles } = await dataOf('turned')
     const secrets = createInformer(it.cluster(), 'Secret', { namespace: testNamespace, logger: silent })
@@ -144,7 +147,7 @@ describe('Secrets for clients', () => {
   })
 
   test('keep the valid password if a rotation fails', async () => {
-    await it.create('kept', asked)
+    await it.create('kept', requested)
     await written('kept')
     const before = await valuesOf('kept-app')
     const { access } = it.workload().postgres

@@ -1,7 +1,7 @@
 /**
- * The Secrets by which clients inside the cluster connect, one for each role, if a database requests them: `NAME-app`,
- * `NAME-admin`, `NAME-app-read-only`, with the keys that charts expect of a Postgres operator. They hold unsealed passwords. A
- * Secret with such a name that is not the database's own is never changed.
+ * The Secrets with which clients inside the cluster connect, one for each role, if a database requests them:
+ * `NAME-app`, `NAME-admin`, `NAME-app-read-only`, with the keys that charts expect of a Postgres operator. They contain
+ * unsealed passwords. An existing Secret with such a name that is not the database's own is never changed.
  */
 import type { Cluster, Draft, Secret } from '../../cluster/index.ts'
 import { ClusterError, isClusterError } from '../../cluster/index.ts'
@@ -23,14 +23,14 @@ export type ConnectionSecret = { role: DatabaseRole; name: string } & (
 )
 
 export type ConnectionSecrets = {
-  isAsked: boolean
-  /** One for each role; empty if they are not requested, or if their content is not known yet. */
+  isRequested: boolean
+  /** One for each role; empty if they are not requested, or if their content is not yet known. */
   wanted: ConnectionSecret[]
   /** The database's own Secrets that are no longer requested. */
   unwanted: ObjectMeta[]
 }
 
-/** What their content is made of. */
+/** The inputs of their content. */
 type Content = {
   owner: Owner | undefined
   passwords: Passwords | undefined
@@ -82,7 +82,10 @@ const isSame = (found: Secret, wanted: Draft<'Secret'>): boolean =>
   includes(found.metadata.labels, wanted.metadata.labels) &&
   includes(found.metadata.annotations, wanted.metadata.annotations)
 
-/** `secrets`: the database's own. Any other name is read from the cluster itself: another owner may have it. */
+/**
+ * `secrets`: the database's own. Another Secret with such a name is read from the cluster itself, since it may have
+ * another owner.
+ */
 export async function observeConnectionSecrets(
   cluster: Cluster,
   database: ManagedDatabase,
@@ -90,12 +93,12 @@ export async function observeConnectionSecrets(
   content: Content,
 ): Promise<ConnectionSecrets> {
   const own = secrets.filter(({ metadata }) => metadata.labels?.[labels.component] === component)
-  const isAsked = database.spec.credentials?.secrets === true
+  const isRequested = database.spec.credentials?.secrets === true
   const namesOf = new Set(databaseRoles.map(role => connectionSecretName(database.metadata.name, role)))
   const unwanted = own
     .map(({ metadata }) => metadata)
-    .filter(({ name, deletionTimestamp }) => !(isAsked && namesOf.has(name)) && deletionTimestamp === undefined)
-  if (!isAsked) return { isAsked, wanted: [], unwanted }
+    .filter(({ name, deletionTimestamp }) => !(isRequested && namesOf.has(name)) && deletionTimestamp === undefined)
+  if (!isRequested) return { isRequested, wanted: [], unwanted }
   const wanted = await Promise.all(
     databaseRoles.map(async (role): Promise<ConnectionSecret[]> => {
       const draft = connectionSecretDraft(database, role, content)
@@ -108,12 +111,12 @@ export async function observeConnectionSecrets(
       return [{ role, name, state: isSame(found, draft) ? 'current' : 'outdated', metadata: found.metadata }]
     }),
   )
-  return { isAsked, wanted: wanted.flat(), unwanted }
+  return { isRequested, wanted: wanted.flat(), unwanted }
 }
 
 /**
- * Creates the Secret, or replaces it as it was observed, so that an operator that was frozen meanwhile writes no older password
- * over a newer one. Metadata of other managers is kept.
+ * Creates the Secret, or replaces it as it was observed, so that an operator that was frozen does not overwrite a newer
+ * password with an older one. Metadata of other managers is kept.
  */
 export async function writeConnectionSecret(
   cluster: Cluster,

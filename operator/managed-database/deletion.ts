@@ -2,13 +2,18 @@
 import type { Cluster } from '../../cluster/index.ts'
 import { type Backup, labels } from '../../crds/index.ts'
 import type { Observed } from './observed.ts'
+import { outlivesDatabase } from './plan/deletion-record.ts'
 
-/** Those that the cluster itself lists. @throws ClusterError */
-export async function remainingBackups(cluster: Cluster, { database }: Pick<Observed, 'database'>): Promise<Backup[]> {
-  const { metadata, spec } = database
-  const { namespace, name, labels: marks } = metadata
-  const id = marks?.[labels.id]
+type Outlived = Pick<Observed, 'database' | 'deletionRecord'>
+
+/** The backups in the cluster, not in a cache. @throws ClusterError */
+export async function remainingBackups(cluster: Cluster, observed: Outlived): Promise<Backup[]> {
+  const { metadata, spec } = observed.database
+  const { namespace, name, labels: objectLabels } = metadata
+  const id = objectLabels?.[labels.id]
   if (spec.deletion.keepBackups || id === undefined) return []
   const { items } = await cluster.list('Backup', { namespace })
-  return items.filter(backup => backup.spec.databaseId === id && backup.spec.databaseName === name)
+  return items.filter(
+    backup => backup.spec.databaseId === id && backup.spec.databaseName === name && !outlivesDatabase(observed, backup),
+  )
 }

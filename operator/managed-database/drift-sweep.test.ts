@@ -49,13 +49,13 @@ describe('a change by another manager to', () => {
     'PersistentVolume',
   ]
   test.each(parts.map((what, index) => [what, index] as const))(
-    'the %s is put back',
+    'the %s is reverted',
     async (what, index) => {
       const name = `swept${what.toLowerCase()}`
       await it.create(name, open)
-      const isSettled = (found: ManagedDatabase) =>
+      const isReconciled = (found: ManagedDatabase) =>
         condition(found, 'Ready')?.status === 'True' && found.status?.operation === undefined
-      const database = await it.when(name, isSettled)
+      const database = await it.when(name, isReconciled)
       await sweep(database, await childrenOf(database), what, index)
     },
     sweepMs,

@@ -1,4 +1,4 @@
-/** What becomes of a resize whose volume grows late or not at all: nothing stops, and nothing is half of one size. */
+/** A resize whose volume grows late or not at all: Postgres is not stopped, and has never half of a size. */
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/index.ts'
 import { visiblePhase } from '../../crds/index.ts'
@@ -6,12 +6,12 @@ import { sizeAnnotation } from '../member/pod/stateful-set.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually, sizeDraft } from '../testing/installation.ts'
 
-/** Times at which the operator asked for a larger volume. */
-const asked: number[] = []
+/** Times at which the operator requested a larger volume. */
+const requestedAt: number[] = []
 const counting = (inner: Cluster): Cluster => ({
   ...inner,
   replace: (kind, object) => {
-    if (kind === 'PersistentVolumeClaim') asked.push(Date.now())
+    if (kind === 'PersistentVolumeClaim') requestedAt.push(Date.now())
     return inner.replace(kind, object)
   },
 })
@@ -30,7 +30,7 @@ const made = async (name: string) => {
   ]
   return { data: configuration?.data, template: statefulSet?.spec?.template, pod: pod?.metadata.uid }
 }
-const settled = (name: string, size: string) =>
+const untilReconciled = (name: string, size: string) =>
   it.when(
     name,
     found =>
@@ -65,7 +65,7 @@ describe('a volume that grows late', () => {
     expect(await made('late')).toEqual(before)
     volumes().growth = { mode: 'growing' }
     it.workload().regrow()
-    const done = await settled('late', 'large')
+    const done = await untilReconciled('late', 'large')
     expect(condition(done, 'SizeApplied')).toBeUndefined()
     expect((await it.child('Pod', 'late', 'pod'))?.metadata.annotations?.[sizeAnnotation]).toBe('large-v1')
     expect((await resizes('late')).map(status => status?.phase)).toEqual(['succeeded'])
@@ -84,24 +84,24 @@ describe('a volume that grows late', () => {
       ([status]) => status?.phase === 'succeeded',
     )
     await editSpec(it.cluster(), name, spec => ({ ...spec, suspended: false }))
-    await settled(name, 'large')
+    await untilReconciled(name, 'large')
   })
 })
 
 describe('a growth that is refused', () => {
-  test('fails with the reason, changes nothing, and is done when it is admitted', async () => {
+  test('fails with the reason, changes nothing, and is done when it is allowed', async () => {
     await it.create('refused')
     const before = await made('refused')
     volumes().refusal = 'exceeded quota: storage'
     await resize('refused', large)
-    const told = await it.when('refused', hasCondition('SizeApplied', 'GrowthRefused'))
-    expect(visiblePhase(told)).toBe('available')
-    expect(told.spec.size).toEqual(large)
-    expect(told.status?.size).toEqual(small)
-    expect(condition(told, 'SizeApplied')?.message).toMatch(
-      /small-v1 is in force and large-v1.*exceeded quota: storage/,
+    const reported = await it.when('refused', hasCondition('SizeApplied', 'GrowthRefused'))
+    expect(visiblePhase(reported)).toBe('available')
+    expect(reported.spec.size).toEqual(large)
+    expect(reported.status?.size).toEqual(small)
+    expect(condition(reported, 'SizeApplied')?.message).toMatch(
+      /small-v1 is applied and large-v1.*exceeded quota: storage/,
     )
-    expect(condition(told, 'Progressing')).toMatchObject({ status: 'False', reason: 'GrowthRefused' })
+    expect(condition(reported, 'Progressing')).toMatchObject({ status: 'False', reason: 'GrowthRefused' })
     const [failed] = await eventually(
       () => resizes('refused'),
       ([status]) => status?.finishedAt !== undefined,
@@ -110,21 +110,21 @@ describe('a growth that is refused', () => {
     expect(await made('refused')).toEqual(before)
 
     volumes().refusal = undefined
-    await settled('refused', 'large')
+    await untilReconciled('refused', 'large')
     expect((await resizes('refused')).map(status => status?.phase).sort()).toEqual(['failed', 'succeeded'])
   })
 
   test('is requested again after a pause, not in a loop', async () => {
     await it.create('patient')
     volumes().refusal = 'the class cannot expand'
-    asked.length = 0
+    requestedAt.length = 0
     await resize('patient', large)
     await it.when('patient', hasCondition('SizeApplied', 'GrowthRefused'))
     await eventually(
-      () => asked.length,
+      () => requestedAt.length,
       count => count >= 3,
     )
-    const pauses = asked.slice(1).map((at, index) => at - (asked[index] ?? 0))
+    const pauses = requestedAt.slice(1).map((at, index) => at - (requestedAt[index] ?? 0))
     expect(pauses[0]).toBeGreaterThanOrEqual(950)
     expect(pauses[1]).toBeGreaterThanOrEqual(1_950)
   })
@@ -136,7 +136,7 @@ describe('a growth that is refused', () => {
     await resize('regretted', large)
     await it.when('regretted', hasCondition('SizeApplied', 'GrowthRefused'))
     await resize('regretted', small)
-    const back = await settled('regretted', 'small')
+    const back = await untilReconciled('regretted', 'small')
     expect(condition(back, 'SizeApplied')).toBeUndefined()
     expect(condition(back, 'Progressing')?.reason).toBe('Completed')
     expect(await made('regretted')).toEqual(before)
@@ -168,7 +168,7 @@ describe('a request for storage that was not met', () => {
     await it.when('lowered', hasCondition('SizeApplied', 'GrowthInfeasible'))
     volumes().growth = { mode: 'growing' }
     await resize('lowered', { name: 'middle', version: 1 })
-    await settled('lowered', 'middle')
+    await untilReconciled('lowered', 'middle')
     const claim = await it.child('PersistentVolumeClaim', 'lowered', 'claim')
     expect(claim?.spec?.resources?.requests?.storage).toBe('1536Mi')
   })
@@ -179,11 +179,11 @@ describe('a size that does not exist', () => {
     await it.create('mistaken')
     const before = await made('mistaken')
     await resize('mistaken', { name: 'enormous', version: 1 })
-    const told = await it.when('mistaken', hasCondition('SizeApplied', 'SizeNotFound'))
-    expect(visiblePhase(told)).toBe('available')
-    expect(condition(told, 'SizeApplied')?.message).toContain('there is no size enormous-v1')
+    const reported = await it.when('mistaken', hasCondition('SizeApplied', 'SizeNotFound'))
+    expect(visiblePhase(reported)).toBe('available')
+    expect(condition(reported, 'SizeApplied')?.message).toContain('there is no size enormous-v1')
     await resize('mistaken', small)
-    await settled('mistaken', 'small')
+    await untilReconciled('mistaken', 'small')
     expect(await made('mistaken')).toEqual(before)
   })
 })

@@ -1,4 +1,4 @@
-/** What goes missing or breaks comes back by itself; what must not be replaced is not. */
+/** Missing or broken objects are restored; those that must not be replaced are not. */
 import { X509Certificate } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import type { KindName, PersistentVolumeClaim } from '../../cluster/index.ts'
@@ -29,11 +29,11 @@ describe('the operator restores', () => {
     const name = `lost${kind}${child}`.toLowerCase()
     const database = await it.create(name, open)
     const uid = await remove(kind, name, child)
-    const anew = await eventually(
+    const recreated = await eventually(
       () => it.child(kind, name, child),
       found => found !== undefined && found.metadata.uid !== uid,
     )
-    expect(anew).toBeDefined()
+    expect(recreated).toBeDefined()
     const healed = await it.when(
       name,
       found => isPhase('available')(found) && condition(found, 'Ready')?.status === 'True',
@@ -51,11 +51,11 @@ describe('the operator restores', () => {
     const ofMonitor = new X509Certificate(Buffer.from(first ?? '', 'base64'))
     expect(ofMonitor.subject).toBe(`CN=espalier-monitor-${await it.idOf('agentless')}`)
     await it.cluster().replace('Secret', { ...found, data })
-    const anew = await eventually(
+    const recreated = await eventually(
       () => it.child('Secret', 'agentless', 'tls'),
       secret => secret?.data?.['monitor.crt'] !== undefined && secret.data['monitor.key'] !== undefined,
     )
-    expect(anew?.data?.['monitor.crt']).not.toBe(first)
+    expect(recreated?.data?.['monitor.crt']).not.toBe(first)
     await it.when('agentless', hasCondition('Ready', 'Serving'))
     expect((await it.child('Pod', 'agentless', 'pod'))?.metadata.uid).toBe(pod?.metadata.uid)
     const after = await it.when('agentless', isPhase('available'))
@@ -74,7 +74,7 @@ describe('the operator restores', () => {
     await it.when('lostroute', hasCondition('Ready', 'Serving'))
   })
 
-  test('images that somebody changed in the pod, without replacing it', async () => {
+  test('images that another client changed in the pod, without replacing it', async () => {
     await it.create('edited', open)
     const pod = await it.child('Pod', 'edited', 'pod')
     if (pod?.spec === undefined) throw new Error('no pod')
@@ -90,7 +90,7 @@ describe('the operator restores', () => {
     expect(healed?.metadata.uid).toBe(pod.metadata.uid)
   })
 
-  test('rules that somebody widened', async () => {
+  test('rules that another client widened', async () => {
     const database = await it.create('widened', { ipAllowlist: { rules: [{ cidr: '10.0.0.0/8' }] } })
     const id = await it.idOf('widened')
     const key = { namespace: systemNamespace, name: `route-${database.status?.endpoint?.port}` }
@@ -104,14 +104,14 @@ describe('the operator restores', () => {
     )
   })
 
-  test('credentials only if somebody requests new ones', async () => {
+  test('credentials only if a user requests new ones', async () => {
     const database = await it.create('lostsecret')
     const data = it.workload().postgres.data.get(database.status?.volume?.uid ?? '')
-    const mark = data?.roles.app?.mark
+    const version = data?.roles.app?.passwordVersion
     await remove('Secret', 'lostsecret', 'credentials')
-    const told = await it.when('lostsecret', hasCondition('CredentialsReady', 'CredentialsLost'))
-    expect(condition(told, 'CredentialsReady')?.message).toContain('espalier.dev/rotate-password-app')
-    // What else is missing is made, and clients that know a password are served.
+    const reported = await it.when('lostsecret', hasCondition('CredentialsReady', 'CredentialsLost'))
+    expect(condition(reported, 'CredentialsReady')?.message).toContain('espalier.dev/rotate-password-app')
+    // Other missing objects are created, and clients that know a password are served.
     const before = await remove('StatefulSet', 'lostsecret', 'statefulSet')
     await eventually(
       () => it.child('StatefulSet', 'lostsecret', 'statefulSet'),
@@ -119,15 +119,15 @@ describe('the operator restores', () => {
     )
     await it.when('lostsecret', found => isPhase('available')(found) && condition(found, 'Ready')?.status === 'True')
     expect(await it.child('Secret', 'lostsecret', 'credentials')).toBeUndefined()
-    expect(data?.roles.app?.mark).toBe(mark)
+    expect(data?.roles.app?.passwordVersion).toBe(version)
     await editSpec(it.cluster(), 'lostsecret', spec => spec, { [rotationAnnotations.app]: 'new' })
     await it.when('lostsecret', hasCondition('CredentialsReady', 'InOrder'))
     expect(await it.child('Secret', 'lostsecret', 'credentials')).toBeDefined()
-    expect(data?.roles.app?.mark).not.toBe(mark)
+    expect(data?.roles.app?.passwordVersion).not.toBe(version)
     await it.when('lostsecret', found => isPhase('available')(found) && condition(found, 'Ready')?.status === 'True')
   })
 
-  test('credentials that somebody made immutable, by creating them again', async () => {
+  test('credentials that another client made immutable, by creating them again', async () => {
     await it.create('sealed')
     const secret = await it.child('Secret', 'sealed', 'credentials')
     if (secret === undefined) throw new Error('there are no credentials')
@@ -148,7 +148,7 @@ describe('the operator restores', () => {
     )
   })
 
-  test('a claimRef that somebody changed', async () => {
+  test('a claimRef that another client changed', async () => {
     const database = await it.create('astray')
     const { volumeName: name = '', uid } = database.status?.volume ?? {}
     const volume = await it.cluster().get('PersistentVolume', { name })
@@ -167,7 +167,7 @@ describe('the operator restores', () => {
     await it.when('astray', found => condition(found, 'Ready')?.status === 'True')
   })
 
-  test('an id label that somebody removed', async () => {
+  test('an id label that another client removed', async () => {
     const database = await it.create('unlabelled')
     const id = await it.idOf('unlabelled')
     const { labels: _, ...metadata } = database.metadata
@@ -184,7 +184,7 @@ describe('the operator restores', () => {
 })
 
 describe('a lost volume', () => {
-  /** Its claim goes by force and its pod ends, while no operator is there to keep the volume: the storage takes the data. */
+  /** Its claim is deleted by force and its pod ends while no operator runs: the storage deletes the data. */
   const lose = async (name: string): Promise<PersistentVolumeClaim> => {
     const claim = await it.child('PersistentVolumeClaim', name, 'claim')
     const pod = await it.child('Pod', name, 'pod')
@@ -216,7 +216,7 @@ describe('a lost volume', () => {
       () => it.child('Pod', 'lostvolume', 'pod'),
       pod => pod === undefined,
     )
-    // Somebody makes a claim of that name: it is not the one, and nothing starts on it.
+    // Another client creates a claim of that name: it is not the recorded one, and Postgres does not start on it.
     const { metadata, spec } = {
       metadata: { name, namespace: testNamespace },
       spec: { accessModes: ['ReadWriteOnce'] },
@@ -234,13 +234,13 @@ describe('a lost volume', () => {
     expect(still.status).toMatchObject({ phase: 'failed', volume: database.status?.volume })
     expect((await it.child('StatefulSet', 'lostvolume', 'statefulSet'))?.spec?.replicas).toBe(0)
     await it.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: 'lostvolume' })
-    await it.gone('lostvolume')
+    await it.untilDeleted('lostvolume')
   })
 
   test.each([
-    ['comes back when its claim is put back with its volume', 'ours', 'available'],
-    ['does not come back by a claim that holds something else', '1', 'failed'],
-  ] as const)('%s', async (_what, says, phase) => {
+    ['serves again when its claim is restored with its volume', 'ours', 'available'],
+    ['does not serve with a claim that has other data', '1', 'failed'],
+  ] as const)('%s', async (_what, identifier, phase) => {
     const name = `putback${phase}`
     const before = await it.create(name, open)
     const { uid = '', systemIdentifier = '' } = before.status?.volume ?? {}
@@ -250,8 +250,8 @@ describe('a lost volume', () => {
     await it.startOperator()
     await it.when(name, hasCondition('VolumeReady', 'VolumeLost'))
     await it.stopOperator()
-    const noted: Record<string, string> = says === 'ours' ? {} : { [systemIdentifierAnnotation]: says }
-    const { volumeName: _volume, ...asked } = spec ?? {}
+    const noted: Record<string, string> = identifier === 'ours' ? {} : { [systemIdentifierAnnotation]: identifier }
+    const { volumeName: _volume, ...requested } = spec ?? {}
     const restored = await it.cluster().create('PersistentVolumeClaim', {
       apiVersion: 'v1',
       kind: 'PersistentVolumeClaim',
@@ -261,7 +261,7 @@ describe('a lost volume', () => {
         labels: metadata.labels ?? {},
         annotations: { ...metadata.annotations, ...noted },
       },
-      spec: asked,
+      spec: requested,
     })
     if (data) it.workload().postgres.data.set(restored.metadata.uid ?? '', data)
     await it.startOperator()
@@ -344,8 +344,8 @@ describe('a change by a user', () => {
     if (data === undefined) throw new Error('no data')
     data.isFull = true
     await it.workload().restart({ namespace: testNamespace, name: childNames.pod(await it.idOf('brimming'), 1) })
-    const told = await it.when('brimming', hasCondition('VolumeReady', 'DiskFull'))
-    expect(condition(told, 'Ready')?.status).toBe('True')
+    const reported = await it.when('brimming', hasCondition('VolumeReady', 'DiskFull'))
+    expect(condition(reported, 'Ready')?.status).toBe('True')
     await it.when('brimming', isPhase('degraded'))
     data.isFull = false
     await it.when('brimming', isPhase('available'))
@@ -356,12 +356,12 @@ describe('a change by a user', () => {
     const uid = database.status?.volume?.uid ?? ''
     it.workload().postgres.changePassword(uid, 'app', 'their own')
     await it.workload().restart({ namespace: testNamespace, name: childNames.pod(await it.idOf('changed'), 1) })
-    const told = await it.when('changed', hasCondition('CredentialsReady', 'PasswordChangedByUser'))
-    expect(condition(told, 'CredentialsReady')).toMatchObject({
+    const reported = await it.when('changed', hasCondition('CredentialsReady', 'PasswordChangedByUser'))
+    expect(condition(reported, 'CredentialsReady')).toMatchObject({
       status: 'True',
       message: expect.stringMatching(/^app:/),
     })
-    expect(told.status?.phase).toBe('available')
+    expect(reported.status?.phase).toBe('available')
     expect(it.workload().postgres.data.get(uid)?.roles.app?.password).toBe('their own')
   })
 
@@ -386,8 +386,8 @@ describe('a change by a user', () => {
       data: { theirs: 'yes' },
     })
     await it.cluster().create('ManagedDatabase', databaseDraft('blocked', {}, id))
-    const told = await it.when('blocked', hasCondition('Progressing', 'NameTaken'))
-    expect(condition(told, 'Progressing')?.message).toContain(name)
+    const reported = await it.when('blocked', hasCondition('Progressing', 'NameTaken'))
+    expect(condition(reported, 'Progressing')?.message).toContain(name)
     expect(await it.cluster().get('ConfigMap', { namespace: testNamespace, name })).toEqual(foreign)
     await it.cluster().delete('ConfigMap', { namespace: testNamespace, name })
     await it.when('blocked', isPhase('available'))

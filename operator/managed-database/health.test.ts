@@ -1,4 +1,4 @@
-/** Slow is not broken, what hangs and what is damaged is said, and nothing of it is asked for too often. */
+/** Slow probes, hanging writes and damaged pages: what is reported, and that nothing is probed too often. */
 import { describe, expect, test } from 'vitest'
 import { childNames, type ManagedDatabase } from '../../crds/index.ts'
 import { walProbeAnnotation } from '../member/pod/wal-probe.ts'
@@ -18,16 +18,16 @@ const dataOf = ({ status }: ManagedDatabase) => {
   if (data === undefined) throw new Error('there are no data')
   return data
 }
-const looksAt = async (name: string) => it.workload().postgres.prober.get((await podOf(name)).status?.podIP ?? '') ?? 0
+const probesOf = async (name: string) => it.workload().postgres.prober.get((await podOf(name)).status?.podIP ?? '') ?? 0
 
-/** As after an upgrade: the pod was made when there was no probe of WAL. */
+/** As after an upgrade: the pod was created before WAL probes existed. */
 async function forgetProbe(name: string): Promise<void> {
   const pod = await podOf(name)
   const { [walProbeAnnotation]: _, ...annotations } = pod.metadata.annotations ?? {}
   await it.cluster().replace('Pod', { ...pod, metadata: { ...pod.metadata, annotations } })
 }
 
-/** The kubelet says how a pod is. */
+/** Writes the pod's state as the kubelet does. */
 async function setReady(name: string, isReady: boolean): Promise<void> {
   const pod = await podOf(name)
   const [container] = pod.status?.containerStatuses ?? []
@@ -48,8 +48,8 @@ describe('slow probes', () => {
   test('leave a database available, and are not repeated more often', async () => {
     const database = await it.create('slow', open)
     dataOf(database).isSlow = true
-    const before = await looksAt('slow')
-    // An event has a look taken at once; every one after it waits longer than the last.
+    const before = await probesOf('slow')
+    // An event triggers a probe at once; each further probe waits longer.
     await setReady('slow', false)
     await it.when('slow', hasCondition('Ready', 'WriteHangs'))
     await setReady('slow', true)
@@ -57,21 +57,21 @@ describe('slow probes', () => {
     await it.stopOperator()
     await it.startOperator()
     await eventually(
-      () => looksAt('slow'),
+      () => probesOf('slow'),
       prober => prober > before,
     )
-    // A pass after the look that came to nothing.
+    // A pass after a probe without a result.
     await editSpec(it.cluster(), 'slow', spec => ({ ...spec, deletionProtection: true }))
     const serving = await it.when('slow', ({ metadata, status }) => status?.observedGeneration === metadata.generation)
     expect(serving.status?.phase).toBe('available')
     expect(condition(serving, 'Ready')?.status).toBe('True')
-    expect((await looksAt('slow')) - before).toBeLessThanOrEqual(4)
+    expect((await probesOf('slow')) - before).toBeLessThanOrEqual(4)
   })
 
   test('of serving databases are spread over time after a restart of the operator', async () => {
     await it.create('calm', open)
     await it.when('calm', ({ status }) => status?.operation === undefined)
-    // Times are kept in whole seconds: it serves for longer than its Postgres has been there.
+    // Times have whole seconds: the database has served longer than its Postgres has run.
     const since = Date.parse(condition(await it.database('calm'), 'Ready')?.lastTransitionTime ?? '')
     const pod = await podOf('calm')
     const [container] = pod.status?.containerStatuses ?? []
@@ -80,10 +80,10 @@ describe('slow probes', () => {
     const status = { ...pod.status, containerStatuses: [{ ...container, state: { running } }] }
     await it.stopOperator()
     await it.cluster().replaceStatus('Pod', { ...pod, status })
-    const before = await looksAt('calm')
+    const before = await probesOf('calm')
     await it.startOperator()
     await it.create('another', open)
-    expect(await looksAt('calm')).toBe(before)
+    expect(await probesOf('calm')).toBe(before)
     expect(isPhase('available')((await it.database('calm')) ?? ({} as ManagedDatabase))).toBe(true)
   })
 })
@@ -122,7 +122,7 @@ describe('a Postgres that only the operator reaches', () => {
   })
 })
 
-describe('a port that another process takes while the database is at rest', () => {
+describe('a port that another process takes while the database is idle', () => {
   test('makes it degraded with the reason until the gateway listens again on the same port', async () => {
     await it.create('porttaken', open)
     const { status } = await it.when('porttaken', found => found.status?.operation === undefined)
@@ -179,7 +179,7 @@ test('a full disk makes the pod not ready, and a probe distinguishes it from a d
   expect(full.status?.phase).toBe('degraded')
   const { items } = await it.cluster().list('Event', { namespace: testNamespace })
   expect(items.filter(event => event.involvedObject.name === 'full' && event.reason === 'WriteHangs')).toEqual([])
-  // What is asked meanwhile comes into force, as far as it needs no room.
+  // Requests made in the meantime are applied, if they need no disk space.
   await editSpec(it.cluster(), 'full', spec => ({ ...spec, ipAllowlist: { rules: [] } }))
   const changed = await it.when('full', found => found.status?.appliedHash !== full.status?.appliedHash)
   expect(changed.status?.phase).toBe('degraded')

@@ -1,4 +1,4 @@
-/** What was stripped of its marks, or left behind by force, is put right or taken away all the same. */
+/** Objects that lost their labels and annotations, or remained after a forced deletion, are fixed or deleted. */
 import { describe, expect, test } from 'vitest'
 import { apiVersion, childNames, labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import { ownerUidAnnotation } from '../objects/ownership.ts'
@@ -9,40 +9,40 @@ const it = useInstallation()
 const key = (name: string) => ({ namespace: testNamespace, name })
 
 describe('leftovers', () => {
-  test('that no cache knows go before the database does', async () => {
+  test('that are in no cache are deleted before the database', async () => {
     await it.create('orphaned')
     const id = await it.idOf('orphaned')
-    const marks = { [labels.managedBy]: managedByEspalier, [labels.database]: id }
+    const objectLabels = { [labels.managedBy]: managedByEspalier, [labels.database]: id }
     await it.stopOperator()
     await it.cluster().create('PersistentVolumeClaim', {
       apiVersion: 'v1',
       kind: 'PersistentVolumeClaim',
-      metadata: { ...key(childNames.claim(id, 7)), labels: marks },
+      metadata: { ...key(childNames.claim(id, 7)), labels: objectLabels },
       spec: { accessModes: ['ReadWriteOncePod'], resources: { requests: { storage: '1Gi' } } },
     })
-    const foreign = { ...key('theirs'), labels: { ...marks, [labels.database]: 'another' } }
+    const foreign = { ...key('theirs'), labels: { ...objectLabels, [labels.database]: 'another' } }
     await it.cluster().create('Secret', { apiVersion: 'v1', kind: 'Secret', type: 'Opaque', metadata: foreign })
     await it.startOperator()
     await it.cluster().delete('ManagedDatabase', key('orphaned'))
-    await it.gone('orphaned')
+    await it.untilDeleted('orphaned')
     expect(await it.cluster().get('PersistentVolumeClaim', key(childNames.claim(id, 7)))).toBeUndefined()
     expect(await it.cluster().get('Secret', key('theirs'))).toBeDefined()
   })
 
-  test('the port of a database that was let go by force is free again, also after a crash', async () => {
+  test('the port of a database that was deleted by force is free again, also after a crash', async () => {
     for (const isRunning of [true, false]) {
       const name = isRunning ? 'forced' : 'forcedlater'
       const database = await it.create(name)
-      const settled = await it.when(name, found => found.status?.operation === undefined)
+      const reconciled = await it.when(name, found => found.status?.operation === undefined)
       const route = { namespace: systemNamespace, name: `route-${database.status?.endpoint?.port}` }
       await it.stopOperator()
-      const { finalizers: _, ...metadata } = settled.metadata
-      await it.cluster().replace('ManagedDatabase', { ...settled, metadata })
+      const { finalizers: _, ...metadata } = reconciled.metadata
+      await it.cluster().replace('ManagedDatabase', { ...reconciled, metadata })
       if (isRunning) await it.startOperator()
       await it.cluster().delete('ManagedDatabase', key(name))
       if (!isRunning) await it.startOperator()
-      // The operator may have put its finalizer back before: then it deletes as always.
-      await it.gone(name)
+      // The operator may have restored its finalizer first: then it deletes as always.
+      await it.untilDeleted(name)
       await eventually(
         () => it.cluster().get('ConfigMap', route),
         found => found === undefined,
@@ -65,7 +65,7 @@ describe('leftovers', () => {
     await it.when('stripped', isPhase('available'))
   })
 
-  test('that carry the mark of a database in another namespace are not its own', async () => {
+  test('with the annotations of a database in another namespace are not its own', async () => {
     const { metadata } = await it.create('elsewhere')
     const id = await it.idOf('elsewhere')
     const namespace = 'another'
@@ -78,7 +78,7 @@ describe('leftovers', () => {
       metadata: {
         namespace,
         name: 'planted',
-        // Or the garbage collector would take it away at once.
+        // Otherwise the garbage collector would delete it at once.
         finalizers: ['example.com/stays'],
         labels: { [labels.managedBy]: managedByEspalier, [labels.database]: '00000000-0000-4000-8000-000000000000' },
         ownerReferences: [owner],
@@ -96,10 +96,10 @@ describe('leftovers', () => {
     expect(await it.idOf('elsewhere')).toBe(id)
   })
 
-  test('a database made anew under an old name is a new one', async () => {
+  test('a database created again under an old name is a new one', async () => {
     const first = await it.create('again')
     await it.cluster().delete('ManagedDatabase', key('again'))
-    await it.gone('again')
+    await it.untilDeleted('again')
     await it.cluster().create('ManagedDatabase', databaseDraft('again'))
     const second = await it.when('again', isPhase('available'))
     expect(second.status?.volume?.systemIdentifier).not.toBe(first.status?.volume?.systemIdentifier)

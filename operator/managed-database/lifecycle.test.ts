@@ -1,4 +1,4 @@
-/** What a database goes through when all is well: made, changed, suspended, taken away. */
+/** The life of a healthy database: created, changed, suspended, deleted. */
 import { X509Certificate } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { createInformer } from '../../cluster/informer/index.ts'
@@ -61,13 +61,13 @@ describe('create', () => {
       await it.child('PersistentVolumeClaim', 'alike', 'claim'),
       await it.child('Pod', 'alike', 'pod'),
     ]
-    const held = await children()
+    const childrenBefore = await children()
     await it.cluster().create('ManagedDatabase', databaseDraft('alikeagain', {}, second))
     const waiting = await it.when('alikeagain', hasCondition('Progressing', 'NameTaken'))
     expect(waiting.status?.phase).toBe('creating')
     await it.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: 'alikeagain' })
-    await it.gone('alikeagain')
-    expect(await children()).toEqual(held)
+    await it.untilDeleted('alikeagain')
+    expect(await children()).toEqual(childrenBefore)
     expect((await it.database('alike'))?.status?.phase).toBe('available')
   })
 
@@ -154,7 +154,7 @@ describe('create', () => {
       const small = { cpu: '100m', memory: '96Mi' }
       expect(container.resources?.limits).toEqual(container.name === 'agent' ? small : { cpu: '1', memory: '256Mi' })
     }
-    // What a cluster without a feature gate would drop is not asked for.
+    // A field that a cluster without the feature gate would drop is not requested.
     expect(pod?.containers[0]?.lifecycle).toBeUndefined()
     const claim = await it.child('PersistentVolumeClaim', 'restricted', 'claim')
     expect(claim?.spec).toMatchObject({
@@ -168,7 +168,7 @@ describe('change', () => {
   test('an allowlist is applied only when every gateway has acknowledged it', async () => {
     await it.create('listed')
     await it.when('listed', found => found.status?.operation === undefined)
-    it.gateway().hold(true)
+    it.gateway().pause(true)
     const rules = [{ cidr: '198.51.100.0/24', label: 'office' }]
     const written = await editSpec(it.cluster(), 'listed', spec => ({ ...spec, ipAllowlist: { rules } }))
     expect(visiblePhase(written)).toBe('modifying')
@@ -177,7 +177,7 @@ describe('change', () => {
     expect(condition(waiting, 'Ready')?.status).toBe('True')
     expect(waiting.status?.operation?.name).toBe('update-managed-ip-allowlists')
     expect((await it.routesOf(await it.idOf('listed')))[0]?.rules).toEqual(['198.51.100.0/24'])
-    it.gateway().hold(false)
+    it.gateway().pause(false)
     const done = await it.when('listed', isPhase('available'))
     expect(done.status?.appliedHash).toBe(desiredHash(done.spec))
     const pod = await it.child('Pod', 'listed', 'pod')
@@ -282,7 +282,7 @@ describe('change', () => {
     const data = it.workload().postgres.data.get(uid)
     if (data === undefined) throw new Error('there are no data')
     data.volumeUse = 0.9 * 2 ** 30
-    // It is looked at after a minute: a new operator looks at once.
+    // It is checked every minute; a new operator checks at once.
     await it.stopOperator()
     await it.startOperator()
     const grown = await it.when('filling', found => found.status?.storage?.capacity === '1536Mi')
@@ -290,11 +290,11 @@ describe('change', () => {
     expect((await it.child('Pod', 'filling', 'pod'))?.metadata.uid).toBe(pod?.metadata.uid)
     expect(await it.tasksOf('filling')).toHaveLength(1)
     const events = async () => (await it.cluster().list('Event', { namespace: testNamespace })).items
-    const told = await eventually(
+    const reported = await eventually(
       async () => (await events()).filter(({ involvedObject }) => involvedObject.name === 'filling'),
       found => found.some(({ reason }) => reason === 'VolumeHasGrown'),
     )
-    expect(told.find(({ reason }) => reason === 'VolumeGrows')?.message).toBe('it grows from 1Gi to 1536Mi')
+    expect(reported.find(({ reason }) => reason === 'VolumeGrows')?.message).toBe('it grows from 1Gi to 1536Mi')
   })
 
   test('a full volume grows, and Postgres starts again on it', async () => {
@@ -328,12 +328,12 @@ describe('change', () => {
     for (const isOlder of [false, true]) {
       const name = `renamed${what.replaceAll(/[^a-z]/g, '')}${isOlder ? 'older' : ''}`
       const before = await it.create(name)
-      const settled = await it.when(name, found => found.status?.operation === undefined)
+      const reconciled = await it.when(name, found => found.status?.operation === undefined)
       if (isOlder) {
-        // As an older operator leaves it: while this one is away.
+        // As an older operator leaves it while the new one does not run.
         await it.stopOperator()
-        const { appliedDigests: _, ...status } = settled.status ?? {}
-        await it.cluster().replaceStatus('ManagedDatabase', { ...settled, status })
+        const { appliedDigests: _, ...status } = reconciled.status ?? {}
+        await it.cluster().replaceStatus('ManagedDatabase', { ...reconciled, status })
       }
       await editSpec(it.cluster(), name, spec => ({ ...spec, ...change }))
       if (isOlder) await it.startOperator()
@@ -345,11 +345,11 @@ describe('change', () => {
 
   test('an upgrade creates no Task and no modifying phase for objects of an older operator', async () => {
     await it.create('upgraded', { ipAllowlist: { rules: [{ cidr: '10.0.0.0/8' }] } })
-    const settled = await it.when('upgraded', found => found.status?.operation === undefined)
+    const reconciled = await it.when('upgraded', found => found.status?.operation === undefined)
     const pod = await it.child('Pod', 'upgraded', 'pod')
     await it.stopOperator()
-    const { appliedDigests: _, ...status } = settled.status ?? {}
-    const older = await it.cluster().replaceStatus('ManagedDatabase', { ...settled, status })
+    const { appliedDigests: _, ...status } = reconciled.status ?? {}
+    const older = await it.cluster().replaceStatus('ManagedDatabase', { ...reconciled, status })
     expect(visiblePhase(older)).toBe('available')
     const seen: (string | undefined)[] = []
     const databases = createInformer(it.cluster(), 'ManagedDatabase', { namespace: testNamespace, logger: silent })
@@ -360,7 +360,7 @@ describe('change', () => {
     await it.startOperator()
     const upgraded = await it.when('upgraded', found => found.status?.appliedDigests !== undefined)
     await databases.stop()
-    expect(upgraded.status).toMatchObject({ phase: 'available', appliedHash: settled.status?.appliedHash })
+    expect(upgraded.status).toMatchObject({ phase: 'available', appliedHash: reconciled.status?.appliedHash })
     expect(new Set(seen)).toEqual(new Set(['available', undefined]))
     expect(await it.tasksOf('upgraded')).toHaveLength(1)
     expect((await it.child('Pod', 'upgraded', 'pod'))?.metadata.uid).toBe(pod?.metadata.uid)
@@ -397,9 +397,9 @@ describe('change', () => {
     data.configuration = { ...data.configuration, inForce: 'older', onDisk: wanted, errors: ['work_mem: no'] }
     const pod = { namespace: testNamespace, name: childNames.pod(await it.idOf('refusing'), 1) }
     await it.workload().restart(pod)
-    const told = await it.when('refusing', hasCondition('ConfigurationRefused', 'NotTaken'))
-    expect(condition(told, 'ConfigurationRefused')?.message).toContain('work_mem: no')
-    expect(told.status?.phase).toBe('available')
+    const reported = await it.when('refusing', hasCondition('ConfigurationRefused', 'NotTaken'))
+    expect(condition(reported, 'ConfigurationRefused')?.message).toContain('work_mem: no')
+    expect(reported.status?.phase).toBe('available')
     expect(it.workload().postgres.reloads.get(uid)).toBeUndefined()
     data.configuration = { ...data.configuration, errors: [] }
     await it.workload().restart(pod)
@@ -412,17 +412,17 @@ describe('change', () => {
 
   test('the last request counts, and the operation of the previous one fails', async () => {
     await it.create('hurried')
-    it.gateway().hold(true)
+    it.gateway().pause(true)
     await editSpec(it.cluster(), 'hurried', spec => ({ ...spec, ipAllowlist: { rules: [{ cidr: '10.0.0.0/8' }] } }))
     const first = await it.when('hurried', hasCondition('EndpointReady', 'AcknowledgementPending'))
     await editSpec(it.cluster(), 'hurried', spec => ({ ...spec, ipAllowlist: { rules: [{ cidr: '11.0.0.0/8' }] } }))
     const second = await it.when('hurried', found => found.status?.operation?.hash === desiredHash(found.spec))
-    it.gateway().hold(false)
+    it.gateway().pause(false)
     await it.when('hurried', found => isPhase('available')(found) && found.status?.operation === undefined)
     const phases = new Map((await it.tasksOf('hurried')).map(task => [task.metadata.labels?.[labels.id], task.status]))
     expect(phases.get(first.status?.operation?.taskId)).toMatchObject({
       phase: 'failed',
-      error: 'a later change to the database took its place',
+      error: 'a later change to the database replaced it',
     })
     expect(phases.get(second.status?.operation?.taskId)?.phase).toBe('succeeded')
   })
@@ -434,15 +434,15 @@ describe('delete', () => {
   test('closes the endpoint first, and leaves no object', async () => {
     const database = await it.create('finished', { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } })
     const id = database.metadata.labels?.[labels.id] ?? ''
-    it.gateway().hold(true)
+    it.gateway().pause(true)
     await remove('finished')
     await eventually(
       () => it.routesOf(id),
       ([route]) => route?.rules.length === 0,
     )
     expect(await it.child('Pod', 'finished', 'pod')).toBeDefined()
-    it.gateway().hold(false)
-    await it.gone('finished')
+    it.gateway().pause(false)
+    await it.untilDeleted('finished')
     for (const kind of ['StatefulSet', 'Pod', 'Service', 'ConfigMap', 'Secret', 'PersistentVolumeClaim'] as const) {
       const { items } = await it.cluster().list(kind, { labels: { [labels.database]: id } })
       expect(items, kind).toEqual([])
@@ -462,16 +462,16 @@ describe('delete', () => {
     expect(condition(blocked, 'Ready')?.status).toBe('True')
     expect(await it.child('Pod', 'guardedone', 'pod')).toBeDefined()
     await editSpec(it.cluster(), 'guardedone', spec => ({ ...spec, deletionProtection: false }))
-    await it.gone('guardedone')
+    await it.untilDeleted('guardedone')
   })
 
   test('makes a running creation fail with a plain message', async () => {
-    it.gateway().hold(true)
+    it.gateway().pause(true)
     await it.cluster().create('ManagedDatabase', databaseDraft('overtaken'))
     await it.when('overtaken', hasCondition('EndpointReady', 'AcknowledgementPending'))
     await remove('overtaken')
-    it.gateway().hold(false)
-    await it.gone('overtaken')
+    it.gateway().pause(false)
+    await it.untilDeleted('overtaken')
     const tasks = await eventually(
       () => it.tasksOf('overtaken'),
       found => found.length === 2 && found.every(({ status }) => status?.finishedAt !== undefined),

@@ -1,4 +1,4 @@
-/** A node that is not heard of: it is said what to do, and no second Postgres is ever started on the data. */
+/** A node that does not report: the condition says what to do, and no second Postgres is ever started on the data. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Node, Pod } from '../../cluster/index.ts'
 import { labels } from '../../crds/index.ts'
@@ -7,7 +7,7 @@ import { condition, hasCondition, isPhase, useInstallation } from '../testing/fi
 import { editSpec, testNamespace } from '../testing/installation.ts'
 
 const it = useInstallation()
-/** Where the fake workload runs every pod. */
+/** The node on which the fake workload runs every pod. */
 const name = 'fake'
 const since = '2026-01-01T00:00:00Z'
 
@@ -27,7 +27,7 @@ const podOf = async (database: string): Promise<Pod> => {
   if (pod === undefined) throw new Error('no pod')
   return pod
 }
-/** What the cluster writes of the pods of a node that it has not heard from: this condition alone. */
+/** What the cluster writes to the pods of a silent node: only this condition. */
 const setReady = async (database: string, status: string) => {
   const pod = await podOf(database)
   const conditions = [{ type: 'Ready', status }]
@@ -44,14 +44,16 @@ beforeEach(async () => {
 afterEach(() => it.cluster().delete('Node', { name }))
 
 describe('a database on a silent node', () => {
-  test('is degraded with advice, and serves again when the node comes back', async () => {
+  test('is degraded with advice, and serves again when the node reports again', async () => {
     await it.create('silent')
     const before = (await podOf('silent')).metadata.uid
     await setHeartbeat('Unknown')
     await setReady('silent', 'False')
-    const told = await it.when('silent', hasCondition('Ready', 'NodeLost'))
-    expect(condition(told, 'Ready')?.message).toContain(since)
-    expect(condition(told, 'Ready')?.message).toContain(`kubectl taint nodes ${name} ${outOfServiceTaint}=nodeshutdown`)
+    const reported = await it.when('silent', hasCondition('Ready', 'NodeLost'))
+    expect(condition(reported, 'Ready')?.message).toContain(since)
+    expect(condition(reported, 'Ready')?.message).toContain(
+      `kubectl taint nodes ${name} ${outOfServiceTaint}=nodeshutdown`,
+    )
     await it.when('silent', isPhase('degraded'))
     await setHeartbeat('True')
     await setReady('silent', 'True')
@@ -59,12 +61,15 @@ describe('a database on a silent node', () => {
     expect((await podsOf('silent')).map(pod => pod.metadata.uid)).toEqual([before])
   })
 
-  test('that is evicted waits with its one pod until somebody marks the node as out of service', async () => {
+  test('that is evicted waits with its one pod until a user marks the node as out of service', async () => {
     await it.create('evicted')
     const { metadata } = await podOf('evicted')
-    // A pod whose kubelet confirms nothing stays, as one with a finalizer does.
-    const held = { ...(await podOf('evicted')), metadata: { ...metadata, finalizers: ['example.com/kubelet'] } }
-    await it.cluster().replace('Pod', held)
+    // A pod whose kubelet confirms nothing remains, like one with a finalizer.
+    const withFinalizer = {
+      ...(await podOf('evicted')),
+      metadata: { ...metadata, finalizers: ['example.com/kubelet'] },
+    }
+    await it.cluster().replace('Pod', withFinalizer)
     await setHeartbeat('Unknown')
     await setReady('evicted', 'False')
     await it.cluster().delete('Pod', { namespace: testNamespace, name: metadata.name })
@@ -84,8 +89,11 @@ describe('a database on a silent node', () => {
   test('reports the same for a suspension and a deletion that wait for it', async () => {
     await it.create('leaving')
     const { metadata } = await podOf('leaving')
-    const held = { ...(await podOf('leaving')), metadata: { ...metadata, finalizers: ['example.com/kubelet'] } }
-    await it.cluster().replace('Pod', held)
+    const withFinalizer = {
+      ...(await podOf('leaving')),
+      metadata: { ...metadata, finalizers: ['example.com/kubelet'] },
+    }
+    await it.cluster().replace('Pod', withFinalizer)
     await setHeartbeat('Unknown')
     await setReady('leaving', 'False')
     await it.when('leaving', hasCondition('Ready', 'NodeLost'))
@@ -100,7 +108,7 @@ describe('a database on a silent node', () => {
     expect(await it.child('PersistentVolumeClaim', 'leaving', 'claim')).toBeDefined()
     const pod = await podOf('leaving')
     await it.cluster().replace('Pod', { ...pod, metadata: { ...pod.metadata, finalizers: [] } })
-    await it.gone('leaving')
+    await it.untilDeleted('leaving')
   })
 
   test('is not read if the pod is healthy, and a node that cannot be read is no error', async () => {
@@ -118,7 +126,7 @@ describe('a database on a silent node', () => {
 const taint = { key: outOfServiceTaint, value: 'nodeshutdown', effect: 'NoExecute' }
 
 describe('the state of a node', () => {
-  const told = (status: string | undefined, taints: object[] = []) =>
+  const reported = (status: string | undefined, taints: object[] = []) =>
     lostNode(
       nodeFacts({
         apiVersion: 'v1',
@@ -129,11 +137,11 @@ describe('the state of a node', () => {
       }),
     )?.message
   test.each([
-    ['is ready', told('True'), undefined],
-    ['is not ready, and says so itself', told('False'), undefined],
-    ['has not said anything yet', told(undefined), undefined],
-    ['is silent', told('Unknown'), /may still run there.*certain that its machine is off/],
-    ['is silent, and out of service', told('Unknown', [taint]), /gives up its pod/],
+    ['is ready', reported('True'), undefined],
+    ['is not ready, as its kubelet reports', reported('False'), undefined],
+    ['has reported nothing yet', reported(undefined), undefined],
+    ['is silent', reported('Unknown'), /may still run there.*certain that its machine is off/],
+    ['is silent and tainted as out of service', reported('Unknown', [taint]), /deletes its pod/],
   ])('that %s', (_, message, expected) => {
     if (expected === undefined) expect(message).toBeUndefined()
     else expect(message).toMatch(expected)

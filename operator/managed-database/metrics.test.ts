@@ -10,7 +10,7 @@ const database = (states: Record<string, string>, isConfigured = true): ManagedD
   return { metadata: {}, spec: {}, status: { phase: 'available', services, conditions } } as never
 }
 
-test('services are counted by type and state, also those that are none', async () => {
+test('services are counted by type and state, also those in no state', async () => {
   const metrics = createMetrics()
   let databases = [database({ rest: 'running', mcp: 'failed' }), database({ rest: 'running' }, false), database({})]
   const counted = createDatabaseMetrics(metrics, () => databases)

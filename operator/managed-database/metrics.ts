@@ -38,11 +38,11 @@ export function createDatabaseMetrics({ registry }: Metrics, databases: () => Ma
   })
   const retained: Gauge = new Gauge({
     name: 'espalier_databases_with_held_retention',
-    help: 'Databases of which a backup is kept beyond its age or count because no later one is verified',
+    help: 'Databases with a backup that is kept beyond its age or count because no later one is verified',
     registers: [registry],
     collect: () => {
-      const isHeld = ({ status }: ManagedDatabase) => conditionOf(status, 'RetentionHeld') !== undefined
-      retained.set(databases().filter(isHeld).length)
+      const isRetentionHeld = ({ status }: ManagedDatabase) => conditionOf(status, 'RetentionHeld') !== undefined
+      retained.set(databases().filter(isRetentionHeld).length)
     },
   })
   const services: Gauge<'type' | 'state'> = new Gauge({
@@ -58,7 +58,7 @@ export function createDatabaseMetrics({ registry }: Metrics, databases: () => Ma
   })
   const misconfigured: Gauge = new Gauge({
     name: 'espalier_databases_with_misconfigured_services',
-    help: 'Databases of which a service names something that does not exist, or breaks a rule (ServicesConfigured)',
+    help: 'Databases with a service that names something that does not exist, or violates a rule (ServicesConfigured)',
     registers: [registry],
     collect: () => {
       const isWrong = ({ status }: ManagedDatabase) => conditionOf(status, 'ServicesConfigured')?.status === 'False'
@@ -67,7 +67,7 @@ export function createDatabaseMetrics({ registry }: Metrics, databases: () => Ma
   })
   const operations = new Histogram({
     name: 'espalier_operation_duration_seconds',
-    help: 'Operations on databases, by what they were and how they ended',
+    help: 'Operations on databases, by name and result',
     labelNames: ['operation', 'outcome'],
     buckets: seconds,
     registers: [registry],

@@ -1,9 +1,12 @@
-/** Observes one database: what every owner has, and its backups, branches, restores and Secrets for clients. */
+/**
+ * Observes one database: the state common to every owner, and its backups, branches, restores and Secrets for clients.
+ */
 
 import type { PersistentVolumeClaim } from '../../cluster/index.ts'
 import {
   type Backup,
   type Branch,
+  deletedDatabaseKey,
   isInForce,
   labels,
   type ManagedDatabase,
@@ -13,11 +16,13 @@ import {
 import { ownBackups } from '../backup/observe.ts'
 import type { InstallationKeys } from '../keys.ts'
 import type { Observer } from '../member/observe.ts'
+import type { Instance } from '../objects/instance.ts'
 import { restoresOf } from '../objects/restores.ts'
 import { type SuspensionBlock, suspensionBlock } from '../objects/suspension-block.ts'
 import { observeIdentity, observeOperation, observeTask } from '../owner/observe.ts'
 import { type Observation, type OwnerObserver, observeInstance, type PriorFacts } from '../workload/observe.ts'
 import { observeConnectionSecrets } from './connection-secrets.ts'
+import { observeImport } from './import/facts.ts'
 import { isAtRest, type Observed } from './observed.ts'
 import { requestedRotations } from './operation.ts'
 import { isFenced, restoringOf } from './restoring.ts'
@@ -30,8 +35,8 @@ export async function observe(
   prior: PriorFacts,
 ): Promise<Observation<Observed>> {
   const { caches, cluster } = observer
-  const { uid, labels: marks } = database.metadata
-  const id = marks?.[labels.id]
+  const { uid, labels: objectLabels } = database.metadata
+  const id = objectLabels?.[labels.id]
   const others = id === undefined ? [] : caches.databases.byIndex('id', id).filter(other => other.metadata.uid !== uid)
   const { identity, owner, owned } = await observeIdentity(observer, database, others)
   const branches = await observeBranches(observer, database)
@@ -41,8 +46,8 @@ export async function observe(
     ? await observeSuspensionBlock(observer, database, backups, branches)
     : undefined
   const rotations = requestedRotations(database, observer.now())
-  const sourced = await withSource(cluster, database, owned.claims.length > 0)
-  const adopting = { ...sourced, adoptsVolumes: true }
+  const sourced = await withSource(observer, database, owned.claims.length > 0)
+  const adopting = { ...sourced, adoptsVolumes: true, ...ofDeleted(database) }
   const instance = isFenced(database, restores) ? { ...adopting, isFenced: true } : adopting
   const services = { configs: database.spec.services, isCopy: false }
   const request = { instance, owner, isAtRest: isAtRest(database), suspensionBlock: block, rotations, owned, services }
@@ -61,6 +66,10 @@ export async function observe(
         passwords: secrets.passwords,
         keys,
       }),
+      importing: await observeImport({ caches, cluster }, database, owner),
+      ...(isDeleted(database) && id !== undefined
+        ? { deletionRecord: caches.configMaps.get(deletedDatabaseKey(id)) }
+        : {}),
       annotatedTask: await observeAnnotatedTask(observer, database),
       ...(await observeOperation(observer, database)),
     },
@@ -68,7 +77,15 @@ export async function observe(
   }
 }
 
-/** Includes a claim in the status that the caches do not have, since it lost its labels. */
+/** What a restored database takes over from the deleted one. */
+function ofDeleted({ spec }: ManagedDatabase): Pick<Instance, 'firstIncarnation' | 'preferredPort'> {
+  const { undelete } = spec.dataSource ?? {}
+  return undelete === undefined ? {} : { firstIncarnation: undelete.incarnation, preferredPort: undelete.port }
+}
+
+const isDeleted = ({ metadata }: ManagedDatabase): boolean => metadata.deletionTimestamp !== undefined
+
+/** Includes a claim in the status that the caches lack, since it lost its labels. */
 async function observeClaims(
   { cluster }: Observer,
   { metadata: { namespace }, status }: ManagedDatabase,
@@ -97,9 +114,9 @@ async function observeSuspensionBlock(
 ): Promise<SuspensionBlock | undefined> {
   const known = suspensionBlock(backups, branches)
   if (known !== undefined || isAtRest(database)) return known
-  const { namespace, name, labels: marks } = database.metadata
+  const { namespace, name, labels: objectLabels } = database.metadata
   const isOwn = ({ spec }: Backup | Branch) =>
-    spec.databaseName === name && (spec.databaseId === undefined || spec.databaseId === marks?.[labels.id])
+    spec.databaseName === name && (spec.databaseId === undefined || spec.databaseId === objectLabels?.[labels.id])
   const [current, made] = await Promise.all([
     cluster.list('Backup', { namespace }),
     cluster.list('Branch', { namespace }),
@@ -107,7 +124,10 @@ async function observeSuspensionBlock(
   return suspensionBlock(current.items.filter(isOwn), made.items.filter(isOwn))
 }
 
-/** If the deletion is requested, the branches are read from the cluster itself: one that was created just before blocks it. */
+/**
+ * If the deletion is requested, the branches are read from the cluster itself: one that was created just before blocks
+ * it.
+ */
 async function observeBranches({ caches, cluster }: Observer, { metadata }: ManagedDatabase): Promise<Branch[]> {
   const { namespace = '', name, deletionTimestamp } = metadata
   if (deletionTimestamp === undefined) return caches.branches.byIndex('database', `${namespace}/${name}`)
@@ -115,7 +135,7 @@ async function observeBranches({ caches, cluster }: Observer, { metadata }: Mana
   return items.filter(({ spec }) => spec.databaseName === name)
 }
 
-/** The Task of the operation that the API requested. It is read from the cluster once in an operation. */
+/** The Task of the operation that the API requested. It is read from the cluster once for each operation. */
 function observeAnnotatedTask(observer: Observer, database: ManagedDatabase): Promise<Task | undefined> {
   const annotated = readOperation(database)
   const isRequested = annotated?.taskId !== database.status?.operation?.taskId && !isInForce(database)

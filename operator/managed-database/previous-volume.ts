@@ -14,23 +14,23 @@ export async function deletePrevious(
   database: ManagedDatabase,
   { volume, backup }: Deletion,
 ): Promise<void> {
-  const { namespace, uid, labels: marks } = database.metadata
-  const id = marks?.[labels.id] ?? ''
+  const { namespace, uid, labels: objectLabels } = database.metadata
+  const id = objectLabels?.[labels.id] ?? ''
   const live = await cluster.get('ManagedDatabase', database.metadata)
   const { status, metadata } = live ?? {}
   const serves = status?.volume?.uid === volume.uid || (status?.incarnation ?? 1) === volume.incarnation
   if (metadata?.uid !== uid || serves) return
   if (backup !== undefined && !(await isCompleted(cluster, namespace, backup))) return
   const of = { namespace, id, incarnation: volume.incarnation, number: memberOfClaim(volume.claim) }
-  const left = await remainingOf(cluster, of, uid ?? '')
-  for (const { kind, metadata } of left)
+  const remaining = await remainingOf(cluster, of, uid ?? '')
+  for (const { kind, metadata } of remaining)
     await cluster.delete(kind, { namespace, name: metadata.name }, { uid: metadata.uid })
   const pods = await podsOfMember(cluster, of)
-  if (left.length > 0 || pods.length > 0) return
+  if (remaining.length > 0 || pods.length > 0) return
   await cluster.delete('PersistentVolumeClaim', { namespace, name: volume.claim }, { uid: volume.uid })
 }
 
-/** The objects that Postgres ran with on the volume, if its Restore has not deleted them. */
+/** The objects of Postgres on that volume, if its Restore has not deleted them. */
 async function remainingOf(cluster: Cluster, { namespace, id, incarnation, number }: MemberKey, uid: string) {
   const names = {
     StatefulSet: childNames.statefulSet(id, incarnation, number),

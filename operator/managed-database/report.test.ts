@@ -63,9 +63,9 @@ describe('Events', () => {
   })
   test('report retention that verification blocks, once', () => {
     const before = status({}, { phase: 'available' })
-    const held = status({ RetentionHeld: yes('BeforeFailedVerification', 'kept') }, { phase: 'available' })
-    expect(reasons(before, held)).toEqual(['Warning BeforeFailedVerification'])
-    expect(reasons(held, held)).toEqual([])
+    const retained = status({ RetentionHeld: yes('BeforeFailedVerification', 'kept') }, { phase: 'available' })
+    expect(reasons(before, retained)).toEqual(['Warning BeforeFailedVerification'])
+    expect(reasons(retained, retained)).toEqual([])
   })
   test('report a restart with another size when it starts', () => {
     const growing = status({ SizeApplied: no('Growing', 'small is in force') })
@@ -92,7 +92,7 @@ describe('Events', () => {
   })
 })
 
-test('an operation ends once, with how long it took', () => {
+test('an operation ends once, with its duration', () => {
   const running = status({ Progressing: yes('Starting', '') }, { operation })
   const ended = status({ Progressing: no('Completed', '') }, { operation })
   expect(endedOperation(running, ended, now)).toEqual({ name: 'create-managed', outcome: 'Completed', seconds: 60 })

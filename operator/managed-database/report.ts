@@ -1,4 +1,4 @@
-/** The Events and metrics that a change of status is worth. Pure. */
+/** The Events and metrics of a status change. Pure. */
 import type { ManagedDatabaseStatus } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 
@@ -19,13 +19,17 @@ function restartEvents(before: ManagedDatabaseStatus | undefined, after: Managed
   return [{ type: 'Normal', reason: 'Restarting', message: is.message }]
 }
 
-/** Events of a volume that grows by itself. */
+/** Events of a volume that grows automatically. */
 function volumeEvents(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Event[] {
   const [was, is] = [before?.storage, after.storage]
   if (is === undefined) return []
   const events: Event[] = []
   if (was !== undefined && is.capacity !== was.capacity)
-    events.push({ type: 'Normal', reason: 'VolumeHasGrown', message: `it has ${is.capacity}, ${was.capacity} before` })
+    events.push({
+      type: 'Normal',
+      reason: 'VolumeHasGrown',
+      message: `it has ${is.capacity}, previously ${was.capacity}`,
+    })
   if (is.growsTo !== undefined && is.growsTo !== was?.growsTo)
     events.push({ type: 'Normal', reason: 'VolumeGrows', message: `it grows from ${is.capacity} to ${is.growsTo}` })
   return events
@@ -39,11 +43,11 @@ function previousVolumeEvents(before: ManagedDatabaseStatus | undefined, after: 
     .map(({ incarnation }) => ({
       type: 'Normal',
       reason: 'PreviousVolumeDeleted',
-      message: `the volume number ${incarnation}, of before a restore, is deleted`,
+      message: `the volume number ${incarnation}, replaced by a restore, is deleted`,
     }))
 }
 
-/** The Events that a change of status is worth. */
+/** The Events of a status change. */
 export function eventsOf(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Event[] {
   const events: Event[] = []
   const { operation, phase } = after
@@ -58,6 +62,7 @@ export function eventsOf(before: ManagedDatabaseStatus | undefined, after: Manag
   events.push(...restartEvents(before, after), ...volumeEvents(before, after), ...previousVolumeEvents(before, after))
   for (const type of [
     'VolumeReady',
+    'Archiving',
     'SizeApplied',
     'VolumeGrown',
     'ChildrenApplied',
@@ -93,6 +98,9 @@ const transientReasons = new Set([
   'Minting',
   'RolesPending',
   'RollingOut',
+  'RestartPending',
+  'NotRunning',
+  'Unknown',
   'Suspended',
   'Growing',
   'AwaitsResume',

@@ -1,4 +1,4 @@
-/** A claim or volume that somebody deletes costs no data: what is done at once, at the next stop, and at the end. */
+/** Deleting a claim or a volume loses no data: what happens at once, at the next stop, and in the end. */
 import { describe, expect, test } from 'vitest'
 import { type Cluster, ClusterError, type PersistentVolume } from '../../cluster/index.ts'
 import { desiredHash, labels, type ManagedDatabase } from '../../crds/index.ts'
@@ -6,17 +6,17 @@ import { reclaimPolicyAnnotation } from '../member/storage/persistent-volume.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually, testNamespace } from '../testing/installation.ts'
 
-let isVolumeHeld = false
-/** Lets the operator write no volume while it is held. */
-const holding = (cluster: Cluster): Cluster => ({
+let isVolumeBlocked = false
+/** Blocks the operator's writes to volumes while it is set. */
+const blocking = (cluster: Cluster): Cluster => ({
   ...cluster,
   replace: (kind, object) =>
-    isVolumeHeld && kind === 'PersistentVolume'
+    isVolumeBlocked && kind === 'PersistentVolume'
       ? Promise.reject(new ClusterError('Unavailable', 'held'))
       : cluster.replace(kind, object),
 })
 
-const it = useInstallation({ wrap: holding })
+const it = useInstallation({ wrap: blocking })
 const open = { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } }
 const key = (name: string) => ({ namespace: testNamespace, name })
 const large = { size: { name: 'large', version: 1 } }
@@ -44,9 +44,9 @@ const deleteBoth = async (name: string) => {
 
 /** Once a stop would cost nothing. */
 const isSecured = (database: ManagedDatabase): boolean =>
-  condition(database, 'VolumeReady')?.message.includes('nothing is lost') === true
+  condition(database, 'VolumeReady')?.message.includes('no data are lost') === true
 
-/** At rest on the volume it had, or its copy, by another claim. */
+/** Stopped, on its previous volume or a copy of it, through another claim. */
 async function expectRescued(name: string, before: ManagedDatabase): Promise<void> {
   const { uid: handle = '', systemIdentifier } = before.status?.volume ?? {}
   const after = await it.when(
@@ -73,13 +73,13 @@ async function expectRescued(name: string, before: ManagedDatabase): Promise<voi
   expect([...it.workload().postgres.initialised.values()].every(count => count === 1)).toBe(true)
 }
 
-const settled = (name: string) =>
+const untilReconciled = (name: string) =>
   it.when(name, found => found.status?.operation === undefined && found.status?.volume?.volumeName !== undefined)
 
 describe('a volume', () => {
-  test('has owner marks, and is recorded by name', async () => {
+  test('has owner annotations, and is recorded by name', async () => {
     await it.create('named', open)
-    const { status } = await settled('named')
+    const { status } = await untilReconciled('named')
     const claim = await claimOf('named')
     expect(status?.volume?.volumeName).toBe(claim?.spec?.volumeName)
     const [volume] = await eventually(
@@ -95,12 +95,12 @@ describe.each([
   ['claim', deleteClaim],
   ['volume', deleteVolume],
   ['claim and volume', deleteBoth],
-] as const)('a %s that somebody deletes', (what, remove) => {
+] as const)('a %s deleted by another client', (what, remove) => {
   const nameOf = (how: string) => `${what.replaceAll(' ', '')}${how}`
   const endangered = async (how: string) => {
     const name = nameOf(how)
     await it.create(name, open)
-    const before = await settled(name)
+    const before = await untilReconciled(name)
     const pod = await podOf(name)
     await remove(name)
     return { name, before, pod }
@@ -108,19 +108,19 @@ describe.each([
 
   test('is retained at once while Postgres serves, and a condition reports it', async () => {
     const { name, pod } = await endangered('told')
-    const told = await it.when(name, isSecured)
-    expect(condition(told, 'VolumeReady')).toMatchObject({ status: 'False', reason: 'VolumeBeingDeleted' })
-    expect(condition(told, 'Ready')?.status).toBe('True')
-    expect(told.status?.phase).toBe('degraded')
+    const reported = await it.when(name, isSecured)
+    expect(condition(reported, 'VolumeReady')).toMatchObject({ status: 'False', reason: 'VolumeBeingDeleted' })
+    expect(condition(reported, 'Ready')?.status).toBe('True')
+    expect(reported.status?.phase).toBe('degraded')
     for (const volume of await volumesOf(await it.idOf(name))) {
       expect(volume.spec?.persistentVolumeReclaimPolicy).toBe('Retain')
       expect(volume.metadata.annotations?.[reclaimPolicyAnnotation]).toBe('Delete')
     }
     expect((await podOf(name))?.metadata.uid).toBe(pod?.metadata.uid)
-    expect(it.workload().postgres.initialised.get(told.status?.volume?.uid ?? '')).toBe(1)
+    expect(it.workload().postgres.initialised.get(reported.status?.volume?.uid ?? '')).toBe(1)
   })
 
-  test('takes a new claim when the database is resized', async () => {
+  test('gets a new claim when the database is resized', async () => {
     const { name, before } = await endangered('resized')
     await it.when(name, isSecured)
     await editSpec(it.cluster(), name, spec => ({ ...spec, ...large }))
@@ -129,7 +129,7 @@ describe.each([
     expect(tasks.find(({ spec }) => spec.name === 'update-managed-size')?.status?.phase).toBe('succeeded')
   })
 
-  test('takes a new claim when the database is suspended, and serves with it afterwards', async () => {
+  test('gets a new claim when the database is suspended, and serves with it afterwards', async () => {
     const { name, before } = await endangered('suspended')
     await editSpec(it.cluster(), name, spec => ({ ...spec, suspended: true }))
     await it.when(
@@ -140,7 +140,7 @@ describe.each([
     await expectRescued(name, before)
   })
 
-  test('takes a new claim when the pod stops by itself', async () => {
+  test('gets a new claim when the pod stops for another reason', async () => {
     const { name, before, pod } = await endangered('crashed')
     await it.when(name, isSecured)
     await it.cluster().delete('Pod', key(pod?.metadata.name ?? ''))
@@ -152,7 +152,7 @@ describe.each([
     const id = await it.idOf(name)
     await it.when(name, isSecured)
     await it.cluster().delete('ManagedDatabase', key(name))
-    await it.gone(name)
+    await it.untilDeleted(name)
     await eventually(
       () => volumesOf(id),
       found => found.length === 0,
@@ -161,34 +161,34 @@ describe.each([
   })
 
   test('is retained before any request stops its pod', async () => {
-    isVolumeHeld = true
+    isVolumeBlocked = true
     try {
       const { name, before, pod } = await endangered('held')
       await it.when(name, hasCondition('VolumeReady', 'VolumeBeingDeleted'))
       for (const change of [large, { suspended: true }]) {
-        const asked = await editSpec(it.cluster(), name, spec => ({ ...spec, ...change }))
-        await it.when(name, found => found.status?.observedGeneration === asked.metadata.generation)
+        const edited = await editSpec(it.cluster(), name, spec => ({ ...spec, ...change }))
+        await it.when(name, found => found.status?.observedGeneration === edited.metadata.generation)
         expect((await it.child('StatefulSet', name, 'statefulSet'))?.spec?.replicas).toBe(1)
         expect((await podOf(name))?.metadata.uid).toBe(pod?.metadata.uid)
       }
-      const held = await it.database(name)
-      expect(condition(held, 'Progressing')).toMatchObject({ status: 'True', reason: 'VolumeBeingDeleted' })
-      isVolumeHeld = false
-      // It is tried again by and by; any change is a reason to try now.
+      const blocked = await it.database(name)
+      expect(condition(blocked, 'Progressing')).toMatchObject({ status: 'True', reason: 'VolumeBeingDeleted' })
+      isVolumeBlocked = false
+      // It is retried later; any change triggers a retry now.
       await editSpec(it.cluster(), name, spec => ({ ...spec, displayName: 'Held' }))
       await it.when(name, isPhase('suspended'))
       await editSpec(it.cluster(), name, spec => ({ ...spec, suspended: false }))
       await expectRescued(name, before)
     } finally {
-      isVolumeHeld = false
+      isVolumeBlocked = false
     }
   })
 })
 
 describe('a suspended database', () => {
-  test('keeps its volume when somebody deletes its unused claim', async () => {
+  test('keeps its volume when another client deletes its unused claim', async () => {
     await it.create('resting', open)
-    const before = await settled('resting')
+    const before = await untilReconciled('resting')
     await editSpec(it.cluster(), 'resting', spec => ({ ...spec, suspended: true }))
     await it.when('resting', isPhase('suspended'))
     await eventually(
@@ -201,14 +201,14 @@ describe('a suspended database', () => {
     await expectRescued('resting', before)
   })
 
-  test('leaves nothing when it is deleted', async () => {
+  test('leaves no objects when it is deleted', async () => {
     await it.create('restingend', open)
-    const before = await settled('restingend')
+    const before = await untilReconciled('restingend')
     const id = await it.idOf('restingend')
     await editSpec(it.cluster(), 'restingend', spec => ({ ...spec, suspended: true }))
     await it.when('restingend', isPhase('suspended'))
     await it.cluster().delete('ManagedDatabase', key('restingend'))
-    await it.gone('restingend')
+    await it.untilDeleted('restingend')
     await eventually(
       () => volumesOf(id),
       found => found.length === 0,
@@ -220,7 +220,7 @@ describe('a suspended database', () => {
 describe('a volume without a storage class', () => {
   test('gets a claim without a class even if the cluster has a default class', async () => {
     await it.create('classless', open)
-    const before = await settled('classless')
+    const before = await untilReconciled('classless')
     const [volume] = await eventually(
       async () => volumesOf(await it.idOf('classless')),
       found => found.length === 1,
@@ -230,23 +230,23 @@ describe('a volume without a storage class', () => {
     await it.cluster().replace('PersistentVolume', { ...volume, spec })
     await deleteClaim('classless')
     await it.when('classless', isSecured)
-    await editSpec(it.cluster(), 'classless', asked => ({ ...asked, suspended: true }))
+    await editSpec(it.cluster(), 'classless', edited => ({ ...edited, suspended: true }))
     await it.when('classless', found => found.status?.volume?.uid !== before.status?.volume?.uid)
     expect((await claimOf('classless'))?.spec?.storageClassName).toBe('')
-    await editSpec(it.cluster(), 'classless', asked => ({ ...asked, suspended: false }))
+    await editSpec(it.cluster(), 'classless', edited => ({ ...edited, suspended: false }))
     await expectRescued('classless', before)
   })
 })
 
 describe('a claim that was deleted by force', () => {
-  test.each(['Retain', 'Delete'] as const)('is lost only if the volume with policy %s is gone too', async policy => {
+  test.each(['Retain', 'Delete'] as const)('is lost only if the volume with policy %s is deleted too', async policy => {
     const name = `forced${policy.toLowerCase()}`
     await it.create(name, open)
-    const before = await settled(name)
+    const before = await untilReconciled(name)
     const claim = await claimOf(name)
     const [volume] = await volumesOf(await it.idOf(name))
     if (claim === undefined || volume === undefined) throw new Error('no claim or volume')
-    // An administrator's hand: the claim goes under a running Postgres.
+    // An administrator deletes the claim by force under a running Postgres.
     const spec = { ...volume.spec, persistentVolumeReclaimPolicy: policy }
     await it.cluster().replace('PersistentVolume', { ...volume, spec })
     await it.deleteClaimByForce(key(claim.metadata.name))
@@ -260,10 +260,10 @@ describe('a claim that was deleted by force', () => {
 })
 
 describe('another claim with the name of the recorded one', () => {
-  /** While no operator is there, somebody takes the claim away by force and makes another; Postgres runs on. */
+  /** While no operator runs, a client deletes the claim by force and creates another; Postgres still runs. */
   const usurped = async (name: string) => {
     await it.create(name, open)
-    const before = await settled(name)
+    const before = await untilReconciled(name)
     const pod = await podOf(name)
     const { name: claim = '' } = (await claimOf(name))?.metadata ?? {}
     await it.stopOperator()
@@ -286,15 +286,17 @@ describe('another claim with the name of the recorded one', () => {
   test('does not stop Postgres, whose volume is retained, and is replaced by a claim for that volume', async () => {
     const { before, claim, runs } = await usurped('usurped')
     await runs()
-    const told = await it.when('usurped', found => /are kept/.test(condition(found, 'VolumeReady')?.message ?? ''))
-    expect(condition(told, 'VolumeReady')?.message).toContain('Postgres runs on, and is not stopped')
+    const reported = await it.when('usurped', found =>
+      /are retained/.test(condition(found, 'VolumeReady')?.message ?? ''),
+    )
+    expect(condition(reported, 'VolumeReady')?.message).toContain('Postgres still runs, and is not stopped')
     const [volume] = await volumesOf(await it.idOf('usurped'))
     expect(volume?.spec?.persistentVolumeReclaimPolicy).toBe('Retain')
-    // Not for another size either.
-    const asked = await editSpec(it.cluster(), 'usurped', spec => ({ ...spec, ...large }))
-    await it.when('usurped', found => found.status?.observedGeneration === asked.metadata.generation)
+    // Nor for another size.
+    const edited = await editSpec(it.cluster(), 'usurped', spec => ({ ...spec, ...large }))
+    await it.when('usurped', found => found.status?.observedGeneration === edited.metadata.generation)
     await runs()
-    // As the condition says.
+    // As the condition describes.
     await editSpec(it.cluster(), 'usurped', spec => ({ ...spec, suspended: true }))
     await eventually(
       () => podOf('usurped'),
@@ -307,13 +309,13 @@ describe('another claim with the name of the recorded one', () => {
   })
 
   test('allows a suspension to stop Postgres only after the volume is retained', async () => {
-    isVolumeHeld = true
+    isVolumeBlocked = true
     try {
       const { before, runs } = await usurped('usurpedheld')
-      const asked = await editSpec(it.cluster(), 'usurpedheld', spec => ({ ...spec, suspended: true }))
-      await it.when('usurpedheld', found => found.status?.observedGeneration === asked.metadata.generation)
+      const edited = await editSpec(it.cluster(), 'usurpedheld', spec => ({ ...spec, suspended: true }))
+      await it.when('usurpedheld', found => found.status?.observedGeneration === edited.metadata.generation)
       await runs()
-      isVolumeHeld = false
+      isVolumeBlocked = false
       await editSpec(it.cluster(), 'usurpedheld', spec => ({ ...spec, displayName: 'Held' }))
       await eventually(
         () => podOf('usurpedheld'),
@@ -321,7 +323,7 @@ describe('another claim with the name of the recorded one', () => {
       )
       expect(it.workload().postgres.data.has(before.status?.volume?.uid ?? '')).toBe(true)
     } finally {
-      isVolumeHeld = false
+      isVolumeBlocked = false
     }
   })
 })

@@ -1,5 +1,11 @@
 /** The state of the restore that a database requests: what it waits for, and whether it fences the database. */
-import { askedRestore, isOpenRestore, isRestoreAsked, type ManagedDatabase, type Restore } from '../../crds/index.ts'
+import {
+  isOpenRestore,
+  isRestoreRequested,
+  type ManagedDatabase,
+  type Restore,
+  requestedRestore,
+} from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 
 export type RestoringFacts = { state: 'open' | 'failed' | 'completed'; reason: string; message: string }
@@ -9,11 +15,11 @@ export function restoringOf(
   database: ManagedDatabase,
   find: (name: string) => Restore | undefined,
 ): RestoringFacts | undefined {
-  if (!isRestoreAsked(database)) return undefined
-  const asked = askedRestore(database)
-  if (asked === undefined)
-    return { state: 'failed', reason: 'RestoreUnclear', message: 'the annotation espalier.dev/restore makes no sense' }
-  const restore = find(asked.name)
+  if (!isRestoreRequested(database)) return undefined
+  const requested = requestedRestore(database)
+  if (requested === undefined)
+    return { state: 'failed', reason: 'RestoreUnclear', message: 'the annotation espalier.dev/restore is invalid' }
+  const restore = find(requested.name)
   const progressing = conditionOf(restore?.status, 'Progressing')
   const { reason = 'Queued', message = 'the restore is being recorded' } = progressing ?? {}
   const phase = restore?.status?.phase

@@ -1,4 +1,7 @@
-/** A database that is put back where its tenant was deleted and its volume was retained: it never begins empty beside it. */
+/**
+ * A database that is recreated after its tenant was deleted and its volume was retained: it never starts empty beside
+ * that volume.
+ */
 import { describe, expect, test } from 'vitest'
 import type { KindName } from '../../cluster/index.ts'
 import { childNames, labels, type ManagedDatabase, systemNamespace } from '../../crds/index.ts'
@@ -9,7 +12,7 @@ const it = useInstallation()
 const open = { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } }
 const kinds: KindName[] = ['StatefulSet', 'Service', 'NetworkPolicy', 'ConfigMap', 'Secret']
 
-/** Deletes all that a tenant's namespace has of a database; its volume says `Retain`. */
+/** Deletes all objects of a database in a tenant's namespace; its volume has the policy `Retain`. */
 async function deleteTenant(database: ManagedDatabase, id: string): Promise<string> {
   const { name } = database.metadata
   const claim = await it.child('PersistentVolumeClaim', name, 'claim')
@@ -38,7 +41,7 @@ async function deleteTenant(database: ManagedDatabase, id: string): Promise<stri
   if (found === undefined) throw new Error('there is no database')
   await it.cluster().replace('ManagedDatabase', { ...found, metadata: { ...found.metadata, finalizers: [] } })
   await it.cluster().delete('ManagedDatabase', { namespace: testNamespace, name })
-  await it.gone(name)
+  await it.untilDeleted(name)
   return volumeName
 }
 
@@ -46,7 +49,7 @@ const initialised = () => [...it.workload().postgres.initialised.values()].reduc
 const claims = (id: string) =>
   it.cluster().list('PersistentVolumeClaim', { namespace: testNamespace, labels: { [labels.database]: id } })
 
-describe('the retained volume of a database that was recreated alone', () => {
+describe('the retained volume of a database of which only the object was recreated', () => {
   test('is adopted with its data', async () => {
     const before = await it.create('retained', open)
     const id = await it.idOf('retained')
@@ -74,10 +77,10 @@ describe('the retained volume of a database that was recreated alone', () => {
     const count = initialised()
     await it.cluster().create('ManagedDatabase', databaseDraft('doubtful', open, id))
     await it.startOperator()
-    const told = await it.when('doubtful', hasCondition('VolumeReady', 'VolumeRetained'))
-    expect(condition(told, 'VolumeReady')?.message).toContain(name)
-    expect(condition(told, 'VolumeReady')?.message).toContain(`kubectl label pv NAME ${labels.database}-`)
-    expect(condition(told, 'Ready')?.status).toBe('False')
+    const reported = await it.when('doubtful', hasCondition('VolumeReady', 'VolumeRetained'))
+    expect(condition(reported, 'VolumeReady')?.message).toContain(name)
+    expect(condition(reported, 'VolumeReady')?.message).toContain(`kubectl label pv NAME ${labels.database}-`)
+    expect(condition(reported, 'Ready')?.status).toBe('False')
     expect((await claims(id)).items).toEqual([])
     const found = await it.cluster().get('PersistentVolume', { name: 'pvc-other' })
     if (found === undefined) throw new Error('there is no volume')

@@ -1,4 +1,7 @@
-/** A database from before pods had roles: an upgrade changes nothing of it, and its next restart leads its Service by role. */
+/**
+ * A database from before pods had roles: an upgrade changes nothing, and after its next restart its Service selects by
+ * role.
+ */
 import { expect, test } from 'vitest'
 import type { Cluster, Pod } from '../../cluster/index.ts'
 import { annotations, childNames, labels } from '../../crds/index.ts'
@@ -6,15 +9,15 @@ import { useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually, testNamespace } from '../testing/installation.ts'
 
 const it = useInstallation()
-type Marks = Record<string, string> | undefined
+type Labels = Record<string, string> | undefined
 
-const withoutRole = ({ [labels.role]: _, ...others }: NonNullable<Marks> = {}) => others
+const withoutRole = ({ [labels.role]: _, ...others }: NonNullable<Labels> = {}) => others
 const podOf = async (id: string): Promise<Pod | undefined> =>
   it.cluster().get('Pod', { namespace: testNamespace, name: childNames.pod(id, 1) })
-const selectorOf = async (id: string): Promise<Marks> =>
+const selectorOf = async (id: string): Promise<Labels> =>
   (await it.cluster().get('Service', { namespace: testNamespace, name: childNames.service(id) }))?.spec?.selector
 
-/** Takes the role off all objects, as an operator from before it left them. */
+/** Removes the role from all objects, as an older operator left them. */
 async function asBefore(id: string): Promise<void> {
   const older = it.installation().store.connect('espalier-operator')
   const pod = await podOf(id)
@@ -37,14 +40,14 @@ test('a database of an operator without roles keeps its pod and selector until a
   await asBefore(id)
   const before = await podOf(id)
   const astray: unknown[] = []
-  /** Notes each selector that the operator writes and that the pod of the moment does not match. */
+  /** Records each selector that the operator writes and that the current pod does not match. */
   const watched = (cluster: Cluster): Cluster => ({
     ...cluster,
     apply: async (kind, draft) => {
-      const selector = kind === 'Service' ? (draft as { spec?: { selector?: Marks } }).spec?.selector : undefined
-      const marks = selector && (await podOf(id))?.metadata.labels
-      const isAstray = marks && Object.entries(selector).some(([name, value]) => marks[name] !== value)
-      if (isAstray) astray.push({ selector, marks })
+      const selector = kind === 'Service' ? (draft as { spec?: { selector?: Labels } }).spec?.selector : undefined
+      const podLabels = selector && (await podOf(id))?.metadata.labels
+      const isAstray = podLabels && Object.entries(selector).some(([name, value]) => podLabels[name] !== value)
+      if (isAstray) astray.push({ selector, podLabels })
       return cluster.apply(kind, draft)
     },
   })

@@ -1,8 +1,8 @@
-/** What a new release, another image and a restart do to databases that serve: nothing, until a restart is due. */
+/** How a new release, another image and a restart affect serving databases: not at all, until a restart is due. */
 import { describe, expect, test } from 'vitest'
 import type { Pod, StatefulSet } from '../../cluster/index.ts'
 import { createInformer } from '../../cluster/informer/index.ts'
-import { annotations, askedBy, desiredHash, type ManagedDatabase, visiblePhase } from '../../crds/index.ts'
+import { annotations, desiredHash, desiredStateOf, type ManagedDatabase, visiblePhase } from '../../crds/index.ts'
 import { imageAnnotation, templateAnnotation } from '../member/pod/stateful-set.ts'
 import { operatorManager } from '../objects/foreign-fields.ts'
 import { digestOf } from '../objects/up-to-date.ts'
@@ -29,20 +29,20 @@ const imageOf = (set: StatefulSet) => set.spec?.template.spec?.containers[0]?.im
 const templateOf = (pod: Pod | undefined) => pod?.metadata.annotations?.[templateAnnotation]
 const templateOfSet = ({ spec }: StatefulSet) => spec?.template.metadata?.annotations?.[templateAnnotation]
 
-/** The operator of another release, which wants another template: here, another image. */
+/** The operator of another release, with another template: here, another image. */
 async function upgrade(image: string): Promise<void> {
   await it.stopOperator()
   await it.startOperator(withImages(image))
 }
 
-/** What the node says that a pod's Postgres runs. */
+/** The image of the pod's Postgres, as the node reports it. */
 async function resolved(name: string, imageID: string): Promise<void> {
   const pod = await podOf(name)
   const containerStatuses = pod.status?.containerStatuses?.map(status => ({ ...status, imageID })) ?? []
   await it.cluster().replaceStatus('Pod', { ...pod, status: { ...pod.status, containerStatuses } })
 }
 
-const ask = (name: string, value: string) =>
+const requestRestart = (name: string, value: string) =>
   editSpec(it.cluster(), name, spec => spec, { [annotations.restart]: value })
 const restarted = (name: string, value: string) =>
   it.when(
@@ -69,7 +69,7 @@ describe('a changed image in the configuration', () => {
     await upgrade('postgres:18.9')
     const pending = await it.when('kept', found => (found.status?.pendingRestart ?? []).length > 0)
     expect(pending.status?.pendingRestart).toMatchObject([
-      { reason: 'Image', message: 'the pod runs postgres:18; postgres:18.9 is what a new one runs' },
+      { reason: 'Image', message: 'the pod runs postgres:18; a new pod runs postgres:18.9' },
     ])
     expect(condition(pending, 'RestartPending')).toMatchObject({ status: 'True', reason: 'Image' })
     expect(pending.status).toMatchObject({ phase: 'available' })
@@ -79,7 +79,7 @@ describe('a changed image in the configuration', () => {
     expect(templateOfSet(await setOf('kept'))).toBe(template)
     expect(imageOf(await setOf('kept'))).toBe(`postgres@${digest('a')}`)
 
-    // Somebody, or a node that is drained, takes the pod away.
+    // A user, or a drained node, deletes the pod.
     await it.cluster().delete('Pod', { namespace: testNamespace, name: before.metadata.name })
     const again = await eventually(
       () => it.child('Pod', 'kept', 'pod'),
@@ -88,7 +88,7 @@ describe('a changed image in the configuration', () => {
     expect(templateOf(again)).toBe(template)
     expect(again?.spec?.containers[0]?.image).toBe(`postgres@${digest('a')}`)
 
-    await ask('kept', 'now')
+    await requestRestart('kept', 'now')
     const done = await restarted('kept', 'now')
     expect(done.status?.pendingRestart).toBeUndefined()
     expect(condition(done, 'RestartPending')).toBeUndefined()
@@ -105,7 +105,7 @@ describe('a changed image in the configuration', () => {
     await it.create(name)
     await atRest(name)
     await resolved(name, imageID)
-    await ask(name, 'now')
+    await requestRestart(name, 'now')
     await restarted(name, 'now')
     expect(imageOf(await setOf(name))).toBe('postgres:18')
   })
@@ -118,7 +118,7 @@ describe('a changed image in the configuration', () => {
       () => setOf('pinned'),
       set => imageOf(set) === `postgres@${digest('c')}`,
     )
-    await ask('pinned', 'now')
+    await requestRestart('pinned', 'now')
     await restarted('pinned', 'now')
     const pod = await podOf('pinned')
     expect(pod.spec?.containers[0]?.image).toBe(`postgres@${digest('c')}`)
@@ -164,16 +164,16 @@ describe('a changed image in the configuration', () => {
     await upgrade('postgres:18.7')
     await it.when('killed', found => found.status?.pendingRestart !== undefined)
     const pod = await podOf('killed')
-    const say = async (status: object) =>
+    const writeStatus = async (status: object) =>
       it.cluster().replaceStatus('Pod', {
         ...(await podOf('killed')),
         status: { ...pod.status, containerStatuses: [status] },
       } as Pod)
-    await say(crashed(1, { terminated: { exitCode: 137, message: '' } }))
+    await writeStatus(crashed(1, { terminated: { exitCode: 137, message: '' } }))
     await it.when('killed', isPhase('degraded'))
     expect(imageOf(await setOf('killed'))).toBe('postgres:18')
     expect((await podOf('killed')).metadata.uid).toBe(pod.metadata.uid)
-    await say(crashed(4, { waiting: { reason: 'CrashLoopBackOff', message: 'back-off' } }))
+    await writeStatus(crashed(4, { waiting: { reason: 'CrashLoopBackOff', message: 'back-off' } }))
     await atRest('killed')
     expect((await podOf('killed')).spec?.containers[0]?.image).toBe('postgres:18.7')
     await upgrade('postgres:18')
@@ -183,7 +183,7 @@ describe('a changed image in the configuration', () => {
     await it.create('older')
     await atRest('older')
     await it.stopOperator()
-    // As an older operator made it: another specification, none of the newer annotations.
+    // As an older operator created it: another specification, none of the newer annotations.
     const set = await setOf('older')
     const pod = await podOf('older')
     const old = {
@@ -223,7 +223,7 @@ describe('a restart', () => {
     await it.create('asked')
     await atRest('asked')
     const before = await podOf('asked')
-    await ask('asked', 'please')
+    await requestRestart('asked', 'please')
     const modifying = await it.database('asked')
     expect(modifying && visiblePhase(modifying)).toBe('modifying')
     await restarted('asked', 'please')
@@ -235,7 +235,7 @@ describe('a restart', () => {
       ['create-managed', 'succeeded'],
       ['restart-managed', 'succeeded'],
     ])
-    // The same asked again, and the annotation taken away, are no other restart.
+    // Repeating the same request, or removing the annotation, is not another restart.
     const { [annotations.restart]: _, ...rest } = (await it.database('asked'))?.metadata.annotations ?? {}
     const database = (await it.database('asked')) as ManagedDatabase
     await it
@@ -254,7 +254,7 @@ describe('a restart', () => {
   test('whose request was removed creates no Task and no modifying phase', async () => {
     await it.create('withdrawn')
     await atRest('withdrawn')
-    await ask('withdrawn', 'please')
+    await requestRestart('withdrawn', 'please')
     const done = await restarted('withdrawn', 'please')
     const [pod, tasks] = [await podOf('withdrawn'), await it.tasksOf('withdrawn')]
     const phases = new Set<string>()
@@ -265,7 +265,7 @@ describe('a restart', () => {
     await databases.start()
     const { [annotations.restart]: _, ...rest } = done.metadata.annotations ?? {}
     await it.cluster().replace('ManagedDatabase', { ...done, metadata: { ...done.metadata, annotations: rest } })
-    const after = await it.when('withdrawn', found => found.status?.appliedHash === desiredHash(askedBy(found)))
+    const after = await it.when('withdrawn', found => found.status?.appliedHash === desiredHash(desiredStateOf(found)))
     await it.stopOperator()
     await databases.stop()
     expect([after.status?.phase, after.status?.operation]).toEqual(['available', undefined])
@@ -279,7 +279,7 @@ describe('a restart', () => {
   test('of a suspended database starts nothing', async () => {
     await it.create('asleep', { suspended: true })
     await it.when('asleep', found => found.status?.operation === undefined)
-    await ask('asleep', 'please')
+    await requestRestart('asleep', 'please')
     await it.when('asleep', found => visiblePhase(found) === 'suspended' && found.status?.operation === undefined)
     expect(await it.child('Pod', 'asleep', 'pod')).toBeUndefined()
   })
@@ -292,7 +292,7 @@ describe('a restart', () => {
     const key = { namespace: testNamespace, name: claim.metadata.name }
     await it.cluster().delete('PersistentVolumeClaim', key)
     await it.when('guarded', found => condition(found, 'VolumeReady')?.status === 'False')
-    await ask('guarded', 'please')
+    await requestRestart('guarded', 'please')
     const after = await restarted('guarded', 'please')
     expect(after.status?.volume?.systemIdentifier).toBe(before.status?.volume?.systemIdentifier)
     expect((await it.cluster().get('PersistentVolumeClaim', key))?.metadata.uid).not.toBe(claim.metadata.uid)

@@ -1,4 +1,4 @@
-/** Passwords that are replaced, with the fakes: what is asked, what is valid meanwhile, and what is not done in time. */
+/** Password rotation with the fakes: what is requested, what is valid in the meantime, and what is not done in time. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { createInformer } from '../../cluster/informer/index.ts'
@@ -25,22 +25,22 @@ import {
 const it = useInstallation()
 
 const isAtRest = (database: ManagedDatabase): boolean => database.status?.operation === undefined
-const ask = (name: string, rotations: Rotations, more: Record<string, string> = {}) =>
+const requestRotations = (name: string, rotations: Rotations, more: Record<string, string> = {}) =>
   editSpec(it.cluster(), name, spec => spec, {
     ...more,
     ...Object.fromEntries(
       Object.entries(rotations).map(([role, value]) => [rotationAnnotations[role as DatabaseRole], value]),
     ),
   })
-const settledAfter = (name: string, asking: ManagedDatabase, phase = 'available') =>
+const untilReconciledAfter = (name: string, requested: ManagedDatabase, phase = 'available') =>
   it.when(
     name,
     found =>
       isPhase(phase)(found) &&
       isAtRest(found) &&
       visiblePhase(found) === phase &&
-      (found.metadata.generation ?? 0) >= (asking.metadata.generation ?? 0) &&
-      found.status?.appliedHash !== asking.status?.appliedHash,
+      (found.metadata.generation ?? 0) >= (requested.metadata.generation ?? 0) &&
+      found.status?.appliedHash !== requested.status?.appliedHash,
   )
 
 async function shown(name: string) {
@@ -74,7 +74,7 @@ describe('a rotation', () => {
   test('requested with kubectl changes the password of its role alone, with a Task', async () => {
     await made('asked')
     const before = await shown('asked')
-    // What a user makes of another role is the user's.
+    // The password of another role that a user set is kept.
     const { uid = '' } = (await it.child('PersistentVolumeClaim', 'asked', 'claim'))?.metadata ?? {}
     it.workload().postgres.changePassword(uid, 'admin', 'of my own')
     const ready = new Set<string | undefined>()
@@ -83,9 +83,9 @@ describe('a rotation', () => {
       if (object.metadata.name === 'asked') ready.add(condition(object, 'Ready')?.status)
     })
     await databases.start()
-    const asking = await ask('asked', { app: 'please' })
-    expect(visiblePhase(asking)).toBe('modifying')
-    const done = await settledAfter('asked', asking)
+    const requested = await requestRotations('asked', { app: 'please' })
+    expect(visiblePhase(requested)).toBe('modifying')
+    const done = await untilReconciledAfter('asked', requested)
     await databases.stop()
     const after = await shown('asked')
     expect(after.app).not.toBe(before.app)
@@ -105,7 +105,7 @@ describe('a rotation', () => {
   test('of several roles at once is one operation', async () => {
     await made('several')
     const before = await shown('several')
-    await settledAfter('several', await ask('several', { admin: 'a', app_read_only: 'b' }))
+    await untilReconciledAfter('several', await requestRotations('several', { admin: 'a', app_read_only: 'b' }))
     const after = await shown('several')
     expect(after.admin).not.toBe(before.admin)
     expect(after.app_read_only).not.toBe(before.app_read_only)
@@ -117,9 +117,11 @@ describe('a rotation', () => {
     await made('mended')
     const { uid = '' } = (await it.child('PersistentVolumeClaim', 'mended', 'claim'))?.metadata ?? {}
     it.workload().postgres.changePassword(uid, 'app', 'of my own')
-    const first = await settledAfter('mended', await ask('mended', { app: '1' })).then(() => shown('mended'))
+    const first = await untilReconciledAfter('mended', await requestRotations('mended', { app: '1' })).then(() =>
+      shown('mended'),
+    )
     expect((await valid('mended')).app).toBe(first.app)
-    await settledAfter('mended', await ask('mended', { app: '2' }))
+    await untilReconciledAfter('mended', await requestRotations('mended', { app: '2' }))
     const second = await shown('mended')
     expect(second.app).not.toBe(first.app)
     expect(await valid('mended')).toEqual(passwordsOf(second))
@@ -127,7 +129,7 @@ describe('a rotation', () => {
 
   test('whose request is removed after it was done changes nothing', async () => {
     await made('withdrawn')
-    const done = await settledAfter('withdrawn', await ask('withdrawn', { app: 'please' }))
+    const done = await untilReconciledAfter('withdrawn', await requestRotations('withdrawn', { app: 'please' }))
     const before = await shown('withdrawn')
     const { [rotationAnnotations.app]: _, ...rest } = done.metadata.annotations ?? {}
     await it.cluster().replace('ManagedDatabase', { ...done, metadata: { ...done.metadata, annotations: rest } })
@@ -141,7 +143,7 @@ describe('a rotation', () => {
     const before = await shown('asleep')
     await editSpec(it.cluster(), 'asleep', spec => ({ ...spec, suspended: true }))
     await it.when('asleep', found => isPhase('suspended')(found) && isAtRest(found))
-    await settledAfter('asleep', await ask('asleep', { app: 'please' }), 'suspended')
+    await untilReconciledAfter('asleep', await requestRotations('asleep', { app: 'please' }), 'suspended')
     const tasks = await it.tasksOf('asleep')
     const task = tasks.find(({ spec }) => spec.name === 'rotate-password-managed')
     expect(task?.status).toMatchObject({ phase: 'failed', error: expect.stringMatching(/suspended/) })
@@ -180,11 +182,11 @@ test('an operator that was frozen before it set a password does not set a replac
   }
   await it.stopOperator()
   const first = await startTestOperator(it.installation(), { administrator: { ...access, ensureRoles } })
-  await ask('overtaken', { app: '1' })
+  await requestRotations('overtaken', { app: '1' })
   await frozen.promise
   await it.startOperator()
   await it.when('overtaken', found => isPhase('available')(found) && isAtRest(found))
-  await settledAfter('overtaken', await ask('overtaken', { app: '2' }))
+  await untilReconciledAfter('overtaken', await requestRotations('overtaken', { app: '2' }))
   const rotated = await shown('overtaken')
   thawed.resolve()
   await over.promise
@@ -200,7 +202,7 @@ describe('a rotation that Postgres does not apply in time', () => {
     return {
       ...access,
       ensureRoles: async () => {
-        // As long as a real one takes at least.
+        // The minimum duration of a real one.
         await sleep(30)
         throw new PostgresError('statement', 'cannot execute ALTER ROLE in a read-only transaction', '25006')
       },
@@ -215,14 +217,14 @@ describe('a rotation that Postgres does not apply in time', () => {
     await made('refused')
     const before = await shown('refused')
     await restartWith({ configuration, administrator: refusing() })
-    const asking = await ask('refused', { app: 'please' })
+    const requested = await requestRotations('refused', { app: 'please' })
     const during = await eventually(
       () => shown('refused'),
       ({ secret }) => secret.data?.['app.previous'] !== undefined,
     )
     expect(during.app).not.toBe(before.app)
     expect(await valid('refused')).toEqual(passwordsOf(before))
-    await settledAfter('refused', asking)
+    await untilReconciledAfter('refused', requested)
     const after = await shown('refused')
     expect(passwordsOf(after)).toEqual(passwordsOf(before))
     expect(Object.keys(after.secret.data ?? {})).not.toContain('app.previous')
@@ -232,8 +234,8 @@ describe('a rotation that Postgres does not apply in time', () => {
       error: expect.stringMatching(/the password of app could not/),
     })
     await restartWith({})
-    // It is not done later by itself, and the next one is.
-    await settledAfter('refused', await ask('refused', { app: 'again' }))
+    // It is not done later by itself, but the next rotation is.
+    await untilReconciledAfter('refused', await requestRotations('refused', { app: 'again' }))
     const next = await shown('refused')
     expect(next.app).not.toBe(during.app)
     expect(await valid('refused')).toEqual(passwordsOf(next))
@@ -249,7 +251,7 @@ describe('a rotation that Postgres does not apply in time', () => {
       const address = pod?.status?.podIP ?? ''
       const { uid = '' } = (await it.child('PersistentVolumeClaim', name, 'claim'))?.metadata ?? {}
       const digest = (await dataOf(name)).configuration.inForce
-      // It is lost as it gets the new password; with or without having taken it.
+      // The connection breaks as Postgres gets the new password, which may or may not be set.
       const administrator = {
         ...postgres.access,
         ensureRoles: async (...given: Parameters<typeof postgres.access.ensureRoles>) => {
@@ -260,10 +262,10 @@ describe('a rotation that Postgres does not apply in time', () => {
         },
       }
       await restartWith({ configuration, administrator })
-      const asking = await ask(name, { app: 'please' })
+      const requested = await requestRotations(name, { app: 'please' })
       const failed = await it.when(
         name,
-        found => isAtRest(found) && found.status?.appliedHash !== asking.status?.appliedHash,
+        found => isAtRest(found) && found.status?.appliedHash !== requested.status?.appliedHash,
       )
       expect(failed.status?.phase).toBe('degraded')
       expect(Object.keys((await shown(name)).secret.data ?? {})).toContain('app.previous')

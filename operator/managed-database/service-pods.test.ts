@@ -1,4 +1,4 @@
-/** A pod of a service has the label of its database, and is not its Postgres. */
+/** A pod of a service has the label of its database, but is not its Postgres. */
 import { expect, test } from 'vitest'
 import type { Pod } from '../../cluster/index.ts'
 import { childNames, labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
@@ -87,7 +87,7 @@ test('a pod and a route of a service change nothing of its database, and are del
   ])
     expect(selector).toMatchObject({ [labels.component]: 'postgres' })
   await it.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: 'served' })
-  await it.gone('served')
+  await it.untilDeleted('served')
   const { namespace, name } = pod.metadata
   expect(await it.cluster().get('Pod', { namespace, name })).toBeUndefined()
   expect(await it.cluster().get('ConfigMap', route)).toBeUndefined()

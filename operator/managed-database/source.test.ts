@@ -1,4 +1,4 @@
-/** Databases that begin with the data of a backup, also of one that is gone, with fakes for nodes and storage. */
+/** Databases created from a backup, also of a deleted database, with fakes for nodes and storage. */
 import { describe, expect, test } from 'vitest'
 import { childNames } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
@@ -7,7 +7,7 @@ import { isPhase, useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, editSpec, eventually, regionDraft } from '../testing/installation.ts'
 
 const it = useInstallation()
-const { taken, dataOf, snapshotOf, gone, get } = useBackups(it)
+const { taken, dataOf, snapshotOf, untilDeleted, get } = useBackups(it)
 
 const make = (name: string, backupName: string, more = {}) =>
   it.cluster().create('ManagedDatabase', databaseDraft(name, { dataSource: { backupName }, ...more }))
@@ -18,12 +18,12 @@ const original = async (name: string, more = {}) => {
   return taken(`${name}-1`, name)
 }
 
-test('it has the data of a database that is gone, and a name, an id and passwords of its own', async () => {
+test('it has the data of a deleted database, and its own name, id and passwords', async () => {
   await original('first', { deletion: { keepBackups: true } })
   const id = await it.idOf('first')
   const password = (await dataOf('first')).roles.app?.password
   await it.cluster().delete('ManagedDatabase', at('first'))
-  await it.gone('first')
+  await it.untilDeleted('first')
   await make('second', 'first-1')
   await it.when('second', isPhase('available'))
   const data = await dataOf('second')
@@ -35,7 +35,7 @@ test('it has the data of a database that is gone, and a name, an id and password
   expect(claim?.spec?.dataSource?.name).toBe((await snapshotOf('first-1'))?.metadata.name)
 })
 
-test('what it is made of stays until its volume is there, and goes then', async () => {
+test('its source is kept until its volume exists, then deleted', async () => {
   await original('kept')
   it.workload().volumes.unprovisioned = claim => (claim.spec?.dataSource === undefined ? undefined : 'not yet')
   await make('made', 'kept-1')
@@ -44,21 +44,21 @@ test('what it is made of stays until its volume is there, and goes then', async 
     found => found !== undefined,
   )
   await it.cluster().delete('Backup', at('kept-1'))
-  const held = await eventually(
+  const blocked = await eventually(
     () => get('kept-1'),
     found => conditionOf(found?.status, 'Progressing')?.reason === 'InUse',
   )
-  expect(conditionOf(held?.status, 'Progressing')?.message).toContain('made')
+  expect(conditionOf(blocked?.status, 'Progressing')?.message).toContain('made')
   expect((await snapshotOf('kept-1'))?.metadata.deletionTimestamp).toBeUndefined()
   it.workload().volumes.unprovisioned = () => undefined
   it.workload().regrow()
   await it.when('made', isPhase('available'))
   expect((await dataOf('made')).content).toBe('kept')
-  await gone('kept-1')
+  await untilDeleted('kept-1')
 })
 
-describe('nothing is initialised in its place, where', () => {
-  test('there is no such backup; one that comes is taken', async () => {
+describe('no empty database is initialised instead, if', () => {
+  test('the backup does not exist; a backup created later is used', async () => {
     await make('early', 'late-1')
     await eventually(
       () => volumeReady('early'),
@@ -70,7 +70,7 @@ describe('nothing is initialised in its place, where', () => {
     expect((await dataOf('early')).content).toBe('late')
   })
 
-  test('its snapshot is gone', async () => {
+  test('its snapshot is deleted', async () => {
     await original('robbed')
     const { name = '' } = (await snapshotOf('robbed-1'))?.metadata ?? {}
     await it.cluster().delete('VolumeSnapshot', at(name))
@@ -84,7 +84,7 @@ describe('nothing is initialised in its place, where', () => {
       await it.cluster().get('PersistentVolumeClaim', at(childNames.claim(await it.idOf('poor'), 1))),
     ).toBeUndefined()
     await it.cluster().delete('ManagedDatabase', at('poor'))
-    await it.gone('poor')
+    await it.untilDeleted('poor')
   })
 
   test('it is of another version', async () => {
@@ -109,7 +109,7 @@ describe('nothing is initialised in its place, where', () => {
   })
 })
 
-test('what it is made of never changes', async () => {
+test('its source never changes', async () => {
   await original('fixed')
   await make('still', 'fixed-1')
   await it.when('still', isPhase('available'))

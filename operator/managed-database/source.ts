@@ -1,13 +1,21 @@
 /** The data source of a new database, if its spec names a backup. Without one, initdb creates the data. */
 import type { Cluster } from '../../cluster/index.ts'
-import { awaitsData, type Backup, type ManagedDatabase } from '../../crds/index.ts'
-import { dataSourceOf, snapshotOf } from '../backup/source.ts'
+import { awaitsData, type Backup, labels, type ManagedDatabase, recoveryOfBackup } from '../../crds/index.ts'
+import { recoverySource } from '../backup/recovery.ts'
+import { type BackupSource, dataSourceOf, snapshotOf } from '../backup/source.ts'
 import type { Instance } from '../objects/instance.ts'
+import type { PodSettings } from '../pod-settings.ts'
 
-/** `isClaimed`: a claim exists, which may have been filled before the snapshot was deleted. */
-export async function withSource(cluster: Cluster, database: ManagedDatabase, isClaimed: boolean): Promise<Instance> {
+type Sources = { cluster: Cluster; pods: Pick<PodSettings, 'archive'> }
+
+/** `isClaimed`: a claim exists, which may have been filled before the backup was deleted. */
+export async function withSource(
+  { cluster, pods }: Sources,
+  database: ManagedDatabase,
+  isClaimed: boolean,
+): Promise<Instance> {
   const { dataSource } = database.spec
-  // A member knows snapshots only, not the backups that a spec names.
+  // A member has a snapshot or the archive as its source, never the Backup of a spec.
   if (dataSource === undefined || !awaitsData(database)) return database
   const key = { namespace: database.metadata.namespace, name: dataSource.backupName }
   const backup = await cluster.get('Backup', key)
@@ -15,6 +23,10 @@ export async function withSource(cluster: Cluster, database: ManagedDatabase, is
   if (version !== undefined && version !== database.spec.pgVersion) {
     const message = `the backup ${key.name} is of Postgres ${version}, not ${database.spec.pgVersion}`
     return { ...database, awaitsSource: { reason: 'OtherVersion', message } }
+  }
+  if (backup?.spec.kind === 'durable') {
+    const found = archivedSource(database, backup, pods, isClaimed)
+    return 'source' in found ? { ...database, dataSource: found.source } : { ...database, awaitsSource: found.refused }
   }
   const region = backup?.status?.region
   if (region !== undefined && region !== database.spec.region) {
@@ -27,7 +39,41 @@ export async function withSource(cluster: Cluster, database: ManagedDatabase, is
   return { ...database, ...(known === undefined ? {} : { dataSource: known }), awaitsSource: found.refused }
 }
 
-/** The source of data that are copied already, by what the backup reports. */
+/** A durable backup can be restored in every region. One that is being deleted is kept until the claim has the data. */
+function archivedSource(
+  { metadata: { labels: objectLabels }, spec: { dataSource } }: ManagedDatabase,
+  { metadata: { deletionTimestamp, ...metadata }, ...backup }: Backup,
+  pods: Sources['pods'],
+  isClaimed: boolean,
+): BackupSource {
+  const record = recoveryOfBackup({
+    ...backup,
+    metadata: deletionTimestamp === undefined || isClaimed ? metadata : { ...metadata, deletionTimestamp },
+  })
+  if (record === undefined)
+    return {
+      refused: { reason: 'BackupNotCompleted', message: `the backup ${metadata.name} is not a completed one` },
+    }
+  const { databaseId } = backup.spec
+  const undelete = dataSource?.undelete
+  if (undelete === undefined) return recoverySource({ databaseId, target: { backupName: metadata.name } }, record, pods)
+  if (databaseId !== objectLabels?.[labels.id])
+    return { refused: { reason: 'OtherDatabase', message: `the backup ${metadata.name} is of another database` } }
+  const { through, time, lsn, pointName } = undelete
+  const isMoment = [time, lsn, pointName].some(value => value !== undefined)
+  if (through === undefined && !isMoment)
+    return recoverySource({ databaseId, target: { backupName: metadata.name } }, record, pods)
+  return recoverySource(
+    { databaseId, target: isMoment ? { time, lsn, pointName } : endOfWal },
+    { ...record, through },
+    pods,
+  )
+}
+
+/** Later than any commit: everything archived is replayed. */
+const endOfWal = { time: '9999-12-31T23:59:59Z' }
+
+/** The source of data that are already copied, as the backup reports it. */
 function knownOf({ spec, status }: Backup): Instance['dataSource'] {
   if (status?.systemIdentifier === undefined) return undefined
   const id = spec.sourceBranch?.id ?? spec.databaseId

@@ -1,6 +1,6 @@
 /**
- * Detects changes of a spec by kubectl and others than the API, which writes an annotation with each change: the digest of what
- * users see has changed, and the annotation has not.
+ * Detects spec changes by kubectl and other clients besides the API, which writes an annotation with each change: then
+ * the digest of what users see has changed, and the annotation has not.
  */
 import { annotations, type ManagedDatabase, type ManagedDatabaseStatus } from '../../crds/index.ts'
 import { preciseTime } from '../../values/time.ts'
@@ -24,7 +24,7 @@ const visibleOf = ({
   credentials,
 })
 
-/** The status with the digest of the spec, and with updatedAt where the spec was changed without the API. */
+/** The status with the digest of the spec, and with updatedAt if the spec was changed without the API. */
 export function withSpecDigest(
   database: ManagedDatabase,
   status: ManagedDatabaseStatus,

@@ -1,11 +1,14 @@
-/** Stops that must not be, or not yet: each would be the last that holds a volume which somebody deletes. */
+/**
+ * Stops that are forbidden, or must wait: each would end the last use that protects a volume whose claim a user
+ * deleted.
+ */
 import { afterEach, describe, expect, test } from 'vitest'
 import { type Cluster, ClusterError, type PersistentVolume } from '../../cluster/index.ts'
 import { labels, type ManagedDatabase } from '../../crds/index.ts'
 import { hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually, testNamespace } from '../testing/installation.ts'
 
-/** What the API server refuses, and whether the watch of claims lags behind. */
+/** Which writes the API server refuses, and whether the watch of claims lags behind. */
 const faults = { volumesHeld: false, copiesRefused: false, lag: Promise.resolve() }
 afterEach(() => {
   faults.volumesHeld = false
@@ -42,12 +45,12 @@ const claimOf = async (name: string) => {
   return claim
 }
 async function volumesOf(name: string): Promise<PersistentVolume[]> {
-  const marked = { [labels.database]: await it.idOf(name) }
-  return (await it.cluster().list('PersistentVolume', { labels: marked })).items
+  const databaseLabel = { [labels.database]: await it.idOf(name) }
+  return (await it.cluster().list('PersistentVolume', { labels: databaseLabel })).items
 }
 const policyOf = async (name: string) => (await volumesOf(name))[0]?.spec?.persistentVolumeReclaimPolicy
 
-/** Available, with its volume on record and marked. */
+/** Available, with its volume recorded and annotated. */
 async function create(name: string) {
   await it.create(name, open)
   await eventually(
@@ -56,13 +59,13 @@ async function create(name: string) {
   )
   return it.when(name, ({ status }) => status?.operation === undefined && status?.volume?.volumeName !== undefined)
 }
-/** Its storage goes by the uid of its first claim. */
+/** Its storage deletes by the uid of its first claim. */
 const hasData = ({ status }: ManagedDatabase) => it.workload().postgres.data.has(status?.volume?.uid ?? '')
 const suspend = (name: string, suspended = true) => editSpec(it.cluster(), name, spec => ({ ...spec, suspended }))
 const deleteVolume = async (name: string) =>
   it.cluster().delete('PersistentVolume', { name: (await claimOf(name)).spec?.volumeName ?? '' })
 
-/** While it is suspended the volume is bound anew, and then it serves. */
+/** The volume is bound to a new claim while the database is suspended; then it serves. */
 async function isReboundAndServes(name: string, before: ManagedDatabase): Promise<void> {
   await it.when(name, hasCondition('VolumeReady', 'Bound'))
   await suspend(name, false)
@@ -70,7 +73,7 @@ async function isReboundAndServes(name: string, before: ManagedDatabase): Promis
   expect(hasData(before)).toBe(true)
 }
 
-describe('of a suspended database whose volume somebody deletes, the claim stays', () => {
+describe('of a suspended database whose volume a user deletes, the claim remains', () => {
   test('until the volume is retained', async () => {
     const database = await create('early')
     faults.volumesHeld = true
@@ -102,7 +105,7 @@ describe('of a suspended database whose volume somebody deletes, the claim stays
   })
 })
 
-test('a resumed database keeps its volume retained until a pod holds the claim', async () => {
+test('a resumed database keeps its volume retained until a pod uses the claim', async () => {
   await create('waits')
   const before = await policyOf('waits')
   await suspend('waits')
@@ -126,7 +129,7 @@ test('a resumed database keeps its volume retained until a pod holds the claim',
   )
 })
 
-test('a pod is not restarted on the word of a cache that has not heard that its claim is being deleted', async () => {
+test('a pod is not restarted because of a cache that has not yet seen that its claim is being deleted', async () => {
   const database = await create('behind')
   const { name } = (await claimOf('behind')).metadata
   let catchUp = () => {}

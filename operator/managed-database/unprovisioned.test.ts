@@ -1,8 +1,11 @@
-/** A claim that gets no volume while its database is being created: why is told, and a size or class put right mends it. */
+/**
+ * A claim that gets no volume while its database is being created: the reason is reported, and a corrected size or
+ * class fixes it.
+ */
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { Cluster, PersistentVolumeClaim } from '../../cluster/index.ts'
 import type { ManagedDatabase, Region } from '../../crds/index.ts'
-import { patienceMs } from '../member/storage/provisioning.ts'
+import { waitMs } from '../member/storage/provisioning.ts'
 import { createFakeBinding } from '../testing/fake-binding.ts'
 import { defaultClass } from '../testing/fake-volumes.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
@@ -11,8 +14,8 @@ import { databaseDraft, editSpec, eventually } from '../testing/installation.ts'
 /** Called before the operator deletes a claim. */
 let beforeDelete: ((cluster: Cluster) => Promise<void>) | undefined
 const it = useInstallation({
-  // Nobody has to wait until a claim has waited long.
-  now: () => Date.now() + patienceMs + 1_000,
+  // Ahead, so that a claim counts at once as having waited long.
+  now: () => Date.now() + waitMs + 1_000,
   wrap: cluster => ({
     ...cluster,
     delete: async (kind, key, options) => {
@@ -30,11 +33,11 @@ const storageOf = (claim: PersistentVolumeClaim | undefined) => claim?.spec?.res
 const onlySmall = (claim: PersistentVolumeClaim) =>
   storageOf(claim) === '1Gi' ? undefined : 'rpc error: code = ResourceExhausted: not enough space in the pool'
 
-/** Asks for a database, and waits until the condition says why there is no volume for it. */
+/** Creates a database, and waits until the condition reports why it has no volume. */
 async function createInVain(name: string, spec: Partial<ManagedDatabase['spec']>, why: string): Promise<void> {
   await it.cluster().create('ManagedDatabase', databaseDraft(name, spec))
-  const told = await it.when(name, found => condition(found, 'VolumeReady')?.message.includes(why) === true)
-  expect(condition(told, 'VolumeReady')).toMatchObject({ status: 'False', reason: 'Pending' })
+  const reported = await it.when(name, found => condition(found, 'VolumeReady')?.message.includes(why) === true)
+  expect(condition(reported, 'VolumeReady')).toMatchObject({ status: 'False', reason: 'Pending' })
   await it.when(name, found => condition(found, 'Progressing')?.message.includes(why) === true)
   expect((await it.database(name))?.status).toMatchObject({ phase: 'creating' })
   expect((await it.database(name))?.status?.volume).toBeUndefined()
@@ -135,7 +138,7 @@ describe('a claim of a missing storage class', () => {
       await editRegion(there)
       const claim = await expectMade(name)
       expect(claim.spec?.storageClassName).toBe(there ?? defaultClass)
-      // What has a volume keeps it, whatever the region names.
+      // A bound claim is kept, whatever the region names.
       await editRegion('another')
       await editSpec(it.cluster(), name, spec => ({ ...spec, displayName: 'Same' }))
       await it.when(name, found => found.status?.observedGeneration === found.metadata.generation)

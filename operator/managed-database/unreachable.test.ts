@@ -1,5 +1,5 @@
 /**
- * A database that gateways cannot connect to while the operator can, as where a network policy is in the way: with a real gateway,
+ * A database that gateways cannot reach while the operator can, as with a blocking network policy: with a real gateway,
  * a real client of it, and the operator.
  */
 import { connect, createServer, type Server } from 'node:net'
@@ -20,7 +20,10 @@ import {
 } from '../testing/installation.ts'
 
 const host = ownLoopback()
-/** So long after its own login the operator believes a gateway that fails; less than what it takes for a clock that was set. */
+/**
+ * The operator believes a gateway that reports failures only this long after its own login. Shorter than what it treats
+ * as a clock change.
+ */
 const waitMs = 28_000
 /** Longer than a gateway lists a failure. */
 const listedMs = 16_000
@@ -70,7 +73,7 @@ afterAll(async () => {
   await installation?.close()
 })
 
-/** How a client of Postgres begins, without TLS. */
+/** The first bytes of a Postgres client without TLS. */
 const startup = (() => {
   const parameters = Buffer.from('user\0app\0database\0app\0\0')
   const head = Buffer.alloc(8)
@@ -79,7 +82,7 @@ const startup = (() => {
   return Buffer.concat([head, parameters])
 })()
 
-/** Connects again and again, as an application does. @returns what ends it */
+/** Connects repeatedly, like an application. @returns the function that stops it */
 function clientOf(port: number): () => void {
   const timer = setInterval(() => {
     const socket = connect(port, host, () => socket.write(startup))
@@ -110,7 +113,7 @@ test('a database that a gateway cannot reach is not ready until the gateway conn
   const probes = () => [...workload.postgres.prober.values()].reduce((sum, count) => sum + count, 0)
   const renewals = async () => (await cluster.list('Lease')).items.map(({ spec }) => spec?.renewTime).join()
   /** It logs in after the report, and then two more Leases arrive. */
-  const operatorHasHeard = async () => {
+  const untilOperatorObserves = async () => {
     await expect.poll(probes, { timeout: 10_000 }).toBeGreaterThan(probed)
     for (let count = 0; count < 2; count++) {
       const before = await renewals()
@@ -128,12 +131,12 @@ test('a database that a gateway cannot reach is not ready until the gateway conn
     // One report is no proof.
     const [soon] = [await databaseWhen(cluster, 'severed', found => found !== undefined)]
     expect(condition(soon, 'Ready')).toMatchObject({ status: 'True', reason: 'Serving' })
-    await operatorHasHeard()
+    await untilOperatorObserves()
     Object.assign(late, { operator: waitMs, gateway: waitMs })
-    // Where the operator had not logged in yet, it waits in full.
-    const cut = await when('False', 'CutOff', 50_000)
-    expect(cut?.status?.phase).toBe('degraded')
-    expect(condition(cut, 'Ready')?.message).toContain('a gateway cannot connect to Postgres')
+    // If the operator had not logged in yet, it waits the full time.
+    const cutOff = await when('False', 'CutOff', 50_000)
+    expect(cutOff?.status?.phase).toBe('degraded')
+    expect(condition(cutOff, 'Ready')?.message).toContain('a gateway cannot connect to Postgres')
     isReachable = true
     late.gateway += listedMs
     await when('True', 'Serving')

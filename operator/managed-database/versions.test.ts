@@ -1,4 +1,4 @@
-/** Versions that an installation has no image of, or no longer. */
+/** Versions for which an installation has no image, or no longer has one. */
 import { expect, test } from 'vitest'
 import { conditionOf } from '../objects/conditions.ts'
 import { isPhase, useInstallation } from '../testing/fixture.ts'
@@ -9,22 +9,22 @@ const only = (...majors: string[]) => ({
   configuration: { images: { postgres: Object.fromEntries(majors.map(major => [major, `postgres:${major}`])) } },
 })
 
-test('a database in a version that is not on offer says so, and comes when it is', async () => {
+test('a database with an unsupported version reports it, and is created once the version is supported', async () => {
   await it.stopOperator()
   await it.startOperator(only('17'))
   await it.cluster().create('ManagedDatabase', databaseDraft('early', { pgVersion: '18' }))
-  const told = await it.when(
+  const reported = await it.when(
     'early',
     ({ status }) => conditionOf(status, 'Progressing')?.reason === 'VersionNotOffered',
   )
-  expect(conditionOf(told.status, 'Progressing')?.message).toBe('this installation has no image of Postgres 18')
+  expect(conditionOf(reported.status, 'Progressing')?.message).toBe('this installation has no image of Postgres 18')
   expect(await it.child('StatefulSet', 'early', 'statefulSet')).toBeUndefined()
   await it.stopOperator()
   await it.startOperator(only('17', '18'))
   await it.when('early', isPhase('available'))
 })
 
-test('a database whose version is off the offer goes on with the image it has, and changes all the same', async () => {
+test('a database whose version is no longer supported keeps its image, and can still be changed', async () => {
   await it.create('late', { pgVersion: '18' })
   await it.stopOperator()
   await it.startOperator(only('17'))

@@ -1,11 +1,11 @@
-/** Which databases are enqueued by a change of what concerns no other owner. */
+/** Which databases are enqueued by changes of objects that concern no other owner. */
 import { keyOf } from '../../cluster/informer/index.ts'
 import type { Backup } from '../../crds/index.ts'
 import { isUnrecorded } from '../backup/schedule/recorded.ts'
 import type { Caches } from '../caches.ts'
-import type { Hear } from '../owner/kind.ts'
+import type { Enqueues } from '../owner/kind.ts'
 
-export const follow = (caches: Caches, { enqueue, later }: Hear): (() => void)[] => [
+export const follow = (caches: Caches, { enqueue, later }: Enqueues): (() => void)[] => [
   caches.backups.onChange(({ object }) => {
     for (const database of caches.databases.byIndex('source', keyOf(object))) enqueue(keyOf(database))
     // Its suspension or deletion may have waited for the backup.
@@ -17,6 +17,8 @@ export const follow = (caches: Caches, { enqueue, later }: Hear): (() => void)[]
   caches.branches.onChange(({ object }) => enqueue(`${object.metadata.namespace}/${object.spec.databaseName}`)),
 ]
 
-/** Whether the database's status reports how the backup ended: the last scheduled one, and the last verified one. */
+/**
+ * Whether the database's status reports the result of the backup: the last scheduled one, and the last verified one.
+ */
 const isReported = ({ spec, status }: Backup): boolean =>
   (spec.purpose === 'scheduled' && status?.finishedAt !== undefined) || status?.verificationResult !== undefined

@@ -3,16 +3,17 @@
 import { type ChildPass, performChild } from '../children/act.ts'
 import type { ReadDesiredRoles } from '../postgres/administrator.ts'
 import type { MemberAction } from './actions.ts'
+import { type ArchiveExecutor, issueArchiveCertificate, issueArchiveSource } from './archive/act.ts'
 import type { ObservedMember } from './observed.ts'
 import { checkVolumeStays, repairPod, stopsPod } from './pod/act.ts'
 import { type PostgresExecutor, type PostgresPass, performPostgres } from './postgres/act.ts'
 import { performStorage, type StorageExecutor, type StorageResult } from './storage/act.ts'
 
-export type MemberExecutor = StorageExecutor & PostgresExecutor
+export type MemberExecutor = StorageExecutor & PostgresExecutor & ArchiveExecutor
 
 export type MemberPass = PostgresPass & Pick<ChildPass, 'key'> & { observed: ObservedMember }
 
-/** `readRoles`: of the endpoint's credentials; undefined if they are not readable. */
+/** `readRoles`: the roles with the endpoint's credentials; undefined if those are not readable. */
 export async function performMember(
   executor: MemberExecutor,
   pass: MemberPass,
@@ -30,6 +31,12 @@ export async function performMember(
       return 'done'
     case 'repair-pod':
       await repairPod(executor.cluster, action)
+      return 'done'
+    case 'issue-archive-certificate':
+      await issueArchiveCertificate(executor, pass)
+      return 'done'
+    case 'issue-archive-source':
+      await issueArchiveSource(executor, pass, action.source)
       return 'done'
     case 'ensure-roles':
     case 'detach':

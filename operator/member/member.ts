@@ -2,13 +2,16 @@
 import { firstMember, labels } from '../../crds/index.ts'
 import type { Owner } from '../objects/ownership.ts'
 
-/** `number`: which of the members that have this incarnation's data; 0 is the first. */
+/** `number`: the member's number within its incarnation; 0 is the first. */
 export type Member = { owner: Owner; incarnation: number; number: number }
 
-/** The same, where only the ids are known. */
+/** The same for ids alone. */
 export type MemberKey = { namespace: string | undefined; id: string; incarnation: number; number: number }
 
-/** The labels by which a member's objects say which one they belong to. The first member's say no number, as before there were several. */
+/**
+ * The labels that assign an object to a member. The first member's objects have no number label, like those from before
+ * there were several members.
+ */
 export const memberLabels = ({
   incarnation,
   number,

@@ -1,10 +1,10 @@
-/** What is remembered of two members of one owner: nothing that is known of one is reported of the other. */
+/** Facts of two members of one owner are kept apart. */
 import { describe, expect, test } from 'vitest'
 import type { Cluster, PersistentVolumeClaim } from '../../cluster/index.ts'
 import { trustIn } from '../authority/state.ts'
 import { createAuthority } from '../pki/index.ts'
+import { emptyClusterState, observedIn } from '../testing/cluster-state.ts'
 import { eventually, silent } from '../testing/installation.ts'
-import { emptyWorld, observedIn } from '../testing/plan-world.ts'
 import { memberKeyOf } from './member.ts'
 import { MemberMemory } from './memory.ts'
 import type { ObservedMember } from './observed.ts'
@@ -15,7 +15,7 @@ const owner = 'tenant/shop'
 const keys = { sealingKey: undefined, authority: trustIn(createAuthority()) }
 const hosts = ['10.0.0.1', '10.0.0.2']
 
-/** Two members, each in a pod of its own. Postgres at each address answers with a system identifier and sizes of its own. */
+/** Two members, each in a pod of its own. Postgres at each address answers with its own system identifier and sizes. */
 function twoMembers() {
   const enqueued: string[] = []
   const access = {
@@ -29,11 +29,11 @@ function twoMembers() {
     measureVolume: async ({ host }: { host: string }) => 2000 + hosts.indexOf(host),
   } as unknown as PostgresAccess
   const memory = new MemberMemory({
-    ...{ cluster: {} as Cluster, accessFor: () => access, logger: silent, now: Date.now },
+    ...{ cluster: {} as Cluster, accessFor: () => access, keys: () => keys, logger: silent, now: Date.now },
     enqueue: key => void enqueued.push(key),
   })
   const observedOf = (number: number): ObservedMember => {
-    const observed = observedIn(emptyWorld({ storage: { sizeMb: 1024, autogrow: { maxMb: 4096 } } as never }))
+    const observed = observedIn(emptyClusterState({ storage: { sizeMb: 1024, autogrow: { maxMb: 4096 } } as never }))
     const pod = { address: hosts[number], run: `run ${number}`, ready: true, terminating: false } as PodFacts
     return { ...observed, owner: { uid: 'u', id: 'i', namespace: 'tenant', name: 'shop' } as never, number, pod }
   }
@@ -62,7 +62,7 @@ describe('facts of two members of one owner', () => {
     await memory.stop()
   })
 
-  test('an outdated answer and a refused growth are of one member alone', async () => {
+  test('an outdated answer and a refused growth concern one member only', async () => {
     const { memory, probe, pass, of } = twoMembers()
     probe(0)
     probe(1)

@@ -1,6 +1,6 @@
 /**
- * Remembers facts about Postgres members between passes, by owner and member number: answers, measured sizes, refused growth. Another
- * process can find all of them out again.
+ * Stores facts about Postgres members between passes, by owner and member number: answers, measured sizes, refused
+ * growth. A new process can find all of them again.
  */
 import type { Logger } from 'pino'
 import type { Cluster, Service } from '../../cluster/index.ts'
@@ -23,12 +23,13 @@ import { clientPath, targetAt } from './postgres/target.ts'
 import { createGrowthRefusals, type GrowthRefusals } from './storage/growth-refusals.ts'
 
 export type MemoryOptions = {
-  /** Every write goes through it. */
+  /** The cluster to which everything is written. */
   cluster: Cluster
   /** Returns the access to Postgres under an authority. */
   accessFor: (authority: NonNullable<InstallationKeys['authority']>) => PostgresAccess
-  /** A member of the owner with this key has answered, or was measured. */
+  /** Called when a member of this owner has answered or was measured. */
   enqueue: (owner: string) => void
+  keys: () => InstallationKeys
   logger: Logger
   now: () => number
 }
@@ -38,10 +39,10 @@ type Served = {
   certificate?:
     | { state: 'absent' }
     | { state: 'due' | 'good'; fingerprint: string | undefined; issuedAt: number | undefined }
-  credentials?: { state: 'absent' | 'unreadable' } | { state: 'readable'; mark: string }
+  credentials?: { state: 'absent' | 'unreadable' } | { state: 'readable'; passwordVersion: string }
 }
 
-/** A pass over a member, with what is known of the endpoint in front of it. */
+/** A pass over a member, with the state of its endpoint. */
 export type ProbedPass = Omit<MemberPass, 'observed'> & {
   observed: ObservedMember & Served & { children: { service?: Service | undefined } }
   passwords?: Passwords | undefined
@@ -49,16 +50,16 @@ export type ProbedPass = Omit<MemberPass, 'observed'> & {
   authenticator?: DesiredAuthenticator | undefined
   /** What the configurations of services name. */
   references?: References | undefined
-  /** Where the service `mcp` keeps its conversations. */
+  /** Where the service `mcp` stores its conversations. */
   mcpState?: DesiredMcpState | undefined
 }
 
-/** What the plan of the pass waits for. */
+/** What the plan of the present pass still needs from Postgres. */
 export type MemberWaits = { awaitsPostgres: boolean; configurationDigest: string | undefined }
 
 export class MemberMemory {
   readonly executor: MemberExecutor
-  /** By owner. Children are told apart by their names, which contain the member's number. */
+  /** By owner. Children are distinguished by their names, which contain the member's number. */
   readonly drifts: DriftHistory
   readonly #options: MemoryOptions
   readonly #startedAt: number
@@ -81,11 +82,12 @@ export class MemberMemory {
     this.drifts = createDriftHistory(now)
     this.executor = {
       ...{ cluster, drifts: this.drifts },
+      ...{ keys: options.keys, now },
       ...{ growthRefusals: this.#growthRefusals, outdateProbe: this.#prober.outdate },
     }
   }
 
-  /** Returns the facts known of a member before the pass. */
+  /** Returns the known facts of a member before the pass. */
   prior(owner: string, number: number): PriorMemberFacts {
     const member = this.#keyOf(owner, number)
     return {
@@ -97,7 +99,7 @@ export class MemberMemory {
     }
   }
 
-  /** Returns what a pass performs the member's actions with. */
+  /** Returns the tools with which a pass performs the member's actions. */
   pass<O extends ObservedMember>(
     key: string,
     observed: O,
@@ -111,17 +113,20 @@ export class MemberMemory {
     return { key, memberKey: this.#keyOf(key, number), observed, access, target, signal }
   }
 
-  /** Probes and measures Postgres if that is due. @returns when to pass again, in ms since the epoch; undefined: after an event only */
+  /**
+   * Probes and measures Postgres if that is due. @returns when to pass again, in ms since the epoch; undefined: only
+   * after an event
+   */
   probe(pass: ProbedPass, waits: MemberWaits): number | undefined {
     return earliest(this.#probe(pass, waits), this.#measureVolume(pass))
   }
 
-  /** A client could not reach the owner's Postgres: any of its members may be the cause. */
+  /** A client could not connect to the owner's Postgres: the cause may be any of its members. */
   reportUnreachable(owner: string): void {
     for (const member of this.#membersOf(owner)) this.#prober.reportUnreachable(member)
   }
 
-  /** Whether the last probe of a member logged in by the Service. */
+  /** Whether the last probe of a member logged in through the Service. */
   isLoginProved(owner: string): boolean {
     return this.#membersOf(owner).some(member => {
       const answer = this.#prober.get(member)?.answer
@@ -129,7 +134,7 @@ export class MemberMemory {
     })
   }
 
-  /** Forgets every member of an owner. */
+  /** Deletes the facts of every member of an owner. */
   forget(owner: string): void {
     for (const member of this.#membersOf(owner))
       for (const facts of [this.#prober, this.#dataSize, this.#volumeUse, this.#growthRefusals]) facts.forget(member)
@@ -150,7 +155,7 @@ export class MemberMemory {
     return key
   }
 
-  /** Before the first pass over an owner, its first member alone. */
+  /** Before the first pass over an owner only its first member is known. */
   #membersOf(owner: string): readonly string[] {
     return [...(this.#members.get(owner) ?? [memberKeyOf(owner, firstMember)])]
   }
@@ -179,7 +184,10 @@ export class MemberMemory {
     return undefined
   }
 
-  /** Of a volume that grows by itself. It does not wait for a probe, so that the use is known soon after a failover. */
+  /**
+   * Measures a volume that grows automatically. It does not wait for a probe, so that the use is known soon after a
+   * failover.
+   */
   #measureVolume({ memberKey: key, observed, access, target }: ProbedPass): number | undefined {
     const { instance, pod } = observed
     if (instance.spec.storage?.autogrow === undefined) {
@@ -199,7 +207,7 @@ const probeOf = (
   run,
   ready,
   ...{ passwords, authenticator, references, mcpState },
-  mark: observed.credentials?.state === 'readable' ? observed.credentials.mark : undefined,
+  passwordVersion: observed.credentials?.state === 'readable' ? observed.credentials.passwordVersion : undefined,
   commits: !probesWal,
   isUrgent: writeHangs,
 })
@@ -207,7 +215,7 @@ const probeOf = (
 const issuedAt = (certificate: Served['certificate']): number | undefined =>
   certificate === undefined || certificate.state === 'absent' ? undefined : certificate.issuedAt
 
-/** When the certificate was issued that Postgres should show and does not. */
+/** When the certificate was issued that Postgres should present and does not. */
 function staleCertificate({ certificate, postgres }: ProbedPass['observed']): number | undefined {
   if (certificate === undefined || certificate.state === 'absent' || postgres?.answer?.state !== 'answered')
     return undefined

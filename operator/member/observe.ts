@@ -1,13 +1,25 @@
-/** Gathers what a pass needs to know of one member, by its number and that of its incarnation. */
-import type { AnyObject, Cluster, ConfigMap, PersistentVolumeClaim, Pod, StatefulSet } from '../../cluster/index.ts'
+/** Collects the facts that a pass needs about one member, by its number and incarnation number. */
+import type {
+  AnyObject,
+  Cluster,
+  ConfigMap,
+  PersistentVolumeClaim,
+  Pod,
+  Secret,
+  StatefulSet,
+} from '../../cluster/index.ts'
 import { childNames, labels, type PgVersion } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import type { Drifts } from '../children/drift-history.ts'
 import { isOrphan } from '../children/orphans.ts'
+import type { InstallationKeys } from '../keys.ts'
 import type { Instance } from '../objects/instance.ts'
 import type { Owner } from '../objects/ownership.ts'
 import type { SuspensionBlock } from '../objects/suspension-block.ts'
 import type { PodSettings } from '../pod-settings.ts'
+import { archiveCertificateOf, archiveSecretOf } from './archive/observe.ts'
+import { archiveOf } from './archive/settings.ts'
+import { archiveSourceOf, archiveSourceState } from './archive/source.ts'
 import type { Member, MemberKey } from './member.ts'
 import {
   type GrowthRefusal,
@@ -33,7 +45,7 @@ export type Observer = {
   now: () => number
 }
 
-/** Facts known of the member before the pass, which no object reports. */
+/** Facts known before the pass that no object contains. */
 export type PriorMemberFacts = {
   facts: PostgresFacts | undefined
   dataBytes: number | undefined
@@ -47,37 +59,52 @@ type Objects = {
   claims: readonly PersistentVolumeClaim[]
   configurations: readonly ConfigMap[]
   statefulSets: readonly StatefulSet[]
+  secrets: readonly Secret[]
 }
 
 export type MemberRequest = {
   instance: Instance
-  /** Which of its owner's members it is. */
+  /** The number of the member. */
   number: number
-  /** The owner of the children; undefined until the id of the instance is settled. */
+  /** The owner of the children; undefined until the instance has its id. */
   owner: Owner | undefined
   isAtRest: boolean
   suspensionBlock?: SuspensionBlock | undefined
-  /** Another incarnation serves: retained volumes with the id are its own. */
+  /** Set if another incarnation serves: then retained volumes with this id belong to that one. */
   anotherServes?: true
+  keys: InstallationKeys
 }
 
-/** `unlabelled`: its pod, where the cache does not have it. */
+/** `unlabelled`: its pod, if the cache does not have it. */
 export async function observeMember(
   { caches, cluster, images, pods, now }: Observer,
-  { instance, number, owner, isAtRest, suspensionBlock, anotherServes, objects }: MemberRequest & { objects: Objects },
+  {
+    instance,
+    number,
+    owner,
+    isAtRest,
+    suspensionBlock,
+    anotherServes,
+    keys,
+    objects,
+  }: MemberRequest & { objects: Objects },
   prior: PriorMemberFacts,
 ): Promise<{ observed: ObservedMember; unlabelled: Pod | undefined }> {
   const { namespace = '' } = instance.metadata
   const { spec } = instance
   const known = incarnationOf(instance, objects.claims)
   const isNew = isUnclaimed(instance, owner && { owner, incarnation: known, number }, objects) && !anotherServes
-  const retained = owner && isNew ? await retainedVolumes(cluster, owner) : []
+  const unclaimed = owner && isNew ? await retainedVolumes(cluster, owner) : []
+  // Claims from before a deletion are older than the restore source in the archive.
+  const retained = unclaimed.filter(
+    volume => ((owner && incarnationOn(volume, { owner, number })) ?? known) >= (instance.firstIncarnation ?? 1),
+  )
   const adopted = owner && instance.adoptsVolumes ? volumeToAdopt(retained, { owner, number }) : undefined
   const incarnation = (owner && adopted && incarnationOn(adopted, { owner, number })) ?? known
   const key = owner && { namespace, id: owner.id, incarnation, number }
   const cached = key ? childrenOf(caches, key, objects) : noChildren
   const unlabelled = cached.pod === undefined && key ? await unlabelledPod(cluster, instance, key, cached) : undefined
-  // What was decided on must not be followed by an older state of the same pod, once its cache has caught up.
+  // After a decision the cache must not return an older state of the same pod, once it has been newer.
   if (unlabelled !== undefined) caches.pods.writeThrough(unlabelled)
   const found = cached.pod ?? unlabelled
   const pod = found && podFacts(found)
@@ -109,11 +136,21 @@ export async function observeMember(
     postgres: prior.facts,
     dataBytes: prior.dataBytes,
     volumeUse: prior.volumeUse,
+    ...(archiveOf(instance, pods) === undefined
+      ? {}
+      : {
+          archiveCertificate: archiveCertificateOf(cached.archive, owner && { owner, incarnation, number }, keys, now),
+        }),
   }
+  if (archiveSourceOf(instance) !== undefined)
+    return {
+      observed: { ...observed, archiveSource: archiveSourceState(cached.archiveSource, keys, now) },
+      unlabelled,
+    }
   return { observed, unlabelled }
 }
 
-/** Whether there is neither a volume on record nor a claim, so that one is about to be made. */
+/** Whether there is neither a recorded volume nor a claim, so that a claim is about to be created. */
 const isUnclaimed = ({ metadata, status }: Instance, member: Member | undefined, { claims }: Objects) =>
   member !== undefined &&
   metadata.deletionTimestamp === undefined &&
@@ -130,9 +167,13 @@ const noChildren: MemberChildren = {
 function childrenOf(
   caches: Caches,
   { namespace, id, incarnation, number }: MemberKey,
-  { claims, configurations, statefulSets }: Objects,
+  { claims, configurations, statefulSets, secrets }: Objects,
 ): MemberChildren {
   const pod = caches.pods.get({ namespace, name: childNames.pod(id, incarnation, number) })
+  const archive = archiveSecretOf(secrets, { id, incarnation, number })
+  const archiveSource = secrets.find(
+    ({ metadata }) => metadata.name === childNames.archiveSource(id, incarnation, number),
+  )
   const named = <T extends AnyObject>(objects: readonly T[], name: string): T | undefined =>
     objects.find(({ metadata }) => metadata.name === name)
   return {
@@ -140,12 +181,14 @@ function childrenOf(
     configuration: named(configurations, childNames.configuration(id, incarnation, number)),
     statefulSet: named(statefulSets, childNames.statefulSet(id, incarnation, number)),
     pod: pod?.metadata.labels?.[labels.database] === id ? pod : undefined,
+    ...(archive === undefined ? {} : { archive }),
+    ...(archiveSource === undefined ? {} : { archiveSource }),
   }
 }
 
 /**
- * The pod that is there without the label by which the cache finds it: its StatefulSet's, or, where that has let it go, the
- * one that was made for the claim. Asked of the cluster where there should be a pod and the cache has none.
+ * The pod without the label by which the cache selects it: its StatefulSet's, or, if that has released it, the one
+ * created for the claim. Read from the cluster if there should be a pod and the cache has none.
  */
 async function unlabelledPod(
   cluster: Cluster,

@@ -1,5 +1,5 @@
-/** What a pass knows of one Postgres on one volume. The plan of a member reads nothing else. */
-import type { ConfigMap, PersistentVolumeClaim, Pod, StatefulSet } from '../../cluster/index.ts'
+/** Observed state of one Postgres on one volume. The plan of a member reads nothing else. */
+import type { ConfigMap, PersistentVolumeClaim, Pod, Secret, StatefulSet } from '../../cluster/index.ts'
 import { labels, type PinnedSize, type Region, type Size } from '../../crds/index.ts'
 import type { DatabaseRole } from '../../sealing/credentials.ts'
 import type { Drifts } from '../children/drift-history.ts'
@@ -14,22 +14,27 @@ import type {
   ReferencesAnswer,
 } from '../postgres/administrator.ts'
 import type { ConfigurationState } from '../postgres/state.ts'
+import type { ArchiveCertificate } from './archive/observe.ts'
 import type { NodeFacts } from './pod/node.ts'
 import type { PodFacts } from './pod/pod.ts'
 import { systemIdentifierOf } from './storage/claim.ts'
 import type { VolumeFacts } from './storage/persistent-volume.ts'
 
-/** The objects that are the member's own; an object of another owner under one of their names is not here. */
+/** The member's own objects; an object of another owner with one of their names is not here. */
 export type MemberChildren = {
   claim: PersistentVolumeClaim | undefined
   configuration: ConfigMap | undefined
   statefulSet: StatefulSet | undefined
   pod: Pod | undefined
+  /** The Secret with which its agent logs in to the archive. */
+  archive?: Secret | undefined
+  /** The Secret with which it reads its restore source. */
+  archiveSource?: Secret | undefined
 }
 
 /**
- * The PersistentVolumes that matter. `bound`: of the claim. `recorded`: the one that is on record, mostly the same.
- * `copy`: a second object for the storage of one that is going.
+ * The PersistentVolumes of the member. `bound`: the claim's. `recorded`: the recorded one, usually the same. `copy`: a
+ * second object for the storage of one that is being deleted.
  */
 export type Volumes = {
   bound: VolumeFacts | undefined
@@ -37,25 +42,25 @@ export type Volumes = {
   copy: VolumeFacts | undefined
 }
 
-/** What Postgres itself answered, when, and in which run. */
+/** Postgres's own answer, when it was given, and in which run. */
 export type PostgresFacts = {
   at: number
   run: string
-  /** What the pod's readiness was then. */
+  /** The pod's readiness at that time. */
   ready: boolean
-  /** The mark of the passwords that were compared with the roles'. */
-  mark: string | undefined
-  /** The last answer that came in time; absent where none has, in this run. */
+  /** The password version that was compared with the roles. */
+  passwordVersion: string | undefined
+  /** The last answer within the timeout; absent if there is none in this run. */
   answer: PostgresAnswer | undefined
-  /** How many looks in a row were too slow since then. They say nothing against Postgres, and make looks rarer. */
+  /** How many consecutive probes have timed out since then. They are no sign of a failure, and make probes rarer. */
   slow: number
-  /** The last look found no machine at the address; a second one in a row counts. */
-  isDoubtful: boolean
-  /** Something was done in Postgres since: a new look is due, and nothing is decided by this one. */
+  /** The last probe found no machine at the address; a second one in a row counts as a failure. */
+  isUncertain: boolean
+  /** Postgres was changed after this answer: the answer is not used, and a new probe is due. */
   isOutdated: boolean
-  /** How many times in a row what was done in it has failed; absent for none. */
+  /** How many changes of Postgres have failed in a row; absent for none. */
   failures?: number | undefined
-  /** Since when it has not read the files that it should have, as far as is known. */
+  /** Since when Postgres is known to run with configuration files other than those that the operator wrote. */
   otherFilesSince?: number | undefined
 }
 
@@ -64,106 +69,122 @@ export type PostgresAnswer =
   | {
       state: 'answered'
       systemIdentifier: string
-      /** Roles, database and privileges are as they should be, and no password is older than the Secret's. */
+      /** Roles, database and privileges are as desired, and no password is older than the Secret's. */
       rolesInOrder: boolean
-      /** Whose password a user has changed since it was set from the Secret. */
+      /** Roles whose password a user has changed since it was set from the Secret. */
       changedByUser: DatabaseRole[]
       /**
-       * A real login as `app`, with its password, over TLS, by way of its Service: `unreachable` where that does not lead to it
-       * yet, `untried` where the password is not ours.
+       * A real login as `app`, with its password, over TLS, through its Service: `unreachable` if the Service does not
+       * lead to it yet, `untried` if the password is not the Secret's.
        */
       login: 'succeeded' | 'refused' | 'unreachable' | 'untried'
       loginMessage?: string | undefined
-      /** SHA-256 of the certificate it shows. */
+      /** SHA-256 of the certificate that it presents. */
       certificate: string | undefined
-      /** A commit comes to rest on the WAL's disk; where the pod itself looks after that, its readiness says so. */
+      /**
+       * A commit does not reach the WAL's disk. If the pod has its own WAL probe, its readiness reports this instead.
+       */
       walHangs: boolean
       checksumFailures: ChecksumFailures | undefined
-      /** Stands still where nothing is written. */
+      /** Unchanged while nothing is written. */
       walPosition: string | undefined
-      /** Something more can be written to its volume. */
-      hasRoom: boolean
+      /** Its volume has free space. */
+      hasFreeSpace: boolean
       configuration: ConfigurationState
-      /** The platform's own role and statistics are there; nobody's service waits for them. */
+      /** The platform's own role and statistics exist; no user's service waits for them. */
       platformInOrder: boolean
-      /** Of the login of the service `rest`, where one is wanted; `mark`: of the password that was wanted. */
-      authenticator?: (AuthenticatorObservation & { mark: string }) | undefined
-      /** What the configurations of services name, as they were when it was asked. */
+      /** The login of the service `rest`, if one is requested; `passwordVersion`: of the requested password. */
+      authenticator?: (AuthenticatorObservation & { passwordVersion: string }) | undefined
+      /** The objects that services' configurations name, at the time of the query. */
       references?: ReferencesAnswer | undefined
-      /** Of where the service `mcp` keeps its conversations, where that is wanted. */
-      mcpState?: (McpStateObservation & { mark: string }) | undefined
-      /** It is a copy that nobody but the operator reaches yet; `inherited`: what of its source's it still has to be rid of. */
+      /** Where the service `mcp` stores its conversations, if requested. */
+      mcpState?: (McpStateObservation & { passwordVersion: string }) | undefined
+      /** The progress of an import, as its session reports it. */
+      importing?: string | undefined
+      /**
+       * A copy that only the operator can reach yet; `inherited`: how many objects of its source are still to be
+       * removed.
+       */
       closed?: { inherited: number } | undefined
     }
 
-/** The cluster's word against a volume's growth. */
+/** The cluster's refusal to grow a volume. */
 export type GrowthRefusal = {
   /** The uid of the claim. */
   claim: string
-  /** What was asked for. */
+  /** The requested storage. */
   storage: string
   message: string
-  /** When to ask again, in ms since the epoch. */
+  /** When to request it again, in ms since the epoch. */
   retryAt: number
   isDue: boolean
 }
 
 export type ObservedMember = {
   instance: Instance
-  /** The owner of the children; undefined until the id of the instance is settled. */
+  /** The owner of the children; undefined until the instance has its id. */
   owner: Owner | undefined
-  /** All that was requested had been applied when the status was written, and nothing else is requested since. */
+  /** The complete request had been applied when the status was written, and has not changed since. */
   isAtRest: boolean
-  /** What needs Postgres running, as the owner reports. */
+  /** Work that needs a running Postgres, as the owner reports it. */
   suspensionBlock: SuspensionBlock | undefined
   region: Region | undefined
-  /** Of the size that is asked for. */
+  /** The requested size. */
   size: Size | undefined
-  /** The size that the member has; before it has one, the one that is asked for. */
+  /** The size that the member has; before it has one, the requested one. */
   appliedSize: { pinned: PinnedSize; size: Size | undefined }
   growthRefusal: GrowthRefusal | undefined
-  /** What others keep changing on the children. */
+  /** Fields of the children that other managers keep changing. */
   drifts: Drifts
-  /** The image that runs the major version; absent where the installation has none. */
+  /** The image for the major version; absent if the installation has none. */
   image: string | undefined
-  /** What the installation says of every pod. */
+  /** The installation's settings for every pod. */
   podSettings: PodSettings
-  /** Which data of its owner's it has. */
+  /** The incarnation of the owner's data that it has. */
   incarnation: number
-  /** Which of its owner's members it is, of those that have these data. */
+  /** Its number among the members with these data. */
   number: number
   children: MemberChildren
-  /** The claim is not marked as ours, nor as a living owner's: it was another's, or lost its marks. */
+  /**
+   * The claim has neither the labels of this owner nor of another existing one: it was another's, or lost its labels.
+   */
   isOrphanClaim: boolean
   volumes: Volumes
-  /** Volumes that were retained under the owner's id, while there is neither a claim nor a volume on record. */
+  /** Volumes retained under the owner's id, while there is neither a claim nor a recorded volume. */
   retained: VolumeFacts[]
   /** The node on which the volume of a copy is made, for a claim that does not exist yet; undefined: the scheduler chooses. */
   copyNode: string | undefined
   /** The claim's volume is provisioned without a pod, and the pod is created after it. */
   provisionsWithoutPod: boolean
-  /** What the cluster says of a claim that still waits for its volume, after a while. */
+  /** Why a claim has waited for its volume for some time, as the cluster reports it. */
   provisioning: string | undefined
-  /** Of children.pod. */
+  /** What is known of the pod (`children.pod`). */
   pod: PodFacts | undefined
-  /** Of a pod that terminates, or whose node is silent. */
+  /** The node of a pod that terminates, or whose node is silent. */
   node: NodeFacts | undefined
   postgres: PostgresFacts | undefined
+  /** The certificate in the Secret `children.archive`; only if it archives. */
+  archiveCertificate?: ArchiveCertificate | undefined
+  /** The certificate in the Secret `children.archiveSource`; only until it is recovered. */
+  archiveSource?: ArchiveCertificate | undefined
   /** The size of its data, as last measured. */
   dataBytes: number | undefined
-  /** Bytes used on its volume, as last measured: only where the volume grows by itself. */
+  /** Bytes used on its volume, as last measured; only if the volume grows automatically. */
   volumeUse: number | undefined
 }
 
 /**
- * Which volume serves. A database that was put back without its status has what its claims say, before all the claim
- * on which data are known to be.
+ * Which incarnation serves. For a database that was put back without its status this is read from its claims, first of
+ * all from those known to contain data.
  */
-export function incarnationOf({ status }: Instance, claims: readonly PersistentVolumeClaim[]): number {
+export function incarnationOf(
+  { status, firstIncarnation = 1 }: Instance,
+  claims: readonly PersistentVolumeClaim[],
+): number {
   if (status?.incarnation !== undefined) return status.incarnation
   const initialised = claims.filter(claim => systemIdentifierOf(claim) !== undefined)
   const numbers = (initialised.length > 0 ? initialised : claims).map(claim =>
     Number(claim.metadata.labels?.[labels.incarnation]),
   )
-  return Math.max(1, ...numbers.filter(number => Number.isSafeInteger(number)))
+  return Math.max(firstIncarnation, ...numbers.filter(number => Number.isSafeInteger(number)))
 }

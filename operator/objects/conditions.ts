@@ -1,23 +1,24 @@
-/** Conditions of any resource: what a pass finds about an aspect, and how the list of them changes by it. */
+/** Conditions of any resource: the findings of a pass, and how they change the list. */
 import type { Condition } from '../../crds/index.ts'
+import { shortened } from '../../values/text.ts'
 import { timestamp } from '../../values/time.ts'
 
-/** What a pass found about one aspect. */
+/** The finding of a pass about one aspect. */
 export type Finding = { status: 'True' | 'False' | 'Unknown'; reason: string; message: string }
 
 export const yes = (reason: string, message: string): Finding => ({ status: 'True', reason, message })
 export const no = (reason: string, message: string): Finding => ({ status: 'False', reason, message })
 
-/** The reason of a Progressing that has ended well. */
+/** The reason of Progressing after a successful operation. */
 export const completed = 'Completed'
 
-/** The reason of a Ready of an object whose namespace the operator has no rights in. Its status is not updated any more. */
+/** The reason of Ready for an object whose namespace the operator has no rights in. Its status is no longer updated. */
 export const namespaceNotServed = 'NamespaceNotServed'
 
-/** The reason of a VolumeReady whose data on the disk are damaged. */
+/** The reason of VolumeReady if data on the disk are damaged. */
 export const checksumFailures = 'ChecksumFailures'
 
-/** A resource's status, as far as its conditions go. */
+/** The conditions in a resource's status. */
 type WithConditions = { conditions?: readonly Condition[] | undefined } | undefined
 
 export const conditionOf = (status: WithConditions, type: string): Condition | undefined =>
@@ -26,19 +27,19 @@ export const conditionOf = (status: WithConditions, type: string): Condition | u
 /** The conditions of a kind, in the order in which they are listed. */
 type ConditionTypes<Type extends string> = {
   all: readonly Type[]
-  /** Gone as soon as a pass finds nothing of them. */
+  /** Removed as soon as a pass has no finding about them. */
   passing: ReadonlySet<Type>
 }
 
-/** `lasting`: those that stay as they were where a pass finds nothing of them. They come first in a status. */
+/** `lasting`: those that remain unchanged if a pass has no finding about them. They come first in a status. */
 export const conditionTypes = <Type extends string>(
   lasting: readonly Type[],
   passing: readonly Type[],
 ): ConditionTypes<Type> => ({ all: [...lasting, ...passing], passing: new Set(passing) })
 
 /**
- * The conditions after a pass. One whose status is the same keeps the time of its last transition; one that a pass
- * found nothing about stays as it was, but those that are only there while something is so.
+ * The conditions after a pass. One with the same status keeps the time of its last transition; one without a finding
+ * remains unchanged, except the transient ones.
  */
 export function conditionsAfter<Type extends string>(
   { all, passing }: ConditionTypes<Type>,
@@ -51,7 +52,7 @@ export function conditionsAfter<Type extends string>(
     const previous = before.find(condition => condition.type === type)
     const finding = findings[type]
     if (finding === undefined) return previous === undefined || passing.has(type) ? [] : [previous]
-    const message = finding.message.slice(0, 1000)
+    const message = shortened(finding.message, 1000)
     const unchanged = previous?.status === finding.status
     const lastTransitionTime = unchanged ? previous.lastTransitionTime : timestamp(now)
     const generation = observedGeneration === undefined ? {} : { observedGeneration }

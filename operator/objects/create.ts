@@ -1,7 +1,7 @@
-/** Makes what another pass, or another process, may have made already. */
+/** Creates an object that another pass or process may have created already. */
 import { type Cluster, type Draft, isClusterError, type KindName } from '../../cluster/index.ts'
 
-/** @returns false where there is one of this name already, whoever made it. @throws ClusterError but for that */
+/** @returns false if an object of this name exists, of any owner. @throws ClusterError otherwise */
 export async function createIfAbsent<K extends KindName>(
   cluster: Pick<Cluster, 'create'>,
   kind: K,

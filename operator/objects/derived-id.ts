@@ -1,4 +1,7 @@
-/** Ids of operations that nobody gave one: another process derives the same, so that a crash makes no second Task. */
+/**
+ * Derives ids of operations that were requested without one: another process derives the same, so that a crash creates
+ * no second Task.
+ */
 import { createHash } from 'node:crypto'
 
 /** A UUID that is the same for the same text: version 8 (RFC 9562, section 5.8) over SHA-256. */

@@ -13,8 +13,11 @@ export function withFinalizer<T extends WithMetadata>(object: T): T {
 
 /** Adds the finalizer and the id label. */
 export function identified<T extends WithMetadata>(object: T, id: string): T {
-  const marked = withFinalizer(object)
-  return { ...marked, metadata: { ...marked.metadata, labels: { ...marked.metadata.labels, [labels.id]: id } } }
+  const finalized = withFinalizer(object)
+  return {
+    ...finalized,
+    metadata: { ...finalized.metadata, labels: { ...finalized.metadata.labels, [labels.id]: id } },
+  }
 }
 
 export function withoutFinalizer<T extends WithMetadata>(object: T): T {

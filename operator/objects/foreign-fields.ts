@@ -1,7 +1,7 @@
 /**
  * Drift of a child: fields of `spec` or `data` that another manager set, by the API server's own record
- * (`metadata.managedFields`). Server-side apply leaves the keys of other managers where they are, so a selector key that
- * another tool added outlives every apply of ours. Defaults of the API server belong to no manager, and are no drift.
+ * (`metadata.managedFields`). Server-side apply keeps the keys of other managers, so a selector key that another tool
+ * added remains after every apply of the operator. Defaults of the API server belong to no manager, and are no drift.
  */
 import type { AnyObject, Kinds } from '../../cluster/index.ts'
 import { canonicalJson, type ManagedFieldsEntry, type ObjectMeta } from '../../crds/index.ts'
@@ -16,19 +16,19 @@ type Step = { field: string } | { keys: Record<string, unknown> } | { value: unk
 
 export type Drift = {
   path: readonly Step[]
-  /** The path as a person writes it: `spec.selector.team`. */
+  /** The path in a readable form: `spec.selector.team`. */
   field: string
   manager: string
   /** The draft has no such field: the operator removes it. Otherwise the draft has another value. */
   isSurplus: boolean
   /** Changes with the value that the other manager set. */
-  mark: string
+  fingerprint: string
 }
 
 type Drafted = { metadata: ObjectMeta }
 type FieldSet = Record<string, unknown>
 
-/** The parts of a child that are the operator's alone; foreign labels and annotations stay. */
+/** The parts of a child that only the operator manages; labels and annotations of other managers remain. */
 const ownParts = ['f:spec', 'f:data', 'f:binaryData'] as const
 
 const setOf = (fields: unknown): FieldSet => (isRecord(fields) ? fields : {})
@@ -38,14 +38,14 @@ const isForeign = ({ manager, subresource }: ManagedFieldsEntry): boolean =>
 const isOfOperator = ({ manager, operation }: ManagedFieldsEntry): boolean =>
   manager === operatorManager && operation === 'Apply'
 
-/** The fields that only others own: what they share with the operator is as it was applied. */
+/** The fields that only other managers own: fields shared with the operator have the applied value. */
 function without(set: FieldSet, own: FieldSet): FieldSet {
   return Object.fromEntries(
     Object.entries(set).flatMap(([element, inner]) => {
-      const mine = own[element]
-      if (mine === undefined) return [[element, inner]]
-      const left = without(setOf(inner), setOf(mine))
-      return Object.keys(left).length === 0 ? [] : [[element, left]]
+      const ownInner = own[element]
+      if (ownInner === undefined) return [[element, inner]]
+      const remaining = without(setOf(inner), setOf(ownInner))
+      return Object.keys(remaining).length === 0 ? [] : [[element, remaining]]
     }),
   )
 }
@@ -55,12 +55,12 @@ function foreignEntries(managedFields: readonly ManagedFieldsEntry[] = []): Mana
   return managedFields.filter(isForeign).flatMap(entry => {
     const fields = setOf(entry.fieldsV1)
     const parts = ownParts.filter(part => fields[part] !== undefined).map(part => [part, fields[part]] as const)
-    const kept = without(Object.fromEntries(parts), own)
-    return Object.keys(kept).length === 0 ? [] : [{ ...entry, fieldsV1: kept }]
+    const retained = without(Object.fromEntries(parts), own)
+    return Object.keys(retained).length === 0 ? [] : [{ ...entry, fieldsV1: retained }]
   })
 }
 
-/** The object with what only others own as its managedFields: what caches keep of children that are applied. */
+/** The object with only other managers' fields in managedFields: the cached form of applied children. */
 export function withForeignFields<T extends AnyObject>(object: T): T {
   const { managedFields, ...metadata } = object.metadata
   if (managedFields === undefined) return object
@@ -68,11 +68,11 @@ export function withForeignFields<T extends AnyObject>(object: T): T {
   return { ...object, metadata: foreign.length === 0 ? metadata : { ...metadata, managedFields: foreign } }
 }
 
-/** Labels and annotations of the pods to come: those that the operator does not set are anybody's. */
+/** Labels and annotations of future pods: those that the operator does not set may be set by other managers. */
 const isFree = (path: readonly Step[]): boolean =>
   /^spec\.template\.metadata\.(labels|annotations)\./.test(`${textOf(path)}.`) && path.length > 4
 
-/** What others set in the operator's parts of a child, and is not as the draft has it. */
+/** Fields in the operator's parts of a child that other managers set and that differ from the draft. */
 export function driftOf(actual: AnyObject, draft: Drafted): Drift[] {
   const found = foreignEntries(actual.metadata.managedFields).flatMap(({ manager, fieldsV1 }) => {
     const fields = setOf(fieldsV1)
@@ -82,29 +82,29 @@ export function driftOf(actual: AnyObject, draft: Drafted): Drift[] {
   return [...found, ...surplusKeys(actual, draft).filter(({ field }) => !owned.has(field))]
 }
 
-type Place = { path: readonly Step[]; manager: string }
+type Location = { path: readonly Step[]; manager: string }
 
-function below(set: FieldSet, actual: unknown, draft: unknown, { path, manager }: Place): Drift[] {
+function below(set: FieldSet, actual: unknown, draft: unknown, { path, manager }: Location): Drift[] {
   return Object.entries(set).flatMap(([element, inner]) => {
     const step = stepOf(element)
     const present = step && at(actual, step)
     if (step === undefined || present === undefined) return []
     const wanted = at(draft, step)
-    const place = { path: [...path, step], manager }
-    if (wanted === undefined) return isFree(place.path) ? [] : [driftAt(place, present, true)]
+    const location = { path: [...path, step], manager }
+    if (wanted === undefined) return isFree(location.path) ? [] : [driftAt(location, present, true)]
     const { '.': isMember, ...children } = setOf(inner)
-    if (Object.keys(children).length > 0) return below(children, present, wanted, place)
-    // Of an item of a list only that it is there.
+    if (Object.keys(children).length > 0) return below(children, present, wanted, location)
+    // Of a list item only its existence.
     if (isMember !== undefined || !('field' in step) || isSame(present, wanted)) return []
-    return [driftAt(place, present, false)]
+    return [driftAt(location, present, false)]
   })
 }
 
 const isSame = (left: unknown, right: unknown): boolean => canonicalJson(left) === canonicalJson(right)
 
-const driftAt = ({ path, manager }: Place, present: unknown, isSurplus: boolean): Drift => {
+const driftAt = ({ path, manager }: Location, present: unknown, isSurplus: boolean): Drift => {
   const field = textOf(path)
-  return { path, field, manager, isSurplus, mark: `${field}=${canonicalJson(present)}` }
+  return { path, field, manager, isSurplus, fingerprint: `${field}=${canonicalJson(present)}` }
 }
 
 function stepOf(element: string): Step | undefined {
@@ -120,7 +120,7 @@ function stepOf(element: string): Step | undefined {
   }
 }
 
-/** A key that an item leaves to its default: that of ports. */
+/** A key for which an item uses the default: that of ports. */
 const defaultKeys: Record<string, unknown> = { protocol: 'TCP' }
 
 const isItem = (item: unknown, keys: Record<string, unknown>): boolean =>
@@ -143,7 +143,10 @@ const stepText = (step: Step): string => {
 
 const textOf = (path: readonly Step[]): string => path.map(stepText).join('').slice(1)
 
-/** Maps in which any key counts, and which no API server fills in: they hold the draft's keys and no other. */
+/**
+ * Maps in which any key has an effect, and to which no API server adds defaults: they must have exactly the draft's
+ * keys.
+ */
 const exactMaps: Partial<Record<string, readonly (readonly string[])[]>> = {
   ConfigMap: [['data'], ['binaryData']],
   NetworkPolicy: [['spec', 'podSelector', 'matchLabels']],
@@ -151,7 +154,7 @@ const exactMaps: Partial<Record<string, readonly (readonly string[])[]>> = {
   Service: [['spec', 'selector']],
 }
 
-/** Also where the record of managers was cleared. */
+/** Checked even if the record of managers was cleared. */
 function surplusKeys(actual: AnyObject, draft: Drafted): Drift[] {
   return (exactMaps[actual.kind] ?? []).flatMap(names => {
     const steps = names.map(field => ({ field }))
@@ -168,7 +171,7 @@ function surplusKeys(actual: AnyObject, draft: Drafted): Drift[] {
 export function withoutSurplus<T extends Kinds[keyof Kinds]>(object: T, drifts: readonly Drift[]): T {
   const { managedFields: _, ...metadata } = object.metadata
   const bare: unknown = { ...object, metadata }
-  // What is taken away is no required field of the kind's.
+  // The removed fields are not required ones of the kind.
   return drifts.filter(({ isSurplus }) => isSurplus).reduce((value, { path }) => removed(value, path), bare) as T
 }
 
@@ -186,10 +189,14 @@ function removed(value: unknown, [step, ...rest]: readonly Step[]): unknown {
     : value.map(item => (isIt(item) ? removed(item, rest) : item))
 }
 
-/** The first field in which an object is not as the draft has it; `mark` changes with what it is instead. */
-export function difference(actual: unknown, wanted: unknown, path = ''): Pick<Drift, 'field' | 'mark'> | undefined {
+/** The first field in which an object differs from the draft; `fingerprint` changes with the other value. */
+export function difference(
+  actual: unknown,
+  wanted: unknown,
+  path = '',
+): Pick<Drift, 'field' | 'fingerprint'> | undefined {
   if (isUpToDate(actual, wanted)) return undefined
-  const here = { field: path, mark: `${path}=${canonicalJson(actual ?? null)}` }
+  const here = { field: path, fingerprint: `${path}=${canonicalJson(actual ?? null)}` }
   if (isRecord(wanted) && isRecord(actual)) {
     const below = Object.entries(wanted).map(([name, value]) =>
       difference(actual[name], value, path === '' ? name : `${path}.${name}`),

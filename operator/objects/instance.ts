@@ -1,49 +1,62 @@
 /**
- * One Postgres as its owner asks for it, and what was last said of it. Any resource of ours that has these fields is an
- * instance as it is; the workload knows nothing else of its owner.
+ * One Postgres as its owner requests it, and its last reported state. Any resource of Espalier with these fields is an
+ * instance; the workload reads nothing else of its owner.
  */
 import type { Autogrow, Condition, Endpoint, IpAllowlist, ObjectMeta, PgVersion, PinnedSize } from '../../crds/index.ts'
+import type { RecoverySource } from '../../instance/recovery/source.ts'
 import type { OwnerKind } from './ownership.ts'
 
 export type InstanceSpec = {
   region: string
   size: PinnedSize
   pgVersion: PgVersion
-  /** No pod runs, and the volume stays. */
+  /** No pod runs, and the volume remains. */
   suspended: boolean
   ipAllowlist: IpAllowlist
   storage?: { autogrow?: Autogrow | undefined } | undefined
+  /** Absent: it does not archive. */
+  backup?: { durable: boolean } | undefined
 }
 
-/** The volume that holds the data, once it has been initialised. It is never initialised again. */
+/** The volume with the data, once it has been initialised. It is never initialised again. */
 export type VolumeRecord = {
   claim: string
-  /** Of the claim. */
+  /** The claim's uid. */
   uid: string
-  /** The PersistentVolume. It outlives a claim that somebody deletes. */
+  /** The PersistentVolume. It outlives a deleted claim. */
   volumeName?: string | undefined
   systemIdentifier: string
 }
 
-/**
- * Where the data come from that a new volume is to hold; absent: initdb makes them. Once a volume is on record nothing of
- * it matters any more.
- */
-export type DataSource = {
+/** The source of a new volume's data; absent: initdb creates them. Not used any more once a volume is recorded. */
+export type DataSource = SnapshotSource | ArchiveSource
+
+export type SnapshotSource = {
   kind: 'snapshot'
-  /** The VolumeSnapshot, in the owner's namespace. It has to stay until the claim is bound. */
+  /** The VolumeSnapshot, in the owner's namespace. It must exist until the claim is bound. */
   snapshot: string
-  /** Whose volume it is of, as the identity file on it says: the id and the incarnation. */
+  /** The owner of the copied volume, as in the identity file on it: the id and the incarnation. */
   id: string
   incarnation?: number | undefined
-  /** The number of the member whose volume it is of; absent: the first. */
+  /** The member number of the copied volume; absent: the first. */
   member?: number | undefined
   systemIdentifier: string
-  /** What its volume had, in bytes: a volume out of it has at least that. */
+  /** The capacity of the copied volume, in bytes: the new one has at least that. */
   bytes: number
 }
 
-/** What comes into force at the next restart; `since`: RFC 3339. */
+/** A base backup in the archive, and WAL that is replayed on it. Not needed once the volume has its data. */
+export type ArchiveSource = {
+  kind: 'archive'
+  recover: RecoverySource
+  /** The owner of the data. */
+  id: string
+  systemIdentifier: string
+  /** The size of the base backup. */
+  bytes: number
+}
+
+/** Changes that take effect at the next restart; `since`: RFC 3339. */
 export type PendingRestart = { reason: string; message: string; since: string }
 
 /** The last restart in a maintenance window; `restart` names the window. Without `endedAt` it is running; times: RFC 3339. */
@@ -54,18 +67,18 @@ export type Maintenance = {
   outcome?: 'completed' | 'failed' | undefined
 }
 
-/** Of a volume that grows by itself; `since`: RFC 3339. */
+/** For a volume that grows automatically; `since`: RFC 3339. */
 export type StorageStatus = { capacity: string; since: string; growsTo?: string | undefined }
 
 export type InstanceStatus = {
   conditions?: Condition[] | undefined
   volume?: VolumeRecord | undefined
-  /** The size in force. */
+  /** The applied size. */
   size?: PinnedSize | undefined
-  /** Which volume serves. */
+  /** Which incarnation serves. */
   incarnation?: number | undefined
   endpoint?: Endpoint | undefined
-  /** Its first label is the host label, which stays as it was told first. */
+  /** Its first label is the host label, which stays as first reported. */
   domain?: string | undefined
   pendingRestart?: PendingRestart[] | undefined
   maintenance?: Maintenance | undefined
@@ -78,10 +91,16 @@ export type Instance = {
   spec: InstanceSpec
   status?: InstanceStatus | undefined
   dataSource?: DataSource | undefined
-  /** Its data are to come from somewhere that is not to be had: nothing is claimed, and nothing initialised. */
+  /** The source of its data is not available: no claim is created, and nothing is initialised. */
   awaitsSource?: { reason: string; message: string }
-  /** A volume that was retained under its id is taken over, where it is certain which one. */
+  /** The number of the first incarnation; absent: 1. */
+  firstIncarnation?: number | undefined
+  /** The port that it gets if that is free. */
+  preferredPort?: number | undefined
+  /** Its data are still being imported: no client may connect. */
+  awaitsImport?: { reason: string; message: string; isPermanent?: true } | undefined
+  /** A volume that was retained with its id is taken over, if there is exactly one candidate. */
   adoptsVolumes?: boolean
-  /** Another volume is about to take the place of this one: no pod is to run on it. */
+  /** Another volume is about to replace this one: no pod may run on it. */
   isFenced?: boolean
 }

@@ -1,19 +1,22 @@
 /**
- * A turn permits one database or branch to start its restart in the region's maintenance window. The region's controller grants it in
- * the Region's status; the owner takes it in its own status. Pure.
+ * A slot (`status.turns` of a Region) permits one database or branch to start its restart in the region's maintenance window. The region's
+ * controller grants it in the Region's status; the owner records its use in its own status. Pure.
  */
 import { type Branch, branchPhase, type ManagedDatabase, type Turn, visiblePhase } from '../../crds/index.ts'
 import { conditionOf, namespaceNotServed } from './conditions.ts'
 
-/** What is restarted in a window. */
+/** An object that can be restarted in a window. */
 export type Candidate = ManagedDatabase | Branch
 
-/** How long an owner may start a restart by a turn. */
+/** How long an owner may start a restart with a slot. */
 const validMs = 2 * 60_000
-/** How much longer the region counts the turn: the write of an owner's status takes less. */
+/** How much longer the region counts the slot: the write of an owner's status takes less. */
 const marginMs = 60_000
 
-/** Its namespace is not served any more: the operator neither restarts it nor sees a restart end. It blocks no other. */
+/**
+ * Its namespace is no longer served: the operator neither restarts it nor observes the end of a restart. It blocks no
+ * other.
+ */
 export const isNotServed = ({ status }: Candidate): boolean =>
   conditionOf(status, 'Ready')?.reason === namespaceNotServed
 
@@ -35,17 +38,18 @@ export const isDue = (candidate: Candidate, window: string): boolean =>
   isAvailable(candidate) &&
   candidate.status?.maintenance?.restart !== window
 
-/** The clock may have been set back: a turn from the future is as old as one from the past. */
+/** The clock may have been set back: a slot from the future is treated as old as one from the past. */
 const distance = ({ grantedAt }: Turn, now: number): number => Math.abs(now - Date.parse(grantedAt))
 
-/** Whether no owner can start a restart by the turn any more. */
+/** Whether no owner can start a restart with the slot any more. */
 export const isExpired = (turn: Turn, now: number): boolean => !(distance(turn, now) < validMs + marginMs)
 
 export const expiresAt = ({ grantedAt }: Turn): number => Date.parse(grantedAt) + validMs + marginMs
 
 /**
- * The turn by which the owner may start its restart now. `turns`: the region's; `others`: the rest of the region. They are counted
- * again, since an operator of an earlier version ignores turns: it may have led in between and started another restart.
+ * The slot with which the owner may start its restart now. `turns`: the region's; `others`: the rest of the region.
+ * They are counted again, since an operator of an earlier version ignores slots: it may have led in between and started
+ * another restart.
  */
 export function takenTurn(
   candidate: Candidate,

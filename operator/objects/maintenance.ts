@@ -1,6 +1,7 @@
 /**
- * The restart in the region's window, as an owner's status records it once its turn has started it (operator/owner/turn.ts). A status that
- * was restored from a backup is of another time, so a window ends at its deadline. Pure.
+ * The restart in the region's window, as an owner's status records it once its slot has started it
+ * (operator/owner/turn.ts). A status that was restored from a backup is of another time, so a window ends at its
+ * deadline. Pure.
  */
 import { timestamp } from '../../values/time.ts'
 import type { Maintenance } from './instance.ts'

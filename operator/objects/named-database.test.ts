@@ -1,4 +1,7 @@
-/** Branches, Backups and Restores as they are kept in git: by the name of their database alone, applied again and again. */
+/**
+ * Branches, Backups and Restores as users store them in git: with only the name of their database, applied again and
+ * again.
+ */
 import { expect, test } from 'vitest'
 import type { Cluster, Draft, Kinds } from '../../cluster/index.ts'
 import { labels } from '../../crds/index.ts'
@@ -13,7 +16,7 @@ const it = useInstallation()
 const { when: whenBranch } = useBranches(it)
 const { when: whenBackup, taken } = useBackups(it)
 
-/** As somebody writes it: without the id. */
+/** As a user writes it: without the id. */
 const withoutId = (spec: Draft<'Branch'>['spec'] | Draft<'Backup'>['spec']) => {
   const { databaseId: _, ...rest } = spec ?? {}
   return rest
@@ -33,10 +36,10 @@ const restoreManifest = (name: string, database: string, backupName: string): Dr
   metadata: at(name),
   spec: { databaseName: database, target: { backupName } },
 })
-const whenRestore = (name: string, holds: (found: Kinds['Restore']) => boolean) =>
+const whenRestore = (name: string, isExpected: (found: Kinds['Restore']) => boolean) =>
   eventually(
     () => it.cluster().get('Restore', at(name)),
-    found => found !== undefined && holds(found),
+    found => found !== undefined && isExpected(found),
   )
 
 /** As `kubectl apply --server-side` and Argo CD do, each under its own field manager. */
@@ -87,7 +90,7 @@ test('objects that name a database wait for it, get its id once, and keep it whe
   }
 })
 
-test('a branch that names its database only is created, even if the database is deleted right after', async () => {
+test('a branch that only names its database is created, even if the database is deleted right after', async () => {
   await it.create('hasty')
   await it.cluster().apply('Branch', branchManifest('hasty-1', 'hasty'))
   await it.cluster().delete('ManagedDatabase', at('hasty'))
@@ -100,10 +103,10 @@ test('a new database under the name of a deleted one is not used; a condition re
   await it.create('again', { deletion: { keepBackups: true } })
   const before = await it.idOf('again')
   await taken('again-1', 'again')
-  // Its Task ends first: the cache holds little of it afterwards.
+  // Its Task ends first: the cache then has only a part of it.
   await whenBackup('again-1', ({ status }) => status?.taskId === undefined)
   await it.cluster().delete('ManagedDatabase', at('again'))
-  await it.gone('again')
+  await it.untilDeleted('again')
   await it.create('again')
   const after = await it.idOf('again')
   expect(after).not.toBe(before)
@@ -111,11 +114,11 @@ test('a new database under the name of a deleted one is not used; a condition re
   expect(conditionOf(found?.status, databaseReplaced)).toMatchObject({
     status: 'True',
     reason: 'AnotherId',
-    message: `the database again has the id ${after} now; this is of the one with the id ${before}, and stays so`,
+    message: `the database again now has the id ${after}; this object remains of the one with the id ${before}`,
   })
   expect(found?.spec.databaseId).toBe(before)
   expect(found?.status).toMatchObject({ phase: 'completed', snapshotName: expect.any(String) })
-  // One that is asked for now, by name, is of the new one.
+  // One requested now, by name, is of the new database.
   await it.cluster().apply('Backup', backupManifest('again-2', 'again'))
   const next = await whenBackup('again-2', ({ status }) => status?.phase === 'completed')
   expect(next?.spec.databaseId).toBe(after)

@@ -1,7 +1,7 @@
 /**
- * Branches, Backups and Restores that name their database by its name alone, so that they can be kept in git. The operator fills
- * in `databaseId` once; the API server refuses every later change. An object never follows a database that takes the name of
- * its own later: it reports that.
+ * Branches, Backups and Restores that refer to their database by name only, so that they can be stored in git. The
+ * operator sets `databaseId` once; the API server refuses every later change. An object never switches to a database
+ * that gets the name of its own later: it reports that.
  */
 import type { Cluster } from '../../cluster/index.ts'
 import { type Informer, keyOf } from '../../cluster/informer/index.ts'
@@ -21,13 +21,13 @@ type Named = Branch | Backup | Restore
 
 const idOf = (database: ManagedDatabase | undefined): string | undefined => database?.metadata.labels?.[labels.id]
 
-/** Whether the operator still has to fill in the id. */
+/** Whether the operator still has to set the id. */
 export const lacksDatabaseId = ({ metadata, spec }: Named): boolean =>
   spec.databaseId === '' && metadata.deletionTimestamp === undefined
 
 /**
- * Fills in the id of the database, as the cluster itself has it, since a cache may still hold one that is gone. Returns what
- * is waited for where there is none yet.
+ * Sets the id of the database, read from the cluster itself, since a cache may still have a deleted one. Returns the
+ * reason to wait if there is none yet.
  */
 export async function fillInDatabaseId(cluster: Cluster, object: Named): Promise<'filled' | Finding> {
   const { databaseName: name } = object.spec
@@ -43,7 +43,7 @@ export async function fillInDatabaseId(cluster: Cluster, object: Named): Promise
   return 'filled'
 }
 
-/** A branch that was created before the deletion of its database was requested is made all the same. */
+/** A branch that was created before the deletion of its database was requested is still created. */
 function isTooLate(object: Named, database: ManagedDatabase): boolean {
   const { deletionTimestamp } = database.metadata
   if (deletionTimestamp === undefined) return false
@@ -71,13 +71,13 @@ export function withReplacedDatabase<S extends Status>(
   const isReplaced = id !== undefined && spec.databaseId !== '' && id !== spec.databaseId
   const others = (status.conditions ?? []).filter(({ type }) => type !== databaseReplaced)
   if (!isReplaced && others.length === (status.conditions ?? []).length) return status
-  const message = `the database ${spec.databaseName} has the id ${id} now; this is of the one with the id ${spec.databaseId}, and stays so`
+  const message = `the database ${spec.databaseName} now has the id ${id}; this object remains of the one with the id ${spec.databaseId}`
   const findings = isReplaced ? { [databaseReplaced]: yes('AnotherId', message) } : {}
   const found = conditionsAfter(conditionTypes, before?.conditions ?? [], findings, metadata.generation, now)
   return { ...status, conditions: [...others, ...found] }
 }
 
-/** Calls back for each object, of those under the name of a database, that has to be checked because the database changed. */
+/** Calls back for each object with a database's name that has to be checked because the database changed. */
 export const onOtherDatabase = (
   databases: Pick<Informer<'ManagedDatabase'>, 'onChange'>,
   named: (key: string) => readonly Named[],

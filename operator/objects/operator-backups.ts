@@ -18,7 +18,14 @@ export const takenBy = <P extends RestorePurpose>({ spec }: Restore, purpose: P)
   ...{ databaseName: spec.databaseName, databaseId: spec.databaseId, purpose },
 })
 
-/** Whether the backup has the operator's mark and is for this step. A user may have created another one under its name. */
+/** The restore that takes the backup of this name before it begins, as restores name it; undefined for another name. */
+export const restoreNameOf = (backupName: string): string | undefined =>
+  /^(.+)-[0-9a-f]{8}-prerestore$/.exec(backupName)?.[1]
+
+/**
+ * Whether the backup has the operator's annotation and is for this step. A user may have created another one with its
+ * name.
+ */
 export const isTakenFor = ({ metadata, spec }: Backup, step: Step): boolean =>
   metadata.labels?.[labels.managedBy] === managedByEspalier &&
   spec.kind === 'hot' &&
@@ -27,7 +34,10 @@ export const isTakenFor = ({ metadata, spec }: Backup, step: Step): boolean =>
   spec.databaseId === step.databaseId &&
   spec.sourceBranch?.id === step.sourceBranch?.id
 
-/** Creates the backup, unless an earlier pass created it. @throws ClusterError `Conflict` if a foreign one has its name */
+/**
+ * Creates the backup, unless an earlier pass created it. @throws ClusterError `Conflict` if another owner's has its
+ * name
+ */
 export async function createTaken(cluster: Cluster, draft: Draft<'Backup'>, step: Step): Promise<void> {
   if (await createIfAbsent(cluster, 'Backup', draft)) return
   const { namespace, name } = draft.metadata

@@ -1,9 +1,9 @@
 /**
- * Who a child belongs to. Every child carries its database's uid and key as annotations, and the database's id as a
- * label. None has an owner reference: a garbage collector that is asked for a foreground deletion, or that meets a uid
- * from before a cluster was restored, would take the data at once, and our own teardown is the only collector. Earlier
- * versions gave references; they are still understood, and taken off. A name alone proves nothing: an object that is
- * not marked as ours is never changed and never deleted.
+ * The owner of a child. Every child has its database's uid and key as annotations, and the database's id as a label.
+ * None has an owner reference: in a foreground deletion, or with a uid from before a cluster was restored, the garbage
+ * collector would delete the data at once, so only the operator's own teardown deletes children. Earlier versions set
+ * owner references; they are still recognised, and removed. A name alone is no proof: an object without the owner's
+ * annotations is never changed and never deleted.
  */
 import { type AnyObject, type Cluster, type KindName, kindNames } from '../../cluster/index.ts'
 import {
@@ -22,13 +22,13 @@ export const ownerUidAnnotation = 'espalier.dev/owner-uid'
 /** `namespace/name` of the database that an object belongs to. */
 export const ownerKeyAnnotation = 'espalier.dev/owner'
 
-/** The kind of the owner; absent on the children of a ManagedDatabase, as earlier versions made them. */
+/** The kind of the owner; absent on the children of a ManagedDatabase, for compatibility with earlier versions. */
 export const ownerKindAnnotation = 'espalier.dev/owner-kind'
 
 export type OwnerKind = KindName
 const defaultKind: OwnerKind = 'ManagedDatabase'
 
-/** Who has a Postgres, as its children know it. */
+/** The owner of a Postgres, as its children identify it. */
 export type Owner = {
   kind: OwnerKind
   namespace: string
@@ -43,12 +43,15 @@ export type Component =
   | 'postgres'
   | 'credentials'
   | 'tls'
+  | 'archive'
   | 'route'
   | 'snapshot'
   | 'verification'
   | 'connection'
+  | 'import'
   | 'service'
   | 'service-token'
+  | 'deleted-database'
 
 type Owning = { kind: OwnerKind; metadata: ObjectMeta; status?: { domain?: string | undefined } | undefined }
 
@@ -60,8 +63,8 @@ export function ownerOf({ kind, metadata, status }: Owning, id: string): Owner {
 
 const tenantPrefix = 'espalier-t-'
 
-/** The labels of everything that belongs to a database. */
-export function childLabels(owner: Owner, component: Component): Record<string, string> {
+/** The labels of every object of a database. */
+export function childLabels(owner: Pick<Owner, 'id' | 'namespace'>, component: Component): Record<string, string> {
   return {
     [labels.managedBy]: managedByEspalier,
     [labels.database]: owner.id,
@@ -78,12 +81,12 @@ export function childMetadata(owner: Owner, name: string, component: Component):
     name,
     namespace: owner.namespace,
     labels: childLabels(owner, component),
-    annotations: ownerMarks(owner),
+    annotations: ownerAnnotations(owner),
   }
 }
 
-/** The annotations that say whose an object is. */
-export const ownerMarks = ({
+/** The annotations that identify an object's owner. */
+export const ownerAnnotations = ({
   kind,
   namespace,
   name,
@@ -97,39 +100,42 @@ export const ownerMarks = ({
 const isToDatabase = ({ kind, apiVersion }: OwnerReference): boolean =>
   kind === 'ManagedDatabase' && apiVersion.startsWith(`${group}/`)
 
-/** Whether a garbage collector takes an object for a database's. */
+/** Whether a garbage collector treats an object as a database's. */
 export const refersToDatabase = ({ ownerReferences = [] }: ObjectMeta): boolean => ownerReferences.some(isToDatabase)
 
 /**
- * The metadata with the owner's marks and without any reference to a database; undefined where it is so already.
- * References to others stay.
+ * The metadata with the owner's annotations and without any owner reference to a database; undefined if nothing
+ * changes. Other owner references remain.
  */
-export function markedFor(owner: Omit<Owner, 'id' | 'hostLabel'>, metadata: ObjectMeta): ObjectMeta | undefined {
+export function withOwner(owner: Omit<Owner, 'id' | 'hostLabel'>, metadata: ObjectMeta): ObjectMeta | undefined {
   const { ownerReferences: references = [], ...rest } = metadata
   const others = references.filter(reference => !isToDatabase(reference))
-  const marks = ownerMarks(owner)
-  const isMarked = Object.entries(marks).every(([name, value]) => metadata.annotations?.[name] === value)
-  if (isMarked && others.length === references.length) return undefined
+  const expected = ownerAnnotations(owner)
+  const hasOwner = Object.entries(expected).every(([name, value]) => metadata.annotations?.[name] === value)
+  if (hasOwner && others.length === references.length) return undefined
   return {
     ...rest,
-    annotations: { ...metadata.annotations, ...marks },
+    annotations: { ...metadata.annotations, ...expected },
     ...(others.length > 0 ? { ownerReferences: others } : {}),
   }
 }
 
-/** The uid of the database an object belongs to; undefined where it is not marked as one's. */
+/** The uid of the database to which an object belongs; undefined if it has none. */
 export function ownerUidOf(object: Pick<AnyObject, 'metadata'>): string | undefined {
   return controllerOf(object)?.uid ?? object.metadata.annotations?.[ownerUidAnnotation]
 }
 
-/** `namespace/name` of the database an object is marked as belonging to. */
+/** `namespace/name` of the database to which an object belongs, by its annotation. */
 export function ownerKeyOf(object: Pick<AnyObject, 'metadata'>): string | undefined {
   const { namespace, annotations } = object.metadata
   const controller = controllerOf(object)
   return controller === undefined ? annotations?.[ownerKeyAnnotation] : `${namespace}/${controller.name}`
 }
 
-/** Whether an object bears another database's id and no mark of this one: nothing of it is this one's, whatever a record says. */
+/**
+ * Whether an object has another database's id and no annotation of this one: it is not this one's, whatever a record
+ * contains.
+ */
 export const isUnderAnotherId = (
   { uid, id }: Pick<Owner, 'uid' | 'id'>,
   object: Pick<AnyObject, 'metadata'>,
@@ -138,13 +144,15 @@ export const isUnderAnotherId = (
   return label !== undefined && label !== id && ownerUidOf(object) !== uid
 }
 
-/** The kind of owner that an object is marked as belonging to; undefined for one that this version does not know. */
+/** The owner's kind in an object's annotations; undefined for one that this version does not know. */
 export function ownerKindOf({ metadata }: Pick<AnyObject, 'metadata'>): OwnerKind | undefined {
   const kind = metadata.annotations?.[ownerKindAnnotation] ?? defaultKind
   return kindNames.find(name => name === kind)
 }
 
-/** Whether an object belongs to another owner that lives, by the cluster's own word; one of an unknown kind is taken to live. */
+/**
+ * Whether an object belongs to another owner that exists in the cluster; one of an unknown kind is assumed to exist.
+ */
 export async function isAnothers(
   cluster: Cluster,
   { metadata }: { metadata: ObjectMeta },
@@ -158,6 +166,6 @@ export async function isAnothers(
   return owner?.metadata.uid === uid
 }
 
-/** The reference that earlier versions gave. */
+/** The reference that earlier versions set. */
 const controllerOf = ({ metadata }: Pick<AnyObject, 'metadata'>): OwnerReference | undefined =>
   metadata.ownerReferences?.find(reference => reference.controller && isToDatabase(reference))

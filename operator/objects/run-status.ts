@@ -1,4 +1,4 @@
-/** The status of what runs once and ends, such as a backup or a restore, with what a pass found. */
+/** The status of a resource that runs once and ends, such as a backup or a restore, with the findings of a pass. */
 import type { Condition, ObjectMeta } from '../../crds/index.ts'
 import { durationText } from '../../values/time.ts'
 import { conditionsAfter, conditionTypes, type Finding } from './conditions.ts'
@@ -16,7 +16,7 @@ const durationOf = ({ startedAt, finishedAt, duration }: Times): { duration?: st
     ? {}
     : { duration: durationText(Date.parse(startedAt), Date.parse(finishedAt)) }
 
-/** `status`: what else it says from now on. */
+/** `status`: further fields to set. */
 export const withFindings = <Status extends Times>(
   { metadata: { generation }, status: before }: Run,
   status: Status,

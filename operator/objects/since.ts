@@ -1,8 +1,10 @@
-/** What users see of an object that many others show, as an account's limit: with it stands when it became another one. */
+/**
+ * A value that users see in many other objects, such as an account's limit: stored with the time of its last change.
+ */
 import { canonicalJson } from '../../crds/index.ts'
 import { preciseTime } from '../../values/time.ts'
 
-/** `before`: what was noted last. The first note is no change of what users see. */
+/** `before`: the last stored value. The first one is no change for users. */
 export function withSince<T extends object>(
   before: (T & { since?: string | undefined }) | undefined,
   seen: T,

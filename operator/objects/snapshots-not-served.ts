@@ -1,3 +1,3 @@
 /** The message of backups, restores and regions on a cluster without the kind VolumeSnapshot. */
 export const snapshotsNotServed =
-  'the cluster knows no snapshots of volumes (snapshot.storage.k8s.io/v1): install the snapshot controller and its definitions'
+  'the cluster does not support volume snapshots (snapshot.storage.k8s.io/v1): install the snapshot controller and its CRDs'

@@ -4,10 +4,10 @@ import type { Backup, Branch } from '../../crds/index.ts'
 import { suspensionBlock } from './suspension-block.ts'
 
 const backup = (phase: string | undefined, metadata: object = {}, spec: object = {}) =>
-  ({ metadata: { name: 'nightly', ...metadata }, spec, status: phase === undefined ? undefined : { phase } }) as Backup // all that is read
+  ({ metadata: { name: 'nightly', ...metadata }, spec, status: phase === undefined ? undefined : { phase } }) as Backup // the only fields that are read
 const sourceBranch = { name: 'copy', id: 'c' }
 const branch = (phase: string | undefined, { spec = {}, ...more }: { spec?: object; metadata?: object } = {}) =>
-  ({ metadata: { name: 'copy', ...more.metadata }, spec, status: phase === undefined ? {} : { phase } }) as Branch // all that is read
+  ({ metadata: { name: 'copy', ...more.metadata }, spec, status: phase === undefined ? {} : { phase } }) as Branch // the only fields that are read
 
 test.each<[string, Backup[], Branch[], string | undefined]>([
   ['nothing', [], [], undefined],

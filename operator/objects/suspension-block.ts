@@ -14,9 +14,12 @@ const isBeingTaken = ({ metadata, spec, status }: Backup): boolean =>
   (status?.phase ?? 'pending') !== 'completed' &&
   status?.phase !== 'failed'
 
-/** A branch of a branch does not need the database. */
+/** A branch of a branch, and one from the archive, do not need the database. */
 const isBeingCreated = (branch: Branch): boolean =>
-  branch.spec.sourceBranch === undefined && isLiveBranch(branch) && (branch.status?.phase ?? 'creating') === 'creating'
+  branch.spec.sourceBranch === undefined &&
+  branch.spec.target === undefined &&
+  isLiveBranch(branch) &&
+  (branch.status?.phase ?? 'creating') === 'creating'
 
 /** `backups` and `branches`: of this database, in any phase. */
 export function suspensionBlock(backups: readonly Backup[], branches: readonly Branch[]): SuspensionBlock | undefined {
@@ -30,6 +33,6 @@ export function suspensionBlock(backups: readonly Backup[], branches: readonly B
   if (branch === undefined) return undefined
   return {
     reason: 'AwaitsBranch',
-    message: `the branch ${branch.metadata.name} is being made: Postgres is stopped when it is there`,
+    message: `the branch ${branch.metadata.name} is being created: Postgres is stopped when the branch exists`,
   }
 }

@@ -9,7 +9,7 @@ describe('covers', () => {
     ['a missing field', {}, { a: 1 }, false],
     ['no object at all', undefined, { a: 1 }, false],
     ['an empty map that the server drops', undefined, {}, true],
-    ['nothing asked', { a: 1 }, undefined, true],
+    ['an empty draft', { a: 1 }, undefined, true],
     ['named things in another order', [{ name: 'b' }, { name: 'a', x: 1 }], [{ name: 'a' }, { name: 'b' }], true],
     ["another manager's container", [{ name: 'a' }, { name: 'sidecar' }], [{ name: 'a' }], true],
     ['a named thing that is missing', [{ name: 'a' }], [{ name: 'a' }, { name: 'b' }], false],
@@ -41,7 +41,7 @@ describe('covers', () => {
     expect(isUpToDate(actual, wanted)).toBe(expected)
   })
 
-  test('any object covers itself, and so does a copy with more fields', () => {
+  test('any object equals its own draft, and so does a copy with more fields', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.jsonValue(), (object, more) => {
         expect(isUpToDate(object, object)).toBe(true)

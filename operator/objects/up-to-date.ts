@@ -1,12 +1,12 @@
 /**
- * Whether a child is as its builder wants it, seen through what the API server and others add to an object: defaults,
- * status, further labels. Where it is not, one server-side apply makes it so.
+ * Whether a child equals its draft, apart from additions of the API server and other managers: defaults, status,
+ * further labels. If not, one server-side apply corrects it.
  */
 import { createHash } from 'node:crypto'
 import { canonicalJson, type ObjectMeta } from '../../crds/index.ts'
 import { isRecord } from '../../values/record.ts'
 
-/** On every applied child: a digest of its draft, so that a field a draft no longer has is noticed too. */
+/** Annotation of every applied child: a digest of its draft, so that a field removed from a draft is detected too. */
 export const draftAnnotation = 'espalier.dev/draft'
 
 /** 16 hexadecimal characters over any JSON value. */
@@ -24,8 +24,8 @@ export function stamped<T extends Drafted>(draft: T): T {
 const nameOf = (value: unknown): unknown => (isRecord(value) ? value.name : undefined)
 
 /**
- * Whether `actual` holds everything that `wanted` does. Lists of named things may hold further ones (another manager's
- * container stays), and several of one name (a volume is mounted twice); all other lists are compared whole.
+ * Whether `actual` contains everything in `wanted`. Lists of named items may contain further ones (another manager's
+ * container remains), and several of one name (a volume mounted twice); all other lists are compared completely.
  */
 export function isUpToDate(actual: unknown, wanted: unknown): boolean {
   if (wanted === undefined) return true

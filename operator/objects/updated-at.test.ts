@@ -33,9 +33,9 @@ const others = {
 test('updatedAt changes with each field that users see, added or removed', () => {
   const names = fc.constantFrom(...(Object.keys(seen) as (keyof typeof seen)[]))
   fc.assert(
-    fc.property(names, fc.boolean(), (name, isGone) => {
+    fc.property(names, fc.boolean(), (name, isRemoved) => {
       const { [name]: _, ...without } = seen
-      const after = isGone ? without : { ...seen, [name]: others[name] }
+      const after = isRemoved ? without : { ...seen, [name]: others[name] }
       const moved = { ...after, updatedAt: '2026-01-31T12:00:05.678Z' }
       expect(withUpdatedAt({ ...seen, updatedAt: '2026-01-01T00:00:00.000Z' }, after, now)).toEqual(moved)
       expect(withUpdatedAt(after, { ...seen }, now)).toMatchObject({ updatedAt: moved.updatedAt })

@@ -1,11 +1,11 @@
 /**
- * When anything that users see of a database or a branch last changed, to the millisecond. The conditions tell it in whole seconds only, and not
- * of everything: the storage used, an address or a service can change under the same conditions.
+ * When anything that users see of a database or a branch last changed, in milliseconds. Conditions have whole seconds
+ * only, and do not cover everything: the used storage, an address or a service can change with the same conditions.
  */
 import { canonicalJson } from '../../crds/index.ts'
 import { preciseTime } from '../../values/time.ts'
 
-/** Of a database, or of a branch. */
+/** The status of a database or a branch. */
 type Status = {
   updatedAt?: string | undefined
   phase?: string | undefined
@@ -18,12 +18,12 @@ type Status = {
   storage?: { capacity: string } | undefined
   storageUsedBytes?: number | undefined
   branchCount?: number | undefined
-  /** Counted in the storage that is used. */
+  /** Counted in the used storage. */
   previous?: readonly { bytes?: number | undefined }[] | undefined
-  source?: { lsn: string } | undefined
+  source?: { lsn?: string | undefined } | undefined
 }
 
-/** What of a status an API shows, or what decides about that. */
+/** The fields of a status that an API shows or derives values from. */
 function seenOf(status: Status) {
   const { phase, appliedHash, connectableAt, endpoint, domain, services, size, storageUsedBytes, branchCount } = status
   const previousBytes = status.previous?.map(({ bytes }) => bytes ?? 0)
@@ -44,11 +44,11 @@ function seenOf(status: Status) {
   }
 }
 
-/** The status that is to be written, with when users last saw a change of it. */
+/** The status to write, with the time of its last change that users can see. */
 export function withUpdatedAt<S extends Status>(before: Status | undefined, status: S, now: number): S {
   const isSame = canonicalJson(seenOf(before ?? {})) === canonicalJson(seenOf(status))
   const updatedAt = isSame ? before?.updatedAt : preciseTime(now)
   const { updatedAt: _, ...rest } = status
-  // The rest of it with the one member that was taken out.
+  // The status without that one member.
   return { ...rest, ...(updatedAt === undefined ? {} : { updatedAt }) } as S
 }

@@ -1,6 +1,6 @@
 /**
- * The controller of owners: each pass observes one object, plans, performs the plan's actions and writes the status once, if it
- * changed. It holds nothing that the next pass, or another process, could not find out again.
+ * The controller of owners: each pass observes one object, plans, performs the plan's actions and writes the status
+ * once, if it changed. It stores nothing that the next pass, or another process, could not find out again.
  */
 import type { Cluster, Kinds } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
@@ -27,9 +27,9 @@ import { reportStarted, startedByTurn } from './turn.ts'
 import { followOwners } from './watches.ts'
 
 export type OwnerControllerOptions = PostgresControllerOptions & {
-  /** How many certificates are issued anew at a time. */
+  /** How many certificates are reissued at a time. */
   certificatesAtOnce: number
-  /** What services run with. */
+  /** Settings and images of services. */
   services: ServiceOptions
   hasPgvector: HasPgvector
 }
@@ -40,9 +40,9 @@ export type OwnerController = {
   reportUnreachable(key: string): void
 }
 
-/** How often a pass looks for a free port, even if none is given up: a port is avoided only for a while. */
+/** How often a pass checks for a free port, even if none is released: a port is avoided only for a while. */
 const portMs = 30_000
-/** The longest that a wait is, since timers of Node end at 24 days. */
+/** The longest wait, since Node's timers end at 24 days. */
 const longestMs = 24 * 3600_000
 
 export function startOwnerController<K extends OwnerName, O extends Observed, A extends { do: string }>(
@@ -51,7 +51,7 @@ export function startOwnerController<K extends OwnerName, O extends Observed, A 
 ): OwnerController {
   const owners = new RunningController(options, kind)
   const { awaitingGateways, awaitingPort } = owners
-  const unfollow = followOwners(options, kind, {
+  const unsubscribe = followOwners(options, kind, {
     enqueue: key => owners.enqueue(key),
     later: key => owners.later(key),
     reportUnreachable: key => owners.reportUnreachable(key),
@@ -62,7 +62,7 @@ export function startOwnerController<K extends OwnerName, O extends Observed, A 
   return {
     reportUnreachable: key => owners.reportUnreachable(key),
     stop: async () => {
-      for (const end of unfollow) end()
+      for (const end of unsubscribe) end()
       await owners.stop()
     },
   }
@@ -118,7 +118,7 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
     this.enqueue(key)
   }
 
-  /** `keys`: all that gateways cannot connect to at the moment. */
+  /** `keys`: all owners to which gateways cannot connect at the moment. */
   reported(keys: ReadonlySet<string>): void {
     this.#workloads.reported(keys)
   }
@@ -145,8 +145,8 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
     if (outcome.isReplaced) return undefined
     this.#notePort(key, outcome)
     await this.#reportPass(object, this.#statusAfter(plan, outcome))
-    // A status that could not be written keeps Postgres from being probed no longer than the next pass.
-    return this.#wakeAfter(outcome, this.#workloads.wakeAfter(pass, plan))
+    // If the status could not be written, Postgres is still probed, by the next pass at the latest.
+    return this.#requeueAfter(outcome, this.#workloads.requeueAfter(pass, plan))
   }
 
   #perform(pass: Pass<O>, object: Kinds[K], action: OwnerAction | A): Promise<Result<OwnerStatus<K>>> {
@@ -179,7 +179,7 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
     return { ...status, conditions }
   }
 
-  /** Starts the restart in the region's window if it is the owner's turn. The next pass restarts Postgres. */
+  /** Starts the restart in the region's window if the owner has a slot. The next pass restarts Postgres. */
   async #reportPass(object: Kinds[K], status: OwnerStatus<K>): Promise<void> {
     const planned: Kinds[K] = { ...object, status }
     const maintenance = startedByTurn(this.#options, planned)
@@ -187,21 +187,21 @@ class RunningController<K extends OwnerName, O extends Observed, A extends { do:
     if (maintenance !== undefined) reportStarted(this.#options, planned, maintenance)
   }
 
-  #wakeAfter(
+  #requeueAfter(
     { errors, awaitsPort, growthRefused }: Outcome<OwnerStatus<K>>,
-    wakeMs: number | undefined,
+    requeueMs: number | undefined,
   ): ReconcileResult {
     if (errors.length > 0) throw worst(errors)
     // The next pass reports the refusal.
     if (growthRefused) return { requeueAfterMs: 0 }
-    if (!awaitsPort && wakeMs === undefined) return undefined
-    return { requeueAfterMs: Math.min(awaitsPort ? portMs : longestMs, wakeMs ?? longestMs) }
+    if (!awaitsPort && requeueMs === undefined) return undefined
+    return { requeueAfterMs: Math.min(awaitsPort ? portMs : longestMs, requeueMs ?? longestMs) }
   }
 
   /** The only place that writes the status of an owner in a pass. */
   async #report(object: Kinds[K], planned: OwnerStatus<K>): Promise<void> {
     const now = this.#options.now()
-    // After updatedAt of what the plan changed: a kind may know of a later change.
+    // After updatedAt of the plan's change: a kind may know of a later change.
     const status = this.#kind.complete(object, withUpdatedAt(object.status, planned, now), now)
     if (canonicalJson(status) === canonicalJson(object.status ?? {})) return
     const written = await this.#cluster.replaceStatus(this.#kind.kind, { ...object, status })

@@ -1,4 +1,4 @@
-/** What the actions of a pass come to: problems for conditions, and errors. */
+/** Results of a pass's actions: problems for conditions, and errors. */
 import { describe, expect, test } from 'vitest'
 import { ClusterError } from '../../cluster/index.ts'
 import { RangeExhaustedError } from '../endpoint/port-allocator.ts'
@@ -23,25 +23,25 @@ describe('the outcome of a pass', () => {
       return result
     })
 
-  test('actions that are done leave nothing to report', async () => {
+  test('successful actions leave nothing to report', async () => {
     expect(await outcomeOf('done', 'done')).toEqual(nothing)
   })
 
-  test('an action that is not merely done is in the outcome', async () => {
+  test('an action with another result than success is in the outcome', async () => {
     expect(await outcomeOf('done', 'refused')).toEqual({ ...nothing, growthRefused: true })
     expect(await outcomeOf('replaced', 'done')).toEqual({ ...nothing, isReplaced: true })
     expect(await outcomeOf({ status: 'a record' })).toEqual({ ...nothing, status: 'a record' })
   })
 
-  type Told = [error: Error, problem: Problem]
-  const refusal = (reason: 'Invalid' | 'Forbidden' | 'BadRequest'): Told => [
+  type Refusal = [error: Error, problem: Problem]
+  const refusal = (reason: 'Invalid' | 'Forbidden' | 'BadRequest'): Refusal => [
     new ClusterError(reason, 'no'),
     { condition: 'Progressing', reason: 'Refused', message: 'no' },
   ]
   const statement = new PostgresError('statement', 'no', '42501')
   const full = new PostgresError('statement', 'no room', diskFull)
   const taken = new NameTakenError('Secret', { namespace: 'tenant', name: 'one' })
-  test.each<Told>([
+  test.each<Refusal>([
     [taken, { condition: 'Progressing', reason: 'NameTaken', message: taken.message }],
     refusal('Invalid'),
     refusal('Forbidden'),

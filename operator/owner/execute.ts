@@ -1,6 +1,6 @@
 /**
- * Performs the actions of a pass, all at once, and sorts what they met. A fault that users can act on becomes a problem for a
- * condition. Any other is an error, after which the pass is repeated.
+ * Performs the actions of a pass, all at once, and sorts their failures. A failure that users can fix becomes a problem
+ * for a condition. Any other is an error, after which the pass is repeated.
  */
 import { isClusterError, isRefused } from '../../cluster/index.ts'
 import { RangeExhaustedError } from '../endpoint/port-allocator.ts'
@@ -16,13 +16,13 @@ export type Outcome<Status> = {
   awaitsPort: boolean
   /** The cluster refuses to grow the volume: the next pass reports why. */
   growthRefused: boolean
-  /** The object itself was written or deleted: the next pass sees what it is now. */
+  /** The object itself was written or deleted: the next pass reads its new state. */
   isReplaced: boolean
-  /** Takes the place of the planned status. */
+  /** Replaces the planned status. */
   status: Status | undefined
 }
 
-/** Performs all actions at once, each by `perform`, and sorts what they come to. */
+/** Performs all actions at once with `perform`, and sorts the results. */
 export async function execute<Action, Status>(
   actions: readonly Action[],
   perform: (action: Action) => Promise<Result<Status>>,
@@ -30,9 +30,9 @@ export async function execute<Action, Status>(
   const outcome: Outcome<Status> = {
     ...{ problems: [], errors: [], awaitsPort: false, growthRefused: false, isReplaced: false, status: undefined },
   }
-  for (const settled of await Promise.allSettled(actions.map(perform))) {
-    if (settled.status === 'fulfilled') noteResult(outcome, settled.value)
-    else noteError(outcome, settled.reason)
+  for (const result of await Promise.allSettled(actions.map(perform))) {
+    if (result.status === 'fulfilled') noteResult(outcome, result.value)
+    else noteError(outcome, result.reason)
   }
   return outcome
 }

@@ -1,5 +1,5 @@
-/** The finalizer of an owner: it is added with the id, and removed once nothing that belongs to the owner is left. */
-import type { Cluster, Kinds } from '../../cluster/index.ts'
+/** The finalizer of an owner: it is added with the id, and removed once no object of the owner remains. */
+import type { AnyObject, Cluster, Kinds } from '../../cluster/index.ts'
 import type { Backup } from '../../crds/index.ts'
 import { identified, withoutFinalizer } from '../objects/finalizer.ts'
 import type { Instance } from '../objects/instance.ts'
@@ -18,31 +18,44 @@ export async function identify<K extends OwnerName>(
   return 'replaced'
 }
 
-/** @throws LeftoversError where something was left; ClusterError */
+/** @throws LeftoversError if an object remained; ClusterError */
 export async function finishDeletion<K extends OwnerName, O extends Observed>(
   cluster: Cluster,
   {
     kind,
     remainingBackups,
-  }: { kind: K; remainingBackups: (cluster: Cluster, observed: O) => Promise<readonly Backup[]> },
+    outlives,
+  }: {
+    kind: K
+    remainingBackups: (cluster: Cluster, observed: O) => Promise<readonly Backup[]>
+    outlives?: (observed: O, object: AnyObject) => boolean
+  },
   object: Kinds[K],
   observed: O,
 ): Promise<'replaced'> {
-  await deleteRemains(cluster, observed.instance, () => remainingBackups(cluster, observed))
+  await deleteRemains(
+    cluster,
+    observed.instance,
+    () => remainingBackups(cluster, observed),
+    object => outlives?.(observed, object) === true,
+  )
   await cluster.replace(kind, withoutFinalizer(object))
   return 'replaced'
 }
 
-/** Deletes what no cache knows of: children, and the backups that belong to the owner. @throws LeftoversError where there was any; ClusterError */
+/**
+ * Deletes children and backups of the owner that no cache has. @throws LeftoversError if there were any; ClusterError
+ */
 export async function deleteRemains(
   cluster: Cluster,
   instance: Instance,
   remainingBackups: () => Promise<readonly Backup[]>,
+  outlives?: (object: AnyObject) => boolean,
 ): Promise<void> {
-  await deleteLeftovers(cluster, instance)
-  const left = await remainingBackups()
-  if (left.length === 0) return
-  await Promise.all(left.map(({ metadata: { uid, ...key } }) => cluster.delete('Backup', key, { uid })))
-  const names = left.map(({ metadata }) => metadata.name).join(', ')
-  throw new LeftoversError(`deleted ${left.length} remaining backups: ${names}`)
+  await deleteLeftovers(cluster, instance, outlives)
+  const remaining = await remainingBackups()
+  if (remaining.length === 0) return
+  await Promise.all(remaining.map(({ metadata: { uid, ...key } }) => cluster.delete('Backup', key, { uid })))
+  const names = remaining.map(({ metadata }) => metadata.name).join(', ')
+  throw new LeftoversError(`deleted ${remaining.length} remaining backups: ${names}`)
 }

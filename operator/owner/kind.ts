@@ -1,9 +1,9 @@
 /**
- * What the owner controller needs to know about a kind whose objects each own a Postgres: ManagedDatabase or Branch. The
- * controller does the same for both: it observes, plans, performs and writes the status. A kind declares what is its own.
+ * Describes a kind whose objects each own a Postgres: ManagedDatabase or Branch. The controller does the same for both:
+ * it observes, plans, performs and writes the status. A kind declares only its differences.
  */
 
-import type { Cluster, Kinds } from '../../cluster/index.ts'
+import type { AnyObject, Cluster, Kinds } from '../../cluster/index.ts'
 import type { Informer } from '../../cluster/informer/index.ts'
 import type { Backup, Condition, Task } from '../../crds/index.ts'
 import type { IdSource } from '../../values/id.ts'
@@ -15,8 +15,8 @@ import type { Observation, OwnerObserver, PriorFacts } from '../workload/observe
 import type { Observed } from '../workload/observed.ts'
 import type { InstanceFindings } from '../workload/plan/findings.ts'
 
-/** How a change in the cluster reaches the queue. */
-export type Hear = {
+/** Enqueues owners after a change in the cluster. */
+export type Enqueues = {
   enqueue: (key: string) => void
   /** Enqueues at low priority. */
   later: (key: string) => void
@@ -26,7 +26,7 @@ export type OwnerName = 'ManagedDatabase' | 'Branch'
 
 export type OwnerStatus<K extends OwnerName> = NonNullable<Kinds[K]['status']>
 
-/** What the controller itself does for every kind. */
+/** Functions of the controller that are the same for every kind. */
 export type OwnerAction =
   | InstanceAction
   /** Adds the finalizer and the id label to the object; without an id, a new one. */
@@ -44,12 +44,12 @@ export type Plan<Action, Status> = {
   /** The digest of the files that Postgres should run with. */
   configurationDigest: string | undefined
   /** When the next pass is due even if nothing changes, in ms since the epoch. */
-  wakeAt: number | undefined
+  requeueAt: number | undefined
 }
 
 /**
- * What an action of an owner came to. `refused`: the cluster refuses to grow the volume. `replaced`: the object itself was written or
- * deleted, so the pass ends, and the next one sees it. `status`: takes the place of the planned one.
+ * The result of an owner's action. `refused`: the cluster refuses to grow the volume. `replaced`: the object itself was
+ * written or deleted, so the pass ends, and the next one reads it. `status`: replaces the planned one.
  */
 export type Result<Status> = 'done' | 'refused' | 'replaced' | { status: Status }
 
@@ -57,13 +57,13 @@ export type Executor = InstanceExecutor & { newId: IdSource }
 
 export type Pass<O extends Observed> = InstancePass & Observation<O>
 
-/** `Action`: what the plan of the kind can name besides the actions of every owner. */
+/** `Action`: further actions in the kind's plan, besides those of every owner. */
 export type Kind<K extends OwnerName, O extends Observed, Action extends { do: string }> = {
   kind: K
   /** The controller's name in logs and metrics. */
   name: string
   objects: Informer<K>
-  /** What Tasks of this kind's operations call their subject. */
+  /** The name of this kind as the subject of Tasks. */
   taskSubject: Task['spec']['subject']['kind']
   /** The conditions of the kind after these findings. */
   nextConditions: (
@@ -72,7 +72,10 @@ export type Kind<K extends OwnerName, O extends Observed, Action extends { do: s
     observedGeneration: number | undefined,
     now: number,
   ) => Condition[]
-  /** Prepares the object before its first pass. Returns what it waits for. `replaced`: the next pass sees the object as it is now. */
+  /**
+   * Prepares the object before its first pass. Returns what it waits for. `replaced`: the next pass reads the changed
+   * object.
+   */
   prepare: (cluster: Cluster, object: Kinds[K]) => Promise<'ready' | 'replaced' | Finding>
   observe: (
     observer: OwnerObserver,
@@ -83,15 +86,17 @@ export type Kind<K extends OwnerName, O extends Observed, Action extends { do: s
   plan: (observed: O, now: number) => Plan<OwnerAction | Action, OwnerStatus<K>>
   perform: (executor: Executor, pass: Pass<O>, action: Action) => Promise<Result<OwnerStatus<K>>>
   isOwnAction: (action: OwnerAction | Action) => action is Action
-  /** The backups that are deleted with the object, as the cluster itself lists them. */
+  /** The backups that are deleted with the object, listed from the cluster. */
   remainingBackups: (cluster: Cluster, observed: O) => Promise<Backup[]>
-  /** Returns the phase of an object whose namespace is not served any more. */
+  /** Whether a child remains when the object is deleted. Absent: none does. */
+  outlives?: (observed: O, object: AnyObject) => boolean
+  /** Returns the phase of an object whose namespace is no longer served. */
   phaseNotServed: (before: OwnerStatus<K>) => OwnerStatus<K>['phase']
-  /** Adds to the planned status what no plan decides. */
+  /** Adds to the planned status fields that no plan decides. */
   complete: (object: Kinds[K], status: OwnerStatus<K>, now: number) => OwnerStatus<K>
-  /** Records what a written status changes, as Events and metrics. */
+  /** Records the changes of a written status, as Events and metrics. */
   report: (before: Kinds[K], after: Kinds[K], now: number) => void
-  /** Follows what concerns this kind alone. Returns functions that end it. */
-  follow: (hear: Hear) => (() => void)[]
+  /** Subscribes to changes that concern this kind only. Returns functions that unsubscribe. */
+  follow: (enqueues: Enqueues) => (() => void)[]
   stop: () => void
 }

@@ -1,4 +1,4 @@
-/** Observes what every owner has besides its Postgres: its id, and the Task of its operation. */
+/** Observes an owner's state besides its Postgres: its id, and the Task of its operation. */
 import type { Branch, ManagedDatabase, Task } from '../../crds/index.ts'
 import { childNames, labels } from '../../crds/index.ts'
 import { orphanClaims } from '../children/orphans.ts'
@@ -17,7 +17,7 @@ type OwnerObject = ManagedDatabase | Branch
 
 type Identified = {
   identity: Identity
-  /** Undefined until the id is settled. */
+  /** Undefined until the owner has its id. */
   owner: Owner | undefined
   owned: OwnedObjects
 }
@@ -28,26 +28,26 @@ export async function observeIdentity(
   object: OwnerObject,
   others: readonly OwnerObject[],
 ): Promise<Identified> {
-  const { namespace = '', uid = '', labels: marks, deletionTimestamp } = object.metadata
-  const id = marks?.[labels.id]
+  const { namespace = '', uid = '', labels: objectLabels, deletionTimestamp } = object.metadata
+  const id = objectLabels?.[labels.id]
   const own = ownedObjects(caches, namespace, { uid, id: undefined })
   const labelled = [...own.claims, ...own.secrets, ...own.services]
   const identity = identityOf(object, {
-    childrenSay: labelled.map(child => child.metadata.labels?.[labels.database]),
+    childOwnerIds: labelled.map(child => child.metadata.labels?.[labels.database]),
     others,
     orphanClaims:
       id === undefined || others.length === 0 ? [] : await orphanClaims(caches, cluster, { namespace, uid, id }),
   })
   const owner = identity.state === 'settled' ? identity.owner : undefined
-  // An object that is deleted without ever having had a child deletes nothing that another one beside it may have had.
+  // An object that never had a child deletes no children: another object beside it may own them.
   const hadNone = deletionTimestamp !== undefined && labelled.length === 0
-  const isLeft = hadNone && others.some(other => other.metadata.namespace === namespace)
-  if (owner === undefined || isLeft) return { identity, owner, owned: own }
+  const isOrphan = hadNone && others.some(other => other.metadata.namespace === namespace)
+  if (owner === undefined || isOrphan) return { identity, owner, owned: own }
   const owned = { ...ownedObjects(caches, namespace, owner), pods: podsOf(caches, owner.id, namespace) }
   return { identity, owner, owned }
 }
 
-/** The Task of this id. One that has ended is in no cache: the cluster is read only where the pass depends on it. */
+/** The Task of this id. No cache has ended Tasks: the cluster is read only if the pass depends on it. */
 export async function observeTask(
   { caches, cluster }: Observer,
   namespace: string | undefined,
@@ -59,17 +59,17 @@ export async function observeTask(
   return caches.tasks.get({ namespace, name: childNames.task(taskId) })
 }
 
-/** What the end of the object's operation depends on. */
+/** Facts that decide how the object's operation ends. */
 export async function observeOperation(
   observer: GuardedObserver,
   { metadata, status }: OwnerObject,
-): Promise<Pick<Observed, 'task' | 'isNamespaceGoing' | 'clockDoubt'>> {
+): Promise<Pick<Observed, 'task' | 'isNamespaceGoing' | 'clockDistrust'>> {
   const { namespace = '', deletionTimestamp } = metadata
   const task = await observeTask(observer, namespace, status?.operation?.taskId, hasEnded(status))
   const isUnrecorded = deletionTimestamp !== undefined && task === undefined
   return {
     task,
     isNamespaceGoing: isUnrecorded && (await isTerminating(observer.cluster, namespace)),
-    clockDoubt: observer.clock.doubt(),
+    clockDistrust: observer.clock.distrust(),
   }
 }

@@ -1,4 +1,4 @@
-/** What a pass observes of every owner: its Postgres, its id, and its operation. */
+/** The observed state of every owner: its Postgres, its id, and its operation. */
 import type { Task } from '../../crds/index.ts'
 import type { Identity } from '../workload/identity.ts'
 import type { Observed as ObservedInstance } from '../workload/observed.ts'
@@ -9,6 +9,6 @@ export type Observed = ObservedInstance & {
   task: Task | undefined
   /** Of an object being deleted without a Task: its namespace is being deleted, so that no Task can be created. */
   isNamespaceGoing?: boolean
-  /** Why nothing may be deleted by its age now. */
-  clockDoubt: string | undefined
+  /** Why nothing may be deleted by age now. */
+  clockDistrust: string | undefined
 }

@@ -7,9 +7,10 @@ import { ownerKeyOf, ownerKindOf, ownerUidOf } from '../objects/ownership.ts'
 import type { OwnerName } from './kind.ts'
 
 /** Whether the route belongs to an orphaned database. */
-export const isKeptRoute = ({ metadata }: ConfigMap): boolean => metadata.annotations?.[annotations.orphan] === 'true'
+export const isRetainedRoute = ({ metadata }: ConfigMap): boolean =>
+  metadata.annotations?.[annotations.orphan] === 'true'
 
-/** Deletes the routes. Those of an orphaned database are kept as long as its volume. @throws ClusterError */
+/** Deletes the routes. Those of an orphaned database remain as long as its volume. @throws ClusterError */
 export async function deleteRoutes(caches: Caches, cluster: Cluster, kind: OwnerName, key: string): Promise<void> {
   for (const route of caches.configMaps.byIndex('ownerKey', key)) {
     // A database and a branch may have the same name.
@@ -17,10 +18,10 @@ export async function deleteRoutes(caches: Caches, cluster: Cluster, kind: Owner
     const { namespace, name, uid } = route.metadata
     const id = route.metadata.labels?.[labels.database] ?? ''
     const hasData = caches.claims.byIndex('database', id).some(claim => ownerKeyOf(claim) === key)
-    if (hasData && isKeptRoute(route)) continue
+    if (hasData && isRetainedRoute(route)) continue
     const live = await cluster.get(kind, parseKey(key))
-    const isHeld = live?.metadata.labels?.[labels.id] === id
-    if (live !== undefined && (isHeld || live.metadata.uid === ownerUidOf(route))) return
+    const isOwned = live?.metadata.labels?.[labels.id] === id
+    if (live !== undefined && (isOwned || live.metadata.uid === ownerUidOf(route))) return
     await cluster.delete('ConfigMap', { namespace, name }, { uid })
   }
 }

@@ -1,4 +1,4 @@
-/** What the conditions say of a problem that an action met. */
+/** What conditions report of an action's problem. */
 import { describe, expect, test } from 'vitest'
 import type { Condition } from '../../crds/index.ts'
 import { conditionsAfter, type Finding, no, yes } from '../objects/conditions.ts'
@@ -12,12 +12,13 @@ const types = {
 const next = (before: readonly Condition[], findings: InstanceFindings) =>
   conditionsAfter(types, before, findings, undefined, 0)
 const conditionsOf = (findings: InstanceFindings) => next([], findings)
-const told = (before: InstanceFindings, ...problems: Problem[]) => withProblems(conditionsOf(before), problems, next)
+const withFound = (before: InstanceFindings, ...problems: Problem[]) =>
+  withProblems(conditionsOf(before), problems, next)
 
 const refused: Problem = { condition: 'Progressing', reason: 'Refused', message: 'it must not be' }
 const full: Problem = { condition: 'VolumeReady', reason: 'DiskFull', message: 'no room' }
 const noPort: Problem = { condition: 'EndpointReady', reason: 'PortRangeExhausted', message: 'all taken' }
-const said = (finding: (reason: string, message: string) => Finding, { reason, message }: Problem) =>
+const findingOf = (finding: (reason: string, message: string) => Finding, { reason, message }: Problem) =>
   finding(reason, message)
 
 const serving = yes('Serving', '')
@@ -28,63 +29,63 @@ const notRunning = no('NotRunning', '')
 describe('a problem', () => {
   test.each<[string, InstanceFindings, Problem[], InstanceFindings]>([
     [
-      'with the work as a whole is that of the operation that runs',
+      'with the work as a whole is reported of the running operation',
       { Ready: notRunning, Progressing: starting },
       [refused],
-      { Ready: said(no, refused), Progressing: said(yes, refused) },
+      { Ready: findingOf(no, refused), Progressing: findingOf(yes, refused) },
     ],
     [
-      'is not that of one that has ended',
+      'is not reported of an ended operation',
       { Ready: notRunning, Progressing: completed },
       [refused],
-      { Ready: said(no, refused), Progressing: completed },
+      { Ready: findingOf(no, refused), Progressing: completed },
     ],
     [
-      'with an object of a database that serves, while nothing runs, is that of its objects',
+      'with an object of a serving database, without an operation, is reported of its objects',
       { Ready: serving, Progressing: completed },
       [refused],
-      { Ready: serving, Progressing: completed, ChildrenApplied: said(no, refused) },
+      { Ready: serving, Progressing: completed, ChildrenApplied: findingOf(no, refused) },
     ],
     [
-      'hides nothing that is only there while something is so',
+      'replaces no transient condition',
       { Ready: serving, Progressing: starting, ChildrenApplied: no('Contested', '') },
       [refused],
-      { Ready: serving, Progressing: said(yes, refused), ChildrenApplied: no('Contested', '') },
+      { Ready: serving, Progressing: findingOf(yes, refused), ChildrenApplied: no('Contested', '') },
     ],
     [
-      'with a part is that of the part, also of one that serves',
+      'with a part is reported of the part, also of a serving database',
       { Ready: serving, Progressing: completed, VolumeReady: yes('Bound', '') },
       [full],
-      { Ready: serving, Progressing: completed, VolumeReady: said(no, full) },
+      { Ready: serving, Progressing: completed, VolumeReady: findingOf(no, full) },
     ],
     [
-      'with a part holds up the operation that runs',
+      'with a part delays the running operation',
       { Ready: serving, Progressing: starting },
       [full],
-      { Ready: serving, Progressing: said(yes, full), VolumeReady: said(no, full) },
+      { Ready: serving, Progressing: findingOf(yes, full), VolumeReady: findingOf(no, full) },
     ],
     [
-      'before anything was said is all that is said',
+      'before the first conditions is the only one',
       {},
       [full],
-      { Ready: said(no, full), VolumeReady: said(no, full) },
+      { Ready: findingOf(no, full), VolumeReady: findingOf(no, full) },
     ],
     [
-      'beside another is told with it, and what stands for both is the last',
+      'beside another is reported with it, and the last one is the reason',
       { Ready: notRunning, Progressing: starting, VolumeReady: yes('Bound', '') },
       [full, noPort],
       {
-        ...{ Ready: said(no, noPort), Progressing: said(yes, noPort) },
-        ...{ VolumeReady: said(no, full), EndpointReady: said(no, noPort) },
+        ...{ Ready: findingOf(no, noPort), Progressing: findingOf(yes, noPort) },
+        ...{ VolumeReady: findingOf(no, full), EndpointReady: findingOf(no, noPort) },
       },
     ],
     [
-      'that there is none of changes nothing',
+      'that does not exist changes nothing',
       { Ready: serving, Progressing: starting },
       [],
       { Ready: serving, Progressing: starting },
     ],
   ])('%s', (_, before, problems, after) => {
-    expect(told(before, ...problems)).toEqual(conditionsOf(after))
+    expect(withFound(before, ...problems)).toEqual(conditionsOf(after))
   })
 })

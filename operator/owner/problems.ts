@@ -1,7 +1,7 @@
 /**
- * Conditions with what the actions of a pass met. A problem with the work as a whole shows in Progressing while an
- * operation runs; it never touches the outcome of one that has ended. Where nothing runs and clients are served, it
- * shows in ChildrenApplied: an object is not as it should be, and nothing else would say so.
+ * Conditions for problems of actions. A problem of the work as a whole is reported in Progressing while an operation
+ * runs; it never changes the outcome of an ended one. If no operation runs and clients are served, it is reported in
+ * ChildrenApplied: an object is not in its desired state, and no other condition would report it.
  */
 import type { Condition } from '../../crds/index.ts'
 import { conditionOf, no, yes } from '../objects/conditions.ts'
@@ -21,14 +21,14 @@ export function withProblems(
     const runs = conditionOf({ conditions }, 'Progressing')?.status === 'True'
     const isServing = conditionOf({ conditions }, 'Ready')?.status === 'True'
     const known = conditions
-    const told = next(known, {
+    const updated = next(known, {
       ...(runs ? { Progressing: yes(reason, message) } : {}),
       ...(condition !== 'Progressing' ? { [condition]: no(reason, message) } : {}),
       ...(condition === 'Progressing' && isServing && !runs ? { ChildrenApplied: no(reason, message) } : {}),
       ...(isServing ? {} : { Ready: no(reason, message) }),
     })
-    // A problem hides nothing that this pass found.
-    conditions = [...told, ...known.filter(({ type }) => told.every(other => other.type !== type))]
+    // A problem does not replace this pass's findings.
+    conditions = [...updated, ...known.filter(({ type }) => updated.every(other => other.type !== type))]
   }
   return conditions
 }

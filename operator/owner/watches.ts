@@ -1,4 +1,7 @@
-/** Enqueues the owners of one kind for each change in the cluster that may concern them. Each kind adds watches of its own. */
+/**
+ * Enqueues the owners of one kind for each change in the cluster that may concern them. Each kind adds its own
+ * subscriptions.
+ */
 import type { AnyObject } from '../../cluster/index.ts'
 import { type Informer, keyOf } from '../../cluster/informer/index.ts'
 import { canonicalJson, labels, type Region, systemNamespace } from '../../crds/index.ts'
@@ -7,12 +10,12 @@ import type { Caches } from '../caches.ts'
 import type { ClockGuard } from '../clock/guard.ts'
 import { type InstallationKeys, isInstallationKey } from '../keys.ts'
 import { ownerKeyOf, ownerKindOf } from '../objects/ownership.ts'
-import type { Hear, OwnerName } from './kind.ts'
+import type { Enqueues, OwnerName } from './kind.ts'
 
-type Owners = Hear & {
-  /** A client could not reach the Postgres of this owner. */
+type Owners = Enqueues & {
+  /** A client could not connect to the Postgres of this owner. */
   reportUnreachable: (key: string) => void
-  /** `keys`: all that gateways cannot connect to at the moment. */
+  /** `keys`: all owners to which gateways cannot connect at the moment. */
   reported: (keys: ReadonlySet<string>) => void
   awaitingGateways: Iterable<string>
   awaitingPort: Iterable<string>
@@ -20,10 +23,10 @@ type Owners = Hear & {
 
 type Options = { caches: Caches; keys: () => InstallationKeys; clock: ClockGuard; now: () => number }
 
-/** Returns functions that end it. */
+/** Returns functions that unsubscribe. */
 export function followOwners<K extends OwnerName>(
   { caches, keys, clock, now }: Options,
-  kind: { kind: K; taskSubject: string; objects: Informer<K>; follow: (hear: Hear) => (() => void)[] },
+  kind: { kind: K; taskSubject: string; objects: Informer<K>; follow: (enqueues: Enqueues) => (() => void)[] },
   owners: Owners,
 ): (() => void)[] {
   const { objects } = kind
@@ -46,26 +49,26 @@ export function followOwners<K extends OwnerName>(
   ]
 }
 
-function enqueueAll(objects: readonly Pick<AnyObject, 'metadata'>[], hear: (key: string) => void): void {
-  for (const object of objects) hear(keyOf(object))
+function enqueueAll(objects: readonly Pick<AnyObject, 'metadata'>[], add: (key: string) => void): void {
+  for (const object of objects) add(keyOf(object))
 }
 
 const idOf = (object: Pick<AnyObject, 'metadata'> | undefined) => object?.metadata.labels?.[labels.id]
 
-function followObjects<K extends OwnerName>(objects: Informer<K>, { enqueue }: Hear): () => void {
+function followObjects<K extends OwnerName>(objects: Informer<K>, { enqueue }: Enqueues): () => void {
   return objects.onChange(({ type, object, previous }) => {
     enqueue(keyOf(object))
     // The children of a deleted object, or of one whose id changes, may belong to an object that was created again with that id.
     const [before, after] = [idOf(previous), idOf(object)]
-    const left = type === 'deleted' ? after : before === after ? undefined : before
-    enqueueAll(objects.byIndex('id', left ?? ''), enqueue)
+    const previousId = type === 'deleted' ? after : before === after ? undefined : before
+    enqueueAll(objects.byIndex('id', previousId ?? ''), enqueue)
   })
 }
 
 function followChildren<K extends OwnerName>(
   caches: Caches,
   { kind, objects }: { kind: K; objects: Informer<K> },
-  { enqueue }: Hear,
+  { enqueue }: Enqueues,
 ): (() => void)[] {
   /** Also enqueues the owner that the child had before its annotations were changed. */
   const ofChild = ({ object, previous }: { object: AnyObject; previous?: AnyObject | undefined }) => {
@@ -78,11 +81,11 @@ function followChildren<K extends OwnerName>(
   return [...caches.onChild(ofChild), caches.secrets.onChange(ofChild)]
 }
 
-/** A change of a Region's turns alone concerns the owners of the new turns only. */
+/** A change of only a Region's slots concerns the owners of the new slots only. */
 function followRegions<K extends OwnerName>(
   caches: Caches,
   { kind, objects }: { kind: K; objects: Informer<K> },
-  { enqueue }: Hear,
+  { enqueue }: Enqueues,
 ): () => void {
   return caches.regions.onChange(({ type, object, previous }) => {
     if (type === 'deleted' || previous === undefined || withoutTurns(object) !== withoutTurns(previous))
@@ -106,10 +109,10 @@ function followGateways<K extends OwnerName>(
   now: () => number,
   { enqueue, reportUnreachable, reported, awaitingGateways }: Owners,
 ): () => void {
-  const ofPorts = (ports: readonly number[], hear: (key: string) => void) => {
+  const ofPorts = (ports: readonly number[], add: (key: string) => void) => {
     for (const port of ports) {
       const route = caches.configMaps.get({ namespace: systemNamespace, name: routeName(port) })
-      enqueueAll(objects.byIndex('id', route?.metadata.labels?.[labels.database] ?? ''), hear)
+      enqueueAll(objects.byIndex('id', route?.metadata.labels?.[labels.database] ?? ''), add)
     }
   }
   return caches.gateways.onChange(({ type, object, previous }) => {
@@ -123,11 +126,11 @@ function followGateways<K extends OwnerName>(
   })
 }
 
-/** Another authority concerns every owner: in the order of their keys, so that certificates are issued in that order. */
+/** A new authority concerns every owner: in the order of their keys, so that certificates are issued in that order. */
 function followKeys<K extends OwnerName>(
   caches: Caches,
   objects: Informer<K>,
-  { later }: Hear,
+  { later }: Enqueues,
   keys: () => InstallationKeys,
 ): () => void {
   let known = keys()

@@ -1,6 +1,6 @@
 /**
- * Distinguished Encoding Rules (ITU-T X.690), the writing half: what a certificate is made of. There is no reading half;
- * Node's own X509Certificate reads certificates, and refuses what is not one.
+ * Distinguished Encoding Rules (ITU-T X.690), the encoder: it writes certificates. There is no decoder; Node's
+ * X509Certificate reads certificates, and refuses invalid ones.
  */
 
 const tagged = (tag: number, content: Uint8Array): Buffer => {
@@ -36,7 +36,7 @@ export function objectIdentifier(dotted: string): Buffer {
   const bytes = [first * 40 + second]
   for (const arc of rest) {
     const groups = [arc % 128]
-    for (let left = Math.floor(arc / 128); left > 0; left = Math.floor(left / 128)) groups.unshift((left % 128) | 0x80)
+    for (let high = Math.floor(arc / 128); high > 0; high = Math.floor(high / 128)) groups.unshift((high % 128) | 0x80)
     bytes.push(...groups)
   }
   return tagged(0x06, Buffer.from(bytes))

@@ -18,7 +18,7 @@ const day = 86_400_000
 const noon = Date.UTC(2026, 5, 1, 12)
 const at = (time: number) => () => time
 
-/** OpenSSL's own verification, both ways: what the client and the server think of each other. */
+/** OpenSSL's own verification, in both directions: whether client and server accept each other. */
 async function handshake(
   server: CertifiedKey,
   client: Partial<CertifiedKey>,
@@ -27,22 +27,22 @@ async function handshake(
 ): Promise<{ client: string; server: string }> {
   const listener = createServer({ ...server, ca, requestCert: true, rejectUnauthorized: false })
   await new Promise<void>(resolve => listener.listen(0, '127.0.0.1', resolve))
-  const { port } = listener.address() as AddressInfo // of a TCP server it is one
+  const { port } = listener.address() as AddressInfo // the address of a TCP server
   try {
     return await new Promise(resolve => {
-      const opinions = { client: '', server: '' }
+      const errors = { client: '', server: '' }
       const socket = connect({ ...client, port, host: '127.0.0.1', servername, ca, rejectUnauthorized: false })
       const finish = () => {
-        if (opinions.client !== '' && opinions.server !== '') resolve(opinions)
+        if (errors.client !== '' && errors.server !== '') resolve(errors)
       }
-      // Node's types say Error, the values are OpenSSL's names.
+      // Node declares Error; the values are OpenSSL's names.
       const opinion = (error: unknown) => (error === null || error === undefined ? 'accepted' : String(error))
       socket.on('secureConnect', () => {
-        opinions.client = opinion(socket.authorizationError)
+        errors.client = opinion(socket.authorizationError)
         finish()
       })
       listener.on('secureConnection', peer => {
-        opinions.server = opinion(peer.authorizationError)
+        errors.server = opinion(peer.authorizationError)
         finish()
         peer.on('error', () => {})
         socket.end()
@@ -59,8 +59,8 @@ describe('certificates', () => {
   const client = issueClientCertificate(authority, { commonName: 'espalier-operator' })
 
   test('are accepted for their purpose', async () => {
-    const opinions = await handshake(server, client, authority.cert, 'db.test.svc')
-    expect(opinions).toEqual({ client: 'accepted', server: 'accepted' })
+    const errors = await handshake(server, client, authority.cert, 'db.test.svc')
+    expect(errors).toEqual({ client: 'accepted', server: 'accepted' })
   })
 
   test('are refused for another purpose', async () => {
@@ -72,7 +72,7 @@ describe('certificates', () => {
     expect((await handshake(server, client, other.cert, 'db.test.svc')).client).not.toBe('accepted')
     const impostor = issueClientCertificate(other, { commonName: 'espalier-operator' })
     expect((await handshake(server, impostor, ca, 'db.test.svc')).server).not.toBe('accepted')
-    // A leaf signs nothing: what it signs has no valid chain.
+    // A leaf certificate cannot sign: a certificate signed with it has no valid chain.
     const forged = issueClientCertificate({ cert: ca, key: server.key }, { commonName: 'espalier-operator' })
     expect((await handshake(server, forged, ca, 'db.test.svc')).server).not.toBe('accepted')
   })
@@ -86,15 +86,15 @@ describe('certificates', () => {
     expect(read.checkIssued(new X509Certificate(authority.cert))).toBe(true)
   })
 
-  test('are valid for 90 days, 24 hours and ten years, starting five minutes ago', () => {
+  test('are valid for 90 days, 24 hours and ten years, starting two hours ago', () => {
     const lifetime = ({ cert }: CertifiedKey): number[] => {
       const { validFromDate, validToDate } = new X509Certificate(cert)
       return [noon - validFromDate.getTime(), (validToDate.getTime() - validFromDate.getTime()) / day]
     }
     const root = createAuthority(at(noon))
-    expect(lifetime(root)).toEqual([300_000, 3652])
-    expect(lifetime(issueServerCertificate(root, { dnsNames: ['a'] }, at(noon)))).toEqual([300_000, 90])
-    expect(lifetime(issueClientCertificate(root, { commonName: 'a' }, at(noon)))).toEqual([300_000, 1])
+    expect(lifetime(root)).toEqual([7_200_000, 3652])
+    expect(lifetime(issueServerCertificate(root, { dnsNames: ['a'] }, at(noon)))).toEqual([7_200_000, 90])
+    expect(lifetime(issueClientCertificate(root, { commonName: 'a' }, at(noon)))).toEqual([7_200_000, 1])
   })
 
   test('expire no later than their authority', () => {
@@ -112,7 +112,7 @@ describe('certificates', () => {
   })
 
   test('are due for renewal after two thirds of their validity', () => {
-    const from = noon - 300_000
+    const from = noon - 7_200_000
     const { cert } = issueServerCertificate(createAuthority(at(noon)), { dnsNames: ['a'] }, at(noon))
     expect(needsRenewal(cert, at(from + 60 * day - 1))).toBe(false)
     expect(needsRenewal(cert, at(from + 60 * day))).toBe(true)
@@ -137,7 +137,7 @@ describe('certificates', () => {
   })
 
   test('are signed only by an authority that Espalier created', () => {
-    expect(() => issueClientCertificate(server, { commonName: 'a' })).toThrow('not one of ours')
+    expect(() => issueClientCertificate(server, { commonName: 'a' })).toThrow('not created by Espalier')
   })
 })
 
@@ -183,24 +183,24 @@ describe('two authorities of the same name', () => {
     ['old', 'young', [young, old], old, young],
     ['young', 'old', [young, old], young, old],
   ] as const)(
-    'stand in one bundle: a server of the %s and a client of the %s one trust each other',
+    'are valid in one bundle: a server of the %s and a client of the %s one trust each other',
     async (...given) => {
       const [, , bundle, ofServer, ofClient] = given
       const ca = bundle.map(({ cert }) => cert).join('')
-      const opinions = await handshake(serverOf(ofServer), clientOf(ofClient), ca, 'db.test.svc')
-      expect(opinions).toEqual({ client: 'accepted', server: 'accepted' })
+      const errors = await handshake(serverOf(ofServer), clientOf(ofClient), ca, 'db.test.svc')
+      expect(errors).toEqual({ client: 'accepted', server: 'accepted' })
     },
   )
 
   test('one alone does not verify certificates of the other', async () => {
-    const opinions = await handshake(serverOf(old), clientOf(old), young.cert, 'db.test.svc')
-    expect(Object.values(opinions)).not.toContain('accepted')
+    const errors = await handshake(serverOf(old), clientOf(old), young.cert, 'db.test.svc')
+    expect(Object.values(errors)).not.toContain('accepted')
   })
 
   test.each<[string, CertifiedKey, boolean]>([
     ['an authority', old, true],
-    ["one with another's key", { cert: old.cert, key: young.key }, false],
-    ['what it has signed', serverOf(old), false],
+    ['one with the key of another', { cert: old.cert, key: young.key }, false],
+    ['a certificate that it signed', serverOf(old), false],
     ['no certificate', { cert: 'a', key: 'b' }, false],
-  ])('%s is told from what is none', (_, pair, expected) => expect(isAuthority(pair)).toBe(expected))
+  ])('recognises %s', (_, pair, expected) => expect(isAuthority(pair)).toBe(expected))
 })

@@ -1,10 +1,11 @@
 /**
- * The installation's certificate authority (RFC 5280): it signs the certificate of every Postgres, which clients and the
- * operator check, and the client certificates by which the operator itself logs in. Keys are ECDSA P-256; everything
- * goes in and out as PEM (certificates, and PKCS #8 keys).
+ * The installation's certificate authority (RFC 5280). It signs the certificate of every Postgres, which clients and
+ * the operator verify, and the client certificates with which the operator logs in. Keys are ECDSA P-256; inputs and
+ * results are PEM (certificates, and PKCS #8 keys).
  *
- * Certificates are encoded here and signed by Node's crypto: the one library at hand needs a global metadata polyfill
- * that is not installed and 130 ms to load, and a certificate is sixty lines of DER. Node's X509Certificate reads them.
+ * Certificates are encoded here and signed by Node's crypto: the available library needs a global metadata polyfill
+ * that is not installed and takes 130 ms to load, and a certificate is sixty lines of DER. Node's X509Certificate reads
+ * them.
  */
 import {
   createHash,
@@ -19,27 +20,27 @@ import {
 import { isIPv4, isIPv6 } from 'node:net'
 import * as der from './der.ts'
 
-/** A certificate and its private key, PEM, under the names that Node's TLS options give them. */
+/** A certificate and its private key, PEM, with the names of Node's TLS options. */
 export type CertifiedKey = { cert: string; key: string }
-/** A certificate that may sign others. Whoever has its key may log in everywhere as the operator. */
+/** A certificate that may sign others. Its key permits logging in everywhere as the operator. */
 export type Authority = CertifiedKey
 
 type ServerCertificateRequest = {
-  /** The names it answers to; the first is also its common name. */
+  /** The names of the server; the first is also the common name. */
   dnsNames: readonly string[]
   ipAddresses?: readonly string[]
   days?: number
 }
 type ClientCertificateRequest = {
   commonName: string
-  /** What else names the client, for example `urn:espalier:archive:<id>:<incarnation>`. */
+  /** Further names of the client, for example `urn:espalier:archive:<id>:<incarnation>`. */
   uris?: readonly string[]
   days?: number
 }
 
 const dayMs = 86_400_000
-/** Clocks differ: a certificate is valid a little before it was made. */
-const backdatedMs = 5 * 60_000
+/** Clocks differ, by an hour if a time zone is wrong: a certificate is valid from before its creation. */
+const backdatedMs = 2 * 3600_000
 const authorityDays = 3652
 const serverDays = 90
 const clientDays = 1
@@ -155,13 +156,13 @@ type Leaf = { commonName: string; days: number; purpose: string; names: Buffer[]
 function issue(authority: Authority, { commonName, days, purpose, names }: Leaf, now: () => number): CertifiedKey {
   const { publicKey, privateKey } = newKey()
   const issuer = new X509Certificate(authority.cert)
-  if (issuer.subject !== `CN=${authorityName}`) throw new RangeError('the authority is not one of ours')
+  if (issuer.subject !== `CN=${authorityName}`) throw new RangeError('the authority was not created by Espalier')
   const validFrom = now() - backdatedMs
   const cert = encode({
     commonName,
     issuer: authorityName,
     validFrom,
-    // A leaf that outlives its authority would only seem valid.
+    // A leaf certificate is not valid after its authority expires.
     validUntil: Math.min(validFrom + days * dayMs, issuer.validToDate.getTime()),
     publicKey,
     signingKey: createPrivateKey(authority.key),
@@ -178,8 +179,8 @@ function issue(authority: Authority, { commonName, days, purpose, names }: Leaf,
 }
 
 /**
- * A server's certificate, for 90 days unless said otherwise. It is no client certificate.
- * @throws RangeError for no name at all, and for what is not a DNS name or an IP address
+ * A server's certificate, by default for 90 days. It is no client certificate.
+ * @throws RangeError for no name, or one that is neither a DNS name nor an IP address
  */
 export function issueServerCertificate(
   authority: Authority,
@@ -192,11 +193,11 @@ export function issueServerCertificate(
     ...dnsNames.map(name => der.implicit(2, dnsBytes(name))),
     ...ipAddresses.map(address => der.implicit(7, addressBytes(address))),
   ]
-  // A common name holds 64 characters at most (RFC 5280, ub-common-name); who checks it reads the names above.
+  // A common name has at most 64 characters (RFC 5280, ub-common-name); clients verify the names above.
   return issue(authority, { commonName: commonName.slice(0, 64), days, purpose: oid.serverAuth, names }, now)
 }
 
-/** A client's certificate, for 24 hours unless said otherwise. It is no server certificate. */
+/** A client's certificate, by default for 24 hours. It is no server certificate. */
 export function issueClientCertificate(
   authority: Authority,
   { commonName, uris = [], days = clientDays }: ClientCertificateRequest,
@@ -207,7 +208,7 @@ export function issueClientCertificate(
   return issue(authority, { commonName, days, purpose: oid.clientAuth, names }, now)
 }
 
-/** Whether a certificate (PEM) has lived two thirds of its life, or is not valid yet, or no certificate. */
+/** Whether a certificate (PEM) has passed two thirds of its validity, is not valid yet, or is no certificate. */
 export function needsRenewal(cert: string, now: () => number = Date.now): boolean {
   try {
     const { validFromDate, validToDate } = new X509Certificate(cert)
@@ -230,7 +231,7 @@ export function isIssuedBy(authority: Authority, { cert, key }: CertifiedKey): b
   }
 }
 
-/** Whether a certificate and key are an authority that was made here: they fit, and it signed itself. */
+/** Whether a certificate and key are an authority created by Espalier: they match, and it is self-signed. */
 export function isAuthority({ cert, key }: CertifiedKey): boolean {
   try {
     const certificate = new X509Certificate(cert)

@@ -1,7 +1,7 @@
-/** A certificate as a Secret holds it, for whoever serves with it. */
+/** The certificate in a Secret, for the server that uses it. */
 import type { Draft } from '../../cluster/index.ts'
 
-/** `trust`: the certificates of the authorities that clients of this server and it itself verify with. */
+/** `trust`: the authority certificates that this server and its clients verify with. */
 export function tlsSecret(
   metadata: Draft<'Secret'>['metadata'],
   { cert, key, trust }: { cert: string; key: string; trust: string },

@@ -43,8 +43,8 @@ describe.each(pgVersions)('Postgres %s', major => {
 
   const observe = async () =>
     reached(await administratorOf(server).observe(server.target, { passwords, commits: true }, signal))
-  const ensure = (mark = 'first', given = passwords) =>
-    administratorOf(server).ensureRoles(server.target, async () => ({ passwords: given, mark }), signal)
+  const ensure = (passwordVersion = 'first', given = passwords) =>
+    administratorOf(server).ensureRoles(server.target, async () => ({ passwords: given, passwordVersion }), signal)
   const superuser = async (sql: string, database = 'app') => {
     const certificate = issueClientCertificate(server.authority, { commonName: operatorCommonName })
     return withConnection(server.target, database, certificate, signal, connection => connection.rows(sql))
@@ -83,30 +83,30 @@ describe.each(pgVersions)('Postgres %s', major => {
       checksums: true,
       applicationDatabase: false,
       checksumFailures: null,
-      hasRoom: true,
+      hasFreeSpace: true,
       wal: 'written',
       privilegesInOrder: false,
     })
-    expect(observation.roles.app).toEqual({ exists: false, password: 'absent', credentialsMark: undefined })
+    expect(observation.roles.app).toEqual({ exists: false, password: 'absent', passwordVersion: undefined })
   })
 
   test('creates roles and database, also twice at once, and then has nothing to do', async () => {
     await Promise.all([ensure(), ensure()])
     const observation = await observe()
     for (const role of databaseRoles) {
-      expect(observation.roles[role]).toEqual({ exists: true, password: 'ours', credentialsMark: 'first' })
+      expect(observation.roles[role]).toEqual({ exists: true, password: 'ours', passwordVersion: 'first' })
     }
     expect(observation).toMatchObject({ applicationDatabase: true, privilegesInOrder: true })
     const data = (await administratorOf(server).measure(server.target, signal)) ?? 0
     expect(data).toBeGreaterThan(1_000_000)
-    // Beside the users' data there are at least the platform's databases and one segment of WAL.
+    // Besides the users' data there are at least the platform's databases and one segment of WAL.
     expect(await administratorOf(server).measureVolume(server.target, signal)).toBeGreaterThan(data + 16 * 2 ** 20)
     const before = await superuser('SELECT oid, xmin::text FROM pg_authid ORDER BY oid')
     await ensure()
     expect(await superuser('SELECT oid, xmin::text FROM pg_authid ORDER BY oid')).toEqual(before)
   })
 
-  test('accepts the roles by password over TLS, and nobody else', async () => {
+  test('accepts the roles by password over TLS, and rejects every other login', async () => {
     for (const role of databaseRoles) expect(await as(role, 'SELECT current_user AS me')).toEqual([{ me: role }])
     await expect(connectAs(server, 'app', 'wrong')).rejects.toMatchObject({ code: '28P01' })
     await expect(connectAs(server, 'postgres', passwords.admin)).rejects.toMatchObject({ code: '28000' })
@@ -129,11 +129,11 @@ describe.each(pgVersions)('Postgres %s', major => {
 
   test('detects a password that its user changed, and keeps it until the credentials change', async () => {
     await as('app', "ALTER ROLE app PASSWORD 'my own'")
-    expect((await observe()).roles.app).toEqual({ exists: true, password: 'changed', credentialsMark: 'first' })
+    expect((await observe()).roles.app).toEqual({ exists: true, password: 'changed', passwordVersion: 'first' })
     await ensure()
     expect((await observe()).roles.app.password).toBe('changed')
     await ensure('second')
-    expect((await observe()).roles.app).toEqual({ exists: true, password: 'ours', credentialsMark: 'second' })
+    expect((await observe()).roles.app).toEqual({ exists: true, password: 'ours', passwordVersion: 'second' })
 
     await as('app', 'ALTER ROLE app PASSWORD NULL')
     expect((await observe()).roles.app.password).toBe('absent')
@@ -154,10 +154,10 @@ describe.each(pgVersions)('Postgres %s', major => {
     const { roles } = reached(
       await administratorOf(server).observe(server.target, { passwords: rotated, commits: false }, signal),
     )
-    expect(roles.app).toEqual({ exists: true, password: 'ours', credentialsMark: 'first app=r1' })
-    // Another role's password is nothing to it, and what its user made of that stays.
-    expect(roles.admin).toEqual({ exists: true, password: 'changed', credentialsMark: 'first' })
-    expect(roles.app_read_only).toEqual({ exists: true, password: 'ours', credentialsMark: 'first' })
+    expect(roles.app).toEqual({ exists: true, password: 'ours', passwordVersion: 'first app=r1' })
+    // Another role's password is not affected, and a password that its user set remains.
+    expect(roles.admin).toEqual({ exists: true, password: 'changed', passwordVersion: 'first' })
+    expect(roles.app_read_only).toEqual({ exists: true, password: 'ours', passwordVersion: 'first' })
     await ensure('second')
     await ensure('first')
   })
@@ -169,7 +169,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     expect(observation.roles.admin.password).toBe('unknown')
   })
 
-  test('lets app_read_only read what app and admin create, also in later schemas, and write nothing', async () => {
+  test('allows app_read_only to read what app and admin create, also in later schemas, and to write nothing', async () => {
     await as('app', 'CREATE TABLE notes (id serial, body text)', "INSERT INTO notes (body) VALUES ('by app')")
     await as('app', 'CREATE SCHEMA later', 'CREATE TABLE later.t AS SELECT 1 AS a')
     await as('admin', 'CREATE SCHEMA office', 'CREATE TABLE office.t AS SELECT 2 AS a')
@@ -190,7 +190,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await expect(as('app_read_only', 'SELECT lo_create(0)')).rejects.toMatchObject({ code: '25006' })
   })
 
-  test('lets app use what admin creates, and admin manage what app owns', async () => {
+  test('allows app to use what admin creates, and admin to manage what app owns', async () => {
     await as('app', 'INSERT INTO office.t VALUES (3)')
     await as('admin', 'ALTER TABLE notes ADD COLUMN at timestamptz', 'CREATE INDEX ON later.t (a)')
     await as('admin', 'CREATE EXTENSION pgcrypto', 'CREATE EXTENSION citext')
@@ -298,7 +298,7 @@ describe.each(pgVersions)('Postgres %s', major => {
       const controller = new AbortController()
       const timer = setTimeout(() => controller.abort(new Error('leader lost')), delay)
       const result = await administratorOf(server)
-        .ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), controller.signal)
+        .ensureRoles(server.target, async () => ({ passwords, passwordVersion: 'first' }), controller.signal)
         .catch(error => error)
       clearTimeout(timer)
       if (result !== undefined) expect(result).toHaveProperty('message', 'leader lost')
@@ -362,14 +362,14 @@ describe.each(pgVersions)('Postgres %s', major => {
   })
 
   describe('the login of rest', () => {
-    const secret = { password: 'rest-secret-1', mark: 'secret-1', anonymousRoles: ['web_anon'] }
+    const secret = { password: 'rest-secret-1', passwordVersion: 'secret-1', anonymousRoles: ['web_anon'] }
     const ensureWith = (authenticator: typeof secret | undefined) =>
       administratorOf(server).ensureRoles(
         server.target,
-        async () => ({ passwords, mark: 'first', authenticator }),
+        async () => ({ passwords, passwordVersion: 'first', authenticator }),
         signal,
       )
-    const look = async (authenticator: typeof secret | undefined) =>
+    const observeServer = async (authenticator: typeof secret | undefined) =>
       reached(
         await administratorOf(server).observe(server.target, { passwords, commits: false, authenticator }, signal),
       )
@@ -392,27 +392,27 @@ describe.each(pgVersions)('Postgres %s', major => {
         "COMMENT ON ROLE authenticator IS 'espalier {}'",
       )
       await ensureWith(secret)
-      expect((await look(secret)).authenticator).toMatchObject({ role: 'foreign', inOrder: true })
-      expect((await look(undefined)).platformInOrder).toBe(true)
+      expect((await observeServer(secret)).authenticator).toMatchObject({ role: 'foreign', inOrder: true })
+      expect((await observeServer(undefined)).platformInOrder).toBe(true)
       await login('of-a-user')
       await as('admin', 'DROP ROLE authenticator')
     })
 
-    test('is made, becomes the anonymous role once there is one, and inherits nothing', async () => {
-      expect((await look(secret)).authenticator).toMatchObject({ role: 'missing', inOrder: false })
+    test('is created, becomes the anonymous role once that exists, and inherits nothing', async () => {
+      expect((await observeServer(secret)).authenticator).toMatchObject({ role: 'missing', inOrder: false })
       await ensureWith(secret)
-      expect((await look(secret)).authenticator).toEqual({
+      expect((await observeServer(secret)).authenticator).toEqual({
         role: 'ours',
         inOrder: true,
         anonymousRoles: { web_anon: { kind: 'missing' } },
       })
       await as('admin', 'CREATE ROLE web_anon NOLOGIN')
-      expect((await look(secret)).authenticator).toMatchObject({
+      expect((await observeServer(secret)).authenticator).toMatchObject({
         inOrder: false,
         anonymousRoles: { web_anon: { kind: 'grantable' } },
       })
       await ensureWith(secret)
-      expect((await look(secret)).authenticator).toMatchObject({
+      expect((await observeServer(secret)).authenticator).toMatchObject({
         inOrder: true,
         anonymousRoles: { web_anon: { kind: 'granted' } },
       })
@@ -420,25 +420,38 @@ describe.each(pgVersions)('Postgres %s', major => {
       await login(secret.password, 'SET ROLE web_anon')
     })
 
-    test('gets its password, attributes and way in again', async () => {
+    test('loses settings that a function called by a request set for it', async () => {
+      const timeout = "SET statement_timeout = '1ms'"
+      await login(
+        secret.password,
+        `ALTER ROLE authenticator ${timeout}`,
+        `ALTER ROLE authenticator IN DATABASE app ${timeout}`,
+      )
+      expect((await observeServer(secret)).authenticator?.inOrder).toBe(false)
+      await ensureWith(secret)
+      expect((await observeServer(secret)).authenticator?.inOrder).toBe(true)
+      await login(secret.password, 'SELECT pg_sleep(0.01)')
+    })
+
+    test('gets its password, attributes and CONNECT privilege again', async () => {
       await as('app', 'REVOKE CONNECT ON DATABASE app FROM PUBLIC, authenticator')
       await superuser("ALTER ROLE authenticator INHERIT CREATEDB PASSWORD 'of-a-function'")
-      expect((await look(secret)).authenticator?.inOrder).toBe(false)
+      expect((await observeServer(secret)).authenticator?.inOrder).toBe(false)
       await ensureWith(secret)
-      expect((await look(secret)).authenticator?.inOrder).toBe(true)
+      expect((await observeServer(secret)).authenticator?.inOrder).toBe(true)
       await login(secret.password)
       await expect(login('of-a-function')).rejects.toMatchObject({ code: '28P01' })
-      const next = { ...secret, password: 'rest-secret-2', mark: 'secret-2' }
+      const next = { ...secret, password: 'rest-secret-2', passwordVersion: 'secret-2' }
       await ensureWith(next)
       await login(next.password)
       await as('app', 'GRANT CONNECT ON DATABASE app TO PUBLIC')
     })
 
-    test('loses a role that it must not become, and one that is served no more', async () => {
+    test('loses roles that it must not become, or that are no longer served', async () => {
       await as('admin', 'GRANT pg_monitor TO web_anon', 'CREATE ROLE other_anon', 'GRANT web_anon TO authenticator')
       const both = { ...secret, anonymousRoles: ['web_anon', 'other_anon', 'app', 'postgres', 'pg_monitor'] }
       await ensureWith(both)
-      const { authenticator } = await look(both)
+      const { authenticator } = await observeServer(both)
       expect(authenticator?.inOrder).toBe(true)
       expect(authenticator?.anonymousRoles).toMatchObject({
         web_anon: { kind: 'refused', reason: expect.stringMatching(/^web_anon is a member of pg_/) },
@@ -452,10 +465,10 @@ describe.each(pgVersions)('Postgres %s', major => {
       expect(await memberships()).toEqual([])
     })
 
-    test('is locked where no service needs it', async () => {
-      expect((await look(undefined)).platformInOrder).toBe(false)
+    test('is locked if no service needs it', async () => {
+      expect((await observeServer(undefined)).platformInOrder).toBe(false)
       await ensureWith(undefined)
-      expect((await look(undefined)).platformInOrder).toBe(true)
+      expect((await observeServer(undefined)).platformInOrder).toBe(true)
       await expect(login(secret.password)).rejects.toThrow()
       await ensureWith(secret)
       await login(secret.password)
@@ -466,15 +479,15 @@ describe.each(pgVersions)('Postgres %s', major => {
   test('reports why it cannot connect', async () => {
     const administrator = administratorOf(server)
     const other = createAuthority()
-    const stranger = createAdministrator({ authority: other, now: Date.now, logger })
-    const look = async (who: typeof administrator, target: Partial<typeof server.target>) => {
+    const otherAuthority = createAdministrator({ authority: other, now: Date.now, logger })
+    const observeServer = async (who: typeof administrator, target: Partial<typeof server.target>) => {
       const observation = await who.observe({ ...server.target, ...target }, { passwords, commits: true }, signal)
       return observation.reachable ? 'reachable' : observation.reason
     }
-    expect(await look(administrator, { port: 1 })).toBe('network')
-    expect(await look(administrator, { ca: other.cert })).toBe('tls')
-    expect(await look(administrator, { serverName: 'other.test.svc' })).toBe('tls')
-    expect(await look(stranger, {})).toBe('tls')
+    expect(await observeServer(administrator, { port: 1 })).toBe('network')
+    expect(await observeServer(administrator, { ca: other.cert })).toBe('tls')
+    expect(await observeServer(administrator, { serverName: 'other.test.svc' })).toBe('tls')
+    expect(await observeServer(otherAuthority, {})).toBe('tls')
 
     const enter = (certificate: { cert: string; key: string }) =>
       withConnection(server.target, 'template1', certificate, signal, connection => connection.rows('SELECT 1'))
@@ -482,7 +495,7 @@ describe.each(pgVersions)('Postgres %s', major => {
       reason: 'auth',
       code: '28000',
     })
-    // Whoever steals a server's certificate cannot pass for the operator, whatever it is called.
+    // A stolen server certificate does not permit logging in as the operator, whatever its name.
     const serverCertificate = issueServerCertificate(server.authority, { dnsNames: [operatorCommonName] })
     await expect(enter(serverCertificate)).rejects.toMatchObject({ reason: 'tls' })
     const yesterday = () => Date.now() - 2 * 86_400_000

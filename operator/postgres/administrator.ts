@@ -1,6 +1,6 @@
 /**
- * The SQL side of the operator: observes a Postgres, and creates or corrects its roles and their privileges. Each call opens
- * one or two short connections; only the client certificate is kept between calls. The caller retries.
+ * The SQL side of the operator: observes a Postgres, and creates or corrects its roles and their privileges. Each call
+ * opens one or two short connections; only the client certificate is reused between calls. The caller retries.
  */
 import type { Logger } from 'pino'
 import { maintenanceDatabase } from './configuration.ts'
@@ -9,9 +9,9 @@ import { dropSlots, dropSubscription, subscriptionsQuery, unlessOpen } from './c
 import { ensureRoles, openCopy, type ReadDesiredRoles } from './ensure-roles.ts'
 import { PostgresError } from './errors.ts'
 import { type ObserveOptions, observeServer, type PostgresObservation } from './observation.ts'
+import { createPasswordChecks } from './password-checks.ts'
 import { createSessions, type Sessions, type SigningAuthorities } from './sessions.ts'
 import { type RestorePoint, restorePointQuery, sizeQuery, volumeUseQuery } from './state.ts'
-import { createVerdicts } from './verdicts.ts'
 
 export type { AuthenticatorObservation, DesiredAuthenticator } from './authenticator.ts'
 export type { PostgresTarget } from './connection.ts'
@@ -23,12 +23,12 @@ export type { FoundReferences, References, ReferencesAnswer, TableReference } fr
 export type { ChecksumFailures, RestorePoint } from './state.ts'
 
 export type PostgresAdministrator = {
-  /** Observes a Postgres. One that cannot be reached is an observation, not an error. @throws the signal's reason */
+  /** Observes a Postgres. An unreachable one is an observation, not an error. @throws the signal's reason */
   observe(target: PostgresTarget, options: ObserveOptions, signal: AbortSignal): Promise<PostgresObservation>
 
   /**
-   * The size of the application database in bytes; undefined if it does not exist. It takes long for many files, so nothing
-   * else may wait for it. @throws PostgresError; the signal's reason
+   * The size of the application database in bytes; undefined if it does not exist. It takes long with many files, so no
+   * other work may wait for it. @throws PostgresError; the signal's reason
    */
   measure(target: PostgresTarget, signal: AbortSignal): Promise<number | undefined>
 
@@ -39,11 +39,12 @@ export type PostgresAdministrator = {
   measureVolume(target: PostgresTarget, signal: AbortSignal): Promise<number>
 
   /**
-   * Creates the roles, the application database and its grants, or corrects what differs. Idempotent, and safe to cancel and
-   * to run twice at once. Sets the password of a role that is new or carries another mark. A role with this mark and another
-   * password was changed by its user, and keeps that. `opens`: then does what `open` does. `keepsPasswords`: sets none of a
-   * user's role.
-   * @throws PostgresError; RangeError for a password that is not printable ASCII; what `desired` throws; the signal's reason
+   * Creates the roles, the application database and its grants, or corrects differences. Idempotent; it can be
+   * cancelled, and run twice at once. Sets the password of a role that is new or records another password version. A
+   * role with this version and another password was changed by its user, and keeps it. `opens`: then opens the copy,
+   * like `open`. `keepsPasswords`: sets no password of a user's role.
+   * @throws PostgresError; RangeError for a password that is not printable ASCII; errors of `desired`; the signal's
+   * reason
    */
   ensureRoles(
     target: PostgresTarget,
@@ -53,8 +54,9 @@ export type PostgresAdministrator = {
   ): Promise<void>
 
   /**
-   * Runs `work` while no operator changes the roles. An operator that changes them later reads the desired roles after `work`.
-   * @throws PostgresError; what `work` throws; the signal's reason
+   * Runs `work` while no operator changes the roles. An operator that changes them later reads the desired roles after
+   * `work`.
+   * @throws PostgresError; errors of `work`; the signal's reason
    */
   withRolesLocked(target: PostgresTarget, work: () => Promise<void>, signal: AbortSignal): Promise<void>
 
@@ -62,11 +64,11 @@ export type PostgresAdministrator = {
    * Drops the replication slots and subscriptions that a closed copy has from its source, without contacting their
    * publishers. Idempotent; drops nothing once the copy is open. @throws PostgresError; the signal's reason
    */
-  detach(target: PostgresTarget, signal: AbortSignal): Promise<void>
+  dropInherited(target: PostgresTarget, signal: AbortSignal): Promise<void>
 
   /**
-   * Opens a closed copy to clients. Does nothing while the copy has slots or subscriptions of its source, or a role does not
-   * have the desired password. @throws PostgresError; what `desired` throws; the signal's reason
+   * Opens a closed copy to clients. Does nothing while the copy has slots or subscriptions of its source, or a role
+   * does not have the desired password. @throws PostgresError; errors of `desired`; the signal's reason
    */
   open(target: PostgresTarget, desired: ReadDesiredRoles, signal: AbortSignal): Promise<void>
 
@@ -74,27 +76,27 @@ export type PostgresAdministrator = {
   reload(target: PostgresTarget, signal: AbortSignal): Promise<void>
 
   /**
-   * Makes a checkpoint, so that a copy of the files recovers fast. @returns where recovery starts. It takes as long as the
-   * disk takes. @throws PostgresError; the signal's reason
+   * Makes a checkpoint, so that a copy of the files recovers fast. @returns the WAL position where recovery starts. The
+   * duration depends on the disk. @throws PostgresError; the signal's reason
    */
   checkpoint(target: PostgresTarget, signal: AbortSignal): Promise<RestorePoint>
 }
 
-/** A hundred thousand files on a cold disk. */
+/** Enough for a hundred thousand files on a cold disk. */
 const measureTimeoutMs = 120_000
-/** All of a large shared_buffers, to a slow disk that others write to as well. */
+/** Enough for writing all of a large shared_buffers to a slow, busy disk. */
 const checkpointTimeoutMs = 1800_000
 
 type AdministratorOptions = { authority: SigningAuthorities; now: () => number; logger: Logger }
 
 export function createAdministrator({ authority, now, logger }: AdministratorOptions): PostgresAdministrator {
-  const verdicts = createVerdicts({ now })
+  const passwordChecks = createPasswordChecks({ now })
   const sessions = createSessions(authority, now)
   const { connect, locked } = sessions
   return {
     observe: async (target, options, signal) => {
       try {
-        return await observeServer(sessions, target, options, verdicts, signal)
+        return await observeServer(sessions, target, options, passwordChecks, signal)
       } catch (error) {
         if (!(error instanceof PostgresError)) throw error
         const { reason, message } = error
@@ -118,8 +120,8 @@ export function createAdministrator({ authority, now, logger }: AdministratorOpt
 
     withRolesLocked: (target, work, signal) => locked(target, signal, work),
 
-    detach: (target, signal) =>
-      locked(target, signal, connection => detach(sessions, connection, target, signal, logger)),
+    dropInherited: (target, signal) =>
+      locked(target, signal, connection => dropInherited(sessions, connection, target, signal, logger)),
 
     open: (target, desired, signal) => locked(target, signal, connection => openCopy(connection, desired)),
 
@@ -134,19 +136,19 @@ export function createAdministrator({ authority, now, logger }: AdministratorOpt
 
 async function measureVolume(connection: Connection): Promise<number> {
   const [row] = await connection.patiently<{ bytes: number }>(volumeUseQuery, measureTimeoutMs)
-  if (row === undefined) throw new PostgresError('statement', 'the server answered without a row')
+  if (row === undefined) throw new PostgresError('statement', 'the server returned no row')
   return row.bytes
 }
 
 async function checkpoint(connection: Connection): Promise<RestorePoint> {
   await connection.patiently({ text: 'CHECKPOINT' }, checkpointTimeoutMs)
   const [point] = await connection.rows<RestorePoint>(restorePointQuery)
-  if (point === undefined) throw new PostgresError('statement', 'the server answered without a row')
+  if (point === undefined) throw new PostgresError('statement', 'the server returned no row')
   return point
 }
 
 /** With the lock on roles: drops the slots and subscriptions that a closed copy has from its source. */
-async function detach(
+async function dropInherited(
   { connect }: Sessions,
   connection: Connection,
   target: PostgresTarget,
@@ -159,6 +161,9 @@ async function detach(
     const statements = [unlessOpen, ...names.flatMap(dropSubscription)]
     await connection.rows(unlessOpen)
     await connect(target, database, signal, inside => inside.transaction(statements), version)
-    logger.info({ server: target.serverName, subscriptions: names.length }, 'dropped what a copy had inherited')
+    logger.info(
+      { server: target.serverName, subscriptions: names.length },
+      'dropped slots and subscriptions that a copy had inherited',
+    )
   }
 }

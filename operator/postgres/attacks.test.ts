@@ -1,4 +1,4 @@
-/** What users of a database must not be able to do, tried as each of the three roles on every version. */
+/** Attacks by users of a database, tried as each of the three roles on every version. */
 import type { Client } from 'pg'
 import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -11,7 +11,7 @@ import { withConnection } from './connection.ts'
 import { connectAs, type RunningPostgres, startPostgres } from './testing/postgres.ts'
 
 const passwords = { admin: 'admin-secret-1', app: 'app-secret-1', app_read_only: 'reader-secret-1' }
-const authenticator = { password: 'authenticator-secret-1', mark: 'a', anonymousRoles: [] }
+const authenticator = { password: 'authenticator-secret-1', passwordVersion: 'a', anonymousRoles: [] }
 const logins = { ...passwords, authenticator: authenticator.password }
 const attackers = [...databaseRoles, 'authenticator'] as const
 
@@ -24,7 +24,7 @@ beforeAll(async () => {
       now: Date.now,
       logger: pino({ level: 'silent' }),
     })
-    const desired = async () => ({ passwords, mark: 'm', authenticator })
+    const desired = async () => ({ passwords, passwordVersion: 'm', authenticator })
     await administrator.ensureRoles(server.target, desired, new AbortController().signal)
     return [major, server] as const
   })
@@ -32,7 +32,7 @@ beforeAll(async () => {
 })
 afterAll(() => Promise.all([...(servers?.values() ?? [])].map(server => server.stop())))
 
-/** How an attack may end: privilege missing, a setting fixed at start, a feature or extension that is not there. */
+/** How an attack may fail: privilege missing, a setting fixed at start, a feature or extension that does not exist. */
 const refusals = ['42501', '55P02', '0A000']
 
 const attacks: Record<string, string[]> = {
@@ -71,7 +71,7 @@ const attacks: Record<string, string[]> = {
     "SET archive_command = 'true'",
     'CREATE EXTENSION plpgsql_check',
     'CREATE EXTENSION pg_walinspect',
-    // It is there, and neither to be taken away nor to be moved to where its functions are in everybody's way.
+    // It exists, and can neither be dropped nor moved to a schema where its functions precede others.
     'DROP EXTENSION pg_stat_statements CASCADE',
     'ALTER EXTENSION pg_stat_statements SET SCHEMA public',
     'DROP EXTENSION plpgsql',
@@ -241,7 +241,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     expect(rows).toEqual([{ setconfig: ['default_transaction_read_only=on'] }])
   })
 
-  test.each(databaseRoles)('%s neither becomes the login of rest nor changes it', async role => {
+  test.each(databaseRoles)('%s neither becomes the role authenticator nor changes it', async role => {
     for (const sql of [
       'SET ROLE authenticator',
       "ALTER ROLE authenticator PASSWORD 'mine'",
@@ -258,7 +258,7 @@ describe.each(pgVersions)('Postgres %s', major => {
         const others = statement.includes('%other%') ? databaseRoles.filter(other => other !== role) : ['']
         for (const other of others) {
           const sql = statement.replace('%other%', other)
-          // One string is one transaction: what succeeds before the statement that is refused does not stay.
+          // One string is one transaction: statements before the refused one are rolled back.
           const outcome = await client.query(sql).then(
             () => 'done',
             error => (refusals.includes(error.code) ? 'refused' : `${error.code} ${error.message}`),

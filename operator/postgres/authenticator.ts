@@ -1,20 +1,21 @@
 /**
- * The role `authenticator`, by which the service `rest` logs in, as SQL; pure. It inherits nothing, and becomes the role of each request: the anonymous role, which we grant to it, or one that `admin` has
- * granted to it. Only the superuser may alter it, since nobody is a member of it.
+ * The role `authenticator`, with which the service `rest` logs in, as SQL; pure. It inherits nothing, and switches to
+ * the role of each request: the anonymous role, which the operator grants to it, or one that `admin` has granted to it.
+ * Only the superuser may alter it, since it has no members.
  *
- * A role of this name that a user made, of which its maker is a member, stays the user's: nothing of it is changed.
+ * If a user created a role of this name, its creator is a member of it: it stays the user's, and is not changed.
  */
 import { escapeIdentifier, escapeLiteral, type QueryConfig } from 'pg'
 import { applicationDatabase, databaseRoles } from '../../sealing/credentials.ts'
 import { authenticatorRole, monitorRole, readerRole, replicationRole } from './configuration.ts'
-import { comment, isMarked, loginAttributes, parseMark, watched } from './roles.ts'
+import { comment, hasRecord, loginAttributes, parseRecord, watched } from './roles.ts'
 import type { ServerState } from './state.ts'
 
 export type DesiredAuthenticator = {
   password: string
-  /** Names the password: the uid of the Secret that holds it. */
-  mark: string
-  /** Of the configuration that is served, and of that which replaces it. */
+  /** The password version: the uid of its Secret. */
+  passwordVersion: string
+  /** Roles of the served configuration, and of the next one. */
   anonymousRoles: readonly string[]
 }
 
@@ -34,23 +35,25 @@ export type AuthenticatorObservation = {
   anonymousRoles: Readonly<Record<string, AnonymousRole>>
 }
 
-/** `attribute` or membership because of which a role is refused. */
+/** The `attribute` or membership for which a role is refused. */
 type Fault = { role: string; attribute: string | null }
 
 export type AuthenticatorFacts = {
   hasMembers: boolean
   /** Whether it may connect to the application database. */
   enters: boolean
-  /** Roles that it may become: all that we granted, and of the users' grants those of anonymous roles. */
-  grants: { role: string; grantor: string; isOurs: boolean; set: boolean }[]
+  /** Roles that it may become: all granted by the operator, and of the users' grants those of anonymous roles. */
+  grants: { role: string; grantor: string; isOwn: boolean; set: boolean }[]
+  /** Databases for which it has its own settings; null: for all. */
+  settings: (string | null)[]
   anonymous: { name: string; exists: boolean; fault: Fault | null }[]
 }
 
 const reserved = [...databaseRoles, replicationRole, monitorRole, readerRole, authenticatorRole]
-/** Of the bootstrap superuser, in whose name every superuser grants. */
+/** The oid of the bootstrap superuser, the recorded grantor of every superuser's grants. */
 const bootstrapOid = 10
 
-/** One row with one column, `facts`: AuthenticatorFacts. `others`: further roles that no request may become. */
+/** One row with one column, `facts`: AuthenticatorFacts. `others`: further roles that requests must not become. */
 export const authenticatorQuery = (anonymousRoles: readonly string[], others: readonly string[]): QueryConfig => ({
   text: `
 SELECT json_build_object(
@@ -58,9 +61,11 @@ SELECT json_build_object(
   'enters', coalesce((SELECT has_database_privilege(a.oid, d.oid, 'CONNECT')
     FROM pg_authid a, pg_database d WHERE a.rolname = $1 AND d.datname = $2), false),
   'grants', (SELECT coalesce(json_agg(json_build_object('role', r.rolname, 'grantor', pg_get_userbyid(m.grantor),
-      'isOurs', m.grantor = ${bootstrapOid}, 'set', m.set_option)), '[]')
+      'isOwn', m.grantor = ${bootstrapOid}, 'set', m.set_option)), '[]')
     FROM pg_auth_members m JOIN pg_authid r ON r.oid = m.roleid JOIN pg_authid a ON a.oid = m.member
     WHERE a.rolname = $1 AND (m.grantor = ${bootstrapOid} OR r.rolname = ANY ($3))),
+  'settings', (SELECT coalesce(json_agg(d.datname), '[]') FROM pg_db_role_setting s
+    JOIN pg_authid a ON a.oid = s.setrole LEFT JOIN pg_database d ON d.oid = s.setdatabase WHERE a.rolname = $1),
   'anonymous', (SELECT coalesce(json_agg(json_build_object('name', wanted.name,
       'exists', EXISTS (SELECT FROM pg_authid WHERE rolname = wanted.name),
       'fault', (WITH RECURSIVE reached AS (SELECT oid FROM pg_authid WHERE rolname = wanted.name
@@ -79,30 +84,30 @@ const attributesText =
   "LOGIN NOSUPERUSER NOINHERIT NOCREATEROLE NOCREATEDB NOREPLICATION NOBYPASSRLS CONNECTION LIMIT -1 VALID UNTIL 'infinity'"
 
 /** A comment can be written by a role that may alter this one: a member of it. */
-const isOurs = ({ roles: { authenticator } }: ServerState, { hasMembers }: AuthenticatorFacts): boolean =>
-  isMarked(authenticator?.comment) && !hasMembers
+const isOwn = ({ roles: { authenticator } }: ServerState, { hasMembers }: AuthenticatorFacts): boolean =>
+  hasRecord(authenticator?.comment) && !hasMembers
 
-/** Whether a user made the role of this name. */
+/** Whether a user created the role of this name. */
 export const isForeign = (state: ServerState, facts: AuthenticatorFacts): boolean =>
-  state.roles.authenticator !== undefined && !isOurs(state, facts)
+  state.roles.authenticator !== undefined && !isOwn(state, facts)
 
 /** Whether it can log in although no service needs it. */
-export function isLeftOpen(state: ServerState, facts: AuthenticatorFacts): boolean {
+export function remainsOpen(state: ServerState, facts: AuthenticatorFacts): boolean {
   const { login, verifier } = state.roles.authenticator ?? { login: false, verifier: null }
-  return isOurs(state, facts) && (login || verifier !== null)
+  return isOwn(state, facts) && (login || verifier !== null)
 }
 
-/** Whether nobody can log in as it by a password of the database that this one was copied from. */
+/** Whether no password of the source database permits logging in as it. */
 export const isClosedFor = (
   state: ServerState,
   facts: AuthenticatorFacts | undefined,
   wanted: DesiredAuthenticator | undefined,
 ): boolean =>
   facts === undefined ||
-  !isLeftOpen(state, facts) ||
-  (wanted !== undefined && parseMark(state.roles.authenticator?.comment).credentials === wanted.mark)
+  !remainsOpen(state, facts) ||
+  (wanted !== undefined && parseRecord(state.roles.authenticator?.comment).credentials === wanted.passwordVersion)
 
-/** Statements for one transaction in any database. `verifier`: of the password, where that is not to stay. */
+/** Statements for one transaction in any database. `verifier`: of the password, if that is to change. */
 export function authenticatorStatements(
   state: ServerState,
   facts: AuthenticatorFacts,
@@ -111,28 +116,33 @@ export function authenticatorStatements(
 ): string[] {
   const present = state.roles.authenticator
   if (isForeign(state, facts)) return []
-  if (wanted === undefined) return isLeftOpen(state, facts) ? lockStatements(facts) : []
+  if (wanted === undefined) return remainsOpen(state, facts) ? lockStatements(facts) : []
   const isRight = present !== undefined && watched.every(key => present[key] === loginAttributes[key])
   const password = verifier === undefined ? '' : ` PASSWORD ${escapeLiteral(verifier)}`
   const verb = present === undefined ? 'CREATE' : 'ALTER'
   return [
     ...(isRight && verifier === undefined ? [] : [`${verb} ROLE ${name} ${attributesText}${password}`]),
-    ...(parseMark(present?.comment).credentials === wanted.mark
+    ...(parseRecord(present?.comment).credentials === wanted.passwordVersion
       ? []
-      : [comment(authenticatorRole, { credentials: wanted.mark })]),
+      : [comment(authenticatorRole, { credentials: wanted.passwordVersion })]),
     ...(facts.enters || state.database === null
       ? []
       : [`GRANT CONNECT ON DATABASE ${escapeIdentifier(applicationDatabase)} TO ${name}`]),
+    ...facts.settings.map(resetStatement),
     ...membershipStatements(facts),
   ]
 }
 
-/** The mark stays, by which it is still ours. */
+/** A function called by a request can set role settings with which it serves no request, and no user can reset them. */
+const resetStatement = (database: string | null): string =>
+  `ALTER ROLE ${name}${database === null ? '' : ` IN DATABASE ${escapeIdentifier(database)}`} RESET ALL`
+
+/** The comment remains: it shows that the operator created the role. */
 const lockStatements = (facts: AuthenticatorFacts): string[] => [
   `ALTER ROLE ${name} NOLOGIN PASSWORD NULL`,
   comment(authenticatorRole, {}),
   ...facts.grants
-    .filter(({ isOurs }) => isOurs)
+    .filter(({ isOwn }) => isOwn)
     .map(({ role }) => `REVOKE ${escapeIdentifier(role)} FROM ${name} CASCADE`),
 ]
 
@@ -141,7 +151,7 @@ function membershipStatements({ grants, anonymous }: AuthenticatorFacts): string
   const missing = anonymous.filter(one => one.exists && one.fault === null && !isGranted(one.name))
   const isRefused = (role: string) => anonymous.some(one => one.name === role && one.fault !== null)
   const isWanted = (role: string) => anonymous.some(one => one.name === role)
-  const excess = grants.filter(({ role, isOurs }) => isRefused(role) || (isOurs && !isWanted(role)))
+  const excess = grants.filter(({ role, isOwn }) => isRefused(role) || (isOwn && !isWanted(role)))
   return [
     ...missing.map(one => `GRANT ${escapeIdentifier(one.name)} TO ${name} WITH INHERIT FALSE, SET TRUE, ADMIN FALSE`),
     ...excess.map(
@@ -151,7 +161,7 @@ function membershipStatements({ grants, anonymous }: AuthenticatorFacts): string
   ]
 }
 
-/** `hasPassword`: the password wanted is the role's. */
+/** `hasPassword`: the role has the desired password. */
 export function authenticatorObservation(
   state: ServerState,
   facts: AuthenticatorFacts,

@@ -42,7 +42,7 @@ describe('settings', () => {
       }),
     )
 
-  test('allow the connections of the size beside the reserved ones', () => {
+  test('allow the connections of the size besides the reserved ones', () => {
     fc.assert(
       fc.property(anyShape, size => {
         const settings = postgresSettings(size, '17')
@@ -76,14 +76,14 @@ describe('settings', () => {
   })
 
   test.each([...settingsNotForSizes, ...settingPrefixesNotForSizes, 'ssl_ca_file', 'include_dir', 'archive_mode'])(
-    'never take %s from a size',
+    'never use %s from a size',
     name => {
       const plain = postgresSettings(smallShape, '17')
       expect(postgresSettings(shape({ postgresSettings: { [name]: 'evil' } }), '17')).toEqual(plain)
     },
   )
 
-  test('never let a size override what is fixed', () => {
+  test('never allow a size to override a fixed setting', () => {
     const fixed = Object.keys(postgresSettings(smallShape, '18')).filter(
       name => postgresSettings(shape({ postgresSettings: { [name]: 'evil' } }), '18')[name] !== 'evil',
     )
@@ -99,11 +99,13 @@ describe('settings', () => {
     expect(postgresSettings(shape({ postgresSettings: { temp_file_limit: own } }), '17').temp_file_limit).toBe(limit)
   })
 
-  test('limit the WAL that a replication slot keeps to a part of the volume', () => {
+  test('limit the WAL that a replication slot retains to a part of the volume', () => {
     fc.assert(
       fc.property(anyShape, size => {
-        const kept = postgresSettings(size, '17').max_slot_wal_keep_size ?? ''
-        expect(Number(/^(\d+)MB$/.exec(kept)?.[1]) * 2 ** 20).toBeLessThanOrEqual(quantityToBytes(size.storageSize) / 5)
+        const keepSize = postgresSettings(size, '17').max_slot_wal_keep_size ?? ''
+        expect(Number(/^(\d+)MB$/.exec(keepSize)?.[1]) * 2 ** 20).toBeLessThanOrEqual(
+          quantityToBytes(size.storageSize) / 5,
+        )
       }),
     )
   })
@@ -136,7 +138,7 @@ describe('settings', () => {
     ])
   })
 
-  test('leave the address to the command line', () => {
+  test('leave listen_addresses to the command line', () => {
     expect(postgresSettings(smallShape, '17').listen_addresses).toBe('')
     expect(postgresCommand('/var/lib/postgresql')).toEqual([
       'postgres',
@@ -148,7 +150,7 @@ describe('settings', () => {
   })
 
   test('have names that cannot end their line', () => {
-    expect(() => renderSettings({ "a = 'x'\nfsync": 'off' })).toThrow('no name of a setting')
+    expect(() => renderSettings({ "a = 'x'\nfsync": 'off' })).toThrow("not a setting's name")
     expect(() => quoteSetting('a\0b')).toThrow(RangeError)
   })
 })
@@ -172,7 +174,7 @@ describe('settings in a real Postgres', () => {
       const server = servers[index]
       if (server === undefined) throw new Error('not started')
       expect(await rows(server, 'SELECT name FROM pg_file_settings WHERE error IS NOT NULL')).toEqual([
-        // The test's own command line is before them.
+        // The test's own command line overrides them.
         { name: 'listen_addresses' },
         { name: 'port' },
       ])
@@ -193,7 +195,7 @@ describe('settings in a real Postgres', () => {
     }
   })
 
-  /** Categories of pg_settings of which a size decides nothing, in any version; `%` for what stands before or after. */
+  /** Categories of pg_settings that no size may set, in any version; `%` for any prefix or suffix. */
   const notForSizes = [
     'File Locations',
     '% / SSL',
@@ -203,7 +205,7 @@ describe('settings in a real Postgres', () => {
     '% / Archive Recovery',
     '% / Recovery Target',
   ]
-  /** What decides over access, data or code in categories that sizes may otherwise set. */
+  /** Settings that control access, data or code, in categories that sizes may otherwise set. */
   const namesNotForSizes = [
     ...['db_user_namespace', 'password_encryption', 'createrole_self_grant', 'lo_compat_privileges'],
     ...['session_replication_role', 'synchronous_standby_names', 'primary_conninfo', 'max_wal_senders', 'wal_level'],

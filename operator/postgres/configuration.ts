@@ -1,9 +1,9 @@
 /**
- * Postgres's configuration, from a size and a version; pure. Settings come in three layers: what we derive from the
- * size's resources, over that the size's own settings, over both what is fixed, because durability, authentication or
- * another part of Espalier depends on it. A size's setting that is not for sizes is left out, never obeyed.
+ * Postgres's configuration, from a size and a version; pure. Settings have three layers: those derived from the size's
+ * resources; over them the size's own settings; over both the fixed ones, on which durability, authentication or
+ * another part of Espalier depends. A setting that a size may not set is ignored.
  *
- * The settings that only the running pod knows (its address; where the certificate is mounted) are not here: see
+ * Settings that only the running pod knows (its address; where the certificate is mounted) are not here: see
  * `postgresCommand` and instance/tls.ts.
  */
 import { createHash } from 'node:crypto'
@@ -13,51 +13,66 @@ import { renderSettings } from '../../instance/settings.ts'
 import { dataDirectory } from '../../instance/volume.ts'
 import { quantityToBytes, quantityToNumber } from '../../values/quantity.ts'
 
-/** The common name of the operator's client certificate, and the only way into the superuser. */
+/** The common name of the operator's client certificate, the only login as superuser. */
 export const operatorCommonName = 'espalier-operator'
 export const superuser = 'postgres'
-/** The role that copies an instance (backups, later replicas), and the common name by which alone it logs in. */
+/**
+ * The role that copies an instance (backups, later replicas), and the common name of the certificate that it logs in
+ * with.
+ */
 export const replicationRole = 'espalier_replication'
 export const replicationCommonName = 'espalier-replication'
-/** The role by which the agent of the pod reads what monitoring shows, and the common name by which alone it logs in: of one instance. */
+/**
+ * The role with which the pod's agent reads monitoring views, and the common name of its certificate, which is for one
+ * instance.
+ */
 export const monitorRole = 'espalier_monitor'
 export const monitorCommonName = (id: string): string => `espalier-monitor-${id}`
-/** The group that users' own roles join to read what `app_read_only` reads. Nobody logs in as it. */
+/**
+ * The common name of the certificate with which the pod's agent copies the instance for the archive: for one instance,
+ * from its own address only.
+ */
+export const archiverCommonName = (id: string): string => `espalier-archiver-${id}`
+/** The group that users' own roles join to read what `app_read_only` reads. It cannot log in. */
 export const readerRole = 'espalier_read_only'
-/** The login of the service `rest`, which becomes the role of each request. */
+/** The login role of the service `rest`, which switches to the role of each request. */
 export const authenticatorRole = 'authenticator'
-/** The login of the service `mcp` for its own database, and that database, with conversations and the state of its OAuth server. */
+/**
+ * The login role of the service `mcp` for its own database, and that database, with conversations and the state of its
+ * OAuth server.
+ */
 export const mcpStateRole = 'mcp_state'
 export const mcpStateDatabase = 'espalier'
-/** What Postgres gathers of the statements it ran; loaded where the image has it. */
+/** The library that collects statistics of statements; loaded if the image has it. */
 export const statisticsLibrary = 'pg_stat_statements'
 export const preloadedLibraries = [statisticsLibrary]
-/** In postgresql.conf: which version of the three files this is, so that Postgres itself tells which one is in force. */
+/** In postgresql.conf: the version of the three files, so that Postgres reports which one is applied. */
 const digestSetting = 'espalier.configuration'
 /**
- * The platform's own database, where it does what is not inside the application's. It is there from initdb on, and no user
- * can drop, change or enter it.
+ * The platform's own database, for work outside the application's. initdb creates it, and no user can drop, change or
+ * connect to it.
  */
 export const maintenanceDatabase = 'template1'
-/** Where Postgres listens, on the pod's own address. */
+/** The port on the pod's own address. */
 export const postgresPort = 5432
 
 /**
- * Connections held back for the operator and backups: two looks at once, a change of roles, and room for a person.
- * They are superuser_reserved_connections, so that what is left for everyone else is exactly the size's `connections`.
+ * Connections reserved for the operator and backups: two probes at once, a change of roles, and one for a person. They
+ * are superuser_reserved_connections, so that exactly the size's `connections` remain for all others.
  */
 const platformReserve = 5
 
 /**
- * Places for connections that have not logged in: before that a reserve is open to anybody, so who opens connections and
- * says nothing would shut out the operator from a full database. Two gateways let in so many at once (gateway/logins.ts).
+ * Slots for connections that have not logged in: before login even a reserved connection is available to any client, so
+ * a client that opens silent connections would shut out the operator from a full database. Two gateways allow this many
+ * at once (gateway/logins.ts).
  */
 const loginReserve = 24
 
-/** For the agent of the pod: a database that is full of connections is to be seen as such. */
+/** For the pod's agent, so that monitoring works if all connections are used. */
 const monitorReserve = 1
 
-/** max_connections of a size: connections for application roles, and what is held back. */
+/** max_connections of a size: connections for application roles, and the reserved ones. */
 export const maxConnections = (shape: Pick<SizeShape, 'connections'>): number =>
   shape.connections + monitorReserve + platformReserve + loginReserve
 
@@ -67,8 +82,9 @@ const clamp = (value: number, low: number, high: number): number => Math.min(Mat
 const kilobytes = (bytes: number): string => `${Math.floor(bytes / 1024)}kB`
 
 /**
- * What follows from the size's resources. Shared memory comes from the request, which is assured; what is only a hint or
- * is given back comes from the limit. A query may hold several pieces of work_mem, hence the divisor.
+ * Settings derived from the size's resources. Shared memory is derived from the memory request, which is guaranteed;
+ * planner hints and memory that is released again from the limit. A query may use several times work_mem, hence the
+ * divisor.
  */
 function derivedSettings(shape: SizeShape): Record<string, string> {
   const assured = quantityToBytes(shape.memoryRequest)
@@ -82,7 +98,7 @@ function derivedSettings(shape: SizeShape): Record<string, string> {
     effective_cache_size: kilobytes(Math.max(memory * 0.7, sharedBuffers)),
     work_mem: kilobytes(clamp((memory - sharedBuffers) / (shape.connections * 3), 1 * MiB, 64 * MiB)),
     maintenance_work_mem: kilobytes(clamp(memory / 16, 16 * MiB, 2 * GiB)),
-    // WAL stands on the same volume as the data: it must not fill a small one.
+    // WAL is on the same volume as the data: it must not fill a small one.
     max_wal_size: `${Math.floor(maxWalSize / MiB)}MB`,
     min_wal_size: `${Math.floor(clamp(maxWalSize / 4, 32 * MiB, 1 * GiB) / MiB)}MB`,
     // Temporary files too; the limit is per process.
@@ -90,18 +106,18 @@ function derivedSettings(shape: SizeShape): Record<string, string> {
     max_worker_processes: String(Math.max(8, cores + 4)),
     max_parallel_workers: String(cores),
     max_parallel_workers_per_gather: String(Math.min(cores, 2)),
-    // A container with a limit on huge pages dies of SIGBUS where "try" seemed to succeed.
+    // A container with a limit on huge pages dies of SIGBUS if "try" seems to succeed.
     huge_pages: 'off',
     random_page_cost: '1.1',
     log_lock_waits: 'on',
-    // Clients come through a proxy: find out about those that are gone.
+    // Clients connect through a proxy: detect those that have disconnected.
     tcp_keepalives_idle: '60',
     tcp_keepalives_interval: '10',
     tcp_keepalives_count: '6',
-    // Before it recovers, Postgres brings every file to the disk: one by one that is a flush of the disk for each of a thousand. An
-    // error of either is logged, and Postgres goes on.
+    // Before recovery, Postgres flushes every file to the disk: syncing each of a thousand files flushes the disk each
+    // time. An error of either is logged, and Postgres continues.
     recovery_init_sync_method: 'syncfs',
-    // What initdb writes into the file that ours replaces.
+    // Settings that initdb writes into the file that the operator's replaces.
     datestyle: 'iso, mdy',
     timezone: 'UTC',
     lc_monetary: 'C',
@@ -112,22 +128,22 @@ function derivedSettings(shape: SizeShape): Record<string, string> {
 }
 
 /**
- * What nothing overrides.
+ * Settings that nothing overrides.
  *
  * - Logging goes to standard error, where the cluster collects it: no collector, no log files on the user's volume. The
- *   JSON log would need both. The prefix begins with what the server itself writes (time in UTC, process and line number,
- *   SQLSTATE), so that no name of a user's can pass for a level: the level is the first word after the prefix. The API
- *   reads it (api/logs/entries.ts).
- * - wal_level is `replica`, which base backups need. `logical` would cost WAL and gain nothing: no user's role has
- *   REPLICATION, so nobody could read it.
- * - archive_mode is on, with a command that says "done": switching it on later would take a restart, and a command that
- *   failed would keep every piece of WAL. The archive replaces the command by a reload.
- * - summarize_wal (from 17 on) is what incremental backups are made from: what was not summarised while it was written
- *   cannot be made good.
- * - max_slot_wal_keep_size: WAL stands on the same volume as the data. A copy that is never fetched loses its slot rather
- *   than fill it.
- * - pg_stat_statements records statements on data only: what makes a role holds its password.
- * - Addresses and sockets: none, but the one on the command line.
+ *   JSON log would need both. The prefix begins with values of the server itself (time in UTC, process and line number,
+ *   SQLSTATE), so that no name that a user chose can be read as a level: the level is the first word after the prefix.
+ *   The API parses it (api/logs/entries.ts).
+ * - wal_level is `replica`, which base backups need. `logical` would cost WAL without use: no user's role has
+ *   REPLICATION, so none could read it.
+ * - archive_mode is on, with a command that succeeds: enabling it later would take a restart, and a failing command
+ *   would retain every WAL file. In a database that archives the command waits for the agent
+ *   (member/archive/settings.ts).
+ * - summarize_wal (from 17 on): incremental backups need it, and missing summaries cannot be created later.
+ * - max_slot_wal_keep_size: WAL is on the same volume as the data. A copy that is never fetched loses its slot rather
+ *   than fill the volume.
+ * - pg_stat_statements records statements on data only: statements that create roles contain passwords.
+ * - Addresses and sockets: none, except the one on the command line.
  */
 function fixedSettings(shape: SizeShape, version: PgVersion): Record<string, string> {
   const storage = quantityToBytes(shape.storageSize)
@@ -138,7 +154,7 @@ function fixedSettings(shape: SizeShape, version: PgVersion): Record<string, str
     max_connections: String(maxConnections(shape)),
     superuser_reserved_connections: String(platformReserve + loginReserve),
     reserved_connections: String(monitorReserve),
-    // The gateway counts on it: after this and a little more, what is open has logged in.
+    // The gateway depends on it: an open connection of slightly more than this age has logged in.
     authentication_timeout: '10s',
     password_encryption: 'scram-sha-256',
     ssl: 'on',
@@ -164,28 +180,33 @@ function fixedSettings(shape: SizeShape, version: PgVersion): Record<string, str
   }
 }
 
-/** A size may set another limit, not none: temporary files would fill the volume. */
+/** A size may set another limit, but not none: temporary files would fill the volume. */
 const isUnbounded = (limit: string): boolean => /^\s*(-|$)/.test(limit)
 
-/** Every setting of postgresql.conf for a size, as Postgres takes it. */
-export function postgresSettings(shape: SizeShape, version: PgVersion): Record<string, string> {
+/** Every setting of postgresql.conf for a size, in Postgres's syntax. */
+export function postgresSettings(
+  shape: SizeShape,
+  version: PgVersion,
+  archiveCommand?: string | undefined,
+): Record<string, string> {
   const own = Object.entries(shape.postgresSettings).filter(
     ([name, value]) => isSettingForSizes(name) && !(name === 'temp_file_limit' && isUnbounded(value)),
   )
-  return { ...derivedSettings(shape), ...Object.fromEntries(own), ...fixedSettings(shape, version) }
+  const archiving: Record<string, string> = archiveCommand === undefined ? {} : { archive_command: archiveCommand }
+  return { ...derivedSettings(shape), ...Object.fromEntries(own), ...fixedSettings(shape, version), ...archiving }
 }
 
 /**
- * Who may log in. The superuser only by the operator's certificate, from anywhere; for replication one role, by a
- * certificate of its own, and into no database; for monitoring one, by a certificate that is this instance's, and into the
- * platform's database alone; every other role by password over TLS; nobody without TLS. The first line that fits decides, so
- * none can be got around.
+ * The rules of pg_hba.conf. The superuser logs in with the operator's certificate only, from any address; one role for
+ * replication, with its own certificate, and to no database; one for monitoring, with this instance's certificate, and
+ * to the platform's database only; every other role with a password over TLS; no connection without TLS is accepted.
+ * The first matching line decides, so later ones cannot bypass it.
  */
-const pgHba = `# TYPE     DATABASE     USER                  ADDRESS  METHOD
+const pgHba = (archives: boolean) => `# TYPE     DATABASE     USER                  ADDRESS  METHOD
 hostnossl  all          all                   all      reject
 hostnossl  replication  all                   all      reject
 hostssl    all          ${superuser}              all      cert map=espalier
-hostssl    replication  ${replicationRole}  all      cert map=espalier_replication
+${archives ? archiverHba : ''}hostssl    replication  ${replicationRole}  all      cert map=espalier_replication
 hostssl    replication  all                   all      reject
 hostssl    all          ${replicationRole}  all      reject
 hostssl    ${maintenanceDatabase}    ${monitorRole}      all      cert map=espalier_monitor
@@ -193,13 +214,24 @@ hostssl    all          ${monitorRole}      all      reject
 hostssl    all          all                   all      scram-sha-256
 `
 
-const pgIdent = (id: string): string => `# MAP                 SYSTEM-USERNAME       PG-USERNAME
+/** The archiver's certificate permits replication from the address of its own pod only. */
+const archiverHba = `hostssl    replication  ${replicationRole}  samehost  cert map=espalier_archiver\n`
+
+const pgIdent = (id: string, archives: boolean): string => `# MAP                 SYSTEM-USERNAME       PG-USERNAME
 espalier              ${operatorCommonName}     ${superuser}
 espalier_replication  ${replicationCommonName}  ${replicationRole}
 espalier_monitor      ${monitorCommonName(id)}  ${monitorRole}
+${archives ? archiverIdent(id) : ''}`
+
+/**
+ * On the embedded default every instance is at an address of its own machine: the platform's certificate must be
+ * accepted, too.
+ */
+const archiverIdent = (id: string): string => `espalier_archiver     ${archiverCommonName(id)}  ${replicationRole}
+espalier_archiver     ${replicationCommonName}  ${replicationRole}
 `
 
-/** Which version of the files these are; by it the operator knows what is in force. */
+/** The digest of the files; by it the operator knows which version is applied. */
 const digestOfFiles = (files: Readonly<Record<ConfigurationFile, string>>): string =>
   createHash('sha256')
     .update(JSON.stringify(Object.entries(files).sort()))
@@ -208,17 +240,25 @@ const digestOfFiles = (files: Readonly<Record<ConfigurationFile, string>>): stri
 
 type RenderedConfiguration = { files: Record<ConfigurationFile, string>; digest: string }
 
-/** The three files, and the digest that the first of them carries. `id`: whose instance it is. */
-export function renderWithDigest(shape: SizeShape, version: PgVersion, id: string): RenderedConfiguration {
+/**
+ * The three files, and the digest in the first of them. `id`: of the instance's database or branch. `archiveCommand`:
+ * of one that archives.
+ */
+export function renderWithDigest(
+  shape: SizeShape,
+  version: PgVersion,
+  id: string,
+  archiveCommand?: string | undefined,
+): RenderedConfiguration {
   const heading = '# Written by the operator; changes made here are lost.\n'
   const files = {
-    'postgresql.conf': heading + renderSettings(postgresSettings(shape, version)),
-    'pg_hba.conf': heading + pgHba,
-    'pg_ident.conf': heading + pgIdent(id),
+    'postgresql.conf': heading + renderSettings(postgresSettings(shape, version, archiveCommand)),
+    'pg_hba.conf': heading + pgHba(archiveCommand !== undefined),
+    'pg_ident.conf': heading + pgIdent(id, archiveCommand !== undefined),
   }
   const digest = digestOfFiles(files)
-  const marked = files['postgresql.conf'] + renderSettings({ [digestSetting]: digest })
-  return { files: { ...files, 'postgresql.conf': marked }, digest }
+  const withDigest = files['postgresql.conf'] + renderSettings({ [digestSetting]: digest })
+  return { files: { ...files, 'postgresql.conf': withDigest }, digest }
 }
 
 /** The three files, for InstanceConfiguration.files. */
@@ -230,7 +270,7 @@ export const renderConfiguration = (
 
 /**
  * The command of the Postgres container, for a volume mounted at this path. `POD_IP` must be in its environment (the
- * downward API); settings on the command line win over every file.
+ * downward API); settings on the command line override every file.
  */
 export const postgresCommand = (volume: string): string[] => [
   'postgres',

@@ -1,4 +1,4 @@
-/** What becomes of a connection whose other end falls silent: nothing waits for ever. */
+/** A connection whose other end becomes silent: no call waits for ever. */
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { issueClientCertificate } from '../pki/index.ts'
@@ -8,7 +8,7 @@ import { type RunningPostgres, startPostgres } from './testing/postgres.ts'
 
 type Proxy = { port: number; stall(): void; close(): void }
 
-/** Forwards to a server until told to stall; then it keeps every connection open and passes nothing on. */
+/** Forwards to a server until `stall` is called; then it keeps every connection open and forwards nothing. */
 async function stallingProxy(target: { host: string; port: number } | undefined): Promise<Proxy> {
   const sockets: Socket[] = []
   let stalled = target === undefined
@@ -35,14 +35,14 @@ async function stallingProxy(target: { host: string; port: number } | undefined)
   }
 }
 
-describe.concurrent('a server that falls silent', () => {
+describe.concurrent('a server that becomes silent', () => {
   let server: RunningPostgres
   beforeAll(async () => {
     server = await startPostgres({ major: '18' })
   })
   afterAll(() => server?.stop())
 
-  /** Connects through a proxy; returns what it came to, and after how long. */
+  /** Connects through a proxy; returns the result, and its duration. */
   async function through(
     proxy: Proxy,
     work: Parameters<typeof withConnection<unknown>>[4],

@@ -1,6 +1,6 @@
 /**
- * One connection of the operator to a Postgres, as its superuser, by client certificate. Whatever a user can set for a
- * database or a role is overridden from the first message on: a superuser session runs nothing of theirs.
+ * One connection of the operator to a Postgres, as its superuser, with a client certificate. Everything that a user can
+ * set for a database or a role is overridden from the first message on: a superuser session runs no code of users.
  */
 import { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
@@ -9,40 +9,40 @@ import type { CertifiedKey } from '../pki/index.ts'
 import { operatorCommonName, superuser } from './configuration.ts'
 import { PostgresError, postgresErrorOf } from './errors.ts'
 
-/** Where a Postgres is, and how it proves that it is the one. */
+/** The address of a Postgres, and how it authenticates. */
 export type PostgresTarget = {
   host: string
   port: number
-  /** The name its certificate must be for: the DNS name of its Service. */
+  /** The name in its certificate: the DNS name of its Service. */
   serverName: string
-  /** The authority that its certificate must be from, PEM. */
+  /** The authority that signed its certificate, PEM. */
   ca: string
 }
 
 export type Connection = {
-  /** SHA-256 of the certificate that the server showed, as Node writes fingerprints. */
+  /** SHA-256 of the certificate that the server presented, in the format of Node's fingerprints. */
   readonly certificate: string | undefined
   rows<Row extends QueryResultRow>(query: string | QueryConfig): Promise<Row[]>
-  /** Runs all or none, in one round trip. */
+  /** Runs all statements or none, in one round trip. */
   transaction(statements: readonly string[]): Promise<void>
-  /** Runs a statement that cannot stand in a transaction, and may take this long. */
+  /** Runs a statement that cannot run in a transaction, and may take this long. */
   alone(statement: string, timeoutMs: number): Promise<void>
-  /** Asks for rows that may take this long; the server gives up where nobody waits for them any more. */
+  /** Queries rows that may take this long; the server cancels it if the client has disconnected. */
   patiently<Row extends QueryResultRow>(query: QueryConfig, timeoutMs: number): Promise<Row[]>
 }
 
-/** How long the machine may take to accept a connection: its kernel does, however busy Postgres is. */
+/** How long the machine may take to accept a connection: its kernel does that, however busy Postgres is. */
 const acceptTimeoutMs = 3_000
-/** How long Postgres may take to let the operator in: a busy one forks, and proves who it is, slowly. */
+/** How long Postgres may take to complete the login: a busy one forks and authenticates slowly. */
 const connectTimeoutMs = 4_000
 const statementTimeoutMs = 5_000
-/** The server ends a statement by itself; this is for one that cannot say so any more. */
+/** The server cancels a statement by itself; this limit is for a server that no longer can. */
 const answerTimeoutMs = statementTimeoutMs + 1_000
 const closeTimeoutMs = 1_000
 
 /**
- * Sent at the start of the session, these come before what ALTER DATABASE and ALTER ROLE set, `role` included. Nothing
- * that we send is logged or shown in pg_stat_activity, since it may hold verifiers.
+ * Sent at the start of the session, these override what ALTER DATABASE and ALTER ROLE set, `role` included. Statements
+ * of the operator are neither logged nor shown in pg_stat_activity, since they may contain verifiers.
  */
 const sessionSettings: Record<string, string> = {
   search_path: 'pg_catalog,pg_temp',
@@ -50,7 +50,7 @@ const sessionSettings: Record<string, string> = {
   statement_timeout: String(statementTimeoutMs),
   lock_timeout: '2000',
   idle_in_transaction_session_timeout: '10000',
-  // The longest that the lock on roles is held for an operator that is frozen.
+  // The longest time that a frozen operator can keep the lock on roles.
   idle_session_timeout: '30000',
   local_preload_libraries: '',
   default_transaction_read_only: 'off',
@@ -63,11 +63,13 @@ const sessionSettings: Record<string, string> = {
   log_duration: 'off',
   log_min_duration_statement: '-1',
   log_min_error_statement: 'panic',
-  // Of an operator's statements none is kept; where the library is not loaded this names nothing.
+  // pg_stat_statements records no statement of the operator; if the library is not loaded, this setting has no effect.
   'pg_stat_statements.track': 'none',
 }
 
-/** Settings that only some versions know, by server_version_num; the others would refuse a session that names them. */
+/**
+ * Settings that only some versions know, by server_version_num; other versions would refuse a session that sets them.
+ */
 const newerSettings: [since: number, name: string, value: string][] = [[170_000, 'transaction_timeout', '0']]
 
 function optionsFor(version: number): string {
@@ -76,9 +78,9 @@ function optionsFor(version: number): string {
 }
 
 /**
- * Connects, does the work, and closes, however it ends. Nothing outlives the signal. `version`, as server_version_num: for
- * a database that is a user's, whose settings must all be overridden.
- * @throws PostgresError; the signal's reason where it aborted
+ * Connects, runs `work`, and closes in any case. Nothing continues after the signal aborts. `version`, as
+ * server_version_num: for a user's database, whose settings must all be overridden.
+ * @throws PostgresError; the signal's reason if it aborted
  */
 export async function withConnection<T>(
   target: PostgresTarget,
@@ -103,17 +105,17 @@ export async function withConnection<T>(
     ssl: { ...certificate, ca: target.ca, servername: target.serverName, minVersion: 'TLSv1.2' },
   })
   client.on('error', () => {
-    // A query that is under way rejects with it; between queries the next one does.
+    // A query in progress rejects with the reason; between queries the next one does.
   })
   const abort = () => socket.destroy()
   signal.addEventListener('abort', abort, { once: true })
   const accepted = acceptance(socket)
   try {
-    await Promise.race([client.connect(), accepted.inVain])
-    accepted.settle()
+    await Promise.race([client.connect(), accepted.timedOut])
+    accepted.cancel()
     return await work(connectionOf(client))
   } catch (error) {
-    accepted.settle()
+    accepted.cancel()
     signal.throwIfAborted()
     throw postgresErrorOf(error)
   } finally {
@@ -125,26 +127,26 @@ export async function withConnection<T>(
   }
 }
 
-/** Fails where no machine at the address accepts the connection in time: that is no slowness of Postgres's. */
-function acceptance(socket: Socket): { inVain: Promise<never>; settle(): void } {
+/** Fails if no machine at the address accepts the connection in time: a slow Postgres is no cause of that. */
+function acceptance(socket: Socket): { timedOut: Promise<never>; cancel(): void } {
   const { promise, reject } = Promise.withResolvers<never>()
-  promise.catch(() => {}) // nobody may be waiting any more
+  promise.catch(() => {}) // the caller may have stopped waiting
   const timer = setTimeout(() => {
     reject(new PostgresError('silent', `no connection within ${acceptTimeoutMs} ms`, 'ETIMEDOUT'))
   }, acceptTimeoutMs)
-  const settle = () => clearTimeout(timer)
-  socket.once('connect', settle)
-  return { inVain: promise, settle }
+  const cancel = () => clearTimeout(timer)
+  socket.once('connect', cancel)
+  return { timedOut: promise, cancel }
 }
 
-/** The certificate of the connection's TLS session. `pg` keeps the socket where its types do not show it. */
+/** The certificate of the connection's TLS session. The types of `pg` do not declare the socket. */
 function shownCertificate(client: Client): string | undefined {
   const { connection } = client as unknown as { connection?: { stream?: unknown } }
   const stream = connection?.stream
   return stream instanceof TLSSocket ? stream.getPeerX509Certificate()?.fingerprint256 : undefined
 }
 
-/** How often a server that works for long looks whether its client is still there. */
+/** How often a server checks during a long query whether its client is still connected. */
 const clientCheckMs = 5_000
 
 const connectionOf = (client: Client): Connection => ({
@@ -152,19 +154,19 @@ const connectionOf = (client: Client): Connection => ({
   rows: async <Row extends QueryResultRow>(query: string | QueryConfig) => (await client.query<Row>(query)).rows,
   transaction: async statements => {
     if (statements.length === 0) return
-    // Statements sent together are one transaction of their own; the first that fails undoes all.
+    // Statements sent together are one transaction; the first that fails rolls back all.
     await client.query(statements.join(';\n'))
   },
   alone: async (statement, timeoutMs) => {
     await client.query(`SET statement_timeout = ${timeoutMs}`)
-    // pg knows this option, its types do not.
+    // a valid option that pg's types do not declare
     const query: QueryConfig & { query_timeout: number } = { text: statement, query_timeout: timeoutMs + 1_000 }
     await client.query(query)
     await client.query(`SET statement_timeout = ${statementTimeoutMs}`)
   },
   patiently: async <Row extends QueryResultRow>(query: QueryConfig, timeoutMs: number) => {
     await client.query(`SET statement_timeout = ${timeoutMs}; SET client_connection_check_interval = ${clientCheckMs}`)
-    const patient: QueryConfig & { query_timeout: number } = { ...query, query_timeout: timeoutMs + 1_000 }
-    return (await client.query<Row>(patient)).rows
+    const withTimeout: QueryConfig & { query_timeout: number } = { ...query, query_timeout: timeoutMs + 1_000 }
+    return (await client.query<Row>(withTimeout)).rows
   },
 })

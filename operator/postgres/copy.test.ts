@@ -1,4 +1,4 @@
-/** A copy of a subscriber, on real servers: it is closed, and never so much as asks the publisher for anything. */
+/** A copy of a subscriber, on real servers: it is closed, and never contacts the publisher. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -37,7 +37,7 @@ const superuser = <Row extends object>(server: RunningPostgres, sql: string, dat
   return withConnection(server.target, database, certificate, signal, connection => connection.rows<Row>(sql))
 }
 
-async function look(server: RunningPostgres): Promise<Extract<PostgresObservation, { reachable: true }>> {
+async function observe(server: RunningPostgres): Promise<Extract<PostgresObservation, { reachable: true }>> {
   const seen = await administrator().observe(server.target, { passwords, commits: false }, signal)
   if (!seen.reachable) throw new Error(`${seen.reason}: ${seen.message}`)
   return seen
@@ -49,7 +49,7 @@ const slots = () =>
     'SELECT slot_name, active, confirmed_flush_lsn::text AS confirmed FROM pg_replication_slots ORDER BY 1',
   )
 
-/** A volume like the subscriber's, in mid-flight, as another instance's. */
+/** A copy of the subscriber's volume during replication, as another instance's. */
 async function copied(): Promise<RunningPostgres> {
   const { mounts } = subscriber
   const other = await startPostgres({ major, tls: publisher.authority })
@@ -77,11 +77,11 @@ async function restarted(server: RunningPostgres): Promise<RunningPostgres> {
 }
 
 test('a copy starts closed, loses slots and subscriptions without contacting the publisher, and then opens', async () => {
-  await administrator().ensureRoles(publisher.target, async () => ({ passwords, mark: 'm' }), signal)
-  const authenticator = { password: 'source-1', mark: 'source', anonymousRoles: [] }
-  const stateLogin = { password: 'source-2', mark: 'source' }
+  await administrator().ensureRoles(publisher.target, async () => ({ passwords, passwordVersion: 'm' }), signal)
+  const authenticator = { password: 'source-1', passwordVersion: 'source', anonymousRoles: [] }
+  const stateLogin = { password: 'source-2', passwordVersion: 'source' }
   const mcpState = { owner: origin, isRequested: true, login: stateLogin }
-  const ofSource = async () => ({ passwords, mark: 'm', authenticator, mcpState })
+  const ofSource = async () => ({ passwords, passwordVersion: 'm', authenticator, mcpState })
   await administrator().ensureRoles(subscriber.target, ofSource, signal)
   const conversing = await connectAs(subscriber, 'mcp_state', stateLogin.password, 'espalier')
   await conversing.query('CREATE TABLE conversations (id int)')
@@ -93,7 +93,7 @@ test('a copy starts closed, loses slots and subscriptions without contacting the
     'CREATE PUBLICATION news FOR TABLE public.sent, public.stuck; ALTER ROLE admin REPLICATION',
   )
   await superuser(publisher, 'GRANT SELECT ON public.sent, public.stuck TO admin')
-  // The row that is there already keeps the first copy of this table from ever ending: its slot stays at the publisher.
+  // The existing row makes the first copy of this table fail again and again: its slot remains at the publisher.
   await superuser(
     subscriber,
     'CREATE TABLE public.sent (id int PRIMARY KEY); CREATE TABLE public.stuck (id int CHECK (id > 1))',
@@ -101,7 +101,7 @@ test('a copy starts closed, loses slots and subscriptions without contacting the
   const { host, port } = publisher
   const source = `host=${host} port=${port} user=admin password=${passwords.admin} dbname=app sslmode=require`
   await superuser(publisher, "SELECT pg_create_logical_replication_slot('news', 'pgoutput')")
-  // A subscription commits asynchronously by itself: what it has applied would be gone where its server is killed at once.
+  // A subscription commits asynchronously: its last changes would be lost if its server were killed at once.
   const options = "create_slot = false, slot_name = 'news', synchronous_commit = 'on'"
   await superuser(
     subscriber,
@@ -115,7 +115,7 @@ test('a copy starts closed, loses slots and subscriptions without contacting the
   await subscriber.kill()
   await superuser(publisher, 'SELECT pg_terminate_backend(pid) FROM pg_stat_replication')
   await superuser(publisher, 'INSERT INTO public.sent VALUES (2)')
-  // What is told to end does so in its own time.
+  // Processes end some time after they are signalled.
   const inUse = 'SELECT slot_name FROM pg_replication_slots WHERE active'
   await expect.poll(() => superuser(publisher, inUse), { timeout: 30_000 }).toEqual([])
   const before = await slots()
@@ -123,37 +123,41 @@ test('a copy starts closed, loses slots and subscriptions without contacting the
 
   copy = await copied()
   await administrator().ensureRoles(copy.target, ofSource, signal, { opens: true })
-  expect((await look(copy)).closed).toEqual({ inherited: 2 })
+  expect((await observe(copy)).closed).toEqual({ inherited: 2 })
   await expect(connectAs(copy, 'app', passwords.app)).rejects.toThrow(/pg_hba.conf rejects|no pg_hba.conf entry/)
-  await administrator().detach(copy.target, signal)
-  await administrator().detach(copy.target, signal)
-  expect((await look(copy)).closed).toEqual({ inherited: 0 })
+  await administrator().dropInherited(copy.target, signal)
+  await administrator().dropInherited(copy.target, signal)
+  expect((await observe(copy)).closed).toEqual({ inherited: 0 })
   expect(await slots()).toEqual(before)
 
-  // It has no service that logs in as this role: its source's password must not open it.
-  await administrator().open(copy.target, async () => ({ passwords, mark: 'm' }), signal)
-  expect((await look(copy)).closed).toEqual({ inherited: 0 })
+  // It has no service that logs in as this role: its source's password must not permit it.
+  await administrator().open(copy.target, async () => ({ passwords, passwordVersion: 'm' }), signal)
+  expect((await observe(copy)).closed).toEqual({ inherited: 0 })
 
-  // With every password its own, its source's conversations keep it closed.
-  const renamed = async () => ({ passwords, mark: 'o' })
+  // With all passwords its own, its source's conversations still keep it closed.
+  const renamed = async () => ({ passwords, passwordVersion: 'o' })
   await administrator().ensureRoles(copy.target, renamed, signal, { opens: true })
-  expect((await look(copy)).closed).toEqual({ inherited: 0 })
+  expect((await observe(copy)).closed).toEqual({ inherited: 0 })
 
   // Killed before it was opened, it is closed again.
   await copy.kill()
   copy = await restarted(copy)
-  expect((await look(copy)).closed).toEqual({ inherited: 0 })
-  const ofCopy = { owner: copyId, isRequested: true, login: { password: 'copy-2', mark: 'copy' } }
-  const desired = async () => ({ passwords: { ...passwords, app: 'another-1' }, mark: 'n', mcpState: ofCopy })
+  expect((await observe(copy)).closed).toEqual({ inherited: 0 })
+  const ofCopy = { owner: copyId, isRequested: true, login: { password: 'copy-2', passwordVersion: 'copy' } }
+  const desired = async () => ({
+    passwords: { ...passwords, app: 'another-1' },
+    passwordVersion: 'n',
+    mcpState: ofCopy,
+  })
   await administrator().open(copy.target, desired, signal)
-  expect((await look(copy)).closed).toEqual({ inherited: 0 })
+  expect((await observe(copy)).closed).toEqual({ inherited: 0 })
   await administrator().ensureRoles(copy.target, desired, signal, { opens: true })
-  await expect.poll(async () => (await look(copy)).closed).toBeUndefined()
-  const { configuration } = await look(copy)
+  await expect.poll(async () => (await observe(copy)).closed).toBeUndefined()
+  const { configuration } = await observe(copy)
   expect(configuration).toMatchObject({ errors: [], pendingRestart: [], isMounted: true, refused: null })
   await expect(connectAs(copy, 'app', passwords.app)).rejects.toThrow(/password authentication failed/)
   await expect(connectAs(copy, 'authenticator', authenticator.password)).rejects.toThrow(/authentication failed|log in/)
-  // The conversations of its source are not its.
+  // The conversations belong to its source.
   await expect(connectAs(copy, 'mcp_state', stateLogin.password, 'espalier')).rejects.toThrow(/authentication failed/)
   const fresh = await connectAs(copy, 'mcp_state', 'copy-2', 'espalier')
   expect((await fresh.query("SELECT FROM pg_class WHERE relname = 'conversations'")).rowCount).toBe(0)
@@ -161,12 +165,12 @@ test('a copy starts closed, loses slots and subscriptions without contacting the
   const client = await connectAs(copy, 'app', 'another-1')
   await client.end()
 
-  // From the next start on it is as any other, and has what it had.
+  // From the next start on it is like any other, and has its data.
   await copy.kill()
   copy = await restarted(copy)
   const workers = "SELECT setting FROM pg_settings WHERE name = 'max_logical_replication_workers'"
   expect(await superuser(copy, workers)).toEqual([{ setting: '4' }])
-  expect((await look(copy)).closed).toBeUndefined()
+  expect((await observe(copy)).closed).toBeUndefined()
   expect(await superuser(copy, 'SELECT id FROM public.sent')).toEqual([{ id: 1 }])
   expect(existsSync(join(copy.mounts.volume, 'pgdata/pg_replslot/standby'))).toBe(false)
   expect(await slots()).toEqual(before)

@@ -1,7 +1,8 @@
 /**
- * What a copy of a database must be rid of before anything but the operator may reach it: its source's replication slots,
- * which would keep WAL for nobody, and its source's subscriptions, which are still that one's at their publishers. Nothing
- * here asks a publisher for anything, nor lets Postgres ask one. How it is opened: instance/copy.ts.
+ * Removes from a copy of a database what must not remain before clients can connect: its source's replication slots,
+ * which would retain WAL without use, and its source's subscriptions, which still belong to the source at their
+ * publishers. Nothing here contacts a publisher, nor makes Postgres contact one. How a copy is opened:
+ * instance/copy.ts.
  */
 import { escapeIdentifier, escapeLiteral } from 'pg'
 import { closedSetting, copyDirectory, openedFiles } from '../../instance/copy.ts'
@@ -9,14 +10,14 @@ import { closedSetting, copyDirectory, openedFiles } from '../../instance/copy.t
 const isClosed = `coalesce(current_setting('${closedSetting}', true), '') = 'yes'`
 
 /**
- * Fails where the copy has been opened: what it has then is its users'. An operator that was frozen before it sent what follows
- * drops nothing of theirs.
+ * Fails if the copy has been opened: its slots and subscriptions are then its users'. Statements that a frozen operator
+ * sends late therefore drop nothing of theirs.
  */
 export const unlessOpen = `DO $$ BEGIN
   IF NOT (${isClosed}) THEN RAISE EXCEPTION 'the copy has been opened meanwhile' USING ERRCODE = '40001'; END IF;
 END $$`
 
-/** Drops every slot of a closed copy; none is in use where nobody is let in. */
+/** Drops every slot of a closed copy; none is in use, since no client can connect. */
 export const dropSlots = `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE ${isClosed}`
 
 /** The subscriptions of each database, and the version of the server. */
@@ -25,8 +26,8 @@ SELECT d.datname AS database, json_agg(s.subname) AS names, current_setting('ser
 FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid GROUP BY 1`
 
 /**
- * Nobody listens there. Even one that is detached from its slot would ask its publisher to drop the slots by which tables were first
- * copied: those are its source's. (With a password, since who owns it may need one.)
+ * An address where no server listens. Even a subscription without a slot would make its publisher drop the slots of the
+ * first table copies: those belong to the source. (With a password, since its owner may need one.)
  */
 const nowhere = escapeLiteral('host=/dev/null port=1 dbname=none user=none password=none connect_timeout=2')
 
@@ -41,17 +42,17 @@ export function dropSubscription(name: string): string[] {
   ]
 }
 
-/** How a server says of itself what is left to do of this: part of the state query, as a JSON value. */
+/** A part of the state query, as a JSON value: what is still to be removed from a copy. */
 export const copyState = `json_build_object(
   'isClosed', ${isClosed},
   'inherited', (SELECT count(*) FROM pg_subscription) + (SELECT count(*) FROM pg_replication_slots))`
 
-/** Of a copy that nobody has opened; `inherited`: slots and subscriptions that are its source's. */
+/** On a copy that has not been opened; `inherited`: slots and subscriptions of its source. */
 export type CopyState = { isClosed: boolean; inherited: number }
 
 /**
- * Writes what the closed files of a copy include, the word that it is open last, and has them read. The mounted pg_hba.conf
- * stands beside the mounted pg_ident.conf.
+ * Writes the files that a closed copy's configuration includes, with the setting that it is open last, and reloads
+ * them. The mounted pg_hba.conf is beside the mounted pg_ident.conf.
  */
 export function openStatements(dataDirectory: string): string[] {
   const file = (name: string) => escapeLiteral(`${dataDirectory}/../${copyDirectory}/${name}`)

@@ -1,28 +1,31 @@
-/** Creates the role and the database in which the service `mcp` keeps its conversations, or drops what is another owner's. */
+/**
+ * Creates the role and the database in which the service `mcp` stores its conversations, or drops those of another
+ * owner.
+ */
 import { mcpStateDatabase } from './configuration.ts'
 import type { Connection, PostgresTarget } from './connection.ts'
 import {
   createDatabase,
   type DesiredMcpState,
   dropDatabase,
-  isStateLeft,
   isToDrop,
   type McpStateObservation,
   mcpStateObservation,
   roleStatements,
   schemaStatements,
+  stateRemains,
   takenName,
 } from './mcp-state.ts'
-import { parseMark } from './roles.ts'
+import type { PasswordChecks } from './password-checks.ts'
+import { parseRecord } from './roles.ts'
 import { fitsVerifier, scramVerifier } from './scram.ts'
 import type { Sessions } from './sessions.ts'
 import { type McpStateFacts, readState, type ServerState } from './state.ts'
-import type { Verdicts } from './verdicts.ts'
 
 /** Both wait for the disk. */
 const databaseTimeoutMs = 30_000
 
-/** With the lock on roles. Drops first: on a copy, that is all that must be done before it is opened. */
+/** Call it with the lock on roles. Drops first: a copy can be opened after that alone. */
 export async function ensureMcpState(
   { connect }: Sessions,
   connection: Connection,
@@ -34,7 +37,7 @@ export async function ensureMcpState(
   if (wanted === undefined) return
   let { mcpState: facts } = state
   const read = async () => (await readState(connection)).mcpState
-  // Before the role is given the mark of this owner, the database of another must be gone.
+  // Before the role gets the password version of this owner, the database of another must be dropped.
   if (isToDrop(facts, wanted)) {
     await connection.alone(dropDatabase, databaseTimeoutMs)
     facts = await read()
@@ -52,24 +55,24 @@ export async function ensureMcpState(
 
 async function verifierToSet({ role }: McpStateFacts, { login }: DesiredMcpState): Promise<string | undefined> {
   if (login === undefined) return undefined
-  const isMarked = parseMark(role?.comment).credentials === login.mark
-  if (isMarked && (await fitsVerifier(login.password, role?.verifier ?? null))) return undefined
+  const isCurrent = parseRecord(role?.comment).credentials === login.passwordVersion
+  if (isCurrent && (await fitsVerifier(login.password, role?.verifier ?? null))) return undefined
   return scramVerifier(login.password)
 }
 
-/** What a probe reports of it. `isLeft`: something is left that is to be dropped. */
+/** The probe's result about it. `remains`: something is still to be dropped. */
 export async function observeMcpState(
   { mcpState: facts }: ServerState,
   wanted: DesiredMcpState | undefined,
-  verdicts: Verdicts,
+  passwordChecks: PasswordChecks,
   signal: AbortSignal,
-): Promise<{ mcpState: McpStateObservation | undefined; isLeft: boolean }> {
-  if (wanted === undefined) return { mcpState: undefined, isLeft: false }
-  const isLeft = isStateLeft(facts, wanted)
+): Promise<{ mcpState: McpStateObservation | undefined; remains: boolean }> {
+  if (wanted === undefined) return { mcpState: undefined, remains: false }
+  const remains = stateRemains(facts, wanted)
   const verifier = facts.role?.verifier ?? null
-  const verdict =
+  const comparison =
     wanted.login === undefined || verifier === null
       ? 'differs'
-      : await verdicts.judge(wanted.login.password, verifier, signal)
-  return { mcpState: mcpStateObservation(facts, wanted, verdict !== 'differs'), isLeft }
+      : await passwordChecks.check(wanted.login.password, verifier, signal)
+  return { mcpState: mcpStateObservation(facts, wanted, comparison !== 'differs'), remains }
 }

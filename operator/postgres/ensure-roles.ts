@@ -13,14 +13,14 @@ import { mcpStateRole } from './configuration.ts'
 import type { Connection, PostgresTarget } from './connection.ts'
 import { openStatements } from './copy.ts'
 import { ensureMcpState } from './ensure-mcp-state.ts'
-import { markOfRole } from './marks.ts'
-import { type DesiredMcpState, isRoleOurs, isStateClosedFor } from './mcp-state.ts'
+import { type DesiredMcpState, isOwnRole, isStateClosedFor } from './mcp-state.ts'
+import { versionOfRole } from './password-versions.ts'
 import {
   createDatabase,
   grantStatements,
   grantsMade,
   ifUnchanged,
-  parseMark,
+  parseRecord,
   platformStatements,
   type RolePasswords,
   roleStatements,
@@ -36,17 +36,17 @@ import { readState, type ServerState } from './state.ts'
 
 export type DesiredRoles = {
   passwords: Readonly<Record<DatabaseRole, string>>
-  /** Names these passwords (marks.ts). */
-  mark: string
-  /** Where there is none, a role of that name of ours is locked. */
+  /** The version of these passwords (password-versions.ts). */
+  passwordVersion: string
+  /** If absent, a role of that name that the operator created is locked. */
   authenticator?: DesiredAuthenticator | undefined
-  /** Where there is none, what `mcp` keeps is left as it is, and a copy that has something of it is not opened. */
+  /** If absent, the data of `mcp` are not changed, and a copy that has some of its source is not opened. */
   mcpState?: DesiredMcpState | undefined
 }
 
 /**
- * Reads the passwords from the cluster, not from a cache. It is called with the lock on roles, so an operator that lost its
- * lease while it was frozen never sets a password that has been replaced since.
+ * Reads the passwords from the cluster, not from a cache. It is called with the lock on roles, so an operator that lost
+ * its lease while it was frozen never sets a password that has been replaced since.
  */
 export type ReadDesiredRoles = () => Promise<DesiredRoles>
 
@@ -62,7 +62,7 @@ type Request = {
   logger: Logger
 }
 
-/** With the lock on roles: does what `ensureRoles` of the administrator promises, but for opening a copy. */
+/** With the lock on roles: implements `ensureRoles` of the administrator, except for opening a copy. */
 export async function ensureRoles(
   sessions: Sessions,
   connection: Connection,
@@ -78,19 +78,21 @@ export async function ensureRoles(
   logger.info({ host: target.host, server: target.serverName }, 'granted the privileges of the database roles')
 }
 
-/** Opens a closed copy, unless it still has something of its source's, or a role has another password than the desired one. */
+/**
+ * Opens a closed copy, unless it still has objects of its source, or a role has another password than the desired one.
+ */
 export async function openCopy(connection: Connection, desired: ReadDesiredRoles): Promise<void> {
   const state = await readState(connection)
   const { dataDirectory, copy } = state
   if (!copy.isClosed || copy.inherited > 0) return
   const wanted = await desired()
   const facts = await authenticatorFacts(connection, state, undefined)
-  if (!haveMark(state, wanted) || !isClosedFor(state, facts, wanted.authenticator)) return
+  if (!haveVersion(state, wanted) || !isClosedFor(state, facts, wanted.authenticator)) return
   if (!isStateClosedFor(state.mcpState, wanted.mcpState)) return
   for (const statement of openStatements(dataDirectory)) await connection.rows(statement)
 }
 
-/** Reads the state again between the two: each writes its mark over the mark of the one before. */
+/** Reads the state again between the two: each overwrites the comment that the other wrote. */
 async function grantInside(connection: Connection, inside: Connection, state: ServerState): Promise<void> {
   if (!grantsMade(state)) await makeGrants(inside, state)
   const after = await readState(connection)
@@ -105,14 +107,17 @@ async function makeGrants(connection: Connection, state: ServerState): Promise<v
   await connection.transaction([...ifUnchanged(state), ...grantStatements(state, names)])
 }
 
-/** What of the authenticator cannot be read from the state; undefined where there is no such role, and none is wanted. */
+/**
+ * Facts about the authenticator that the state does not contain; undefined if there is no such role, and none is
+ * desired.
+ */
 export async function authenticatorFacts(
   connection: Connection,
   { roles, mcpState }: ServerState,
   wanted: DesiredAuthenticator | undefined,
 ): Promise<AuthenticatorFacts | undefined> {
   if (wanted === undefined && roles.authenticator === undefined) return undefined
-  const others = isRoleOurs(mcpState) ? [mcpStateRole] : []
+  const others = isOwnRole(mcpState) ? [mcpStateRole] : []
   const query = authenticatorQuery(wanted?.anonymousRoles ?? [], others)
   const [row] = await connection.rows<{ facts: AuthenticatorFacts }>(query)
   return row?.facts
@@ -129,12 +134,12 @@ async function ensureAuthenticator(
   const keeps =
     wanted === undefined ||
     isForeign(state, facts) ||
-    (parseMark(comment).credentials === wanted.mark && (await fitsVerifier(wanted.password, verifier)))
+    (parseRecord(comment).credentials === wanted.passwordVersion && (await fitsVerifier(wanted.password, verifier)))
   const made = keeps ? undefined : await scramVerifier(wanted.password)
   await connection.transaction(authenticatorStatements(state, facts, wanted, made))
 }
 
-/** Everything but the grants inside the application database. @returns the state after it */
+/** Everything except the grants inside the application database. @returns the state after it */
 async function ensureRolesAndDatabase(
   connection: Connection,
   desired: DesiredRoles,
@@ -150,18 +155,21 @@ async function ensureRolesAndDatabase(
   return statements.length > 0 || state.database === null ? readState(connection) : state
 }
 
-const hasMark = (state: ServerState, role: DatabaseRole, mark: string): boolean =>
-  parseMark(state.roles[role]?.comment).credentials === markOfRole(mark, role)
+const hasVersion = (state: ServerState, role: DatabaseRole, passwordVersion: string): boolean =>
+  parseRecord(state.roles[role]?.comment).credentials === versionOfRole(passwordVersion, role)
 
-const haveMark = (state: ServerState, { mark }: DesiredRoles): boolean =>
-  databaseRoles.every(role => hasMark(state, role, mark))
+const haveVersion = (state: ServerState, { passwordVersion }: DesiredRoles): boolean =>
+  databaseRoles.every(role => hasVersion(state, role, passwordVersion))
 
-/** The verifiers of the roles whose password does not carry the desired mark. */
-async function passwordsToSet(state: ServerState, { passwords, mark }: DesiredRoles): Promise<RolePasswords> {
+/** The verifiers of the roles that do not record the desired password version. */
+async function passwordsToSet(
+  state: ServerState,
+  { passwords, passwordVersion }: DesiredRoles,
+): Promise<RolePasswords> {
   const entries = await Promise.all(
     databaseRoles.map(async role => {
-      return hasMark(state, role, mark) ? [] : [[role, await scramVerifier(passwords[role])] as const]
+      return hasVersion(state, role, passwordVersion) ? [] : [[role, await scramVerifier(passwords[role])] as const]
     }),
   )
-  return { mark, verifiers: Object.fromEntries(entries.flat()) }
+  return { passwordVersion, verifiers: Object.fromEntries(entries.flat()) }
 }

@@ -1,7 +1,7 @@
-/** What can go wrong between the operator and a Postgres, told apart by what to do about it. */
+/** Errors between the operator and a Postgres, distinguished by what to do about them. */
 
 export type PostgresErrorReason =
-  /** It is there, and starts, recovers or stops. */
+  /** The server exists, and is starting, recovering or stopping. */
   | 'starting'
   /** It refuses the operator's certificate. */
   | 'auth'
@@ -18,7 +18,7 @@ export type PostgresErrorReason =
   /** It refused a statement: `code` says why. */
   | 'statement'
 
-/** What says that Postgres, or the way to it, is slow, and nothing more. */
+/** Reasons that mean only that Postgres, or the network, is slow. */
 export const slowReasons: ReadonlySet<string> = new Set(['timeout', 'busy'] satisfies PostgresErrorReason[])
 
 /** SQLSTATE disk_full (Postgres manual, appendix A). */
@@ -57,13 +57,13 @@ function reasonFor(code: string | undefined, message: string): PostgresErrorReas
   return byState.find(([pattern]) => pattern.test(code))?.[1] ?? 'network'
 }
 
-/** Whether an error can pass without anybody's help: Postgres is not reached, starts, is slow or has no room now. */
+/** Whether an error can pass by itself: Postgres is unreachable, starting, slow or out of space. */
 export const isPassing = (error: unknown): error is PostgresError =>
   error instanceof PostgresError && (error.reason !== 'statement' || error.code === diskFull)
 
 /**
  * Any error of a connection as a PostgresError. Its message is the server's primary one, without detail, hint or
- * statement, and without anything that looks like a verifier.
+ * statement, and with everything that looks like a verifier removed.
  */
 export function postgresErrorOf(error: unknown): PostgresError {
   if (error instanceof PostgresError) return error

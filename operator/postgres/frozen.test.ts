@@ -1,6 +1,6 @@
 /**
- * An operator that is frozen at any moment of its work in a Postgres, and goes on after another one has taken its place: what
- * the second one did stays. What the first one sends stops at a proxy.
+ * An operator that is frozen at any point of its work in a Postgres, and continues after another one has taken over:
+ * the second one's changes remain. The first one's messages stop at a proxy.
  */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
@@ -16,10 +16,10 @@ import { connectAs, type RunningPostgres, startPostgres } from './testing/postgr
 const signal = new AbortController().signal
 const logger = pino({ level: 'silent' })
 
-/** Passes on so many pieces of what is sent to Postgres, over all connections, and keeps the others until `thaw`. */
+/** Forwards this many chunks to Postgres, over all connections, and buffers the others until `unfreeze`. */
 async function freezingAfter(pieces: number, port: number) {
   let passed = 0
-  const held: (() => void)[] = []
+  const blocked: (() => void)[] = []
   const frozen = Promise.withResolvers<void>()
   let isThawed = false
   const sockets: Socket[] = []
@@ -33,20 +33,20 @@ async function freezingAfter(pieces: number, port: number) {
         postgres.write(data)
         return
       }
-      held.push(() => postgres.write(data))
+      blocked.push(() => postgres.write(data))
       frozen.resolve()
     })
     postgres.on('data', data => void client.write(data))
-    client.on('end', () => (held.length > 0 && !isThawed ? held.push(() => postgres.end()) : postgres.end()))
+    client.on('end', () => (blocked.length > 0 && !isThawed ? blocked.push(() => postgres.end()) : postgres.end()))
     postgres.on('close', () => client.destroy())
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   return {
     port: (server.address() as AddressInfo).port,
     frozen: frozen.promise,
-    thaw: () => {
+    unfreeze: () => {
       isThawed = true
-      for (const send of held.splice(0)) send()
+      for (const send of blocked.splice(0)) send()
     },
     close: () => {
       for (const socket of sockets) socket.destroy()
@@ -74,22 +74,22 @@ const passwordsOf = (which: string) => ({
 const isShown = "SELECT has_table_privilege('app_read_only', 'public.shown', 'SELECT') AS shown"
 
 describe('an operator that is frozen while it corrects the roles', () => {
-  /** What the first one sends: connections, the lock, roles, grants, tools. */
+  /** Chunks that the first one sends: connections, the lock, roles, grants, tools. */
   const mostPieces = 20
   let reached = 0
 
   beforeAll(async () => {
-    const first = { passwords: passwordsOf('first'), mark: 'first' }
+    const first = { passwords: passwordsOf('first'), passwordVersion: 'first' }
     await administratorOf().ensureRoles(server.target, async () => first, signal)
     const app = await connectAs(server, 'app', first.passwords.app)
     await app.query('CREATE TABLE shown ()')
     await app.end()
   })
 
-  /** Everything is to be done by whoever comes first; the second one does it, after the password was replaced. */
+  /** All work is still to be done; the second one does it, after the password was replaced. */
   async function overtaken(pieces: number, endsSession: boolean): Promise<void> {
     await superuser('COMMENT ON ROLE app_read_only IS NULL; GRANT SELECT ON public.shown TO app_read_only')
-    let secret: DesiredRoles = { passwords: passwordsOf(`old-${pieces}`), mark: `old-${pieces}` }
+    let secret: DesiredRoles = { passwords: passwordsOf(`old-${pieces}`), passwordVersion: `old-${pieces}` }
     const desired = async () => secret
     const proxy = await freezingAfter(pieces, server.target.port)
     const target = { ...server.target, host: '127.0.0.1', port: proxy.port }
@@ -102,9 +102,9 @@ describe('an operator that is frozen while it corrects the roles', () => {
       })
     await Promise.race([proxy.frozen, first])
     if (!isOver) reached = Math.max(reached, pieces)
-    secret = { passwords: passwordsOf(`new-${pieces}`), mark: `new-${pieces}` }
+    secret = { passwords: passwordsOf(`new-${pieces}`), passwordVersion: `new-${pieces}` }
     const second = () => administratorOf().ensureRoles(server.target, desired, signal)
-    // As Postgres does to a session that is idle for long.
+    // As Postgres does with a session that is idle for long.
     const ended =
       "SELECT count(pg_terminate_backend(pid, 5000))::int AS count FROM pg_locks WHERE locktype = 'advisory'"
     if (endsSession) await superuser(ended, 'template1')
@@ -114,14 +114,17 @@ describe('an operator that is frozen while it corrects the roles', () => {
     )
     if (endsSession) expect(isSecondDone).toBe(true)
     if (isSecondDone) await superuser('REVOKE SELECT ON public.shown FROM app_read_only')
-    proxy.thaw()
+    proxy.unfreeze()
     await first
     if (!isSecondDone) await second()
     proxy.close()
     const seen = await administratorOf().observe(server.target, { passwords: secret.passwords, commits: false }, signal)
     const role = (name: keyof DesiredRoles['passwords']) => (seen.reachable ? seen.roles[name] : undefined)
     for (const name of ['admin', 'app', 'app_read_only'] as const)
-      expect([pieces, role(name)]).toEqual([pieces, { exists: true, password: 'ours', credentialsMark: secret.mark }])
+      expect([pieces, role(name)]).toEqual([
+        pieces,
+        { exists: true, password: 'ours', passwordVersion: secret.passwordVersion },
+      ])
     expect(seen).toMatchObject({ privilegesInOrder: true, platformInOrder: true })
     if (isSecondDone) expect([pieces, ...(await superuser(isShown))]).toEqual([pieces, { shown: false }])
   }
@@ -130,7 +133,7 @@ describe('an operator that is frozen while it corrects the roles', () => {
   test('does not set a replaced password, and does not repeat a revoked grant', async () => {
     for (const pieces of spread(moments, 2)) await overtaken(pieces, true)
     for (const pieces of spread(moments, 20, 9)) await overtaken(pieces, false)
-    // It was frozen at its last steps, too.
+    // It was also frozen at its last steps.
     expect(reached).toBeGreaterThan(13)
   }, 120_000)
 })
@@ -139,7 +142,7 @@ describe('an operator that was frozen while it opened a copy', () => {
   test('drops nothing that users created since, and opens no copy that is not corrected', async () => {
     await superuser("SELECT pg_create_physical_replication_slot('theirs')")
     await superuser("CREATE SUBSCRIPTION theirs CONNECTION 'dbname=none' PUBLICATION p WITH (connect = false)")
-    await expect(administratorOf().detach(server.target, signal)).rejects.toThrow('opened meanwhile')
+    await expect(administratorOf().dropInherited(server.target, signal)).rejects.toThrow('opened meanwhile')
     expect(await superuser('SELECT slot_name FROM pg_replication_slots')).toEqual([{ slot_name: 'theirs' }])
     expect(await superuser('SELECT subname FROM pg_subscription')).toEqual([{ subname: 'theirs' }])
   })

@@ -1,4 +1,7 @@
-/** What an owner can do to their own database, and to the operator's way into it: healed, and no burden to others. */
+/**
+ * What an owner can do to their own database and to the operator's access: it is repaired, and costs other databases
+ * nothing.
+ */
 import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { pgVersions } from '../../crds/index.ts'
@@ -23,7 +26,7 @@ describe.each(pgVersions)('Postgres %s', major => {
   })
   afterAll(() => server?.stop())
 
-  const ensure = () => access.ensureRoles(server.target, async () => ({ passwords, mark: 'm' }), signal)
+  const ensure = () => access.ensureRoles(server.target, async () => ({ passwords, passwordVersion: 'm' }), signal)
   const observe = () => access.observe(server.target, { passwords, commits: true }, signal)
   const login = async () => (await access.login(server.target, passwords.app, signal)).result
   async function as(role: 'admin' | 'app', database: string, ...statements: string[]): Promise<void> {
@@ -44,7 +47,7 @@ describe.each(pgVersions)('Postgres %s', major => {
 
   test.each([
     ['no connections', 'elsewhere', 'ALTER DATABASE app ALLOW_CONNECTIONS false', 'refused'],
-    ['a limit of none', 'app', 'ALTER DATABASE app CONNECTION LIMIT 0', 'busy'],
+    ['a connection limit of 0', 'app', 'ALTER DATABASE app CONNECTION LIMIT 0', 'busy'],
     ['no privilege', 'app', 'REVOKE CONNECT ON DATABASE app FROM PUBLIC, app', 'refused'],
   ])('an owner who blocked all logins by allowing %s can log in again', async (_, from, sql, outcome) => {
     await as('admin', from, sql)
@@ -56,10 +59,10 @@ describe.each(pgVersions)('Postgres %s', major => {
   })
 
   test.each([
-    ['loads a library that is not there', "local_preload_libraries = 'nowhere'"],
+    ['loads a missing library', "local_preload_libraries = 'nowhere'"],
     ['ends every session at once', 'idle_session_timeout = 1'],
     ['ends every statement at once', 'statement_timeout = 1'],
-    ['looks elsewhere for names', "search_path = 'elsewhere'"],
+    ['has another search path', "search_path = 'elsewhere'"],
     ...(major === '16' ? [] : [['ends every transaction at once', 'transaction_timeout = 1'] as [string, string]]),
   ])('a replaced application database that %s gets its grants nevertheless', async (_, setting) => {
     const other = `replaced${performance.now()}`.replace('.', '')

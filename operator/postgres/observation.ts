@@ -1,11 +1,11 @@
-/** What the operator observes of a Postgres: over one connection, and by comparing passwords with their verifiers. */
+/** Observes a Postgres: over one connection, and by comparing passwords with their verifiers. */
 import { type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
 import {
   type AuthenticatorFacts,
   type AuthenticatorObservation,
   authenticatorObservation,
   type DesiredAuthenticator,
-  isLeftOpen,
+  remainsOpen,
 } from './authenticator.ts'
 import { maintenanceDatabase } from './configuration.ts'
 import type { Connection, PostgresTarget } from './connection.ts'
@@ -13,28 +13,28 @@ import { observeMcpState } from './ensure-mcp-state.ts'
 import { authenticatorFacts } from './ensure-roles.ts'
 import { diskFull, type PostgresErrorReason, postgresErrorOf } from './errors.ts'
 import type { DesiredMcpState, McpStateObservation } from './mcp-state.ts'
+import type { PasswordChecks } from './password-checks.ts'
 import { findReferences, type References, type ReferencesAnswer } from './references.ts'
-import { grantsMade, parseMark, platformStatements, roleStatements, toolsMade } from './roles.ts'
+import { grantsMade, parseRecord, platformStatements, roleStatements, toolsMade } from './roles.ts'
 import type { Sessions } from './sessions.ts'
 import {
   type ChecksumFailures,
   type ConfigurationState,
   committedWrite,
+  freeSpaceStatements,
   readState,
-  roomStatements,
   type ServerState,
 } from './state.ts'
-import type { Verdicts } from './verdicts.ts'
 
 export type RoleObservation = {
   exists: boolean
   /**
-   * `ours`: the password given is the role's. `changed`: the role has another. `absent`: the role has none, or there is
-   * no role. `unknown`: no password was given to compare with, or it could not be compared yet.
+   * `ours`: the role has the given password. `changed`: the role has another. `absent`: the role has none, or does not
+   * exist. `unknown`: no password was given to compare with, or it could not be compared yet.
    */
   password: 'ours' | 'changed' | 'absent' | 'unknown'
-  /** Names the password that the operator set last (see ensureRoles). */
-  credentialsMark: string | undefined
+  /** The version of the password that the operator set last (see ensureRoles). */
+  passwordVersion: string | undefined
 }
 
 export type PostgresObservation =
@@ -48,16 +48,16 @@ export type PostgresObservation =
       /** Whether data checksums are on. */
       checksums: boolean
       roles: Record<DatabaseRole, RoleObservation>
-      /** Of the login of `rest`, where it was asked for. */
+      /** The login of `rest`, if requested. */
       authenticator?: AuthenticatorObservation | undefined
-      /** What the configurations of services name, where that was asked for. */
+      /** The objects that services' configurations name, if requested. */
       references?: ReferencesAnswer | undefined
-      /** Of where `mcp` keeps its conversations, where it was asked for. */
+      /** Where `mcp` stores its conversations, if requested. */
       mcpState?: McpStateObservation | undefined
       applicationDatabase: boolean
-      /** SHA-256 of the certificate that it showed to the operator. */
+      /** SHA-256 of the certificate that it presented to the operator. */
       certificate: string | undefined
-      /** Does not change while nothing is written. */
+      /** Unchanged while nothing is written. */
       walPosition: string | null
       checksumFailures: ChecksumFailures | null
       /**
@@ -65,15 +65,17 @@ export type PostgresObservation =
        * checks that.
        */
       wal: 'written' | 'hangs' | 'unasked'
-      /** Whether something more can be written to its volume. */
-      hasRoom: boolean
+      /** Whether its volume has free space. */
+      hasFreeSpace: boolean
       /** Which of the operator's files the server has applied. */
       configuration: ConfigurationState
+      /** The progress of an import, as its session reports it. */
+      importing?: string | undefined
       /** Present on a copy that accepts only the operator: see instance/copy.ts. */
       closed?: { inherited: number } | undefined
-      /** False if ensureRoles would change something of users' roles besides passwords. */
+      /** False if ensureRoles would change users' roles, apart from passwords. */
       privilegesInOrder: boolean
-      /** False if ensureRoles would change something of the platform's own; no user waits for that. */
+      /** False if ensureRoles would change the platform's own objects; no user waits for that. */
       platformInOrder: boolean
     }
 
@@ -86,46 +88,46 @@ export type ObserveOptions = {
   passwords: Passwords | undefined
   /** Commits to WAL. For a pod that does not check its WAL itself. */
   commits: boolean
-  /** The login of `rest` as it is to be. Where none is given, one of ours that can log in makes `platformInOrder` false. */
+  /** The desired login of `rest`. If absent, an operator-created one that can log in makes `platformInOrder` false. */
   authenticator?: DesiredAuthenticator | undefined
-  /** What the configurations of services name in the application database. */
+  /** The objects in the application database that services' configurations name. */
   references?: References | undefined
-  /** Where `mcp` keeps its conversations. What is to be dropped makes `platformInOrder` false. */
+  /** Where `mcp` stores its conversations. Something that is to be dropped makes `platformInOrder` false. */
   mcpState?: DesiredMcpState | undefined
 }
 
-/** A commit that takes longer hangs: a busy disk takes far less. */
+/** A commit that takes longer hangs: even on a busy disk it takes far less. */
 const commitTimeoutMs = 20_000
 
-/** Observes a Postgres. @throws PostgresError where it cannot be reached; the signal's reason */
+/** Observes a Postgres. @throws PostgresError if it cannot be reached; the signal's reason */
 export async function observeServer(
   sessions: Sessions,
   target: PostgresTarget,
   { passwords, commits, authenticator, references, mcpState: wanted }: ObserveOptions,
-  verdicts: Verdicts,
+  passwordChecks: PasswordChecks,
   signal: AbortSignal,
 ): Promise<Reachable> {
   const seen = await sessions.connect(target, maintenanceDatabase, signal, async connection => {
     const state = await readState(connection)
     const wal = commits && !state.inRecovery ? await commit(connection) : ('unasked' as const)
-    // A write that hangs is not tried twice.
-    const hasRoom = wal === 'hangs' || (await findRoom(connection, state))
+    // A write that hangs is not repeated.
+    const hasFreeSpace = wal === 'hangs' || (await checkFreeSpace(connection, state))
     const facts = await authenticatorFacts(connection, state, authenticator)
-    return { state, facts, more: { certificate: connection.certificate, wal, hasRoom } }
+    return { state, facts, more: { certificate: connection.certificate, wal, hasFreeSpace } }
   })
-  const observed = await observationOf(seen.state, passwords ?? {}, verdicts, signal)
+  const observed = await observationOf(seen.state, passwords ?? {}, passwordChecks, signal)
   const { version, database, inRecovery } = seen.state
-  // After the first connection, so that the operator never holds two for one probe.
+  // After the first connection is closed, so that one probe never uses two at once.
   const found =
     references === undefined || database === null || inRecovery
       ? {}
       : { references: await findReferences(sessions, target, references, version, signal) }
-  const { mcpState, isLeft } = await observeMcpState(seen.state, wanted, verdicts, signal)
+  const { mcpState, remains } = await observeMcpState(seen.state, wanted, passwordChecks, signal)
   return {
     ...observed,
-    ...(await observeAuthenticator(seen, authenticator, verdicts, signal)),
+    ...(await observeAuthenticator(seen, authenticator, passwordChecks, signal)),
     ...(mcpState === undefined ? {} : { mcpState }),
-    ...(isLeft ? { platformInOrder: false } : {}),
+    ...(remains ? { platformInOrder: false } : {}),
     ...seen.more,
     ...found,
   }
@@ -134,14 +136,14 @@ export async function observeServer(
 async function observeAuthenticator(
   { state, facts }: { state: ServerState; facts: AuthenticatorFacts | undefined },
   wanted: DesiredAuthenticator | undefined,
-  verdicts: Verdicts,
+  passwordChecks: PasswordChecks,
   signal: AbortSignal,
 ): Promise<Partial<Reachable>> {
   if (facts === undefined) return {}
-  if (wanted === undefined) return isLeftOpen(state, facts) ? { platformInOrder: false } : {}
+  if (wanted === undefined) return remainsOpen(state, facts) ? { platformInOrder: false } : {}
   const verifier = state.roles.authenticator?.verifier ?? null
-  const verdict = verifier === null ? 'differs' : await verdicts.judge(wanted.password, verifier, signal)
-  return { authenticator: authenticatorObservation(state, facts, wanted, verdict !== 'differs') }
+  const comparison = verifier === null ? 'differs' : await passwordChecks.check(wanted.password, verifier, signal)
+  return { authenticator: authenticatorObservation(state, facts, wanted, comparison !== 'differs') }
 }
 
 /** The server cannot cancel a wait for its disk, so this only stops waiting for the server. */
@@ -158,9 +160,9 @@ async function commit(connection: Connection): Promise<'written' | 'hangs'> {
   }
 }
 
-async function findRoom(connection: Connection, { dataDirectory }: ServerState): Promise<boolean> {
+async function checkFreeSpace(connection: Connection, { dataDirectory }: ServerState): Promise<boolean> {
   try {
-    await connection.transaction(roomStatements(dataDirectory))
+    await connection.transaction(freeSpaceStatements(dataDirectory))
     return true
   } catch (error) {
     if (postgresErrorOf(error).code === diskFull) return false
@@ -171,10 +173,10 @@ async function findRoom(connection: Connection, { dataDirectory }: ServerState):
 async function observationOf(
   state: ServerState,
   passwords: Passwords,
-  verdicts: Verdicts,
+  passwordChecks: PasswordChecks,
   signal: AbortSignal,
-): Promise<Omit<Reachable, 'certificate' | 'wal' | 'hasRoom'>> {
-  const compare = (role: DatabaseRole) => observeRole(state, role, passwords[role], verdicts, signal)
+): Promise<Omit<Reachable, 'certificate' | 'wal' | 'hasFreeSpace'>> {
+  const compare = (role: DatabaseRole) => observeRole(state, role, passwords[role], passwordChecks, signal)
   const observed = await Promise.all(databaseRoles.map(compare))
   const [admin, app, readOnly] = observed
   if (admin === undefined || app === undefined || readOnly === undefined) throw new TypeError('three roles')
@@ -189,19 +191,20 @@ async function observationOf(
     walPosition: state.walPosition,
     checksumFailures: state.checksumFailures,
     configuration: state.configuration,
+    ...(state.importing === null ? {} : { importing: state.importing }),
     ...(state.copy.isClosed ? { closed: { inherited: state.copy.inherited } } : {}),
     platformInOrder: platformStatements(state).length === 0 && toolsMade(state),
     privilegesInOrder: roleStatements(state).length === 0 && grantsMade(state),
   }
 }
 
-const passwordByVerdict = { fits: 'ours', differs: 'changed', deferred: 'unknown' } as const
+const passwordByComparison = { fits: 'ours', differs: 'changed', deferred: 'unknown' } as const
 
 async function observeRole(
   state: ServerState,
   role: DatabaseRole,
   password: string | undefined,
-  verdicts: Verdicts,
+  passwordChecks: PasswordChecks,
   signal: AbortSignal,
 ): Promise<RoleObservation> {
   const existing = state.roles[role]
@@ -209,11 +212,11 @@ async function observeRole(
   const compare = async () => {
     if (verifier === null) return 'absent'
     if (password === undefined) return 'unknown'
-    return passwordByVerdict[await verdicts.judge(password, verifier, signal)]
+    return passwordByComparison[await passwordChecks.check(password, verifier, signal)]
   }
   return {
     exists: existing !== undefined,
     password: await compare(),
-    credentialsMark: parseMark(existing?.comment).credentials,
+    passwordVersion: parseRecord(existing?.comment).credentials,
   }
 }

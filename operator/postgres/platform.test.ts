@@ -1,4 +1,6 @@
-/** What every database has for the platform's own ends, with real servers: files read in place, replication, statistics. */
+/**
+ * The platform's own objects in every database, on real servers: files read from the mount, replication, statistics.
+ */
 import pg from 'pg'
 import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -42,7 +44,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     if (found === undefined) throw new Error('not started')
     server = found
     administrator = createAdministrator({ authority: server.authority, now: Date.now, logger })
-    await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)
+    await administrator.ensureRoles(server.target, async () => ({ passwords, passwordVersion: 'first' }), signal)
   })
 
   const observe = async () => {
@@ -162,8 +164,8 @@ describe.each(pgVersions)('Postgres %s', major => {
     await monitor.end()
     await expect(login(own.commonName, 'app').connect()).rejects.toThrow('pg_hba.conf rejects')
     const another = monitorCommonName('00000000-0000-4000-8000-000000000002')
-    for (const stranger of [another, replicationCommonName, 'espalier-operator', 'espalier-api'])
-      await expect(login(stranger).connect()).rejects.toThrow('certificate authentication failed')
+    for (const otherName of [another, replicationCommonName, 'espalier-operator', 'espalier-api'])
+      await expect(login(otherName).connect()).rejects.toThrow('certificate authentication failed')
     for (const role of ['postgres', 'app', replicationRole])
       await expect(login(own.commonName, 'template1', role).connect()).rejects.toThrow()
     await expect(connectAs(server, monitorRole, 'guessed')).rejects.toThrow('pg_hba.conf rejects')
@@ -178,12 +180,12 @@ describe.each(pgVersions)('Postgres %s', major => {
     await owner.query(`DROP ROLE ${monitorRole}`)
     await admin.query(`CREATE ROLE ${monitorRole} LOGIN PASSWORD 'mine'`)
     expect(await observe()).toMatchObject({ platformInOrder: false, privilegesInOrder: true })
-    await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)
+    await administrator.ensureRoles(server.target, async () => ({ passwords, passwordVersion: 'first' }), signal)
     expect(await observe()).toMatchObject({ platformInOrder: true, privilegesInOrder: true })
     await expect(admin.query(`SET ROLE ${monitorRole}`)).rejects.toThrow('permission denied')
     await owner.query(`REVOKE pg_use_reserved_connections FROM ${monitorRole}`)
     expect(await observe()).toMatchObject({ platformInOrder: false, privilegesInOrder: true })
-    await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)
+    await administrator.ensureRoles(server.target, async () => ({ passwords, passwordVersion: 'first' }), signal)
     expect(await observe()).toMatchObject({ platformInOrder: true, privilegesInOrder: true })
     await Promise.all([owner.end(), admin.end()])
   })
@@ -199,7 +201,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await admin.query('CREATE ROLE helper')
     await admin.query(`GRANT ${replicationRole} TO helper`)
     expect(await observe()).toMatchObject({ platformInOrder: false, privilegesInOrder: true })
-    await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)
+    await administrator.ensureRoles(server.target, async () => ({ passwords, passwordVersion: 'first' }), signal)
     expect(await observe()).toMatchObject({ platformInOrder: true, privilegesInOrder: true })
     const { rows } = await owner.query(
       'SELECT rolreplication, rolpassword, (SELECT count(*)::int FROM pg_auth_members WHERE roleid = r.oid) AS members FROM pg_authid r WHERE rolname = $1',
@@ -211,7 +213,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await Promise.all([owner.end(), admin.end()])
   })
 
-  test('lets admin read the statements that ran, without passwords', async () => {
+  test('allows admin to read the statements that ran, without passwords', async () => {
     const app = await connectAs(server, 'app', passwords.app)
     await app.query('SELECT 41 + 1 AS found_by_admin')
     await app.query("ALTER ROLE app PASSWORD 'spoken-aloud'")
@@ -230,17 +232,17 @@ describe.each(pgVersions)('Postgres %s', major => {
     await Promise.all([app.end(), admin.end(), reader.end()])
   })
 
-  test('lets admin run amcheck, also on a database of an older release', async () => {
+  test('allows admin to run amcheck, also on a database of an older release', async () => {
     const owner = certified('postgres', 'espalier-operator')
     await owner.connect()
     await owner.query('DROP EXTENSION IF EXISTS amcheck')
-    const { rows } = await owner.query<{ mark: string }>(
-      "SELECT shobj_description('app_read_only'::regrole, 'pg_authid') AS mark",
+    const { rows } = await owner.query<{ passwordVersion: string }>(
+      "SELECT shobj_description('app_read_only'::regrole, 'pg_authid') AS \"passwordVersion\"",
     )
-    const { checks: _, ...earlier } = JSON.parse(rows[0]?.mark.replace('espalier ', '') ?? '{}')
+    const { checks: _, ...earlier } = JSON.parse(rows[0]?.passwordVersion.replace('espalier ', '') ?? '{}')
     await owner.query(`COMMENT ON ROLE app_read_only IS 'espalier ${JSON.stringify(earlier)}'`)
     expect(await observe()).toMatchObject({ platformInOrder: false, privilegesInOrder: true })
-    await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)
+    await administrator.ensureRoles(server.target, async () => ({ passwords, passwordVersion: 'first' }), signal)
     expect(await observe()).toMatchObject({ platformInOrder: true })
     const admin = await connectAs(server, 'admin', passwords.admin)
     await admin.query('CREATE EXTENSION IF NOT EXISTS amcheck')
@@ -282,13 +284,13 @@ describe.each(pgVersions)('Postgres %s', major => {
       'GRANT app_read_only TO reporting',
     ])
       await expect(admin.query(taken)).rejects.toThrow('permission denied')
-    // What admin makes of the group is put back.
+    // Changes by admin to the group are reverted.
     await admin.query("ALTER ROLE espalier_read_only LOGIN PASSWORD 'mine'")
     expect(await observe()).toMatchObject({ platformInOrder: false, privilegesInOrder: true })
-    await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)
+    await administrator.ensureRoles(server.target, async () => ({ passwords, passwordVersion: 'first' }), signal)
     expect(await observe()).toMatchObject({ platformInOrder: true })
     await admin.query('DROP ROLE espalier_read_only')
-    await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)
+    await administrator.ensureRoles(server.target, async () => ({ passwords, passwordVersion: 'first' }), signal)
     expect(await observe()).toMatchObject({ platformInOrder: true })
     await app.query('DROP SCHEMA later CASCADE')
     await admin.query('DROP TABLE of_admin; DROP ROLE reporting')
@@ -317,7 +319,7 @@ describe('an image without contrib', () => {
   test('has no statement statistics, and everything else', async () => {
     const server = await startPostgres({ major: '18', settings: { shared_preload_libraries: '' } })
     const administrator = createAdministrator({ authority: server.authority, now: Date.now, logger })
-    await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)
+    await administrator.ensureRoles(server.target, async () => ({ passwords, passwordVersion: 'first' }), signal)
     expect(await administrator.observe(server.target, { passwords, commits: false }, signal)).toMatchObject({
       privilegesInOrder: true,
       platformInOrder: true,
@@ -334,14 +336,14 @@ describe('an image without contrib', () => {
   test('leaves a schema of that name to the user who created it', async () => {
     const server = await startPostgres({ major: '18', settings: { shared_preload_libraries: '' } })
     const administrator = createAdministrator({ authority: server.authority, now: Date.now, logger })
-    await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)
+    await administrator.ensureRoles(server.target, async () => ({ passwords, passwordVersion: 'first' }), signal)
     const app = await connectAs(server, 'app', passwords.app)
     await app.query('CREATE SCHEMA espalier')
     await app.end()
     await server.kill('SIGINT')
     const again = await runPostgres(server.mounts, { major: '18' })
     const target = { ...server.target, port: again.port }
-    await administrator.ensureRoles(target, async () => ({ passwords, mark: 'first' }), signal)
+    await administrator.ensureRoles(target, async () => ({ passwords, passwordVersion: 'first' }), signal)
     expect(await administrator.observe(target, { passwords, commits: false }, signal)).toMatchObject({
       platformInOrder: true,
     })

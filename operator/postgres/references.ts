@@ -1,6 +1,6 @@
 /**
- * Whether the schemas, tables and columns exist that the configurations of services name: one query in the application database. It reads
- * catalogs alone, so nothing that a user made runs.
+ * Checks whether the schemas, tables and columns exist that services' configurations name: one query in the application
+ * database. It reads catalogs only, so no code of users runs.
  */
 import type { QueryConfig } from 'pg'
 import { applicationDatabase } from '../../sealing/credentials.ts'
@@ -12,7 +12,7 @@ import type { Sessions } from './sessions.ts'
 export type TableReference = { schema: string | undefined; name: string; columns: string[]; vectorColumn: string }
 
 export type References = {
-  /** Names the rest, so that an answer can be compared with what is configured now. */
+  /** A digest of the other fields, so that an answer can be compared with the present configuration. */
   digest: string
   schemas: string[]
   /** In the order of the configuration. */
@@ -25,22 +25,22 @@ export type References = {
 type FoundTable = {
   exists: boolean
   missing: string[]
-  /** Of the vector column, in each relation that has it. `dimensions`: -1 where the column accepts any. */
+  /** The vector column, in each relation that has it. `dimensions`: -1 if the column accepts any. */
   vectors: { type: string; dimensions: number }[]
 }
 
 export type FoundReferences = {
   missingSchemas: string[]
-  /** `available`: the server has it, and the database does not. `unneeded`: it was not asked for. */
+  /** `available`: the server has it, and the database does not. `unneeded`: it was not requested. */
   vector: 'unneeded' | 'installed' | 'available' | 'absent'
-  /** In the order of the tables asked for. */
+  /** In the order of the requested tables. */
   tables: FoundTable[]
 }
 
-/** `found` undefined: the database refused to say. */
+/** `found` undefined: the database refused the query. */
 export type ReferencesAnswer = { digest: string; found: FoundReferences | undefined }
 
-/** One row with one column, `found`: FoundReferences. A domain over a vector counts as what it is made of. */
+/** One row with one column, `found`: FoundReferences. A domain over a vector counts as a vector. */
 const query = ({ schemas, tables, needsVector }: References): QueryConfig => ({
   text: `
 SELECT json_build_object(
@@ -72,7 +72,7 @@ SELECT json_build_object(
   values: [schemas, JSON.stringify(tables.map((table, place) => ({ ...table, place }))), needsVector],
 })
 
-/** @throws PostgresError where nothing is known because the server is slow or gone; the signal's reason */
+/** @throws PostgresError if nothing is known because the server is slow or unreachable; the signal's reason */
 export async function findReferences(
   { connect }: Sessions,
   target: PostgresTarget,
@@ -92,7 +92,7 @@ export async function findReferences(
     const [row] = await work
     return { digest, found: row?.found }
   } catch (error) {
-    // A user can close the database to everybody: that is reported elsewhere.
+    // A user can block all connections to the database: that is reported elsewhere.
     if (error instanceof PostgresError && !slowReasons.has(error.reason)) return { digest, found: undefined }
     throw error
   }

@@ -1,23 +1,24 @@
 /**
- * The roles of a database and what they may do, as SQL: which statements bring a server from what it is to what it is to
- * be. Pure; the same functions tell whether anything is left to do.
+ * The roles of a database and their privileges, as SQL: the statements that bring a server from its present to its
+ * desired state. Pure; the same functions report whether any work remains.
  *
- * - `admin` creates databases and roles, monitors, ends other sessions, and acts as `app`: it inherits what `app` owns and
- *   can SET ROLE to it, so it may install trusted extensions and repair whatever the application made. It has no ADMIN
- *   OPTION on `app` and `app_read_only`, so it can neither drop nor alter them, nor hand them on; and no membership that
- *   reaches files, programs or replication.
+ * - `admin` creates databases and roles, monitors, ends other sessions, and acts as `app`: it inherits what `app` owns
+ *   and can SET ROLE to it, so it may install trusted extensions and repair whatever the application created. It has no
+ *   ADMIN OPTION on `app` and `app_read_only`, so it can neither drop, alter nor grant them; and no membership that
+ *   gives access to files, programs or replication.
  * - `app` owns the application database, and through it the schema `public`.
- * - `espalier_replication` copies the instance, by a certificate of the platform's, and has no password: no user is a member
- *   of it, and it enters no database.
- * - `espalier_monitor` reads what monitoring shows, for the agent of the pod, by a certificate of this instance alone; it
- *   comes in when all other connections are taken.
- * - `app_read_only` reads what `app` and `admin` make, by grants that either of them can take back. It is no member of
- *   pg_read_all_data, which would show it the password hashes too.
- * - `espalier_read_only` is a group without a login that inherits `app_read_only`. `admin` grants it to roles of its own.
- *   It exists because whoever may grant `app_read_only` itself may also alter it, and its comment holds our marks.
+ * - `espalier_replication` copies the instance, with a certificate of the platform, and has no password: no user is a
+ *   member of it, and it cannot connect to a database.
+ * - `espalier_monitor` reads monitoring views, for the pod's agent, with a certificate of this instance only; it can
+ *   connect when all other connections are used.
+ * - `app_read_only` reads what `app` and `admin` create, by grants that either of them can revoke. It is no member of
+ *   pg_read_all_data, which would include the password hashes.
+ * - `espalier_read_only` is a group without a login that inherits `app_read_only`. `admin` grants it to its own roles.
+ *   It exists because a role that may grant `app_read_only` itself may also alter it, and its comment contains the
+ *   operator's records.
  *
- * Attributes and memberships are restored whenever they differ, and so is a way for `app` into its database. Grants inside
- * it are made once: what an owner revokes afterwards stays revoked.
+ * Attributes and memberships are restored whenever they differ, and so is the access of `app` to its database. Grants
+ * inside it are made once: a grant that an owner revokes afterwards stays revoked.
  */
 import { createHash } from 'node:crypto'
 import { escapeIdentifier, escapeLiteral } from 'pg'
@@ -30,14 +31,14 @@ import {
   statisticsLibrary,
   superuser,
 } from './configuration.ts'
-import { markOfRole } from './marks.ts'
+import { versionOfRole } from './password-versions.ts'
 import { type DatabaseLock, initialDatabase, type RoleState, type ServerState } from './state.ts'
 
 const identifiers = (names: readonly string[]): string => names.map(escapeIdentifier).join(', ')
 const database = escapeIdentifier(applicationDatabase)
 
-/** Attributes of each role; every one is named, so that none is left to a default. */
-/** Of a role that logs in, inherits nothing, and has no rights of its own. */
+/** Attributes of each role; every one is listed, so that no default applies. */
+/** A role that logs in, inherits nothing, and has no rights of its own. */
 export const loginAttributes = {
   superuser: false,
   inherit: false,
@@ -62,7 +63,7 @@ function attributesText(role: DatabaseRole): string {
   return `LOGIN NOSUPERUSER INHERIT ${makes} NOREPLICATION NOBYPASSRLS CONNECTION LIMIT -1 VALID UNTIL 'infinity'`
 }
 
-/** What the platform's own roles have in common: no password, so that nothing but a certificate lets them in. */
+/** Common attributes of the platform's own roles: no password, so that they log in only with a certificate. */
 const platformText = "NOSUPERUSER NOCREATEROLE NOCREATEDB NOBYPASSRLS VALID UNTIL 'infinity' PASSWORD NULL"
 
 const platformRoles = [
@@ -83,7 +84,9 @@ const platformRoles = [
   },
 ] as const
 
-/** What the platform's roles belong to, and who grants them on. Without SET, since a role may change its own password. */
+/**
+ * Memberships of the platform's roles, and who may grant them. Without SET, since a role may change its own password.
+ */
 const platformMemberships = [
   { role: 'pg_monitor', member: monitorRole, inherit: true, set: true, admin: false },
   { role: 'pg_use_reserved_connections', member: monitorRole, inherit: true, set: true, admin: false },
@@ -93,7 +96,7 @@ const platformMemberships = [
 
 const sqlBoolean = (value: boolean): string => (value ? 'TRUE' : 'FALSE')
 
-/** Statements on the platform's own roles, for one transaction in any database; users notice nothing of them. */
+/** Statements on the platform's own roles, for one transaction in any database; they do not affect users. */
 export function platformStatements(state: ServerState): string[] {
   const made = platformRoles.flatMap(({ role, attributes, text }) => {
     const present = state.roles[role]
@@ -120,7 +123,7 @@ export function platformStatements(state: ServerState): string[] {
     ...(state.monitorEnters
       ? []
       : [`GRANT CONNECT ON DATABASE ${maintenanceDatabase} TO ${escapeIdentifier(monitorRole)}`]),
-    // Whoever made a role of such a name before it was ours was made a member of it.
+    // A user who created a role of such a name before the operator took it over is a member of it.
     ...state.platformMembers.map(
       ({ role, member }) => `REVOKE ${escapeIdentifier(role)} FROM ${escapeIdentifier(member)} CASCADE`,
     ),
@@ -144,14 +147,17 @@ function inOrder(role: DatabaseRole, state: RoleState): boolean {
   return watched.every(name => state[name] === wanted[name])
 }
 
-/** What `admin` belongs to. Handing on `pg_monitor` to a monitoring role of the user's own is the usual need. */
+/** Memberships of `admin`. It usually needs to grant `pg_monitor` to a user's own monitoring role. */
 const adminMemberships = [
   { role: 'app', admin: false },
   { role: 'pg_monitor', admin: true },
   { role: 'pg_signal_backend', admin: true },
 ] as const
 
-/** Roles that none of ours is ever a member of: they reach the server's files and programs, other hosts, or all data. */
+/**
+ * Roles that no role of the operator is ever a member of: they give access to the server's files and programs, other
+ * hosts, or all data.
+ */
 const forbidden = new Set([
   'postgres',
   'pg_execute_server_program',
@@ -163,26 +169,26 @@ const forbidden = new Set([
   'pg_use_reserved_connections',
 ])
 
-/** What we note in a role's comment, which no user may change. */
-type RoleMark = {
-  /** Names the password that we set last (marks.ts). */
+/** The operator's record in a role's comment, which no user may change. */
+type RoleRecord = {
+  /** The version of the password that the operator set last (password-versions.ts). */
   credentials?: string
-  /** On `app_read_only`: the objects for which the grants were made (see grantsMark). */
+  /** On `app_read_only`: the objects for which the grants were made (see grantsKey). */
   grants?: string
-  /** On `app_read_only`: the application database in which statistics of statements can be read, by its number. */
+  /** On `app_read_only`: the oid of the application database in which statement statistics can be read. */
   statistics?: string
-  /** On `app_read_only`: the application database in which `admin` may run amcheck, by its number. */
+  /** On `app_read_only`: the oid of the application database in which `admin` may run amcheck. */
   checks?: string
-  /** On the database of the service `mcp`: the database or branch whose it is. */
+  /** On the database of the service `mcp`: the database or branch that owns it. */
   owner?: string
 }
 
-const markPrefix = 'espalier '
+const recordPrefix = 'espalier '
 
-export function parseMark(comment: string | null | undefined): RoleMark {
-  if (!comment?.startsWith(markPrefix)) return {}
+export function parseRecord(comment: string | null | undefined): RoleRecord {
+  if (!comment?.startsWith(recordPrefix)) return {}
   try {
-    const { credentials, grants, statistics, checks, owner } = JSON.parse(comment.slice(markPrefix.length))
+    const { credentials, grants, statistics, checks, owner } = JSON.parse(comment.slice(recordPrefix.length))
     return {
       ...(typeof credentials === 'string' ? { credentials } : {}),
       ...(typeof grants === 'string' ? { grants } : {}),
@@ -195,20 +201,22 @@ export function parseMark(comment: string | null | undefined): RoleMark {
   }
 }
 
-/** Whether a comment is one of ours. */
-export const isMarked = (text: string | null | undefined): boolean => text?.startsWith(markPrefix) ?? false
+/** Whether the operator wrote a comment. */
+export const hasRecord = (text: string | null | undefined): boolean => text?.startsWith(recordPrefix) ?? false
 
-export const markText = (mark: Readonly<Record<string, string>>): string => markPrefix + JSON.stringify(mark)
+export const recordText = (record: Readonly<Record<string, string>>): string => recordPrefix + JSON.stringify(record)
 
-export const comment = (role: string, mark: RoleMark): string =>
-  `COMMENT ON ROLE ${escapeIdentifier(role)} IS ${escapeLiteral(markText(mark))}`
+export const comment = (role: string, record: RoleRecord): string =>
+  `COMMENT ON ROLE ${escapeIdentifier(role)} IS ${escapeLiteral(recordText(record))}`
 
-/** What is to be set on each role: its password's verifier, where that is not to stay, and its part of the passwords' mark. */
-export type RolePasswords = { mark: string; verifiers: Partial<Record<DatabaseRole, string>> }
+/**
+ * What is to be set on each role: its password's verifier, if that is to change, and its part of the password version.
+ */
+export type RolePasswords = { passwordVersion: string; verifiers: Partial<Record<DatabaseRole, string>> }
 
 /**
  * Statements on roles, memberships and maintenance databases, for one transaction in any database. None: in order.
- * Without passwords, those and their marks are left aside.
+ * Without passwords, they and their versions are not changed.
  */
 export function roleStatements(state: ServerState, passwords?: RolePasswords): string[] {
   return [
@@ -219,8 +227,8 @@ export function roleStatements(state: ServerState, passwords?: RolePasswords): s
 }
 
 /**
- * The application database is the one that initdb made, renamed: making another takes longer than all the rest together.
- * Nobody can have been in it, since users cannot connect to it under its first name.
+ * The application database is the one that initdb created, renamed: creating another takes longer than everything else
+ * together. It cannot have sessions, since users cannot connect to it under its first name.
  */
 function databaseStatements({ database: made, hasInitialDatabase, openDatabases }: ServerState): string[] {
   const adopt = made === null && hasInitialDatabase
@@ -234,7 +242,7 @@ function databaseStatements({ database: made, hasInitialDatabase, openDatabases 
   ]
 }
 
-/** Who locks everyone out of the application database has no way left to undo it: that is ours. */
+/** A user who blocks all logins to the application database could not undo it: the operator does. */
 const unlocking: Record<DatabaseLock, string> = {
   'no connections allowed': `ALTER DATABASE ${database} ALLOW_CONNECTIONS true`,
   'connection limit of 0': `ALTER DATABASE ${database} CONNECTION LIMIT -1`,
@@ -243,16 +251,16 @@ const unlocking: Record<DatabaseLock, string> = {
 
 function statementsForRole(role: DatabaseRole, state: RoleState | undefined, passwords?: RolePasswords): string[] {
   const verifier = passwords?.verifiers[role]
-  const previous = parseMark(state?.comment)
+  const previous = parseRecord(state?.comment)
   const password = verifier === undefined ? '' : ` PASSWORD ${escapeLiteral(verifier)}`
   const name = escapeIdentifier(role)
   const statements: string[] = []
   if (state === undefined) statements.push(`CREATE ROLE ${name} ${attributesText(role)}${password}`)
   else if (!inOrder(role, state)) statements.push(`ALTER ROLE ${name} ${attributesText(role)}${password}`)
   else if (verifier !== undefined) statements.push(`ALTER ROLE ${name}${password}`)
-  const mark = passwords && markOfRole(passwords.mark, role)
-  if (mark !== undefined && previous.credentials !== mark)
-    statements.push(comment(role, { ...previous, credentials: mark }))
+  const version = passwords && versionOfRole(passwords.passwordVersion, role)
+  if (version !== undefined && previous.credentials !== version)
+    statements.push(comment(role, { ...previous, credentials: version }))
   return statements
 }
 
@@ -274,32 +282,38 @@ function membershipStatements({ memberships }: ServerState): string[] {
   ]
 }
 
-/** The application database where its user has dropped it, from a template that nobody can change. Not for a transaction. */
+/**
+ * Creates the application database if its user has dropped it, from a template that no user can change. Not for a
+ * transaction.
+ */
 export const createDatabase = `CREATE DATABASE ${database} OWNER app TEMPLATE template0`
 
-/** Names what the grants were made for: a database or a role made anew has another number, and gets them again. */
-function grantsMark({ database: made, roles }: ServerState): string | undefined {
+/**
+ * Identifies the roles and the database for which the grants were made: a role or database that was created again has
+ * another oid, and gets them again.
+ */
+function grantsKey({ database: made, roles }: ServerState): string | undefined {
   const numbers = [made?.oid, ...databaseRoles.map(role => roles[role]?.oid)]
   return numbers.includes(undefined) ? undefined : numbers.join('/')
 }
 
-/** Whether the grants inside the application database were made for the roles and the database as they are. */
+/** Whether the grants inside the application database were made for the present roles and database. */
 export function grantsMade(state: ServerState): boolean {
-  const wanted = grantsMark(state)
-  return wanted !== undefined && parseMark(state.roles.app_read_only?.comment).grants === wanted
+  const wanted = grantsKey(state)
+  return wanted !== undefined && parseRecord(state.roles.app_read_only?.comment).grants === wanted
 }
 
 /**
- * Whether `admin` has its tools in the application database: statements' statistics, and amcheck. An image without the
- * library of the first has none of the modules that come with Postgres.
+ * Whether `admin` has its tools in the application database: statement statistics, and amcheck. An image without the
+ * library of the first has none of the contrib modules.
  */
 export function toolsMade({ gathersStatistics, database: made, roles }: ServerState): boolean {
   if (!gathersStatistics || made === null) return true
-  const mark = parseMark(roles.app_read_only?.comment)
-  return mark.statistics === made.oid && mark.checks === made.oid
+  const record = parseRecord(roles.app_read_only?.comment)
+  return record.statistics === made.oid && record.checks === made.oid
 }
 
-/** Where the platform's own objects stand in the application database. */
+/** The platform's own schema in the application database. */
 const platformSchema = 'espalier'
 const checksExtension = 'amcheck'
 
@@ -312,7 +326,7 @@ export const toolsQuery = {
   values: [platformSchema, checksExtension],
 }
 
-/** Its functions are for superusers, and differ from version to version. */
+/** Its functions are for superusers, and differ between versions. */
 const grantChecks = `DO $$ DECLARE checks regprocedure; BEGIN
   FOR checks IN SELECT d.objid::regprocedure FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
     WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
@@ -321,21 +335,21 @@ const grantChecks = `DO $$ DECLARE checks regprocedure; BEGIN
 END $$`
 
 /**
- * Statements for one transaction inside the application database, ending with the mark that they were made. A schema of
- * this name that a user made stays the user's, and nothing is made in it: what a superuser makes must stand where no user
- * can put anything first.
+ * Statements for one transaction inside the application database; the last one records that they ran. A schema of this
+ * name that a user created stays the user's, and nothing is created in it: objects of a superuser must be in a schema
+ * where no user can create others that precede them.
  */
 export function toolStatements(state: ServerState, { owner, hasChecks }: ToolsFacts): string[] {
   const made = state.database?.oid ?? ''
-  const mark = { ...parseMark(state.roles.app_read_only?.comment), statistics: made, checks: made }
+  const record = { ...parseRecord(state.roles.app_read_only?.comment), statistics: made, checks: made }
   const isFree = owner === null
-  if (!isFree && owner !== superuser) return [comment('app_read_only', mark)]
+  if (!isFree && owner !== superuser) return [comment('app_read_only', record)]
   return [
     ...(isFree ? [`CREATE SCHEMA ${platformSchema}`] : []),
     `CREATE EXTENSION IF NOT EXISTS ${statisticsLibrary} SCHEMA ${platformSchema}`,
     ...(hasChecks ? [`CREATE EXTENSION IF NOT EXISTS ${checksExtension} SCHEMA ${platformSchema}`, grantChecks] : []),
     `GRANT USAGE ON SCHEMA ${platformSchema} TO admin`,
-    comment('app_read_only', mark),
+    comment('app_read_only', record),
   ]
 }
 
@@ -343,8 +357,8 @@ const readOnly = "(SELECT oid FROM pg_authid WHERE rolname = 'app_read_only')"
 const digestOf = (text: string): string => createHash('sha256').update(text).digest('hex')
 
 /**
- * What begins a transaction inside the application database, where the lock on roles is held by another session, which may
- * have ended: the role that carries the marks is locked, and the transaction fails unless its marks are those of `state`.
+ * Begins a transaction inside the application database, while another session, which may have ended, has the lock on
+ * roles: it locks the role with the records, and fails unless those equal the ones in `state`.
  */
 export const ifUnchanged = ({ roles }: ServerState): string[] => [
   "SELECT FROM pg_authid WHERE rolname = 'app_read_only' FOR UPDATE",
@@ -355,23 +369,23 @@ export const ifUnchanged = ({ roles }: ServerState): string[] => [
   END $$`,
 ]
 
-/** So many schemas get grants after the fact; their names go through the operator's memory. */
+/** At most this many existing schemas get grants afterwards; their names are in the operator's memory. */
 const highestSchemas = 10_000
 
-/** Schemas of the application database that `app` or `admin` owns; `public` belongs to whoever owns the database. */
+/** Schemas of the application database that `app` or `admin` owns; `public` belongs to the database's owner. */
 export const schemaQuery = `
 SELECT nspname AS name FROM pg_namespace
 WHERE nspowner IN (SELECT oid FROM pg_roles WHERE rolname IN ('app', 'admin', 'pg_database_owner'))
 LIMIT ${highestSchemas}`
 
 /**
- * Statements for one transaction inside the application database, ending with the mark that they were made.
+ * Statements for one transaction inside the application database; the last one records that they ran.
  *
- * Default privileges without a schema hold for every schema, those made later too; what `admin` makes in the application's
- * database is for the application. A sequence may be read, not drawn from.
+ * Default privileges without a schema apply to every schema, later ones too; objects that `admin` creates in the
+ * application's database are for the application. A sequence may be read, but not advanced.
  */
 export function grantStatements(state: ServerState, schemas: readonly string[]): string[] {
-  const mark = { ...parseMark(state.roles.app_read_only?.comment), grants: grantsMark(state) ?? '' }
+  const record = { ...parseRecord(state.roles.app_read_only?.comment), grants: grantsKey(state) ?? '' }
   const defaults = 'ALTER DEFAULT PRIVILEGES FOR ROLE'
   return [
     `GRANT CONNECT ON DATABASE ${database} TO app_read_only`,
@@ -387,6 +401,6 @@ export function grantStatements(state: ServerState, schemas: readonly string[]):
           `GRANT SELECT ON ALL SEQUENCES IN SCHEMA ${identifiers(schemas)} TO app_read_only`,
         ]
       : []),
-    comment('app_read_only', mark),
+    comment('app_read_only', record),
   ]
 }

@@ -53,12 +53,12 @@ describe('verifiers', () => {
     'SCRAM-SHA-256$9999999:AAAA$AAAA:AAAA',
     'SCRAM-SHA-256$4096:AAAA$AAAA:AAAA',
     'SCRAM-SHA-256$4096:AAAA$AAAA',
-  ])('that are none fit nothing: %s', async verifier => {
+  ])('that are invalid match nothing: %s', async verifier => {
     expect(await fitsVerifier('pencil', verifier)).toBe(false)
   })
 
   test.each(['', 'schlüssel', 'tab\t', 'line\n'])(
-    'are not made for %j, which SASLprep might change',
+    'are not computed for %j, which SASLprep might change',
     async password => {
       await expect(scramVerifier(password)).rejects.toThrow('printable ASCII')
       await expect(fitsVerifier(password, null)).rejects.toThrow('printable ASCII')

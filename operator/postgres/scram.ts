@@ -1,22 +1,22 @@
 /**
  * Password verifiers of SCRAM-SHA-256 (RFC 5802 section 3, RFC 7677) in the form that Postgres stores:
- * `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>`. A role gets its verifier from us, so that its password
- * never travels and never stands in SQL.
+ * `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>`. The operator sets the verifier of a role, so that the
+ * password itself is never sent and is in no SQL statement.
  */
 import { createHash, createHmac, pbkdf2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 
 const derive = promisify(pbkdf2)
 
-/** Postgres's own default. Our passwords are random, so more rounds would protect nothing. */
+/** Postgres's own default. The operator's passwords are random, so more rounds would not protect them better. */
 export const mintedIterations = 4096
-/** A stored verifier is another's word: one that asks for more is not computed, and fits nothing. */
+/** A stored verifier is untrusted: one with more rounds is not computed, and matches nothing. */
 const mostIterations = 100_000
 
 const hmac = (key: Uint8Array, text: string): Buffer => createHmac('sha256', key).update(text).digest()
 
 /**
- * Printable ASCII is its own SASLprep form (RFC 4013); every password that we mint is.
+ * Printable ASCII is its own SASLprep form (RFC 4013); all passwords that the operator creates are printable ASCII.
  * @throws RangeError for any other
  */
 function assertPlain(password: string): void {
@@ -39,13 +39,16 @@ export async function scramVerifier(password: string, salt: Uint8Array = randomB
 
 const form = /^SCRAM-SHA-256\$([0-9]{1,7}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)$/
 
-/** How many rounds a stored verifier takes to compare with; undefined for one that is not compared with any password. */
+/**
+ * The number of rounds of a comparison with a stored verifier; undefined for one that is not compared with any
+ * password.
+ */
 export function verifierIterations(verifier: string): number | undefined {
   const count = Number(form.exec(verifier)?.[1])
   return count >= 1 && count <= mostIterations ? count : undefined
 }
 
-/** Whether a stored verifier is this password's; false for one of another method, or none. In constant time. */
+/** Whether a stored verifier matches this password; false for another method, or none. In constant time. */
 export async function fitsVerifier(password: string, verifier: string | null): Promise<boolean> {
   assertPlain(password)
   const count = verifierIterations(verifier ?? '')

@@ -1,4 +1,4 @@
-/** How the operator connects to a Postgres: with a client certificate that the server trusts, and with the lock on its roles. */
+/** Connects to a Postgres: with a client certificate that the server trusts, and with the lock on its roles. */
 import { type Authority, type CertifiedKey, issueClientCertificate, needsRenewal } from '../pki/index.ts'
 import { maintenanceDatabase, operatorCommonName } from './configuration.ts'
 import { type Connection, type PostgresTarget, withConnection } from './connection.ts'
@@ -10,22 +10,23 @@ export type SigningAuthorities = Authority & { known?: readonly Authority[] }
 type Work<T> = (connection: Connection) => Promise<T>
 
 export type Sessions = {
-  /** Connects to a database and runs `work`. `version`: the server's, where it is known. */
+  /** Connects to a database and runs `work`. `version`: the server's, if known. */
   connect<T>(target: PostgresTarget, database: string, signal: AbortSignal, work: Work<T>, version?: number): Promise<T>
   /** Connects to the platform's database and runs `work` while no other operator changes roles or opens a copy. */
   locked<T>(target: PostgresTarget, signal: AbortSignal, work: Work<T>): Promise<T>
 }
 
 /**
- * Held until the connection ends. Postgres ends the session of an operator that is frozen (`idle_session_timeout` in
- * connection.ts). No user can take the lock: locks belong to a database, and only the operator can connect to this one.
+ * Locked until the connection ends. Postgres ends the session of a frozen operator (`idle_session_timeout` in
+ * connection.ts). No user can take the lock: advisory locks belong to a database, and only the operator can connect to
+ * this one.
  */
 const roleLock = 'SELECT pg_advisory_lock(7231904)'
 
 export function createSessions(authority: SigningAuthorities, now: () => number): Sessions {
   const certificates = (authority.known ?? [authority]).map(issuer => clientCertificate(issuer, now))
 
-  /** Tries a certificate of each authority: the server may not trust the newest one yet, or an older one any more. */
+  /** Tries a certificate of each authority: the server may not trust the newest one yet, or no longer an older one. */
   const connect: Sessions['connect'] = async (target, database, signal, work, version) => {
     let refused: unknown
     for (const certificate of certificates)

@@ -1,6 +1,6 @@
 /**
- * What the operator reads of a Postgres, in one query. It looks at shared catalogs only, so it reads the same from every
- * database of the server.
+ * The state that the operator reads from a Postgres, in one query. It reads shared catalogs only, so the result is the
+ * same in every database of the server.
  */
 import { escapeLiteral } from 'pg'
 import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
@@ -18,7 +18,7 @@ import type { Connection } from './connection.ts'
 import { type CopyState, copyState } from './copy.ts'
 import { PostgresError } from './errors.ts'
 
-/** pg_authid, as far as we look after it. */
+/** The columns of pg_authid that the operator manages. */
 export type RoleState = {
   oid: string
   superuser: boolean
@@ -30,18 +30,18 @@ export type RoleState = {
   bypassRls: boolean
   connectionLimit: number
   expires: boolean
-  /** The stored password, in whatever form; null for none. */
+  /** The stored password, in any format; null for none. */
   verifier: string | null
   comment: string | null
 }
 
-/** The role and the database in which the service `mcp` keeps its conversations (mcp-state.ts). */
+/** The role and the database in which the service `mcp` stores its conversations (mcp-state.ts). */
 export type McpStateFacts = {
   role: (RoleState & { hasMembers: boolean }) | null
   database: {
-    /** Whether the bootstrap superuser owns it: users cannot give a database to it. */
+    /** Whether the bootstrap superuser owns it: users cannot make it the owner of a database. */
     isPlatforms: boolean
-    /** As it is created, so that one that is not finished is not open. */
+    /** As at its creation, so that an incomplete one is not open. */
     isLimited: boolean
     comment: string | null
     /** Whether every role may connect. */
@@ -54,10 +54,13 @@ export type McpStateFacts = {
 /** pg_auth_members: `member` belongs to `role`. */
 type Membership = { role: string; member: string; admin: boolean; inherit: boolean; set: boolean }
 
-/** What keeps `app` out of the application database, whatever password it shows. Its owner can set each, and nobody undo it. */
+/**
+ * Reasons why `app` cannot connect to the application database, whatever its password. The database's owner can cause
+ * each, and no user can undo it.
+ */
 export type DatabaseLock = 'no connections allowed' | 'connection limit of 0' | 'privilege revoked'
 
-/** `databases`: some of those concerned, by name; catalogs that all share are told as one of them, `shared catalogs`. */
+/** `databases`: some of the affected ones, by name; shared catalogs are listed as one of them, `shared catalogs`. */
 export type ChecksumFailures = { count: number; databases: string[]; lastAt: string | null }
 
 export type ServerState = {
@@ -66,7 +69,7 @@ export type ServerState = {
   systemIdentifier: string
   inRecovery: boolean
   checksums: boolean
-  /** Where the service `mcp` keeps its conversations. */
+  /** Where the service `mcp` stores its conversations. */
   mcpState: McpStateFacts
   roles: Partial<
     Record<
@@ -74,85 +77,89 @@ export type ServerState = {
       RoleState
     >
   >
-  /** Of our roles, in each other and in those that Postgres makes by itself; not in those that users make. */
+  /** Memberships of the operator's roles in each other and in predefined roles; not in users' roles. */
   memberships: Membership[]
   /** The application database. */
   database: { oid: string; owner: string; lockedBy: DatabaseLock[] } | null
-  /** How far WAL is written: where it stands still, nothing was changed. Null in recovery. */
+  /** The WAL write position: unchanged while nothing is written. Null in recovery. */
   walPosition: string | null
-  /** What Postgres has found, since its statistics began, that does not match its checksum; null where nothing. */
+  /** Pages with a wrong checksum that Postgres has found since its statistics began; null for none. */
   checksumFailures: ChecksumFailures | null
-  /** Whether the database that initdb makes for everyone is still there, under its own name. */
+  /** Whether the database that initdb creates still exists under its own name. */
   hasInitialDatabase: boolean
-  /** The platform's databases that everyone may connect to. */
+  /** The platform's databases to which every role may connect. */
   openDatabases: string[]
   dataDirectory: string
   configuration: ConfigurationState
   copy: CopyState
-  /** Whether the server gathers statistics of statements, so that they can be read. */
+  /** The name of the session in which an import reports its progress (instance/import). */
+  importing: string | null
+  /** Whether the server collects statement statistics, so that they can be read. */
   gathersStatistics: boolean
-  /** Who belongs to a role of the platform's, some of them: nobody may. */
+  /** Members of the platform's roles, some of them: there must be none. */
   platformMembers: { role: string; member: string }[]
-  /** Whether the role that monitors may enter the platform's database. */
+  /** Whether the monitoring role may connect to the platform's database. */
   monitorEnters: boolean
 }
 
-/** What of the operator's files is in force, by the server's own word. */
+/** Which of the operator's files are applied, as the server reports it. */
 export type ConfigurationState = {
   /** The digest in the files that were read last; null for files from before there was one. */
   inForce: string | null
-  /** The digest in the files as they stand now. */
+  /** The digest in the files as they are now. */
   onDisk: string | null
-  /** The files are read where they are mounted; else copies are, made as the pod started. */
+  /** True if the files are read from the mount; otherwise copies are, made when the pod started. */
   isMounted: boolean
-  /** Why `espalier instance prepare` had it start with older files. */
+  /** Why `espalier instance prepare` started it with older files. */
   refused: string | null
-  /** What it cannot take of the files as they stand now, some of it. */
+  /** Errors in the files as they are now, some of them. */
   errors: string[]
-  /** Settings that were changed and take a restart. */
+  /** Changed settings that require a restart. */
   pendingRestart: string[]
 }
 
-/** FirstNormalObjectId: what has a lower number was made by initdb (PostgreSQL source, access/transam.h). */
+/** FirstNormalObjectId: objects with a lower oid were created by initdb (PostgreSQL source, access/transam.h). */
 const firstUserObject = 16_384
 export const initialDatabase = 'postgres'
 
-/** What a server must be able to write for its volume not to count as full, in bytes. */
-const leastRoomBytes = 64 * 1024
+/** How many bytes a server must be able to write for its volume not to count as full. */
+const leastFreeBytes = 64 * 1024
 
 /**
- * Writes a little beside the data directory, and takes it away again, so that it never is the room it looks for: a
- * Postgres whose disk is full goes on answering what it can read, and nothing else tells. No row, no WAL, and no part of
- * a base backup.
+ * Writes a small file beside the data directory, and truncates it again, so that the file itself never fills the space
+ * that it checks: a Postgres with a full disk goes on answering reads, and reports nothing. It writes no row, no WAL,
+ * and no part of a base backup.
  */
-export function roomStatements(dataDirectory: string): string[] {
+export function freeSpaceStatements(dataDirectory: string): string[] {
   const file = escapeLiteral(`${dataDirectory}/../espalier-room`)
-  return [`COPY (SELECT repeat('x', ${leastRoomBytes})) TO ${file}`, `COPY (SELECT WHERE false) TO ${file}`]
+  return [`COPY (SELECT repeat('x', ${leastFreeBytes})) TO ${file}`, `COPY (SELECT WHERE false) TO ${file}`]
 }
 
-/** How many databases with checksum failures are told by name. */
+/** How many databases with checksum failures are reported by name. */
 const namedDatabases = 5
 
 /**
- * A commit that is answered only once its record of WAL is on the disk. Where the pod looks after that itself, this is
- * left out: a database at rest writes no WAL then, and needs neither checkpoint nor archive.
+ * A commit that returns only once its WAL record is on the disk. Skipped if the pod checks that itself: an idle
+ * database then writes no WAL, and needs neither checkpoint nor archiving.
  */
 export const committedWrite = "SELECT pg_logical_emit_message(true, 'espalier', '')"
 
-/** Where a server would recover from now on, and how far WAL is on the disk: asked right after a checkpoint. */
+/**
+ * Where a server would start recovery from now on, and the WAL position on the disk: queried right after a checkpoint.
+ */
 export type RestorePoint = { systemIdentifier: string; timeline: number; startLsn: string; endLsn: string }
 
 export const restorePointQuery = `
 SELECT (SELECT system_identifier::text FROM pg_control_system()) AS "systemIdentifier", timeline_id AS timeline,
   redo_lsn::text AS "startLsn", pg_current_wal_flush_lsn()::text AS "endLsn" FROM pg_control_checkpoint()`
 
-/** Its time goes with the number of files, so it is asked by itself, rarely, and patiently. */
+/** Its duration grows with the number of files, so it is a query of its own, run rarely, with a long timeout. */
 export const sizeQuery = {
   text: 'SELECT pg_database_size(oid)::float8 AS bytes FROM pg_database WHERE datname = $1',
   values: [applicationDatabase],
 }
 
-/** As much of the volume as Postgres can tell of; a file system takes some of it for itself. */
+/** As much of the volume's use as Postgres can report; the file system itself uses some more. */
 export const volumeUseQuery = {
   text: `SELECT ((SELECT coalesce(sum(pg_database_size(oid)), 0) FROM pg_database)
     + (SELECT coalesce(sum(size), 0) FROM pg_ls_waldir())
@@ -160,13 +167,13 @@ export const volumeUseQuery = {
     + pg_tablespace_size('pg_global'))::float8 AS bytes`,
 }
 
-/** How much is told of what is wrong with a configuration, and of members that a role must not have. */
+/** How many errors of a configuration, and members that a role must not have, are reported. */
 const fewErrors = 5
 const fewMembers = 100
 
 /**
- * A setting that takes a restart cannot be applied, and one of the command line wins over the files: neither is wrong with
- * them. Each of the three views reads its file anew.
+ * A setting that requires a restart cannot be applied, and one on the command line overrides the files: neither is an
+ * error in them. Each of the three views reads its file again.
  */
 const configurationState = `json_build_object(
   'inForce', current_setting('espalier.configuration', true),
@@ -183,14 +190,14 @@ const configurationState = `json_build_object(
   'pendingRestart', (SELECT coalesce(json_agg(name ORDER BY name), '[]') FROM pg_settings
     WHERE pending_restart AND source <> 'command line'))`
 
-/** How a role is read: a RoleState. `r`: a row of pg_authid. */
+/** The columns of a role: a RoleState. `r`: a row of pg_authid. */
 const roleColumns = `'oid', r.oid::text, 'superuser', r.rolsuper, 'inherit', r.rolinherit, 'createRole', r.rolcreaterole,
       'createDatabase', r.rolcreatedb, 'login', r.rolcanlogin, 'replication', r.rolreplication,
       'bypassRls', r.rolbypassrls, 'connectionLimit', r.rolconnlimit,
       'expires', r.rolvaliduntil IS NOT NULL AND r.rolvaliduntil <> 'infinity', 'verifier', r.rolpassword,
       'comment', shobj_description(r.oid, 'pg_authid')`
 
-/** Part of the state query, as a JSON value. Superuser 10 is that of initdb. */
+/** A part of the state query, as a JSON value. Superuser 10 is that of initdb. */
 const mcpStateFacts = `json_build_object(
   'role', (SELECT json_build_object(${roleColumns},
       'hasMembers', EXISTS (SELECT FROM pg_auth_members m WHERE m.roleid = r.oid))
@@ -203,8 +210,8 @@ const mcpStateFacts = `json_build_object(
     FROM pg_database d WHERE d.datname = '${mcpStateDatabase}'))`
 
 /**
- * One row with one column, `state`: a ServerState. Its length does not depend on what users make: `admin` can make roles by
- * the million, of each of which it is a member, and have each of them grant what it may.
+ * One row with one column, `state`: a ServerState. Its length does not depend on users' objects: `admin` can create
+ * millions of roles, be a member of each, and make each of them grant roles.
  */
 export const stateQuery = {
   text: `
@@ -216,6 +223,8 @@ SELECT json_build_object(
   'dataDirectory', current_setting('data_directory'),
   'configuration', ${configurationState},
   'copy', ${copyState},
+  'importing', (SELECT application_name FROM pg_stat_activity WHERE usename = 'app' AND datname = '${applicationDatabase}'
+    AND application_name ~ '^import [a-z]+ [0-9]' LIMIT 1),
   'gathersStatistics', '${statisticsLibrary}' = ANY (regexp_split_to_array(current_setting('shared_preload_libraries'), '\\s*,\\s*')),
   'platformMembers', (SELECT coalesce(json_agg(granted), '[]') FROM (SELECT DISTINCT r.rolname AS role, m.rolname AS member
     FROM pg_auth_members a JOIN pg_authid r ON r.oid = a.roleid JOIN pg_authid m ON m.oid = a.member
@@ -258,6 +267,6 @@ SELECT json_build_object(
 /** @throws PostgresError */
 export async function readState(connection: Connection): Promise<ServerState> {
   const [row] = await connection.rows<{ state: ServerState }>(stateQuery)
-  if (row === undefined) throw new PostgresError('statement', 'the server answered without a row')
+  if (row === undefined) throw new PostgresError('statement', 'the server returned no row')
   return row.state
 }

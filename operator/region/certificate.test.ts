@@ -1,4 +1,4 @@
-/** The certificate of a region's services: issued or copied, renewed, and reported where that cannot be done. */
+/** The certificate of a region's services: issued or copied, renewed, and reported if that is not possible. */
 import { X509Certificate } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { apiVersion, labels, type Region, systemNamespace } from '../../crds/index.ts'
@@ -15,7 +15,7 @@ const trust = {
   bundle: authority.cert,
   known: [authority],
   accepted: authority.cert,
-  mark: 'm',
+  digest: 'm',
   isChanging: false,
 }
 const now = () => Date.parse('2026-11-26T00:00:00Z')
@@ -36,13 +36,13 @@ const secretOf = ({ cert, key }: { cert: string; key: string }, component = regi
 })
 
 describe('of the authority of the installation', () => {
-  test('is a wildcard for the domain, and for what clients use that cannot resolve it', () => {
+  test('is a wildcard for the domain, and has the names that clients use that cannot resolve it', () => {
     expect(httpsNames(region())).toEqual({ dnsNames: ['*.db.test', 'localhost'], ipAddresses: ['127.0.0.1'] })
     const gateway = { host: 'tcp.test', ports: { first: 1, last: 2 }, https: { port: 443, host: 'https.test' } }
     expect(httpsNames(region({ gateway }))).toEqual({ dnsNames: ['*.db.test', 'https.test'], ipAddresses: [] })
   })
 
-  test('is issued once, and anew for another domain, another authority and after two thirds of its life', () => {
+  test('is issued once, and reissued for another domain, another authority and after two thirds of its validity', () => {
     const first = regionCertificate(region(), { authority: trust, stored: undefined }, now)
     expect(first?.finding).toMatchObject({ status: 'False', reason: 'Issuing' })
     const stored = first?.next?.()
@@ -57,7 +57,7 @@ describe('of the authority of the installation', () => {
     expect(again(region(), trust, days(61))).toBeDefined()
   })
 
-  test('is none for a region without HTTPS, and reported where there is no authority or the domain is no name', () => {
+  test('is none for a region without HTTPS, and reported if there is no authority or the domain is no name', () => {
     const gateway = { ports: { first: 1, last: 2 } }
     expect(regionCertificate(region({ gateway }), { authority: trust, stored: undefined }, now)).toBeUndefined()
     const reasonOf = (of: typeof trust | undefined, domain: string) =>
@@ -69,7 +69,7 @@ describe('of the authority of the installation', () => {
   })
 })
 
-describe('that a region names', () => {
+describe('named by a region', () => {
   const named = region({ certificate: { secretName: 'theirs' } })
   const pair = issueServerCertificate(createAuthority(now), { dnsNames: ['*.db.test'], days: 30 }, now)
   const find = (secret: ReturnType<typeof secretOf> | undefined, at = now, stored?: typeof pair) =>
@@ -86,13 +86,13 @@ describe('that a region names', () => {
     ['is missing', 'CertificateMissing', /does not exist, or lacks the label/, undefined],
     ['lacks the label', 'CertificateMissing', /lacks the label/, secretOf(pair, 'route')],
     ['is no PEM', 'CertificateInvalid', /PEM/, secretOf({ cert: 'x', key: 'y' })],
-    ['has another key', 'CertificateInvalid', /key that is not/, secretOf({ ...pair, key: authority.key })],
-    ['has expired', 'CertificateInvalid', /has expired/, secretOf(pair), days(31)],
+    ['has another key', 'CertificateInvalid', /key that does not match/, secretOf({ ...pair, key: authority.key })],
+    ['has expired', 'CertificateInvalid', /contains an expired certificate/, secretOf(pair), days(31)],
     [
       ...(['is for another domain', 'CertificateInvalid', /not for \*\.db\.test/] as const),
       secretOf(issueServerCertificate(authority, { dnsNames: ['*.other.test'] }, now)),
     ],
-  ])('%s: the former one stays, and the condition says why', (_, reason, message, secret, at) => {
+  ])('%s: the previous one stays, and the condition reports why', (_, reason, message, secret, at) => {
     const found = find(secret, at, pair)
     expect(found?.next).toBeUndefined()
     expect(found?.finding).toMatchObject({ status: 'False', reason, message: expect.stringMatching(message) })
@@ -118,7 +118,7 @@ describe('in an installation', () => {
     (await installation.cluster.get('Region', { name: 'here' }))?.status?.conditions?.find(
       ({ type }) => type === 'CertificateReady',
     )
-  /** Until the operator does not write the status meanwhile. */
+  /** Until the operator does not write the status at the same time. */
   const put = (spec: Partial<Region['spec']>) =>
     eventually(
       async () => {
@@ -129,7 +129,7 @@ describe('in an installation', () => {
       written => written !== undefined,
     )
 
-  test('the Secret follows the region, and its condition says what is served', async () => {
+  test('the Secret follows the region, and its condition reports what is served', async () => {
     await put({ gateway: plain })
     await eventually(conditionOf, found => found === undefined)
     await put({})

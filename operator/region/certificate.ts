@@ -1,6 +1,6 @@
 /**
- * The certificate by which a region's services are reached over HTTPS: a copy of the one that the Region names, or one of
- * the installation's authority. Pure, but for the keys that it makes.
+ * The certificate for HTTPS of a region's services: a copy of the one that the Region names, or one of the
+ * installation's authority. Pure, except that it creates keys.
  */
 import { createPublicKey, X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
@@ -13,7 +13,7 @@ import type { Trust } from '../pki/trust.ts'
 
 type RegionCertificate = {
   finding: Finding
-  /** What the gateway is to have; undefined where that is what it has. */
+  /** The gateway's desired certificate; undefined if it has it. */
   next?: () => CertifiedKey
 }
 
@@ -26,7 +26,7 @@ export function storedCertificate(secret: Secret | undefined, region: string): C
   return cert === '' || key === '' ? undefined : { cert, key }
 }
 
-/** What a region's services answer to: the names below its domain, and what clients use that cannot resolve these. */
+/** The names of a region's services: those below its domain, and those that clients use that cannot resolve these. */
 export function httpsNames({ spec: { domain, gateway } }: Region): { dnsNames: string[]; ipAddresses: string[] } {
   const own = [gateway.https?.host ?? gateway.host].filter(name => name !== undefined)
   const isLoopback = own.some(name => isIP(name) === 4 && name.startsWith('127.'))
@@ -36,7 +36,7 @@ export function httpsNames({ spec: { domain, gateway } }: Region): { dnsNames: s
   }
 }
 
-/** Undefined where the region serves no HTTPS. `named`: the Secret that its spec names. */
+/** Undefined if the region serves no HTTPS. `named`: the Secret that its spec names. */
 export function regionCertificate(
   region: Region,
   {
@@ -71,7 +71,7 @@ function issued(
     return { finding: yes('Issued', `issued by the installation's authority${until(stored.cert)}`) }
   try {
     const next = issueServerCertificate(authority, names, now)
-    return { finding: no('Issuing', 'a certificate is being issued'), next: () => next }
+    return { finding: no('Issuing', 'the certificate is being issued'), next: () => next }
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     return {
@@ -87,17 +87,18 @@ function copied(
   stored: CertifiedKey | undefined,
   now: () => number,
 ): RegionCertificate {
-  const place = `the Secret ${systemNamespace}/${name}`
+  const secretText = `the Secret ${systemNamespace}/${name}`
   if (named?.metadata.labels?.[labels.component] !== regionCertificateComponent) {
     const wanted = `the label ${labels.component}: ${regionCertificateComponent}`
-    return { finding: no('CertificateMissing', `${place} does not exist, or lacks ${wanted}`) }
+    return { finding: no('CertificateMissing', `${secretText} does not exist, or lacks ${wanted}`) }
   }
   const pair = { cert: decoded(named, 'tls.crt'), key: decoded(named, 'tls.key') }
   const problem = problemOf(pair, `*.${domain}`, now)
-  if (problem !== undefined) return { finding: no('CertificateInvalid', `${place} ${problem}; the former one is kept`) }
+  if (problem !== undefined)
+    return { finding: no('CertificateInvalid', `${secretText} ${problem}; the previous certificate is still served`) }
   if (stored?.cert === pair.cert && stored.key === pair.key)
-    return { finding: yes('Copied', `copied from ${place}${until(pair.cert)}`) }
-  return { finding: no('Issuing', `the certificate of ${place} is being copied`), next: () => pair }
+    return { finding: yes('Copied', `copied from ${secretText}${until(pair.cert)}`) }
+  return { finding: no('Issuing', `the certificate of ${secretText} is being copied`), next: () => pair }
 }
 
 const isFor = (cert: string, { dnsNames, ipAddresses }: { dnsNames: string[]; ipAddresses: string[] }): boolean => {
@@ -111,11 +112,11 @@ const isFor = (cert: string, { dnsNames, ipAddresses }: { dnsNames: string[]; ip
 function problemOf({ cert, key }: CertifiedKey, name: string, now: () => number): string | undefined {
   try {
     const certificate = new X509Certificate(cert)
-    if (!createPublicKey(key).equals(certificate.publicKey)) return 'holds a key that is not that of its certificate'
-    if (!isFor(cert, { dnsNames: [name], ipAddresses: [] })) return `holds a certificate that is not for ${name}`
-    return certificate.validToDate.getTime() <= now() ? 'holds a certificate that has expired' : undefined
+    if (!createPublicKey(key).equals(certificate.publicKey)) return 'contains a key that does not match its certificate'
+    if (!isFor(cert, { dnsNames: [name], ipAddresses: [] })) return `contains a certificate that is not for ${name}`
+    return certificate.validToDate.getTime() <= now() ? 'contains an expired certificate' : undefined
   } catch {
-    return 'does not hold a certificate and its key as PEM'
+    return 'does not contain a certificate and its key as PEM'
   }
 }
 

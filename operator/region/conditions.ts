@@ -1,41 +1,42 @@
-/** The conditions of a Region: what each says, and how they change. Pure. */
+/** The conditions of a Region: their messages and their changes. Pure. */
 import { type Condition, notAvailable, type Region, snapshotRefusal } from '../../crds/index.ts'
+import { shortened } from '../../values/text.ts'
 import { timestamp } from '../../values/time.ts'
 import { type Finding, no, yes } from '../objects/conditions.ts'
 import { snapshotsNotServed } from '../objects/snapshots-not-served.ts'
 import type { Served } from '../optional-informer.ts'
 
 /**
- * In the order in which they are listed; each there only while there is something to say.
- * - Maintenance: the region has a window. True: all is well; False: what is planned does not happen, and why.
+ * In the order in which they are listed; each exists only while there is something to report.
+ * - Maintenance: the region has a maintenance window. True: it works; False: restarts do not take place, and why.
  * - SnapshotsReady: a snapshot class is named. False: no hot backup can be taken, and why.
  * - CertificateReady: the region serves HTTPS. False: its certificate cannot be issued or copied, and why.
- * - ClockTrusted: only while it is not: nothing is deleted by its age meanwhile.
- * - BackupsReady: only where an object store is named, and never True yet: nothing takes durable backups.
+ * - ClockTrusted: only while it is not trusted: nothing is deleted by age meanwhile.
+ * - BackupsReady: only if an object store is named, and never True: the installation's archive has durable backups.
  */
 const conditionTypes = ['Maintenance', 'SnapshotsReady', 'CertificateReady', 'ClockTrusted', 'BackupsReady'] as const
 type ConditionType = (typeof conditionTypes)[number]
 
 export type RegionFindings = Partial<Record<ConditionType, Finding>>
 
-/** What a spec asks for that this version does not do. A part that comes to be done goes from here. */
+/** Fields of a spec that this version does not implement. Remove a field here once it is implemented. */
 export const notAvailableFindings = ({ objectStore }: Region['spec']): RegionFindings =>
   objectStore === undefined
     ? {}
     : {
         BackupsReady: no(
           notAvailable,
-          'durable backups are not taken by this version; nothing comes of spec.objectStore',
+          "spec.objectStore is not used: durable backups are stored in the installation's archive (archive.store of the chart)",
         ),
       }
 
-/** `doubt`: why nothing is deleted by its age. */
-export const clockFindings = (doubt: string | undefined): RegionFindings =>
-  doubt === undefined
+/** `distrust`: why nothing is deleted by age. */
+export const clockFindings = (distrust: string | undefined): RegionFindings =>
+  distrust === undefined
     ? {}
-    : { ClockTrusted: no('ClockDoubtful', `no backup, branch, task or old volume is deleted by its age: ${doubt}`) }
+    : { ClockTrusted: no('ClockDoubtful', `no backup, branch, task or old volume is deleted by age: ${distrust}`) }
 
-/** Whether hot backups can be taken of what stands on the region's storage. */
+/** Whether hot backups can be taken of volumes in the region's storage. */
 export function snapshotFindings(region: Region, served: Served): RegionFindings {
   if (region.spec.snapshotClass === undefined || served === 'unknown') return {}
   if (served === 'absent') return { SnapshotsReady: no('SnapshotsNotServed', snapshotsNotServed) }
@@ -46,14 +47,14 @@ export function snapshotFindings(region: Region, served: Served): RegionFindings
   }
 }
 
-/** The conditions after a pass. What others wrote stays; of ours, what nothing was found about goes. */
+/** The conditions after a pass. Those that others wrote remain; those of the operator without a finding are removed. */
 export function regionConditions(
   before: readonly Condition[],
   findings: RegionFindings,
   observedGeneration: number | undefined,
   now: number,
 ): Condition[] {
-  const isOurs = (type: string): boolean => conditionTypes.some(ours => ours === type)
+  const isOwn = (type: string): boolean => conditionTypes.some(own => own === type)
   const found = conditionTypes.flatMap((type): Condition[] => {
     const finding = findings[type]
     if (finding === undefined) return []
@@ -61,7 +62,7 @@ export function regionConditions(
     const unchanged = previous?.status === finding.status
     const lastTransitionTime = unchanged ? previous.lastTransitionTime : timestamp(now)
     const generation = observedGeneration === undefined ? {} : { observedGeneration }
-    return [{ type, ...finding, message: finding.message.slice(0, 1000), ...generation, lastTransitionTime }]
+    return [{ type, ...finding, message: shortened(finding.message, 1000), ...generation, lastTransitionTime }]
   })
-  return [...before.filter(({ type }) => !isOurs(type)), ...found]
+  return [...before.filter(({ type }) => !isOwn(type)), ...found]
 }

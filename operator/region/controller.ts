@@ -1,7 +1,8 @@
 /**
- * The controller of Regions: grants turns to the databases and branches that wait for a restart, in their region's maintenance window.
- * The Region's status lists the turns. It is written at the resourceVersion that the decision is based on, before anything restarts,
- * so `maxConcurrent` holds. The controller of owners starts the restart.
+ * The controller of Regions: grants restart slots to the databases and branches that wait for a restart, in their
+ * region's maintenance window. The Region's status lists the slots. It is written at the resourceVersion on which the
+ * decision is based, before anything restarts, so `maxConcurrent` is never exceeded. The controller of owners starts
+ * the restart.
  */
 import type { Cluster } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
@@ -14,7 +15,7 @@ import type { InstallationKeys } from '../keys.ts'
 import { type Finding, no, yes } from '../objects/conditions.ts'
 import { type Candidate, expiresAt } from '../objects/maintenance-turn.ts'
 import { withSince } from '../objects/since.ts'
-import { type Admission, admit, heldTurns } from './admission.ts'
+import { type Admission, admit, countedTurns } from './admission.ts'
 import { regionCertificate, storedCertificate } from './certificate.ts'
 import {
   clockFindings,
@@ -35,10 +36,10 @@ const longestMs = 3600_000
 
 export function startRegionController(options: RegionControllerOptions): { stop(): Promise<void> } {
   const regions = new RegionController(options)
-  const unfollow = follow(options, key => regions.enqueue(key))
+  const unsubscribe = follow(options, key => regions.enqueue(key))
   return {
     stop: async () => {
-      for (const end of unfollow) end()
+      for (const end of unsubscribe) end()
       await regions.stop()
     },
   }
@@ -78,32 +79,32 @@ class RegionController {
     const region = caches.regions.get({ name })
     if (region === undefined) return undefined
     const { maintenance } = region.spec
-    const doubt = clock.doubt()
+    const distrust = clock.distrust()
     const findings = {
       ...snapshotFindings(region, caches.snapshots.served),
       ...this.#certificateFindings(region),
       ...notAvailableFindings(region.spec),
-      ...clockFindings(doubt),
+      ...clockFindings(distrust),
     }
     const before = region.status?.turns ?? []
-    const held = heldTurns(before, turn => this.#candidateOf(turn), now())
+    const counted = countedTurns(before, turn => this.#candidateOf(turn), now())
     if (maintenance === undefined) {
-      await this.#report(region, findings, held)
-      return wakeAfter([nextExpiry(held, now())], now())
+      await this.#report(region, findings, counted)
+      return requeueAfter([nextExpiry(counted, now())], now())
     }
     const window = windowAt(maintenance, now())
     const admission = admit(
       [...caches.databases.byIndex('rollout', name), ...caches.branches.byIndex('rollout', name)],
-      held,
-      window.state === 'open' ? window.mark : '',
+      counted,
+      window.state === 'open' ? window.id : '',
       maintenance.maxConcurrent,
-      before.filter(turn => !held.includes(turn)),
+      before.filter(turn => !counted.includes(turn)),
     )
-    const isGranting = window.state === 'open' && doubt === undefined
-    const granted = isGranting ? admission.next.map(candidate => turnOf(candidate, window.mark, now())) : []
-    const turns = [...held, ...granted]
-    await this.#report(region, { Maintenance: findingOf(window, admission, doubt), ...findings }, turns)
-    return wakeAfter([changeOf(window), now() + longestMs, nextExpiry(turns, now())], now())
+    const isGranting = window.state === 'open' && distrust === undefined
+    const granted = isGranting ? admission.next.map(candidate => turnOf(candidate, window.id, now())) : []
+    const turns = [...counted, ...granted]
+    await this.#report(region, { Maintenance: findingOf(window, admission, distrust), ...findings }, turns)
+    return requeueAfter([changeOf(window), now() + longestMs, nextExpiry(turns, now())], now())
   }
 
   #certificateFindings(region: Region): RegionFindings {
@@ -134,7 +135,7 @@ class RegionController {
     await this.#cluster.replaceStatus('Region', { ...region, status })
     for (const { type, status, reason, message } of conditions) {
       const isNews = before.find(condition => condition.type === type)?.reason !== reason
-      // No event for what this version does not offer: the installation's defaults ask for it too.
+      // No event for fields that this version does not implement: the installation's defaults set them too.
       if (status === 'False' && isNews && reason !== notAvailable) events.record(region, 'Warning', reason, message)
     }
   }
@@ -149,18 +150,18 @@ const turnOf = ({ kind, metadata }: Candidate, window: string, now: number): Tur
 const changeOf = (window: Window): number | undefined =>
   window.state === 'open' ? window.endsAt : window.state === 'closed' ? window.opensAt : undefined
 
-/** A turn that was taken counts beyond that, until the restart ends. */
+/** A slot in use counts beyond that, until the restart ends. */
 const nextExpiry = (turns: readonly Turn[], now: number): number | undefined => {
   const times = turns.map(expiresAt).filter(at => at > now)
   return times.length > 0 ? Math.min(...times) : undefined
 }
 
-const wakeAfter = (times: (number | undefined)[], now: number): { requeueAfterMs: number } | undefined => {
+const requeueAfter = (times: (number | undefined)[], now: number): { requeueAfterMs: number } | undefined => {
   const known = times.filter(at => at !== undefined)
   return known.length > 0 ? { requeueAfterMs: Math.max(0, Math.min(...known) - now) } : undefined
 }
 
-/** Enqueues the regions that a change concerns. @returns what ends it */
+/** Enqueues the regions that a change concerns. @returns functions that unsubscribe */
 function follow({ caches, clock }: RegionControllerOptions, enqueue: (key: string) => void): (() => void)[] {
   const all = () => {
     for (const region of caches.regions.list()) enqueue(keyOf(region))
@@ -186,15 +187,15 @@ const named = (candidates: readonly Candidate[]): string => {
 }
 
 /** True while the window works, open or closed. False: why no restart takes place. */
-function findingOf(window: Window, { failed }: Admission, clockDoubt: string | undefined): Finding {
+function findingOf(window: Window, { failed }: Admission, clockDistrust: string | undefined): Finding {
   if (window.state === 'invalid') return no('ScheduleInvalid', `spec.maintenance: ${window.message}`)
   if (failed.length > 0)
     return no(
       'RolloutStopped',
-      `restarted in a window, and not serving since: ${named(failed)}. No other is restarted until they serve`,
+      `not serving since their restart in a window: ${named(failed)}. No other database is restarted until they serve`,
     )
-  if (window.state === 'open' && clockDoubt !== undefined)
-    return no('ClockDoubtful', `no restart begins while the clock is not trusted: ${clockDoubt}`)
+  if (window.state === 'open' && clockDistrust !== undefined)
+    return no('ClockDoubtful', `no restart begins while the clock is not trusted: ${clockDistrust}`)
   return window.state === 'open'
     ? yes('WindowOpen', `open until ${timestamp(window.endsAt)}`)
     : yes('WindowClosed', window.opensAt === undefined ? 'never opens again' : `opens at ${timestamp(window.opensAt)}`)

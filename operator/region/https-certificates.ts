@@ -1,7 +1,7 @@
 /**
- * Keeps the Secret by which the gateway serves HTTPS: a certificate and key for each region, issued or copied. Files of one
- * Secret, so that the gateway mounts it whatever regions there are. A Secret of this name that Espalier did not make is
- * left alone.
+ * Maintains the Secret with the gateway's HTTPS certificates: a certificate and key for each region, issued or copied.
+ * They are keys of one Secret, so that the gateway mounts it whatever regions there are. A Secret of this name that
+ * Espalier did not create is not changed.
  */
 import type { Draft, Secret } from '../../cluster/index.ts'
 import { startController } from '../../controller/index.ts'
@@ -12,13 +12,13 @@ import type { InstallationKeys } from '../keys.ts'
 import type { CertifiedKey } from '../pki/index.ts'
 import { regionCertificate, storedCertificate } from './certificate.ts'
 
-/** No event says that a certificate has grown old. */
-const lookAgainMs = 3600_000
+/** No event reports that a certificate is due for renewal. */
+const recheckMs = 3600_000
 const key = gatewayHttpsSecret
 
 const ownLabels = { [labels.managedBy]: managedByEspalier }
 
-const isOurs = (secret: Secret): boolean => secret.metadata.labels?.[labels.managedBy] === managedByEspalier
+const isManaged = (secret: Secret): boolean => secret.metadata.labels?.[labels.managedBy] === managedByEspalier
 
 const encoded = (text: string): string => Buffer.from(text).toString('base64')
 
@@ -52,9 +52,9 @@ export function startHttpsCertificates(options: ControllerOptions & { keys: () =
 
   const reconcile = async () => {
     const found = secretNamed(gatewayHttpsSecret)
-    if (found !== undefined && !isOurs(found)) {
-      logger.warn({ secret: gatewayHttpsSecret }, 'somebody else manages this Secret; leaving it alone')
-      return { requeueAfterMs: lookAgainMs }
+    if (found !== undefined && !isManaged(found)) {
+      logger.warn({ secret: gatewayHttpsSecret }, 'this Secret is managed by another owner and is not changed')
+      return { requeueAfterMs: recheckMs }
     }
     const pairs = new Map<string, CertifiedKey>()
     for (const region of caches.regions.list()) {
@@ -66,16 +66,16 @@ export function startHttpsCertificates(options: ControllerOptions & { keys: () =
       await cluster.apply('Secret', draft)
       logger.info({ regions: [...pairs.keys()] }, 'the certificates for HTTPS have changed')
     }
-    return { requeueAfterMs: lookAgainMs }
+    return { requeueAfterMs: recheckMs }
   }
 
   const controller = startController({ name: 'https-certificates', workers: 1, reconcile, signal, logger, metrics })
   const enqueue = (): void => controller.enqueue(key)
-  const unfollow = [caches.systemSecrets.onChange(enqueue), caches.regions.onChange(enqueue)]
+  const unsubscribe = [caches.systemSecrets.onChange(enqueue), caches.regions.onChange(enqueue)]
   enqueue()
   return {
     stop: async () => {
-      for (const end of unfollow) end()
+      for (const end of unsubscribe) end()
       await controller.stop()
     },
   }

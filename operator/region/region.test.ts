@@ -1,13 +1,16 @@
-/** The maintenance window: when it is open, who is restarted in it, and that never more are than the region says. */
+/**
+ * The maintenance window: when it is open, what is restarted in it, and that never more restart at once than the Region
+ * allows.
+ */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createInformer } from '../../cluster/informer/index.ts'
 import {
   apiVersion,
-  askedBy,
   type Branch,
   branch as branchDefinition,
   desiredHash,
+  desiredStateOf,
   labels,
   type ManagedDatabase,
   type ManagedDatabaseStatus,
@@ -18,7 +21,7 @@ import { timestamp } from '../../values/time.ts'
 import type { Operator } from '../index.ts'
 import type { Candidate } from '../objects/maintenance-turn.ts'
 import { branchDraft } from '../testing/branches.ts'
-import { createFuse } from '../testing/fuse.ts'
+import { createCrashPoint } from '../testing/crash-point.ts'
 import {
   databaseDraft,
   eventually,
@@ -39,20 +42,15 @@ describe('the window', () => {
   const saturday = { schedule: '0 3 * * 6', duration: '4h', maxConcurrent: 1 }
   test.each<[string, object, string, object]>([
     ['before it', {}, '2026-11-21T02:59:59Z', { state: 'closed', opensAt: at('2026-11-21T03:00:00Z') }],
-    ['as it opens', {}, '2026-11-21T03:00:00Z', { state: 'open', mark: '2026-11-21T03:00:00.000Z' }],
+    ['as it opens', {}, '2026-11-21T03:00:00Z', { state: 'open', id: '2026-11-21T03:00:00.000Z' }],
     ['within it', {}, '2026-11-21T06:59:59Z', { state: 'open', endsAt: at('2026-11-21T07:00:00Z') }],
     ['as it closes', {}, '2026-11-21T07:00:00Z', { state: 'closed', opensAt: at('2026-11-28T03:00:00Z') }],
     ['in a zone of its own', { timeZone: 'Europe/Berlin' }, '2026-11-21T02:00:00Z', { state: 'open' }],
     ['in summer, there', { timeZone: 'Europe/Berlin' }, '2026-07-11T01:00:00Z', { state: 'open' }],
     ['by its lists', { schedule: '0 3 * * sat,sun' }, '2026-11-22T03:30:00Z', { state: 'open' }],
-    ['an hour that there is not', { schedule: '0 25 * * *' }, '2026-11-22T03:30:00Z', { state: 'invalid' }],
-    ['a zone that there is not', { timeZone: 'Nowhere/Land' }, '2026-11-22T03:30:00Z', { state: 'invalid' }],
-    [
-      'a day that never comes',
-      { schedule: '0 0 31 2 *' },
-      '2026-11-22T03:30:00Z',
-      { state: 'closed', opensAt: undefined },
-    ],
+    ['a nonexistent hour', { schedule: '0 25 * * *' }, '2026-11-22T03:30:00Z', { state: 'invalid' }],
+    ['an unknown zone', { timeZone: 'Nowhere/Land' }, '2026-11-22T03:30:00Z', { state: 'invalid' }],
+    ['a nonexistent day', { schedule: '0 0 31 2 *' }, '2026-11-22T03:30:00Z', { state: 'closed', opensAt: undefined }],
   ])('%s', (_, more, now, expected) => {
     expect(windowAt({ ...saturday, ...more }, at(now))).toMatchObject(expected)
   })
@@ -61,7 +59,7 @@ describe('the window', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 4 * 3600_000 - 1 }), offset => {
         const window = windowAt(saturday, at('2026-11-21T03:00:00Z') + offset)
-        expect(window).toMatchObject({ state: 'open', mark: '2026-11-21T03:00:00.000Z' })
+        expect(window).toMatchObject({ state: 'open', id: '2026-11-21T03:00:00.000Z' })
       }),
     )
   })
@@ -72,7 +70,7 @@ describe('the window', () => {
 })
 
 describe('which database is restarted next', () => {
-  const mark = 'now'
+  const id = 'now'
   const pending = (since = '2026-01-01T00:00:00Z') => [{ reason: 'Image', message: 'm', since }]
   const database = (name: string, status: ManagedDatabaseStatus = {}): ManagedDatabase => {
     const spec = managedDatabase.spec.parse(databaseDraft(name).spec)
@@ -85,28 +83,28 @@ describe('which database is restarted next', () => {
     }
   }
   const base = database('x')
-  // What is asked is in force: the hash is that of the plain draft.
-  const settled = (name: string, status: ManagedDatabaseStatus = {}) =>
-    database(name, { appliedHash: desiredHash(askedBy(base)), ...status })
+  // The request is applied: the hash is that of the plain draft.
+  const reconciled = (name: string, status: ManagedDatabaseStatus = {}) =>
+    database(name, { appliedHash: desiredHash(desiredStateOf(base)), ...status })
   const names = (list: readonly Candidate[]) => list.map(({ metadata }) => metadata.name)
 
   test('those that have waited longest, at most maxConcurrent', () => {
-    const all = [settled('b'), settled('a'), settled('c', { pendingRestart: pending('2025-01-01T00:00:00Z') })]
-    expect(names(admit(all, [], mark, 2).next)).toEqual(['c', 'a'])
-    const running = settled('d', { maintenance: { restart: mark, startedAt: '2026-01-01T00:00:00Z' } })
-    expect(names(admit([...all, running], [], mark, 2).next)).toEqual(['c'])
-    expect(names(admit([...all, running], [], mark, 1).next)).toEqual([])
+    const all = [reconciled('b'), reconciled('a'), reconciled('c', { pendingRestart: pending('2025-01-01T00:00:00Z') })]
+    expect(names(admit(all, [], id, 2).next)).toEqual(['c', 'a'])
+    const running = reconciled('d', { maintenance: { restart: id, startedAt: '2026-01-01T00:00:00Z' } })
+    expect(names(admit([...all, running], [], id, 2).next)).toEqual(['c'])
+    expect(names(admit([...all, running], [], id, 1).next)).toEqual([])
   })
 
   test('a database whose deletion is blocked counts against maxConcurrent and is not restarted', () => {
-    const running = settled('d', { maintenance: { restart: mark, startedAt: '2026-01-01T00:00:00Z' } })
-    const [blocked, waiting] = [running, settled('e')].map(one => ({
+    const running = reconciled('d', { maintenance: { restart: id, startedAt: '2026-01-01T00:00:00Z' } })
+    const [blocked, waiting] = [running, reconciled('e')].map(one => ({
       ...one,
       metadata: { ...one.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' },
     }))
     if (blocked === undefined || waiting === undefined) throw new Error('two')
-    expect(admit([settled('a'), blocked, waiting], [], mark, 1)).toMatchObject({ next: [], running: 1 })
-    expect(names(admit([settled('a'), blocked, waiting], [], mark, 9).next)).toEqual(['a'])
+    expect(admit([reconciled('a'), blocked, waiting], [], id, 1)).toMatchObject({ next: [], running: 1 })
+    expect(names(admit([reconciled('a'), blocked, waiting], [], id, 9).next)).toEqual(['a'])
   })
 
   const branch = (name: string, status: Branch['status'] = {}, spec: Partial<Branch['spec']> = {}): Branch => ({
@@ -118,15 +116,15 @@ describe('which database is restarted next', () => {
   })
 
   test('branches too, except those that do not serve or are being deleted', () => {
-    const running = branch('r', { maintenance: { restart: mark, startedAt: '2026-01-01T00:00:00Z' } })
-    expect(names(admit([settled('b'), branch('a')], [], mark, 2).next)).toEqual(['a', 'b'])
-    expect(names(admit([settled('b'), branch('a'), running], [], mark, 2).next)).toEqual(['a'])
-    expect(admit([branch('a', { phase: 'failed' })], [], mark, 9)).toMatchObject({ next: [], waiting: 0 })
+    const running = branch('r', { maintenance: { restart: id, startedAt: '2026-01-01T00:00:00Z' } })
+    expect(names(admit([reconciled('b'), branch('a')], [], id, 2).next)).toEqual(['a', 'b'])
+    expect(names(admit([reconciled('b'), branch('a'), running], [], id, 2).next)).toEqual(['a'])
+    expect(admit([branch('a', { phase: 'failed' })], [], id, 9)).toMatchObject({ next: [], waiting: 0 })
     expect(
       admit(
-        [branch('a', { maintenance: { ...running.status?.maintenance, restart: mark, startedAt: '', endedAt: '' } })],
+        [branch('a', { maintenance: { ...running.status?.maintenance, restart: id, startedAt: '', endedAt: '' } })],
         [],
-        mark,
+        id,
         9,
       ).next,
     ).toEqual([])
@@ -142,19 +140,19 @@ describe('which database is restarted next', () => {
       startedAt: '2026-01-01T00:00:00Z',
       deadlineAt: '2026-01-01T00:00:00Z',
     }
-    expect(admit([settled('a'), settled('b', { operation })], [], mark, 1).next).toEqual([])
+    expect(admit([reconciled('a'), reconciled('b', { operation })], [], id, 1).next).toEqual([])
   })
 
   test.each<[string, ManagedDatabaseStatus]>([
     ['nothing is pending', { pendingRestart: [] }],
     ['it is suspended', { phase: 'suspended' }],
     ['it does not serve', { phase: 'degraded' }],
-    ['something else was asked of it', { appliedHash: 'other' }],
+    ['its spec changed', { appliedHash: 'other' }],
     [
       'it was restarted in this window',
       {
         maintenance: {
-          restart: mark,
+          restart: id,
           startedAt: '2026-01-01T00:00:00Z',
           endedAt: '2026-01-01T00:00:00Z',
           outcome: 'completed',
@@ -162,11 +160,11 @@ describe('which database is restarted next', () => {
       },
     ],
   ])('none where %s', (_, status) => {
-    expect(admit([settled('a', status)], [], mark, 9).next).toEqual([])
+    expect(admit([reconciled('a', status)], [], id, 9).next).toEqual([])
   })
 
   test('none while a database restarted in any window does not serve', () => {
-    const failed = settled('f', {
+    const failed = reconciled('f', {
       phase: 'degraded',
       maintenance: {
         restart: 'before',
@@ -175,11 +173,11 @@ describe('which database is restarted next', () => {
         outcome: 'failed',
       },
     })
-    expect(admit([settled('a'), failed], [], mark, 9)).toMatchObject({ next: [], failed: [failed] })
+    expect(admit([reconciled('a'), failed], [], id, 9)).toMatchObject({ next: [], failed: [failed] })
   })
 })
 
-/** Opened a minute ago, for two hours: whatever the clock says. */
+/** A window that opened a minute ago, for two hours, at any time of day. */
 function openNow() {
   const since = new Date(Date.now() - 60_000)
   return { schedule: `${since.getUTCMinutes()} ${since.getUTCHours()} * * *`, duration: '2h' }
@@ -188,11 +186,11 @@ function openNow() {
 const count = 6
 const namesOf = Array.from({ length: count }, (_, index) => `db${index}`)
 const branchName = 'copy'
-/** What each of them, the branch too, has had. */
+/** The restarts of each object, the branch included. */
 const ofEach = <T>(value: T): T[] => Array.from({ length: count + 1 }, () => value)
 const other = { configuration: { ...testConfiguration, images: { postgres: { 18: 'postgres:18.9' } } } }
 
-/** A region with databases, and a branch of one of them, that were made by an operator of another release. */
+/** A region with databases, and a branch of one of them, that were created by an operator of another release. */
 async function prepared(): Promise<Installation> {
   const installation = await openInstallation()
   const { cluster } = installation
@@ -221,7 +219,7 @@ async function setWindow({ cluster }: Installation, maxConcurrent: number): Prom
   await cluster.replace('Region', { ...region, spec: { ...region.spec, maintenance: { ...openNow(), maxConcurrent } } })
 }
 
-/** Watches how many databases and branches are not available at once, and how often each pod is made. */
+/** Records how many databases and branches are unavailable at once, and how often each pod is created. */
 async function startWatch({ store }: Installation) {
   const cluster = store.connect('watch')
   const databases = createInformer(cluster, 'ManagedDatabase', { logger: silent })
@@ -296,23 +294,23 @@ describe('a release with another template', () => {
       const installation = await prepared()
       await setWindow(installation, 1)
       const watch = await startWatch(installation)
-      const fuse = createFuse(after)
+      const crashPoint = createCrashPoint(after)
       const { workload } = installation
       if (workload === undefined) throw new Error('there is no fake workload')
       const crashing = await startTestOperator(installation, {
         ...other,
-        wrap: fuse.cluster,
-        administrator: fuse.access(workload.postgres.access),
+        wrap: crashPoint.cluster,
+        administrator: crashPoint.access(workload.postgres.access),
       })
       await eventually(
-        () => fuse.isBlown,
+        () => crashPoint.hasCrashed,
         blown => blown,
         { withinMs: 30_000 },
       )
       await crashing.stop()
       const operator = await startTestOperator(installation, other)
       await eventually(() => all(installation), isDone, { withinMs: 30_000 })
-      expect(watch.restarts(), `after effect ${after}: ${fuse.effects.at(-1)}`).toEqual(ofEach(1))
+      expect(watch.restarts(), `after effect ${after}: ${crashPoint.effects.at(-1)}`).toEqual(ofEach(1))
       expect(watch.most()).toBe(1)
       await operator.stop()
       await watch.stop()
@@ -324,7 +322,7 @@ describe('a release with another template', () => {
     const installation = await prepared()
     const { cluster, workload } = installation
     await setWindow(installation, 1)
-    // Long enough for a busy machine to stop the pod: a restart that nobody came to is over, and lets the next one begin.
+    // Long enough for a busy machine to stop the pod: a restart that did not start expires, and the next one can begin.
     const deadlines = { ...testConfiguration.deadlines, modifyingMs: 4_000 }
     workload?.refuse(true)
     const operator: Operator = await startTestOperator(installation, {
@@ -336,7 +334,7 @@ describe('a release with another template', () => {
       found => found?.status?.conditions?.some(({ reason }) => reason === 'RolloutStopped') === true,
       { withinMs: 20_000 },
     )
-    expect(stopped?.status?.conditions?.[0]?.message).toMatch(/(db\d|copy)\. No other is restarted/)
+    expect(stopped?.status?.conditions?.[0]?.message).toMatch(/(db\d|copy)\. No other database is restarted/)
     const begun = (await all(installation)).filter(({ status }) => status?.maintenance !== undefined)
     expect(begun.map(({ status }) => status?.maintenance?.outcome)).toEqual(['failed'])
     workload?.refuse(false)
@@ -357,7 +355,7 @@ function openLater() {
   return { schedule: `0 0 ${at.getUTCDate()} ${at.getUTCMonth() + 1} *`, duration: '1h' }
 }
 
-test('a database restarts by a valid turn of its own, and goes on with a restart that an earlier operator started', async () => {
+test('a database restarts with a valid slot of its own, and continues a restart that an earlier operator started', async () => {
   const installation = await openInstallation()
   const { cluster } = installation
   const of = { namespace: testNamespace }
@@ -365,12 +363,12 @@ test('a database restarts by a valid turn of its own, and goes on with a restart
   const first = await startTestOperator(installation)
   for (const name of names) await cluster.create('ManagedDatabase', databaseDraft(name))
   const databases = async () => (await cluster.list('ManagedDatabase', of)).items
-  const settle = (holds: (one: ManagedDatabase) => boolean) =>
-    eventually(databases, found => found.length === names.length && found.every(holds))
-  await settle(({ status }) => status?.phase === 'available' && status.operation === undefined)
+  const untilReconciled = (isExpected: (one: ManagedDatabase) => boolean) =>
+    eventually(databases, found => found.length === names.length && found.every(isExpected))
+  await untilReconciled(({ status }) => status?.phase === 'available' && status.operation === undefined)
   await first.stop()
   const second = await startTestOperator(installation, other)
-  const [one, two] = await settle(({ status }) => status?.pendingRestart !== undefined)
+  const [one, two] = await untilReconciled(({ status }) => status?.pendingRestart !== undefined)
   if (one === undefined || two === undefined) throw new Error('there are two databases')
   const watch = await startWatch(installation)
 
@@ -410,49 +408,51 @@ test('a database restarts by a valid turn of its own, and goes on with a restart
   if (last === undefined) throw new Error('there are two databases')
   await cluster.replaceStatus('ManagedDatabase', { ...last, status: { ...last.status, maintenance } })
   const third = await startTestOperator(installation, other)
-  await settle(({ status }) => status?.maintenance?.outcome === 'completed' && status.pendingRestart === undefined)
+  await untilReconciled(
+    ({ status }) => status?.maintenance?.outcome === 'completed' && status.pendingRestart === undefined,
+  )
   expect(watch.restarts()).toEqual([1, 1])
   await third.stop()
   await watch.stop()
   await installation.close()
 })
 
-test('a region reports whether snapshots work, and what this version does not do, while its spec asks for it', async () => {
+test('a region reports whether snapshots work, and which requested fields this version does not implement', async () => {
   const installation = await openInstallation()
   const operator = await startTestOperator(installation)
   const { cluster } = installation
-  const ask = async (asked: object) => {
+  const editRegion = async (change: object) => {
     const region = await cluster.get('Region', { name: 'here' })
     if (region === undefined) throw new Error('there is no region')
     const { domain, gateway } = region.spec
-    await cluster.replace('Region', { ...region, spec: { domain, gateway, ...asked } })
+    await cluster.replace('Region', { ...region, spec: { domain, gateway, ...change } })
   }
-  const told = (types: string[]) =>
+  const conditionsOf = (types: string[]) =>
     eventually(
       async () => (await cluster.get('Region', { name: 'here' }))?.status?.conditions ?? [],
       conditions => types.join() === conditions.map(({ type }) => type).join(),
     )
   const snapshotClass = { name: 'fast', atomic: true }
-  await ask({ snapshotClass, objectStore: { endpoint: 'https://objects.test', bucket: 'backups' } })
-  const [ofSnapshots, , ofBackups] = await told(['SnapshotsReady', 'CertificateReady', 'BackupsReady'])
+  await editRegion({ snapshotClass, objectStore: { endpoint: 'https://objects.test', bucket: 'backups' } })
+  const [ofSnapshots, , ofBackups] = await conditionsOf(['SnapshotsReady', 'CertificateReady', 'BackupsReady'])
   expect(ofSnapshots).toMatchObject({ status: 'True', reason: 'Available' })
   expect(ofBackups).toMatchObject({
     status: 'False',
     reason: 'NotAvailable',
-    message: expect.stringMatching(/spec\.objectStore$/),
+    message: expect.stringMatching(/^spec\.objectStore is not used/),
   })
-  await ask({ snapshotClass, maintenance: { ...openNow(), maxConcurrent: 1 } })
-  await told(['Maintenance', 'SnapshotsReady', 'CertificateReady'])
-  await ask({ snapshotClass: { name: 'slow', atomic: false } })
-  const [torn] = await told(['SnapshotsReady', 'CertificateReady'])
+  await editRegion({ snapshotClass, maintenance: { ...openNow(), maxConcurrent: 1 } })
+  await conditionsOf(['Maintenance', 'SnapshotsReady', 'CertificateReady'])
+  await editRegion({ snapshotClass: { name: 'slow', atomic: false } })
+  const [torn] = await conditionsOf(['SnapshotsReady', 'CertificateReady'])
   expect(torn).toMatchObject({ status: 'False', reason: 'NotAtomic', message: expect.stringContaining('slow') })
-  await ask({})
-  await told(['CertificateReady'])
+  await editRegion({})
+  await conditionsOf(['CertificateReady'])
   await operator.stop()
   await installation.close()
 })
 
-test('a window grants no turn while the clock is not trusted', async () => {
+test('a window grants no slot while the clock is not trusted', async () => {
   const installation = await openInstallation()
   let setMs = 0
   const machine = () => ({ wall: setMs, elapsed: 0, boot: 'test' })
@@ -481,11 +481,11 @@ test('an invalid window is reported and restarts nothing', async () => {
   if (region === undefined) throw new Error('there is no region')
   const maintenance = { schedule: '0 25 * * *', duration: '1h', maxConcurrent: 1 }
   await installation.cluster.replace('Region', { ...region, spec: { ...region.spec, maintenance } })
-  const told = await eventually(
+  const conditionsOf = await eventually(
     () => installation.cluster.get('Region', { name: 'here' }),
     found => found?.status?.conditions?.some(({ type }) => type === 'Maintenance') === true,
   )
-  expect(told?.status?.conditions?.find(({ type }) => type === 'Maintenance')).toMatchObject({
+  expect(conditionsOf?.status?.conditions?.find(({ type }) => type === 'Maintenance')).toMatchObject({
     status: 'False',
     reason: 'ScheduleInvalid',
   })

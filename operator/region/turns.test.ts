@@ -1,10 +1,10 @@
-/** Turns: when a region grants one, until when it counts, and when its owner may take it. */
+/** Restart slots: when a region grants one, until when it counts, and when its owner may use it. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
   apiVersion,
-  askedBy,
   desiredHash,
+  desiredStateOf,
   type ManagedDatabase,
   type ManagedDatabaseStatus,
   managedDatabase,
@@ -13,16 +13,16 @@ import {
 import { timestamp } from '../../values/time.ts'
 import { type Candidate, takenTurn } from '../objects/maintenance-turn.ts'
 import { databaseDraft } from '../testing/installation.ts'
-import { admit, heldTurns, isOfInterest } from './admission.ts'
+import { admit, countedTurns, isOfInterest } from './admission.ts'
 
 const start = Date.parse('2026-11-21T03:00:00Z')
 const second = 1000
 const minute = 60 * second
-const mark = '2026-11-21T03:00:00.000Z'
+const windowId = '2026-11-21T03:00:00.000Z'
 const pendingRestart = [{ reason: 'Image', message: 'm', since: '2026-01-01T00:00:00Z' }]
 const spec = managedDatabase.spec.parse(databaseDraft('x').spec)
 const bare: ManagedDatabase = { apiVersion, kind: 'ManagedDatabase', metadata: { name: 'x' }, spec }
-const appliedHash = desiredHash(askedBy(bare))
+const appliedHash = desiredHash(desiredStateOf(bare))
 
 const database = (name: string, status: ManagedDatabaseStatus = {}): ManagedDatabase => ({
   ...bare,
@@ -30,7 +30,14 @@ const database = (name: string, status: ManagedDatabaseStatus = {}): ManagedData
   status: { phase: 'available', appliedHash, pendingRestart, ...status },
 })
 const turn = (name: string, more: Partial<Turn> = {}): Turn => ({
-  ...{ kind: 'ManagedDatabase', namespace: 'n', name, uid: `uid-${name}`, window: mark, grantedAt: timestamp(start) },
+  ...{
+    kind: 'ManagedDatabase',
+    namespace: 'n',
+    name,
+    uid: `uid-${name}`,
+    window: windowId,
+    grantedAt: timestamp(start),
+  },
   ...more,
 })
 const notServed: ManagedDatabaseStatus = {
@@ -41,12 +48,12 @@ const notServed: ManagedDatabaseStatus = {
     },
   ],
 }
-const running = (window = mark) => ({ maintenance: { restart: window, startedAt: timestamp(start) } })
-const ended = (outcome: 'completed' | 'failed', window = mark) => ({
+const running = (window = windowId) => ({ maintenance: { restart: window, startedAt: timestamp(start) } })
+const ended = (outcome: 'completed' | 'failed', window = windowId) => ({
   maintenance: { restart: window, startedAt: timestamp(start), endedAt: timestamp(start), outcome },
 })
 
-describe('an owner takes its turn', () => {
+describe('an owner uses its slot', () => {
   const own = database('a')
   const take = (candidate: Candidate, turns: Turn[], others: Candidate[] = [], now = start + second) =>
     takenTurn(candidate, turns, others, { maxConcurrent: 1, now, isClockTrusted: true }) !== undefined
@@ -57,9 +64,9 @@ describe('an owner takes its turn', () => {
   })
 
   test.each<[string, ManagedDatabase, Turn]>([
-    ['the turn has the uid of an earlier object', own, turn('a', { uid: 'uid-before' })],
-    ['the turn is two minutes old', own, turn('a', { grantedAt: timestamp(start + second - 2 * minute) })],
-    ['the turn is from the future', own, turn('a', { grantedAt: timestamp(start + second + 2 * minute) })],
+    ['the slot has the uid of an earlier object', own, turn('a', { uid: 'uid-before' })],
+    ['the slot is two minutes old', own, turn('a', { grantedAt: timestamp(start + second - 2 * minute) })],
+    ['the slot has a time in the future', own, turn('a', { grantedAt: timestamp(start + second + 2 * minute) })],
     ['it was restarted in this window', database('a', ended('completed')), turn('a')],
     ['it is restarting', database('a', running('before')), turn('a')],
     ['its last restart has failed', database('a', ended('failed', 'before')), turn('a')],
@@ -88,49 +95,49 @@ describe('an owner takes its turn', () => {
   })
 })
 
-describe('a turn counts', () => {
-  const isHeld = (candidate: Candidate | undefined, now: number) =>
-    heldTurns([turn('a')], () => candidate, now).length === 1
+describe('a slot counts', () => {
+  const isCounted = (candidate: Candidate | undefined, now: number) =>
+    countedTurns([turn('a')], () => candidate, now).length === 1
 
-  test('until it expires, one minute after its owner may last take it', () => {
-    expect(isHeld(database('a'), start + 3 * minute - 1)).toBe(true)
-    expect(isHeld(database('a'), start + 3 * minute)).toBe(false)
-    expect(isHeld(database('a'), start - 3 * minute)).toBe(false)
-    expect(isHeld(database('a', { phase: 'degraded' }), start + minute)).toBe(true)
+  test('until it expires, one minute after its owner may last use it', () => {
+    expect(isCounted(database('a'), start + 3 * minute - 1)).toBe(true)
+    expect(isCounted(database('a'), start + 3 * minute)).toBe(false)
+    expect(isCounted(database('a'), start - 3 * minute)).toBe(false)
+    expect(isCounted(database('a', { phase: 'degraded' }), start + minute)).toBe(true)
   })
 
-  test('until the restart has ended, once it is taken', () => {
-    expect(isHeld(database('a', running()), start + 9 * minute)).toBe(true)
-    expect(isHeld(database('a', ended('completed')), start)).toBe(false)
-    expect(isHeld(database('a', { ...running(), ...notServed }), start)).toBe(false)
+  test('until the restart has ended, once it is used', () => {
+    expect(isCounted(database('a', running()), start + 9 * minute)).toBe(true)
+    expect(isCounted(database('a', ended('completed')), start)).toBe(false)
+    expect(isCounted(database('a', { ...running(), ...notServed }), start)).toBe(false)
   })
 
   test('not for another object of that name', () => {
-    expect(isHeld(undefined, start)).toBe(false)
+    expect(isCounted(undefined, start)).toBe(false)
     const other = database('a')
-    expect(isHeld({ ...other, metadata: { ...other.metadata, uid: 'another' } }, start)).toBe(false)
+    expect(isCounted({ ...other, metadata: { ...other.metadata, uid: 'another' } }, start)).toBe(false)
   })
 
   test('against maxConcurrent, once', () => {
     const [a, b] = [database('a'), database('b')]
-    expect(admit([a, b], [turn('a')], mark, 1).next).toEqual([])
-    expect(admit([a, b], [turn('a')], mark, 2)).toMatchObject({ next: [b], running: 1 })
-    expect(admit([database('a', running()), b], [turn('a')], mark, 2)).toMatchObject({ next: [b], running: 1 })
+    expect(admit([a, b], [turn('a')], windowId, 1).next).toEqual([])
+    expect(admit([a, b], [turn('a')], windowId, 2)).toMatchObject({ next: [b], running: 1 })
+    expect(admit([database('a', running()), b], [turn('a')], windowId, 2)).toMatchObject({ next: [b], running: 1 })
   })
 })
 
-test('an owner that did not take its turn is last', () => {
+test('an owner that did not use its slot is last', () => {
   const [a, b] = [database('a'), database('b')]
-  expect(admit([a, b], [], mark, 1).next).toEqual([a])
-  expect(admit([a, b], [], mark, 1, [turn('a')]).next).toEqual([b])
-  expect(admit([a, b], [], mark, 2, [turn('a')]).next).toEqual([b, a])
+  expect(admit([a, b], [], windowId, 1).next).toEqual([a])
+  expect(admit([a, b], [], windowId, 1, [turn('a')]).next).toEqual([b])
+  expect(admit([a, b], [], windowId, 2, [turn('a')]).next).toEqual([b, a])
 })
 
 type Seen = { turns: Turn[]; version: number; databases: ManagedDatabase[] }
 
 /**
- * A region whose controllers see it late: each decides by its own copy, and writes at the version that the copy has. What is decided
- * is written and seen within `lateMs`.
+ * A region whose controllers have delayed caches: each decides by its own copy, and writes at the version of that copy.
+ * Writes are done and observed within `lateMs`.
  */
 class LateRegion {
   static readonly names = ['a', 'b', 'c', 'd']
@@ -149,12 +156,12 @@ class LateRegion {
   constructor(maxConcurrent: number) {
     this.#maxConcurrent = maxConcurrent
     this.#databases = LateRegion.names.map(name => database(name))
-    this.#region = this.#look()
-    this.#owners = LateRegion.names.map(() => this.#look())
+    this.#region = this.#snapshot()
+    this.#owners = LateRegion.names.map(() => this.#snapshot())
     this.#seenAt = [this.#region, ...this.#owners].map(() => start)
   }
 
-  #look = (): Seen => ({ turns: this.#turns, version: this.#version, databases: [...this.#databases] })
+  #snapshot = (): Seen => ({ turns: this.#turns, version: this.#version, databases: [...this.#databases] })
 
   #set(index: number, status: ManagedDatabaseStatus): void {
     this.#databases[index] = database(LateRegion.names[index] ?? '', status)
@@ -164,23 +171,27 @@ class LateRegion {
 
   see(which: number): void {
     this.#seenAt[which] = this.#now
-    if (which === 0) this.#region = this.#look()
-    else this.#owners[which - 1] = this.#look()
+    if (which === 0) this.#region = this.#snapshot()
+    else this.#owners[which - 1] = this.#snapshot()
   }
 
   grant(): void {
     const { turns, version, databases } = this.#region
-    const held = heldTurns(turns, ({ name }) => databases.find(({ metadata }) => metadata.name === name), this.#now)
-    const { next } = admit(databases.filter(isOfInterest), held, mark, this.#maxConcurrent)
+    const counted = countedTurns(
+      turns,
+      ({ name }) => databases.find(({ metadata }) => metadata.name === name),
+      this.#now,
+    )
+    const { next } = admit(databases.filter(isOfInterest), counted, windowId, this.#maxConcurrent)
     if (version !== this.#version) return
     const granted = next.map(({ metadata: { name } }) => turn(name, { grantedAt: timestamp(this.#now) }))
-    this.#turns = [...held, ...granted]
+    this.#turns = [...counted, ...granted]
     this.#version += 1
     this.#region = { ...this.#region, turns: this.#turns, version: this.#version }
   }
 
   decide(index: number): void {
-    const { turns, databases } = this.#owners[index] ?? this.#look()
+    const { turns, databases } = this.#owners[index] ?? this.#snapshot()
     const base = databases[index]
     if (base === undefined) return
     const others = databases.filter(one => one !== base && isOfInterest(one))
@@ -203,7 +214,7 @@ class LateRegion {
   }
 
   pass(seconds: number): void {
-    for (let left = seconds; left > 0; left -= 10) {
+    for (let remaining = seconds; remaining > 0; remaining -= 10) {
       this.#now += 10 * second
       while (this.#writes.some(({ at }) => this.#now - at >= this.#lateMs)) this.write()
       this.#seenAt.forEach((at, which) => {
@@ -212,11 +223,13 @@ class LateRegion {
     }
   }
 
-  /** An operator of an earlier version leads for a moment. It starts restarts without turns, by what is true as it begins. */
+  /**
+   * An operator of an earlier version leads for a moment. It starts restarts without slots, by the state at its start.
+   */
   earlierVersion(index: number): void {
     while (this.#writes.length > 0) this.write()
     const chosen = this.#databases.filter((one, at) => isOfInterest(one) && (at >= index || one.status?.maintenance))
-    const { next } = admit(chosen, [], mark, this.#maxConcurrent)
+    const { next } = admit(chosen, [], windowId, this.#maxConcurrent)
     for (const { metadata } of next) this.#set(LateRegion.names.indexOf(metadata.name), running())
     this.#seenAt.forEach((_, which) => {
       this.see(which)
@@ -224,7 +237,7 @@ class LateRegion {
   }
 }
 
-test('never are more restarted at once than the region says, whatever its controllers see late', () => {
+test('there are never more restarts at once than the region allows, whatever delays its controllers have', () => {
   const index = fc.integer({ min: 0, max: LateRegion.names.length - 1 })
   const step = fc.oneof(
     { weight: 4, arbitrary: fc.record({ do: fc.constant('see' as const), at: fc.integer({ min: 0, max: 4 }) }) },

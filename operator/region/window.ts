@@ -5,8 +5,8 @@ import type { Region } from '../../crds/index.ts'
 type Maintenance = NonNullable<Region['spec']['maintenance']>
 
 export type Window =
-  /** `mark` names this window; databases that were restarted in it carry it. */
-  | { state: 'open'; mark: string; endsAt: number }
+  /** `id` identifies this window; databases that were restarted in it record it. */
+  | { state: 'open'; id: string; endsAt: number }
   | { state: 'closed'; opensAt: number | undefined }
   /** Its schedule or time zone cannot be read. */
   | { state: 'invalid'; message: string }
@@ -25,13 +25,13 @@ export function windowAt({ schedule, timeZone = 'UTC', duration }: Maintenance, 
   try {
     const cron = new Cron(schedule, { timezone: timeZone, mode: '5-part', paused: true })
     next = cron.nextRun(new Date(now))
-    // One that opens this very moment is open.
+    // A window that opens right now is open.
     last = cron.previousRuns(1, new Date(now + 1))[0]
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     return { state: 'invalid', message: message.replace(/^Cron(Pattern|Date): /, '') }
   }
   if (last !== undefined && now < last.getTime() + lengthOf(duration))
-    return { state: 'open', mark: last.toISOString(), endsAt: last.getTime() + lengthOf(duration) }
+    return { state: 'open', id: last.toISOString(), endsAt: last.getTime() + lengthOf(duration) }
   return { state: 'closed', opensAt: next?.getTime() }
 }

@@ -1,4 +1,4 @@
-/** Does what a plan names, one after the other: what fails keeps what comes after it, and the status, from being written. */
+/** Executes the actions of a plan in order. If one fails, neither the later ones nor the status are written. */
 import type { Cluster, Draft } from '../../cluster/index.ts'
 import {
   annotations,
@@ -7,7 +7,7 @@ import {
   managedByEspalier,
   memberOfClaim,
   type Restore,
-  renderAskedRestore,
+  renderRequestedRestore,
   teardownFinalizer,
 } from '../../crds/index.ts'
 import type { IdSource } from '../../values/id.ts'
@@ -20,7 +20,7 @@ import type { Observed } from './observed.ts'
 
 type Executor = { cluster: Cluster; candidate: MemberExecutor; newId: IdSource }
 
-/** `pass`: of the candidate; undefined where there is none. */
+/** `pass`: of the candidate; undefined if there is none. */
 export async function perform(
   executor: Executor,
   observed: Observed,
@@ -35,7 +35,7 @@ export async function perform(
       await cluster.replace('Restore', withFinalizer(restore))
       return
     case 'ask':
-      return ask(executor, observed, action.backupName)
+      return requestOfDatabase(executor, observed)
     case 'take-backup':
       return takeBackup(executor, restore, action)
     case 'candidate':
@@ -45,7 +45,11 @@ export async function perform(
     case 'lock':
       return lock(cluster, { namespace, id: restore.spec.databaseId, ...previousOf(restore) }, restore)
     case 'delete':
-      await cluster.delete(action.left.kind, { namespace, name: action.left.name }, { uid: action.left.uid })
+      await cluster.delete(
+        action.leftover.kind,
+        { namespace, name: action.leftover.name },
+        { uid: action.leftover.uid },
+      )
       return
     case 'release':
       await cluster.replace('Restore', withoutFinalizer(restore))
@@ -61,14 +65,14 @@ const previousOf = ({ status }: Restore) => ({
   number: memberOfClaim(status?.previous?.claim),
 })
 
-/** On the database as it was looked at: whoever changed it meanwhile has it looked at again. */
-async function ask({ cluster }: Executor, { restore, database }: Observed, backupName: string): Promise<void> {
+/** Requires the database as it was observed: if it was changed in the meantime, the next pass decides again. */
+async function requestOfDatabase({ cluster }: Executor, { restore, database }: Observed): Promise<void> {
   if (database === undefined) return
-  const { discardPrevious } = restore.spec
-  const asked = renderAskedRestore({ name: restore.metadata.name, backupName, discardPrevious })
+  const { discardPrevious, target } = restore.spec
+  const requested = renderRequestedRestore({ name: restore.metadata.name, ...target, discardPrevious })
   const metadata = {
     ...database.metadata,
-    annotations: { ...database.metadata.annotations, [annotations.restore]: asked },
+    annotations: { ...database.metadata.annotations, [annotations.restore]: requested },
   }
   await cluster.replace('ManagedDatabase', { ...database, metadata })
 }
@@ -82,14 +86,14 @@ async function takeBackup(
   const { namespace = '' } = metadata
   const step = takenBy(restore, purpose)
   const tenant = metadata.labels?.[labels.tenant]
-  const marks = { [labels.id]: newId(), [labels.managedBy]: managedByEspalier }
+  const newLabels = { [labels.id]: newId(), [labels.managedBy]: managedByEspalier }
   const draft: Draft<'Backup'> = {
     apiVersion,
     kind: 'Backup',
     metadata: {
       name,
       namespace,
-      labels: { ...marks, ...(tenant === undefined ? {} : { [labels.tenant]: tenant }) },
+      labels: { ...newLabels, ...(tenant === undefined ? {} : { [labels.tenant]: tenant }) },
       finalizers: [teardownFinalizer],
     },
     spec: { ...step, kind: 'hot' },

@@ -1,7 +1,7 @@
 /** A restore that a user cancels by deleting its Restore. */
 import { expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/index.ts'
-import { annotations, isRestoreAsked, renderAskedRestore } from '../../crds/index.ts'
+import { annotations, isRestoreRequested, renderRequestedRestore } from '../../crds/index.ts'
 import { at, useBackups } from '../testing/backups.ts'
 import { isPhase, useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually } from '../testing/installation.ts'
@@ -26,7 +26,7 @@ test('a pass of the database that began before the Restore was deleted does not 
   ;(await dataOf('cancelled')).content = 'bad'
   it.workload().volumes.unprovisioned = claim => (claim.spec?.dataSource === undefined ? undefined : 'not yet')
   await editSpec(it.cluster(), 'cancelled', spec => spec, {
-    [annotations.restore]: renderAskedRestore({ name: 'cancelled-back', backupName: 'cancelled-1' }),
+    [annotations.restore]: renderRequestedRestore({ name: 'cancelled-back', backupName: 'cancelled-1' }),
   })
   const first = await eventually(restore, found => found?.status?.phase === 'running')
 
@@ -40,7 +40,7 @@ test('a pass of the database that began before the Restore was deleted does not 
   it.workload().volumes.unprovisioned = () => undefined
   it.workload().regrow()
 
-  const database = await it.when('cancelled', found => isPhase('available')(found) && !isRestoreAsked(found))
+  const database = await it.when('cancelled', found => isPhase('available')(found) && !isRestoreRequested(found))
   expect([database?.status?.incarnation, await restore()]).toEqual([1, undefined])
   expect((await dataOf('cancelled')).content).toBe('bad')
   await restarted()

@@ -1,6 +1,7 @@
 /**
- * The Postgres on the restored volume, beside the one that serves: a second member of the database, of the next incarnation. Its member
- * alone is planned here. The database's own controller plans the endpoint, and lets clients in after the switch.
+ * The Postgres on the restored volume, beside the serving one: a second member of the database, with the next
+ * incarnation. Only its member is planned here. The database's own controller plans the endpoint, and accepts clients
+ * after the switch.
  */
 
 import { firstMember, type ManagedDatabase } from '../../crds/index.ts'
@@ -13,7 +14,7 @@ import type { ObservedMember } from '../member/observed.ts'
 import { type MemberPlan, planMember } from '../member/plan/index.ts'
 import { memberStep } from '../member/plan/step.ts'
 import { lostNode } from '../member/pod/node.ts'
-import { noRestarts } from '../member/pod/plan/restart-marks.ts'
+import { noRestarts } from '../member/pod/plan/restart-annotations.ts'
 import { unknownReference } from '../member/pod/plan/unknown-reference.ts'
 import { isOwn } from '../member/postgres/answer.ts'
 import type { DataSource, Instance } from '../objects/instance.ts'
@@ -23,7 +24,7 @@ import type { Candidate } from './observed.ts'
 /** `awaited`: Postgres runs, and is to be probed soon. */
 export type CandidateSeen = { candidate: Candidate; member: ObservedMember; plan: MemberPlan; awaited: boolean }
 
-/** `source`: undefined where it is not to be had any more, and matters no more. */
+/** `source`: undefined if it no longer exists and is no longer needed. */
 const instanceOf = (database: ManagedDatabase, incarnation: number, source: DataSource | undefined): Instance => ({
   kind: 'ManagedDatabase',
   metadata: database.metadata,
@@ -50,7 +51,7 @@ export async function seeCandidate(
   const objects = ownedObjects(observer.caches, namespace, owner)
   const { observed: member } = await observeMember(
     observer,
-    { instance, number: firstMember, owner, isAtRest: false, anotherServes: true, objects },
+    { instance, number: firstMember, owner, isAtRest: false, anotherServes: true, keys, objects },
     prior,
   )
   const { observed: endpoint } = observePrerequisites({ member, objects, keys }, observer.now)
@@ -78,15 +79,14 @@ function stateOf(
 ): Omit<State, 'actions' | 'isBound'> & State {
   const none = { actions: [], isBound: false }
   const { claim } = observed.children
-  if (fatal)
-    return { ...none, state: 'failed', reason: fatal.reason, message: `of the restored volume: ${fatal.message}` }
+  if (fatal) return { ...none, state: 'failed', reason: fatal.reason, message: `the restored volume: ${fatal.message}` }
   if (answered !== undefined && isOwn(answered) && claim?.metadata.uid !== undefined) {
     if (answered.closed === undefined)
       return {
         ...none,
         state: 'failed',
         reason: 'NotClosed',
-        message: 'the image of Postgres is of a release that closes no copies',
+        message: 'the image of Postgres is of a release that cannot lock copies',
       }
     const { volumeName } = claim.spec ?? {}
     const volume = { claim: claim.metadata.name, uid: claim.metadata.uid, systemIdentifier: answered.systemIdentifier }
@@ -103,5 +103,9 @@ function awaitedBy(observed: ObservedMember, desired: MemberPlan['desired']): st
   const { instance, region, node } = observed
   const unknown = unknownReference({ name: instance.spec.region, region, size: desired.size })
   const step = unknown ?? lostNode(node) ?? memberStep(observed, desired)
-  return step?.message ?? 'Postgres starts on the restored volume'
+  const { pod } = observed
+  const isPrepared = pod !== undefined && pod.address === undefined && !pod.terminating && pod.problem === undefined
+  if (instance.dataSource?.kind === 'archive' && isPrepared)
+    return 'the base backup is being extracted, and WAL replayed'
+  return step?.message ?? 'Postgres is starting on the restored volume'
 }

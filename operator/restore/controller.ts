@@ -1,6 +1,6 @@
 /**
- * Restores, as their controller (run/controller.ts) runs them. A restore that the API asked for is an annotation of its database,
- * written together with the operation; the database's controller creates the object that records it.
+ * Restores, as their controller (run/controller.ts) runs them. A restore requested through the API is an annotation of
+ * its database, written together with the operation; the database's controller creates the object that records it.
  */
 import type { Cluster } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
@@ -12,7 +12,7 @@ import { MemberMemory } from '../member/memory.ts'
 import type { Observer } from '../member/observe.ts'
 import { startRunController } from '../run/controller.ts'
 import type { Done, RunKind, RunTools } from '../run/kind.ts'
-import type { TroubleWords } from '../run/trouble.ts'
+import type { ProblemTexts } from '../run/problem.ts'
 import { perform } from './act.ts'
 import type { Action, Plan, Status } from './actions.ts'
 import type { CandidateSeen } from './candidate.ts'
@@ -30,7 +30,7 @@ type RestoreControllerOptions = PostgresControllerOptions & {
 /** `pass`: of the candidate. */
 type Seen = { observed: Observed; candidate: { seen: CandidateSeen; pass: MemberPass } | undefined }
 
-/** Somebody waits for a restore: what failed is tried again within this time, as long as it fails. */
+/** Users wait for a restore, so failures are retried within this time. */
 const longestRetryMs = 30_000
 
 export const startRestoreController = (options: RestoreControllerOptions): { stop(): Promise<void> } =>
@@ -60,7 +60,7 @@ class Restores implements RunKind<Restore, Action, Seen> {
 
   keys = () => this.runs.list().map(keyOf)
   isOpen = isOpenRestore
-  whole = async (restore: Restore) => restore
+  complete = async (restore: Restore) => restore
   follow = () => follow(this.#options.caches, this.#enqueue)
   stop = () => this.#members.stop()
   writeStatus = (restore: Restore, status: Status) => this.#cluster.replaceStatus('Restore', { ...restore, status })
@@ -79,7 +79,7 @@ class Restores implements RunKind<Restore, Action, Seen> {
     if (keys.sealingKey === undefined || keys.authority === undefined) return undefined
     const { now, clock } = this.#options
     const prior = this.#members.prior(key, firstMember)
-    const request = { restore, keys, prior, now: now(), clockDoubt: clock.doubt() }
+    const request = { restore, keys, prior, now: now(), clockDistrust: clock.distrust() }
     const { observed, candidate } = await observe(this.#observer, request)
     if (candidate === undefined) {
       this.#members.forget(key)
@@ -106,7 +106,7 @@ class Restores implements RunKind<Restore, Action, Seen> {
     return at === undefined ? undefined : Math.max(0, at - this.#options.now())
   }
 
-  words({ metadata, spec }: Restore): TroubleWords {
+  texts({ metadata, spec }: Restore): ProblemTexts {
     const database = this.#options.caches.databases.get({ namespace: metadata.namespace, name: spec.databaseName })
     return { notYet, quota: message => quotaMessage(message, database) }
   }

@@ -1,13 +1,14 @@
-/** Which of a database's volumes is whose, where it is restored more than once. Pure. */
+/** Which volume belongs to which restore, if a database is restored more than once. Pure. */
 import { isOpenRestore, type ManagedDatabase, type Restore } from '../../crds/index.ts'
 
 const incarnationOf = ({ status }: Restore): number | undefined => status?.incarnation
 
 /**
- * The number of what a restore leaves behind: of the volume that served before, or of its own that never did. None while it goes on,
- * and of its own none that became another's since: its number may have been given again, where its claim was gone.
+ * The number of the volume that remains after a restore: the volume that served before, or its own one that never
+ * served. None while the restore runs. Its own volume is ignored if the number now belongs to another restore: numbers
+ * without a claim are assigned again.
  */
-export function leftBehind(
+export function remainingIncarnation(
   restore: Restore,
   database: ManagedDatabase | undefined,
   others: readonly Restore[],
@@ -25,6 +26,9 @@ export function leftBehind(
   return own === serving || isAnothers ? undefined : own
 }
 
-/** The next number that no claim of the database has, and none of its restores has had: what one leaves behind goes by its number. */
+/**
+ * The next number that no claim of the database has, and that none of its restores had: the remaining volume of a
+ * restore is identified by its number.
+ */
 export const freeIncarnation = (ofClaims: readonly number[], restores: readonly Restore[]): number =>
   1 + Math.max(0, ...ofClaims, ...restores.map(restore => incarnationOf(restore) ?? 0))

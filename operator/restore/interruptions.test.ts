@@ -12,7 +12,7 @@ import { useRestores } from '../testing/restores.ts'
 const it = useInstallation()
 const backups = useBackups(it)
 const { get: backupOf, restarted } = backups
-const { restore, when, askByAnnotation, settled, mistaken, contentOf } = useRestores(it, backups)
+const { restore, when, requestByAnnotation, untilReconciled, createChanged, contentOf } = useRestores(it, backups)
 const hasMessage = (message: string) => (condition: Condition) => condition.message.includes(message)
 
 describe('the old pod', () => {
@@ -20,11 +20,11 @@ describe('the old pod', () => {
   const pod = async (name: string) => it.cluster().get('Pod', await podKey(name))
 
   test('is not replaced before the StatefulSet controller has observed the scale to zero', async () => {
-    await mistaken('lagging')
+    await createChanged('lagging')
     const reads = createReads()
     await restarted({ wrap: reads.cluster })
     it.workload().lag(true)
-    await askByAnnotation('lagging-back', 'lagging', 'lagging-1')
+    await requestByAnnotation('lagging-back', 'lagging', 'lagging-1')
     const { status } = (await when('lagging-back', found => found.status?.fencedAt !== undefined)) ?? {}
     await eventually(
       () => pod('lagging'),
@@ -36,14 +36,14 @@ describe('the old pod', () => {
     expect((await backupOf(status?.anchor ?? ''))?.status?.phase).toBe('pending')
     it.workload().lag(false)
     await when('lagging-back', ({ status }) => status?.phase === 'completed')
-    await settled('lagging')
+    await untilReconciled('lagging')
     expect(await contentOf('lagging')).toBe('good')
   })
 
   test('cannot be created again by a stale controller while its volume is copied', async () => {
-    await mistaken('stale')
+    await createChanged('stale')
     it.workload().snapshots.making = { mode: 'held' }
-    await askByAnnotation('stale-back', 'stale', 'stale-1')
+    await requestByAnnotation('stale-back', 'stale', 'stale-1')
     const { anchor = '' } = (await when('stale-back', found => found.status?.fencedAt !== undefined))?.status ?? {}
     await eventually(
       () => backupOf(anchor),
@@ -60,7 +60,7 @@ describe('the old pod', () => {
       () => pod('stale'),
       found => found === undefined,
     )
-    await settled('stale')
+    await untilReconciled('stale')
     expect(await contentOf('stale')).toBe('good')
   })
 
@@ -79,9 +79,9 @@ describe('the old pod', () => {
       },
     })
     await restarted({ wrap: refusing })
-    await mistaken('freed')
+    await createChanged('freed')
     it.workload().snapshots.making = { mode: 'held' }
-    await askByAnnotation('freed-back', 'freed', 'freed-1')
+    await requestByAnnotation('freed-back', 'freed', 'freed-1')
     await it.when('freed', ({ status }) => status?.conditions?.some(hasMessage('no Restores today')) === true)
     isCreationRefused = false
     const { anchor = '' } = (await when('freed-back', found => found.status?.fencedAt !== undefined))?.status ?? {}
@@ -91,8 +91,8 @@ describe('the old pod', () => {
     )
     isRefused = true
     await it.cluster().delete('Restore', at('freed-back'))
-    const told = await when('freed-back', found => conditionOf(found.status, 'Progressing')?.reason === 'Refused')
-    expect(conditionOf(told?.status, 'Progressing')?.message).toBe('the operator may not')
+    const reported = await when('freed-back', found => conditionOf(found.status, 'Progressing')?.reason === 'Refused')
+    expect(conditionOf(reported?.status, 'Progressing')?.message).toBe('the operator may not')
     isRefused = false
     await eventually(
       () => restore('freed-back'),
@@ -106,31 +106,31 @@ describe('the old pod', () => {
 })
 
 test('a restore completes if the pod of the candidate is deleted meanwhile', async () => {
-  await mistaken('killed')
+  await createChanged('killed')
   const id = await it.idOf('killed')
   it.workload().snapshots.making = { mode: 'held' }
-  await askByAnnotation('killed-back', 'killed', 'killed-1')
+  await requestByAnnotation('killed-back', 'killed', 'killed-1')
   await when('killed-back', ({ status }) => status?.fencedAt !== undefined)
   await it.cluster().delete('Pod', at(childNames.pod(id, 2)))
   it.workload().snapshots.making = { mode: 'making' }
   it.workload().resnapshot()
   await when('killed-back', ({ status }) => status?.phase === 'completed')
-  await settled('killed')
+  await untilReconciled('killed')
   expect(await contentOf('killed')).toBe('good')
 })
 
 test('a database that is deleted during a restore is deleted with the candidate', async () => {
-  await mistaken('leaving')
+  await createChanged('leaving')
   const id = await it.idOf('leaving')
   it.workload().volumes.unprovisioned = claim => (claim.spec?.dataSource === undefined ? undefined : 'not yet')
-  await askByAnnotation('leaving-back', 'leaving', 'leaving-1')
+  await requestByAnnotation('leaving-back', 'leaving', 'leaving-1')
   await eventually(
     () => it.cluster().get('PersistentVolumeClaim', at(childNames.claim(id, 2))),
     found => found !== undefined,
   )
   await it.cluster().delete('ManagedDatabase', at('leaving'))
   it.workload().volumes.unprovisioned = () => undefined
-  await it.gone('leaving')
+  await it.untilDeleted('leaving')
   await eventually(
     () => restore('leaving-back'),
     found => found === undefined,

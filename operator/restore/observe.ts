@@ -1,22 +1,23 @@
-/** Gathers what a pass needs to know of one restore: from the caches, and from the cluster itself what a step is decided by. */
+/** Observes one restore: from the caches, and from the cluster itself what decides a step. */
 
-import type { Cluster } from '../../cluster/index.ts'
+import type { AnyObject, Cluster } from '../../cluster/index.ts'
 import {
-  askedRestore,
   type Backup,
   type Branch,
   childNames,
   firstMember,
   isOpenRestore,
-  isRestoreAsked,
+  isRestoreRequested,
   labels,
   type ManagedDatabase,
   memberOfClaim,
   type Restore,
+  requestedRestore,
   snapshotRefusal,
 } from '../../crds/index.ts'
 import { backupsOf } from '../backup/observe.ts'
-import { dataSourceOf, snapshotOf } from '../backup/source.ts'
+import { type Recovery, recoveryOf, recoverySource } from '../backup/recovery.ts'
+import { type BackupSource, dataSourceOf, snapshotOf } from '../backup/source.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
 import type { Observer, PriorMemberFacts } from '../member/observe.ts'
@@ -27,11 +28,11 @@ import type { DataSource } from '../objects/instance.ts'
 import { ownerUidOf } from '../objects/ownership.ts'
 import { snapshotsNotServed } from '../objects/snapshots-not-served.ts'
 import { suspensionBlock } from '../objects/suspension-block.ts'
-import { takenNameOf } from './anchor.ts'
 import { type CandidateSeen, seeCandidate } from './candidate.ts'
 import { isHandedOver } from './ended.ts'
-import { freeIncarnation, leftBehind } from './incarnations.ts'
-import type { Left, Observed } from './observed.ts'
+import { freeIncarnation, remainingIncarnation } from './incarnations.ts'
+import type { Leftover, Observed } from './observed.ts'
+import { takenNameOf } from './own-backups.ts'
 
 type Seen = { observed: Observed; candidate: CandidateSeen | undefined }
 
@@ -40,10 +41,13 @@ type Request = {
   keys: InstallationKeys
   prior: PriorMemberFacts
   now: number
-  clockDoubt: string | undefined
+  clockDistrust: string | undefined
 }
 
-export async function observe(observer: Observer, { restore, keys, prior, now, clockDoubt }: Request): Promise<Seen> {
+export async function observe(
+  observer: Observer,
+  { restore, keys, prior, now, clockDistrust }: Request,
+): Promise<Seen> {
   const { caches, cluster } = observer
   const { metadata, spec, status } = restore
   const { namespace } = metadata
@@ -54,7 +58,12 @@ export async function observe(observer: Observer, { restore, keys, prior, now, c
     status?.switchedAt !== undefined || (incarnation !== undefined && database?.status?.incarnation === incarnation)
   const restores = caches.restores.byIndex('database', `${namespace}/${spec.databaseId}`)
   const backup = isOpen && !isSwitched ? await backupOf(cluster, namespace, spec.target.backupName) : undefined
-  const source = dataSourceOf(backup, backup && (await snapshotOf(cluster, backup)))
+  const all = backupsOf(caches, namespace, spec.databaseId)
+  const recovery =
+    isOpen && !isSwitched
+      ? recoveryOf({ target: spec.target, recorded: status?.recovery, database, backup, backups: all })
+      : undefined
+  const source = await sourceOf(observer, { restore, backup, recovery })
   const isMade =
     status?.phase === 'running' &&
     isOpen &&
@@ -76,48 +85,56 @@ export async function observe(observer: Observer, { restore, keys, prior, now, c
           now,
         )
       : undefined
-  const left = leftBehind(
+  const remaining = remainingIncarnation(
     restore,
     database,
     restores.filter(other => other.metadata.name !== metadata.name),
   )
-  const others = backupsOf(caches, namespace, spec.databaseId).filter(
-    ({ metadata: { name } }) => name !== status?.anchor,
-  )
+  const others = all.filter(({ metadata: { name } }) => name !== status?.anchor)
   const branches = caches.branches.byIndex('database', `${namespace}/${spec.databaseName}`)
   return {
     candidate,
     observed: {
       restore,
       database,
-      isAsked: database !== undefined && isRestoreAsked(database) && askedRestore(database)?.name === metadata.name,
+      isRequested:
+        database !== undefined && isRestoreRequested(database) && requestedRestore(database)?.name === metadata.name,
       ahead: isOpen ? aheadOf(caches, restore) : undefined,
       backup,
       source,
+      recovery: recovery && 'record' in recovery ? recovery.record : undefined,
       freeIncarnation: freeIncarnation(
         claimsOf(caches, restore).map(claim => Number(claim.metadata.labels?.[labels.incarnation]) || 0),
         restores,
       ),
       candidate: candidate?.candidate,
-      unanchorable:
-        status?.phase === 'pending' && database !== undefined ? await unanchorable(observer, database) : undefined,
+      prerestoreRefusal:
+        status?.phase === 'pending' && database !== undefined ? await prerestoreRefusal(observer, database) : undefined,
       suspensionBlock: suspensionBlock(
         others.filter(other => other.status?.phase === 'running' && !isInVain(database, other)),
         branches.filter(branch => !isInVain(database, branch)),
       ),
       ...(await oldOf(cluster, restore)),
-      anchor: await anchorOf(caches, cluster, restore),
+      prerestore: await prerestoreOf(caches, cluster, restore),
       after:
         isOpen && isSwitched && status?.after === undefined
           ? await cluster.get('Backup', { namespace, name: takenNameOf(restore, 'postrestore') })
           : undefined,
-      clockDoubt,
-      leftovers: left === undefined ? noLeftovers : await leftoversOf(cluster, restore, left),
+      clockDistrust,
+      leftovers: remaining === undefined ? noLeftovers : await leftoversOf(observer, restore, remaining),
     },
   }
 }
 
-/** How the Postgres stands that is to be replaced, and the lock that keeps it from starting. */
+async function sourceOf(
+  { cluster, pods }: Observer,
+  { restore, backup, recovery }: { restore: Restore; backup: Backup | undefined; recovery: Recovery },
+): Promise<BackupSource> {
+  if (recovery === undefined) return dataSourceOf(backup, backup && (await snapshotOf(cluster, backup)))
+  return 'record' in recovery ? recoverySource(restore.spec, recovery.record, pods) : recovery
+}
+
+/** The state of the Postgres to be replaced, and of the lock that keeps it from starting. */
 async function oldOf(cluster: Cluster, restore: Restore): Promise<Pick<Observed, 'old' | 'lock'>> {
   const { fencedAt, previous } = restore.status ?? {}
   if (fencedAt === undefined || previous === undefined) return { old: 'running', lock: undefined }
@@ -133,7 +150,7 @@ async function oldOf(cluster: Cluster, restore: Restore): Promise<Pick<Observed,
   }
 }
 
-/** The source of a volume that is there: nothing is looked for any more but whether it holds this database's data. */
+/** The source of an existing volume: only whether it contains this database's data is checked. */
 const madeAlready = ({ metadata, status }: ManagedDatabase): DataSource => ({
   kind: 'snapshot',
   snapshot: '',
@@ -143,13 +160,16 @@ const madeAlready = ({ metadata, status }: ManagedDatabase): DataSource => ({
 })
 const noLeftovers: Observed['leftovers'] = { hasPod: false, objects: [], claim: undefined }
 
-/** By the cluster's own word: the switch goes by what it says. */
+/** Reads the cluster itself, since the switch depends on it. */
 async function databaseOf(cluster: Cluster, { metadata, spec }: Restore): Promise<ManagedDatabase | undefined> {
   const found = await cluster.get('ManagedDatabase', { namespace: metadata.namespace, name: spec.databaseName })
   return found?.metadata.labels?.[labels.id] === spec.databaseId ? found : undefined
 }
 
-/** Whether something waits for a Postgres that does not serve: a restore that waited for it could never bring one back. */
+/**
+ * Whether a backup or branch waits for a Postgres that does not serve: a restore that waited for those could never
+ * repair it.
+ */
 const isInVain = (database: ManagedDatabase | undefined, { status }: Backup | Branch): boolean =>
   conditionOf(database?.status, 'Ready')?.status !== 'True' &&
   conditionOf(status, 'Progressing')?.reason === 'AwaitingDatabase'
@@ -157,13 +177,13 @@ const isInVain = (database: ManagedDatabase | undefined, { status }: Backup | Br
 const backupOf = (cluster: Cluster, namespace: string | undefined, name: string | undefined) =>
   name === undefined ? undefined : cluster.get('Backup', { namespace, name })
 
-/** Why no backup can be taken of the volume that a database has, as far as that is known before it is tried. */
-async function unanchorable(
+/** Why the present volume of a database cannot be backed up, as far as known in advance. */
+async function prerestoreRefusal(
   { caches, cluster }: Observer,
   { metadata: { namespace }, spec, status }: ManagedDatabase,
 ): Promise<string | undefined> {
   const { volume } = status ?? {}
-  if (volume === undefined) return 'no volume is on record'
+  if (volume === undefined) return 'no volume is recorded'
   if (caches.snapshots.served === 'absent') return snapshotsNotServed
   const refusal = snapshotRefusal(spec.region, caches.regions.get({ name: spec.region }))
   if (refusal !== undefined) return refusal.message
@@ -171,28 +191,32 @@ async function unanchorable(
   return claim?.metadata.uid === volume.uid ? undefined : `the volume claim ${volume.claim} is not there any more`
 }
 
-async function anchorOf(caches: Caches, cluster: Cluster, { metadata, status }: Restore) {
+async function prerestoreOf(caches: Caches, cluster: Cluster, { metadata, status }: Restore) {
   if (status?.anchor === undefined || status.phase === 'pending') return undefined
   const key = { namespace: metadata.namespace, name: status.anchor }
   return caches.backups.get(key) ?? (status.finishedAt === undefined ? await cluster.get('Backup', key) : undefined)
 }
 
-const placeOf = ({ metadata }: Restore): string => `${metadata.creationTimestamp} ${metadata.name}`
+const orderOf = ({ metadata }: Restore): string => `${metadata.creationTimestamp} ${metadata.name}`
 
-/** One that runs comes first; of those that wait, who was asked for first. */
+/** A running restore is first; waiting ones are ordered by their request. */
 function aheadOf(caches: Caches, restore: Restore): string | undefined {
   const { namespace, name } = restore.metadata
   return caches.restores
     .byIndex('database', `${namespace}/${restore.spec.databaseId}`)
     .filter(other => other.metadata.name !== name && isOpenRestore(other))
-    .find(other => other.status?.phase === 'running' || placeOf(other) < placeOf(restore))?.metadata.name
+    .find(other => other.status?.phase === 'running' || orderOf(other) < orderOf(restore))?.metadata.name
 }
 
 const claimsOf = (caches: Caches, { metadata, spec }: Restore) =>
   caches.claims.byIndex('database', spec.databaseId).filter(claim => claim.metadata.namespace === metadata.namespace)
 
-/** What is there of an incarnation that is not to serve, and is the database's own. */
-async function leftoversOf(cluster: Cluster, restore: Restore, incarnation: number): Promise<Observed['leftovers']> {
+/** The database's own objects of an incarnation that is not to serve. */
+async function leftoversOf(
+  { cluster, caches }: Observer,
+  restore: Restore,
+  incarnation: number,
+): Promise<Observed['leftovers']> {
   const { namespace } = restore.metadata
   const { databaseId } = restore.spec
   const { previous } = restore.status ?? {}
@@ -203,23 +227,24 @@ async function leftoversOf(cluster: Cluster, restore: Restore, incarnation: numb
     cluster.get('ConfigMap', at(childNames.configuration(databaseId, incarnation, number))),
     cluster.get('PersistentVolumeClaim', at(childNames.claim(databaseId, incarnation, number))),
   ])
-  const isMarked = (object: { metadata: { labels?: Record<string, string> } }) =>
+  const isLabelled = (object: { metadata: { labels?: Record<string, string> } }) =>
     object.metadata.labels?.[labels.database] === databaseId && ownerUidOf(object as never) !== undefined
-  const objects: Left[] = [set, map].flatMap(object =>
-    object === undefined || !isMarked(object) || object.metadata.deletionTimestamp !== undefined
-      ? []
-      : [
-          {
-            kind: object === set ? 'StatefulSet' : 'ConfigMap',
-            name: object.metadata.name,
-            uid: object.metadata.uid ?? '',
-          },
-        ],
+  const secrets = [childNames.archive, childNames.archiveSource].map(name =>
+    caches.secrets.get({ namespace, name: name(databaseId, incarnation, number) }),
   )
-  // Of the volume that served before, the very claim that was on record, and no other that has its name.
+  const leftover = (kind: Leftover['kind'], object: AnyObject | undefined): Leftover[] =>
+    object === undefined || !isLabelled(object) || object.metadata.deletionTimestamp !== undefined
+      ? []
+      : [{ kind, name: object.metadata.name, uid: object.metadata.uid ?? '' }]
+  const objects = [
+    ...leftover('StatefulSet', set),
+    ...leftover('ConfigMap', map),
+    ...secrets.flatMap(secret => leftover('Secret', secret)),
+  ]
+  // Of the previous volume: exactly the recorded claim, and no other with its name.
   const isIt =
     claim !== undefined &&
-    isMarked(claim) &&
+    isLabelled(claim) &&
     (incarnation !== previous?.incarnation || claim.metadata.uid === previous.uid)
   return {
     hasPod: (await podsOfMember(cluster, { namespace, id: databaseId, incarnation, number })).length > 0,

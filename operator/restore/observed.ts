@@ -1,18 +1,18 @@
-/** All that a pass knows of one restore: gathered by observe.ts, decided upon by plan.ts, which reads nothing else. */
+/** The observed state of one restore: read by observe.ts, and the only input of plan.ts. */
 
 import type { PersistentVolumeClaim } from '../../cluster/index.ts'
-import type { Backup, ManagedDatabase, Restore } from '../../crds/index.ts'
+import type { Backup, ManagedDatabase, RecoveryRecord, Restore } from '../../crds/index.ts'
 import type { BackupSource } from '../backup/source.ts'
 import type { MemberAction } from '../member/actions.ts'
 import type { Stop } from '../member/pod/lock.ts'
 import type { VolumeRecord } from '../objects/instance.ts'
 import type { SuspensionBlock } from '../objects/suspension-block.ts'
 
-/** The Postgres that is to take the place of the one that serves, closed until it has. */
+/** The Postgres that is to replace the serving one; it accepts no clients before that. */
 export type Candidate = {
-  /** What is to be done about it now. */
+  /** The actions for it now. */
   actions: MemberAction[]
-  /** Its claim is bound: the snapshot is needed no more. */
+  /** Its claim is bound: the snapshot is no longer needed. */
   isBound: boolean
 } & (
   | { state: 'making'; message: string }
@@ -22,36 +22,44 @@ export type Candidate = {
   | { state: 'failed'; reason: string; message: string }
 )
 
-/** An object that is to be taken away, once nothing runs on it. */
-export type Left = { kind: 'StatefulSet' | 'ConfigMap' | 'PersistentVolumeClaim' | 'Pod'; name: string; uid: string }
+/** An object to be deleted once nothing runs on it. */
+export type Leftover = {
+  kind: 'StatefulSet' | 'ConfigMap' | 'Secret' | 'PersistentVolumeClaim' | 'Pod'
+  name: string
+  uid: string
+}
 
 export type Observed = {
   restore: Restore
-  /** Undefined where there is no database of that name and id. */
+  /** Undefined if no database has that name and id. */
   database: ManagedDatabase | undefined
-  /** Its annotation names this restore. */
-  isAsked: boolean
-  /** The restore of the same database that comes before this one, by name. */
+  /** The database's annotation names this restore. */
+  isRequested: boolean
+  /** The name of the restore of the same database that runs before this one. */
   ahead: string | undefined
-  /** The backup that it returns to; not looked at once the new volume serves. */
+  /** The backup to restore; not read once the new volume serves. */
   backup: Backup | undefined
   source: BackupSource
+  /** The part of the archive to restore from; undefined for a snapshot, and if the target cannot be recovered. */
+  recovery?: RecoveryRecord | undefined
   /** The next number that no claim of the database has. */
   freeIncarnation: number
   candidate: Candidate | undefined
-  /** Why the present data cannot be backed up; only known before it begins. */
-  unanchorable: string | undefined
-  /** Backups and branches that need the previous Postgres running; the anchor is none of them. */
+  /** Why the present data cannot be backed up; only determined before the restore starts. */
+  prerestoreRefusal: string | undefined
+  /** Backups and branches that need the previous Postgres running, except the prerestore backup. */
   suspensionBlock: SuspensionBlock | undefined
-  /** How the old Postgres stands, once it was told to stop. */
+  /** The state of the old Postgres once it was ordered to stop. */
   old: Stop
-  /** The lock that this restore holds on the old Postgres. */
-  lock: Left | undefined
-  /** What stands under the names of the backups that it takes, whoever made it. `after`: looked at once the new volume serves. */
-  anchor: Backup | undefined
+  /** The lock of this restore on the old Postgres. */
+  lock: Leftover | undefined
+  /**
+   * The backups with the names of those that it takes, of any owner. `after`: read once the new volume serves.
+   */
+  prerestore: Backup | undefined
   after: Backup | undefined
-  /** Of the incarnation that is not to serve (any more): whether a pod is left, and what else. */
-  leftovers: { hasPod: boolean; objects: Left[]; claim: PersistentVolumeClaim | undefined }
+  /** For the incarnation that is not (or no longer) to serve: whether a pod remains, and which other objects. */
+  leftovers: { hasPod: boolean; objects: Leftover[]; claim: PersistentVolumeClaim | undefined }
   /** Why nothing may be deleted by its age now. */
-  clockDoubt: string | undefined
+  clockDistrust: string | undefined
 }

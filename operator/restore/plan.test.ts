@@ -1,11 +1,10 @@
-/** What a restore comes to, whatever is observed: before all, when the new volume may take the place of the old one. */
+/** The plan of a restore from any observed state, above all when the new volume may replace the old one. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { timestamp } from '../../values/time.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import {
   ago,
-  anchor,
   backup,
   database,
   deadlines,
@@ -14,17 +13,18 @@ import {
   making,
   now,
   observed,
+  prerestoreBackup,
   restore,
   running,
   volume,
 } from '../testing/observed-restore.ts'
-import type { Left, Observed } from './observed.ts'
+import type { Leftover, Observed } from './observed.ts'
 import { plan } from './plan.ts'
 
 /** The database is to serve from the restored volume, and does not yet. */
 const handedOver = { ...fenced.status, volume }
 const day = 24 * 3600_000
-const told = (more: Partial<Observed>) => {
+const summaryOf = (more: Partial<Observed>) => {
   const { actions, status } = plan(observed(more), now, deadlines)
   const { phase, fencedAt } = status
   const reason = conditionOf(status, 'Progressing')?.reason
@@ -38,7 +38,7 @@ const told = (more: Partial<Observed>) => {
 }
 
 describe('a restore', () => {
-  test.each<[string, Partial<Observed>, Partial<ReturnType<typeof told>>]>([
+  test.each<[string, Partial<Observed>, Partial<ReturnType<typeof summaryOf>>]>([
     ['without a status is pending', { restore: restore(undefined, { finalizers: [] }) }, { phase: 'pending' }],
     [
       'without the finalizer gets it',
@@ -58,12 +58,12 @@ describe('a restore', () => {
     ],
     [
       'waits while the database has an operation',
-      { restore: restore({ phase: 'pending' }), isAsked: false },
+      { restore: restore({ phase: 'pending' }), isRequested: false },
       { phase: 'pending', reason: 'Queued' },
     ],
     [
       'creates its prerestore backup first',
-      { anchor: undefined, candidate: making },
+      { prerestore: undefined, candidate: making },
       { does: ['take-backup'], isFenced: false },
     ],
     [
@@ -85,7 +85,7 @@ describe('a restore', () => {
     ],
     [
       'locks the previous Postgres even if its prerestore backup is completed',
-      { restore: fenced, old: 'stopped', anchor: anchor('completed') },
+      { restore: fenced, old: 'stopped', prerestore: prerestoreBackup('completed') },
       { does: ['lock'] },
     ],
     [
@@ -95,37 +95,37 @@ describe('a restore', () => {
     ],
     [
       'switches once the prerestore backup is completed',
-      { restore: fenced, old: 'locked', anchor: anchor('completed') },
+      { restore: fenced, old: 'locked', prerestore: prerestoreBackup('completed') },
       { reason: 'Switching', volume },
     ],
     [
       'fails if another object has the name of its prerestore backup',
-      { restore: fenced, old: 'locked', anchor: backup('completed', { purpose: 'prerestore' }) },
+      { restore: fenced, old: 'locked', prerestore: backup('completed', { purpose: 'prerestore' }) },
       { phase: 'failed', reason: 'NameTaken', does: [] },
     ],
     [
       'fails if its prerestore backup was completed before Postgres was fenced',
-      { restore: restore({ ...running, fencedAt: timestamp(now + 1_000) }), anchor: anchor('completed') },
+      { restore: restore({ ...running, fencedAt: timestamp(now + 1_000) }), prerestore: prerestoreBackup('completed') },
       { phase: 'failed', reason: 'NameTaken', does: [] },
     ],
     [
       'fails if its prerestore backup failed',
-      { restore: fenced, old: 'locked', anchor: anchor('failed') },
+      { restore: fenced, old: 'locked', prerestore: prerestoreBackup('failed') },
       { phase: 'failed', reason: 'BackupFailed', does: [] },
     ],
     [
       'switches without a prerestore backup if the present data may be discarded',
-      { restore: discarding(fenced), old: 'locked', anchor: anchor('failed') },
+      { restore: discarding(fenced), old: 'locked', prerestore: prerestoreBackup('failed') },
       { reason: 'Switching', volume },
     ],
     [
       'fails at once if no prerestore backup is possible',
-      { restore: restore({ phase: 'pending' }), unanchorable: 'why' },
+      { restore: restore({ phase: 'pending' }), prerestoreRefusal: 'why' },
       { phase: 'failed', reason: 'NoBackupPossible', does: [] },
     ],
     [
       'begins without a possible prerestore backup if the present data may be discarded',
-      { restore: discarding(restore({ phase: 'pending' })), unanchorable: 'why' },
+      { restore: discarding(restore({ phase: 'pending' })), prerestoreRefusal: 'why' },
       { phase: 'running' },
     ],
     [
@@ -204,15 +204,15 @@ describe('a restore', () => {
       { phase: 'running', reason: 'Opening' },
     ],
   ])('%s', (_, more, expected) => {
-    expect(told(more)).toMatchObject(expected)
+    expect(summaryOf(more)).toMatchObject(expected)
   })
 })
 
-test('the volume is exchanged only where the old Postgres has stopped, the new one answers, and the anchor is settled', () => {
+test('the volume is replaced only if the old Postgres has stopped, the new one answers, and the prerestore backup is completed or waived', () => {
   const bool = fc.boolean()
   const agreed = fc.boolean()
   const stops = fc.constantFrom('running' as const, 'stopped' as const, 'locked' as const)
-  const anchors = fc.constantFrom(
+  const prerestores = fc.constantFrom(
     undefined,
     'pending' as const,
     'running' as const,
@@ -220,8 +220,8 @@ test('the volume is exchanged only where the old Postgres has stopped, the new o
     'failed' as const,
   )
   fc.assert(
-    fc.property(bool, stops, bool, bool, anchors, bool, agreed, (...drawn) => {
-      const [isFenced, old, isReady, isHeld, taken, isRefused, isAgreed] = drawn
+    fc.property(bool, stops, bool, bool, prerestores, bool, agreed, (...drawn) => {
+      const [isFenced, old, isReady, isBlocked, taken, isRefused, isAgreed] = drawn
       const its = restore({
         ...running,
         ...(isFenced ? { fencedAt: ago(1) } : {}),
@@ -231,8 +231,8 @@ test('the volume is exchanged only where the old Postgres has stopped, the new o
         restore: isAgreed ? discarding(its) : its,
         old,
         candidate: isReady ? { state: 'ready', volume, actions: [], isBound: true } : making,
-        suspensionBlock: isHeld ? { reason: 'AwaitsBackup', message: '' } : undefined,
-        anchor: taken && anchor(taken),
+        suspensionBlock: isBlocked ? { reason: 'AwaitsBackup', message: '' } : undefined,
+        prerestore: taken && prerestoreBackup(taken),
       })
       if (plan(seen, now, deadlines).status.volume === undefined) return
       expect([isFenced, old, isReady]).toEqual([true, 'locked', true])
@@ -242,72 +242,90 @@ test('the volume is exchanged only where the old Postgres has stopped, the new o
   )
 })
 
-describe('what is left', () => {
+describe('remaining objects', () => {
   const claim = { apiVersion: 'v1', kind: 'PersistentVolumeClaim', metadata: { name: 'c', uid: 'old' } } as const
-  const objects: Left[] = [
+  const objects: Leftover[] = [
     { kind: 'StatefulSet', name: 's', uid: 's' },
     { kind: 'ConfigMap', name: 'm', uid: 'm' },
   ]
   const done = (sinceMs: number) =>
     restore({ ...running, phase: 'completed', switchedAt: ago(sinceMs), finishedAt: ago(sinceMs) })
   const failed = restore({ ...running, phase: 'failed', finishedAt: ago(1) })
-  const lock: Left = { kind: 'Pod', name: 'p', uid: 'p' }
+  const lock: Leftover = { kind: 'Pod', name: 'p', uid: 'p' }
   const locked = (more: Partial<Observed['leftovers']> = {}) => ({
     lock,
     leftovers: { hasPod: false, objects: [], claim: undefined, ...more },
   })
   const deleted = (more: Partial<Observed>) =>
-    plan(observed(more), now, deadlines).actions.map(action => (action.do === 'delete' ? action.left.kind : action.do))
+    plan(observed(more), now, deadlines).actions.map(action =>
+      action.do === 'delete' ? action.leftover.kind : action.do,
+    )
   test.each<[string, Partial<Observed>, string[]]>([
-    ['goes with its pod first', { restore: failed, leftovers: { hasPod: true, objects, claim } }, ['StatefulSet']],
-    ['then the rest', { restore: failed, leftovers: { hasPod: false, objects, claim } }, ['StatefulSet', 'ConfigMap']],
     [
-      'the claim of one that failed last',
+      'of a failed restore: first the StatefulSet, while its pod exists',
+      { restore: failed, leftovers: { hasPod: true, objects, claim } },
+      ['StatefulSet'],
+    ],
+    [
+      'of a failed restore: the rest once the pod has ended',
+      { restore: failed, leftovers: { hasPod: false, objects, claim } },
+      ['StatefulSet', 'ConfigMap'],
+    ],
+    [
+      'of a failed restore: the claim last',
       { restore: failed, leftovers: { hasPod: false, objects: [], claim } },
       ['PersistentVolumeClaim'],
     ],
     [
-      'the claim that was replaced is not its to delete',
+      'a completed restore does not delete the replaced claim',
       { restore: done(31 * day), leftovers: { hasPod: false, objects: [], claim } },
       [],
     ],
     [
-      'a lock is released first where the old data serve on',
+      'a failed restore deletes the lock before anything else, since the old data serve again',
       { restore: failed, ...locked({ objects, claim }) },
       ['Pod', 'StatefulSet', 'ConfigMap'],
     ],
     [
-      'and before the restore goes',
+      'the lock is deleted before the finalizer is removed',
       { restore: { ...failed, metadata: { ...failed.metadata, deletionTimestamp: ago(1) } }, ...locked() },
       ['Pod'],
     ],
     [
-      'it is held as long as what was replaced could start',
+      'a completed restore keeps the lock while the replaced Postgres could start',
       { restore: done(1), ...locked({ objects }) },
       ['StatefulSet', 'ConfigMap'],
     ],
-    ['under its pod, too', { restore: done(1), ...locked({ hasPod: true }) }, []],
-    ['and no longer', { restore: done(1), ...locked() }, ['Pod']],
-    ['no claim is deleted under a pod', { restore: failed, leftovers: { hasPod: true, objects: [], claim } }, []],
-    ['a restore goes with its database', { restore: failed, database: undefined }, ['forget']],
     [
-      'and after a month',
-      { restore: restore(done(31 * day).status, { labels: anchor('completed').metadata.labels }) },
+      'a completed restore keeps the lock while the replaced pod exists',
+      { restore: done(1), ...locked({ hasPod: true }) },
+      [],
+    ],
+    ['a completed restore deletes the lock once nothing can start', { restore: done(1), ...locked() }, ['Pod']],
+    [
+      'no claim is deleted while its pod exists',
+      { restore: failed, leftovers: { hasPod: true, objects: [], claim } },
+      [],
+    ],
+    ['the restore is deleted with its database', { restore: failed, database: undefined }, ['forget']],
+    [
+      'the restore is deleted after a month',
+      { restore: restore(done(31 * day).status, { labels: prerestoreBackup('completed').metadata.labels }) },
       ['forget'],
     ],
-    ['but not where somebody else made it', { restore: done(31 * day) }, []],
+    ['a restore that a user created is not deleted', { restore: done(31 * day) }, []],
     [
-      'one that is deleted is let go',
-      { restore: restore({ ...running, phase: 'failed' }, { deletionTimestamp: ago(1) }), isAsked: false },
+      'a restore with a deletion request loses its finalizer',
+      { restore: restore({ ...running, phase: 'failed' }, { deletionTimestamp: ago(1) }), isRequested: false },
       ['release'],
     ],
     [
-      'but not as long as its database asks for it, and would create it again',
+      'it keeps the finalizer while its database requests it, and would create it again',
       { restore: restore({ ...running, phase: 'failed' }, { deletionTimestamp: ago(1) }) },
       [],
     ],
     [
-      'unless that is being deleted as well',
+      'it loses the finalizer if its database is being deleted as well',
       {
         restore: restore({ ...running, phase: 'failed' }, { deletionTimestamp: ago(1) }),
         database: database({}, { deletionTimestamp: ago(1) }),
@@ -319,7 +337,7 @@ describe('what is left', () => {
   })
 })
 
-test('a restore that its database has not recorded by the deadline goes on, and reports since when it is overdue and why', () => {
+test('a restore that its database has not recorded by the deadline continues, and reports since when it is overdue and why', () => {
   const conditions = [
     {
       type: 'Ready',

@@ -1,10 +1,12 @@
 /**
- * From what was observed of a restore to what is to be done and what is to be said: a pure function, the same after a crash at
- * any point. The order: the anchor is asked for, so that it is in the list; a new volume is made of the snapshot and a Postgres
- * starts on it, closed, beside the old one; when it has answered, the old one is stopped, and a lock keeps it from starting;
- * the anchor is a snapshot of the stopped volume; then the restore says in its status which volume is to serve. The database's own
- * controller records that volume by one write of its status, and serves from it. What fails before that leaves the old volume serving, and so does an anchor that cannot be taken, unless somebody
- * has agreed to that. From the switch on the old volume is the database's to keep (managed-database/plan/previous.ts).
+ * Plans the actions and the status of a restore from its observed state: a pure function, the same after a crash at any
+ * point. The order: the prerestore backup (anchor) is requested, so that it is listed. A new volume is created from the
+ * snapshot, and a Postgres starts on it beside the old one, without accepting clients. When it has answered, the old
+ * one is stopped, and a lock keeps it from starting. The prerestore backup is a snapshot of the stopped volume. Then
+ * the restore's status names the volume that is to serve. The database's own controller records that volume by one
+ * write of its status, and serves from it. If anything fails before that, the old volume still serves; the same if the
+ * prerestore backup cannot be taken, unless a user agreed to that. After the switch the old volume belongs to the
+ * database (managed-database/plan/previous.ts).
  */
 import {
   isInForce,
@@ -15,43 +17,45 @@ import {
   visiblePhase,
 } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
+import { recoveryMs } from '../backup/recovery.ts'
 import { completed, conditionOf, no, yes } from '../objects/conditions.ts'
 import { isTakenFor, takenBy } from '../objects/operator-backups.ts'
 import { withFindings } from '../objects/run-status.ts'
-import { isTrouble } from '../run/trouble.ts'
-import { type Action, lookMs, type Plan, type Status } from './actions.ts'
-import { isAnchorOf, nameTaken, takenNameOf } from './anchor.ts'
+import { isProblem } from '../run/problem.ts'
+import { type Action, type Plan, recheckMs, type Status } from './actions.ts'
 import { ended, isHandedOver, isSwitched, removal } from './ended.ts'
 import type { Candidate, Observed } from './observed.ts'
+import { isPrerestoreOf, nameTaken, takenNameOf } from './own-backups.ts'
 import { failed, pending, running } from './status.ts'
 
-/** How long a restore may take until the new volume serves, and then until that answers clients. */
+/** The timeout of a restore until the new volume serves, and the timeout after that until it answers clients. */
 export type RestoreDeadlines = { restoringMs: number; modifyingMs: number }
 
-/** With as many previous volumes kept, another restore is refused. */
+/** If this many previous volumes are kept, another restore is refused. */
 const mostPrevious = 32
 
 export function plan(observed: Observed, now: number, deadlines: RestoreDeadlines): Plan {
   const { restore } = observed
   const { metadata, status = {} } = restore
-  const isHeld = metadata.finalizers?.includes(teardownFinalizer) === true
-  if (metadata.deletionTimestamp !== undefined && !isHeld) return { actions: [], status }
+  const hasTeardownFinalizer = metadata.finalizers?.includes(teardownFinalizer) === true
+  if (metadata.deletionTimestamp !== undefined && !hasTeardownFinalizer) return { actions: [], status }
   if (!isOpenRestore(restore)) return ended(observed, now)
   const isAwaited = isHandedOver(restore) && !isSwitched(observed)
   if (metadata.deletionTimestamp !== undefined && !isAwaited && !isSwitched(observed))
     return { actions: [], status: failed(restore, 'Deleted', 'the restore was deleted before its data served', now) }
   if (status.phase === undefined) {
-    // An object out of a backup of the cluster asks for nothing: what it asked for was long ago.
-    if (isHeld) return { actions: [], status: failed(restore, 'PutBack', 'it was put back: ask for a new one', now) }
-    return { actions: [], status: pending(restore, 'Queued', 'it is being looked at', now) }
+    // A Restore recreated from a backup of the cluster is ignored: its request is outdated.
+    if (hasTeardownFinalizer)
+      return { actions: [], status: failed(restore, 'PutBack', 'it was recreated: request a new one', now) }
+    return { actions: [], status: pending(restore, 'Queued', 'it is being checked', now) }
   }
-  if (!isHeld) return { actions: [{ do: 'identify' }], status }
+  if (!hasTeardownFinalizer) return { actions: [{ do: 'identify' }], status }
   if (isAwaited) return handedOver(observed, now)
   if (status.phase === 'pending') return begin(observed, now, deadlines)
   return isSwitched(observed) ? switched(observed, now, deadlines) : underWay(observed, now)
 }
 
-/** Why nothing can come of it, whatever is waited for. */
+/** Permanent reasons why it cannot succeed. */
 function refusalOf({ restore, database, backup, source }: Observed): { reason: string; message: string } | undefined {
   const { databaseName, databaseId } = restore.spec
   if (database === undefined)
@@ -63,58 +67,63 @@ function refusalOf({ restore, database, backup, source }: Observed): { reason: s
   return 'refused' in source ? source.refused : undefined
 }
 
-/** Its turn: nothing else is under way for the database, or the database asks for this. */
+/** Waits until no other operation runs for the database, or the database requests this restore. */
 function begin(observed: Observed, now: number, { restoringMs }: RestoreDeadlines): Plan {
-  const { restore, database, ahead, isAsked, freeIncarnation } = observed
+  const { restore, database, ahead, isRequested, freeIncarnation, recovery } = observed
   const refusal = refusalOf(observed)
   if (refusal !== undefined || database === undefined)
     return { actions: [], status: failed(restore, refusal?.reason ?? '', refusal?.message ?? '', now) }
   const wait = (message: string): Plan => ({ actions: [], status: pending(restore, 'Queued', message, now) })
   if (ahead !== undefined) return wait(`waiting for ${ahead}: one restore of a database is done at a time`)
   const isFree = database.status?.operation === undefined && isInForce(database)
-  if (!isAsked && !isFree) return wait(`the database is ${visiblePhase(database)}: waiting until it is at rest`)
+  if (!isRequested && !isFree) return wait(`the database is ${visiblePhase(database)}: waiting until no operation runs`)
   const unsafe = unsafeReason(observed)
   if (unsafe !== undefined) return { actions: [], status: failed(restore, unsafe.reason, unsafe.message, now) }
   const { incarnation = 1, volume } = database.status ?? {}
   return {
-    actions: isAsked ? [] : [{ do: 'ask', backupName: restore.spec.target.backupName ?? '' }],
+    actions: isRequested ? [] : [{ do: 'ask' }],
     status: running(
       {
         ...restore,
         status: {
           ...restore.status,
           startedAt: timestamp(now),
-          deadlineAt: timestamp(now + restoringMs),
+          deadlineAt: timestamp(now + restoringMs + recoveryMs(recovery)),
           anchor: takenNameOf(restore, 'prerestore'),
           incarnation: Math.max(freeIncarnation, incarnation + 1),
+          ...(recovery === undefined ? {} : { recovery }),
           previous: { incarnation, ...(volume === undefined ? {} : { claim: volume.claim, uid: volume.uid }) },
         },
       },
       'Preparing',
-      'the restore begins',
+      'the restore starts',
       now,
     ),
   }
 }
 
-/** Whether somebody agrees to lose the present data. */
+/** Whether a user agreed to lose the present data. */
 const isDiscarding = ({ spec }: Restore): boolean => spec.discardPrevious === true
 
 const howToDiscard =
-  'To restore without a backup of the present data, ask with discard_previous: true (spec.discardPrevious of a Restore)'
+  'To restore without a backup of the present data, set discard_previous: true (spec.discardPrevious of a Restore)'
 
-/** Why the present data would be at risk; known before anything is made. */
-function unsafeReason({ restore, database, unanchorable }: Observed): { reason: string; message: string } | undefined {
-  if (unanchorable !== undefined && !isDiscarding(restore))
+/** Why the present data would be at risk; determined before anything is created. */
+function unsafeReason({
+  restore,
+  database,
+  prerestoreRefusal,
+}: Observed): { reason: string; message: string } | undefined {
+  if (prerestoreRefusal !== undefined && !isDiscarding(restore))
     return {
       reason: 'NoBackupPossible',
-      message: `the present data cannot be backed up first: ${unanchorable}. ${howToDiscard}`,
+      message: `the present data cannot be backed up first: ${prerestoreRefusal}. ${howToDiscard}`,
     }
-  const kept = database?.status?.previous?.length ?? 0
-  if (kept < mostPrevious) return undefined
+  const previousCount = database?.status?.previous?.length ?? 0
+  if (previousCount < mostPrevious) return undefined
   return {
     reason: 'TooManyPrevious',
-    message: `the database has ${kept} volumes of before earlier restores, the most are ${mostPrevious}: delete some of them first (status.previous)`,
+    message: `the database has ${previousCount} previous volumes from earlier restores, the maximum is ${mostPrevious}: delete some of them first (status.previous)`,
   }
 }
 
@@ -131,61 +140,74 @@ function underWay(observed: Observed, now: number): Plan {
   const next = step(observed, candidate, now)
   if (now >= Date.parse(status.deadlineAt ?? '')) {
     const before = conditionOf(status, 'Progressing')
-    const message = (isTrouble(before) ? before : conditionOf(next.status, 'Progressing'))?.message ?? ''
+    const message = (isProblem(before) ? before : conditionOf(next.status, 'Progressing'))?.message ?? ''
     return {
       actions: [],
       status: failed(restore, 'DeadlineExceeded', `not done by ${status.deadlineAt}: ${message}`, now),
     }
   }
-  return { ...next, wakeAt: Math.min(Date.parse(status.deadlineAt ?? ''), next.wakeAt ?? Number.POSITIVE_INFINITY) }
+  return {
+    ...next,
+    requeueAt: Math.min(Date.parse(status.deadlineAt ?? ''), next.requeueAt ?? Number.POSITIVE_INFINITY),
+  }
 }
 
 function step(observed: Observed, candidate: Candidate | undefined, now: number): Plan {
-  const { restore, anchor, suspensionBlock, old } = observed
+  const { restore, prerestore, suspensionBlock, old } = observed
   const { status = {} } = restore
   const { anchorRefused, previous } = status
-  const told = (reason: string, message: string, more: Partial<Status> = {}, actions: Action[] = []): Plan => ({
+  const progressing = (reason: string, message: string, more: Partial<Status> = {}, actions: Action[] = []): Plan => ({
     actions: [...actions, ...ofCandidate(candidate)],
     status: running({ ...restore, status: { ...status, ...more } }, reason, message, now),
-    wakeAt: now + lookMs,
+    requeueAt: now + recheckMs,
   })
-  // What is somebody else's is not taken for the data as they were.
-  if (anchor !== undefined && !isAnchorOf(restore, anchor))
+  // A backup of another owner does not count as the prerestore backup.
+  if (prerestore !== undefined && !isPrerestoreOf(restore, prerestore))
     return {
       actions: [],
-      status: { ...failed(restore, 'NameTaken', nameTaken(anchor.metadata.name), now), anchor: undefined },
+      status: { ...failed(restore, 'NameTaken', nameTaken(prerestore.metadata.name), now), anchor: undefined },
     }
-  const lost = anchorRefused ?? (anchor?.status?.phase === 'failed' ? anchor.status.error : undefined)
+  const lost = anchorRefused ?? (prerestore?.status?.phase === 'failed' ? prerestore.status.error : undefined)
   if (lost !== undefined && !isDiscarding(restore)) return unanchored(restore, lost, now)
-  // In the list before anything is moved.
-  if (anchor === undefined && anchorRefused === undefined) {
+  // It is listed before anything is changed.
+  if (prerestore === undefined && anchorRefused === undefined) {
     const why =
       previous?.claim === undefined
-        ? 'no volume was on record'
+        ? 'no volume was recorded'
         : status.fencedAt !== undefined
           ? 'the prerestore backup was deleted'
           : undefined
     if (why !== undefined && !isDiscarding(restore)) return unanchored(restore, why, now)
     if (why !== undefined)
-      return told(status.fencedAt === undefined ? 'Preparing' : 'Anchoring', 'no anchor', { anchorRefused: why })
+      return progressing(status.fencedAt === undefined ? 'Preparing' : 'Anchoring', 'no anchor', { anchorRefused: why })
     const name = status.anchor ?? takenNameOf(restore, 'prerestore')
     const take: Action = { do: 'take-backup', name, purpose: 'prerestore' }
-    return told('Preparing', 'asking for the anchor', {}, [take])
+    return progressing('Preparing', 'requesting the prerestore backup', {}, [take])
   }
-  if (candidate?.state !== 'ready') return told('Starting', candidate?.message ?? 'a volume is made of the backup', {})
+  if (candidate?.state !== 'ready')
+    return progressing(
+      'Starting',
+      candidate?.message ??
+        `a volume is being created from the ${status.recovery === undefined ? 'backup' : 'archive'}`,
+      {},
+    )
   const verified = { verifiedAt: status.verifiedAt ?? timestamp(now) }
   if (status.fencedAt === undefined) {
-    if (suspensionBlock !== undefined) return told(suspensionBlock.reason, suspensionBlock.message, verified)
-    return told('Stopping', 'the restored data are there: the old Postgres is stopped', {
+    if (suspensionBlock !== undefined) return progressing(suspensionBlock.reason, suspensionBlock.message, verified)
+    return progressing('Stopping', 'the restored data are ready: stopping the old Postgres', {
       ...verified,
       fencedAt: timestamp(now),
     })
   }
-  if (old === 'running') return told('Stopping', 'waiting until the old Postgres has stopped')
+  if (old === 'running') return progressing('Stopping', 'waiting until the old Postgres has stopped')
   if (old === 'stopped')
-    return { ...told('Stopping', 'the old Postgres is kept from starting', {}, [{ do: 'lock' }]), wakeAt: now }
-  const isAnchored = anchor?.status?.finishedAt !== undefined
-  if (!isAnchored && anchorRefused === undefined) return told('Anchoring', 'the stopped volume is being backed up')
+    return {
+      ...progressing('Stopping', 'locking the old Postgres, so that it cannot start', {}, [{ do: 'lock' }]),
+      requeueAt: now,
+    }
+  const isAnchored = prerestore?.status?.finishedAt !== undefined
+  if (!isAnchored && anchorRefused === undefined)
+    return progressing('Anchoring', 'the stopped volume is being backed up')
   return {
     actions: [],
     status: switching({ ...restore, status: { ...status, anchorRefused: lost, volume: candidate.volume } }, now),
@@ -193,12 +215,12 @@ function step(observed: Observed, candidate: Candidate | undefined, now: number)
 }
 
 const switching = (restore: Restore, now: number): Status =>
-  running(restore, 'Switching', 'the restored data take the place of the old', now)
+  running(restore, 'Switching', 'replacing the old data by the restored ones', now)
 
 /**
- * The database's own controller makes the restored volume serve. Nothing ends the restore before that, neither its deletion nor its
- * deadline, unless the database cannot do it any more: a pass that began earlier may still write it. After the deadline the conditions
- * report that the database is late, and why.
+ * The database's own controller switches to the restored volume. Until then nothing ends the restore, neither its
+ * deletion nor its deadline, unless the database can no longer switch: a pass that began earlier may still write it.
+ * After the deadline the conditions report that the database is late, and why.
  */
 function handedOver({ restore, database }: Observed, now: number): Plan {
   const { previous, deadlineAt = '' } = restore.status ?? {}
@@ -210,17 +232,17 @@ function handedOver({ restore, database }: Observed, now: number): Plan {
     return end('DatabaseDeleting', 'the database is being deleted')
   const isLate = now >= Date.parse(deadlineAt)
   const { databaseName, databaseId } = restore.spec
-  // One whose label somebody changed is there again with the next pass of its controller.
+  // A database whose label was changed is found again after the next pass of its controller.
   if (database === undefined && isLate)
     return end('DatabaseMissing', `there is no database ${databaseName} with the id ${databaseId}`)
   const { incarnation = 1 } = database?.status ?? {}
   if (database !== undefined && incarnation !== previous?.incarnation && isLate)
-    return end('OtherVolume', `the database serves from another volume meanwhile: number ${incarnation}`)
+    return end('OtherVolume', `the database now serves from another volume: number ${incarnation}`)
   const status = isLate && database !== undefined ? overdue(restore, database, now) : switching(restore, now)
-  return { actions: [], status, wakeAt: now + lookMs }
+  return { actions: [], status, requeueAt: now + recheckMs }
 }
 
-/** Clients are not served meanwhile: the previous Postgres is stopped. */
+/** Clients are not served in the meantime: the previous Postgres is stopped. */
 function overdue(restore: Restore, database: ManagedDatabase, now: number): Status {
   const { message = 'its status has no condition Ready' } = conditionOf(database.status, 'Ready') ?? {}
   return running(
@@ -232,13 +254,13 @@ function overdue(restore: Restore, database: ManagedDatabase, now: number): Stat
   )
 }
 
-/** The restored data do not replace data of which there is no copy: the database goes on with those it has. */
+/** The restored data do not replace data of which there is no copy: the database keeps its present data. */
 const unanchored = (restore: Restore, why: string, now: number): Plan => ({
   actions: [],
   status: failed(
     { ...restore, status: { ...restore.status, anchorRefused: why } },
     'BackupFailed',
-    `the present data could not be backed up first: ${why}. The database goes on with them. ${howToDiscard}`,
+    `the present data could not be backed up first: ${why}. The database keeps them. ${howToDiscard}`,
     now,
   ),
 })
@@ -246,11 +268,11 @@ const unanchored = (restore: Restore, why: string, now: number): Plan => ({
 const ofCandidate = (candidate: Candidate | undefined): Action[] =>
   (candidate?.actions ?? []).map(action => ({ do: 'candidate', action }))
 
-/** The new volume serves, or comes to: the database's own controller does that. */
+/** The new volume serves, or is about to: the database's own controller does that. */
 function switched(observed: Observed, now: number, { modifyingMs }: RestoreDeadlines): Plan {
-  const { restore, database, anchor, after } = observed
-  const isRefused = anchor?.status?.phase === 'failed' && isAnchorOf(restore, anchor)
-  const refused = restore.status?.anchorRefused ?? (isRefused ? anchor.status?.error : undefined)
+  const { restore, database, prerestore, after } = observed
+  const isRefused = prerestore?.status?.phase === 'failed' && isPrerestoreOf(restore, prerestore)
+  const refused = restore.status?.anchorRefused ?? (isRefused ? prerestore.status?.error : undefined)
   const status: Status = {
     ...restore.status,
     anchorRefused: refused,
@@ -267,8 +289,8 @@ function switched(observed: Observed, now: number, { modifyingMs }: RestoreDeadl
       return { actions: [], status: failed(known, 'NotServing', `the restored data do not serve: ${message}`, now) }
     return {
       actions: removal(observed),
-      status: running(known, 'Opening', `the endpoint is opened: ${message}`, now),
-      wakeAt: until,
+      status: running(known, 'Opening', `opening the endpoint: ${message}`, now),
+      requeueAt: until,
     }
   }
   const name = takenNameOf(restore, 'postrestore')
@@ -279,10 +301,10 @@ function switched(observed: Observed, now: number, { modifyingMs }: RestoreDeadl
       status: running(
         { ...known, status: { ...status, after: name } },
         'Opening',
-        'asking for a backup of what was restored',
+        'requesting a backup of the restored data',
         now,
       ),
-      wakeAt: now + lookMs,
+      requeueAt: now + recheckMs,
     }
   const done = 'the data are restored'
   const message = isTaken ? `${done}, and there is no backup of them: ${nameTaken(name)}` : done
@@ -294,6 +316,6 @@ function switched(observed: Observed, now: number, { modifyingMs }: RestoreDeadl
       { Ready: yes(completed, message), Progressing: no(completed, message) },
       now,
     ),
-    wakeAt: now + lookMs,
+    requeueAt: now + recheckMs,
   }
 }

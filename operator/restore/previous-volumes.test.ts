@@ -1,4 +1,4 @@
-/** The volume that a restore replaces: how long it is kept, and who may delete it. */
+/** The volume that a restore replaces: how long it is kept, and which deletions are allowed. */
 import { describe, expect, test } from 'vitest'
 import { annotations, childNames } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
@@ -12,7 +12,8 @@ import { reasonOf, useRestores } from '../testing/restores.ts'
 const it = useInstallation()
 const backups = useBackups(it)
 const { taken, dataOf, snapshotOf, restarted } = backups
-const { restore, when, ask, askByAnnotation, settled, mistaken, contentOf, claimGone } = useRestores(it, backups)
+const { restore, when, request, requestByAnnotation, untilReconciled, createChanged, contentOf, claimDeleted } =
+  useRestores(it, backups)
 
 const later = { now: () => Date.now() + 25 * 3600_000 }
 const previousOf = (name: string, reason: string) =>
@@ -20,11 +21,11 @@ const previousOf = (name: string, reason: string) =>
 
 describe('the previous volume', () => {
   test('is in status, is kept if the Restore is deleted, and is deleted after a day', async () => {
-    await mistaken('kept')
+    await createChanged('kept')
     const old = (await it.database('kept'))?.status
-    await askByAnnotation('kept-back', 'kept', 'kept-1')
+    await requestByAnnotation('kept-back', 'kept', 'kept-1')
     const done = await when('kept-back', ({ status }) => status?.phase === 'completed')
-    await settled('kept')
+    await untilReconciled('kept')
     await it.cluster().delete('Restore', at('kept-back'))
     await eventually(
       () => restore('kept-back'),
@@ -44,7 +45,7 @@ describe('the previous volume', () => {
     )
     expect(conditionOf(status, 'PreviousVolumesKept')).toMatchObject({ status: 'True', reason: 'Kept' })
     await restarted(later)
-    await claimGone(old?.volume?.claim)
+    await claimDeleted(old?.volume?.claim)
     await it.when('kept', found => found.status?.previous === undefined)
     expect(conditionOf((await it.database('kept'))?.status, 'PreviousVolumesKept')).toBeUndefined()
     expect(await contentOf('kept')).toBe('good')
@@ -52,36 +53,36 @@ describe('the previous volume', () => {
   })
 
   test('without its backup is kept until its deletion is allowed', async () => {
-    await mistaken('bare')
+    await createChanged('bare')
     const old = (await it.database('bare'))?.status?.volume
-    await askByAnnotation('bare-back', 'bare', 'bare-1')
+    await requestByAnnotation('bare-back', 'bare', 'bare-1')
     const done = await when('bare-back', ({ status }) => status?.phase === 'completed')
-    await settled('bare')
+    await untilReconciled('bare')
     await it.cluster().delete('Backup', at(done?.status?.anchor ?? ''))
     await restarted(later)
     const { status } = await previousOf('bare', 'NoBackup')
     expect(conditionOf(status, 'PreviousVolumesKept')?.reason).toBe('AwaitsAgreement')
     expect((await it.cluster().get('PersistentVolumeClaim', at(old?.claim ?? '')))?.metadata.uid).toBe(old?.uid)
     await editSpec(it.cluster(), 'bare', spec => spec, { [annotations.discardPrevious]: `other, ${old?.uid}` })
-    await claimGone(old?.claim)
+    await claimDeleted(old?.claim)
     await restarted()
   })
 
   test('of a restore whose data never served is kept until its deletion is allowed', async () => {
-    await mistaken('never')
+    await createChanged('never')
     const old = (await it.database('never'))?.status?.volume
     await restarted({ configuration: { deadlines: { ...testConfiguration.deadlines, modifyingMs: 1 } } })
     // Taken while it serves: a backup waits for a database that clients cannot reach.
     await taken('never-2', 'never')
     ;(await dataOf('never')).isUnrouted = true
-    await askByAnnotation('never-back', 'never', 'never-2')
+    await requestByAnnotation('never-back', 'never', 'never-2')
     const ended = await when('never-back', ({ status }) => status?.finishedAt !== undefined)
     expect([ended?.status?.phase, reasonOf(ended)]).toEqual(['failed', 'NotServing'])
     await restarted(later)
     await previousOf('never', 'RestoreFailed')
     expect((await it.cluster().get('PersistentVolumeClaim', at(old?.claim ?? '')))?.metadata.uid).toBe(old?.uid)
     await editSpec(it.cluster(), 'never', spec => spec, { [annotations.discardPrevious]: old?.uid ?? '' })
-    await claimGone(old?.claim)
+    await claimDeleted(old?.claim)
     await restarted()
   })
 
@@ -90,11 +91,11 @@ describe('the previous volume', () => {
     ['kept until its deletion is allowed if its Restore is gone', true, 'RestoreUnknown'],
   ])('of an earlier release is %s', async (what, isForgotten, reason) => {
     const name = isForgotten ? 'unknown' : 'earlier'
-    await mistaken(name)
+    await createChanged(name)
     const old = (await it.database(name))?.status?.volume
-    await askByAnnotation(`${name}-back`, name, `${name}-1`)
+    await requestByAnnotation(`${name}-back`, name, `${name}-1`)
     const done = await when(`${name}-back`, ({ status }) => status?.phase === 'completed')
-    await settled(name)
+    await untilReconciled(name)
     await it.stopOperator()
     const database = await it.database(name)
     if (database === undefined || done === undefined) throw new Error('database or restore is gone')
@@ -111,7 +112,7 @@ describe('the previous volume', () => {
     const found = await previousOf(name, reason)
     expect(found.status?.previous, what).toMatchObject([{ incarnation: 1, claim: old?.claim, uid: old?.uid }])
     await restarted(later)
-    if (!isForgotten) await claimGone(old?.claim)
+    if (!isForgotten) await claimDeleted(old?.claim)
     else {
       await previousOf(name, reason)
       expect((await it.cluster().get('PersistentVolumeClaim', at(old?.claim ?? '')))?.metadata.uid).toBe(old?.uid)
@@ -122,12 +123,12 @@ describe('the previous volume', () => {
 })
 
 test('a failed restore deletes neither the children nor the previous claim of a later restore', async () => {
-  await mistaken('again')
+  await createChanged('again')
   const id = await it.idOf('again')
   const old = (await it.database('again'))?.status?.volume
   const claim = (incarnation: number) =>
     it.cluster().get('PersistentVolumeClaim', at(childNames.claim(id, incarnation)))
-  await ask('again-a', 'again', 'again-1')
+  await request('again-a', 'again', 'again-1')
   it.workload().volumes.unprovisioned = of => (of.spec?.dataSource === undefined ? undefined : 'not yet')
   await eventually(
     () => claim(2),
@@ -136,7 +137,7 @@ test('a failed restore deletes neither the children nor the previous claim of a 
   await it.cluster().delete('VolumeSnapshot', at((await snapshotOf('again-1'))?.metadata.name ?? ''))
   const failed = await when('again-a', ({ status }) => status?.phase === 'failed')
   it.workload().volumes.unprovisioned = () => undefined
-  await settled('again')
+  await untilReconciled('again')
   await eventually(
     () => claim(2),
     found => found === undefined,
@@ -152,24 +153,24 @@ test('a failed restore deletes neither the children nor the previous claim of a 
   await taken('again-2', 'again')
   ;(await dataOf('again')).content = 'bad'
   it.workload().snapshots.making = { mode: 'held' }
-  await askByAnnotation('again-b', 'again', 'again-2')
+  await requestByAnnotation('again-b', 'again', 'again-2')
   const { status } = (await when('again-b', found => found.status?.fencedAt !== undefined)) ?? {}
   const made = await claim(status?.incarnation ?? 0)
   const set = () => it.cluster().get('StatefulSet', at(childNames.statefulSet(id, status?.incarnation ?? 0)))
   const started = await set()
-  // Each is looked at anew: what the failed one would leave is read by its pass alone.
+  // Each is read again: only the failed restore's own pass determines its remaining volume.
   const reads = createReads()
   const passOf = (incarnation = 0) => reads.of('StatefulSet', childNames.statefulSet(id, incarnation))
   const again = passOf(failed?.status?.incarnation)
   await restarted({ wrap: reads.cluster })
   await again
-  // The other one is under way, and is looked at time and again.
+  // The other one is running, and its passes repeat.
   await reads.of('Restore', 'again-b', 2)
   expect((await set())?.metadata.uid).toBe(started?.metadata.uid)
   it.workload().snapshots.making = { mode: 'making' }
   it.workload().resnapshot()
   await when('again-b', found => found.status?.phase === 'completed')
-  expect((await settled('again')).status?.volume?.uid).toBe(made?.metadata.uid)
+  expect((await untilReconciled('again')).status?.volume?.uid).toBe(made?.metadata.uid)
   expect(await contentOf('again')).toBe('good')
   const both = Promise.all([passOf(failed?.status?.incarnation), passOf(status?.previous?.incarnation)])
   await restarted({ wrap: reads.cluster })

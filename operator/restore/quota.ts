@@ -1,4 +1,4 @@
-/** What a restore reports where a quota has no space for what it creates. Pure. */
+/** The report of a restore if a quota has no space for its objects. Pure. */
 import type { ManagedDatabase } from '../../crds/index.ts'
 
 const previousHint = (database: ManagedDatabase | undefined): string => {

@@ -1,14 +1,14 @@
 /**
- * Restores with real Postgres servers: the operator is killed at a spread of its effects and started again, and each time the
- * database ends as it was backed up, at the same address with the same password.
+ * Restores with real Postgres servers. The operator is killed after various actions and started again; each time the
+ * database ends with the backed-up data, at the same address with the same password.
  */
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { annotations, childNames, labels, renderAskedRestore, systemNamespace } from '../../crds/index.ts'
-import { applicationDatabase, open, sealingKeySecret, secretPlace } from '../../sealing/credentials.ts'
+import { annotations, childNames, labels, renderRequestedRestore, systemNamespace } from '../../crds/index.ts'
+import { applicationDatabase, open, sealingKeySecret, secretLocation } from '../../sealing/credentials.ts'
 import type { Operator } from '../index.ts'
 import { createAccess } from '../member/postgres/access.ts'
-import { createFuse, type Fuse } from '../testing/fuse.ts'
+import { type CrashPoint, createCrashPoint } from '../testing/crash-point.ts'
 import {
   backupDraft,
   databaseDraft,
@@ -36,18 +36,21 @@ afterAll(async () => {
 })
 
 const at = (name: string) => ({ namespace: testNamespace, name })
-const start = async (fuse: Fuse = createFuse()) => {
+const start = async (crashPoint: CrashPoint = createCrashPoint()) => {
   const access = createAccess({ authority: installation.authority, now: Date.now, logger: silent })
-  operator = await startTestOperator(installation, { wrap: fuse.cluster, administrator: fuse.access(access) })
+  operator = await startTestOperator(installation, {
+    wrap: crashPoint.cluster,
+    administrator: crashPoint.access(access),
+  })
 }
 const database = () => installation.cluster.get('ManagedDatabase', at('one'))
-const settled = () =>
+const untilReconciled = () =>
   eventually(database, found => found?.status?.phase === 'available' && found.status.operation === undefined, {
     withinMs,
   })
 
-/** As a user's client, through the gateway, with the password that the API would show. */
-async function ask(sql: string): Promise<unknown[]> {
+/** As a user's client, through the gateway, with the password that the API returns. */
+async function query(sql: string): Promise<unknown[]> {
   const { cluster, authority } = installation
   const { metadata, status } = (await database()) ?? {}
   const name = childNames.credentials(metadata?.labels?.[labels.id] ?? '')
@@ -60,7 +63,7 @@ async function ask(sql: string): Promise<unknown[]> {
     port: status?.endpoint?.port ?? 0,
     user: 'app',
     database: applicationDatabase,
-    password: open(key, secretPlace(testNamespace, name, 'app'), sealed),
+    password: open(key, secretLocation(testNamespace, name, 'app'), sealed),
     ssl: { ca: authority.cert },
   })
   client.on('error', () => {})
@@ -72,13 +75,13 @@ async function ask(sql: string): Promise<unknown[]> {
   }
 }
 
-test('come to their end wherever the operator is killed', async () => {
+test('complete wherever the operator is killed', async () => {
   const { cluster } = installation
   await start()
   await cluster.create('ManagedDatabase', databaseDraft('one', { ipAllowlist: { rules: [{ cidr: '127.0.0.1' }] } }))
-  const made = await settled()
+  const made = await untilReconciled()
   const port = made?.status?.endpoint?.port
-  await ask("CREATE TABLE fruit AS SELECT 'pear' AS name")
+  await query("CREATE TABLE fruit AS SELECT 'pear' AS name")
   const id = made?.metadata.labels?.[labels.id] ?? ''
   await cluster.create('Backup', backupDraft('one-1', { name: 'one', id }))
   await eventually(
@@ -87,19 +90,19 @@ test('come to their end wherever the operator is killed', async () => {
     { withinMs },
   )
   for (const after of spread([2, 5, 8, 11, 14, 17, 20], 3, 1)) {
-    await ask(`DROP TABLE fruit; CREATE TABLE mistake_${after} (n int)`)
+    await query(`DROP TABLE fruit; CREATE TABLE mistake_${after} (n int)`)
     await operator?.stop()
-    const fuse = createFuse(after)
-    await start(fuse)
-    const restore = renderAskedRestore({ name: `back-${after}`, backupName: 'one-1' })
+    const crashPoint = createCrashPoint(after)
+    await start(crashPoint)
+    const restore = renderRequestedRestore({ name: `back-${after}`, backupName: 'one-1' })
     await editSpec(cluster, 'one', spec => spec, { [annotations.restore]: restore })
     const ended = async () => (await cluster.get('Restore', at(`back-${after}`)))?.status?.finishedAt !== undefined
     await eventually(
-      async () => fuse.isBlown || (await ended()),
+      async () => crashPoint.hasCrashed || (await ended()),
       over => over,
       { withinMs },
     )
-    expect(fuse.isBlown, `${fuse.effects.length} effects`).toBe(true)
+    expect(crashPoint.hasCrashed, `${crashPoint.effects.length} effects`).toBe(true)
     await operator?.stop()
     await start()
     const done = await eventually(
@@ -107,11 +110,11 @@ test('come to their end wherever the operator is killed', async () => {
       found => found?.status?.finishedAt !== undefined,
       { withinMs },
     )
-    const where = `after effect ${after}, ${fuse.effects.at(-1)}`
+    const where = `after effect ${after}, ${crashPoint.effects.at(-1)}`
     expect([done?.status?.phase, done?.status?.error], where).toEqual(['completed', undefined])
-    expect((await settled())?.status?.endpoint?.port, where).toBe(port)
-    expect(await ask('TABLE fruit'), where).toEqual([{ name: 'pear' }])
-    expect(await ask(`SELECT to_regclass('mistake_${after}') AS found`), where).toEqual([{ found: null }])
+    expect((await untilReconciled())?.status?.endpoint?.port, where).toBe(port)
+    expect(await query('TABLE fruit'), where).toEqual([{ name: 'pear' }])
+    expect(await query(`SELECT to_regclass('mistake_${after}') AS found`), where).toEqual([{ found: null }])
     const { anchor = '' } = done?.status ?? {}
     expect((await cluster.get('Backup', at(anchor)))?.status?.phase, where).toBe('completed')
     await eventually(

@@ -10,15 +10,16 @@ import { reasonOf, useRestores } from '../testing/restores.ts'
 const it = useInstallation()
 const backups = useBackups(it)
 const { taken, dataOf, get: backupOf, snapshotOf } = backups
-const { restore, when, ask, askByAnnotation, settled, mistaken, servingOf, contentOf } = useRestores(it, backups)
+const { restore, when, request, requestByAnnotation, untilReconciled, createChanged, servingOf, contentOf } =
+  useRestores(it, backups)
 
 describe('a restore', () => {
   test('is not completed before clients reach the copy through the Service', async () => {
     await it.create('routed')
-    // It has logged in already; what is copied from it has not.
+    // The operator has logged in to the original already, but not to its copy.
     ;(await dataOf('routed')).isUnrouted = true
     await taken('routed-1', 'routed')
-    await askByAnnotation('routed-back', 'routed', 'routed-1')
+    await requestByAnnotation('routed-back', 'routed', 'routed-1')
     const isRefused = /does not lead to it yet: connect ECONNREFUSED/
     const found = await it.when('routed', ({ status }) => isRefused.test(conditionOf(status, 'Ready')?.message ?? ''))
     expect([conditionOf(found.status, 'Ready')?.reason, visiblePhase(found)]).toEqual(['NotReachable', 'restoring'])
@@ -26,12 +27,12 @@ describe('a restore', () => {
     const copy = await servingOf('routed')
     if (copy === undefined) throw new Error('the volume has no data')
     copy.isUnrouted = false
-    await settled('routed')
+    await untilReconciled('routed')
     expect((await restore('routed-back'))?.status?.phase).toBe('completed')
   })
 
   test('switches the Service to the copy only after the copy accepts connections', async () => {
-    await mistaken('led')
+    await createChanged('led')
     const claimName = childNames.claim(await it.idOf('led'), 2)
     const seen: { incarnation: string | undefined; isClosed: boolean }[] = []
     const stopped = new AbortController()
@@ -45,21 +46,21 @@ describe('a restore', () => {
         seen.push({ incarnation, isClosed: copy === undefined || copy.closed !== undefined })
       }
     })()
-    await askByAnnotation('led-back', 'led', 'led-1')
-    await settled('led')
+    await requestByAnnotation('led-back', 'led', 'led-1')
+    await untilReconciled('led')
     stopped.abort()
     await watching
     expect(seen).toEqual([{ incarnation: '2', isClosed: false }])
   })
 
   test('replaces the data by those of the backup, and keeps endpoint, labels and the old claim', async () => {
-    await mistaken('plain')
+    await createChanged('plain')
     const before = await it.database('plain')
     const id = await it.idOf('plain')
-    const asked = await askByAnnotation('plain-back', 'plain', 'plain-1')
-    expect(visiblePhase(asked)).toBe('restoring')
+    const requested = await requestByAnnotation('plain-back', 'plain', 'plain-1')
+    expect(visiblePhase(requested)).toBe('restoring')
     const done = await when('plain-back', ({ status }) => status?.phase === 'completed')
-    const after = await settled('plain')
+    const after = await untilReconciled('plain')
     expect(await contentOf('plain')).toBe('good')
     expect(after.status).toMatchObject({
       incarnation: 2,
@@ -72,7 +73,7 @@ describe('a restore', () => {
     const service = await it.child('Service', 'plain', 'service')
     expect(service?.spec?.selector?.[labels.incarnation]).toBe('2')
 
-    // What was is in the list, and so is what is now.
+    // Both backups are listed: before and after.
     const { anchor = '', after: latter = '' } = done?.status ?? {}
     expect(done?.status?.anchorRefused).toBeUndefined()
     const snapshot = await snapshotOf(anchor)
@@ -84,7 +85,7 @@ describe('a restore', () => {
     )
     expect(last?.spec.purpose).toBe('postrestore')
 
-    // Of the old volume the claim is left, and nothing that runs.
+    // Of the old volume only the claim remains, and nothing that runs.
     const old = { statefulSet: childNames.statefulSet(id, 1), configuration: childNames.configuration(id, 1) }
     await eventually(
       async () => [
@@ -102,36 +103,36 @@ describe('a restore', () => {
     ])
   })
 
-  test('created by kubectl waits for the one before it, and can restore the anchor', async () => {
-    await mistaken('hand')
-    await Promise.all([ask('hand-a', 'hand', 'hand-1'), ask('hand-b', 'hand', 'hand-1')])
+  test('created by kubectl waits for the previous one, and can restore the prerestore backup', async () => {
+    await createChanged('hand')
+    await Promise.all([request('hand-a', 'hand', 'hand-1'), request('hand-b', 'hand', 'hand-1')])
     const first = await when('hand-a', ({ status }) => status?.finishedAt !== undefined)
     const second = await when('hand-b', ({ status }) => status?.finishedAt !== undefined)
     expect([first?.status?.phase, second?.status?.phase]).toEqual(['completed', 'completed'])
-    await settled('hand')
+    await untilReconciled('hand')
     expect(await contentOf('hand')).toBe('good')
     const { anchor = '' } = [first, second].find(found => found?.status?.previous?.incarnation === 1)?.status ?? {}
-    await ask('hand-c', 'hand', anchor)
+    await request('hand-c', 'hand', anchor)
     await when('hand-c', ({ status }) => status?.phase === 'completed')
-    const after = await settled('hand')
+    const after = await untilReconciled('hand')
     expect(await contentOf('hand')).toBe('bad')
     expect(after.status?.incarnation).toBe(4)
   })
 
-  test('of a suspended database completes and leaves it suspended', async () => {
-    await mistaken('asleep')
+  test('of a suspended database completes, and the database remains suspended', async () => {
+    await createChanged('asleep')
     await editSpec(it.cluster(), 'asleep', spec => ({ ...spec, suspended: true }))
-    await settled('asleep', 'suspended')
-    await askByAnnotation('asleep-back', 'asleep', 'asleep-1')
+    await untilReconciled('asleep', 'suspended')
+    await requestByAnnotation('asleep-back', 'asleep', 'asleep-1')
     await when('asleep-back', ({ status }) => status?.phase === 'completed')
-    await settled('asleep', 'suspended')
+    await untilReconciled('asleep', 'suspended')
     expect(await contentOf('asleep')).toBe('good')
     await editSpec(it.cluster(), 'asleep', spec => ({ ...spec, suspended: false }))
-    await settled('asleep')
+    await untilReconciled('asleep')
   })
 
   test('of a database without a volume fails unless discard_previous is set', async () => {
-    await mistaken('gone')
+    await createChanged('gone')
     const { claim = '' } = (await it.database('gone'))?.status?.volume ?? {}
     await it.deleteClaimByForce(at(claim))
     const pod = await it.child('Pod', 'gone', 'pod')
@@ -139,41 +140,41 @@ describe('a restore', () => {
     const volume = (await it.database('gone'))?.status?.volume?.volumeName
     await it.cluster().delete('PersistentVolume', { name: volume ?? '' })
     await it.when('gone', isPhase('failed'))
-    await askByAnnotation('gone-no', 'gone', 'gone-1')
+    await requestByAnnotation('gone-no', 'gone', 'gone-1')
     const refused = await when('gone-no', ({ status }) => status?.finishedAt !== undefined)
     expect([refused?.status?.phase, reasonOf(refused)]).toEqual(['failed', 'NoBackupPossible'])
     expect(refused?.status?.error).toMatch(/not there any more\. To restore without a backup .* discard_previous: true/)
     await it.when('gone', found => isPhase('failed')(found) && found.status?.operation === undefined)
-    await askByAnnotation('gone-back', 'gone', 'gone-1', true)
+    await requestByAnnotation('gone-back', 'gone', 'gone-1', true)
     const done = await when('gone-back', ({ status }) => status?.phase === 'completed')
-    await settled('gone')
+    await untilReconciled('gone')
     expect(done?.status?.anchorRefused).toMatch(/not there any more/)
     expect(await contentOf('gone')).toBe('good')
   })
 
   test('of a database that was resized since the backup keeps the new size', async () => {
-    await mistaken('grown', { size: { name: 'large', version: 1 } })
+    await createChanged('grown', { size: { name: 'large', version: 1 } })
     await it.when('grown', found => found.status?.size?.name === 'large' && found.status.operation === undefined)
-    await askByAnnotation('grown-back', 'grown', 'grown-1')
+    await requestByAnnotation('grown-back', 'grown', 'grown-1')
     await when('grown-back', ({ status }) => status?.phase === 'completed')
-    const { status } = await settled('grown')
+    const { status } = await untilReconciled('grown')
     expect(status?.size?.name).toBe('large')
     const claim = await it.cluster().get('PersistentVolumeClaim', at(status?.volume?.claim ?? ''))
     expect(claim?.spec?.resources?.requests?.storage).toBe('2Gi')
   })
 })
 
-test('a restore with the name of a deleted one takes an anchor of its own', async () => {
-  await mistaken('same')
-  await ask('same-back', 'same', 'same-1')
+test('a restore with the name of a deleted one takes its own prerestore backup', async () => {
+  await createChanged('same')
+  await request('same-back', 'same', 'same-1')
   const first = await when('same-back', ({ status }) => status?.phase === 'completed')
-  const { volume } = (await settled('same')).status ?? {}
+  const { volume } = (await untilReconciled('same')).status ?? {}
   await it.cluster().delete('Restore', at('same-back'))
   await eventually(
     () => restore('same-back'),
     found => found === undefined,
   )
-  await ask('same-back', 'same', 'same-1')
+  await request('same-back', 'same', 'same-1')
   const second = await when(
     'same-back',
     ({ metadata, status }) => metadata.uid !== first?.metadata.uid && status?.phase === 'completed',
@@ -184,9 +185,9 @@ test('a restore with the name of a deleted one takes an anchor of its own', asyn
 })
 
 test('a Restore that was recreated from a backup of the cluster fails and restores nothing', async () => {
-  await mistaken('old')
+  await createChanged('old')
   await it.stopOperator()
-  const { metadata, ...made } = await ask('old-back', 'old', 'old-1')
+  const { metadata, ...made } = await request('old-back', 'old', 'old-1')
   await it.cluster().replace('Restore', { ...made, metadata: { ...metadata, finalizers: ['espalier.dev/teardown'] } })
   await it.startOperator()
   const ended = await when('old-back', ({ status }) => status?.finishedAt !== undefined)

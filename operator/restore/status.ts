@@ -1,5 +1,6 @@
-/** What a restore says: the status of one that waits, runs or has failed. Pure. */
+/** The status of a restore that waits, runs or has failed. Pure. */
 import type { Restore } from '../../crds/index.ts'
+import { shortened } from '../../values/text.ts'
 import { timestamp } from '../../values/time.ts'
 import { no, yes } from '../objects/conditions.ts'
 import { withFindings } from '../objects/run-status.ts'
@@ -26,7 +27,7 @@ export const running = (restore: Restore, reason: string, message: string, now: 
 export const failed = (restore: Restore, reason: string, message: string, now: number): Status =>
   withFindings(
     restore,
-    { ...restore.status, phase: 'failed', finishedAt: timestamp(now), error: message.slice(0, 1000) },
+    { ...restore.status, phase: 'failed', finishedAt: timestamp(now), error: shortened(message, 1000) },
     { Ready: no(reason, message), Progressing: no(reason, message) },
     now,
   )

@@ -1,10 +1,10 @@
-/** Which restores are looked at again when something in the cluster changes. */
+/** Which restores are enqueued when something in the cluster changes. */
 import { keyOf } from '../../cluster/informer/index.ts'
-import { isOpenRestore, isRestoreAsked, labels, type ManagedDatabase } from '../../crds/index.ts'
+import { isOpenRestore, isRestoreRequested, labels, type ManagedDatabase } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import { restoresOf } from '../objects/restores.ts'
 
-/** Returns what ends it. */
+/** Returns the function that stops it. */
 export function follow(caches: Caches, enqueue: (key: string) => void): (() => void)[] {
   const ofDatabase = (database: ManagedDatabase) => {
     for (const restore of restoresOf(caches, database))
@@ -13,12 +13,12 @@ export function follow(caches: Caches, enqueue: (key: string) => void): (() => v
   }
   const ofChild = ({ object: { metadata } }: { object: Pick<ManagedDatabase, 'metadata'> }) => {
     for (const database of caches.databases.byIndex('id', metadata.labels?.[labels.database] ?? ''))
-      if (isRestoreAsked(database)) ofDatabase(database)
+      if (isRestoreRequested(database)) ofDatabase(database)
   }
   return [
     caches.restores.onChange(({ object }) => {
       enqueue(keyOf(object))
-      // What ends makes room for the next.
+      // The end of one frees the queue for the next.
       for (const other of caches.restores.byIndex('database', `${object.metadata.namespace}/${object.spec.databaseId}`))
         if (isOpenRestore(other)) enqueue(keyOf(other))
     }),
@@ -28,7 +28,7 @@ export function follow(caches: Caches, enqueue: (key: string) => void): (() => v
     }),
     caches.backups.onChange(({ object }) => {
       for (const database of caches.databases.byIndex('id', object.spec.databaseId))
-        if (isRestoreAsked(database)) ofDatabase(database)
+        if (isRestoreRequested(database)) ofDatabase(database)
     }),
     caches.claims.onChange(ofChild),
     caches.pods.onChange(ofChild),

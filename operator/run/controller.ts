@@ -1,6 +1,7 @@
 /**
- * The controller of a kind whose objects run once and end. Each pass observes one run, plans, does what the plan names and writes
- * the status once, if it changed. What makes a pass fail is reported in a condition of the run.
+ * The controller of a kind whose objects run once and end. Each pass observes one run, plans, performs the planned
+ * actions and writes the status once, if it changed. An error that makes a pass fail is reported in a condition of the
+ * run.
  */
 import { keyOf } from '../../cluster/informer/index.ts'
 import { type Controller, type ReconcileResult, startController } from '../../controller/index.ts'
@@ -10,9 +11,9 @@ import type { PostgresControllerOptions } from '../controller-options.ts'
 import { fillInDatabaseId, lacksDatabaseId, onOtherDatabase, withReplacedDatabase } from '../objects/named-database.ts'
 import { withFindings } from '../objects/run-status.ts'
 import type { Run, RunKind, RunPlan, RunTools, StatusOf } from './kind.ts'
-import { newTrouble, troubled, untroubled } from './trouble.ts'
+import { newProblem, troubled, untroubled } from './problem.ts'
 
-/** `create`: makes the kind, with what it needs of its controller. */
+/** `create`: creates the kind, with the tools that it gets from its controller. */
 export function startRunController<R extends Run, Action, Seen>(
   options: PostgresControllerOptions,
   create: (tools: RunTools) => RunKind<R, Action, Seen>,
@@ -26,7 +27,7 @@ class RunController<R extends Run, Action, Seen> {
   readonly #kind: RunKind<R, Action, Seen>
   readonly #cluster: RunTools['cluster']
   readonly #controller: Controller
-  readonly #unfollow: (() => void)[]
+  readonly #unsubscribe: (() => void)[]
 
   constructor(options: PostgresControllerOptions, create: (tools: RunTools) => RunKind<R, Action, Seen>) {
     const { caches, metrics, logger, signal, workers } = options
@@ -46,11 +47,11 @@ class RunController<R extends Run, Action, Seen> {
       metrics,
     })
     const named = (key: string) => kind.runs.byIndex('databaseName', key)
-    this.#unfollow = [onOtherDatabase(caches.databases, named, enqueue), ...kind.follow()]
+    this.#unsubscribe = [onOtherDatabase(caches.databases, named, enqueue), ...kind.follow()]
   }
 
   async stop(): Promise<void> {
-    for (const end of this.#unfollow) end()
+    for (const end of this.#unsubscribe) end()
     await this.#controller.stop()
     await this.#kind.stop()
   }
@@ -63,21 +64,21 @@ class RunController<R extends Run, Action, Seen> {
       return undefined
     }
     if (kind.isOpen(run) && lacksDatabaseId(run)) return this.#awaitDatabase(run)
-    // Of one that has ended the cache may not have all that a write needs.
-    let whole = kind.isOpen(run) ? run : undefined
+    // The cache may not have all fields of an ended run that a write needs.
+    let complete = kind.isOpen(run) ? run : undefined
     try {
       const seen = await kind.observe(run, key, signal)
       if (seen === undefined) return undefined
       const decided = this.#decide(run, seen)
-      if (asksNothing(run, decided)) return this.#wake(seen, decided)
-      if (whole !== undefined) return await this.#carryOut(whole, seen, decided)
-      whole = await kind.whole(run)
-      if (whole === undefined) return undefined
-      if (whole === run) return await this.#carryOut(whole, seen, decided)
-      const again = await kind.observe(whole, key, signal)
-      return again && (await this.#carryOut(whole, again, this.#decide(whole, again)))
+      if (changesNothing(run, decided)) return this.#requeue(seen, decided)
+      if (complete !== undefined) return await this.#carryOut(complete, seen, decided)
+      complete = await kind.complete(run)
+      if (complete === undefined) return undefined
+      if (complete === run) return await this.#carryOut(complete, seen, decided)
+      const again = await kind.observe(complete, key, signal)
+      return again && (await this.#carryOut(complete, again, this.#decide(complete, again)))
     } catch (error) {
-      if (whole !== undefined) await this.#reportTrouble(whole, error)
+      if (complete !== undefined) await this.#reportProblem(complete, error)
       throw error
     }
   }
@@ -99,10 +100,10 @@ class RunController<R extends Run, Action, Seen> {
       }
     }
     await this.#report(run, decided.status)
-    return this.#wake(seen, decided)
+    return this.#requeue(seen, decided)
   }
 
-  /** Reports that there is no database of that name yet, or fills in its id. */
+  /** Reports that there is no database of that name yet, or sets the database's id. */
   async #awaitDatabase(run: R): Promise<undefined> {
     const found = await fillInDatabaseId(this.#cluster, run)
     if (found === 'filled') return
@@ -112,9 +113,9 @@ class RunController<R extends Run, Action, Seen> {
     await this.#report(run, withFindings(run, status, findings, this.#options.now()) as StatusOf<R>)
   }
 
-  #wake(seen: Seen, { wakeAt }: RunPlan<R, Action>): ReconcileResult {
-    const wakeMs = wakeAt === undefined ? undefined : Math.max(0, wakeAt - this.#options.now())
-    const known = [this.#kind.probeMs(seen), wakeMs].filter(ms => ms !== undefined)
+  #requeue(seen: Seen, { requeueAt }: RunPlan<R, Action>): ReconcileResult {
+    const requeueMs = requeueAt === undefined ? undefined : Math.max(0, requeueAt - this.#options.now())
+    const known = [this.#kind.probeMs(seen), requeueMs].filter(ms => ms !== undefined)
     return known.length === 0 ? undefined : { requeueAfterMs: Math.min(...known) }
   }
 
@@ -125,20 +126,23 @@ class RunController<R extends Run, Action, Seen> {
   }
 
   /** The error that counts is the one that made the pass fail. */
-  async #reportTrouble(run: R, error: unknown) {
+  async #reportProblem(run: R, error: unknown) {
     const { events, logger, now } = this.#options
-    const before = (run.status ?? {}) as StatusOf<R> // of which every field is optional
-    const status = troubled({ metadata: run.metadata, status: before }, error, this.#kind.words(run), now())
+    const before = (run.status ?? {}) as StatusOf<R> // every field is optional
+    const status = troubled({ metadata: run.metadata, status: before }, error, this.#kind.texts(run), now())
     if (status === undefined || canonicalJson(status) === canonicalJson(before)) return
     try {
       await this.#kind.writeStatus(run, status)
-      const found = newTrouble(before, status)
+      const found = newProblem(before, status)
       if (found !== undefined) events.record(run, 'Warning', found.reason, found.message)
     } catch (failure) {
-      logger.warn({ key: keyOf(run), err: failure }, `what delays a ${this.#kind.name} could not be written`)
+      logger.warn(
+        { key: keyOf(run), err: failure },
+        `the condition that reports a delayed ${this.#kind.name} could not be written`,
+      )
     }
   }
 }
 
-const asksNothing = <R extends Run, Action>(run: R, { actions, status }: RunPlan<R, Action>): boolean =>
+const changesNothing = <R extends Run, Action>(run: R, { actions, status }: RunPlan<R, Action>): boolean =>
   actions.length === 0 && canonicalJson(status) === canonicalJson(run.status ?? {})

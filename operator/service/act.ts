@@ -1,6 +1,6 @@
-/** Performs one action of the plan of services. */
+/** Executes one action of the plan of services. */
 import { childNames, labels } from '../../crds/index.ts'
-import { type ChildExecutor, type ChildPass, createChild, settledOwner } from '../children/act.ts'
+import { type ChildExecutor, type ChildPass, createChild, identifiedOwner } from '../children/act.ts'
 import type { InstallationKeys } from '../keys.ts'
 import type { OwnServiceAction } from './actions.ts'
 import type { ServiceFiles } from './observe.ts'
@@ -21,12 +21,12 @@ export async function performService(
     case 'mint-service-secret': {
       const { sealingKey } = pass.keys
       if (sealingKey === undefined) return
-      return createChild(executor, pass, 'Secret', mintedDraft(settledOwner(pass), action, sealingKey))
+      return createChild(executor, pass, 'Secret', mintedDraft(identifiedOwner(pass), action, sealingKey))
     }
     case 'create-service-configuration': {
       const files = pass.serviceFiles[action.type]
       if (files === undefined) return
-      return createChild(executor, pass, 'Secret', configurationDraft(settledOwner(pass), action, files()))
+      return createChild(executor, pass, 'Secret', configurationDraft(identifiedOwner(pass), action, await files()))
     }
     case 'delete-service-workload':
       return deleteWorkload(executor, pass, action)
@@ -35,19 +35,19 @@ export async function performService(
   }
 }
 
-/** The Service is read from the cluster: a cache may not know yet that it selects this workload. */
+/** The Service is read from the cluster: the cache may lag behind a selector that already names this workload. */
 async function deleteWorkload(
   { cluster }: ChildExecutor,
   pass: ChildPass,
   { type, digest, name, namespace, uid }: Extract<OwnServiceAction, { do: 'delete-service-workload' }>,
 ): Promise<void> {
-  const { id } = settledOwner(pass)
+  const { id } = identifiedOwner(pass)
   const service = await cluster.get('Service', { namespace, name: childNames.serviceAddress(id, type) })
   if (service?.spec?.selector?.[labels.configuration] === digest) return
   await cluster.delete('Deployment', { namespace, name }, { uid })
 }
 
-/** The Deployment is read from the cluster: pods that it makes could not start without the Secret. */
+/** The Deployment is read from the cluster: its pods could not start without the Secret. */
 async function deleteConfiguration(
   { cluster }: ChildExecutor,
   { name, namespace, uid }: Extract<OwnServiceAction, { do: 'delete-service-configuration' }>,

@@ -1,4 +1,5 @@
 /** Services of databases, from the spec to Deployments, Services, routes and status, and back. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Deployment } from '../../cluster/index.ts'
 import {
@@ -14,6 +15,7 @@ import { conditionOf } from '../objects/conditions.ts'
 import { useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, editSpec, eventually, testConfiguration, testNamespace } from '../testing/installation.ts'
 import { ownStateAnnotation } from './deployment.ts'
+import { imageOf } from './workloads.ts'
 
 const images = { ...testConfiguration.images, services: 'espalier' }
 const it = useInstallation({ configuration: { images, pgvectorVersions: ['17'] } })
@@ -27,8 +29,8 @@ const rest: ServiceConfig = {
 
 const services = () => it.deployments()
 const workloads = async (id: string, type: string): Promise<Deployment[]> => {
-  const marks = { [labels.database]: id, [labels.service]: type }
-  return (await it.cluster().list('Deployment', { namespace: testNamespace, labels: marks })).items
+  const selector = { [labels.database]: id, [labels.service]: type }
+  return (await it.cluster().list('Deployment', { namespace: testNamespace, labels: selector })).items
 }
 const selectedBy = async (id: string, type: string) => {
   const key = { namespace: testNamespace, name: childNames.serviceAddress(id, type) }
@@ -50,7 +52,7 @@ afterEach(() => {
   for (const type of ['mcp', 'rest', 'rag']) services().behave(type, 'ready', { all: true })
 })
 
-/** What stands on the volume of a database. */
+/** The marker file on the volume of a database. */
 async function dataOf(id: string) {
   const key = { namespace: testNamespace, name: childNames.claim(id, 1) }
   const volume = (await it.cluster().get('PersistentVolumeClaim', key))?.spec?.volumeName ?? ''
@@ -61,7 +63,7 @@ async function dataOf(id: string) {
 }
 
 describe('a database with services', () => {
-  test('is available once they run, and its route leads to them', async () => {
+  test('is available once they run, and its route points to them', async () => {
     const id = await request('served', [mcp, rest])
     const database = await it.when('served', isAvailable)
     expect(database.status?.services).toEqual([
@@ -144,7 +146,7 @@ describe('a database with services', () => {
     expect(await selectedBy(id, 'mcp')).not.toBe(before)
   })
 
-  test('names the keys that a service lacks', async () => {
+  test('reports the keys that a service lacks', async () => {
     const embedding: ServiceConfig = {
       ...mcp,
       mcp: { allowWrites: false, embeddingProvider: 'openai', embeddingModel: 'm' },
@@ -162,7 +164,7 @@ describe('a database with services', () => {
       ...{ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'nowhere', namespace: testNamespace } },
       data: { embedding_api_key: Buffer.from('sk-1').toString('base64') },
     })
-    // No cache follows it: a pass for another reason finds it.
+    // No cache contains it: a pass for another reason finds it.
     await editSpec(it.cluster(), 'keyless', spec => ({ ...spec, displayName: 'other' }))
     expect(statesOf(await it.when('keyless', isAvailable))).toEqual({ mcp: 'running' })
   })
@@ -204,8 +206,8 @@ describe('a database with services', () => {
 
   test('loses everything of a service that is no longer requested, and of all when it is deleted', async () => {
     const id = await request('leaving', [mcp, rest])
-    const left = async (): Promise<string[]> => {
-      const marks = { [labels.database]: id }
+    const remaining = async (): Promise<string[]> => {
+      const selector = { [labels.database]: id }
       const kinds = [
         'Deployment',
         'Service',
@@ -215,21 +217,21 @@ describe('a database with services', () => {
         'ConfigMap',
         'Pod',
       ] as const
-      const found = await Promise.all(kinds.map(kind => it.cluster().list(kind, { labels: marks })))
+      const found = await Promise.all(kinds.map(kind => it.cluster().list(kind, { labels: selector })))
       return found.flatMap(({ items }) => items.map(({ kind, metadata }) => `${kind} ${metadata.name}`))
     }
     await change('leaving', [mcp])
     await it.when('leaving', found => isAvailable(found) && found.status?.services?.length === 1)
     await eventually(
-      async () => (await left()).filter(name => name.includes('rest') || name.endsWith('-s-00000002')),
+      async () => (await remaining()).filter(name => name.includes('rest') || name.endsWith('-s-00000002')),
       found => found.length === 0,
     )
     await it.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: 'leaving' })
-    await it.gone('leaving')
-    expect(await left()).toEqual([])
+    await it.untilDeleted('leaving')
+    expect(await remaining()).toEqual([])
   })
 
-  test('gets pods of another image from an operator that has one, whatever was last known of Postgres', async () => {
+  test('gets pods of another image from a newer operator, whatever the last observed state of Postgres', async () => {
     const id = await request('upgraded', [mcp])
     const before = await selectedBy(id, 'mcp')
     await it.stopOperator()
@@ -246,7 +248,35 @@ describe('a database with services', () => {
     )
   })
 
-  test('gets back what others delete', async () => {
+  test('waits for its slot to get another image, unless a user changes it', async () => {
+    const ids = [await request('first', [mcp]), await request('second', [mcp])]
+    await it.stopOperator()
+    services().behave('mcp', 'starting')
+    services().behave('rest', 'starting')
+    const configuration = {
+      ...{ images: { ...images, services: 'espalier:later' } },
+      services: { ...testConfiguration.services, upgradesAtOnce: 1 },
+    }
+    await it.startOperator({ configuration })
+    const upgraded = async () => {
+      const { items } = await it
+        .cluster()
+        .list('Deployment', { namespace: testNamespace, labels: { [labels.service]: true } })
+      const next = items.filter(found => imageOf(found) === 'espalier:later')
+      return [...new Set(next.map(({ metadata }) => metadata.labels?.[labels.database] ?? ''))]
+    }
+    const [upgradedId = ''] = await eventually(upgraded, found => found.length > 0)
+    await sleep(300)
+    expect(await upgraded()).toEqual([upgradedId])
+    const other = upgradedId === ids[0] ? 'second' : 'first'
+    expect((await it.when(other, isAvailable)).status?.services).toMatchObject([{ state: 'running' }])
+    await change(other, [writing])
+    expect(await eventually(upgraded, found => found.length > 1)).toContain(await it.idOf(other))
+    await it.stopOperator()
+    await it.startOperator()
+  })
+
+  test('gets objects that others delete created again', async () => {
     const id = await request('healed', [mcp])
     const [before] = await workloads(id, 'mcp')
     const key = { namespace: testNamespace, name: before?.metadata.name ?? '' }
@@ -270,7 +300,7 @@ describe('the role by which rest logs in', () => {
     await eventually(() => data.authenticator === undefined)
   })
 
-  test('is granted the anonymous role, and a condition says while there is none', async () => {
+  test('is granted the anonymous role, and a condition reports while there is none', async () => {
     const id = await request('anonymous', [mcp])
     const data = await dataOf(id)
     data.missingRoles = ['web_anon']
@@ -298,7 +328,7 @@ describe('what services name in the database', () => {
   const configured = ({ status }: ManagedDatabase) => conditionOf(status, 'ServicesConfigured')
   const finds = (name: string, reason: string) => it.when(name, database => configured(database)?.reason === reason)
 
-  test('is missing: a condition says so, the service runs, and both heal', async () => {
+  test('is missing: a condition reports it, the service runs, and both heal', async () => {
     const id = await request('naming', [rest])
     expect(configured(await it.when('naming', isAvailable))).toMatchObject({ status: 'True', reason: 'Found' })
     const data = await dataOf(id)
@@ -309,14 +339,18 @@ describe('what services name in the database', () => {
       status: 'False',
       message: 'rest: db_schemas names the schema api, which does not exist: create it, or remove it from db_schemas',
     })
-    expect(statesOf(await it.when('naming', isAvailable))).toEqual({ rest: 'running' })
+    const serving = await it.when('naming', isAvailable)
+    expect(statesOf(serving)).toEqual({ rest: 'running' })
+    expect(serving.status?.services).toMatchObject([
+      { message: expect.stringMatching(/^db_schemas names the schema api/) },
+    ])
     data.missingObjects = []
     await finds('naming', 'Found')
     await change('naming', [mcp])
     await it.when('naming', database => isAvailable(database) && configured(database) === undefined)
   })
 
-  test('cannot be there without pgvector: the condition has the words of the API', async () => {
+  test('cannot exist without pgvector: the condition has the message of the API', async () => {
     await it.cluster().create('Secret', {
       ...{ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'rag-keys', namespace: testNamespace } },
       data: Object.fromEntries(
@@ -347,10 +381,10 @@ describe('where mcp keeps its conversations', () => {
     it.cluster().get('Secret', { namespace: testNamespace, name: childNames.serviceState(id, mcp.serviceId) })
   const keepsOwn = ({ metadata }: Deployment) => metadata.annotations?.[ownStateAnnotation] !== undefined
 
-  test('a database of its own is there before it runs, and is dropped with it', async () => {
+  test('a database of its own exists before it runs, and is dropped with it', async () => {
     const id = await request('conversing', [mcp])
     const secret = await secretOf(id)
-    expect((await dataOf(id)).mcpState).toEqual({ owner: id, mark: secret?.metadata.uid })
+    expect((await dataOf(id)).mcpState).toEqual({ owner: id, passwordVersion: secret?.metadata.uid })
     expect((await workloads(id, 'mcp')).map(keepsOwn)).toEqual([false])
     await change('conversing', [])
     await expect.poll(async () => (await dataOf(id)).mcpState, { timeout: 10_000 }).toBeUndefined()
@@ -358,7 +392,7 @@ describe('where mcp keeps its conversations', () => {
     expect(await workloads(id, 'mcp')).toEqual([])
   })
 
-  test('a name that a user has taken is reported, and each pod keeps its own until it is free', async () => {
+  test('a name taken by a user is reported, and each pod keeps its own conversations until the name is free', async () => {
     const id = await request('taken', [])
     ;(await dataOf(id)).takesMcpState = true
     await change('taken', [mcp])
@@ -366,7 +400,7 @@ describe('where mcp keeps its conversations', () => {
     await expect.poll(message, { timeout: 10_000 }).toMatchObject({ status: 'True', reason: 'McpStateTaken' })
     expect((await workloads(id, 'mcp')).map(keepsOwn)).toEqual([true])
     expect((await dataOf(id)).mcpState).toBeUndefined()
-    // An operator that starts anew does not know Postgres's answer, and changes nothing.
+    // A new operator does not know Postgres's answer, and changes nothing.
     const [before] = await workloads(id, 'mcp')
     await it.stopOperator()
     await it.startOperator()
@@ -391,7 +425,7 @@ describe('the number of pods', () => {
       const made = await it.cluster().create('Node', node)
       await it.cluster().replaceStatus('Node', { ...made, status: { conditions: [{ type: 'Ready', status: 'True' }] } })
     }
-    // Nodes are counted once a minute, and again by an operator that starts.
+    // Nodes are counted once a minute, and by a new operator.
     await it.stopOperator()
     await it.startOperator()
     await expect.poll(() => replicasOf(id), { timeout: 10_000 }).toEqual([2])

@@ -1,6 +1,7 @@
 /**
- * The Deployment of a service. Its name ends with a digest of the pod template and of the configuration, so that a change makes another
- * Deployment beside the old one, and neither changes while it serves. The pod meets the "restricted" Pod Security Standard.
+ * The Deployment of a service. Its name ends with a digest of the pod template and of the configuration. So a change
+ * creates another Deployment beside the old one, and neither changes while it serves. The pod meets the "restricted"
+ * Pod Security Standard.
  */
 import type { Deployment, Draft } from '../../cluster/index.ts'
 import { childNames, labels } from '../../crds/index.ts'
@@ -26,9 +27,15 @@ type Container = PodSpec['containers'][number]
 const drainSeconds = 5
 /** How long a Deployment may make no progress before its service has failed. */
 export const progressSeconds = 60
-/** On the Deployment of `rest`: its role for requests without a token, which is granted as long as the Deployment exists. */
+/**
+ * On the Deployment of `rest`: its role for requests without a token, which is granted as long as the Deployment
+ * exists.
+ */
 export const anonymousRoleAnnotation = 'espalier.dev/anonymous-role'
-/** On the Deployment of `mcp`: its pods keep their own conversations, since a user has a role or database of the name of ours. */
+/**
+ * On the Deployment of `mcp`: its pods keep their own conversations, since a user has a role or database with the name
+ * of ours.
+ */
 export const ownStateAnnotation = 'espalier.dev/own-state'
 const digestDigits = 10
 
@@ -45,31 +52,31 @@ type Workload = {
   keepsOwnState: boolean
 }
 
-/** The name of the Secret in a template from which the digest is taken, since the name has the digest in it. */
+/** The Secret name in the template from which the digest is computed, since the real name contains the digest. */
 const anySecret = 'configuration'
 
-/** The digest that names a workload: of its pods, not of how many there are. */
+/** The digest that names a workload: of its pods, not of their number. */
 export const workloadDigest = (workload: Omit<Workload, 'replicas'>): string =>
   digestOf({ spec: podSpec(workload, anySecret), content: workload.pod.contentDigest }).slice(0, digestDigits)
 
 export function deploymentDraft(workload: Workload, digest: string): Draft<'Deployment'> {
   const { owner, type, replicas, anonymousRole, keepsOwnState } = workload
   const name = childNames.serviceWorkload(owner.id, type, digest)
-  const marks = { [labels.service]: type, [labels.configuration]: digest }
+  const workloadLabels = { [labels.service]: type, [labels.configuration]: digest }
   const metadata = childMetadata(owner, name, serviceComponent)
   const spec = podSpec(workload, name)
   const spread = {
     maxSkew: 1,
     topologyKey: 'kubernetes.io/hostname',
     whenUnsatisfiable: 'ScheduleAnyway' as const,
-    labelSelector: { matchLabels: { ...servicePodLabels(owner, type), ...marks } },
+    labelSelector: { matchLabels: { ...servicePodLabels(owner, type), ...workloadLabels } },
   }
   return {
     apiVersion: 'apps/v1',
     kind: 'Deployment',
     metadata: {
       ...metadata,
-      labels: { ...metadata.labels, ...marks },
+      labels: { ...metadata.labels, ...workloadLabels },
       annotations: {
         ...metadata.annotations,
         ...(anonymousRole === undefined ? {} : { [anonymousRoleAnnotation]: anonymousRole }),
@@ -81,9 +88,11 @@ export function deploymentDraft(workload: Workload, digest: string): Draft<'Depl
       revisionHistoryLimit: 0,
       progressDeadlineSeconds: progressSeconds,
       strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
-      selector: { matchLabels: { ...servicePodLabels(owner, type), ...marks } },
+      selector: { matchLabels: { ...servicePodLabels(owner, type), ...workloadLabels } },
       template: {
-        metadata: { labels: { ...childLabels(owner, serviceComponent), ...servicePodLabels(owner, type), ...marks } },
+        metadata: {
+          labels: { ...childLabels(owner, serviceComponent), ...servicePodLabels(owner, type), ...workloadLabels },
+        },
         spec: { ...spec, topologySpreadConstraints: [spread] },
       },
     },
@@ -96,7 +105,7 @@ const podSpec = ({ owner, image, pod, pods, hostIds }: Omit<Workload, 'replicas'
   securityContext: podSecurityContext,
   ...placementOfServices(pods, owner, hostIds),
   terminationGracePeriodSeconds: pod.terminationGracePeriodSeconds + drainSeconds,
-  containers: pod.containers.map(container => containerOf(container, image, pod.writable)),
+  containers: pod.containers.map(container => containerOf(container, { owner, image, writable: pod.writable })),
   volumes: [
     { name: 'configuration', secret: { secretName, defaultMode: 0o440 } },
     ...pod.writable.map((_, index) => ({ name: writableVolume(index), emptyDir: {} })),
@@ -105,9 +114,10 @@ const podSpec = ({ owner, image, pod, pods, hostIds }: Omit<Workload, 'replicas'
 
 const writableVolume = (index: number): string => `writable-${index}`
 
-function containerOf(container: ServiceContainer, image: string, writable: readonly string[]): Container {
+type Pod = { owner: Owner; image: string; writable: readonly string[] }
+
+function containerOf(container: ServiceContainer, { owner, image, writable }: Pod): Container {
   const { name, args, environment, ports, startupProbe, readinessProbe, resources } = container
-  const { httpGet, ...readiness } = readinessProbe
   return {
     name,
     image,
@@ -116,12 +126,14 @@ function containerOf(container: ServiceContainer, image: string, writable: reado
     env: [
       { name: 'POD_IP', valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath: 'status.podIP' } } },
       ...Object.entries(environment).map(([name, value]) => ({ name, value })),
+      // When samples are requested, the address may already belong to another pod: so samples name their pod.
+      { name: 'ESPALIER_SAMPLES_ID', value: owner.id },
     ],
     ports: ports.map(({ name, port }) => ({ name, containerPort: port, protocol: 'TCP' })),
     resources: canonicalResources(resources),
     securityContext,
-    startupProbe: startupOf(startupProbe),
-    readinessProbe: { httpGet: { ...httpGet, scheme: 'HTTP' }, ...readiness },
+    startupProbe: overHttp(startupProbe),
+    readinessProbe: overHttp(readinessProbe),
     lifecycle: { preStop: { exec: { command: ['sleep', String(drainSeconds)] } } },
     terminationMessagePolicy: 'FallbackToLogsOnError',
     volumeMounts: [
@@ -131,12 +143,10 @@ function containerOf(container: ServiceContainer, image: string, writable: reado
   }
 }
 
-function startupOf({ periodSeconds, timeoutSeconds, failureThreshold, ...asking }: ServiceContainer['startupProbe']) {
-  const times = { periodSeconds, timeoutSeconds, failureThreshold }
-  return 'exec' in asking
-    ? { exec: { command: [...asking.exec] }, ...times }
-    : { httpGet: { ...asking.httpGet, scheme: 'HTTP' }, ...times }
-}
+const overHttp = ({ httpGet, ...times }: ServiceContainer['startupProbe']) => ({
+  httpGet: { ...httpGet, scheme: 'HTTP' },
+  ...times,
+})
 
 const canonicalResources = ({ requests, limits }: ServiceResources): Container['resources'] => ({
   requests: { cpu: canonicalQuantity(requests.cpu), memory: canonicalQuantity(requests.memory) },

@@ -44,13 +44,13 @@ async function childrenOf(database: ManagedDatabase): Promise<Record<string, Chi
 describe('a change by another manager to', () => {
   const parts = ['Deployment', 'Service', 'NetworkPolicy', 'PodDisruptionBudget', 'files', 'token', 'route']
   test.each(parts.map((what, index) => [what, index] as const))(
-    'the %s of a service is put back',
+    'the %s of a service is reverted',
     async (what, index) => {
       const name = `swept${what.toLowerCase()}`
       await it.create(name, { services: [rest] })
-      const isSettled = ({ status }: ManagedDatabase) =>
+      const isReconciled = ({ status }: ManagedDatabase) =>
         status?.services?.every(({ state }) => state === 'running') === true && status.operation === undefined
-      const database = await it.when(name, isSettled)
+      const database = await it.when(name, isReconciled)
       await sweep(database, await childrenOf(database), what, index)
     },
     sweepMs,

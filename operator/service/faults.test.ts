@@ -1,4 +1,7 @@
-/** Configurations that the schema of the resource accepts and the API refuses: the operator says so in the API's words. */
+/**
+ * Configurations that the schema of the resource accepts and the API refuses: the operator reports them with the API's
+ * message.
+ */
 import { expect, test } from 'vitest'
 import { type ServiceConfig, serviceConfig } from '../../crds/index.ts'
 import { faultsOf } from './faults.ts'
@@ -23,6 +26,7 @@ test.each<[string, ServiceConfig, string, RegExp]>([
   ['an empty schema', restOf({ dbSchemas: 'a,,b' }), 'db_schemas', /^must be names of schemas/],
   ['a schema twice', restOf({ dbSchemas: 'a, a' }), 'db_schemas', /^must not name a schema twice/],
   ['a schema of Postgres', restOf({ dbSchemas: 'pg_catalog' }), 'db_schemas', /^must not name pg_catalog/],
+  ['a role that Postgres cannot have', restOf({ dbAnonRole: 'a\0b' }), 'db_anon_role', /^must be the name of a role/],
   ['a path to no claim', restOf({ jwtRoleClaimKey: '.role[' }), 'jwt_role_claim_key', /./],
   ['no origin', restOf({ corsOrigins: 'example.com' }), 'cors_origins', /^must be origins/],
   [
@@ -46,7 +50,17 @@ test.each<[string, ServiceConfig, string, RegExp]>([
   expect(await faultsOf([config])).toEqual(expected)
 })
 
-test('what is right has no faults, nor has what is left empty', async () => {
+test('filters that are too long in total are not parsed', async () => {
+  const long = { ...table, filter: `a = '${'x'.repeat(3_900)}'` }
+  const pipelines = [{ name: 'docs', tables: Array.from({ length: 30 }, () => long) }]
+  const config = ragOf({})
+  const tooLong = { ...config, rag: { ...config.rag, pipelines } } as ServiceConfig
+  expect(await faultsOf([tooLong])).toEqual([
+    { type: 'rag', field: 'pipelines', rule: 'must have filters of at most 100000 characters in total' },
+  ])
+})
+
+test('a valid configuration has no faults, nor has an empty one', async () => {
   const right = [
     restOf({ dbSchemas: 'public, "api"', jwtRoleClaimKey: '.role', corsOrigins: '' }),
     ragOf({ table: 'library.docs', filter: "tenant = 'a'" }),

@@ -1,4 +1,7 @@
-/** What other clients of the cluster do to the objects of services: delete, scale, label and hold them, refuse and change what is written. */
+/**
+ * What other clients of the cluster do to the objects of services: delete, scale, label, add finalizers, refuse and
+ * change writes.
+ */
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Cluster, Deployment, Draft, KindName } from '../../cluster/index.ts'
 import { childNames, labels, type ManagedDatabase, type ServiceConfig, systemNamespace } from '../../crds/index.ts'
@@ -39,7 +42,7 @@ const request = async (name: string): Promise<{ id: string; workload: string }> 
 }
 const deploymentOf = async (id: string): Promise<Deployment | undefined> =>
   (await it.cluster().list('Deployment', { labels: { [labels.database]: id } })).items[0]
-const stranger = () => it.installation().store.connect('another-client')
+const otherClient = () => it.installation().store.connect('another-client')
 /** The operator has planned once more since. */
 const anotherPass = async (name: string) => {
   await editSpec(it.cluster(), name, spec => ({ ...spec, displayName: `${spec.displayName ?? ''}x` }))
@@ -72,7 +75,7 @@ describe('an object of a service that is deleted', () => {
     const { id, workload } = await request(name)
     const key = keyOf(id, workload, (await it.database(name))?.status?.domain ?? '')
     const before = await it.cluster().get(kind, key)
-    await stranger().delete(kind, key)
+    await otherClient().delete(kind, key)
     await eventually(
       async () => (await it.cluster().get(kind, key))?.metadata.uid,
       uid => uid !== undefined && uid !== before?.metadata.uid,
@@ -87,39 +90,39 @@ describe('a Deployment of a service', () => {
     const scale = async (replicas: number) => {
       const found = await deploymentOf(id)
       if (found?.spec === undefined || found.spec.replicas === replicas) return
-      await stranger()
+      await otherClient()
         .replace('Deployment', { ...found, spec: { ...found.spec, replicas } })
         .catch(() => undefined)
     }
-    const told = await eventually(
+    const reported = await eventually(
       async () => {
         await scale(3)
         return (await it.database('scaled'))?.status?.conditions?.find(({ type }) => type === 'ChildrenApplied')
       },
       condition => condition?.reason === 'FieldContested',
     )
-    expect(told?.message).toContain(`Deployment ${workload}: spec.replicas was changed`)
-    expect(told?.message).toContain('another-client')
+    expect(reported?.message).toContain(`Deployment ${workload}: spec.replicas was changed`)
+    expect(reported?.message).toContain('another-client')
   })
 
-  test('keeps labels and annotations of other tools, and is not written for them', async () => {
+  test('keeps labels and annotations of other tools, and is not written because of them', async () => {
     const { id } = await request('labelled')
-    const marks = { 'argocd.argoproj.io/instance': 'shop' }
+    const foreignEntries = { 'argocd.argoproj.io/instance': 'shop' }
     const found = await deploymentOf(id)
     if (found === undefined) throw new Error('there is no Deployment')
     const { metadata } = found
-    await stranger().replace('Deployment', {
+    await otherClient().replace('Deployment', {
       ...found,
       metadata: {
         ...metadata,
-        labels: { ...metadata.labels, ...marks },
-        annotations: { ...metadata.annotations, ...marks },
+        labels: { ...metadata.labels, ...foreignEntries },
+        annotations: { ...metadata.annotations, ...foreignEntries },
       },
     })
     const before = applied
     await anotherPass('labelled')
     expect(applied).toBe(before)
-    expect((await deploymentOf(id))?.metadata).toMatchObject({ labels: marks, annotations: marks })
+    expect((await deploymentOf(id))?.metadata).toMatchObject({ labels: foreignEntries, annotations: foreignEntries })
   })
 
   test('that a webhook completes is applied once, and its pods are not replaced', async () => {
@@ -143,7 +146,7 @@ describe('a Deployment of a service', () => {
     expect((await deploymentOf(id))?.metadata.generation).toBe(before?.metadata.generation)
   })
 
-  test('that a webhook changes each time is reported, and does not change over and over', async () => {
+  test('that a webhook changes each time is reported, and is not written repeatedly', async () => {
     webhook = draft => JSON.parse(JSON.stringify(draft).replaceAll('"image":"espalier"', '"image":"mirror/espalier"'))
     const { id } = await request('mirrored')
     for (let pass = 0; pass < 5; pass++) await anotherPass('mirrored')
@@ -158,13 +161,13 @@ describe('a Deployment of a service', () => {
   test('that a quota refuses is reported, and created once the quota admits it', async () => {
     await quota({ 'count/deployments.apps': '0' })
     await it.cluster().create('ManagedDatabase', databaseDraft('refused', { services: [rest] }))
-    const isTold = ({ status }: ManagedDatabase) =>
+    const isReported = ({ status }: ManagedDatabase) =>
       status?.conditions?.some(
         ({ status, message }) => status !== 'Unknown' && message.includes('exceeded quota: small'),
       ) === true
-    await it.when('refused', isTold)
+    await it.when('refused', isReported)
     await it.cluster().delete('ResourceQuota', { namespace: testNamespace, name: 'small' })
-    expect(isTold(await it.when('refused', runs))).toBe(false)
+    expect(isReported(await it.when('refused', runs))).toBe(false)
   })
 
   test('whose pods a quota refuses starts once the quota admits them', async () => {
@@ -186,19 +189,19 @@ describe('a Deployment of a service', () => {
 })
 
 describe('a deletion of the database', () => {
-  test('names the finalizers of other clients that hold a Deployment, and ends without them', async () => {
+  test('names the finalizers of other clients that block a Deployment, and ends without them', async () => {
     const { id, workload } = await request('held')
     const found = await deploymentOf(id)
     if (found === undefined) throw new Error('there is no Deployment')
     const finalizers = ['example.com/held']
-    await stranger().replace('Deployment', { ...found, metadata: { ...found.metadata, finalizers } })
+    await otherClient().replace('Deployment', { ...found, metadata: { ...found.metadata, finalizers } })
     await it.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: 'held' })
     const message = `Deployment ${workload} waits for its finalizers: example.com/held`
     await it.when('held', ({ status }) => status?.conditions?.some(one => one.message.includes(message)) === true)
-    const held = await deploymentOf(id)
-    if (held !== undefined)
-      await stranger().replace('Deployment', { ...held, metadata: { ...held.metadata, finalizers: [] } })
-    await it.gone('held')
+    const blocked = await deploymentOf(id)
+    if (blocked !== undefined)
+      await otherClient().replace('Deployment', { ...blocked, metadata: { ...blocked.metadata, finalizers: [] } })
+    await it.untilDeleted('held')
   })
 
   test('deletes a pod that lost its Deployment by a change of its labels', async () => {
@@ -206,19 +209,19 @@ describe('a deletion of the database', () => {
     const key = { namespace: testNamespace, name: `${workload}-0` }
     const pod = await it.cluster().get('Pod', key)
     if (pod?.spec === undefined) throw new Error('there is no pod')
-    const marks = [labels.managedBy, labels.component]
-    await stranger().create('Pod', {
+    const copiedLabels = [labels.managedBy, labels.component]
+    await otherClient().create('Pod', {
       ...{ apiVersion: 'v1', kind: 'Pod', spec: pod.spec },
       metadata: {
         ...{ namespace: testNamespace, name: 'quarantined-pod' },
         labels: {
           ...{ [labels.database]: id, [labels.service]: 'rest', [labels.configuration]: 'quarantine' },
-          ...Object.fromEntries(marks.map(mark => [mark, pod.metadata.labels?.[mark] ?? ''])),
+          ...Object.fromEntries(copiedLabels.map(label => [label, pod.metadata.labels?.[label] ?? ''])),
         },
       },
     })
     await it.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: 'quarantined' })
-    await it.gone('quarantined')
+    await it.untilDeleted('quarantined')
     const { items } = await it.cluster().list('Pod', { labels: { [labels.database]: id } })
     expect(items).toEqual([])
   })

@@ -1,4 +1,4 @@
-/** What happens to a database in the middle of a change of its services, and to its services in the middle of its own operations. */
+/** A database during a change of its services, and its services during its own operations. */
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Deployment } from '../../cluster/index.ts'
 import { childNames, labels, type ManagedDatabase, rotationAnnotations, type ServiceConfig } from '../../crds/index.ts'
@@ -11,7 +11,7 @@ import { serviceSettings } from './settings.ts'
 
 const configuration = {
   images: { ...testConfiguration.images, services: 'espalier' },
-  // A workload that was replaced is deleted at once.
+  // A replaced workload is deleted at once.
   services: serviceSettings.parse({ settleMs: 0 }),
 }
 const it = useInstallation({ configuration })
@@ -91,13 +91,13 @@ describe('in the middle of a PATCH of services', () => {
     expect(await selected(id, 'mcp')).toBe(old)
     finish()
     await it.when(database, found => runs(found) && found.metadata.generation === found.status?.observedGeneration)
-    const left = await eventually(
+    const remaining = await eventually(
       () => namesOf(id),
       names => names.length === 2,
     )
     expect(await selected(id, 'mcp')).not.toBe(old)
-    // What did not change goes on in the same pods.
-    expect(left.filter(workload => workload.includes('-rest-'))).toEqual(
+    // Unchanged services continue in the same pods.
+    expect(remaining.filter(workload => workload.includes('-rest-'))).toEqual(
       before.filter(workload => workload.includes('-rest-')),
     )
   })
@@ -130,7 +130,7 @@ describe('in the middle of a PATCH of services', () => {
   })
 
   test('a restore waits until the new workload has taken over', async () => {
-    await restores.mistaken('patchedrestore', { services: [mcp, rest] })
+    await restores.createChanged('patchedrestore', { services: [mcp, rest] })
     await it.when('patchedrestore', found => runs(found) && found.status?.services?.length === 2)
     const id = await it.idOf('patchedrestore')
     const old = await selected(id, 'mcp')
@@ -140,7 +140,7 @@ describe('in the middle of a PATCH of services', () => {
       () => namesOf(id),
       names => names.length === 3,
     )
-    await restores.ask('patchedrestore-r', 'patchedrestore', 'patchedrestore-1')
+    await restores.request('patchedrestore-r', 'patchedrestore', 'patchedrestore-1')
     await restores.when('patchedrestore-r', ({ status }) => status?.phase === 'pending')
     expect((await it.database('patchedrestore'))?.status?.incarnation).toBe(1)
     finish()
@@ -152,14 +152,48 @@ describe('in the middle of a PATCH of services', () => {
   test('a deletion leaves nothing', async () => {
     const { id } = await patching('patcheddeletion')
     await it.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: 'patcheddeletion' })
-    await it.gone('patcheddeletion')
+    await it.untilDeleted('patcheddeletion')
     const kinds = ['Deployment', 'Pod', 'Service', 'Secret', 'NetworkPolicy', 'ConfigMap'] as const
-    const left = await Promise.all(kinds.map(kind => it.cluster().list(kind, { labels: { [labels.database]: id } })))
-    expect(left.flatMap(({ items }) => items.map(({ metadata }) => metadata.name))).toEqual([])
+    const remaining = await Promise.all(
+      kinds.map(kind => it.cluster().list(kind, { labels: { [labels.database]: id } })),
+    )
+    expect(remaining.flatMap(({ items }) => items.map(({ metadata }) => metadata.name))).toEqual([])
   })
 })
 
-describe('services at rest', () => {
+describe('services of a Postgres that does not answer yet', () => {
+  const marker = async (id: string) => {
+    const key = { namespace: testNamespace, name: childNames.claim(id, 1) }
+    const volume = (await it.cluster().get('PersistentVolumeClaim', key))?.metadata.uid ?? ''
+    const data = it.workload().postgres.data.get(volume)
+    if (data === undefined) throw new Error('there are no data')
+    return data
+  }
+
+  test('start beside it, are pending however long it takes, and run when it answers', async () => {
+    const id = await request('resumed')
+    await edit('resumed', { suspended: true })
+    await it.when('resumed', isPhase('suspended'))
+    const data = await marker(id)
+    data.isDown = true
+    for (const type of ['mcp', 'rest']) it.deployments().behave(type, 'crashing')
+    await edit('resumed', { suspended: false })
+    await eventually(
+      () => namesOf(id),
+      names => names.length === 2,
+    )
+    const waiting = await it.when(
+      'resumed',
+      ({ status }) => status?.conditions?.find(({ type }) => type === 'ServicesReady')?.status === 'Unknown',
+    )
+    expect(waiting.status?.services?.map(({ state }) => state)).toEqual(['pending', 'pending'])
+    for (const type of ['mcp', 'rest']) it.deployments().behave(type, 'ready', { all: true })
+    data.isDown = false
+    await it.when('resumed', runs)
+  })
+})
+
+describe('idle services', () => {
   type Operation = { name: string; act(name: string): Promise<unknown>; done(database: ManagedDatabase): boolean }
   const operations: Operation[] = [
     {
@@ -173,7 +207,7 @@ describe('services at rest', () => {
       done: ({ metadata, status }) => metadata.generation === status?.observedGeneration,
     },
   ]
-  test.each(operations)('go on in the same pods through $name', async ({ name, act, done }) => {
+  test.each(operations)('continue in the same pods through $name', async ({ name, act, done }) => {
     const database = `resting${name.replaceAll(' ', '')}`
     const id = await request(database)
     const uids = async () => (await workloads(id)).map(({ metadata }) => metadata.uid).sort()
@@ -190,16 +224,18 @@ describe('in a namespace that is no longer served', () => {
     const namespace = await its.cluster().get('Namespace', { name: testNamespace })
     if (namespace === undefined) throw new Error('there is no namespace')
     const { [databasesLabel]: _, ...others } = namespace.metadata.labels ?? {}
-    const marks = isAllowed ? { ...others, [databasesLabel]: 'true' } : others
-    await its.cluster().replace('Namespace', { ...namespace, metadata: { ...namespace.metadata, labels: marks } })
+    const namespaceLabels = isAllowed ? { ...others, [databasesLabel]: 'true' } : others
+    await its
+      .cluster()
+      .replace('Namespace', { ...namespace, metadata: { ...namespace.metadata, labels: namespaceLabels } })
     if (isAllowed) return
     const key = { namespace: testNamespace, name: bindingNames.operator }
     await its.cluster().delete('RoleBinding', key)
-    const held = await its.cluster().get('RoleBinding', key)
-    if (held !== undefined) await its.cluster().replace('RoleBinding', withoutFinalizer(held))
+    const binding = await its.cluster().get('RoleBinding', key)
+    if (binding !== undefined) await its.cluster().replace('RoleBinding', withoutFinalizer(binding))
   }
 
-  test('services go on as they were, and a PATCH is carried out once it is served again', async () => {
+  test('services continue unchanged, and a PATCH is applied once the namespace is served again', async () => {
     await allow(true)
     await its.cluster().create('ManagedDatabase', databaseDraft('left', { services: [mcp] }))
     await its.when('left', runs)

@@ -1,4 +1,7 @@
-/** The login of `rest`: the role `authenticator`, whose password the operator mints, and the roles that requests without a token have. */
+/**
+ * The login of `rest`: the role `authenticator`, whose password the operator creates, and the roles for requests
+ * without a token.
+ */
 import type { Cluster } from '../../cluster/index.ts'
 import { ClusterError } from '../../cluster/index.ts'
 import { childNames, type ServiceConfig } from '../../crds/index.ts'
@@ -9,7 +12,7 @@ import type { DesiredAuthenticator } from '../postgres/administrator.ts'
 import { anonymousRoleAnnotation } from './deployment.ts'
 import type { ServiceLogin, ServiceObjects } from './observed.ts'
 
-/** Also of the workloads that are being replaced, since they still serve. */
+/** Includes the workloads that are being replaced, since they still serve. */
 export function loginOf(
   owner: Owner,
   configs: readonly ServiceConfig[],
@@ -20,20 +23,23 @@ export function loginOf(
   const secret = minted.find(({ metadata }) => metadata.name === name)
   if (config?.rest === undefined || secret === undefined) return undefined
   const before = workloads.flatMap(({ deployment }) => deployment.metadata.annotations?.[anonymousRoleAnnotation] ?? [])
-  const anonymousRoles = [...new Set([config.rest.dbAnonRole, ...before])]
-  return { secret: secret.metadata.name, mark: secret.metadata.uid ?? '', anonymousRoles }
+  // Postgres has no such name, and refuses the complete query that contains it.
+  const anonymousRoles = [...new Set([config.rest.dbAnonRole, ...before])].filter(role => !role.includes('\0'))
+  return { secret: secret.metadata.name, passwordVersion: secret.metadata.uid ?? '', anonymousRoles }
 }
 
-/** The password that the cluster has now. @throws ClusterError `Conflict` if its Secret is not what it was; SealError */
+/** The current password in the cluster. @throws ClusterError `Conflict` if its Secret was replaced; SealError */
 export async function readLogin(
   cluster: Cluster,
   { sealingKey }: InstallationKeys,
   namespace: string,
-  { secret: name, mark, anonymousRoles }: ServiceLogin,
+  { secret: name, passwordVersion, anonymousRoles }: ServiceLogin,
 ): Promise<DesiredAuthenticator> {
   const secret = await cluster.get('Secret', { namespace, name })
   const password =
-    secret?.metadata.uid === mark && sealingKey !== undefined ? openMinted(sealingKey, secret, 'password') : undefined
-  if (password === undefined) throw new ClusterError('Conflict', `Secret ${name} is not what it was`)
-  return { password, mark, anonymousRoles }
+    secret?.metadata.uid === passwordVersion && sealingKey !== undefined
+      ? openMinted(sealingKey, secret, 'password')
+      : undefined
+  if (password === undefined) throw new ClusterError('Conflict', `Secret ${name} was replaced`)
+  return { password, passwordVersion, anonymousRoles }
 }

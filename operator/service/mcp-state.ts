@@ -1,4 +1,7 @@
-/** Where `mcp` keeps its conversations: the database of the role `mcp_state`, whose password the operator mints, or else its own pod. */
+/**
+ * Where `mcp` stores its conversations: in the database of the role `mcp_state`, whose password the operator creates,
+ * or else in its own pod.
+ */
 import type { Cluster } from '../../cluster/index.ts'
 import { ClusterError } from '../../cluster/index.ts'
 import { childNames, type ServiceConfig } from '../../crds/index.ts'
@@ -16,7 +19,7 @@ export const stateSecretOf = (owner: Owner, { serviceId }: ServiceConfig): Minte
   field: 'password',
 })
 
-/** `seen`: as Postgres last answered. Until it does, the annotation of a Deployment keeps its pods as they are. */
+/** `seen`: the last answer of Postgres. Until there is one, the annotation of a Deployment keeps its pods unchanged. */
 export function mcpStateOf(
   owner: Owner,
   configs: readonly ServiceConfig[],
@@ -28,7 +31,7 @@ export function mcpStateOf(
   const { name } = stateSecretOf(owner, config)
   const secret = minted.find(({ metadata }) => metadata.name === name)
   return {
-    login: secret && { secret: name, mark: secret.metadata.uid ?? '' },
+    login: secret && { secret: name, passwordVersion: secret.metadata.uid ?? '' },
     taken: seen === undefined ? takenBefore(workloads) : seen.kind === 'foreign' ? seen.taken : undefined,
   }
 }
@@ -40,7 +43,7 @@ function takenBefore(workloads: ServiceObjects['workloads']): McpState['taken'] 
   return isOwnState ? 'unknown' : undefined
 }
 
-/** As it is to be, with the password that was observed; undefined if its Secret does not open. */
+/** The desired state, with the password that was observed; undefined if its Secret cannot be unsealed. */
 export const desiredMcpState = (
   owner: Owner,
   state: McpState | undefined,
@@ -48,12 +51,15 @@ export const desiredMcpState = (
 ): DesiredMcpState => ({
   owner: owner.id,
   isRequested: state !== undefined,
-  login: state?.login === undefined || password === undefined ? undefined : { password, mark: state.login.mark },
+  login:
+    state?.login === undefined || password === undefined
+      ? undefined
+      : { password, passwordVersion: state.login.passwordVersion },
 })
 
 /**
- * What the cluster has now. A database is dropped only if its owner in the cluster requests no service `mcp`.
- * @throws ClusterError `Conflict` if the Secret or the owner is not what it was; SealError
+ * The current state in the cluster. A database is dropped only if its owner in the cluster requests no service `mcp`.
+ * @throws ClusterError `Conflict` if the Secret or the owner was replaced; SealError
  */
 export async function readMcpState(
   cluster: Cluster,
@@ -68,9 +74,9 @@ export async function readMcpState(
   }
   if (state.login === undefined) return desiredMcpState(owner, state, undefined)
   const secret = await cluster.get('Secret', { namespace, name: state.login.secret })
-  const isSame = secret?.metadata.uid === state.login.mark
+  const isSame = secret?.metadata.uid === state.login.passwordVersion
   const password = isSame && sealingKey !== undefined ? openMinted(sealingKey, secret, 'password') : undefined
-  if (password === undefined) throw new ClusterError('Conflict', `Secret ${state.login.secret} is not what it was`)
+  if (password === undefined) throw new ClusterError('Conflict', `Secret ${state.login.secret} was replaced`)
   return desiredMcpState(owner, state, password)
 }
 
@@ -80,5 +86,5 @@ type WithServices = { metadata: { uid?: string | undefined }; spec?: { services?
 async function assertUnrequested(cluster: Cluster, { kind, namespace, name, uid }: Owner): Promise<void> {
   const owner = (await cluster.get(kind, { namespace, name })) as WithServices | undefined
   if (owner?.metadata.uid !== uid || owner.spec?.services?.some(isMcp))
-    throw new ClusterError('Conflict', `${kind} ${name} is not what it was`)
+    throw new ClusterError('Conflict', `${kind} ${name} was replaced`)
 }

@@ -5,7 +5,7 @@ import type { ServiceType } from './configuration/index.ts'
 
 export const serviceTypes = ['mcp', 'rest', 'rag'] as const satisfies readonly ServiceType[]
 
-/** A Deployment of a service, or the Secret with its configuration, as its name says. */
+/** A Deployment of a service, or the Secret with its configuration, as parsed from its name. */
 export type NamedWorkload = { type: ServiceType; digest: string }
 
 const workloadPattern = /^db-[0-9a-z]{1,16}-(mcp|rest|rag)-([0-9a-f]{10})$/

@@ -1,6 +1,7 @@
-/** What leads to a service and fences it: its Service, its NetworkPolicy and its disruption budget. */
+/** The network objects of a service: its Service, its NetworkPolicy and its disruption budget. */
 import type { Draft, NetworkPolicy } from '../../cluster/index.ts'
 import { childNames, labels, type ServiceConfig } from '../../crds/index.ts'
+import { samplesPortPattern } from '../../server/samples.ts'
 import { systemPods } from '../endpoint/network-policy.ts'
 import { type Component, childMetadata, type Owner } from '../objects/ownership.ts'
 import type { PodSettings } from '../pod-settings.ts'
@@ -9,7 +10,7 @@ import type { ServiceContainer, ServiceType } from './configuration/index.ts'
 import { serviceComponent, servicePodLabels } from './names.ts'
 import type { ServiceInstallationSettings } from './settings.ts'
 
-/** On a Service: when its selector last changed, RFC 3339. The workload before is deleted some time after that. */
+/** On a Service: when its selector last changed, RFC 3339. The previous workload is deleted some time after that. */
 export const switchedAnnotation = 'espalier.dev/switched-at'
 
 const addressMetadata = (owner: Owner, type: ServiceType) => {
@@ -19,7 +20,10 @@ const addressMetadata = (owner: Owner, type: ServiceType) => {
 
 type Address = { owner: Owner; type: ServiceType; containers: readonly ServiceContainer[] }
 
-const portsOf = ({ containers }: Address) => containers.flatMap(({ ports }) => ports)
+const allPortsOf = ({ containers }: Address) => containers.flatMap(({ ports }) => ports)
+
+/** The ports for samples are not in the Service. */
+const portsOf = (address: Address) => allPortsOf(address).filter(({ name }) => !samplesPortPattern.test(name))
 
 /** `digest`: of the workload that serves. */
 export function serviceDraft(address: Address, digest: string, switchedAt: string): Draft<'Service'> {
@@ -41,8 +45,9 @@ export function serviceDraft(address: Address, digest: string, switchedAt: strin
 const metricsPorts = ['admin', 'metrics']
 
 /**
- * Only the gateway reaches a service, since it alone enforces allowlists and tokens. A service reaches its Postgres and DNS, and where it
- * uses a provider of models, that. A pod of `mcp` reaches the other one, which may have the session of a request.
+ * Only the gateway reaches a service, since only the gateway enforces allowlists and tokens; the API reaches its
+ * samples. A service reaches its Postgres, DNS and, if it uses one, its model provider. A pod of `mcp` reaches the
+ * other one, which may have the session of a request.
  */
 export function servicePolicyDraft(
   address: Address & { config: ServiceConfig },
@@ -53,6 +58,7 @@ export function servicePolicyDraft(
   const ports = portsOf(address)
   const tcp = (some: readonly { port: number }[]) => some.map(({ port }) => ({ protocol: 'TCP', port }))
   const metrics = ports.filter(({ name }) => metricsPorts.includes(name))
+  const samples = allPortsOf(address).filter(({ name }) => samplesPortPattern.test(name))
   const peers = type === 'mcp' ? [{ podSelector: { matchLabels: servicePodLabels(owner, type) } }] : []
   const postgres = { [labels.database]: owner.id, [labels.component]: 'postgres' satisfies Component }
   return {
@@ -64,6 +70,7 @@ export function servicePolicyDraft(
       policyTypes: ['Ingress', 'Egress'],
       ingress: [
         { from: [systemPods('gateway'), ...peers], ports: tcp(ports) },
+        { from: [systemPods('api')], ports: tcp(samples) },
         ...(metricsFrom.length > 0 && metrics.length > 0 ? [{ from: [...metricsFrom], ports: tcp(metrics) }] : []),
       ],
       egress: [
@@ -110,7 +117,7 @@ function portOf(url: string | undefined): number {
   return port === '' ? (protocol === 'http:' ? 80 : 443) : Number(port)
 }
 
-/** Of a service with two pods: one of them at a time may be evicted. */
+/** For a service with two pods: at most one of them may be evicted at a time. */
 export function serviceBudgetDraft(owner: Owner, type: ServiceType): Draft<'PodDisruptionBudget'> {
   return {
     apiVersion: 'policy/v1',

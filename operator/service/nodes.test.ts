@@ -13,7 +13,7 @@ const node = (name: string, more: Partial<Pick<Node, 'spec' | 'status'>> = {}, l
 
 const anywhere = { nodeSelector: {}, tolerations: [] }
 
-/** Pages of one node, so that a count that reads too far is seen. */
+/** Pages of one node, so that a count that reads too many is noticed. */
 function countOf(nodes: () => Node[] | ClusterError) {
   let time = 0
   let lists = 0
@@ -32,7 +32,7 @@ function countOf(nodes: () => Node[] | ClusterError) {
   return { count, pass, lists: () => lists }
 }
 
-test('two nodes are several at once, and no further page is read', async () => {
+test('two nodes count as several at once, and no further page is read', async () => {
   const { count, lists } = countOf(() => [node('a'), node('b'), node('c')])
   expect(await Promise.all([count(), count()])).toEqual(['several', 'several'])
   expect(lists()).toBe(2)
@@ -40,7 +40,7 @@ test('two nodes are several at once, and no further page is read', async () => {
   expect(lists()).toBe(2)
 })
 
-test('a node that is gone counts as gone after half an hour, and at once as there again', async () => {
+test('a deleted node counts as deleted after half an hour, and as present again at once', async () => {
   let nodes = [node('a'), node('b')]
   const { count, pass } = countOf(() => nodes)
   expect(await count()).toBe('several')
@@ -59,7 +59,7 @@ test('a node that is gone counts as gone after half an hour, and at once as ther
   }
 })
 
-test('an operator that may not list nodes, or cannot, keeps what is there', async () => {
+test('an operator that may not list nodes, or cannot, keeps the existing replicas', async () => {
   let answer: Node[] | ClusterError = new ClusterError('Forbidden', 'nodes is forbidden')
   const { count, pass } = countOf(() => answer)
   expect(await count()).toBe('unknown')

@@ -32,7 +32,7 @@ export function createNodeCount({ cluster, podSettings, now }: NodeCountOptions)
   async function read(): Promise<void> {
     const isSeveral = await hasSeveral(cluster, podSettings)
     readAt = now()
-    // What is not known says nothing about nodes that were missing before.
+    // An unknown state gives no information about nodes that were missing before.
     if (isSeveral === undefined) return
     if (isSeveral) {
       fewSince = undefined
@@ -54,7 +54,7 @@ export function createNodeCount({ cluster, podSettings, now }: NodeCountOptions)
   }
 }
 
-/** Undefined where the operator may not list nodes, or gets no answer: databases are managed all the same. */
+/** Undefined if the operator may not list nodes, or gets no answer: databases are managed anyway. */
 async function hasSeveral(cluster: Pick<Cluster, 'list'>, podSettings: Placement): Promise<boolean | undefined> {
   let found = 0
   let continueToken: string | undefined
@@ -71,7 +71,7 @@ async function hasSeveral(cluster: Pick<Cluster, 'list'>, podSettings: Placement
   return found >= 2
 }
 
-/** Affinity is not evaluated: a second pod that no node takes stays pending, and its service runs with one. */
+/** Affinity is not evaluated: a second pod that fits on no node stays pending, and its service runs with one. */
 export function mayRunOn({ metadata, spec, status }: Node, { nodeSelector, tolerations }: Placement): boolean {
   const isReady = status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true
   const isSelected = Object.entries(nodeSelector).every(([key, value]) => metadata.labels?.[key] === value)
@@ -88,7 +88,7 @@ export function mayRunOn({ metadata, spec, status }: Node, { nodeSelector, toler
   return isReady && isSelected && !isTainted && spec?.unschedulable !== true
 }
 
-/** `chosen`: by the installation. `present`: how many the service has now. */
+/** `chosen`: by the installation. `present`: the service's current number. */
 export const replicasOf = (chosen: 1 | 2 | 'auto', nodes: Nodes, present: number | undefined): 1 | 2 => {
   if (chosen !== 'auto') return chosen
   if (nodes === 'unknown') return present === 2 ? 2 : 1

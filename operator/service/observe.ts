@@ -1,4 +1,4 @@
-/** Gathers what a pass needs to know of an owner's services, and the content of their Secrets, which no plan reads. */
+/** Observes an owner's services, and reads the content of their Secrets, which no plan reads. */
 import type { Cluster, Pod, Secret } from '../../cluster/index.ts'
 import {
   childNames,
@@ -51,12 +51,13 @@ import {
   type ServiceObjects,
   type ServicePod,
 } from './observed.ts'
-import { troubleOf } from './pod-trouble.ts'
+import { problemOf } from './pod-problem.ts'
 import { referencesOf } from './references.ts'
 import type { HasPgvector, ServiceInstallation, ServiceOptions } from './settings.ts'
+import { imageOf, readyPods, selectedBy } from './workloads.ts'
 
-/** The content of the immutable Secret of each service, by its type. It is made when it is read. */
-export type ServiceFiles = Readonly<Partial<Record<ServiceType, () => Readonly<Record<string, string>>>>>
+/** The content of the immutable Secret of each service, by type. It is rendered when it is read. */
+export type ServiceFiles = Readonly<Partial<Record<ServiceType, () => Promise<Readonly<Record<string, string>>>>>>
 
 export type ServicesObserver = {
   caches: Caches
@@ -64,7 +65,7 @@ export type ServicesObserver = {
   now: () => number
   services: ServiceOptions
   hasPgvector: HasPgvector
-  clock: Pick<ClockGuard, 'doubt'>
+  clock: Pick<ClockGuard, 'distrust'>
 }
 
 type ServicesRequest = {
@@ -79,7 +80,7 @@ type ServicesRequest = {
   credentials: Secret | undefined
   passwords: Passwords | undefined
   keys: InstallationKeys
-  /** Where `mcp` keeps its conversations, as Postgres last answered. */
+  /** Where `mcp` stores its conversations, by the last answer of Postgres. */
   seenMcpState: SeenMcpState | undefined
 }
 
@@ -87,7 +88,7 @@ type Observation = {
   services: ObservedServices
   files: ServiceFiles
   login: DesiredAuthenticator | undefined
-  /** Undefined before the owner's id is settled. */
+  /** Undefined before the owner's id is final. */
   mcpState: DesiredMcpState | undefined
 }
 
@@ -98,7 +99,7 @@ export async function observeServices(observer: ServicesObserver, request: Servi
   if (owner === undefined) return { services: none, files: {}, login: undefined, mcpState: undefined }
   const objects = objectsOf(owner, owned)
   const pods = podsOf(observer.caches, owner)
-  const isClockTrusted = observer.clock.doubt() === undefined
+  const isClockTrusted = observer.clock.distrust() === undefined
   const mcpState = mcpStateOf(owner, configs, objects, request.seenMcpState)
   const unrendered = { files: {}, login: undefined, mcpState: desiredMcpState(owner, mcpState, undefined) }
   if (configs.length === 0) return { services: { ...none, objects, pods, isClockTrusted }, ...unrendered }
@@ -120,6 +121,11 @@ export async function observeServices(observer: ServicesObserver, request: Servi
       faults: await faultsOf(configs),
       pgvectorVersions: references?.needsVector ? await withPgvector(observer.hasPgvector) : [],
       route: await routeOf(observer, request, objects),
+      upgradeWaitsUntil: upgradeWaitOf(observer.services, owner, image, {
+        configs,
+        objects,
+        isAtRest: request.isAtRest,
+      }),
       readsKeys: rendered.some(({ isLive }) => isLive),
     },
     files: Object.fromEntries(
@@ -130,14 +136,38 @@ export async function observeServices(observer: ServicesObserver, request: Servi
   }
 }
 
+/** Undefined: nothing waits. A user's change is applied at once, with the new image. */
+function upgradeWaitOf(
+  { upgrades }: ServiceOptions,
+  { id }: Owner,
+  image: string,
+  { configs, objects, isAtRest }: { configs: readonly ServiceConfig[]; objects: ServiceObjects; isAtRest: boolean },
+): number | undefined {
+  const due = configs.filter(({ serviceType }) => isUpgradeDue(objects, serviceType, image))
+  const hasBegun = due.some(({ serviceType }) =>
+    objects.workloads.some(({ type, deployment }) => type === serviceType && imageOf(deployment) === image),
+  )
+  if (due.length === 0) upgrades.end(id)
+  else if (hasBegun || !isAtRest) upgrades.begun(id)
+  else return upgrades.request(id)
+  return undefined
+}
+
+/** Whether the serving pods have another image. */
+function isUpgradeDue({ workloads, addresses }: ServiceObjects, type: ServiceType, image: string): boolean {
+  const selected = selectedBy(addresses[type])
+  const serving = workloads.find(found => found.type === type && found.digest === selected)?.deployment
+  return serving !== undefined && readyPods(serving) > 0 && imageOf(serving) !== image
+}
+
 async function withPgvector(hasPgvector: HasPgvector): Promise<PgVersion[]> {
   const found = await Promise.all(pgVersions.map(async version => ((await hasPgvector(version)) ? [version] : [])))
   return found.flat()
 }
 
-/** Nodes are counted only where a service that is requested has as many pods as they allow. */
+/** Nodes are counted only if a requested service has as many pods as they allow. */
 async function installationOf(
-  { nodes, ...installation }: ServiceOptions,
+  { nodes, upgrades: _, ...installation }: ServiceOptions,
   configs: readonly ServiceConfig[],
 ): Promise<ServiceInstallation> {
   const { image, settings } = installation
@@ -145,20 +175,20 @@ async function installationOf(
   return { ...installation, nodes: isCounted ? await nodes() : 'unknown' }
 }
 
-/** Nothing is created for services that are requested and cannot run. */
+/** Nothing is created for requested services that cannot run. */
 function withoutImage(services: ObservedServices, configs: readonly ServiceConfig[]): ObservedServices {
   const rendering = awaited('an image of services')
   const requested = configs.map(config => ({ config, rendering, unminted: [], tokenDigest: undefined }))
   return { ...services, requested }
 }
 
-/** Undefined where its password does not open. */
+/** Undefined if its password cannot be unsealed. */
 function authenticatorOf(
-  { mark, anonymousRoles }: ServiceLogin,
+  { passwordVersion, anonymousRoles }: ServiceLogin,
   rendered: readonly Rendered[],
 ): DesiredAuthenticator | undefined {
   const password = rendered.find(({ password }) => password !== undefined)?.password
-  return password === undefined ? undefined : { password, mark, anonymousRoles }
+  return password === undefined ? undefined : { password, passwordVersion, anonymousRoles }
 }
 
 function objectsOf(owner: Owner, owned: OwnedObjects): ServiceObjects {
@@ -196,12 +226,12 @@ const podsOf = (caches: Caches, { id, namespace }: Owner): ServicePod[] =>
       live: pod.metadata.deletionTimestamp === undefined ? { namespace, uid: pod.metadata.uid ?? '' } : undefined,
       type: pod.metadata.labels?.[labels.service],
       digest: pod.metadata.labels?.[labels.configuration],
-      trouble: troubleOf(pod),
+      problem: problemOf(pod),
     }))
 
 const isOfService = ({ metadata }: Pod): boolean => metadata.labels?.[labels.component] === serviceComponent
 
-/** Where names below the domain do not resolve, the path begins with the id. */
+/** If names below the domain do not resolve, the path begins with the id. */
 function addressOf(owner: Owner, region: Region | undefined): ServiceAddress | undefined {
   const https = region?.spec.gateway.https
   if (region === undefined || https === undefined) return undefined
@@ -223,10 +253,10 @@ type One = {
 }
 type Rendered = {
   service: RequestedService
-  files?: () => Readonly<Record<string, string>>
-  /** Of the role by which `rest` logs in. */
+  files?: () => Promise<Readonly<Record<string, string>>>
+  /** The login role of `rest`. */
   password?: string | undefined
-  /** Of the role by which `mcp` logs in to its own database. */
+  /** The login role of `mcp` for its own database. */
   statePassword?: string | undefined
   isLive: boolean
 }
@@ -281,7 +311,7 @@ async function observeService(observer: ServicesObserver, request: ServicesReque
       unminted: [],
       tokenDigest: token && tokenDigest(token),
     },
-    files: () => service.files,
+    files: service.files,
     password: config.serviceType === 'rest' ? minted.value : undefined,
     statePassword: ofState?.value,
     isLive,
@@ -302,7 +332,7 @@ function refusalOf(
   return refused('KeysMissing', `${message}: ${fields.join(', ')} (${where})`)
 }
 
-/** `isLive`: it is another's, so no cache has it. */
+/** `isLive`: the Secret belongs to another owner, so no cache contains it. */
 async function keysSecret(
   { cluster }: ServicesObserver,
   { owned, instance }: ServicesRequest,
@@ -329,7 +359,10 @@ function opened<T>(open: () => T): { value: T } | { message: string } {
   }
 }
 
-/** What the operator creates for a service. The token of mcp is needed beside tokens of users: its cursors are sealed by it. */
+/**
+ * The secrets that the operator creates for a service. The token of mcp is needed beside tokens of users: it seals the
+ * cursors.
+ */
 function mintedSecretsOf({ config, owner }: One): [own: MintedSecret, state?: MintedSecret] {
   const field = config.serviceType === 'rest' ? 'password' : 'token'
   const own: MintedSecret = { name: childNames.serviceSecret(owner.id, config.serviceId), field }
@@ -359,7 +392,7 @@ function passwordsOf(
   return { admin: of('admin'), app: of('app'), app_read_only: of('app_read_only') }
 }
 
-/** The Leases are listed from the cluster, as routes/route.ts requires; not for a route that is at rest. */
+/** The Leases are listed from the cluster, as routes/route.ts requires, unless the route is unchanged. */
 async function routeOf(
   { cluster, now }: ServicesObserver,
   { instance, isAtRest }: ServicesRequest,

@@ -1,4 +1,4 @@
-/** What a pass knows of the services of one owner. Gathered from the caches by observe.ts; no secret is among it. */
+/** The observed state of one owner's services. observe.ts reads it from the caches. It contains no secret. */
 import type {
   AnyObject,
   ConfigMap,
@@ -16,7 +16,7 @@ import type { RenderedService, ServiceType } from './configuration/index.ts'
 import type { NamedWorkload } from './names.ts'
 import type { ServiceInstallation } from './settings.ts'
 
-/** What a pod of a service is made of, without secrets. `contentDigest`: of the essential content of its files. */
+/** The input of a service's pod, without secrets. `contentDigest`: of the essential content of its files. */
 export type RenderedPod = Pick<RenderedService, 'containers' | 'writable' | 'terminationGracePeriodSeconds'> & {
   contentDigest: string
 }
@@ -24,19 +24,19 @@ export type RenderedPod = Pick<RenderedService, 'containers' | 'writable' | 'ter
 /** Why a service cannot be rendered until a user changes something. */
 type Refusal = { reason: 'KeysMissing' | 'KeysUnreadable' | 'ConfigurationRefused'; message: string }
 
-/** `awaited`: secrets that the operator creates are not there yet. */
+/** `awaited`: secrets that the operator creates do not exist yet. */
 export type RenderingState =
   | { state: 'rendered'; pod: RenderedPod }
   | { state: 'awaited'; message: string }
   | ({ state: 'refused' } & Refusal)
 
-/** What the operator creates for a service: one value in a Secret of this name. */
+/** A value that the operator creates for a service, in a Secret of this name. */
 export type MintedSecret = { name: string; field: MintedField }
 
 export type RequestedService = {
   config: ServiceConfig
   rendering: RenderingState
-  /** The values that the operator creates for it, where it has none yet. */
+  /** The values that the operator still has to create for it. */
   unminted: readonly MintedSecret[]
   /** SHA-256 of the bearer token that the gateway checks. */
   tokenDigest: string | undefined
@@ -47,24 +47,24 @@ type ObservedConfiguration = NamedWorkload & { secret: Secret }
 
 export type ServicePod = {
   name: string
-  /** Undefined where it is being deleted. */
+  /** Undefined if it is being deleted. */
   live: { namespace: string; uid: string } | undefined
   type: string | undefined
   digest: string | undefined
-  /** Why it does not become ready, and how often its containers have been restarted. */
-  trouble: { reason: string; message: string; restarts: number } | undefined
+  /** Why it does not become ready, and how often its containers were restarted. */
+  problem: { reason: string; message: string; restarts: number } | undefined
 }
 
 type ByType<T> = Readonly<Partial<Record<ServiceType, T>>>
 
-/** The owner's objects, and nobody else's. */
+/** Only the owner's own objects. */
 export type ServiceObjects = {
   workloads: readonly ObservedWorkload[]
   configurations: readonly ObservedConfiguration[]
   addresses: ByType<Service>
   networkPolicies: ByType<NetworkPolicy>
   disruptionBudgets: ByType<PodDisruptionBudget>
-  /** Secrets with what the operator created for a service. */
+  /** Secrets with values that the operator created for a service. */
   minted: readonly Secret[]
   /** Secrets with keys that the API wrote. */
   keys: readonly Secret[]
@@ -77,45 +77,47 @@ export type HttpRouteFacts = { route: HttpRoute | undefined; acknowledged: boole
 /** How clients outside the cluster reach the services. `base`: without the type of a service. */
 export type ServiceAddress = { host: string; base: string }
 
-/** The login of `rest`. `secret`: the name of that with its password, and `mark` its uid. */
-export type ServiceLogin = { secret: string; mark: string; anonymousRoles: readonly string[] }
+/** The login of `rest`. `secret`: the name of its password's Secret, and `passwordVersion` the uid. */
+export type ServiceLogin = { secret: string; passwordVersion: string; anonymousRoles: readonly string[] }
 
 /**
- * Where `mcp` keeps its conversations. `secret`: the name of that with the password of its role, and `mark` its uid; undefined before it is
- * minted. `taken`: a user made a role or database of that name, so each pod keeps its own.
+ * Where `mcp` stores its conversations. `secret`: the name of the Secret with its role's password, and `passwordVersion` the uid;
+ * undefined before it is created. `taken`: a user created a role or database of that name, so each pod keeps its own.
  */
 export type McpState = {
-  login: { secret: string; mark: string } | undefined
+  login: { secret: string; passwordVersion: string } | undefined
   taken: 'role' | 'database' | 'unknown' | undefined
 }
 
-/** As Postgres was last seen to have it. */
-export type SeenMcpState = McpStateObservation & { mark: string }
+/** The state that Postgres last reported. */
+export type SeenMcpState = McpStateObservation & { passwordVersion: string }
 
-/** The role by which `rest` logs in, as Postgres was last seen to have it. */
-export type Authenticator = AuthenticatorObservation & { mark: string }
+/** The login role of `rest`, as last reported by Postgres. */
+export type Authenticator = AuthenticatorObservation & { passwordVersion: string }
 
 export type ObservedServices = {
   installation: ServiceInstallation
-  /** Undefined where no service needs it, or before its password is minted. */
+  /** Undefined if no service needs it, or before its password is created. */
   login: ServiceLogin | undefined
-  /** Undefined where no service `mcp` is requested. */
+  /** Undefined if no service `mcp` is requested. */
   mcpState: McpState | undefined
   requested: readonly RequestedService[]
   objects: ServiceObjects
   pods: readonly ServicePod[]
-  /** Undefined where the region serves no HTTPS, or before the owner's id is settled. */
+  /** Undefined if the region has no HTTPS, or before the owner's id is final. */
   address: ServiceAddress | undefined
   route: HttpRouteFacts | undefined
   /** Whether something may be deleted by its age. */
   isClockTrusted: boolean
-  /** What the configurations name in the database. */
+  /** The database objects that the configurations name. */
   references: References | undefined
-  /** What breaks a rule in the configurations, which the API would have refused. */
+  /** Rules violated by the configurations, for which the API would have refused them. */
   faults: readonly ConfigurationFault[]
-  /** The versions whose images have pgvector, where a service needs it. */
+  /** The versions whose images have pgvector, if a service needs it. */
   pgvectorVersions: readonly PgVersion[]
-  /** A Secret with keys that no cache follows: it is read again after a while. */
+  /** Another image of the services waits for its slot until then, in ms since the epoch: the serving pods are kept. */
+  upgradeWaitsUntil: number | undefined
+  /** A Secret with keys that no cache contains: it is read again after a while. */
   readsKeys: boolean
 }
 
@@ -127,7 +129,7 @@ export const noServiceObjects: ServiceObjects = {
 export const noServices = (installation: ServiceInstallation): ObservedServices => ({
   ...{ installation, requested: [], objects: noServiceObjects, pods: [], address: undefined, route: undefined },
   ...{ login: undefined, mcpState: undefined, isClockTrusted: true, readsKeys: false },
-  ...{ references: undefined, pgvectorVersions: [], faults: [] },
+  ...{ references: undefined, pgvectorVersions: [], faults: [], upgradeWaitsUntil: undefined },
 })
 
 /** All objects that an apply may change. */

@@ -17,13 +17,13 @@ const on = (name: string) => ({
   ...{ weight: 100, preference: { matchFields: [{ key: 'metadata.name', operator: 'In', values: [name] }] } },
 })
 
-test('a service without hosts is placed as before there were any', () => {
+test('a service without hosts is placed as in earlier versions', () => {
   expect(placementOfServices(plain, owner, undefined)).not.toHaveProperty('affinity')
   expect(placementOfServices(plain, owner, [])).not.toHaveProperty('affinity')
   expect(placementOfServices(bound, owner, undefined).affinity).toEqual({ nodeAffinity: required })
 })
 
-test('a member is preferred by the labels of its pod, which stay when it moves', () => {
+test('a member is preferred by the labels of its pod, which remain when it moves', () => {
   const term = {
     topologyKey: 'kubernetes.io/hostname',
     labelSelector: { matchLabels: { 'espalier.dev/database': id, 'espalier.dev/component': 'postgres' } },

@@ -9,8 +9,8 @@ type PodSpec = NonNullable<NonNullable<Deployment['spec']>['template']['spec']>
 type Affinity = NonNullable<PodSpec['affinity']>
 
 /**
- * Where the pods of databases may run, without what spreads those: services have a spread of their own. `hostIds`: members of the database
- * and nodes, as `status.instances` names them.
+ * The placement of databases' pods, without their spreading: services have their own. `hostIds`: members of the
+ * database and nodes, as `status.instances` names them.
  */
 export function placementOfServices(
   pods: PodSettings,
@@ -28,7 +28,7 @@ export function placementOfServices(
 
 const weight = 100
 
-/** A preference: a service must start although a host is full or gone. */
+/** A preference: a service must start even if a host is full or deleted. */
 function nodeAffinity(given: Affinity['nodeAffinity'], nodes: readonly string[]): Affinity {
   if (nodes.length === 0) return given === undefined ? {} : { nodeAffinity: given }
   const preferred = nodes.map(node => ({

@@ -1,8 +1,8 @@
-/** What is said of schemas, tables and columns that services name, by what was found of them. */
+/** The findings about schemas, tables and columns that services name, from the answer of Postgres. */
 import { describe, expect, test } from 'vitest'
 import { type ServiceConfig, serviceConfig } from '../../crds/index.ts'
 import type { FoundReferences } from '../postgres/administrator.ts'
-import { configuredFinding, referencesOf } from './references.ts'
+import { configurationFaults, configuredFinding, faultsOfService, referencesOf } from './references.ts'
 
 const rest: ServiceConfig = serviceConfig.parse({
   ...{ serviceType: 'rest', serviceId: '00000001' },
@@ -17,17 +17,19 @@ const ragOf = (tables: object[], more: object = {}): ServiceConfig =>
 const docs = { table: 'library.docs', textColumn: 'content', vectorColumn: 'embedding' }
 const rag = ragOf([docs])
 
-const whole = { exists: true, missing: [], vectors: [{ type: 'vector', dimensions: 1536 }] }
+const complete = { exists: true, missing: [], vectors: [{ type: 'vector', dimensions: 1536 }] }
 const found = (changes: Partial<FoundReferences> = {}): FoundReferences => ({
-  ...{ missingSchemas: [], vector: 'installed', tables: [whole] },
+  ...{ missingSchemas: [], vector: 'installed', tables: [complete] },
   ...changes,
 })
+type Around = Parameters<typeof configurationFaults>[2]
 const around = { faults: [], pgVersion: '17', pgvectorVersions: ['18', '16'], isOwnAddress: true } as const
-const findingOf = (changes: Partial<FoundReferences>, configs = [rest, rag]) =>
-  configuredFinding(configs, found(changes), around)
+const conditionOf = (configs: ServiceConfig[], seen: FoundReferences | undefined, given: Around = around) =>
+  configuredFinding(configurationFaults(configs, seen, given), seen !== undefined)
+const findingOf = (changes: Partial<FoundReferences>, configs = [rest, rag]) => conditionOf(configs, found(changes))
 
-describe('what services name', () => {
-  test('is each schema once, and each table with its columns', () => {
+describe('the objects that services name', () => {
+  test('are each schema once, and each table with its columns', () => {
     expect(referencesOf([rest, rag])).toEqual({
       schemas: ['public', 'api'],
       tables: [{ schema: 'library', name: 'docs', columns: ['content', 'embedding'], vectorColumn: 'embedding' }],
@@ -38,12 +40,12 @@ describe('what services name', () => {
     expect(bare).toEqual({ schema: undefined, name: 'docs', columns: ['embedding'], vectorColumn: 'embedding' })
   })
 
-  test('is nothing where there is neither rest nor rag', () => {
+  test('are none without rest and rag', () => {
     expect(referencesOf([serviceConfig.parse({ serviceType: 'mcp', serviceId: '00000003' })])).toBeUndefined()
   })
 })
 
-describe('what was found', () => {
+describe('the findings', () => {
   test.each<[string, Partial<FoundReferences>, string, string]>([
     [
       'a schema',
@@ -71,7 +73,7 @@ describe('what was found', () => {
     ],
     [
       'the text',
-      { tables: [{ ...whole, missing: ['content'] }] },
+      { tables: [{ ...complete, missing: ['content'] }] },
       'UnknownColumn',
       'rag: pipeline docs: table library.docs has no column content: add it, or name another in text_column',
     ],
@@ -83,15 +85,15 @@ describe('what was found', () => {
     ],
     [
       'a type',
-      { tables: [{ ...whole, vectors: [{ type: 'text', dimensions: -1 }] }] },
+      { tables: [{ ...complete, vectors: [{ type: 'text', dimensions: -1 }] }] },
       'WrongColumn',
       'rag: pipeline docs: column embedding of library.docs has the type text; vector_column must be a vector or halfvec',
     ],
     [
       'dimensions',
-      { tables: [{ ...whole, vectors: [{ type: 'vector', dimensions: 3 }] }] },
+      { tables: [{ ...complete, vectors: [{ type: 'vector', dimensions: 3 }] }] },
       'WrongDimensions',
-      'rag: pipeline docs: column embedding of library.docs has 3 dimensions, and text-embedding-3-small gives 1536: change the column or the model',
+      'rag: pipeline docs: column embedding of library.docs has 3 dimensions, and text-embedding-3-small returns 1536: change the column or the model',
     ],
   ])('without %s', (_what, changes, reason, message) => {
     expect(findingOf(changes)).toEqual({ status: 'False', reason, message })
@@ -99,13 +101,13 @@ describe('what was found', () => {
 
   test.each<[string, Partial<FoundReferences>]>([
     ['of that many dimensions', {}],
-    ['of any dimensions', { tables: [{ ...whole, vectors: [{ type: 'halfvec', dimensions: -1 }] }] }],
+    ['of any dimensions', { tables: [{ ...complete, vectors: [{ type: 'halfvec', dimensions: -1 }] }] }],
     [
       'in one of two tables of that name',
       {
         tables: [
           {
-            ...whole,
+            ...complete,
             vectors: [
               { type: 'text', dimensions: -1 },
               { type: 'vector', dimensions: 1536 },
@@ -114,28 +116,34 @@ describe('what was found', () => {
         ],
       },
     ],
-  ])('with a vector %s, it is all there', (_what, changes) => {
+  ])('are empty with a vector %s', (_what, changes) => {
     expect(findingOf(changes)).toMatchObject({ status: 'True', reason: 'Found' })
   })
 
-  test('says nothing of the dimensions of a model whose name is known, at an address of the installation', () => {
-    const seen = found({ tables: [{ ...whole, vectors: [{ type: 'vector', dimensions: 3 }] }] })
-    expect(configuredFinding([rag], seen, { ...around, isOwnAddress: false })).toMatchObject({ status: 'True' })
+  test('ignore the dimensions of a known model name at an address of the installation', () => {
+    const seen = found({ tables: [{ ...complete, vectors: [{ type: 'vector', dimensions: 3 }] }] })
+    expect(conditionOf([rag], seen, { ...around, isOwnAddress: false })).toMatchObject({ status: 'True' })
   })
 
-  test('is not waited for where a configuration breaks a rule', () => {
+  test('are reported for each service separately', () => {
+    const faults = configurationFaults([rest, rag], found({ missingSchemas: ['api'], tables: [] }), around)
+    expect(faultsOfService(faults, 'rest')).toMatch(/^db_schemas names the schema api/)
+    expect(faultsOfService(faults, 'rag')).toBeUndefined()
+  })
+
+  test('are not waited for if a configuration violates a rule', () => {
     const faults = [{ type: 'rag', field: 'pipelines[0].tables[0].filter', rule: 'must be one SQL condition' }] as const
-    expect(configuredFinding([rag], undefined, { ...around, faults })).toEqual({
+    expect(conditionOf([rag], undefined, { ...around, faults })).toEqual({
       ...{ status: 'False', reason: 'WrongConfiguration' },
       message: 'rag: pipelines[0].tables[0].filter must be one SQL condition',
     })
-    expect(configuredFinding([rag], undefined, around)).toBeUndefined()
+    expect(conditionOf([rag], undefined, around)).toBeUndefined()
   })
 
-  test('names some faults, and how many more there are', () => {
+  test('name some faults, and the number of further ones', () => {
     const tables = Array.from({ length: 7 }, (_, index) => ({ ...docs, table: `t${index}` }))
     const missing = tables.map(() => ({ exists: false, missing: [], vectors: [] }))
-    const { reason, message = '' } = configuredFinding([ragOf(tables)], found({ tables: missing }), around) ?? {}
+    const { reason, message = '' } = conditionOf([ragOf(tables)], found({ tables: missing }), around) ?? {}
     expect(reason).toBe('UnknownTable')
     expect(message).toContain('there is no table t4')
     expect(message).not.toContain('there is no table t5')

@@ -1,15 +1,15 @@
-/** What the configurations of services name in the database, and what of it is missing or wrong there. Pure. */
+/** The database objects that the configurations of services name, and which of them are missing or wrong. Pure. */
 import { type ConfigurationFault, missingPgvector, type PgVersion, type ServiceConfig } from '../../crds/index.ts'
 import { type Finding, no, yes } from '../objects/conditions.ts'
 import { digestOf } from '../objects/up-to-date.ts'
 import type { FoundReferences, References, TableReference } from '../postgres/administrator.ts'
 
-/** More tables than these are not checked. */
+/** The limit of checked tables. */
 const mostTables = 200
 const shownFaults = 5
 
 type RagConfig = NonNullable<ServiceConfig['rag']>
-type Place = { pipeline: string; model: string; table: TableReference }
+type TableUse = { pipeline: string; model: string; table: TableReference }
 
 function tableOf({
   table,
@@ -21,7 +21,7 @@ function tableOf({
   return { ...named, columns: [...new Set([textColumn, vectorColumn])], vectorColumn }
 }
 
-const placesOf = ({ pipelines, embeddingLlm }: RagConfig): Place[] =>
+const tableUses = ({ pipelines, embeddingLlm }: RagConfig): TableUse[] =>
   pipelines
     .flatMap(({ name: pipeline, tables, embeddingLlm: own }) => {
       const { model } = own ?? embeddingLlm
@@ -38,13 +38,13 @@ const partsOf = (configs: readonly ServiceConfig[]) => ({
   rag: configs.find(({ rag }) => rag !== undefined)?.rag,
 })
 
-/** Undefined where no service names anything. */
+/** Undefined if no service names any. */
 export function referencesOf(configs: readonly ServiceConfig[]): References | undefined {
   const { rest, rag } = partsOf(configs)
   if (rest === undefined && rag === undefined) return undefined
   const named = {
     schemas: rest === undefined ? [] : schemasOf(rest),
-    tables: rag === undefined ? [] : placesOf(rag).map(({ table }) => table),
+    tables: rag === undefined ? [] : tableUses(rag).map(({ table }) => table),
     needsVector: rag !== undefined,
   }
   return { ...named, digest: digestOf(named) }
@@ -57,76 +57,96 @@ const knownDimensions: Readonly<Record<string, number>> = {
   'text-embedding-ada-002': 1536,
 }
 
-type Fault = { reason: string; message: string }
+/** `message`: without the type of the service. */
+type Fault = { type: ServiceConfig['serviceType']; reason: string; message: string }
 
 type Circumstances = {
-  /** What breaks a rule, whatever the database has. */
+  /** Violated rules, independent of the database. */
   faults: readonly ConfigurationFault[]
   pgVersion: PgVersion
-  /** The major versions whose images have pgvector, as far as it is known. */
+  /** The major versions whose images have pgvector, as far as known. */
   pgvectorVersions: readonly PgVersion[]
   /** Whether the provider of embeddings is at its public address. */
   isOwnAddress: boolean
 }
 
-/** The condition ServicesConfigured. `found` undefined: the database was not asked. */
-export function configuredFinding(
+/** `found` undefined: the database was not queried. */
+export function configurationFaults(
   configs: readonly ServiceConfig[],
   found: FoundReferences | undefined,
   circumstances: Circumstances,
-): Finding | undefined {
+): Fault[] {
   const { rest, rag } = partsOf(configs)
-  const faults = [
+  return [
     ...circumstances.faults.map(brokenRule),
     ...(rest === undefined || found === undefined ? [] : found.missingSchemas.map(unknownSchema)),
     ...(rag === undefined || found === undefined ? [] : faultsOfRag(rag, found, circumstances)),
   ]
+}
+
+/** The condition ServicesConfigured; undefined if there is no fault and the database was not queried. */
+export function configuredFinding(faults: readonly Fault[], isRequested: boolean): Finding | undefined {
   const [first] = faults
-  if (first === undefined) return found && yes('Found', 'the schemas, tables and columns that services name exist')
-  const hidden = faults.length - shownFaults
+  if (first === undefined)
+    return isRequested ? yes('Found', 'the schemas, tables and columns that services name exist') : undefined
+  return no(first.reason, listed(faults.map(named)))
+}
+
+/** The faults of one service, without its type; undefined where it has none. */
+export function faultsOfService(faults: readonly Fault[], type: ServiceConfig['serviceType']): string | undefined {
+  const own = faults.filter(fault => fault.type === type)
+  return own.length === 0 ? undefined : listed(own.map(({ message }) => message))
+}
+
+const named = ({ type, message }: Fault): string => (message.startsWith(type) ? message : `${type}: ${message}`)
+
+function listed(messages: readonly string[]): string {
+  const hidden = messages.length - shownFaults
   const more = hidden > 0 ? `; and ${hidden} more` : ''
-  const shown = faults.slice(0, shownFaults).map(({ message }) => message)
-  return no(first.reason, `${shown.join('; ')}${more}`)
+  return `${messages.slice(0, shownFaults).join('; ')}${more}`
 }
 
 const brokenRule = ({ type, field, rule }: ConfigurationFault): Fault => ({
+  type,
   reason: 'WrongConfiguration',
-  message: `${type}: ${field} ${rule}`,
+  message: `${field} ${rule}`,
 })
 
 const unknownSchema = (name: string): Fault => ({
+  type: 'rest',
   reason: 'UnknownSchema',
-  message: `rest: db_schemas names the schema ${name}, which does not exist: create it, or remove it from db_schemas`,
+  message: `db_schemas names the schema ${name}, which does not exist: create it, or remove it from db_schemas`,
 })
 
 function faultsOfRag(rag: RagConfig, found: FoundReferences, circumstances: Circumstances): Fault[] {
   const { pgVersion, pgvectorVersions, isOwnAddress } = circumstances
   if (found.vector === 'absent')
-    return [{ reason: 'MissingExtension', message: missingPgvector(pgVersion, pgvectorVersions) }]
+    return [{ type: 'rag', reason: 'MissingExtension', message: missingPgvector(pgVersion, pgvectorVersions) }]
   if (found.vector === 'available')
     return [
       {
+        type: 'rag',
         reason: 'MissingExtension',
         message: 'rag needs the extension vector, which the database app does not have: run CREATE EXTENSION vector',
       },
     ]
-  return placesOf(rag).flatMap((place, index) => {
+  return tableUses(rag).flatMap((use, index) => {
     const table = found.tables[index]
-    return table === undefined ? [] : (faultOfTable(place, table, isOwnAddress) ?? [])
+    return table === undefined ? [] : (faultOfTable(use, table, isOwnAddress) ?? [])
   })
 }
 
 const searchable = new Set(['vector', 'halfvec'])
 
 function faultOfTable(
-  { pipeline, model, table: { schema, name, vectorColumn } }: Place,
+  { pipeline, model, table: { schema, name, vectorColumn } }: TableUse,
   { exists, missing, vectors }: FoundReferences['tables'][number],
   isOwnAddress: boolean,
 ): Fault | undefined {
   const shown = schema === undefined ? name : `${schema}.${name}`
   const fault = (reason: string, message: string): Fault => ({
-    reason,
-    message: `rag: pipeline ${pipeline}: ${message}`,
+    ...({ type: 'rag', reason } as const),
+    message: `pipeline ${pipeline}: ${message}`,
   })
   if (!exists)
     return fault('UnknownTable', `there is no table ${shown}: create it, or name another in the pipeline's tables`)
@@ -147,6 +167,6 @@ function faultOfTable(
     return undefined
   return fault(
     'WrongDimensions',
-    `column ${vectorColumn} of ${shown} has ${vector.dimensions} dimensions, and ${model} gives ${dimensions}: change the column or the model`,
+    `column ${vectorColumn} of ${shown} has ${vector.dimensions} dimensions, and ${model} returns ${dimensions}: change the column or the model`,
   )
 }

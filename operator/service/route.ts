@@ -1,9 +1,12 @@
-/** The route of an owner's services: the ConfigMap that tells gateways where they are, and which clients may reach each. */
+/**
+ * The route of an owner's services: the ConfigMap with the addresses for the gateways, and the clients that each
+ * service allows.
+ */
 import type { Draft } from '../../cluster/index.ts'
 import { childNames, systemNamespace } from '../../crds/index.ts'
 import { type HttpRoute, type HttpService, httpRouteName, routeKey } from '../../routes/route.ts'
-import { maskedRules, routeMarks } from '../endpoint/route.ts'
-import { type Owner, ownerMarks } from '../objects/ownership.ts'
+import { maskedRules, routeLabels } from '../endpoint/route.ts'
+import { type Owner, ownerAnnotations } from '../objects/ownership.ts'
 import { servicePorts } from './configuration/index.ts'
 import type { RequestedService } from './observed.ts'
 
@@ -42,8 +45,8 @@ export function httpRouteDraft(owner: Owner, host: string, services: HttpService
     metadata: {
       name: httpRouteName(host),
       namespace: systemNamespace,
-      labels: routeMarks(owner),
-      annotations: ownerMarks(owner),
+      labels: routeLabels(owner),
+      annotations: ownerAnnotations(owner),
     },
     data: { [routeKey]: JSON.stringify(route) },
   }

@@ -1,6 +1,6 @@
 /**
- * The Secrets of services that the operator creates, and never changes: what is minted for a service, sealed, and the configuration that
- * its pods mount.
+ * The Secrets of services that the operator creates, and never changes: generated credentials, sealed, and the
+ * configuration that pods mount.
  */
 import { randomBytes } from 'node:crypto'
 import type { Draft } from '../../cluster/index.ts'

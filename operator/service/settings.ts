@@ -1,7 +1,8 @@
-/** What an installation configures about the services of databases. */
+/** The installation's settings for the services of databases. */
 import { z } from 'zod'
 import type { PgVersion } from '../../crds/index.ts'
 import type { NodeCount, Nodes } from './nodes.ts'
+import type { UpgradeSlots } from './upgrades.ts'
 
 const quantity = z
   .string()
@@ -14,11 +15,11 @@ const resources = (cpu: string, memory: string, limit: string) =>
       requests: z
         .strictObject({ cpu: quantity.default(cpu), memory: quantity.default(memory) })
         .prefault({})
-        .describe('what the scheduler reserves'),
+        .describe('the resource requests'),
       limits: z
         .strictObject({ cpu: quantity.optional(), memory: quantity.default(limit) })
         .prefault({})
-        .describe('what a container may use at most'),
+        .describe('the resource limits of a container'),
     })
     .prefault({})
 
@@ -27,7 +28,7 @@ const replicas = z.union([z.literal(1), z.literal(2), z.literal('auto')]).defaul
 const cidr = z.union([z.cidrv4(), z.cidrv6()])
 const block = z.strictObject({ cidr, except: z.array(cidr).max(32).optional() })
 
-/** Everywhere but where the pods, nodes and metadata services of a cluster are. */
+/** Everything except the address ranges of a cluster's pods, nodes and metadata services. */
 const publicAddresses: z.input<typeof block>[] = [
   {
     cidr: '0.0.0.0/0',
@@ -49,7 +50,7 @@ const url = z.url({ protocol: /^https?$/ }).max(300)
 export const serviceSettings = z.strictObject({
   resources: z
     .strictObject({
-      // At 256Mi both containers were killed for their memory with two clients that call a tool over and over.
+      // With 256Mi both containers were OOM-killed while two clients repeatedly called a tool.
       mcp: resources('10m', '128Mi', '640Mi'),
       rest: resources('10m', '96Mi', '256Mi'),
       rag: resources('10m', '96Mi', '256Mi'),
@@ -59,40 +60,46 @@ export const serviceSettings = z.strictObject({
   replicas: z
     .strictObject({ mcp: replicas, rest: replicas, rag: replicas })
     .prefault({})
-    .describe('how many pods a service has. "auto" is 2 where pods can run on two nodes or more, else 1'),
+    .describe('how many pods a service has. "auto" is 2 if pods can run on two nodes or more, else 1'),
+  upgradesAtOnce: z
+    .int()
+    .min(1)
+    .max(1000)
+    .default(10)
+    .describe('how many databases and branches replace their services by those of another image at once'),
   baseUrls: z
     .strictObject({ anthropic: url.optional(), openai: url.optional(), voyage: url.optional() })
     .prefault({})
-    .describe('where a provider of models is, if not at its public address'),
+    .describe('the addresses of model providers, if not their public ones'),
   trustedProxies: z
     .array(z.union([cidr, z.ipv4(), z.ipv6()]))
     .max(32)
     .default(['0.0.0.0/0', '::/0'])
-    .describe('whose X-Forwarded-For services believe; network policies let only the gateway reach them'),
+    .describe('proxies whose X-Forwarded-For services trust; network policies allow only the gateway to reach them'),
   settleMs: z
     .int()
     .min(0)
     .max(3600_000)
     .default(10_000)
-    .describe('how long a workload stays after another has taken its place, until gateways and nodes have noticed'),
+    .describe('how long a replaced workload is kept, until gateways and nodes have noticed'),
   egress: z
     .array(block)
     .max(32)
     .default(publicAddresses)
-    .describe('where the providers of models may be; services that use one reach these at TCP port 443'),
+    .describe('the address ranges of model providers; services that use one reach these at TCP port 443'),
 })
 export type ServiceInstallationSettings = z.output<typeof serviceSettings>
 
-/** What the services of every owner run with. `image`: undefined where the installation runs no services. */
+/** The settings with which the services of every owner run. `image`: undefined if the installation runs no services. */
 export type ServiceInstallation = {
   image: string | undefined
   settings: ServiceInstallationSettings
-  /** On how many nodes pods can run, where that decides something. */
+  /** On how many nodes pods can run, if that matters. */
   nodes: Nodes
 }
 
-/** What that is read from. */
-export type ServiceOptions = Omit<ServiceInstallation, 'nodes'> & { nodes: NodeCount }
+/** The cluster from which that is read. */
+export type ServiceOptions = Omit<ServiceInstallation, 'nodes'> & { nodes: NodeCount; upgrades: UpgradeSlots }
 
 /** Whether the image of a version has pgvector. */
 export type HasPgvector = (version: PgVersion) => boolean | Promise<boolean>

@@ -52,7 +52,7 @@ describe('the certificates of our own servers', () => {
     expect(gateway.verify(new X509Certificate(installation.authority.cert).publicKey)).toBe(true)
     expect((await secretOf('api'))?.type).toBe('kubernetes.io/tls')
     const { resourceVersion } = (await secretOf('gateway'))?.metadata ?? {}
-    // Another operator, the same names: they are good, and stay.
+    // Another operator with the same names: the certificates are valid, and kept.
     await start({ api: names('api.test'), gateway: names('gateway.test', '*.db.test') })
     await operator?.synced()
     await installation.cluster.delete('ConfigMap', { namespace: systemNamespace, name: authorityConfigMap })
@@ -86,7 +86,7 @@ describe('the certificates of our own servers', () => {
     await issued('apiClient')
     const api = await certificateOf('apiClient')
     expect(api.subject).toBe('CN=espalier-api')
-    // The purpose is that of a client, and of no server (RFC 5280, 4.2.1.12).
+    // The purpose is client authentication only (RFC 5280, 4.2.1.12).
     expect(api.keyUsage).toEqual(['1.3.6.1.5.5.7.3.2'])
     expect(await secretOf('metricsClient')).toBeUndefined()
     await start({ metricsClient: true })
@@ -105,7 +105,7 @@ describe('the certificates of our own servers', () => {
     )
   })
 
-  test('kept by somebody else are not replaced, and those not configured are not created', async () => {
+  test('of other owners are not replaced, and those not configured are not created', async () => {
     await operator?.stop()
     operator = undefined
     const key = { namespace: systemNamespace, name: systemCertificates.gateway }

@@ -1,10 +1,10 @@
 /**
- * The certificates of Espalier's own servers, the API and the gateway, and of those who ask the agents of databases, from the
- * installation's authority: issued, renewed after two thirds of their life, and issued anew when the names asked for or the
- * authority change. Beside them the
- * authority's certificate (never its key) stands in a ConfigMap, for clients to verify with.
+ * The certificates of Espalier's own servers (the API and the gateway) and of the clients of database agents, from the
+ * installation's authority: issued, renewed after two thirds of their lifetime, and issued again when the configured
+ * names or the authority change. The authority's certificate (never its key) is in a ConfigMap beside them, with which
+ * clients verify.
  *
- * A Secret under one of these names that Espalier did not make is left alone.
+ * A Secret with one of these names that Espalier did not create is not changed.
  */
 import type { Draft, Secret } from '../../cluster/index.ts'
 import { startController } from '../../controller/index.ts'
@@ -23,18 +23,18 @@ type SystemCertificatesOptions = ControllerOptions & {
   wanted: WantedCertificates
 }
 
-/** What a server answers to, or who a client is. */
+/** The names of a server, or the identity of a client. */
 type Wanted = ServerNames | { commonName: string }
-/** One that is absent is not there, or comes from elsewhere. */
+/** An absent certificate is not issued, or comes from another source. */
 export type WantedCertificates = { [C in SystemCertificate]?: Wanted }
 
-/** No event says that a certificate has grown old, or that somebody changed the ConfigMap. */
-const lookAgainMs = 3600_000
+/** No event reports that a certificate is due for renewal, or that the ConfigMap was changed. */
+const recheckMs = 3600_000
 
 const certificates = Object.keys(systemCertificates) as SystemCertificate[]
 const certificateOfAuthority = 'authority'
 
-/** Which one a Secret of this name holds. */
+/** The certificate in the Secret of this name. */
 const certificateOf = (secretName: string): SystemCertificate | undefined =>
   certificates.find(certificate => systemCertificates[certificate] === secretName)
 
@@ -62,7 +62,7 @@ function secretDraft(
     name: systemCertificates[certificate],
     namespace: systemNamespace,
     labels: ownLabels,
-    annotations: { [trustAnnotation]: authority.mark },
+    annotations: { [trustAnnotation]: authority.digest },
   }
   return tlsSecret(metadata, { ...issue(authority, wanted, now), trust: authority.bundle })
 }
@@ -75,7 +75,7 @@ const configMapDraft = (authority: Trust): Draft<'ConfigMap'> =>
     data: { 'ca.crt': authority.bundle },
   })
 
-const isOurs = (secret: Secret): boolean => secret.metadata.labels?.[labels.managedBy] === managedByEspalier
+const isManaged = (secret: Secret): boolean => secret.metadata.labels?.[labels.managedBy] === managedByEspalier
 
 export function startSystemCertificates(options: SystemCertificatesOptions): { stop(): Promise<void> } {
   const { caches, keys, wanted, metrics, logger, now, signal } = options
@@ -87,44 +87,44 @@ export function startSystemCertificates(options: SystemCertificatesOptions): { s
     if (!isUpToDate(found, draft)) await cluster.apply('ConfigMap', draft)
   }
 
-  const renew = async (certificate: SystemCertificate, asked: Wanted, authority: Trust) => {
+  const renew = async (certificate: SystemCertificate, requested: Wanted, authority: Trust) => {
     const name = systemCertificates[certificate]
     const found = caches.systemSecrets.get({ namespace: systemNamespace, name })
-    if (found !== undefined && !isOurs(found)) {
-      logger.warn({ secret: name }, 'somebody else manages this certificate; leaving it alone')
+    if (found !== undefined && !isManaged(found)) {
+      logger.warn({ secret: name }, 'another client manages this certificate; leaving it unchanged')
       return
     }
-    if (found !== undefined && isGood(found, authority, asked, now)) return
-    await cluster.apply('Secret', secretDraft(certificate, authority, asked, now))
-    logger.info({ secret: name, names: asked }, 'a certificate was issued')
+    if (found !== undefined && isGood(found, authority, requested, now)) return
+    await cluster.apply('Secret', secretDraft(certificate, authority, requested, now))
+    logger.info({ secret: name, names: requested }, 'a certificate was issued')
   }
 
   const reconcile = async (key: string) => {
     const { authority } = keys()
-    // Its Secret coming back is an event.
+    // The write of its Secret triggers an event.
     if (authority === undefined) return undefined
     if (key === certificateOfAuthority) await publish(authority)
     else {
       const certificate = certificateOf(key)
-      const asked = certificate && wanted[certificate]
-      if (certificate && asked) await renew(certificate, asked, authority)
+      const requested = certificate && wanted[certificate]
+      if (certificate && requested) await renew(certificate, requested, authority)
     }
-    return { requeueAfterMs: lookAgainMs }
+    return { requeueAfterMs: recheckMs }
   }
 
-  // The authority last: who finds it published finds the certificates done.
+  // The authority last: when a client finds it, the certificates are issued.
   const all = [
     ...certificates.filter(certificate => wanted[certificate]).map(name => systemCertificates[name]),
     certificateOfAuthority,
   ]
   const controller = startController({ name: 'system-certificates', workers: 1, reconcile, signal, logger, metrics })
-  const unfollow = caches.systemSecrets.onChange(() => {
+  const unsubscribe = caches.systemSecrets.onChange(() => {
     for (const key of all) controller.enqueue(key)
   })
   for (const key of all) controller.enqueue(key)
   return {
     stop: async () => {
-      unfollow()
+      unsubscribe()
       await controller.stop()
     },
   }

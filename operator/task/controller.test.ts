@@ -45,8 +45,8 @@ describe('Tasks', () => {
       () => get('aaaaaaaa-0000-4000-8000-000000000002'),
       task => task === undefined,
     )
-    const kept = await get('aaaaaaaa-0000-4000-8000-000000000003')
-    expect(kept && isOutdated(kept, Date.now())).toBe(false)
+    const retained = await get('aaaaaaaa-0000-4000-8000-000000000003')
+    expect(retained && isOutdated(retained, Date.now())).toBe(false)
   })
 
   test('of one subject: the newest 100 that have ended are kept', async () => {
@@ -65,13 +65,13 @@ describe('Tasks', () => {
     await add(taskId(900), undefined, 'aaaaaaaa-0000-4000-8000-00000000000e')
     await it.startOperator()
     await eventually(present, names => names.length <= 100)
-    const kept = await present()
-    expect(kept).toHaveLength(100)
-    expect(kept).toContain(`task-${taskId(104)}`)
-    expect(kept).toContain(`task-${taskId(5)}`)
-    expect(kept).not.toContain(`task-${taskId(4)}`)
+    const retained = await present()
+    expect(retained).toHaveLength(100)
+    expect(retained).toContain(`task-${taskId(104)}`)
+    expect(retained).toContain(`task-${taskId(5)}`)
+    expect(retained).not.toContain(`task-${taskId(4)}`)
 
-    // One that ends now, the operator seeing it end: the oldest makes room.
+    // One more ends while the operator watches: the oldest is deleted.
     await add(taskId(200), undefined, subject)
     await eventually(present, names => names.length === 100 && names.includes(`task-${taskId(200)}`))
     expect(await present()).not.toContain(`task-${taskId(5)}`)

@@ -1,6 +1,7 @@
 /**
- * The controller of Tasks: makes the Task of each operation that has none, and keeps its status in step with its subject
- * until it ends. It writes nothing else; the controller of databases waits for the end of a Task before it forgets an operation.
+ * The controller of Tasks: creates the Task of each operation that has none, and updates its status from its subject
+ * until it ends. It writes nothing else; the controller of databases waits for the end of a Task before it forgets an
+ * operation.
  */
 import type { Draft } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
@@ -18,7 +19,7 @@ import {
 import { preciseTime } from '../../values/time.ts'
 import type { ControllerOptions } from '../controller-options.ts'
 import { createIfAbsent } from '../objects/create.ts'
-import { finished, progressOf, takenUpWithinMs, verdictOn } from './progress.ts'
+import { finished, outcomeOf, progressOf, takenUpWithinMs } from './progress.ts'
 import { startRetention } from './retention-controller.ts'
 import { type Subject, type SubjectSource, subjectWithTask } from './subject.ts'
 
@@ -72,13 +73,13 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
       await write(task, progressOf(task.status, subject, now()))
       return undefined
     }
-    return judge(task, source)
+    return decide(task, source)
   }
 
   const create = async (subject: Subject) => {
     const draft = taskDraft(subject, now())
     if (draft === undefined) return
-    // Where one is there, the API was faster, and its Task is on its way into the cache; or it has ended.
+    // If one exists, the API was faster and the cache lags behind, or it has ended.
     await createIfAbsent(cluster, 'Task', draft)
   }
 
@@ -88,13 +89,13 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
     if (isEnded(written)) retention.ended(written)
   }
 
-  /** A Task that no operation in the caches goes with: only what the cluster itself says counts. */
-  const judge = async (task: Task, source: SubjectSource) => {
+  /** A Task that matches no operation in the caches: only the state in the cluster itself counts. */
+  const decide = async (task: Task, source: SubjectSource) => {
     const { namespace } = task.metadata
     const live = await source.live(cluster, { namespace, name: task.spec.subject.name })
-    const verdict = verdictOn(task, live, now())
-    if (verdict.state === 'waiting') return { requeueAfterMs: takenUpWithinMs }
-    await write(task, finished(task.status, now(), verdict.error))
+    const outcome = outcomeOf(task, live, now())
+    if (outcome.state === 'waiting') return { requeueAfterMs: takenUpWithinMs }
+    await write(task, finished(task.status, now(), outcome.error))
     return undefined
   }
 
@@ -107,14 +108,14 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
     logger,
     metrics,
   })
-  /** A subject says something new: its operation's Task, and all its others that are open, hear of it. */
+  /** Enqueues the Task of the subject's operation and all its other open Tasks when the subject changes. */
   const ofSubject = ({ kind, namespace, name, operation }: Subject) => {
     if (operation !== undefined) controller.enqueue(`${namespace}/${childNames.task(operation.taskId)}`)
     for (const task of caches.tasks.byIndex('subject', `${namespace}/${kind}/${name}`)) controller.enqueue(keyOf(task))
   }
-  const unfollow = [
+  const unsubscribe = [
     caches.tasks.onChange(({ object, previous }) => {
-      // One that has ended goes from the cache; one that was still open was deleted by somebody.
+      // A Task that has ended leaves the cache; one that was still open was deleted by another client.
       if (!isEnded(previous ?? object)) controller.enqueue(keyOf(object))
     }),
     ...sources.map(source =>
@@ -126,7 +127,7 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
   ]
   return {
     stop: async () => {
-      for (const end of unfollow) end()
+      for (const end of unsubscribe) end()
       await Promise.all([controller.stop(), retention.stop()])
     },
   }

@@ -2,7 +2,7 @@ import type { Cluster } from '../../cluster/index.ts'
 import { childNames, type Task } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 
-/** The Task of this id. One that has ended is in no cache: the cluster is asked for what the cache has not. */
+/** The Task with this id. Ended ones are in no cache, so a missing one is read from the cluster. */
 export async function findTask(
   { caches, cluster }: { caches: Pick<Caches, 'tasks'>; cluster: Pick<Cluster, 'get'> },
   namespace: string | undefined,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { annotations, desiredHash, labels, type ManagedDatabase, renderOperation, type Task } from '../../crds/index.ts'
 import { plainSpec } from '../testing/samples.ts'
-import { finished, progressOf, takenUpWithinMs, verdictOn } from './progress.ts'
+import { finished, outcomeOf, progressOf, takenUpWithinMs } from './progress.ts'
 import { type Subject, subjectOf } from './subject.ts'
 
 const now = Date.parse('2026-01-01T00:00:00Z')
@@ -52,6 +52,17 @@ describe('progress', () => {
     expect(second.messages?.at(-1)).toMatchObject({ step: 'NameTaken', level: 'warning' })
   })
 
+  test('reports the progress of the services', () => {
+    const at = (message: string) => database(progressing('True', 'StartingServices', message))
+    const first = progressOf(undefined, at('rest: waiting for Postgres'), now)
+    const second = progressOf(first, at('rest: starting'), now)
+    expect(second.messages?.map(({ text, level }) => [text, level])).toEqual([
+      ['rest: waiting for Postgres', 'info'],
+      ['rest: starting', 'info'],
+    ])
+    expect(progressOf(second, at('rest: starting'), now)).toBe(second)
+  })
+
   test('never decreases when a step is repeated', () => {
     const roles = progressOf(undefined, database(progressing('True', 'PreparingRoles', 'roles')), now)
     const again = progressOf(roles, database(progressing('True', 'Connecting', 'waiting for the pod')), now)
@@ -85,37 +96,37 @@ describe('a Task that its subject does not name', () => {
   const succeeded = { state: 'over' }
   const deleting = { deletionTimestamp: '2026-01-01T00:00:00Z' }
   test.each<[string, Task, Subject | undefined, unknown]>([
-    ['deletion, subject gone', task('delete-managed'), undefined, succeeded],
-    ['creation, subject gone', task('create-managed'), undefined, failed],
+    ['deletion, subject deleted', task('delete-managed'), undefined, succeeded],
+    ['creation, subject deleted', task('create-managed'), undefined, failed],
     [
-      'deletion, another under its name',
+      'deletion, another subject has its name',
       task('delete-managed'),
       database({}, { labels: { [labels.id]: 'x' } }),
       succeeded,
     ],
-    ['deletion under way', task('delete-managed'), database({}, deleting), waiting],
-    ['deletion just asked', task('delete-managed'), database(), waiting],
-    ['deletion never asked', task('delete-managed', takenUpWithinMs), database(), failed],
-    ['change overtaken by a deletion', task('update-managed'), database({}, deleting), failed],
+    ['deletion running', task('delete-managed'), database({}, deleting), waiting],
+    ['deletion recently requested', task('delete-managed'), database(), waiting],
+    ['deletion never requested', task('delete-managed', takenUpWithinMs), database(), failed],
+    ['change superseded by a deletion', task('update-managed'), database({}, deleting), failed],
     ['change not begun', task('update-managed'), database({}, annotated(taskId)), waiting],
     ['change never begun', task('update-managed', takenUpWithinMs), database({}, annotated(taskId)), failed],
-    ['change overtaken by another', task('update-managed'), database({}, annotated(otherId)), failed],
-    ['change overtaken without the API', task('update-managed'), database({}, annotated(taskId, 'old')), failed],
+    ['change superseded by another', task('update-managed'), database({}, annotated(otherId)), failed],
+    ['change superseded without the API', task('update-managed'), database({}, annotated(taskId, 'old')), failed],
     [
-      'change of nothing',
+      'change without effect',
       task('update-managed'),
       database({ appliedHash: hash, ...progressing('False', 'Completed') }, annotated(taskId)),
       succeeded,
     ],
     [
-      'change of nothing, after a failure',
+      'change without effect, after a failure',
       task('update-managed'),
       database({ appliedHash: hash, ...progressing('False', 'DeadlineExceeded', 'late') }, annotated(taskId)),
       failed,
     ],
   ])('%s', (_, subject, found, expected) => {
-    const verdict = verdictOn(subject, found, now)
-    expect(verdict).toEqual(expected)
-    expect('error' in verdict).toBe(expected === failed)
+    const outcome = outcomeOf(subject, found, now)
+    expect(outcome).toEqual(expected)
+    expect('error' in outcome).toBe(expected === failed)
   })
 })

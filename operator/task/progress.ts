@@ -1,18 +1,19 @@
 /**
- * What the Task of an operation says, from what its subject says: pure. A Task ends when, and only when, its subject has
- * settled; one whose operation is not the subject's any more ends with the reason why.
+ * The status of an operation's Task, from the status of its subject: pure. A Task ends when, and only when, its subject
+ * is reconciled. If the subject no longer names the operation, the Task ends with the reason.
  */
 import { labels, type Task, type TaskMessage } from '../../crds/index.ts'
+import { shortened } from '../../values/text.ts'
 import { durationText, preciseTime } from '../../values/time.ts'
 import { completed } from '../objects/conditions.ts'
 import type { Subject } from './subject.ts'
 
 type TaskStatusValue = NonNullable<Task['status']>
 
-/** Messages kept of one Task; the first stays, the oldest of the others go. */
+/** Messages kept of one Task; when there are more, the first is kept and the oldest of the others are removed. */
 const maximumMessages = 100
 
-/** How far an operation is at each of its steps, in per cent. */
+/** The progress of an operation at each of its steps, in per cent. */
 const progressAt: Record<string, number> = {
   Queued: 5,
   Copying: 5,
@@ -20,23 +21,31 @@ const progressAt: Record<string, number> = {
   Growing: 20,
   Stopping: 30,
   Starting: 30,
+  Recovering: 40,
   Connecting: 60,
   PreparingRoles: 75,
+  Importing: 78,
   RotatingPasswords: 80,
   OpeningEndpoint: 90,
   Deleting: 50,
   Checkpointing: 30,
   Snapshotting: 60,
+  StartingServices: 90,
   Finishing: 90,
   Anchoring: 60,
   Switching: 75,
   Opening: 85,
 }
 
+/** Steps whose messages contain the progress of each service, or of the import. */
+const stepsInParts = ['StartingServices', 'Importing']
+/** Its message replaces the previous one, which has the older progress. */
+const counted = 'Importing'
+
 const isFinal = (status: Task['status']): boolean => status?.phase === 'succeeded' || status?.phase === 'failed'
 
 function withMessage(messages: readonly TaskMessage[], message: TaskMessage): TaskMessage[] {
-  const all = [...messages, { ...message, text: message.text.slice(0, 2000) }]
+  const all = [...messages, { ...message, text: shortened(message.text, 2000) }]
   return all.length <= maximumMessages ? all : [...all.slice(0, 1), ...all.slice(all.length - maximumMessages + 1)]
 }
 
@@ -56,7 +65,7 @@ export function finished(status: Task['status'], now: number, error?: string): T
     finishedAt: time,
     ...(startedAt === undefined ? {} : { duration: durationText(Date.parse(startedAt), now) }),
     messages: withMessage(status?.messages ?? [], message),
-    ...(error === undefined ? {} : { error: error.slice(0, 2000) }),
+    ...(error === undefined ? {} : { error: shortened(error, 2000) }),
   }
 }
 
@@ -67,20 +76,22 @@ export function progressOf(status: Task['status'], { progressing, phase }: Subje
     return finished(status, now, progressing.reason === completed ? undefined : progressing.message)
   const step = progressing?.reason ?? 'Preparing'
   const messages = status?.messages ?? []
-  if (status?.phase === 'running' && messages.at(-1)?.step === step) return status
+  const last = messages.at(-1)
+  const isReported = last?.step === step && (!stepsInParts.includes(step) || last.text === progressing?.message)
+  if (status?.phase === 'running' && isReported) return status
   const before = Math.max(0, ...messages.map(message => message.progress ?? 0))
   const at = progressAt[step]
-  // A step that comes again, as connecting does after the roles, takes nothing back.
+  // A step that is repeated, such as connecting after the roles, does not decrease the progress.
   const progress = at === undefined ? undefined : Math.max(at, before)
   const time = preciseTime(now)
   return {
     ...status,
     phase: 'running',
     updatedAt: time,
-    messages: withMessage(messages, {
+    messages: withMessage(step === counted && last?.step === counted ? messages.slice(0, -1) : messages, {
       time,
       level: progress === undefined ? 'warning' : 'info',
-      text: progressing?.message ?? 'the operation begins',
+      text: progressing?.message ?? 'the operation starts',
       step,
       ...(progress === undefined ? {} : { progress }),
       ...(phase === undefined ? {} : { status: phase }),
@@ -88,37 +99,37 @@ export function progressOf(status: Task['status'], { progressing, phase }: Subje
   }
 }
 
-/** A Task that nothing has come of: still waiting, or over. `error` absent: it was done. */
-type Verdict = { state: 'waiting' } | { state: 'over'; error?: string }
+/** A Task without an operation: still waiting, or ended. `error` absent: done. */
+type Outcome = { state: 'waiting' } | { state: 'over'; error?: string }
 
-const over = (error?: string): Verdict => (error === undefined ? { state: 'over' } : { state: 'over', error })
+const over = (error?: string): Outcome => (error === undefined ? { state: 'over' } : { state: 'over', error })
 
-/** How long an operation may wait to be taken up, in ms. */
+/** How long an operation may wait to be started, in ms. */
 export const takenUpWithinMs = 10 * 60_000
 
 /**
- * What becomes of a Task that its subject's status does not name. `subject` is what the cluster itself holds under its
- * name now.
+ * The state of a Task that its subject's status does not name. `subject` is the current object of that name in the
+ * cluster itself.
  */
-export function verdictOn(task: Task, subject: Subject | undefined, now: number): Verdict {
+export function outcomeOf(task: Task, subject: Subject | undefined, now: number): Outcome {
   const { kind, id } = task.spec.subject
   const isDeletion = task.spec.name === 'delete-managed' || task.spec.name === 'delete-branch'
   if (subject === undefined || subject.id !== id)
     return isDeletion ? over() : over(`the ${kind} was deleted before this was done`)
   const taskId = task.metadata.labels?.[labels.id]
-  const { operation, isDeleting, askedTaskId, progressing, phase } = subject
+  const { operation, isDeleting, requestedTaskId, progressing, phase } = subject
   if (operation?.taskId === taskId) return { state: 'waiting' }
   if (isDeletion && phase === 'deleted') return over()
   if (isDeletion) return isDeleting ? { state: 'waiting' } : waitingSince(task, now)
   if (isDeleting) return over(`the ${kind} is being deleted`)
-  if (askedTaskId() !== taskId) return over(`a later change to the ${kind} took its place`)
+  if (requestedTaskId() !== taskId) return over(`a later change to the ${kind} replaced it`)
   if (operation !== undefined || !subject.isInForce()) return waitingSince(task, now)
-  // It asked for nothing that was not so already.
+  // Everything that it requested was already so.
   const isWell = progressing === undefined || progressing.reason === completed
   return isWell ? over() : over(progressing.message)
 }
 
-function waitingSince(task: Task, now: number): Verdict {
+function waitingSince(task: Task, now: number): Outcome {
   const since = Date.parse(task.metadata.creationTimestamp ?? '')
-  return now - since < takenUpWithinMs ? { state: 'waiting' } : over('the operation was never begun')
+  return now - since < takenUpWithinMs ? { state: 'waiting' } : over('the operation never started')
 }

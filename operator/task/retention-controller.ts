@@ -1,7 +1,7 @@
 /**
- * Lets go of ended Tasks that have been kept long enough (`retention.ts`). They are in no cache, only counted: all of them are
- * read, page by page, when the operator starts and every hour, and those of a subject when one more ends than is kept. Each goes
- * by a request of its own, one after the other, so that a month of them, met at once, is no burst.
+ * Deletes ended Tasks by retention (`retention.ts`). They are in no cache, only counted. All of them are read, page by
+ * page, when the operator starts and every hour, and those of a subject when more have ended than are kept. They are
+ * deleted one after the other, so that even a month's worth causes no burst.
  */
 import { keyText, parseKey, sleep, systemClock } from '../../cluster/informer/index.ts'
 import { lowPriority, startController } from '../../controller/index.ts'
@@ -15,14 +15,14 @@ type RetentionOptions = ControllerOptions & { sources: readonly SubjectSource[] 
 const sweepMs = 3600_000
 const sweepDeadlineMs = 1800_000
 const pageSize = 500
-/** Between two pages: a sweep is never what a cluster is busy with. */
+/** The pause between two pages, so that a sweep does not keep the cluster busy. */
 const pauseMs = 100
-/** Most that one pass lets go. */
+/** The most Tasks that one pass deletes. */
 const goingAtOnce = 2_000
-/** The key of a look at all Tasks; any other is a subject's. */
+/** The key for a sweep of all Tasks; any other key is a subject's. */
 const everything = '*'
 
-/** The key of a Task's subject; undefined where the Task lacks the label by which its subject's are listed. */
+/** The key of a Task's subject; undefined if the Task lacks the label by which its subject's Tasks are listed. */
 const subjectKeyOf = ({ metadata }: Task): string | undefined => {
   const name = metadata.labels?.[labels.subject]
   return name === undefined ? undefined : keyText({ namespace: metadata.namespace, name })
@@ -31,19 +31,19 @@ const subjectKeyOf = ({ metadata }: Task): string | undefined => {
 export function startRetention(options: RetentionOptions): { ended(task: Task): void; stop(): Promise<void> } {
   const { cluster, sources, now, clock, logger, metrics, signal } = options
 
-  /** Of each subject, as far as is known: what ends during a sweep may be missed until the next one. */
+  /** For each subject, as far as known: a Task that ends during a sweep may be missed until the next one. */
   let ended = new Map<string, number>()
 
-  /** How many were let go. One that its subject still names would only be made again. */
+  /** Returns how many were deleted. A Task that its subject still names is skipped, since it would be created again. */
   const letGo = async (tasks: readonly Task[], ending: AbortSignal): Promise<number> => {
-    let gone = 0
+    let deleted = 0
     for (const { metadata } of tasks) {
       ending.throwIfAborted()
       if (subjectWithTask(sources, metadata) !== undefined) continue
       await cluster.delete('Task', metadata, { uid: metadata.uid })
-      gone++
+      deleted++
     }
-    return gone
+    return deleted
   }
 
   const trim = async (key: string, ending: AbortSignal) => {
@@ -57,13 +57,13 @@ export function startRetention(options: RetentionOptions): { ended(task: Task): 
 
   const sweep = async (ending: AbortSignal) => {
     const counted = new Map<string, number>()
-    let left = goingAtOnce
+    let remaining = goingAtOnce
     let continueToken: string | undefined
     do {
       const page = await cluster.list('Task', { limit: pageSize, continueToken })
-      const isTrusted = clock.doubt() === undefined
-      const outdated = isTrusted ? page.items.filter(task => isOutdated(task, now())).slice(0, left) : []
-      left -= await letGo(outdated, ending)
+      const isTrusted = clock.distrust() === undefined
+      const outdated = isTrusted ? page.items.filter(task => isOutdated(task, now())).slice(0, remaining) : []
+      remaining -= await letGo(outdated, ending)
       for (const task of page.items.filter(isEnded)) {
         const key = subjectKeyOf(task)
         if (key !== undefined) counted.set(key, (counted.get(key) ?? 0) + 1)

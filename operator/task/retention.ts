@@ -1,27 +1,28 @@
-/** How long ended Tasks are kept: 30 days at most, and of one subject the newest 100. Pure. */
+/** How long ended Tasks are kept: at most 30 days, and the newest 100 of each subject. Pure. */
 import { isEnded, type Task } from '../../crds/index.ts'
 
-const keptMs = 30 * 24 * 3600_000
+const retentionMs = 30 * 24 * 3600_000
 /** Ended Tasks kept of one subject. */
-const keptOfSubject = 100
+const retainedOfSubject = 100
 
-/** When it ended. One that does not say so, which is not ours, counts from when it was made. */
+/** When it ended. A Task without an end time, which is not ours, counts from its creation. */
 const endOf = ({ metadata, status }: Task): string => status?.finishedAt ?? metadata.creationTimestamp ?? ''
 
-/** Whether a Task has been kept long enough. */
-export const isOutdated = (task: Task, now: number): boolean => isEnded(task) && now - Date.parse(endOf(task)) >= keptMs
+/** Whether a Task has reached its retention age. */
+export const isOutdated = (task: Task, now: number): boolean =>
+  isEnded(task) && now - Date.parse(endOf(task)) >= retentionMs
 
-/** By their end, and by name where that is the same. */
+/** Ordered by end, then by name. */
 const compareByEnd = (left: Task, right: Task): number =>
   Date.parse(endOf(left)) - Date.parse(endOf(right)) || (left.metadata.name < right.metadata.name ? -1 : 1)
 
-/** Of one subject's Tasks those that are too many, the oldest first. */
+/** The surplus Tasks of one subject, oldest first. */
 export function surplusOf(tasks: readonly Task[]): Task[] {
   const ended = tasks.filter(isEnded)
   if (!isTooMany(ended.length)) return []
   const ordered = ended.toSorted(compareByEnd)
-  return ordered.slice(0, ended.length - keptOfSubject)
+  return ordered.slice(0, ended.length - retainedOfSubject)
 }
 
-/** Whether so many ended Tasks are more than are kept of one subject. */
-export const isTooMany = (ended: number): boolean => ended > keptOfSubject
+/** Whether one subject has more ended Tasks than are kept. */
+export const isTooMany = (ended: number): boolean => ended > retainedOfSubject

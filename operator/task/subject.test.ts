@@ -1,4 +1,4 @@
-/** Tasks of a kind that is no database: they are made, kept in step, judged and ended as a database's are. */
+/** Tasks of another kind than a database: they are created, updated, checked and ended in the same way. */
 import { expect, test } from 'vitest'
 import { createMetrics } from '../../controller/index.ts'
 import { childNames, type Task } from '../../crds/index.ts'
@@ -27,32 +27,32 @@ const branch = (more: Partial<Subject>): Subject => ({
   isDeleting: false,
   operation: { taskId, name: 'create-branch' },
   progressing: condition(yes('Starting', 'starting Postgres')),
-  askedTaskId: () => undefined,
+  requestedTaskId: () => undefined,
   isInForce: () => true,
   ...more,
 })
 
-test("the Task of a branch's operation ends when the branch settles, and reports why it failed", async () => {
+test("the Task of a branch's operation ends when the branch is reconciled, and reports why it failed", async () => {
   const installation = await openInstallation({ fakes: false })
   const { cluster } = installation
   const caches = createCaches(cluster, silent, createMetrics())
   await caches.start()
   let current: Subject | undefined
-  let tell: Parameters<SubjectSource['onChange']>[0] = () => {}
+  let notify: Parameters<SubjectSource['onChange']>[0] = () => {}
   const source: SubjectSource = {
     kind: 'branch',
     withTask: (namespace, id) =>
       current?.namespace === namespace && current.operation?.taskId === id ? current : undefined,
     live: async () => current,
     onChange: handler => {
-      tell = handler
+      notify = handler
       return () => {}
     },
   }
   const becomes = (next: Subject) => {
     const previous = current
     current = next
-    tell(next, previous)
+    notify(next, previous)
   }
   const controller = startTaskController({
     cluster,
@@ -62,11 +62,11 @@ test("the Task of a branch's operation ends when the branch settles, and reports
     metrics: createMetrics(),
     logger: silent,
     now,
-    clock: { doubt: () => undefined, onChange: () => () => {} },
+    clock: { distrust: () => undefined, onChange: () => () => {} },
     signal: new AbortController().signal,
   })
-  const taskWhen = (id: string, holds: (task: Task | undefined) => boolean) =>
-    eventually(() => cluster.get('Task', { namespace: testNamespace, name: childNames.task(id) }), holds)
+  const taskWhen = (id: string, isExpected: (task: Task | undefined) => boolean) =>
+    eventually(() => cluster.get('Task', { namespace: testNamespace, name: childNames.task(id) }), isExpected)
 
   becomes(branch({}))
   const running = await taskWhen(taskId, task => task?.status?.phase === 'running')

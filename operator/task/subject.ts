@@ -1,6 +1,6 @@
 /**
- * What a Task can be about, as the controller of Tasks sees it: a resource whose status names the operation that runs,
- * and whose condition Progressing says how that goes. A kind that has operations comes to have Tasks by a source of its own.
+ * The subject of a Task, as the controller of Tasks sees it: a resource whose status names the running operation, and
+ * whose condition Progressing reports its progress. A kind with operations gets Tasks by providing a source.
  */
 import type { Cluster, Kinds, ObjectKey } from '../../cluster/index.ts'
 import type { Informer } from '../../cluster/informer/index.ts'
@@ -27,7 +27,7 @@ export type Subject = {
   kind: SubjectKind
   namespace: string
   name: string
-  /** The API's id; undefined until it has one. */
+  /** The API's id; undefined until it is assigned. */
   id: string | undefined
   tenant: string | undefined
   phase: string | undefined
@@ -35,25 +35,25 @@ export type Subject = {
   /** The operation that its status names. */
   operation: { taskId: string; name: OperationName } | undefined
   progressing: Condition | undefined
-  /** The Task of what was asked for last by the API. */
-  askedTaskId: () => string | undefined
-  /** All that is asked is in force. */
+  /** The Task of the last API request. */
+  requestedTaskId: () => string | undefined
+  /** Whether everything requested is applied. */
   isInForce: () => boolean
 }
 
 /** Where the subjects of one kind are found. */
 export type SubjectSource = {
   kind: SubjectKind
-  /** The one whose status names this Task, as far as the caches know. */
+  /** The subject whose status names this Task, according to the caches. */
   withTask(namespace: string, taskId: string): Subject | undefined
-  /** What the cluster itself has under this name. */
+  /** The object with this name in the cluster itself. */
   live(cluster: Cluster, key: ObjectKey): Promise<Subject | undefined>
   onChange(handler: (subject: Subject, previous: Subject | undefined) => void): () => void
 }
 
 const taskPrefix = childNames.task('')
 
-/** The subject whose status names the Task of this name, of whatever kind, as far as the caches know. */
+/** The subject of any kind whose status names the Task of this name, according to the caches. */
 export function subjectWithTask(
   sources: readonly SubjectSource[],
   { namespace, name }: ObjectKey,
@@ -79,7 +79,7 @@ export const subjectOf = (database: ManagedDatabase): Subject => ({
   phase: database.status?.phase,
   operation: database.status?.operation,
   progressing: conditionOf(database.status, 'Progressing'),
-  askedTaskId: () => readOperation(database)?.taskId,
+  requestedTaskId: () => readOperation(database)?.taskId,
   isInForce: () => isInForce(database),
 })
 
@@ -91,7 +91,7 @@ function backupSubject(backup: Backup): Subject {
     phase: status?.phase,
     operation: status?.taskId === undefined ? undefined : { taskId: status.taskId, name: 'backup-managed' },
     progressing: conditionOf(status, 'Progressing'),
-    askedTaskId: () => annotatedOperation(backup)?.taskId,
+    requestedTaskId: () => annotatedOperation(backup)?.taskId,
     isInForce: () => status?.phase === 'completed' || status?.phase === 'failed',
   }
 }
@@ -106,12 +106,12 @@ function branchSubject(branch: Branch): Subject {
     isDeleting: phase === 'deleting',
     operation: status?.operation,
     progressing: conditionOf(status, 'Progressing'),
-    askedTaskId: () => annotatedOperation(branch)?.taskId,
+    requestedTaskId: () => annotatedOperation(branch)?.taskId,
     isInForce: () => phase !== 'creating',
   }
 }
 
-/** The subjects that an informer follows. It must have the index `task`. */
+/** The subjects in an informer, which must have the index `task`. */
 const sourceOf = <K extends SubjectResource>(
   kind: SubjectKind,
   resource: K,

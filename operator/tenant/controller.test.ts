@@ -21,7 +21,7 @@ describe('a tenant', () => {
     })
   })
 
-  test('has its namespace corrected when somebody removes labels from it', async () => {
+  test('has its namespace corrected when another client removes labels from it', async () => {
     await it.cluster().create('Tenant', tenantDraft('steady'))
     await eventually(() => get('steady'), ready)
     const key = { name: tenantNamespace('steady') }
@@ -60,7 +60,7 @@ describe('a tenant', () => {
   test('has a quota that follows its limit and applies to kubectl', async () => {
     const { spec, ...draft } = tenantDraft('limited')
     await it.cluster().create('Tenant', { ...draft, spec: { ...spec, tenantId: 'limited', limits: { databases: 1 } } })
-    // It is there before the tenant is said to be ready.
+    // It exists before the tenant is reported as ready.
     await eventually(() => get('limited'), ready)
     expect((await quotaOf('limited'))?.spec?.hard).toEqual({ [hard]: '1' })
     await it.cluster().create('ManagedDatabase', inNamespaceOf('limited', 'one'))
@@ -74,7 +74,7 @@ describe('a tenant', () => {
     )
     await it.cluster().create('ManagedDatabase', inNamespaceOf('limited', 'two'))
 
-    // Somebody takes it away: it comes back.
+    // Another client deletes it: it is created again.
     const quota = await quotaOf('limited')
     await it.cluster().delete('ResourceQuota', { namespace: tenantNamespace('limited'), name: 'espalier-limits' })
     await eventually(
@@ -87,17 +87,17 @@ describe('a tenant', () => {
     await it.cluster().create('Tenant', tenantDraft('foreign'))
     await eventually(() => get('foreign'), ready)
     const namespace = tenantNamespace('foreign')
-    const theirs = { apiVersion: 'v1', kind: 'ResourceQuota', spec: { hard: { pods: '3' } } } as const
-    await it.cluster().create('ResourceQuota', { ...theirs, metadata: { namespace, name: 'theirs' } })
+    const foreign = { apiVersion: 'v1', kind: 'ResourceQuota', spec: { hard: { pods: '3' } } } as const
+    await it.cluster().create('ResourceQuota', { ...foreign, metadata: { namespace, name: 'theirs' } })
     await it.stopOperator()
     await it.cluster().delete('ResourceQuota', { namespace, name: 'espalier-limits' })
-    await it.cluster().create('ResourceQuota', { ...theirs, metadata: { namespace, name: 'espalier-limits' } })
+    await it.cluster().create('ResourceQuota', { ...foreign, metadata: { namespace, name: 'espalier-limits' } })
     await it.startOperator()
-    const told = await eventually(
+    const reported = await eventually(
       () => get('foreign'),
       tenant => tenant?.status?.conditions?.some(({ type }) => type === 'LimitsEnforced') === true,
     )
-    expect(told?.status).toMatchObject({
+    expect(reported?.status).toMatchObject({
       phase: 'ready',
       conditions: [{ type: 'Ready' }, { type: 'LimitsEnforced', status: 'False', reason: 'QuotaOfAnother' }],
     })
@@ -177,11 +177,11 @@ describe('a tenant', () => {
     await it
       .cluster()
       .create('Tenant', { apiVersion, kind: 'Tenant', metadata: { name: 'misnamed' }, ...(spec && { spec }) })
-    const told = await eventually(
+    const reported = await eventually(
       () => it.cluster().get('Tenant', { name: 'misnamed' }),
       found => found?.status?.conditions !== undefined,
     )
-    expect(told?.status?.conditions?.[0]).toMatchObject({ reason: 'WrongName', status: 'False' })
+    expect(reported?.status?.conditions?.[0]).toMatchObject({ reason: 'WrongName', status: 'False' })
     expect(await it.cluster().get('Namespace', { name: tenantNamespace('misnamed') })).toBeUndefined()
   })
 })

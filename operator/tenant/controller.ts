@@ -1,6 +1,7 @@
 /**
- * The controller of Tenants: creates a namespace for each tenant, which holds all of the tenant's objects. The operator deletes
- * it after the tenant, once no database is left in it. A quota in it applies the tenant's limits to every client that can write there.
+ * The controller of Tenants: creates a namespace for each tenant, which contains all of the tenant's objects. The
+ * operator deletes it after the tenant, once no database remains in it. A quota in it applies the tenant's limits to
+ * every client that can write there.
  */
 import type { Cluster, Namespace } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
@@ -18,31 +19,34 @@ import type { Caches } from '../caches.ts'
 import type { ControllerOptions } from '../controller-options.ts'
 import { type Finding, no, yes } from '../objects/conditions.ts'
 import { isUpToDate } from '../objects/up-to-date.ts'
-import { leftIn } from './left.ts'
 import { namespaceDraft } from './namespace.ts'
 import { keepCopies } from './pull-secrets.ts'
-import { isOurs, quotaDraft } from './quota.ts'
+import { isManaged, quotaDraft } from './quota.ts'
+import { remainingIn } from './remaining.ts'
 import { type Findings, tenantStatus } from './status.ts'
 import { deleteStrayKeys } from './stray-keys.ts'
 
 type TenantControllerOptions = ControllerOptions & {
   workers: number
-  /** Names of the Secrets by which databases' images are pulled. */
+  /** Names of the pull Secrets of the databases' images. */
   pullSecrets: readonly string[]
 }
 
-/** A tenant's deletion goes on when its last database or its namespace is deleted; this is for an event that was missed. */
+/**
+ * A tenant's deletion continues when its last database or its namespace is deleted; this interval is for a missed
+ * event.
+ */
 const deletionRetryMs = 30_000
 
-/** How soon it is checked whether the operator is bound in a new namespace. */
+/** How soon to check whether the operator has its RoleBinding in a new namespace. */
 const bindingMs = 50
 
 export function startTenantController(options: TenantControllerOptions): { stop(): Promise<void> } {
   const tenants = new TenantController(options)
-  const unfollow = follow(options, key => tenants.enqueue(key))
+  const unsubscribe = follow(options, key => tenants.enqueue(key))
   return {
     stop: async () => {
-      for (const end of unfollow) end()
+      for (const end of unsubscribe) end()
       await tenants.stop()
     },
   }
@@ -81,26 +85,26 @@ class TenantController {
   async #reconcile(key: string) {
     const tenant = this.#caches.tenants.get(parseKey(key))
     if (tenant === undefined) return undefined
-    const isHeld = tenant.metadata.finalizers?.includes(teardownFinalizer) === true
-    if (tenant.metadata.deletionTimestamp !== undefined) return isHeld ? this.#release(tenant) : undefined
+    const hasFinalizer = tenant.metadata.finalizers?.includes(teardownFinalizer) === true
+    if (tenant.metadata.deletionTimestamp !== undefined) return hasFinalizer ? this.#release(tenant) : undefined
     const expected = tenantName(tenant.spec.tenantId)
     if (tenant.metadata.name !== expected) {
       await this.#report(tenant, { Ready: no('WrongName', `metadata.name must be ${expected} for this tenantId`) })
       return undefined
     }
-    if (!isHeld) {
+    if (!hasFinalizer) {
       await this.#cluster.replace('Tenant', withFinalizer(tenant, true))
       return undefined
     }
     return this.#keep(tenant)
   }
 
-  /** Creates or corrects the namespace and what is in it. */
+  /** Creates or corrects the namespace and its objects. */
   async #keep(tenant: Tenant) {
     const draft = namespaceDraft(tenant, this.#options.pullSecrets)
     const namespace = this.#caches.namespaces.get({ name: draft.metadata.name })
     if (namespace?.metadata.deletionTimestamp !== undefined) {
-      await this.#report(tenant, { Ready: no('NamespaceTerminating', 'its namespace is being deleted by somebody') })
+      await this.#report(tenant, { Ready: no('NamespaceTerminating', 'another client is deleting its namespace') })
       return undefined
     }
     if (!this.#caches.isServed(draft.metadata.name)) {
@@ -108,12 +112,12 @@ class TenantController {
       return { requeueAfterMs: bindingMs }
     }
     await this.#keepNamespace(draft, namespace)
-    // The quota comes before Ready, so that nothing is created there without one.
+    // The quota is created before Ready, so that nothing is created there without one.
     const limits = await this.#keepQuota(tenant)
-    const Ready = yes('NamespaceReady', 'its namespace is there')
+    const Ready = yes('NamespaceReady', 'its namespace exists')
     await this.#report(tenant, { Ready, ...(limits && { LimitsEnforced: limits }) })
     const { clock, now } = this.#options
-    if (clock.doubt() === undefined) await deleteStrayKeys(this.#caches, this.#cluster, draft.metadata.name, now())
+    if (clock.distrust() === undefined) await deleteStrayKeys(this.#caches, this.#cluster, draft.metadata.name, now())
     return undefined
   }
 
@@ -134,16 +138,19 @@ class TenantController {
     if (isUpToDate(known, draft)) return undefined
     // The cache holds only Espalier's quotas, not another owner's of this name.
     const present = known ?? (await this.#cluster.get('ResourceQuota', { namespace, name }))
-    if (present !== undefined && !isOurs(present))
+    if (present !== undefined && !isManaged(present))
       return no(
         'QuotaOfAnother',
-        `there is a ResourceQuota ${name} of somebody else: rename it, so that limits are kept`,
+        `there is another owner's ResourceQuota ${name}: rename it, so that limits are enforced`,
       )
     await this.#cluster.apply('ResourceQuota', draft)
     return undefined
   }
 
-  /** Deletes the namespace once nothing in it holds data, and removes the tenant's finalizer once the namespace is deleted. */
+  /**
+   * Deletes the namespace once nothing in it contains data, and removes the tenant's finalizer once the namespace is
+   * deleted.
+   */
   async #release(tenant: Tenant) {
     const name = tenantNamespace(tenant.spec.tenantId)
     const namespace: Namespace | undefined = await this.#cluster.get('Namespace', { name })
@@ -153,8 +160,8 @@ class TenantController {
       return undefined
     }
     const isTerminating = namespace.metadata.deletionTimestamp !== undefined
-    const left = isTerminating ? undefined : await leftIn(this.#cluster, name)
-    if (left !== undefined) await this.#report(tenant, { Ready: left })
+    const remaining = isTerminating ? undefined : await remainingIn(this.#cluster, name)
+    if (remaining !== undefined) await this.#report(tenant, { Ready: remaining })
     else if (!isTerminating) await this.#cluster.delete('Namespace', { name }, { uid: namespace.metadata.uid })
     return { requeueAfterMs: deletionRetryMs }
   }
@@ -166,17 +173,20 @@ class TenantController {
   }
 }
 
-const withFinalizer = (tenant: Tenant, isHeld: boolean): Tenant => {
+const withFinalizer = (tenant: Tenant, hasFinalizer: boolean): Tenant => {
   const others = tenant.metadata.finalizers?.filter(finalizer => finalizer !== teardownFinalizer) ?? []
-  return { ...tenant, metadata: { ...tenant.metadata, finalizers: isHeld ? [...others, teardownFinalizer] : others } }
+  return {
+    ...tenant,
+    metadata: { ...tenant.metadata, finalizers: hasFinalizer ? [...others, teardownFinalizer] : others },
+  }
 }
 
-/** Enqueues the tenants that a change concerns. @returns what ends it */
+/** Enqueues the tenants that a change concerns. @returns the function that stops it */
 function follow({ caches, pullSecrets }: TenantControllerOptions, enqueue: (key: string) => void): (() => void)[] {
   const ofNamespace = (namespace = '') => {
     for (const tenant of caches.tenants.byIndex('namespace', namespace)) enqueue(keyOf(tenant))
   }
-  /** Objects for which a namespace is not deleted. */
+  /** Objects that block the deletion of a namespace. */
   const onDeleted = ({ type, object }: { type: string; object: Pick<Tenant, 'metadata'> }) => {
     if (type === 'deleted') ofNamespace(object.metadata.namespace)
   }

@@ -1,16 +1,16 @@
-/** For what a tenant's namespace is kept. */
+/** The objects for which a tenant's namespace is kept. */
 import { expect, test } from 'vitest'
 import { definitionOf } from '../../crds/definition.ts'
 import { declarations, labels } from '../../crds/index.ts'
 import { openStore } from '../../embedded/store/index.ts'
 import { backupDraft, databaseDraft, testNamespace as namespace, silent } from '../testing/installation.ts'
-import { leftIn } from './left.ts'
+import { remainingIn } from './remaining.ts'
 
 test('databases, kept backups and orphaned volumes keep a namespace, and failed backups do not', async () => {
   const store = await openStore({ definitions: Object.values(declarations).map(definitionOf), logger: silent })
   try {
     const cluster = store.connect('test')
-    const reason = async () => (await leftIn(cluster, namespace))?.reason
+    const reason = async () => (await remainingIn(cluster, namespace))?.reason
     await cluster.create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
     expect(await reason()).toBeUndefined()
     const { metadata } = await cluster.create('ManagedDatabase', databaseDraft('one'))
@@ -27,7 +27,7 @@ test('databases, kept backups and orphaned volumes keep a namespace, and failed 
     })
     expect(await reason()).toBe('HasDatabases')
     await cluster.delete('ManagedDatabase', metadata)
-    expect((await leftIn(cluster, namespace))?.message).toContain('such as kept')
+    expect((await remainingIn(cluster, namespace))?.message).toContain('such as kept')
     await cluster.delete('Backup', { namespace, name: 'kept' })
     expect(await reason()).toBe('HasVolumes')
     await cluster.delete('PersistentVolumeClaim', claim.metadata)

@@ -20,7 +20,7 @@ const give = (namespace: string, name: string, text: string) =>
   })
 const inTenant = (tenant: string, name: string) =>
   it.cluster().get('Secret', { namespace: tenantNamespace(tenant), name })
-const holds = (tenant: string, name: string, text: string) =>
+const containsText = (tenant: string, name: string, text: string) =>
   eventually(
     () => inTenant(tenant, name),
     found => found?.data?.['.dockerconfigjson'] === dataOf(text)['.dockerconfigjson'],
@@ -33,14 +33,14 @@ const tenant = async (id: string) => {
   )
 }
 
-describe('a Secret that images are pulled by', () => {
+describe('a pull Secret', () => {
   beforeAll(async () => {
     await give(systemNamespace, 'registry', 'first')
     await tenant('pulls')
   })
 
   test("is copied into a tenant's namespace", async () => {
-    expect(await holds('pulls', 'registry', 'first')).toMatchObject({ type })
+    expect(await containsText('pulls', 'registry', 'first')).toMatchObject({ type })
   })
 
   test('changes when its source changes', async () => {
@@ -48,13 +48,13 @@ describe('a Secret that images are pulled by', () => {
     const source = await it.cluster().get('Secret', key)
     if (source === undefined) throw new Error('no source')
     await it.cluster().replace('Secret', { ...source, data: dataOf('rotated') })
-    await holds('pulls', 'registry', 'rotated')
+    await containsText('pulls', 'registry', 'rotated')
   })
 
   test('created later is copied when it appears', async () => {
     expect(await inTenant('pulls', 'second')).toBeUndefined()
     await give(systemNamespace, 'second', 'late')
-    await holds('pulls', 'second', 'late')
+    await containsText('pulls', 'second', 'late')
   })
 
   test('of the tenant with the same name is not replaced', async () => {
@@ -62,8 +62,8 @@ describe('a Secret that images are pulled by', () => {
     await it.cluster().create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
     await give(namespace, 'registry', 'theirs')
     await tenant('owns')
-    await holds('owns', 'second', 'late')
-    await holds('owns', 'registry', 'theirs')
+    await containsText('owns', 'second', 'late')
+    await containsText('owns', 'registry', 'theirs')
   })
 
   test('no longer configured is deleted, and nothing else is', async () => {
@@ -73,7 +73,7 @@ describe('a Secret that images are pulled by', () => {
       () => inTenant('pulls', 'registry'),
       found => found === undefined,
     )
-    await holds('owns', 'registry', 'theirs')
+    await containsText('owns', 'registry', 'theirs')
     await it.stopOperator()
     await it.startOperator({})
     await eventually(

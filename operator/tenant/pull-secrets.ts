@@ -1,6 +1,6 @@
 /**
- * Copies of the Secrets by which databases' images are pulled: a pod can name Secrets of its own namespace only, so each
- * tenant's gets them. One of the tenant's own under the same name is left alone, and used as it is.
+ * Copies the pull Secrets of the databases' images: a pod can use only Secrets of its own namespace, so each tenant's
+ * namespace gets them. A tenant's own Secret of the same name is not changed, and is used as it is.
  */
 import type { Logger } from 'pino'
 import type { Cluster, Draft, Namespace, Secret } from '../../cluster/index.ts'
@@ -9,11 +9,11 @@ import { canonicalJson, labels, managedByEspalier, type ObjectMeta, systemNamesp
 /** On a tenant's namespace: the names of the copies that may be in it. */
 const copiesAnnotation = 'espalier.dev/pull-secrets'
 
-const marks = { [labels.managedBy]: managedByEspalier, [labels.component]: 'pull-secret' }
+const secretLabels = { [labels.managedBy]: managedByEspalier, [labels.component]: 'pull-secret' }
 
 type Sources = { get(key: { namespace: string; name: string }): Secret | undefined }
 
-/** What a namespace that is to have copies says of them. */
+/** The annotations of a namespace that is to have copies. */
 export const copiesNote = (names: readonly string[]): Pick<ObjectMeta, 'annotations'> =>
   names.length === 0 ? {} : { annotations: { [copiesAnnotation]: names.join(',') } }
 
@@ -21,13 +21,13 @@ const copyOf = (source: Secret, namespace: string): Draft<'Secret'> => ({
   apiVersion: 'v1',
   kind: 'Secret',
   type: source.type ?? 'Opaque',
-  metadata: { name: source.metadata.name, namespace, labels: marks },
+  metadata: { name: source.metadata.name, namespace, labels: secretLabels },
   data: source.data ?? {},
 })
 
 /**
- * Brings the copies in a tenant's namespace in order: those asked for are as their sources, others are gone. `namespace`
- * as it was before; one that never had any and is to have none costs nothing.
+ * Reconciles the copies in a tenant's namespace: the configured ones equal their sources, others are deleted.
+ * `namespace`: its previous state; one that never had copies and needs none costs nothing.
  */
 export async function keepCopies(
   { cluster, sources, names, logger }: { cluster: Cluster; sources: Sources; names: readonly string[]; logger: Logger },
@@ -35,7 +35,7 @@ export async function keepCopies(
   namespace: Namespace | undefined,
 ): Promise<void> {
   if (names.length === 0 && namespace?.metadata.annotations?.[copiesAnnotation] === undefined) return
-  const { items } = await cluster.list('Secret', { namespace: where, labels: marks })
+  const { items } = await cluster.list('Secret', { namespace: where, labels: secretLabels })
   for (const { metadata } of items.filter(copy => !names.includes(copy.metadata.name)))
     await cluster.delete('Secret', { namespace: where, name: metadata.name }, { uid: metadata.uid })
   for (const name of names) {

@@ -1,7 +1,7 @@
 /**
- * A tenant's limits as a ResourceQuota in its namespace, so that they bind kubectl as they bind the API. It has a name and
- * labels of its own: whatever other quotas there are, are somebody else's. Deleted databases count until they are gone,
- * as the API counts them; branches do not stand in it, since their tombstones would count for 30 days.
+ * A tenant's limits as a ResourceQuota in its namespace, so that they also apply to kubectl. Its name and labels are
+ * reserved; other quotas belong to other owners. Deleted databases count until they no longer exist, as in the API.
+ * Branches are not in the quota, since their tombstones would count for 30 days.
  */
 import type { Draft, ResourceQuota } from '../../cluster/index.ts'
 import {
@@ -28,6 +28,6 @@ export function quotaDraft({ spec: { tenantId, limits } }: Pick<Tenant, 'spec'>)
   })
 }
 
-/** Whether a quota of our name is one that we made. */
-export const isOurs = ({ metadata }: ResourceQuota): boolean =>
+/** Whether a quota with our name was created by us. */
+export const isManaged = ({ metadata }: ResourceQuota): boolean =>
   metadata.labels?.[labels.managedBy] === managedByEspalier && metadata.labels[labels.tenant] !== undefined

@@ -14,10 +14,11 @@ const secret = (name: string, id: string, minutes: number): Secret => ({
   },
 })
 
-test('keys are deleted whose database or branch was never created, 15 minutes later', async () => {
+test('keys whose database or branch was never created, and cannot be restored, are deleted 15 minutes later', async () => {
   const all = [
     ...[secret('stray', 'a', 16), secret('young', 'a', 14)],
     ...[secret('of-a-database', 'b', 60), secret('of-a-branch', 'c', 60)],
+    secret('of-a-deleted-database', 'd', 60),
   ]
   const deleted: unknown[] = []
   const owners: Record<string, string> = { ManagedDatabase: 'b', Branch: 'c' }
@@ -25,6 +26,7 @@ test('keys are deleted whose database or branch was never created, 15 minutes la
     list: async (kind: string, { labels: selector }: { labels: Record<string, string> }) => ({
       items: selector[labels.id] === owners[kind] ? [{}] : [],
     }),
+    get: async (_: string, { name }: { name: string }) => (name === 'deleted-d' ? {} : undefined),
     delete: async (_kind: string, { name }: { name: string }, preconditions: unknown) => {
       deleted.push([name, preconditions])
     },

@@ -1,15 +1,15 @@
 /**
- * Keys of services whose database or branch was never created. The API writes them first, and may die or be refused in between. Those of
- * an owner that exists are deleted with its leftovers.
+ * Keys of services whose database or branch was never created. The API writes them first, and may crash or be refused
+ * in between. Those of an existing owner are deleted with its leftovers.
  */
 import type { Cluster } from '../../cluster/index.ts'
-import { labels } from '../../crds/index.ts'
+import { deletedDatabaseKey, labels } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 
 /** Much longer than any request of the API takes. */
 const strayMs = 15 * 60_000
 
-/** The caller has asked whether the clock is trusted. */
+/** The caller has checked whether the clock is trusted. */
 export async function deleteStrayKeys(
   { secrets }: Pick<Caches, 'secrets'>,
   cluster: Cluster,
@@ -28,11 +28,12 @@ export async function deleteStrayKeys(
   }
 }
 
-/** By the cluster itself, since a cache may not have seen the owner yet. */
+/** Reads the cluster itself, since a cache may lag behind the owner's creation. */
 async function hasOwner(cluster: Cluster, namespace: string, id: string): Promise<boolean> {
   for (const kind of ['ManagedDatabase', 'Branch'] as const) {
     const { items } = await cluster.list(kind, { namespace, labels: { [labels.id]: id } })
     if (items.length > 0) return true
   }
-  return false
+  // A deleted database may be restored with them.
+  return (await cluster.get('ConfigMap', deletedDatabaseKey(id))) !== undefined
 }

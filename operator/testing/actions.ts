@@ -1,4 +1,6 @@
-/** Performs single actions for a new database, in a store without fakes: what the cluster has may differ from what was observed. */
+/**
+ * Executes single actions for a new database, in a store without fakes: the cluster may differ from the observed state.
+ */
 import { afterAll, beforeAll, beforeEach } from 'vitest'
 import type { Draft } from '../../cluster/index.ts'
 import { childNames, firstMember, type ManagedDatabase } from '../../crds/index.ts'
@@ -9,8 +11,8 @@ import { createGrowthRefusals } from '../member/storage/growth-refusals.ts'
 import { childMetadata, type Owner, ownerOf } from '../objects/ownership.ts'
 import { type Done, type Executor, type Pass, perform } from '../workload/act.ts'
 import type { Action } from '../workload/actions.ts'
+import { emptyClusterState, observedIn } from './cluster-state.ts'
 import { databaseDraft, type Installation, openInstallation, testNamespace } from './installation.ts'
-import { emptyWorld, observedIn } from './plan-world.ts'
 
 type Options = {
   observed?: Partial<Observed>
@@ -73,9 +75,9 @@ function passOf(
   { database, owner }: { database: ManagedDatabase; owner: Owner },
   { observed = {}, children = {}, executor = {}, pass = {} }: Options = {},
 ) {
-  const empty = observedIn(emptyWorld())
+  const empty = observedIn(emptyClusterState())
   const outdated: [name: string, failed: boolean][] = []
-  const whole: Executor = {
+  const fullExecutor: Executor = {
     cluster,
     ports: { claim: async () => {}, leave: async () => {} },
     growthRefusals: createGrowthRefusals(() => 0),
@@ -100,12 +102,12 @@ function passOf(
     signal: new AbortController().signal,
     ...pass,
   }
-  return { outdated, do: (action: Action): Promise<Done> => perform(whole, given, action) }
+  return { outdated, do: (action: Action): Promise<Done> => perform(fullExecutor, given, action) }
 }
 
 export const key = (name: string) => ({ namespace: testNamespace, name })
 
-/** Of a claim that is bound to the volume of `volumeDraft()` with the same number. */
+/** A claim that is bound to the volume of `volumeDraft()` with the same number. */
 export const claimDraft = (
   of: Owner,
   count: number,

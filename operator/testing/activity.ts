@@ -1,10 +1,10 @@
-/** Tells when an operator does nothing more by itself: it waits for what a test holds back. */
+/** Detects when an operator is idle, waiting for something that a test delays. */
 import { setTimeout as delay } from 'node:timers/promises'
 
 export type Activity = {
-  /** Something happened. */
+  /** Records an activity. */
   touch(): void
-  /** Resolves once nothing has happened for so long. @throws where that does not come about */
+  /** Resolves once nothing has happened for this long. @throws after a timeout */
   quiet(forMs?: number): Promise<void>
 }
 
@@ -21,9 +21,9 @@ export function createActivity(): Activity {
     quiet: async (forMs = quietMs) => {
       last = performance.now()
       const until = last + withinMs
-      for (let left = forMs; left > 0; left = last + forMs - performance.now()) {
+      for (let remainingMs = forMs; remainingMs > 0; remainingMs = last + forMs - performance.now()) {
         if (performance.now() > until) throw new Error(`the operator has not come to rest in ${withinMs} ms`)
-        await delay(left)
+        await delay(remainingMs)
       }
     },
   }

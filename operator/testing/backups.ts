@@ -1,19 +1,19 @@
-/** What the tests of backups ask of an installation, beside what those of databases do. */
+/** Helpers for tests of backups, besides those for databases. */
 import { afterEach, beforeAll } from 'vitest'
 import { type Backup, childNames, labels } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import type { useInstallation } from './fixture.ts'
 import { backupDraft, eventually, giveSnapshots, testConfiguration, testNamespace } from './installation.ts'
 
-/** Waits for nothing that does not come at once. */
-export const impatient = {
+/** Does not wait for anything that is not immediate. */
+export const shortTimeouts = {
   configuration: { backups: { ...testConfiguration.backups, errorMs: 0, cutMs: 1, readyMs: 1, servingMs: 1 } },
 }
 
 export const at = (name: string) => ({ namespace: testNamespace, name })
 export const reasonOf = (backup: Backup | undefined) => conditionOf(backup?.status, 'Ready')?.reason
 
-/** Of an installation whose volumes can have snapshots; after each test they are made again as ever. */
+/** For an installation whose volumes can have snapshots; after each test they are taken normally again. */
 export function useBackups(it: ReturnType<typeof useInstallation>) {
   beforeAll(() => giveSnapshots(it.cluster()))
   afterEach(() => {
@@ -24,12 +24,12 @@ export function useBackups(it: ReturnType<typeof useInstallation>) {
   })
 
   const get = (name: string) => it.cluster().get('Backup', at(name))
-  const when = (name: string, holds: (backup: Backup) => boolean) =>
+  const when = (name: string, isExpected: (backup: Backup) => boolean) =>
     eventually(
       () => get(name),
-      found => found !== undefined && holds(found),
+      found => found !== undefined && isExpected(found),
     )
-  const ask = async (name: string, database: string, spec: Partial<Backup['spec']> = {}) => {
+  const request = async (name: string, database: string, spec: Partial<Backup['spec']> = {}) => {
     await it.cluster().create('Backup', backupDraft(name, { name: database, id: await it.idOf(database) }, spec))
   }
   const snapshotOf = async (name: string) => {
@@ -39,14 +39,14 @@ export function useBackups(it: ReturnType<typeof useInstallation>) {
   return {
     get,
     when,
-    ask,
+    request,
     snapshotOf,
     ended: (name: string) => when(name, ({ status }) => status?.finishedAt !== undefined),
     taken: async (name: string, database: string) => {
-      await ask(name, database)
+      await request(name, database)
       return when(name, ({ status }) => status?.phase === 'completed')
     },
-    gone: (name: string) =>
+    untilDeleted: (name: string) =>
       eventually(
         () => get(name),
         found => found === undefined,

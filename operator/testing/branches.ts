@@ -1,4 +1,4 @@
-/** What the tests of branches ask of an installation, beside what those of databases do. */
+/** Helpers for tests of branches, besides those for databases. */
 import { afterEach, beforeAll } from 'vitest'
 import type { Draft, KindName, Kinds } from '../../cluster/index.ts'
 import { apiVersion, type Branch, childNames, labels } from '../../crds/index.ts'
@@ -35,7 +35,7 @@ export function branchDraft(
 export const at = (name: string) => ({ namespace: testNamespace, name })
 export const reasonOf = (branch: Branch | undefined) => conditionOf(branch?.status, 'Ready')?.reason
 
-/** Of an installation whose volumes can have snapshots; after each test they are made again as ever. */
+/** For an installation whose volumes can have snapshots; after each test they are taken normally again. */
 export function useBranches(it: ReturnType<typeof useInstallation>) {
   beforeAll(() => giveSnapshots(it.cluster()))
   afterEach(() => {
@@ -45,20 +45,20 @@ export function useBranches(it: ReturnType<typeof useInstallation>) {
     it.workload().resnapshot()
     it.workload().refuse(false)
     it.workload().volumes.unprovisioned = () => undefined
-    it.gateway().hold(false)
+    it.gateway().pause(false)
   })
 
   const get = (name: string) => it.cluster().get('Branch', at(name))
-  const when = async (name: string, holds: (branch: Branch) => boolean): Promise<Branch> => {
+  const when = async (name: string, isExpected: (branch: Branch) => boolean): Promise<Branch> => {
     const found = await eventually(
       () => get(name),
-      branch => branch !== undefined && holds(branch),
+      branch => branch !== undefined && isExpected(branch),
     )
     if (found === undefined) throw new Error(`there is no branch ${name}`)
     return found
   }
   const idOf = async (name: string): Promise<string> => (await get(name))?.metadata.labels?.[labels.id] ?? ''
-  const ask = async (name: string, database: string, spec: Partial<Branch['spec']> = {}) => {
+  const request = async (name: string, database: string, spec: Partial<Branch['spec']> = {}) => {
     await it.cluster().create('Branch', branchDraft(name, { name: database, id: await it.idOf(database) }, spec))
   }
   const isPhase = (phase: string) => (branch: Branch) => branch.status?.phase === phase
@@ -68,27 +68,27 @@ export function useBranches(it: ReturnType<typeof useInstallation>) {
   return {
     get,
     when,
-    ask,
+    request,
     idOf,
     child,
     isPhase,
     made: async (name: string, database: string, spec: Partial<Branch['spec']> = {}): Promise<Branch> => {
-      await ask(name, database, spec)
+      await request(name, database, spec)
       return when(name, branch => isPhase('available')(branch) && branch.status?.operation === undefined)
     },
-    /** Its deletion as the API asks for it. */
+    /** Its deletion as the API requests it. */
     remove: async (name: string) => {
       const branch = await get(name)
       if (branch === undefined) throw new Error(`there is no branch ${name}`)
       const spec = { ...branch.spec, deletionRequestedAt: new Date().toISOString() }
       await it.cluster().replace('Branch', { ...branch, spec })
     },
-    gone: (name: string) =>
+    untilDeleted: (name: string) =>
       eventually(
         () => get(name),
         found => found === undefined,
       ),
-    /** Everything that bears an id, of whatever kind. */
+    /** All objects with an id, of any kind. */
     leftOf: async (id: string): Promise<string[]> => {
       const kinds = [
         ...(['StatefulSet', 'Pod', 'PersistentVolumeClaim', 'Service', 'NetworkPolicy'] as const),
@@ -107,7 +107,7 @@ export function useBranches(it: ReturnType<typeof useInstallation>) {
       return data
     },
     snapshots: async () => (await it.cluster().list('VolumeSnapshot')).items,
-    /** With an operator that is configured so, and then with one as ever. */
+    /** Runs with an operator of this configuration, then again with a normal one. */
     under: async (options: Parameters<typeof it.startOperator>[0], work: () => Promise<void>) => {
       const restarted = async (configured?: typeof options) => {
         await it.stopOperator()

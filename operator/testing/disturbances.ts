@@ -1,23 +1,23 @@
 /**
- * What the sweep does to an operator at its n-th effect: crashes it, lets its caches lag, freezes it while another one
- * leads, refuses what it writes. Each resolves once the scenario is done all the same.
+ * The disturbances of the sweep at an operator's n-th effect: crash it, delay its caches, freeze it while another one
+ * leads, refuse its writes. Each resolves once the scenario has completed anyway.
  */
 import { ClusterError, type ClusterErrorReason, type KindName } from '../../cluster/index.ts'
 import { fenced } from '../../controller/index.ts'
 import { PostgresError } from '../postgres/administrator.ts'
 import { type Activity, createActivity } from './activity.ts'
+import { createCrashPoint } from './crash-point.ts'
 import { type Intercepted, intercepted } from './effects.ts'
 import type { WorkloadStep } from './fake-workload.ts'
-import { createFuse } from './fuse.ts'
 import { eventually } from './installation.ts'
 import { createLaggingWatch } from './lagging-watch.ts'
 import { rememberLists } from './older-lists.ts'
-import type { Disturbance, World } from './swept-run.ts'
+import type { Disturbance, RunControl } from './swept-run.ts'
 
-/** What was refused is tried again ever more rarely. */
+/** The delay between retries of refused writes grows. */
 const doneWithinMs = 30_000
 
-const done = ({ isDone }: World): Promise<boolean> => eventually(isDone, is => is, { withinMs: doneWithinMs })
+const done = ({ isDone }: RunControl): Promise<boolean> => eventually(isDone, is => is, { withinMs: doneWithinMs })
 
 /** Counts effects, and calls `before` for each with its number. */
 function counting(before: (number: number, name: string) => void | Promise<void>, activity?: Activity) {
@@ -41,29 +41,29 @@ function counting(before: (number: number, name: string) => void | Promise<void>
 /** The operator is killed after its n-th effect, and another one started. */
 export const crash =
   (n: number): Disturbance =>
-  async world => {
-    const fuse = createFuse(n)
-    const first = await world.start(fuse)
-    await world.act()
-    await eventually(async () => fuse.isBlown || (await world.isDone()))
+  async control => {
+    const crashPoint = createCrashPoint(n)
+    const first = await control.start(crashPoint)
+    await control.act()
+    await eventually(async () => crashPoint.hasCrashed || (await control.isDone()))
     await first.stop()
-    if (fuse.isBlown) {
-      const next = await world.start()
-      await done(world)
+    if (crashPoint.hasCrashed) {
+      const next = await control.start()
+      await done(control)
       await next.stop()
     }
-    return { effects: fuse.effects, happened: fuse.isBlown }
+    return { effects: crashPoint.effects, happened: crashPoint.hasCrashed }
   }
 
 export const undisturbed: Disturbance = crash(Number.POSITIVE_INFINITY)
 
-/** At the n-th effect the caches of these kinds fall behind, until the operator does nothing more; n of 0: before all of them. */
+/** At the n-th effect the caches of these kinds fall behind, until the operator is idle; n of 0: before all effects. */
 export const staleCaches =
   (
     n: number,
     { kinds, behind, how }: { kinds: (kind: KindName) => boolean; behind?: number; how: 'events' | 'relist' },
   ): Disturbance =>
-  async world => {
+  async control => {
     const activity = createActivity()
     const watch = createLaggingWatch()
     let happened = false
@@ -74,63 +74,65 @@ export const staleCaches =
     const between = counting(number => {
       if (number === n) lag()
     }, activity)
-    const operator = await world.start({ ...between, cluster: inner => watch.cluster(between.cluster(inner)) })
+    const operator = await control.start({ ...between, cluster: inner => watch.cluster(between.cluster(inner)) })
     if (n === 0) {
       await operator.synced()
       lag()
     }
-    await world.act()
-    await eventually(async () => happened || (await world.isDone()))
+    await control.act()
+    await eventually(async () => happened || (await control.isDone()))
     await activity.quiet()
     watch.catchUp(how)
     await activity.quiet()
-    await done(world)
+    await done(control)
     return { effects: between.effects, happened }
   }
 
-/** The leader is killed after its n-th effect; the caches of the one that takes over lack what came after effect n - behind. */
+/** The leader is killed after its n-th effect; the caches of its successor lack everything after effect n - behind. */
 export const staleStandby =
   (n: number, behind: number): Disturbance =>
-  async world => {
+  async control => {
     const activity = createActivity()
     const watch = createLaggingWatch()
-    const fuse = createFuse(n)
+    const crashPoint = createCrashPoint(n)
     let older: Awaited<ReturnType<typeof rememberLists>> | undefined
     const remembering = counting(async number => {
-      if (number === Math.max(1, n - behind)) older = await rememberLists(world.installation.cluster)
+      if (number === Math.max(1, n - behind)) older = await rememberLists(control.installation.cluster)
     })
-    const first = await world.start({
-      cluster: inner => remembering.cluster(fuse.cluster(inner)),
-      access: inner => remembering.access(fuse.access(inner)),
+    const first = await control.start({
+      cluster: inner => remembering.cluster(crashPoint.cluster(inner)),
+      access: inner => remembering.access(crashPoint.access(inner)),
+      archive: inner => remembering.archive(crashPoint.archive(inner)),
     })
-    await world.act()
-    await eventually(async () => fuse.isBlown || (await world.isDone()))
+    await control.act()
+    await eventually(async () => crashPoint.hasCrashed || (await control.isDone()))
     await first.stop()
-    const result = { effects: fuse.effects, happened: fuse.isBlown }
-    if (!fuse.isBlown) return result
+    const result = { effects: crashPoint.effects, happened: crashPoint.hasCrashed }
+    if (!crashPoint.hasCrashed) return result
     const between = counting(() => {}, activity)
     watch.lag(() => true)
-    await world.start({ ...between, cluster: inner => watch.cluster(older?.(between.cluster(inner)) ?? inner) })
+    await control.start({ ...between, cluster: inner => watch.cluster(older?.(between.cluster(inner)) ?? inner) })
     await activity.quiet()
     watch.catchUp('events')
     await activity.quiet()
-    await done(world)
+    await done(control)
     return result
   }
 
 /**
- * What is created late, after its owner is done with, and costs no data: the lock of a restore's old Postgres, which the next
- * resync deletes; and the second object for a volume's storage, which stays, retained, since nothing says that nobody wants it.
+ * Objects created late, after their owner has ended, that cost no data: the lock of a restore's old Postgres, which the
+ * next resync deletes; and the second object for a volume's storage, which is retained, since it is unknown whether it
+ * is still wanted.
  */
-const isLeftAlone = (name: string): boolean => /^create (Pod|PersistentVolume) /.test(name)
+const isIgnored = (name: string): boolean => /^create (Pod|PersistentVolume) /.test(name)
 
 /**
- * Before its n-th effect the leader is frozen; another one takes over and finishes. Then the first one goes on: what it has
- * sent reaches the cluster now, and it sends nothing more, since the fence looks at its lease.
+ * Before its n-th effect the leader is frozen; another one takes over and finishes. Then the first one continues: its
+ * pending request reaches the cluster now, and it sends nothing more, since the fence checks its lease.
  */
 export const frozenLeader =
   (n: number): Disturbance =>
-  async world => {
+  async control => {
     const activity = createActivity()
     const watch = createLaggingWatch()
     const thawed = Promise.withResolvers<void>()
@@ -150,7 +152,7 @@ export const frozenLeader =
       effect: async (name, write) => {
         if (!isLeader) throw new ClusterError('Unavailable', 'not the leader')
         effects.push(name)
-        if (effects.length === n && !isLeftAlone(name)) {
+        if (effects.length === n && !isIgnored(name)) {
           isFrozen = true
           watch.lag(() => true)
         }
@@ -159,15 +161,15 @@ export const frozenLeader =
         return write()
       },
     })
-    const first = await world.start({
+    const first = await control.start({
       ...between,
       cluster: inner => fenced(watch.cluster(between.cluster(inner)), new AbortController().signal, () => isLeader),
     })
-    await world.act()
-    await eventually(async () => isFrozen || (await world.isDone()))
+    await control.act()
+    await eventually(async () => isFrozen || (await control.isDone()))
     if (!isFrozen) return { effects, happened: false }
-    await world.start(counting(() => {}, activity))
-    await done(world)
+    await control.start(counting(() => {}, activity))
+    await done(control)
     isLeader = false
     isFrozen = false
     thawed.resolve()
@@ -175,13 +177,13 @@ export const frozenLeader =
     await activity.quiet()
     watch.catchUp('events')
     await activity.quiet()
-    await done(world)
+    await done(control)
     return { effects, happened: true }
   }
 
 const inPostgres = new Set(['ensure roles', 'open', 'detach', 'reload', 'checkpoint'])
 
-/** Words of a refusal by the sweep, to be found in a condition. */
+/** Text of a refusal by the sweep, to be found in a condition. */
 const refusalText = 'refused by the sweep'
 
 const refusalOf = (name: string, reason: ClusterErrorReason): Error =>
@@ -189,19 +191,27 @@ const refusalOf = (name: string, reason: ClusterErrorReason): Error =>
     ? new PostgresError('network', refusalText, 'ECONNRESET')
     : new ClusterError(reason, `${name}: ${refusalText}`)
 
-/** A claim that may not grow, or a snapshot that may not be made, ends an operation with a reason: other scenarios have that. */
+/**
+ * A claim that may not grow, or a snapshot that may not be taken, ends an operation with a reason: other scenarios test
+ * that.
+ */
 const isAnswer = (name: string): boolean => /^(replace PersistentVolumeClaim|create VolumeSnapshot) /.test(name)
 const reasonFor = (name: string, reason: ClusterErrorReason): ClusterErrorReason =>
   isAnswer(name) && reason !== 'Unavailable' ? 'TooManyRequests' : reason
 
-/** Not that a status, a Task or something of the installation could not be written: there, the log says so. */
+/**
+ * Failed writes of a status, a Task or an object of the installation are excluded: they are only logged. So are the
+ * remaining objects of a deleted database that could not be deleted: an Event reports those.
+ */
 const isReportable = (name: string): boolean =>
-  !/^status of| Task | espalier-/.test(name) && !isAnswer(name) && !inPostgres.has(name)
+  !/^status of| Task | espalier-|^delete an archive|^delete ConfigMap deleted-/.test(name) &&
+  !isAnswer(name) &&
+  !inPostgres.has(name)
 
-/** The n-th effect is refused once. `isDone`: it happens, and only the answer is lost. */
+/** The n-th effect is refused once. `isDone`: it happens, and only the response is lost. */
 export const refusedOnce =
   (n: number, reason: ClusterErrorReason, { isDone = false } = {}): Disturbance =>
-  async world => {
+  async control => {
     const effects: string[] = []
     const between = intercepted({
       read: read => read(),
@@ -212,16 +222,18 @@ export const refusedOnce =
         throw refusalOf(name, reasonFor(name, reason))
       },
     })
-    await world.start(between)
-    await world.act()
-    await done(world)
+    await control.start(between)
+    await control.act()
+    await done(control)
     return { effects, happened: effects.length >= n }
   }
 
-/** The n-th effect, and every one of its name, is refused until the operator has said so in a condition and tried again. */
+/**
+ * The n-th effect, and every one of its name, is refused until the operator has reported it in a condition and retried.
+ */
 export const refusedForLong =
   (n: number, reason: ClusterErrorReason): Disturbance =>
-  async world => {
+  async control => {
     const effects: string[] = []
     let refused: string | undefined
     let refusals = 0
@@ -237,7 +249,7 @@ export const refusedForLong =
         throw refusalOf(name, reasonFor(name, reason))
       },
     })
-    await world.start({
+    await control.start({
       ...between,
       cluster: inner =>
         between.cluster({
@@ -248,25 +260,27 @@ export const refusedForLong =
           },
         }),
     })
-    await world.act()
-    await done(world).catch(error => {
-      world.complaints.push(`${refused} was refused ${refusals} times, ${isReported ? 'as' : 'and no'} condition says`)
+    await control.act()
+    await done(control).catch(error => {
+      control.complaints.push(
+        `${refused} was refused ${refusals} times, ${isReported ? 'as' : 'and no'} condition says`,
+      )
       throw error
     })
     return { effects, happened: refused !== undefined }
   }
 
-/** What the StatefulSet controller and the kubelet do in these steps, they do only when the operator does nothing more. */
+/** In these steps the StatefulSet controller and the kubelet act only when the operator is idle. */
 export const slowWorkload =
   (steps: readonly WorkloadStep[]): Disturbance =>
-  async world => {
+  async control => {
     const activity = createActivity()
-    world.workload.slow(async step => {
+    control.workload.slow(async step => {
       if (steps.includes(step)) await activity.quiet()
     })
     const between = counting(() => {}, activity)
-    await world.start(between)
-    await world.act()
-    await done(world)
+    await control.start(between)
+    await control.act()
+    await done(control)
     return { effects: between.effects, happened: true }
   }

@@ -1,6 +1,7 @@
 /**
- * Changes every field of an owner's children as another manager (`make soak`; a spread of them in `make test`): each is as it was within 30 s,
- * or a condition names the field; and the database never reports that it serves while clients are refused.
+ * Changes every field of an owner's children as another manager (`make soak`; a sample of them in `make test`): each is
+ * restored within 30 s, or a condition names the field; and the database never reports that it serves while clients are
+ * refused.
  */
 import { expect } from 'vitest'
 import { type AnyObject, isClusterError, type KindName, type Kinds } from '../../cluster/index.ts'
@@ -17,26 +18,29 @@ export const sweepMs = isSoak ? 1_800_000 : 120_000
 
 export type Child = { kind: KindName; key: { namespace?: string; name: string } }
 
-/** What of an object is the operator's to keep, without foreign labels and annotations of pods to come. */
+/** The part of an object that the operator must maintain, without foreign labels and annotations of future pods. */
 function ownPart(object: AnyObject) {
   const { spec, data, binaryData }: Record<string, unknown> = { ...object }
   const { template }: { template?: { metadata?: Record<string, Record<string, string>> } } = { ...(spec as object) }
   const { labels, annotations } = template?.metadata ?? {}
-  const own = (marks: Record<string, string> = {}) =>
-    Object.fromEntries(Object.entries(marks).filter(([name]) => name !== 'swept'))
+  const own = (entries: Record<string, string> = {}) =>
+    Object.fromEntries(Object.entries(entries).filter(([name]) => name !== 'swept'))
   const metadata = template && { labels: own(labels), annotations: own(annotations) }
   const part = template ? { ...(spec as object), template: { ...template, metadata } } : spec
   return JSON.parse(JSON.stringify({ spec: part, data, binaryData }))
 }
-/** What is made anew rather than as it was: a certificate. On pods and claims only marks can change that matter, and on volumes their claimRef. */
-const marksAlone = new Set(['tls', 'token', 'files', 'Pod', 'PersistentVolumeClaim', 'PersistentVolume'])
 /**
- * Annotations of a pod say what it was made from: one that is changed is at most a reason to make it anew. What a claim was
- * made to ask for counts only until it has its volume.
+ * Objects that are created again instead of restored: a certificate. On pods and claims only labels and annotations can
+ * be changed to any effect, and on volumes the claimRef.
+ */
+const labelsOnly = new Set(['tls', 'token', 'files', 'Pod', 'PersistentVolumeClaim', 'PersistentVolume'])
+/**
+ * Annotations of a pod record its configuration: a changed one at most causes a new pod. The storage request of a claim
+ * counts only until it has its volume.
  */
 const unkept = new Set(['Pod', 'tls', 'token', 'files'])
 
-/** Which claim a volume is for; other fields of a claimRef decide nothing. */
+/** The claim of a volume; other fields of a claimRef have no effect. */
 function claimRefOf(volume: AnyObject): unknown {
   const { claimRef } = (volume as Kinds['PersistentVolume']).spec ?? {}
   return claimRef && [claimRef.namespace, claimRef.name, claimRef.uid]
@@ -45,17 +49,20 @@ function claimRefOf(volume: AnyObject): unknown {
 function isAsBefore(what: string, before: AnyObject, now: AnyObject | undefined): boolean {
   if (now === undefined) return false
   const { labels, annotations } = before.metadata
-  const { 'espalier.dev/asked-storage': _, ...kept } = annotations ?? {}
-  if (!isUpToDate(now.metadata, { labels, ...(unkept.has(what) ? {} : { annotations: kept }) })) return false
+  const { 'espalier.dev/asked-storage': _, ...retained } = annotations ?? {}
+  if (!isUpToDate(now.metadata, { labels, ...(unkept.has(what) ? {} : { annotations: retained }) })) return false
   if (what === 'PersistentVolume') return canonicalJson(claimRefOf(now)) === canonicalJson(claimRefOf(before))
-  return marksAlone.has(what) || canonicalJson(ownPart(now)) === canonicalJson(ownPart(before))
+  return labelsOnly.has(what) || canonicalJson(ownPart(now)) === canonicalJson(ownPart(before))
 }
 
-/** Returns the function that sweeps one child, of those by which clients find what they connect to. */
+/** Returns the function that sweeps one of the children that clients need to connect. */
 export function useDriftSweep(it: ReturnType<typeof useInstallation>) {
   const get = async ({ kind, key }: Child): Promise<AnyObject | undefined> => it.cluster().get(kind, key)
 
-  /** Whether clients find Postgres, or a service: by the Service its pod, by the route the Service, as these were when it served. */
+  /**
+   * Whether clients can reach Postgres, or a service: the Service selects the pod and the route names the Service, as
+   * when it served.
+   */
   async function isServed(children: Record<string, Child>, before: Record<string, AnyObject | undefined>) {
     const [service, pod] = [children.Service, children.Pod].map(child =>
       it.cluster().get(child?.kind ?? 'Pod', child?.key ?? { name: '' }),
@@ -73,9 +80,9 @@ export function useDriftSweep(it: ReturnType<typeof useInstallation>) {
     return leads && isRunning && (await isSame('route')) && (await isSame('Service')) && (await isSame('NetworkPolicy'))
   }
 
-  /** Writes as another manager does. @returns false where the cluster refuses it */
+  /** Writes as another manager. @returns false if the cluster refuses it */
   async function mutate(child: Child, mutation: Mutation): Promise<AnyObject | false> {
-    const stranger = it.installation().store.connect('somebody')
+    const otherClient = it.installation().store.connect('somebody')
     for (;;) {
       const found = await eventually(
         () => get(child),
@@ -83,7 +90,7 @@ export function useDriftSweep(it: ReturnType<typeof useInstallation>) {
       )
       if (found === undefined) return false
       try {
-        return await stranger.replace(child.kind, mutation.of(found) as never)
+        return await otherClient.replace(child.kind, mutation.of(found) as never)
       } catch (error) {
         if (isClusterError(error, 'Conflict')) continue
         if (isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest')) return false
@@ -97,7 +104,7 @@ export function useDriftSweep(it: ReturnType<typeof useInstallation>) {
       ({ status, message }) => status !== 'True' && message.includes(field.split('.').at(-1) ?? field),
     )
 
-  /** Puts an object back by hand, as a person does whom a condition told of it. */
+  /** Restores an object by hand, as a user would because of a condition. */
   async function putBack(child: Child, { metadata, ...rest }: AnyObject): Promise<void> {
     const { resourceVersion, uid } = (await get(child))?.metadata ?? {}
     const object = { ...rest, metadata: { ...metadata, resourceVersion, uid } }
@@ -121,25 +128,25 @@ export function useDriftSweep(it: ReturnType<typeof useInstallation>) {
     const [child, present] = [children[what], before[what]]
     if (child === undefined || present === undefined) throw new Error(`there is no ${what}`)
     const initialised = it.workload().postgres.initialised.size
-    const look = async (mutation: Mutation) => {
+    const check = async (mutation: Mutation) => {
       const [now, seen] = [await get(child), await it.database(name)]
       const isReady = condition(seen, 'Ready')?.status === 'True'
       const isHealed = isReady && isAsBefore(what, present, now) && (await isServed(children, before))
-      return { isHealed, isTold: !isReady && names(seen, mutation), conditions: seen?.status?.conditions }
+      return { isHealed, isReported: !isReady && names(seen, mutation), conditions: seen?.status?.conditions }
     }
     const unhealed: string[] = []
     const every = mutationsOf(present)
-    // A key more in a selector is what other tools do add.
+    // Other tools do add keys to selectors.
     const chosen = new Set([
       ...spread(every, 14, offset),
       ...every.filter(({ field }) => /\.team$|^spec\.claimRef$/.test(field)),
     ])
     for (const mutation of chosen) {
       if ((await mutate(child, mutation)) === false) continue
-      const isPastDeadline = ({ isHealed, isTold }: Awaited<ReturnType<typeof look>>) => isHealed || isTold
-      const found = await eventually(() => look(mutation), isPastDeadline, { withinMs }).catch(() => look(mutation))
+      const isPastDeadline = ({ isHealed, isReported }: Awaited<ReturnType<typeof check>>) => isHealed || isReported
+      const found = await eventually(() => check(mutation), isPastDeadline, { withinMs }).catch(() => check(mutation))
       if (found.isHealed) continue
-      if (!found.isTold) unhealed.push(`${what}, ${mutation.name}: ${JSON.stringify(found.conditions)}`)
+      if (!found.isReported) unhealed.push(`${what}, ${mutation.name}: ${JSON.stringify(found.conditions)}`)
       await putBack(child, present)
       await it.when(name, seen => condition(seen, 'Ready')?.status === 'True')
     }

@@ -1,8 +1,9 @@
 /**
- * Stands between an operator and the world, so that a test decides what becomes of each effect: of each write to the cluster
- * and each statement in Postgres. Events, Leases and the record of the clock are no effects: they depend on the time.
+ * Intercepts the effects of an operator, so that a test decides about each: each write to the cluster and each
+ * statement in Postgres. Events, Leases and the record of the clock are no effects: they depend on the time.
  */
 import type { Cluster, KindName } from '../../cluster/index.ts'
+import type { ArchiveWays } from '../archive/ways.ts'
 import { clockRecordName } from '../clock/guard.ts'
 import type { PostgresAccess } from '../member/postgres/access.ts'
 
@@ -13,8 +14,12 @@ type Interceptor = {
   effect<T>(name: string, write: () => Promise<T>): Promise<T>
 }
 
-/** Both ways out of an operator. */
-export type Intercepted = { cluster(inner: Cluster): Cluster; access(inner: PostgresAccess): PostgresAccess }
+/** All outgoing calls of an operator. */
+export type Intercepted = {
+  cluster(inner: Cluster): Cluster
+  access(inner: PostgresAccess): PostgresAccess
+  archive(inner: ArchiveWays): ArchiveWays
+}
 
 const uncounted = new Set<KindName>(['Event', 'Lease'])
 
@@ -43,12 +48,23 @@ export function intercepted({ read, effect }: Interceptor): Intercepted {
         await effect('ensure roles', () => inner.ensureRoles(target, desired, signal))
         if (opens) await effect('open', () => inner.open(target, desired, signal))
       },
-      detach: (target, signal) => effect('detach', () => inner.detach(target, signal)),
-      // What is done meanwhile counts by itself.
+      dropInherited: (target, signal) => effect('detach', () => inner.dropInherited(target, signal)),
+      // Effects during it count separately.
       withRolesLocked: (target, work, signal) => read(() => inner.withRolesLocked(target, work, signal)),
       open: (target, desired, signal) => effect('open', () => inner.open(target, desired, signal)),
       reload: (target, signal) => effect('reload', () => inner.reload(target, signal)),
       checkpoint: (target, signal) => effect('checkpoint', () => inner.checkpoint(target, signal)),
+    }),
+    archive: inner => ({
+      status: (target, signal) => read(() => inner.status(target, signal)),
+      job: (target, id, signal) => read(() => inner.job(target, id, signal)),
+      begin: (target, id, signal) => effect('begin a durable backup', () => inner.begin(target, id, signal)),
+      end: (target, id, signal) => effect('end a durable backup', () => inner.end(target, id, signal)),
+      deleteBackup: (location, id, signal) =>
+        effect('delete from the archive', () => inner.deleteBackup(location, id, signal)),
+      // Their number depends on the time.
+      deleteWal: (location, before, signal) => read(() => inner.deleteWal(location, before, signal)),
+      deleteAll: (location, signal) => effect('delete an archive', () => inner.deleteAll(location, signal)),
     }),
   }
 }

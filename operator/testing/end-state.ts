@@ -1,6 +1,6 @@
-/** What a cluster holds in the end, without what differs from one run to the next by nature: to compare two runs. */
-import type { AnyObject, Cluster, KindName, StatefulSet } from '../../cluster/index.ts'
-import { canonicalJson } from '../../crds/index.ts'
+/** The final state of a cluster, without what inevitably differs between runs: to compare two runs. */
+import type { AnyObject, Cluster, ConfigMap, KindName, StatefulSet } from '../../cluster/index.ts'
+import { canonicalJson, deletedDatabaseComponent, labels } from '../../crds/index.ts'
 import { templateAnnotation } from './fake-deployments.ts'
 
 const kinds: KindName[] = [
@@ -19,7 +19,7 @@ const kinds: KindName[] = [
   'VolumeSnapshot',
 ]
 
-/** Numbers, times and secrets that are each run's own. */
+/** Numbers, times and secrets that differ in each run. */
 const ownOfEachRun = new Set([
   'uid',
   'espalier.dev/first-uid',
@@ -33,6 +33,7 @@ const ownOfEachRun = new Set([
   'startedAt',
   'updatedAt',
   'finishedAt',
+  'endedAt',
   'verifiedAt',
   'fencedAt',
   'switchedAt',
@@ -46,6 +47,9 @@ const ownOfEachRun = new Set([
   'creationDuration',
   'connectableAt',
   'deletedAt',
+  'archived',
+  'archivedAt',
+  'through',
   'recordedAt',
   'messages',
   'systemIdentifier',
@@ -74,10 +78,12 @@ function normalised(value: unknown): unknown {
   )
 }
 
-/** The status of a StatefulSet comes some time after its change, and only a slow kubelet's pods have finalizers. */
+/**
+ * The status of a StatefulSet is written some time after its change, and only a slow kubelet's pods have finalizers.
+ */
 function seenOf(object: AnyObject): unknown {
   if (object.kind === 'Pod') return { ...object, metadata: { ...object.metadata, finalizers: undefined } }
-  // How far a backup had come before it failed is told beside the reason, and nobody goes by it.
+  // The progress of a failed backup is reported beside the reason, and nothing depends on it.
   if (object.kind === 'Backup' && object.status?.phase === 'failed')
     return { ...object, status: { phase: 'failed', error: object.status.error } }
   if (object.kind !== 'StatefulSet') return object
@@ -85,17 +91,22 @@ function seenOf(object: AnyObject): unknown {
   return rest
 }
 
-/** Data of ConfigMaps are compared whole, those of Secrets by their keys. */
+/** Data of ConfigMaps are compared completely, those of Secrets by their keys. */
 function contentOf(object: AnyObject): unknown {
+  if (object.metadata.labels?.[labels.component] === deletedDatabaseComponent)
+    return normalised(Object.values((object as ConfigMap).data ?? {}).map(text => JSON.parse(text)))
   if (object.kind === 'ConfigMap') return object.data
   return object.kind === 'Secret' ? Object.keys(object.data ?? {}).sort() : undefined
 }
 
-/** Ids of Tasks that the operator derives from a database's uid, ids that it mints, and what is named by a restore's uid: each run's own. */
+/**
+ * Ids of Tasks that the operator derives from a database's uid, ids that it creates, and names derived from a restore's
+ * uid: they differ in each run.
+ */
 const derivedIds =
   /[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|bkp-[0-9a-f]{32}|[0-9a-f]{8}(?=-(?:pre|post)restore)/g
 
-/** Of services, whose configuration has the passwords of the run. */
+/** Services, whose configuration contains the passwords of the run. */
 const contentDigests = /(-(?:mcp|rest|rag)-|"espalier\.dev\/configuration":")[0-9a-f]{10}(?![0-9a-f])/g
 
 /** One text for each object, in order. */

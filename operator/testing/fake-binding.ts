@@ -1,18 +1,18 @@
 /**
- * What a cluster's controllers do with claims and volumes, without any disk: a claim gets a volume of its own, or the
- * one it names; a volume whose claim is gone is released, and its data go where its reclaim policy says `Delete`, once no
- * pod has it any more.
+ * What a cluster's controllers do with claims and volumes, without any disk: a claim gets its own volume, or the one it
+ * names. A volume whose claim is deleted is released; with the policy `Delete` its data are deleted once no pod mounts
+ * them.
  */
 import type { Cluster, PersistentVolume, PersistentVolumeClaim } from '../../cluster/index.ts'
 
 type FakeBinding = {
   /** The volume that a claim is bound to, once it is. */
   bind(claim: PersistentVolumeClaim): Promise<PersistentVolume | undefined>
-  /** Brings a volume's phase up to date, and reclaims it where it is released. */
+  /** Updates a volume's phase, and reclaims it if it is released. */
   reclaim(name: string): Promise<void>
 }
 
-/** By what a volume's data are kept: the uid of the claim that it was made for. */
+/** The key of a volume's data: the uid of the claim that it was created for. */
 export const handleOf = ({ spec }: PersistentVolume): string => spec?.csi?.volumeHandle ?? ''
 
 /** The claim a volume is reserved for, `namespace/name`. */

@@ -1,6 +1,6 @@
 /**
- * What Kubernetes does with the Deployments of services, without running anything: they get their pods, which become ready at once, or when a
- * test allows it, or crash in a loop.
+ * What Kubernetes does with the Deployments of services, without running anything: they get their pods, which become
+ * ready at once, or when a test allows it, or crash in a loop.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
@@ -13,7 +13,7 @@ import { digestOf } from '../objects/up-to-date.ts'
 type Behaviour = 'ready' | 'starting' | 'crashing'
 
 export type FakeDeployments = {
-  /** From now on pods of this service that are created, and those that exist if `all`, behave so. */
+  /** From now on, new pods of this service, and existing ones if `all`, behave this way. */
   behave(type: string, behaviour: Behaviour, options?: { all?: boolean }): void
   stop(): Promise<void>
 }
@@ -31,7 +31,7 @@ export async function startFakeDeployments({
   const quiet = logger.child({ part: 'fake-deployments' })
   const deployments = createInformer(cluster, 'Deployment', { ...labelled, logger: quiet })
   const behaviours = new Map<string, Behaviour>()
-  /** What the pods of each Deployment do, by its uid. */
+  /** The behaviour of each Deployment's pods, by uid. */
   const ofDeployments = new Map<string, Behaviour>()
   const chains = new Map<string, Promise<void>>()
   let stopped = false
@@ -137,11 +137,11 @@ export async function startFakeDeployments({
 }
 
 const deploymentLabel = 'testing.espalier.dev/deployment'
-/** On a pod: a digest of the template that it was made from. A pod of another template is replaced. */
+/** On a pod: a digest of its template. A pod of another template is replaced. */
 export const templateAnnotation = 'testing.espalier.dev/template'
 const templateOf = ({ spec }: Deployment): string => digestOf(spec?.template)
 
-/** What the Deployment controller reports while the cluster refuses its pods. */
+/** The status from the Deployment controller while the cluster refuses its pods. */
 const replicaFailure = (message: string) => ({
   ...{ type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate', message },
 })

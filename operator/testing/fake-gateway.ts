@@ -1,4 +1,4 @@
-/** A gateway that puts no route into force and acknowledges them all, or holds its acknowledgement back. */
+/** A gateway that applies no route and acknowledges all, or delays its acknowledgement. */
 import type { Logger } from 'pino'
 import type { Cluster } from '../../cluster/index.ts'
 import { compareVersions, createInformer } from '../../cluster/informer/index.ts'
@@ -15,11 +15,11 @@ import {
 import { microTime } from '../../values/time.ts'
 
 export type FakeGateway = {
-  /** While it is held back, nothing more is acknowledged. */
-  hold(isHeld: boolean): void
-  /** It cannot connect to the databases behind these ports. */
+  /** While set, nothing more is acknowledged. */
+  pause(isPaused: boolean): void
+  /** The gateway cannot connect to the databases behind these ports. */
   cannotReach(ports: number[]): void
-  /** It cannot listen on these ports: another process does. */
+  /** The gateway cannot listen on these ports: another process does. */
   cannotListenOn(ports: number[]): void
   stop(): Promise<void>
 }
@@ -40,16 +40,16 @@ export async function startFakeGateway({
   })
   let seen = '0'
   let acknowledged = '0'
-  let isHeld = false
+  let isPaused = false
   let unreachable: number[] = []
   let refused: number[] = []
   let writing: Promise<void> | undefined
-  let isAsked = false
+  let isRequested = false
 
   const write = async () => {
-    while (isAsked) {
-      isAsked = false
-      if (!isHeld) acknowledged = seen
+    while (isRequested) {
+      isRequested = false
+      if (!isPaused) acknowledged = seen
       try {
         await cluster.apply('Lease', leaseOf(acknowledged, unreachable, refused))
       } catch (error) {
@@ -58,33 +58,33 @@ export async function startFakeGateway({
     }
     writing = undefined
   }
-  const ask = () => {
-    isAsked = true
+  const request = () => {
+    isRequested = true
     writing ??= write()
   }
 
   routes.onChange(({ object }) => {
     const { resourceVersion = '0' } = object.metadata
     if (compareVersions(resourceVersion, seen) > 0) seen = resourceVersion
-    ask()
+    request()
   })
   await routes.start()
-  ask()
-  const heartbeat = setInterval(ask, renewMs)
+  request()
+  const heartbeat = setInterval(request, renewMs)
   await writing
 
   return {
-    hold: held => {
-      isHeld = held
-      ask()
+    pause: paused => {
+      isPaused = paused
+      request()
     },
     cannotReach: ports => {
       unreachable = ports
-      ask()
+      request()
     },
     cannotListenOn: ports => {
       refused = ports
-      ask()
+      request()
     },
     stop: async () => {
       clearInterval(heartbeat)

@@ -1,6 +1,6 @@
 /**
- * Postgres servers that are a few fields in memory: what the operator asks of one, without the second that a real one
- * takes to initialise. A server's data live with the uid of its volume claim, as real data do on a volume.
+ * Postgres servers as a few fields in memory: what the operator requests of one, without the second that a real one
+ * takes to initialise. A server's data are stored under the uid of its volume claim, as real data are on a volume.
  */
 import { X509Certificate } from 'node:crypto'
 import { databaseRoles } from '../../sealing/credentials.ts'
@@ -16,51 +16,53 @@ import {
   type References,
   type RoleObservation,
 } from '../postgres/administrator.ts'
-import { markOfRole } from '../postgres/marks.ts'
+import { versionOfRole } from '../postgres/password-versions.ts'
 import type { ConfigurationState } from '../postgres/state.ts'
 
-type Role = { mark: string; password: string }
+type Role = { passwordVersion: string; password: string }
 
 export type FakeData = {
   systemIdentifier: string
   roles: Partial<Record<(typeof databaseRoles)[number], Role>>
-  /** What it takes up of its volume, in bytes. */
+  /** Its disk usage, in bytes. */
   volumeUse?: number
-  /** The volume takes nothing more. */
+  /** The volume is full. */
   isFull?: boolean
-  /** It answers no look in time. */
+  /** It answers no probe in time. */
   isSlow?: boolean
   /** It refuses connections, though its pod runs: it is about to start again. */
   isDown?: boolean
-  /** No commit comes to rest on its disk. */
+  /** No commit reaches its disk. */
   walHangs?: boolean
   checksumFailures?: ChecksumFailures
-  /** A checkpoint waits for it, and fails where it rejects. */
+  /** A checkpoint waits for it, and fails if it rejects. */
   checkpoint?: Promise<void>
-  /** The platform's own role and statistics were made. */
+  /** The platform's own role and statistics were created. */
   hasPlatform?: boolean
   configuration: ConfigurationState
-  /** What its user has put into it. */
+  /** The content that its user has stored. */
   content?: string
   /** The cluster's nodes do not route its Service to it yet. */
   isUnrouted?: boolean
-  /** The role by which the service `rest` logs in, by the mark of its password. */
+  /** The login role of the service `rest`, with the version of its password. */
   authenticator?: string
-  /** Where the service `mcp` keeps its conversations: whose they are, and the mark of its role's password. */
-  mcpState?: { owner: string; mark: string | undefined }
-  /** A user made a database of that name. */
+  /** Where the service `mcp` stores its conversations: the owner, and the version of its role's password. */
+  mcpState?: { owner: string; passwordVersion: string | undefined }
+  /** A user created a database of that name. */
   takesMcpState?: boolean
-  /** Roles for requests without a token that nobody has created. */
+  /** Missing roles for requests without a token. */
   missingRoles?: string[]
-  /** Schemas and tables that nobody has created; each table that exists has its columns. */
+  /** Missing schemas and tables; each table that exists has its columns. */
   missingObjects?: string[]
   /** Whether the server has pgvector; absent: it is installed. */
   vector?: 'installed' | 'available' | 'absent'
-  /** A copy that nobody has opened, and how much of its source's it still has. */
+  /** The reported progress of an import. */
+  importing?: string
+  /** A locked copy, and how much of the source's content it still has. */
   closed?: { inherited: number }
 }
 
-/** The certificate that a server shows, and whom it trusts; PEM. */
+/** The certificate of a server, and the authorities it trusts; PEM. */
 export type Tls = { certificate: string; trusts: string }
 /** Reads the TLS Secret as it is mounted. */
 type Mounted = () => Promise<Tls | undefined>
@@ -69,28 +71,28 @@ export type FakePostgres = {
   /** How often any server was started. */
   readonly starts: Map<string, number>
   access: PostgresAccess
-  /** What stands on a claim's volume, by the claim's uid. */
+  /** The content of a claim's volume, by the claim's uid. */
   readonly data: Map<string, FakeData>
-  /** How often the server at an address was looked at. */
+  /** How often the server at an address was probed. */
   readonly prober: Map<string, number>
   /** How often any volume was initialised. */
   readonly initialised: Map<string, number>
   /**
-   * A server starts: on the data of this claim, at this address, with the files of this digest, and with the certificate
-   * that `mounted` gives now and at each reload.
+   * A server starts: on the data of this claim, at this address, with the files of this digest, and with the
+   * certificate that `mounted` returns now and at each reload.
    */
   start(address: string, claimUid: string, digest: string | null, mounted?: Mounted): Promise<void>
   /** Other files are mounted. */
   mount(claimUid: string, digest: string | null): void
-  /** How often any server was told to read its files again. */
+  /** How often any server was signalled to reload its files. */
   readonly reloads: Map<string, number>
-  /** How often the server at an address was told to make a checkpoint. */
+  /** How often a checkpoint was requested from the server at an address. */
   readonly checkpoints: Map<string, number>
   stop(address: string): void
   initialise(claimUid: string): void
-  /** What a snapshot of a volume holds. */
+  /** The content of a snapshot of a volume. */
   imageOf(claimUid: string): FakeData | undefined
-  /** A volume is made of a snapshot, and started for the first time: closed. */
+  /** A volume is created from a snapshot, and started for the first time: locked. */
   copy(image: FakeData, claimUid: string): void
   /** A user sets a role's password. */
   changePassword(claimUid: string, role: (typeof databaseRoles)[number], password: string): void
@@ -125,14 +127,14 @@ export function createFakePostgres(): FakePostgres {
   }
 
   const observeRole = (role: Role | undefined, password: string | undefined): RoleObservation => {
-    if (role === undefined) return { exists: false, password: 'absent', credentialsMark: undefined }
+    if (role === undefined) return { exists: false, password: 'absent', passwordVersion: undefined }
     const compared = password === undefined ? 'unknown' : role.password === password ? 'ours' : 'changed'
-    return { exists: true, password: compared, credentialsMark: role.mark }
+    return { exists: true, password: compared, passwordVersion: role.passwordVersion }
   }
 
   const observeLogin = (found: Pick<FakeData, 'authenticator' | 'missingRoles'>, wanted: DesiredAuthenticator) => ({
     role: found.authenticator === undefined ? ('missing' as const) : ('ours' as const),
-    inOrder: found.authenticator === wanted.mark,
+    inOrder: found.authenticator === wanted.passwordVersion,
     anonymousRoles: Object.fromEntries(
       wanted.anonymousRoles.map(role => [
         role,
@@ -159,14 +161,14 @@ export function createFakePostgres(): FakePostgres {
   const observeState = (found: Pick<FakeData, 'mcpState' | 'takesMcpState'>, wanted: DesiredMcpState) => {
     if (wanted.login === undefined) return {}
     const { mcpState } = found
-    const inOrder = mcpState?.owner === wanted.owner && mcpState.mark === wanted.login.mark
+    const inOrder = mcpState?.owner === wanted.owner && mcpState.passwordVersion === wanted.login.passwordVersion
     return {
       mcpState: found.takesMcpState
         ? { kind: 'foreign' as const, taken: 'database' as const }
         : { kind: 'ours' as const, inOrder },
     }
   }
-  const isStateLeft = ({ mcpState }: Pick<FakeData, 'mcpState'>, wanted: DesiredMcpState | undefined) =>
+  const stateRemains = ({ mcpState }: Pick<FakeData, 'mcpState'>, wanted: DesiredMcpState | undefined) =>
     mcpState !== undefined && wanted !== undefined && (!wanted.isRequested || mcpState.owner !== wanted.owner)
 
   const access: PostgresAccess = {
@@ -195,16 +197,17 @@ export function createFakePostgres(): FakePostgres {
           walPosition: '0/1',
           checksumFailures,
           wal: commits ? (walHangs ? 'hangs' : 'written') : 'unasked',
-          hasRoom: isFull !== true,
+          hasFreeSpace: isFull !== true,
           privilegesInOrder: exists,
           platformInOrder:
             more.hasPlatform === true &&
             (authenticator !== undefined || more.authenticator === undefined) &&
-            !isStateLeft(more, mcpState),
+            !stateRemains(more, mcpState),
           configuration: { ...more.configuration },
           ...(authenticator === undefined ? {} : { authenticator: observeLogin(more, authenticator) }),
           ...(references === undefined ? {} : { references: findReferences(more, references) }),
           ...(mcpState === undefined ? {} : observeState(more, mcpState)),
+          ...(more.importing === undefined ? {} : { importing: more.importing }),
           ...(more.closed ? { closed: { ...more.closed } } : {}),
         }
       } catch (error) {
@@ -220,29 +223,29 @@ export function createFakePostgres(): FakePostgres {
     ensureRoles: async (target, desired: ReadDesiredRoles, _signal, { opens = false, keepsPasswords = false } = {}) => {
       const found = find(target)
       const { roles } = found
-      const { passwords, mark, authenticator, mcpState } = await desired()
+      const { passwords, passwordVersion, authenticator, mcpState } = await desired()
       if (authenticator === undefined) delete found.authenticator
-      else found.authenticator = authenticator.mark
-      if (isStateLeft(found, mcpState)) delete found.mcpState
+      else found.authenticator = authenticator.passwordVersion
+      if (stateRemains(found, mcpState)) delete found.mcpState
       if (mcpState?.login !== undefined && !found.takesMcpState)
-        found.mcpState = { owner: mcpState.owner, mark: mcpState.login.mark }
+        found.mcpState = { owner: mcpState.owner, passwordVersion: mcpState.login.passwordVersion }
       found.hasPlatform = true
       for (const role of databaseRoles)
-        if (!keepsPasswords && roles[role]?.mark !== markOfRole(mark, role))
-          roles[role] = { mark: markOfRole(mark, role), password: passwords[role] }
-      if (opens && !found.closed?.inherited && !isStateLeft(found, mcpState)) delete found.closed
+        if (!keepsPasswords && roles[role]?.passwordVersion !== versionOfRole(passwordVersion, role))
+          roles[role] = { passwordVersion: versionOfRole(passwordVersion, role), password: passwords[role] }
+      if (opens && !found.closed?.inherited && !stateRemains(found, mcpState)) delete found.closed
     },
     withRolesLocked: async (target, work) => {
       find(target)
       await work()
     },
-    detach: async target => {
+    dropInherited: async target => {
       const { closed } = find(target)
       if (closed !== undefined) closed.inherited = 0
     },
     open: async (target, desired) => {
       const found = find(target)
-      if (isStateLeft(found, (await desired()).mcpState))
+      if (stateRemains(found, (await desired()).mcpState))
         throw new Error('what is opened has conversations of its source')
       if (found.closed?.inherited) throw new Error('what is opened was not detached')
       delete found.closed
@@ -267,7 +270,7 @@ export function createFakePostgres(): FakePostgres {
       const { checkpoint, systemIdentifier } = find(target)
       checkpoints.set(target.host, (checkpoints.get(target.host) ?? 0) + 1)
       await Promise.race([checkpoint, aborted(signal)])
-      // Whoever was answered by a server that has ended meanwhile was not.
+      // A client answered by a server that has ended in the meantime was not answered.
       find(target)
       return { systemIdentifier, timeline: 1, startLsn: '0/2000028', endLsn: '0/2000100' }
     },
@@ -352,8 +355,8 @@ function isSignedBy(certificate: string, authority: string): boolean {
 }
 
 /**
- * Each checks the other. `ca` names the authorities whose keys the operator has, so it stands for its client certificates
- * too: by one of them it gets in.
+ * Both verify each other. `ca` contains the authorities whose keys the operator has, so it also represents its client
+ * certificates: one of them must be trusted.
  */
 function shakeHands({ certificate, trusts }: Tls, ca: string): void {
   const accepted = certificatesIn(ca)

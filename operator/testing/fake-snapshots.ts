@@ -1,15 +1,15 @@
 /**
- * How snapshots of volumes are made and taken away without any: in steps, as a snapshot controller takes them; not until
- * they are let; or never, for a reason of the storage's.
+ * How snapshots of volumes are taken and deleted, without any storage: in steps, as a snapshot controller does; only
+ * when allowed; or never, for a reason of the storage.
  */
 import type { Cluster, VolumeSnapshot } from '../../cluster/index.ts'
 
 export type FakeSnapshots = {
-  /** `held`: nothing is done. `cut`: cut, and never ready. `failing`: the storage cannot, and says so. */
+  /** `held`: nothing is done. `cut`: cut, and never ready. `failing`: the storage reports that it cannot. */
   making: { mode: 'making' } | { mode: 'held' } | { mode: 'cut' } | { mode: 'failing'; message: string }
-  /** While it is held, what is deleted stays. */
+  /** While set, deleted objects remain. */
   deleting: 'deleting' | 'held'
-  /** The handle of the volume that each image is of, by the snapshot's uid. */
+  /** The handle of the source volume of each snapshot, by the snapshot's uid. */
   readonly images: Map<string, string>
   /** Takes the next step of a snapshot, if there is one. */
   step(snapshot: VolumeSnapshot): Promise<void>
@@ -18,7 +18,7 @@ export type FakeSnapshots = {
 const finalizer = 'snapshot.storage.kubernetes.io/volumesnapshot-bound-protection'
 const cutAt = '2026-01-02T03:04:05Z'
 
-/** `handleOfClaim`: the volume of a claim; undefined where it has none. */
+/** `handleOfClaim`: the volume of a claim; undefined if it has none. */
 export function createFakeSnapshots(
   own: Cluster,
   handleOfClaim: (
@@ -37,7 +37,7 @@ export function createFakeSnapshots(
     await withFinalizers(snapshot, [])
   }
 
-  const cut = async (snapshot: VolumeSnapshot) => {
+  const takeSnapshot = async (snapshot: VolumeSnapshot) => {
     const { metadata, spec } = snapshot
     const name = spec.source.persistentVolumeClaimName
     const handle = await handleOfClaim({ namespace: metadata.namespace, name }, metadata.uid ?? '')
@@ -49,7 +49,7 @@ export function createFakeSnapshots(
   }
 
   const make = async (snapshot: VolumeSnapshot) => {
-    if (snapshot.status?.creationTime === undefined) await cut(snapshot)
+    if (snapshot.status?.creationTime === undefined) await takeSnapshot(snapshot)
     else if (snapshots.making.mode === 'making') await write(snapshot, { readyToUse: true })
   }
 

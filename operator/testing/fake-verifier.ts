@@ -1,4 +1,4 @@
-/** What a node does with the pods that check copies of backups: they end, with what they are told to say. */
+/** The part of a node that runs the pods which check copies of backups: they end with the output that a test sets. */
 import type { Cluster, Pod } from '../../cluster/index.ts'
 import { labels } from '../../crds/index.ts'
 import { verifierContainer } from '../backup/verification/drafts.ts'
@@ -15,7 +15,7 @@ export const soundCopy: VerifierEnding = {
 export async function startFakeVerifier(cluster: Cluster) {
   const stopped = new AbortController()
   const seen: Pod[] = []
-  /** What the next ones say; `undefined`: they go on. */
+  /** The output of the next ones; `undefined`: they keep running. */
   let ending: VerifierEnding | undefined = soundCopy
   const selection = { labels: { [labels.component]: 'verification' } } as const
   const end = async (pod: Pod, ending: VerifierEnding) => {
@@ -40,7 +40,7 @@ export async function startFakeVerifier(cluster: Cluster) {
     says: (next: VerifierEnding | undefined) => {
       ending = next
     },
-    /** Has those end that go on, and well. */
+    /** Ends the running ones, successfully. */
     endAll: async () => {
       for (const pod of (await cluster.list('Pod', selection)).items) await end(pod, soundCopy)
     },

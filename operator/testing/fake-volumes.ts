@@ -1,18 +1,18 @@
 /**
- * How volumes are made, unless the storage says no, and how they grow without any: in steps, as a storage driver and a kubelet
- * take them; not until they are let; or never, for a reason of the driver's or of the cluster's admission.
+ * How volumes are created, unless the storage refuses, and how they grow, without any storage: in steps, as a storage
+ * driver and a kubelet do; only when allowed; or never, for a reason of the driver or of the cluster's admission.
  */
 import { type Cluster, ClusterError, type Draft, type PersistentVolumeClaim } from '../../cluster/index.ts'
 import { quantityToBytes } from '../../values/quantity.ts'
 
 export type FakeVolumes = {
-  /** Why a claim gets no volume, which an Event on it tells; undefined where it gets one. */
+  /** Why a claim gets no volume, which an Event on it reports; undefined if it gets one. */
   unprovisioned(claim: PersistentVolumeClaim): string | undefined
-  /** Whether a claim that has no volume gets none. */
+  /** Whether a claim without a volume gets none. */
   withholds(claim: PersistentVolumeClaim): Promise<boolean>
-  /** `held`: no step is taken. `failing`: the driver cannot, and says so. */
+  /** `held`: no step is taken. `failing`: the driver reports that it cannot. */
   growth: { mode: 'growing' } | { mode: 'held' } | { mode: 'failing'; message: string }
-  /** Why the cluster lets no claim ask for more: a quota, a class that cannot expand. */
+  /** Why the cluster refuses a larger request: a quota, a class that cannot expand. */
   refusal: string | undefined
   /** The cluster as a client sees it, with that admission. */
   admitting(cluster: Cluster): Cluster
@@ -21,7 +21,7 @@ export type FakeVolumes = {
 }
 
 const storageOf = (quantity: string | undefined): number => quantityToBytes(quantity ?? '0')
-/** The class that the cluster puts into a claim that says none. */
+/** The class that the cluster sets in a claim without one. */
 export const defaultClass = 'standard'
 const pending = 'FileSystemResizePending'
 
@@ -31,10 +31,13 @@ export function createFakeVolumes(own: Cluster): FakeVolumes {
   }
   const condition = (type: string, message: string) => ({ type, status: 'True', message })
 
-  const told = new Set<string>()
-  const tell = async ({ metadata: { namespace = '', name, uid = '' } }: PersistentVolumeClaim, message: string) => {
-    if (told.has(uid)) return
-    told.add(uid)
+  const notified = new Set<string>()
+  const writeEvent = async (
+    { metadata: { namespace = '', name, uid = '' } }: PersistentVolumeClaim,
+    message: string,
+  ) => {
+    if (notified.has(uid)) return
+    notified.add(uid)
     await own.create('Event', {
       apiVersion: 'v1',
       kind: 'Event',
@@ -52,7 +55,7 @@ export function createFakeVolumes(own: Cluster): FakeVolumes {
     withholds: async claim => {
       if (claim.spec?.volumeName !== undefined) return false
       const why = volumes.unprovisioned(claim)
-      if (why !== undefined) await tell(claim, why)
+      if (why !== undefined) await writeEvent(claim, why)
       return why !== undefined
     },
     growth: { mode: 'growing' },
@@ -61,19 +64,19 @@ export function createFakeVolumes(own: Cluster): FakeVolumes {
       ...inner,
       create: (kind, draft) => {
         if (kind !== 'PersistentVolumeClaim') return inner.create(kind, draft)
-        const asked = draft as Draft<'PersistentVolumeClaim'> // of that kind
-        const admitted = { ...asked, spec: { storageClassName: defaultClass, ...asked.spec } }
+        const requested = draft as Draft<'PersistentVolumeClaim'> // of that kind
+        const admitted = { ...requested, spec: { storageClassName: defaultClass, ...requested.spec } }
         return inner.create(kind, admitted as typeof draft)
       },
       replace: async (kind, object) => {
         if (kind !== 'PersistentVolumeClaim' || volumes.refusal === undefined) return inner.replace(kind, object)
-        const asked = object as PersistentVolumeClaim // of that kind
-        const before = await inner.get('PersistentVolumeClaim', asked.metadata)
+        const requested = object as PersistentVolumeClaim // of that kind
+        const before = await inner.get('PersistentVolumeClaim', requested.metadata)
         const requests = (claim: PersistentVolumeClaim | undefined) => claim?.spec?.resources?.requests?.storage
-        if (storageOf(requests(asked)) > storageOf(requests(before)))
+        if (storageOf(requests(requested)) > storageOf(requests(before)))
           throw new ClusterError(
             'Forbidden',
-            `persistentvolumeclaims "${asked.metadata.name}" is forbidden: ${volumes.refusal}`,
+            `persistentvolumeclaims "${requested.metadata.name}" is forbidden: ${volumes.refusal}`,
           )
         return inner.replace(kind, object)
       },

@@ -1,7 +1,7 @@
 /**
- * What Kubernetes and its nodes do with the operator's objects, without running anything: claims are bound, StatefulSets
- * get their pod, pods run, and where a volume is empty it is initialised, or refused as `espalier instance` would. One
- * write or two for each thing that happens, so thousands of databases are cheap.
+ * What Kubernetes and its nodes do with the operator's objects, without running anything: claims are bound,
+ * StatefulSets get their pod, pods run, and an empty volume is initialised, or refused as `espalier instance` would.
+ * One or two writes for each step, so thousands of databases are cheap.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
@@ -27,21 +27,21 @@ import { createFakeVolumes, type FakeVolumes } from './fake-volumes.ts'
 
 export type FakeWorkload = {
   postgres: FakePostgres
-  /** How volumes are made and grow; after a change `regrow` has every claim looked at again. */
+  /** How volumes are created and grow; after a change `regrow` checks every claim again. */
   volumes: FakeVolumes
   regrow(): void
-  /** How snapshots are made; after a change `resnapshot` has every one looked at again. */
+  /** How snapshots are taken; after a change `resnapshot` checks every one again. */
   snapshots: FakeSnapshots
   resnapshot(): void
   /** Ends the Postgres of a pod and starts it again, as a kubelet would after a crash. */
   restart(pod: { namespace: string; name: string }): Promise<void>
-  /** True: from now on no pod that is made comes to run; false: those that did not do. */
+  /** True: from now on no new pod starts to run; false: those that did not do now. */
   refuse(refuses: boolean): void
-  /** True: from now on no StatefulSet says what its controller has seen; false: all do. */
+  /** True: from now on no StatefulSet status is updated; false: all are. */
   lag(lags: boolean): void
   /**
-   * From now on each of these steps waits for the promise: the write of a StatefulSet's status, the creation of its pod, the
-   * request to delete its pod, and the end of a pod that somebody deleted.
+   * From now on each of these steps waits for the promise: the write of a StatefulSet's status, the creation of its
+   * pod, the request to delete its pod, and the end of a deleted pod.
    */
   slow(pace: Pace): void
   stop(): Promise<void>
@@ -50,8 +50,11 @@ export type FakeWorkload = {
 export type WorkloadStep = 'status' | 'create pod' | 'delete pod' | 'end pod'
 type Pace = (step: WorkloadStep) => Promise<void>
 
+/** A restore point that the archive does not have. */
+export const unreachedPoint = 'unreached'
+
 const retryMs = 20
-/** Keeps a pod that somebody deleted until its slow kubelet has stopped it. */
+/** Keeps a deleted pod until its slow kubelet has stopped it. */
 const kubeletFinalizer = 'testing.espalier.dev/kubelet'
 const labelled = { labels: { [labels.database]: true } } as const
 
@@ -64,7 +67,7 @@ export async function startFakeWorkload({
 }: {
   cluster: Cluster
   logger: Logger
-  /** Given, to go on with the data of an earlier workload. */
+  /** If given, continues with the data of an earlier workload. */
   postgres?: FakePostgres
 }): Promise<FakeWorkload> {
   const quiet = logger.child({ part: 'fake-workload' })
@@ -78,16 +81,16 @@ export async function startFakeWorkload({
     indexes: { claim: volume => [reservationOf(volume)] },
     logger: quiet,
   })
-  /** What each pod has mounted, by its uid: it keeps that, whatever becomes of the claim. */
+  /** The mounted claim of each pod, by its uid: it stays mounted whatever happens to the claim. */
   const mounted = new Map<string, string>()
   const binding = createFakeBinding(cluster, postgres.data, handle => [...mounted.values()].includes(handle))
   const pods = createInformer(cluster, 'Pod', { ...labelled, logger: quiet })
   const configurations = createInformer(cluster, 'ConfigMap', { ...labelled, logger: quiet })
   const growing = createFakeVolumes(cluster)
   const snapshots = createInformer(cluster, 'VolumeSnapshot', { ...labelled, logger: quiet })
-  /** What the snapshots hold, by their uid. */
+  /** The content of the snapshots, by uid. */
   const images = new Map<string, FakeData>()
-  /** What volumes were filled with when they were made, by their handle: their snapshots may be deleted from then on. */
+  /** The initial content of volumes, by handle: their snapshots may be deleted from then on. */
   const filled = new Map<string, FakeData>()
   const imaging = createFakeSnapshots(cluster, async (key, snapshotUid) => {
     const claim = await cluster.get('PersistentVolumeClaim', key)
@@ -97,7 +100,7 @@ export async function startFakeWorkload({
     return volume && handleOf(volume)
   })
   let addresses = 0
-  /** What is being worked on, one thing at a time for each StatefulSet. */
+  /** The running work, one task at a time for each StatefulSet. */
   const chains = new Map<string, Promise<void>>()
   let stopped = false
   /** Pods wait for it before they run. */
@@ -115,7 +118,7 @@ export async function startFakeWorkload({
     return next
   }
 
-  /** Somebody else may have been faster: then it looks again. */
+  /** Another client may have been faster: then it checks again. */
   const untilDone = async (key: string, work: () => Promise<void>): Promise<void> => {
     while (!stopped) {
       try {
@@ -132,7 +135,7 @@ export async function startFakeWorkload({
     const set = await cluster.get('StatefulSet', { namespace, name: metadata.name })
     const key = { namespace, name: `${metadata.name}-0` }
     const found = await cluster.get('Pod', key)
-    // A pod of this name that is somebody else's keeps the set from having one.
+    // A pod of this name of another owner keeps the set from having one.
     const isOwn = found?.metadata.ownerReferences?.some(({ kind }) => kind === 'StatefulSet') === true
     const pod = isOwn ? found : undefined
     const isWanted = set !== undefined && set.metadata.deletionTimestamp === undefined && set.spec?.replicas === 1
@@ -141,7 +144,7 @@ export async function startFakeWorkload({
       else if (set !== undefined && !isLagging) await observed(set, 0)
       return
     }
-    // One that has said so once says so from then on: nothing is decided by what it said of an earlier generation.
+    // Once it has reported that, it keeps reporting it: nothing depends on its report for an earlier generation.
     if (set.status?.observedGeneration !== undefined && !isLagging) await observed(set, 1)
     if (pod?.spec?.nodeName !== undefined) return
     const claim = await cluster.get('PersistentVolumeClaim', { namespace, name: claimOf(set) })
@@ -165,7 +168,7 @@ export async function startFakeWorkload({
     await cluster.delete('Pod', { namespace, name }, { uid })
   }
 
-  /** What a kubelet does with a pod that somebody deleted. */
+  /** What a kubelet does with a deleted pod. */
   const endPod = async ({ metadata: { namespace, name, uid } }: Pod): Promise<void> => {
     await pace?.('end pod')
     const pod = await cluster.get('Pod', { namespace, name })
@@ -174,7 +177,7 @@ export async function startFakeWorkload({
     await cluster.replace('Pod', { ...pod, metadata: { ...pod.metadata, finalizers } })
   }
 
-  /** What the set's controller has seen, and how many pods it has. */
+  /** The generation that the set's controller has observed, and its number of pods. */
   const observed = async (set: StatefulSet, replicas: number): Promise<void> => {
     const { generation: observedGeneration = 0 } = set.metadata
     if (set.status?.observedGeneration === observedGeneration && set.status.replicas === replicas) return
@@ -182,7 +185,7 @@ export async function startFakeWorkload({
     await cluster.replaceStatus('StatefulSet', { ...set, status: { observedGeneration, replicas } })
   }
 
-  /** A pod whose claim has no volume is given no node. */
+  /** A pod whose claim has no volume is not scheduled. */
   const waitForVolume = async (set: StatefulSet, pod: Pod | undefined): Promise<void> => {
     if (pod !== undefined) return
     const { spec, ...draft } = podOf(set)
@@ -191,7 +194,7 @@ export async function startFakeWorkload({
     await cluster.replaceStatus('Pod', { ...created, status: unscheduled })
   }
 
-  /** Lets the volume of a claim grow; it is looked at as it is in the cluster, since steps follow fast upon each other. */
+  /** Grows the volume of a claim. It is read from the cluster, since steps follow each other quickly. */
   const grow = async ({ metadata: { namespace, name } }: PersistentVolumeClaim): Promise<void> => {
     const claim = await cluster.get('PersistentVolumeClaim', { namespace, name })
     if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return
@@ -217,7 +220,7 @@ export async function startFakeWorkload({
     await cluster.replaceStatus('Pod', { ...pod, status: refusal ? failed(refusal) : running(podIP, 0) })
   }
 
-  /** The TLS Secret of a pod, as a kubelet mounts it: what is current. */
+  /** The TLS Secret of a pod, as a kubelet mounts it: the current content. */
   const mountedIn = async ({ metadata, spec }: Pod): Promise<Tls | undefined> => {
     const name = spec?.volumes?.find(volume => volume.secret !== undefined)?.secret?.secretName ?? ''
     const secret = await cluster.get('Secret', { namespace: metadata.namespace, name })
@@ -231,14 +234,33 @@ export async function startFakeWorkload({
     if (map === undefined) return 'configuration'
     if (postgres.data.has(handle)) return undefined
     const image = filled.get(handle)
-    if (image !== undefined && told(map, 'prepareCopy')) {
+    if (image !== undefined && isEnabled(map, 'prepareCopy')) {
       postgres.copy(image, handle)
       return undefined
     }
     if (image !== undefined) return 'other-incarnation'
-    if (!told(map, 'initialise')) return 'volume-empty'
+    if (map.data?.[instanceFile]?.includes(JSON.stringify(unreachedPoint))) return 'target-not-reached'
+    const source = await recoveredOf(map)
+    if (source !== undefined) {
+      postgres.copy(source, handle)
+      return undefined
+    }
+    if (!isEnabled(map, 'initialise')) return 'volume-empty'
     postgres.initialise(handle)
     return undefined
+  }
+
+  /** For databases without pods: the last data of each. */
+  const archived = new Map<string, FakeData>()
+
+  /** The content of the archive: the present data of its database, or the last ones. */
+  const recoveredOf = async (map: ConfigMap): Promise<FakeData | undefined> => {
+    const parsed: unknown = JSON.parse(map.data?.[instanceFile] ?? '{}')
+    const recover = isRecord(parsed) && isRecord(parsed.recover) ? parsed.recover : undefined
+    if (typeof recover?.id !== 'string') return undefined
+    const { items } = await cluster.list('PersistentVolumeClaim', { labels: { [labels.database]: recover.id } })
+    const stored = items.map(({ metadata }) => postgres.imageOf(metadata.uid ?? '')).find(data => data !== undefined)
+    return stored ?? archived.get(recover.id)
   }
 
   /** What the volume of a claim is filled with. */
@@ -284,6 +306,8 @@ export async function startFakeWorkload({
     if (object.status?.podIP !== undefined) postgres.stop(object.status.podIP)
     const handle = mounted.get(object.metadata.uid ?? '')
     mounted.delete(object.metadata.uid ?? '')
+    const last = handle === undefined ? undefined : postgres.imageOf(handle)
+    if (last !== undefined) archived.set(object.metadata.labels?.[labels.database] ?? '', last)
     for (const volume of volumes.list()) if (handleOf(volume) === handle) onVolume(volume)
     const set = setOf(object)
     if (set) void onSet(set)
@@ -350,7 +374,7 @@ const claimOf = (set: StatefulSet): string =>
 const digestIn = (map: ConfigMap | undefined): string | null =>
   map?.metadata.annotations?.[configurationAnnotation] ?? null
 
-function told(map: ConfigMap, what: 'initialise' | 'prepareCopy'): boolean {
+function isEnabled(map: ConfigMap, what: 'initialise' | 'prepareCopy'): boolean {
   const parsed: unknown = JSON.parse(map.data?.[instanceFile] ?? '{}')
   return isRecord(parsed) && parsed[what] === true
 }

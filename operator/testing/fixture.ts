@@ -1,4 +1,4 @@
-/** One installation with its operator for the tests of a file, and what they all ask of it. */
+/** One installation with its operator for the tests of a file, and common helpers. */
 import { afterAll, beforeAll } from 'vitest'
 import type { KindName, Kinds } from '../../cluster/index.ts'
 import {
@@ -23,7 +23,7 @@ import {
   testNamespace,
 } from './installation.ts'
 
-/** A child that is named by its owner's id, or by its incarnation as well. */
+/** The name of a child, from its owner's id, or also from its incarnation. */
 export type NamedChild = Exclude<
   keyof typeof childNames,
   'serviceAddress' | 'serviceWorkload' | 'serviceSecret' | 'serviceState'
@@ -50,8 +50,8 @@ export function useInstallation(operatorOptions: OperatorOptions = {}) {
   })
 
   const database = (name: string) => cluster().get('ManagedDatabase', { namespace: testNamespace, name })
-  const when = async (name: string, holds: (database: ManagedDatabase) => boolean): Promise<ManagedDatabase> => {
-    const found = await databaseWhen(cluster(), name, value => value !== undefined && holds(value))
+  const when = async (name: string, isExpected: (database: ManagedDatabase) => boolean): Promise<ManagedDatabase> => {
+    const found = await databaseWhen(cluster(), name, value => value !== undefined && isExpected(value))
     if (found === undefined) throw new Error(`there is no database ${name}`)
     return found
   }
@@ -89,7 +89,7 @@ export function useInstallation(operatorOptions: OperatorOptions = {}) {
       await cluster().create('ManagedDatabase', databaseDraft(name, spec))
       return when(name, isPhase(spec.suspended ? 'suspended' : 'available'))
     },
-    gone: (name: string) =>
+    untilDeleted: (name: string) =>
       eventually(
         () => database(name),
         found => found === undefined,
@@ -97,12 +97,12 @@ export function useInstallation(operatorOptions: OperatorOptions = {}) {
     /** The child of a database, by the function that names it. */
     child: async <K extends KindName>(kind: K, name: string, child: NamedChild): Promise<Kinds[K] | undefined> =>
       cluster().get(kind, { namespace: testNamespace, name: childNames[child](await idOf(name), 1) }),
-    /** Deletes a claim past all that protects it, as an administrator's hand may. */
+    /** Deletes a claim past all protection, as an administrator may. */
     deleteClaimByForce: async (key: { namespace: string; name: string }): Promise<void> => {
       await cluster().delete('PersistentVolumeClaim', key)
-      const held = await cluster().get('PersistentVolumeClaim', key)
-      if (held === undefined) return
-      await cluster().replace('PersistentVolumeClaim', { ...held, metadata: { ...held.metadata, finalizers: [] } })
+      const found = await cluster().get('PersistentVolumeClaim', key)
+      if (found === undefined) return
+      await cluster().replace('PersistentVolumeClaim', { ...found, metadata: { ...found.metadata, finalizers: [] } })
     },
     routesOf: async (id: string): Promise<Route[]> => {
       const { items } = await cluster().list('ConfigMap', {

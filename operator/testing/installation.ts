@@ -1,6 +1,6 @@
 /**
- * A whole installation in memory for tests and benchmarks: the real store and the real operator, with a workload, a
- * Postgres and a gateway that are fakes. The operator can be stopped, crashed and started again beside the rest.
+ * A complete installation in memory for tests and benchmarks: the real store and the real operator, with a fake
+ * workload, Postgres and gateway. The operator can be stopped, crashed and started again while the rest runs.
  */
 import { randomBytes } from 'node:crypto'
 import { pino } from 'pino'
@@ -19,11 +19,14 @@ import {
 } from '../../crds/index.ts'
 import { openStore } from '../../embedded/store/index.ts'
 import { authoritySecret, sealingKeySecret } from '../../sealing/credentials.ts'
+import type { ArchiveWays } from '../archive/ways.ts'
 import { type Operator, type OperatorConfiguration, operatorConfiguration, startOperator } from '../index.ts'
 import type { PostgresAccess } from '../member/postgres/access.ts'
 import { createAuthority } from '../pki/index.ts'
+import { createFakeArchive } from './fake-archive.ts'
 import { type FakeDeployments, startFakeDeployments } from './fake-deployments.ts'
 import { type FakeGateway, startFakeGateway } from './fake-gateway.ts'
+import { type FakeImporter, startFakeImporter } from './fake-importer.ts'
 import { type FakeWorkload, startFakeWorkload } from './fake-workload.ts'
 import { smallShape } from './samples.ts'
 
@@ -31,13 +34,13 @@ export const testNamespace = 'databases'
 const testRegion = 'here'
 const testPorts = { first: 20000, last: 29999 }
 
-/** As somebody may write it; the API server stores `1`. */
+/** A form that a user may write; the API server stores `1`. */
 const testShape: SizeShape = { ...smallShape, cpuLimit: '1000m' }
 
 export const testConfiguration: OperatorConfiguration = operatorConfiguration.parse({
   images: { postgres: { 16: 'postgres:16', 17: 'postgres:17', 18: 'postgres:18' } },
   leaderElection: false,
-  // Whatever the time of day is.
+  // At any time of day.
   backups: { schedules: false },
 })
 
@@ -102,7 +105,7 @@ export const tenantDraft = (tenantId: string): Draft<'Tenant'> => ({
   spec: { tenantId } as Tenant['spec'], // the rest has defaults
 })
 
-/** Lets the volumes of the region have snapshots, by default of one instant. */
+/** Enables snapshots for the volumes of the region, by default of one instant. */
 export async function giveSnapshots(cluster: Cluster, atomic = true): Promise<void> {
   const snapshotClass = { name: 'fast', atomic }
   for (;;) {
@@ -112,7 +115,7 @@ export async function giveSnapshots(cluster: Cluster, atomic = true): Promise<vo
       await cluster.replace('Region', { ...region, spec: { ...region.spec, snapshotClass } })
       return
     } catch (error) {
-      // The operator writes the status of regions meanwhile.
+      // The operator writes the status of regions in the meantime.
       if (!isClusterError(error, 'Conflict')) throw error
     }
   }
@@ -136,7 +139,13 @@ export function backupDraft(
 /** Computed once: it takes longer than the rest of an installation. */
 const definitions = Object.values(declarations).map(definitionOf)
 
-/** Everything but the operator. */
+/** For an installation with an archive. */
+export const withArchive: Partial<OperatorConfiguration> = {
+  pods: { ...testConfiguration.pods, archive: { url: 'https://espalier-archive.espalier-system.svc:8443' } },
+  archiving: { lookMs: 20 },
+}
+
+/** Everything except the operator. */
 export async function openInstallation({ fakes = true, ports = testPorts } = {}) {
   const store = await openStore({ definitions, logger: silent })
   const cluster = store.connect('test')
@@ -155,6 +164,7 @@ export async function openInstallation({ fakes = true, ports = testPorts } = {})
   const deployments: FakeDeployments | undefined = fakes
     ? await startFakeDeployments({ cluster: store.connect('fake-deployments'), logger: silent })
     : undefined
+  const importer: FakeImporter | undefined = fakes ? await startFakeImporter(store.connect('fake-importer')) : undefined
   const gateway: FakeGateway | undefined = fakes
     ? await startFakeGateway({ cluster: store.connect('fake-gateway'), logger: silent })
     : undefined
@@ -164,11 +174,14 @@ export async function openInstallation({ fakes = true, ports = testPorts } = {})
     workload,
     deployments,
     gateway,
+    archive: fakes ? createFakeArchive() : undefined,
+    importer,
     authority,
     close: async () => {
       await workload?.stop()
       await deployments?.stop()
       await gateway?.stop()
+      await importer?.stop()
       await store.close()
     },
   }
@@ -177,16 +190,18 @@ export async function openInstallation({ fakes = true, ports = testPorts } = {})
 export type Installation = Awaited<ReturnType<typeof openInstallation>>
 
 export async function startTestOperator(
-  { store, workload }: Pick<Installation, 'store' | 'workload'>,
+  { store, workload, archive: fake }: Pick<Installation, 'store' | 'workload'> & Partial<Pick<Installation, 'archive'>>,
   options: {
     wrap?: (cluster: Cluster) => Cluster
     administrator?: PostgresAccess
+    archive?: ArchiveWays
     configuration?: Partial<OperatorConfiguration>
     now?: () => number
     machine?: Parameters<typeof startOperator>[0]['machine']
   } = {},
 ): Promise<Operator> {
-  const { wrap = cluster => cluster, administrator = workload?.postgres.access, configuration, now, machine } = options
+  const { wrap = cluster => cluster, administrator = workload?.postgres.access, archive = fake?.ways } = options
+  const { configuration, now, machine } = options
   const own = store.connect('espalier-operator')
   return startOperator({
     cluster: wrap(workload?.volumes.admitting(own) ?? own),
@@ -194,40 +209,44 @@ export async function startTestOperator(
     identity: 'test',
     logger: silent,
     ...(administrator === undefined ? {} : { administrator }),
+    ...(archive === undefined ? {} : { archive }),
     ...(now === undefined ? {} : { now }),
-    // Where a test sets the clock, time has passed.
+    // If a test sets the clock, time has passed.
     machine: machine ?? (() => ({ wall: 0, elapsed: 0, boot: 'test' })),
   })
 }
 
-/** Waits until `holds` accepts what `look` returns, or until it returns true. Calls it at once and then often, up to a deadline. */
+/**
+ * Waits until `isExpected` accepts the result of `read`, or until it returns true. Calls it at once and then often, up to a
+ * deadline.
+ */
 export async function eventually<T>(
-  look: () => Promise<T> | T,
-  holds: (value: T) => boolean = value => value === true,
+  read: () => Promise<T> | T,
+  isExpected: (value: T) => boolean = value => value === true,
   { withinMs = 10_000, everyMs = 5 } = {},
 ): Promise<T> {
   const until = Date.now() + withinMs
   for (;;) {
-    const value = await look()
-    if (holds(value)) return value
+    const value = await read()
+    if (isExpected(value)) return value
     if (Date.now() > until)
       throw new Error(`did not come about in ${withinMs} ms; last: ${JSON.stringify(value, undefined, 1)}`)
     await new Promise(resolve => setTimeout(resolve, everyMs))
   }
 }
 
-/** The database once its status is as wanted. */
+/** The database, once its status is as wanted. */
 export const databaseWhen = (
   cluster: Cluster,
   name: string,
-  holds: (database: ManagedDatabase | undefined) => boolean,
+  isExpected: (database: ManagedDatabase | undefined) => boolean,
   withinMs?: number,
 ): Promise<ManagedDatabase | undefined> =>
-  eventually(() => cluster.get('ManagedDatabase', { namespace: testNamespace, name }), holds, {
+  eventually(() => cluster.get('ManagedDatabase', { namespace: testNamespace, name }), isExpected, {
     ...(withinMs === undefined ? {} : { withinMs }),
   })
 
-/** Changes a database's spec as `kubectl edit` would, against whoever else writes it. */
+/** Changes a database's spec as `kubectl edit` would, despite concurrent writers. */
 export async function editSpec(
   cluster: Cluster,
   name: string,

@@ -1,4 +1,4 @@
-/** Every interleaving that the sweep tries of a scenario, by the number of effects that the undisturbed run of it has. */
+/** Every interleaving that the sweep tries for a scenario, by the number of effects of its undisturbed run. */
 import type { ClusterErrorReason, KindName } from '../../cluster/index.ts'
 import { frozenLeader, refusedForLong, refusedOnce, slowWorkload, staleCaches, staleStandby } from './disturbances.ts'
 import type { WorkloadStep } from './fake-workload.ts'
@@ -6,7 +6,7 @@ import type { Disturbance } from './swept-run.ts'
 
 type Interleaving = { name: string; disturb: Disturbance }
 
-/** Caches that fall behind alone: what is decided by two of them is decided by two moments. */
+/** Caches that fall behind separately: a decision from two of them uses two different times. */
 const followed: KindName[] = [
   'ManagedDatabase',
   'StatefulSet',
@@ -30,7 +30,7 @@ const once: { reason: ClusterErrorReason; isDone?: true }[] = [
 ]
 const forLong: ClusterErrorReason[] = ['Forbidden', 'Invalid']
 
-const turn = <T>(list: readonly T[], number: number): T => list[number % list.length] as T
+const pick = <T>(list: readonly T[], number: number): T => list[number % list.length] as T
 
 export const interleavingKinds = [
   'caches that lag',
@@ -41,16 +41,16 @@ export const interleavingKinds = [
 ] as const
 type InterleavingKind = (typeof interleavingKinds)[number]
 
-/** `shift`: another one of the alternatives at each effect, so that scenarios alike do not all try the same. */
+/** `shift`: selects another alternative at each effect, so that similar scenarios do not all try the same. */
 export function interleavings(effects: number, shift: number): Record<InterleavingKind, Interleaving[]> {
   const at = Array.from({ length: effects }, (_, index) => index + 1)
   const numbered = (make: (n: number) => Interleaving[], from = at) => from.flatMap(make)
   return {
     'caches that lag': numbered(
       n => {
-        const how = turn(['events', 'relist'] as const, n + shift)
-        const kind = turn(followed, n + shift)
-        const behind = turn([1, 2, 4], n + shift)
+        const how = pick(['events', 'relist'] as const, n + shift)
+        const kind = pick(followed, n + shift)
+        const behind = pick([1, 2, 4], n + shift)
         return [
           { name: `all caches from effect ${n}, then ${how}`, disturb: staleCaches(n, { kinds: () => true, how }) },
           {
@@ -66,13 +66,13 @@ export function interleavings(effects: number, shift: number): Record<Interleavi
       [0, ...at],
     ),
     'a standby whose caches lag': numbered(n => {
-      const behind = turn([0, 1, 3], n + shift)
+      const behind = pick([0, 1, 3], n + shift)
       return [{ name: `by ${behind} effects after effect ${n}`, disturb: staleStandby(n, behind) }]
     }),
     'two leaders': numbered(n => [{ name: `frozen at effect ${n}`, disturb: frozenLeader(n) }]),
     'refused writes': numbered(n => {
-      const { reason, isDone = false } = turn(once, n + shift)
-      const long = turn(forLong, n + shift)
+      const { reason, isDone = false } = pick(once, n + shift)
+      const long = pick(forLong, n + shift)
       return [
         { name: `${reason} at effect ${n}`, disturb: refusedOnce(n, reason, { isDone }) },
         { name: `${long} for long at effect ${n}`, disturb: refusedForLong(n, long) },

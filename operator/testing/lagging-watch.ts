@@ -1,16 +1,16 @@
 /**
- * A cluster whose watches lag behind its store, while reads and writes meet the store as it is: what a controller decides
- * by its caches, it decides on an older world.
+ * A cluster whose watches lag behind its store, while reads and writes use the current store: decisions from caches use
+ * an older state.
  */
 import { type Cluster, ClusterError, type KindName, type WatchEvent, type WatchOptions } from '../../cluster/index.ts'
 
 type LaggingWatch = {
   cluster(inner: Cluster): Cluster
   /** Watches of these kinds deliver an event only after `behind` later ones; Infinity: none until they catch up. */
-  lag(isHeld: (kind: KindName) => boolean, behind?: number): void
+  lag(lags: (kind: KindName) => boolean, behind?: number): void
   /**
-   * Ends the lag. `events`: everything that was held back is delivered, one by one. `relist`: the watch has expired, and
-   * whatever came and went meanwhile is never seen.
+   * Ends the lag. `events`: all delayed events are delivered, one by one. `relist`: the watch has expired, and objects
+   * that were created and deleted in the meantime are never seen.
    */
   catchUp(how: 'events' | 'relist'): void
 }
@@ -19,8 +19,8 @@ type Stream = { kind: KindName; isExpired: boolean; wake: () => void }
 
 export function createLaggingWatch(): LaggingWatch {
   const streams = new Set<Stream>()
-  let held: { includes: (kind: KindName) => boolean; behind: number } | undefined
-  const allowedOf = (kind: KindName) => (held?.includes(kind) ? held.behind : 0)
+  let lagging: { includes: (kind: KindName) => boolean; behind: number } | undefined
+  const allowedOf = (kind: KindName) => (lagging?.includes(kind) ? lagging.behind : 0)
 
   async function* follow<T>(kind: KindName, source: AsyncIterable<WatchEvent<T>>, signal: AbortSignal) {
     const pending: WatchEvent<T>[] = []
@@ -68,11 +68,11 @@ export function createLaggingWatch(): LaggingWatch {
         follow(kind, inner.watch(kind, options), options.signal),
     }),
     lag: (includes, behind = Number.POSITIVE_INFINITY) => {
-      held = { includes, behind }
+      lagging = { includes, behind }
     },
     catchUp: how => {
-      for (const stream of streams) if (how === 'relist' && held?.includes(stream.kind)) stream.isExpired = true
-      held = undefined
+      for (const stream of streams) if (how === 'relist' && lagging?.includes(stream.kind)) stream.isExpired = true
+      lagging = undefined
       wakeAll()
     },
   }

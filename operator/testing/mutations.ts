@@ -1,12 +1,12 @@
 /**
- * What another manager can do to the fields of an object: every one changed, removed and added to, made from the object itself.
- * Of the fields that it does not have, those that change what the object does.
+ * What another manager can do to the fields of an object: every one changed, removed and added to, derived from the
+ * object itself. Of absent fields, only those with an effect are set.
  */
 import type { AnyObject } from '../../cluster/index.ts'
 import { isRecord } from '../../values/record.ts'
 
 export type Mutation = {
-  /** The field, and what is done to it. */
+  /** The field, and the change. */
   name: string
   does: 'change' | 'remove' | 'add'
   field: string
@@ -39,7 +39,7 @@ function another(value: unknown): unknown {
   return typeof value === 'string' ? `${value}x` : 'x'
 }
 
-/** An item that a list does not have yet. */
+/** An item that a list does not contain yet. */
 function moreOf(list: readonly unknown[]): unknown {
   const [first] = list
   if (!isRecord(first)) return another(first)
@@ -49,7 +49,7 @@ function moreOf(list: readonly unknown[]): unknown {
   return Object.fromEntries(named)
 }
 
-/** Fields that nobody set: what matters of them to clients and to the pod that comes next. */
+/** Unset fields that matter to clients and to the next pod. */
 const absent: Record<string, readonly (readonly [Path, unknown])[]> = {
   Service: [
     [['spec', 'internalTrafficPolicy'], 'Local'],
@@ -86,7 +86,7 @@ function below(value: unknown, path: Path): Mutation[] {
     name: `${does} ${textOf(at)}`,
     does,
     field: textOf(at),
-    // The same object but for one field.
+    // The same object with one field changed.
     of: object => edited(object, at, change) as typeof object,
   })
   const inner: [string | number, unknown][] = Array.isArray(value) ? [...value.entries()] : Object.entries(value ?? {})
@@ -104,18 +104,18 @@ function below(value: unknown, path: Path): Mutation[] {
 
 const parts = ['spec', 'data'] as const
 
-/** All that is tried on an object. */
+/** All changes that are tried on an object. */
 export function mutationsOf(object: AnyObject): Mutation[] {
-  const whole: Record<string, unknown> = { ...object }
+  const content: Record<string, unknown> = { ...object }
   const { labels, annotations } = object.metadata
   const added = (absent[object.kind] ?? [])
-    .filter(([[part]]) => whole[String(part)] !== undefined)
+    .filter(([[part]]) => content[String(part)] !== undefined)
     .map(([path, value]): Mutation => {
       const field = textOf(path)
       return { name: `add ${field}`, does: 'add', field, of: one => edited(one, path, () => value) as typeof one }
     })
   return [
-    ...parts.filter(part => whole[part] !== undefined).flatMap(part => below(whole[part], [part])),
+    ...parts.filter(part => content[part] !== undefined).flatMap(part => below(content[part], [part])),
     ...below(labels, ['metadata', 'labels']),
     ...below(annotations, ['metadata', 'annotations']),
     ...added,

@@ -1,4 +1,7 @@
-/** For tests: a backup as a pass finds it, about to be taken of a database that serves, and the same but for what a test says. */
+/**
+ * For tests: a backup as a pass observes it, about to be taken of a serving database, with the changes that a test
+ * makes.
+ */
 import {
   annotations,
   apiVersion,
@@ -19,6 +22,8 @@ export const deadlines = {
   cutMs: 600_000,
   readyMs: 3600_000,
   verificationMs: 1800_000,
+  durableStallMs: 900_000,
+  durableMs: 86_400_000,
 }
 export const ago = (ms: number): string => timestamp(now - ms)
 export const point = { systemIdentifier: '7', timeline: 1, startLsn: '0/1', endLsn: '0/2' }
@@ -61,7 +66,7 @@ export const backup = (status?: Backup['status'], metadata = {}): Backup => ({
   ...(status === undefined ? {} : { status }),
 })
 export const snapshot = (more: Partial<SnapshotFacts> = {}): SnapshotFacts => ({
-  ...{ name: 'bkp-i', uid: 'snapshot', isOurs: true, isGoing: false, cutOf, askedAt: now - 1_000 },
+  ...{ name: 'bkp-i', uid: 'snapshot', isOwn: true, isGoing: false, cutOf, requestedAt: now - 1_000 },
   ...{ cutAt: undefined, isReady: false, becameVolume: undefined, bytes: undefined, error: undefined },
   ...more,
 })
@@ -70,16 +75,16 @@ export const observed = (more: Partial<Observed> = {}): Observed => ({
   id: 'i',
   source: { database: database(), region, isReachable: true },
   snapshots: 'served',
-  snapshotsAskedAt: now - 1_000,
+  snapshotsQueriedAt: now - 1_000,
   snapshot: 'absent',
   ahead: undefined,
-  anchorOf: undefined,
+  prerestoreOf: undefined,
   usedBy: undefined,
   awaitsRecord: false,
   checkpoint: { state: 'unasked' },
   claimUid: undefined,
   taskId: 't',
-  verification: { isThere: false, claim: false, pod: undefined, isTurn: true, place: undefined },
+  verification: { isThere: false, claim: false, pod: undefined, hasSlot: true, target: undefined },
   isTaskOver: false,
   ...more,
 })
@@ -96,9 +101,9 @@ export const ofBranch = (status: Branch['status'], more: Partial<Branch['spec']>
     spec: { ...spec, databaseName: 'one', databaseId: 'i', depth: 1, ...more },
     status: { ...serving, phase: 'available', ...status },
   } as Branch // with more than a branch has
-  const { spec: asked, ...rest } = backup()
+  const { spec: requestedSpec, ...rest } = backup()
   return {
-    backup: { ...rest, spec: { ...asked, purpose: 'prebranch', sourceBranch } },
+    backup: { ...rest, spec: { ...requestedSpec, purpose: 'prebranch', sourceBranch } },
     source: { database: branch, region, isReachable: true },
   }
 }

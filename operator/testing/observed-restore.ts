@@ -1,4 +1,7 @@
-/** For tests: a restore as a pass finds it, whose new volume is ready to take the place of the old one, and the same but for what a test says. */
+/**
+ * For tests: a restore as a pass observes it, whose new volume is ready to replace the old one, with the changes that a
+ * test makes.
+ */
 import {
   apiVersion,
   type Backup,
@@ -24,7 +27,7 @@ export const restore = (status: Restore['status'], metadata = {}): Restore => ({
   spec: { databaseName: 'one', databaseId: 'i', target: { backupName: 'one-1' } },
   ...(status === undefined ? {} : { status }),
 })
-/** The same, of somebody who agrees to lose the present data. */
+/** The same, of a user who agrees to lose the present data. */
 export const discarding = (its: Restore): Restore => ({ ...its, spec: { ...its.spec, discardPrevious: true } })
 export const database = (status: ManagedDatabase['status'] = {}, more = {}): ManagedDatabase => ({
   apiVersion,
@@ -40,8 +43,11 @@ export const backup = (phase: NonNullable<Backup['status']>['phase'], more: Part
   spec: { databaseName: 'one', databaseId: 'i', kind: 'hot', purpose: 'user', ...more },
   status: { phase, ...(phase === 'completed' || phase === 'failed' ? { finishedAt: ago(0), error: 'why' } : {}) },
 })
-/** The operator's own, by all that it says. */
-export const anchor = (phase: NonNullable<Backup['status']>['phase'], more: Partial<Backup['spec']> = {}): Backup => {
+/** The operator's own, by all its labels and annotations. */
+export const prerestoreBackup = (
+  phase: NonNullable<Backup['status']>['phase'],
+  more: Partial<Backup['spec']> = {},
+): Backup => {
   const { metadata, ...rest } = backup(phase, { purpose: 'prerestore', ...more })
   return { ...rest, metadata: { ...metadata, labels: { [labels.managedBy]: managedByEspalier } } }
 }
@@ -57,20 +63,20 @@ const source = { kind: 'snapshot', snapshot: 's', id: 'i', systemIdentifier: '7'
 export const observed = (more: Partial<Observed> = {}): Observed => ({
   restore: restore(running),
   database: database(),
-  isAsked: true,
+  isRequested: true,
   ahead: undefined,
   backup: backup('completed'),
   source: { source },
   freeIncarnation: 2,
   candidate: { state: 'ready', volume, actions: [], isBound: true },
-  unanchorable: undefined,
+  prerestoreRefusal: undefined,
   suspensionBlock: undefined,
   old: 'running',
   lock: undefined,
-  anchor: anchor('pending'),
+  prerestore: prerestoreBackup('pending'),
   after: undefined,
   leftovers: { hasPod: false, objects: [], claim: undefined },
-  clockDoubt: undefined,
+  clockDistrust: undefined,
   ...more,
 })
 export const fenced = restore({ ...running, fencedAt: ago(500) })

@@ -1,4 +1,4 @@
-/** What caches would hold that have not heard of the last changes: lists of every followed kind, answered again later. */
+/** The content of caches that have not received the last changes: lists of every watched kind, returned again later. */
 import type { AnyObject, Cluster, KindName, Kinds, ListOptions, ListResult } from '../../cluster/index.ts'
 
 const followed: KindName[] = [
@@ -29,7 +29,9 @@ const isSelected = (object: AnyObject, { namespace, labels = {}, open }: ListOpt
   )
 }
 
-/** Remembers the cluster as it is now; gives the same cluster, whose lists in pages (those of caches) are answered as of now. */
+/**
+ * Remembers the current cluster; returns the same cluster, whose paged lists (those of caches) are answered as of now.
+ */
 export async function rememberLists(now: Cluster): Promise<(inner: Cluster) => Cluster> {
   const lists = new Map<KindName, ListResult<AnyObject>>()
   await Promise.all(followed.map(async kind => lists.set(kind, (await now.list(kind)) as ListResult<AnyObject>)))
@@ -38,7 +40,7 @@ export async function rememberLists(now: Cluster): Promise<(inner: Cluster) => C
     list: async <K extends KindName>(kind: K, options: ListOptions = {}) => {
       const known = lists.get(kind)
       if (known === undefined || options.limit === undefined) return inner.list(kind, options)
-      // What was remembered under a kind is of that kind.
+      // What is remembered under a kind is of that kind.
       const items = known.items.filter(object => isSelected(object, options)) as Kinds[K][]
       return { items, resourceVersion: known.resourceVersion }
     },

@@ -1,12 +1,12 @@
-/** Counts what an operator reads of the cluster, so that a test can wait for its passes, and for their end. */
+/** Counts an operator's reads of the cluster, so that a test can wait for its passes, and for their end. */
 import type { Cluster, KindName } from '../../cluster/index.ts'
 import { createActivity } from './activity.ts'
 
 export function createReads() {
   const activity = createActivity()
-  const waiting: { object: string; left: number; resolve: () => void }[] = []
+  const waiting: { object: string; remaining: number; resolve: () => void }[] = []
   const note = (object: string) => {
-    for (const one of waiting) if (one.object === object && --one.left === 0) one.resolve()
+    for (const one of waiting) if (one.object === object && --one.remaining === 0) one.resolve()
   }
   const touching = async <T>(call: () => Promise<T>): Promise<T> => {
     activity.touch()
@@ -29,10 +29,10 @@ export function createReads() {
       replaceStatus: (kind, object) => touching(() => inner.replaceStatus(kind, object)),
       delete: (kind, key, options) => touching(() => inner.delete(kind, key, options)),
     }),
-    /** Resolves once the operator has read the object so many times more. */
+    /** Resolves once the operator has read the object this many more times. */
     of: (kind: KindName, name: string, times = 1): Promise<void> =>
-      new Promise(resolve => waiting.push({ object: `${kind} ${name}`, left: times, resolve })),
-    /** Resolves once the operator does nothing more by itself. */
+      new Promise(resolve => waiting.push({ object: `${kind} ${name}`, remaining: times, resolve })),
+    /** Resolves once the operator is idle. */
     quiet: () => activity.quiet(),
   }
 }

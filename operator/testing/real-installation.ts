@@ -1,4 +1,4 @@
-/** An installation with nothing faked: the process runtime, real Postgres servers and the real gateway. */
+/** An installation without fakes: the process runtime, real Postgres servers and the real gateway. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { findFreeRange } from '../../embedded/ports.ts'
@@ -11,7 +11,7 @@ import { type Installation, openInstallation, silent } from './installation.ts'
 
 const host = '127.0.0.1'
 
-/** `databases`: how many ports there are. */
+/** `databases`: the number of ports. */
 export async function openRealInstallation(databases: number): Promise<Installation> {
   const directory = await mkdtemp(join(postgresDirectory, 'espalier-operator-'))
   const ports = await findFreeRange(host, databases)

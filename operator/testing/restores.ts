@@ -1,5 +1,5 @@
 /** Restores of databases for the tests of a file: how to request them, and what they have restored. */
-import { annotations, apiVersion, type Restore, renderAskedRestore, visiblePhase } from '../../crds/index.ts'
+import { annotations, apiVersion, type Restore, renderRequestedRestore, visiblePhase } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { at, type useBackups } from './backups.ts'
 import { isPhase, type useInstallation } from './fixture.ts'
@@ -9,13 +9,13 @@ export const reasonOf = (found: Restore | undefined) => conditionOf(found?.statu
 
 export function useRestores(it: ReturnType<typeof useInstallation>, { taken, dataOf }: ReturnType<typeof useBackups>) {
   const restore = (name: string) => it.cluster().get('Restore', at(name))
-  const when = (name: string, holds: (found: Restore) => boolean) =>
+  const when = (name: string, isExpected: (found: Restore) => boolean) =>
     eventually(
       () => restore(name),
-      found => found !== undefined && holds(found),
+      found => found !== undefined && isExpected(found),
     )
   /** Creates the Restore, as kubectl does. */
-  const ask = async (name: string, database: string, backupName: string, databaseId?: string) =>
+  const request = async (name: string, database: string, backupName: string, databaseId?: string) =>
     it.cluster().create('Restore', {
       apiVersion,
       kind: 'Restore',
@@ -23,18 +23,18 @@ export function useRestores(it: ReturnType<typeof useInstallation>, { taken, dat
       spec: { databaseName: database, databaseId: databaseId ?? (await it.idOf(database)), target: { backupName } },
     })
   /** Annotates the database, as the API does. */
-  const askByAnnotation = (name: string, database: string, backupName: string, discardPrevious?: true) =>
+  const requestByAnnotation = (name: string, database: string, backupName: string, discardPrevious?: true) =>
     editSpec(it.cluster(), database, spec => spec, {
-      [annotations.restore]: renderAskedRestore({ name, backupName, discardPrevious }),
+      [annotations.restore]: renderRequestedRestore({ name, backupName, discardPrevious }),
     })
-  const settled = (name: string, phase = 'available') =>
+  const untilReconciled = (name: string, phase = 'available') =>
     it.when(
       name,
       found => isPhase(phase)(found) && visiblePhase(found) === phase && found.status?.operation === undefined,
     )
 
   /** Creates a database with a backup of the content `good`, and changes the content to `bad`. */
-  async function mistaken(name: string, more = {}): Promise<void> {
+  async function createChanged(name: string, more = {}): Promise<void> {
     await it.create(name)
     ;(await dataOf(name)).content = 'good'
     await taken(`${name}-1`, name)
@@ -47,11 +47,21 @@ export function useRestores(it: ReturnType<typeof useInstallation>, { taken, dat
     return it.workload().postgres.data.get(uid)
   }
   const contentOf = async (name: string) => (await servingOf(name))?.content
-  const claimGone = (name = '') =>
+  const claimDeleted = (name = '') =>
     eventually(
       () => it.cluster().get('PersistentVolumeClaim', at(name)),
       found => found === undefined,
     )
 
-  return { restore, when, ask, askByAnnotation, settled, mistaken, servingOf, contentOf, claimGone }
+  return {
+    restore,
+    when,
+    request,
+    requestByAnnotation,
+    untilReconciled,
+    createChanged,
+    servingOf,
+    contentOf,
+    claimDeleted,
+  }
 }

@@ -1,4 +1,4 @@
-/** For tests: a size that Postgres just runs well with, and a database as its kind's defaults leave it. */
+/** For tests: a size with which Postgres just runs well, and a database with the defaults of its kind. */
 import type { ManagedDatabaseSpec, SizeShape } from '../../crds/index.ts'
 
 export const smallShape: SizeShape = {

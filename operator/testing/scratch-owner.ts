@@ -1,6 +1,6 @@
 /**
- * A controller whose owners are no ManagedDatabases: ConfigMaps that say which Postgres they want and keep what was said of
- * it. It stands on `workload/` alone, as a controller of branches or of restores will, and shows how little that takes.
+ * A controller whose owners are not ManagedDatabases: ConfigMaps with the desired Postgres and its reported status. It
+ * uses only `workload/`, like the controllers of branches and restores, and shows how little is needed.
  */
 import { type Cluster, type ConfigMap, isClusterError } from '../../cluster/index.ts'
 import { parseKey } from '../../cluster/informer/index.ts'
@@ -9,7 +9,7 @@ import { canonicalJson, labels, type PgVersion } from '../../crds/index.ts'
 import { createCaches } from '../caches.ts'
 import { ownedObjects } from '../children/owned.ts'
 import { createKeyReader } from '../keys.ts'
-import { noRestarts } from '../member/pod/plan/restart-marks.ts'
+import { noRestarts } from '../member/pod/plan/restart-annotations.ts'
 import { podsOf } from '../member/pod/pod.ts'
 import type { PostgresAccess } from '../member/postgres/access.ts'
 import { nextRecord } from '../member/storage/plan/record.ts'
@@ -19,6 +19,7 @@ import { ownerKeyOf, ownerKindOf, ownerOf } from '../objects/ownership.ts'
 import { execute } from '../owner/execute.ts'
 import type { PodSettings } from '../pod-settings.ts'
 import { serviceSettings } from '../service/settings.ts'
+import { createUpgradeSlots } from '../service/upgrades.ts'
 import { perform } from '../workload/act.ts'
 import { deleteLeftovers } from '../workload/leftovers.ts'
 import { observeInstance } from '../workload/observe.ts'
@@ -29,10 +30,13 @@ import { teardown } from '../workload/plan/teardown.ts'
 import { createWorkloads } from '../workload/workloads.ts'
 import { silent } from './installation.ts'
 
-/** The owner has none, and its deletions have no age. */
+/** The owner has none, and nothing is deleted by its age. */
 const withoutServices = {
-  clock: { doubt: () => undefined },
-  services: { image: undefined, settings: serviceSettings.parse({}), nodes: async () => 'unknown' as const },
+  clock: { distrust: () => undefined },
+  services: {
+    ...{ image: undefined, settings: serviceSettings.parse({}), nodes: async () => 'unknown' as const },
+    upgrades: createUpgradeSlots({ most: 1, now: Date.now }),
+  },
   hasPgvector: () => false,
 }
 
@@ -111,15 +115,15 @@ export async function startScratchOwner(options: {
       incarnation: observed.incarnation,
       endpoint: desired.endpoint,
     })
-    const wakeMs = workloads.wakeAfter(pass, {
+    const requeueMs = workloads.requeueAfter(pass, {
       awaitsPostgres: awaitsPostgres(observed, assessment),
       awaitsGateways: findings.EndpointReady?.reason === 'AcknowledgementPending',
       configurationDigest: desired.configurationDigest,
-      wakeAt: undefined,
+      requeueAt: undefined,
     })
     const fault = errors.find(error => !isClusterError(error, 'Conflict'))
     if (fault !== undefined) throw fault
-    return { requeueAfterMs: Math.min(wakeMs ?? 1_000, 1_000) }
+    return { requeueAfterMs: Math.min(requeueMs ?? 1_000, 1_000) }
   }
 
   const controller = startController({ name: 'scratch', workers: 1, reconcile, logger: silent })

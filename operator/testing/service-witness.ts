@@ -1,8 +1,11 @@
-/** What must never be so of services: a Service that leads to nothing while it could lead to a workload, and Secrets that are lost. */
+/**
+ * What must never happen to services: a Service that selects nothing while it could select a workload, and lost
+ * Secrets.
+ */
 import type { Cluster, Secret, Service } from '../../cluster/index.ts'
 import { createInformer } from '../../cluster/informer/index.ts'
 import { labels } from '../../crds/index.ts'
-import { readyPods } from '../service/plan/progress.ts'
+import { readyPods } from '../service/workloads.ts'
 import { silent, testNamespace } from './installation.ts'
 
 export async function witnessServices(
@@ -13,12 +16,12 @@ export async function witnessServices(
   const services = createInformer(cluster, 'Service', follow)
   const secrets = createInformer(cluster, 'Secret', { namespace: testNamespace, logger: silent })
   const deployments = createInformer(cluster, 'Deployment', follow)
-  /** The uid of each minted Secret, by its name. */
+  /** The uid of each created Secret, by its name. */
   const minted = new Map<string, string | undefined>()
-  const looks = new Set<Promise<void>>()
-  const look = (work: () => Promise<void>) => {
-    const running = work().finally(() => looks.delete(running))
-    looks.add(running)
+  const checks = new Set<Promise<void>>()
+  const check = (work: () => Promise<void>) => {
+    const running = work().finally(() => checks.delete(running))
+    checks.add(running)
   }
 
   const checkSelected = async ({ metadata, spec }: Service) => {
@@ -45,22 +48,22 @@ export async function witnessServices(
   }
 
   services.onChange(({ type, object }) => {
-    if (type === 'set') look(() => checkSelected(object))
+    if (type === 'set') check(() => checkSelected(object))
   })
   deployments.onChange(({ type, object }) => {
-    if (type === 'deleted') look(() => checkLeft(object.metadata.labels ?? {}))
+    if (type === 'deleted') check(() => checkRemaining(object.metadata.labels ?? {}))
   })
-  const checkLeft = async (marks: Record<string, string>) => {
+  const checkRemaining = async (serviceLabels: Record<string, string>) => {
     for (const service of services.list())
       if (
-        service.metadata.labels?.[labels.service] === marks[labels.service] &&
-        service.metadata.labels?.[labels.database] === marks[labels.database]
+        service.metadata.labels?.[labels.service] === serviceLabels[labels.service] &&
+        service.metadata.labels?.[labels.database] === serviceLabels[labels.database]
       )
         await checkSelected(service)
   }
   secrets.onChange(({ type, object }) => {
     const { name, uid } = object.metadata
-    if (type === 'deleted') return look(() => checkMounted(object))
+    if (type === 'deleted') return check(() => checkMounted(object))
     if (object.metadata.labels?.[labels.component] !== 'service-token') return
     if (minted.has(name) && minted.get(name) !== uid) complain(`the token ${name} was minted again`)
     minted.set(name, uid)
@@ -69,7 +72,7 @@ export async function witnessServices(
   await Promise.all(informers.map(informer => informer.start()))
   return {
     stop: async () => {
-      await Promise.all(looks)
+      await Promise.all(checks)
       await Promise.all(informers.map(informer => informer.stop()))
     },
   }

@@ -1,10 +1,16 @@
 /**
- * Runs one scenario from its beginning to its end with something that disturbs it, and says what came of that: what the
- * cluster holds, and whatever must never be so.
+ * Runs one scenario from beginning to end with a disturbance, and reports the result: the cluster's objects, and
+ * violated invariants.
  */
 import type { Cluster, Secret } from '../../cluster/index.ts'
 import { childNames, systemNamespace } from '../../crds/index.ts'
-import { type DatabaseRole, open, previousPassword, sealingKeySecret, secretPlace } from '../../sealing/credentials.ts'
+import {
+  type DatabaseRole,
+  open,
+  previousPassword,
+  sealingKeySecret,
+  secretLocation,
+} from '../../sealing/credentials.ts'
 import type { Operator } from '../index.ts'
 import { connectionSecretName } from '../managed-database/connection-secrets.ts'
 import type { Intercepted } from './effects.ts'
@@ -28,35 +34,37 @@ export const subject: Subject = {
   taskId: '11111111-2222-4333-8444-555555555555',
 }
 
-/** What a disturbance has to do with. */
-export type World = {
+/** The context of a disturbance. */
+export type RunControl = {
   installation: Installation
   workload: FakeWorkload
-  /** Starts an operator; those that are not stopped by the disturbance are stopped at the end of the run. */
+  /** Starts an operator; those that the disturbance does not stop are stopped at the end of the run. */
   start(between?: Intercepted): Promise<Operator>
-  /** Asks for what the scenario is about. */
+  /** Requests the operation of the scenario. */
   act(): Promise<void>
   isDone(): Promise<boolean>
   complaints: string[]
 }
 
-/** `happened`: false where the run was over before. */
+/** `happened`: false if the run was over before. */
 type Disturbed = { effects: readonly string[]; happened: boolean }
 
-/** Runs the scenario in its world, and resolves once that is done. */
-export type Disturbance = (world: World) => Promise<Disturbed>
+/** Runs the scenario in its cluster, and resolves once it is done. */
+export type Disturbance = (control: RunControl) => Promise<Disturbed>
 
 export type Run = Disturbed & {
   end: string[]
   complaints: string[]
   initialised: number[]
-  /** How many volumes hold data in the end. */
-  held: number
-  /** How many images of volumes there are in the end. */
+  /** How many volumes contain data in the end. */
+  volumesWithData: number
+  /** How many snapshots of volumes exist in the end. */
   images: number
+  /** The backups with objects in the archive in the end. */
+  archived: number
 }
 
-/** How long what still runs has to make all like the reference. */
+/** How long the remaining processes have to reach the reference state. */
 const settleMs = 5_000
 
 const startWith = (
@@ -70,9 +78,10 @@ const startWith = (
     ...(between && installation.workload
       ? { administrator: between.access(installation.workload.postgres.access) }
       : {}),
+    ...(between && installation.archive ? { archive: between.archive(installation.archive.ways) } : {}),
   })
 
-/** The database as the scenario finds it, made by an operator that nothing disturbs. */
+/** The initial database of the scenario, created by an undisturbed operator. */
 export async function prepare(
   installation: Installation,
   { before, earlier, hasSnapshots, configuration }: Scenario,
@@ -81,7 +90,11 @@ export async function prepare(
   const { cluster, workload } = installation
   if (hasSnapshots) await giveSnapshots(cluster)
   await createDatabase(cluster, { ...subject, taskId: '66666666-2222-4333-8444-555555555555' }, before)
-  const operator = await startWith(installation, undefined, configuration?.images ? configuration : {})
+  const operator = await startWith(
+    installation,
+    undefined,
+    configuration?.images || configuration?.pods ? configuration : {},
+  )
   const phase = before.suspended ? 'suspended' : 'available'
   await eventually(
     () => cluster.get('ManagedDatabase', { namespace: testNamespace, name: subject.name }),
@@ -106,20 +119,22 @@ const connectionSecretKey = (role: DatabaseRole) => ({
   name: connectionSecretName(subject.name, role),
 })
 
-/** A role's password, and the one before it while that is kept. */
+/** A role's password, and the previous one while that is kept. */
 const passwordsIn = (secret: Secret, sealingKey: Uint8Array, role: DatabaseRole): string[] =>
   [role, previousPassword(role)].flatMap(field => {
     const sealed = secret.data?.[field]
-    const place = secretPlace(testNamespace, secret.metadata.name, field)
-    return sealed === undefined ? [] : [open(sealingKey, place, Buffer.from(sealed, 'base64').toString())]
+    const location = secretLocation(testNamespace, secret.metadata.name, field)
+    return sealed === undefined ? [] : [open(sealingKey, location, Buffer.from(sealed, 'base64').toString())]
   })
 
-/** Whether each role's password in Postgres stands in the Secret. */
+/** Whether each role's password in Postgres is in the Secret. */
 async function passwordCheck({ cluster, workload }: { cluster: Cluster; workload: FakeWorkload }) {
   const sealing = await cluster.get('Secret', { namespace: systemNamespace, name: sealingKeySecret })
   return (secret: Secret, role: DatabaseRole): boolean => {
-    const held = passwordsIn(secret, Buffer.from(sealing?.data?.key ?? '', 'base64'), role)
-    return [...workload.postgres.data.values()].every(({ roles }) => held.includes(roles[role]?.password ?? ''))
+    const volumesWithData = passwordsIn(secret, Buffer.from(sealing?.data?.key ?? '', 'base64'), role)
+    return [...workload.postgres.data.values()].every(({ roles }) =>
+      volumesWithData.includes(roles[role]?.password ?? ''),
+    )
   }
 }
 
@@ -139,7 +154,7 @@ async function rotationComplaints(
   return complaints
 }
 
-/** `reference`: the end that what still runs after the disturbance has to come to, in a few seconds. */
+/** `reference`: the end state that the processes after the disturbance must reach, within a few seconds. */
 export async function run(scenario: Scenario, disturb: Disturbance, reference?: Run): Promise<Run> {
   const installation = await openInstallation()
   const { cluster, workload } = installation
@@ -175,17 +190,18 @@ export async function run(scenario: Scenario, disturb: Disturbance, reference?: 
   const isLikeReference = async () => differences(await endState(cluster), reference?.end ?? []).length === 0
   if (reference !== undefined)
     await eventually(isLikeReference, isAlike => isAlike, { withinMs: settleMs, everyMs: 50 }).catch(() => {
-      // What differs is found by who compares.
+      // The comparison finds the differences.
     })
   await Promise.all(operators.map(operator => operator.stop()))
   if (scenario.rotates) complaints.push(...(await rotationComplaints({ cluster, workload }, scenario.rotates, isKnown)))
   const end = await endState(cluster)
   await witness.stop()
   const initialised = [...workload.postgres.initialised.values()]
-  const held = workload.postgres.data.size
+  const volumesWithData = workload.postgres.data.size
   const images = workload.snapshots.images.size
+  const archived = installation.archive?.stored.size ?? 0
   await installation.close()
-  return { ...disturbed, end, complaints, initialised, held, images }
+  return { ...disturbed, end, complaints, initialised, volumesWithData, images, archived }
 }
 
 const shownLength = 240
@@ -198,7 +214,7 @@ function differenceBetween(left: string, right: string): string {
   return `${left.slice(0, 60)}: ... ${shown(left)} ... instead of ... ${shown(right)} ...`
 }
 
-/** Where two ends differ, object by object. */
+/** The differences of two end states, object by object. */
 function differences(left: string[], right: string[]): string[] {
   const objectOf = (text: string) => text.split(',', 2).join()
   const [lacks, surplus] = [right.filter(text => !left.includes(text)), left.filter(text => !right.includes(text))]
@@ -213,14 +229,20 @@ function differences(left: string[], right: string[]): string[] {
   ]
 }
 
-/** What is wrong with a run: complaints, another end than the reference's, data lost or made twice. */
-export function faultsOf({ complaints, end, initialised, held, images }: Run, reference: Run): string[] {
+/** The faults of a run: complaints, another end state than the reference, data lost or created twice. */
+export function faultsOf(
+  { complaints, end, initialised, volumesWithData, images, archived }: Run,
+  reference: Run,
+): string[] {
   const isOnce = initialised.length <= 1 && initialised.every(count => count === 1)
   return [
     ...complaints,
     ...differences(end, reference.end),
     ...(isOnce ? [] : [`volumes were initialised ${initialised} times`]),
-    ...(held === reference.held ? [] : [`${held} volumes hold data instead of ${reference.held}`]),
+    ...(volumesWithData === reference.volumesWithData
+      ? []
+      : [`${volumesWithData} volumes hold data instead of ${reference.volumesWithData}`]),
+    ...(archived === reference.archived ? [] : [`${archived} backups are archived instead of ${reference.archived}`]),
     ...(images === reference.images ? [] : [`there are ${images} images of volumes instead of ${reference.images}`]),
   ]
 }

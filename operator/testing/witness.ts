@@ -1,10 +1,11 @@
 /**
- * Watches one database from beside the operator and remembers whatever should never have been so: an endpoint open too
- * early or too wide, a password that changed or was lost, a stamp of a branch that moved, a pod of a size that its volume had not, a Task that ended twice or too early, a record of the volume rewritten.
+ * Watches one database beside the operator and records violated invariants: an endpoint open too early or too wide, a
+ * password that changed or was lost, a changed timestamp of a branch, a pod of a size that its volume did not have, a
+ * Task that ended twice or too early, a rewritten record of the volume.
  */
 import type { Cluster, Secret, StatefulSet } from '../../cluster/index.ts'
 import { createInformer } from '../../cluster/informer/index.ts'
-import { canonicalJson, childNames, type ManagedDatabase, type Task } from '../../crds/index.ts'
+import { awaitsImport, canonicalJson, childNames, type ManagedDatabase, type Task } from '../../crds/index.ts'
 import { readRoute } from '../../routes/route.ts'
 import type { DatabaseRole } from '../../sealing/credentials.ts'
 import { sizeAnnotation, volumeAnnotation } from '../member/pod/stateful-set.ts'
@@ -22,7 +23,7 @@ export async function startWitness(
   subject: Subject,
   /** Whether the database's roles have their passwords. */
   isPrepared: () => boolean,
-  /** Whether a password that Postgres takes of a role stands in the Secret. */
+  /** Whether the password that Postgres accepts for a role is in the Secret. */
   isKnown: (secret: Secret, role: DatabaseRole) => boolean = () => true,
 ): Promise<Witness> {
   const complaints: string[] = []
@@ -49,7 +50,7 @@ export async function startWitness(
       complaints.push(`it was ${status.phase}: ${conditionOf(status, 'Ready')?.message}`)
     const { systemIdentifier, claim } = status?.volume ?? {}
     const record = status?.volume && canonicalJson(scenario.isEndangered ? { systemIdentifier, claim } : status.volume)
-    // Where the cache of claims lags, the record gets the name of the PersistentVolume later.
+    // If the cache of claims lags, the record gets the name of the PersistentVolume later.
     const isCompleted = status?.volume && volume === canonicalJson({ ...status.volume, volumeName: undefined })
     if (isCompleted) volume = record
     const isNext = scenario.isRestored && status?.incarnation === 2 && incarnation === 1
@@ -73,7 +74,7 @@ export async function startWitness(
       complaints.push(`${task.spec.name} ended too early`)
   }
   tasks.onChange(({ object }) => onTask(object))
-  const isAlive = () => last !== undefined && last.metadata.deletionTimestamp === undefined
+  const exists = () => last !== undefined && last.metadata.deletionTimestamp === undefined
   const claimNameOf = (set: StatefulSet) =>
     set.spec?.template.spec?.volumes?.find(({ persistentVolumeClaim }) => persistentVolumeClaim)?.persistentVolumeClaim
       ?.claimName
@@ -87,24 +88,25 @@ export async function startWitness(
   })
   claims.onChange(({ object, previous }) => {
     const { uid, deletionTimestamp } = object.metadata
-    const isAsked = deletionTimestamp !== undefined && previous?.metadata.deletionTimestamp === undefined
-    if (isAsked && isAlive() && !scenario.isEndangered && uid === last?.status?.volume?.uid)
+    const isRequested = deletionTimestamp !== undefined && previous?.metadata.deletionTimestamp === undefined
+    if (isRequested && exists() && !scenario.isEndangered && uid === last?.status?.volume?.uid)
       complaints.push('the claim on record was deleted')
   })
   secrets.onChange(({ type, object }) => {
-    if (type === 'deleted' && object.metadata.name === childNames.credentials(subject.id) && isAlive())
+    if (type === 'deleted' && object.metadata.name === childNames.credentials(subject.id) && exists())
       complaints.push('the passwords were deleted')
     if (type === 'deleted' || object.metadata.name !== childNames.credentials(subject.id)) return
     const { rotates } = scenario
     if (rotates !== undefined && isPrepared() && !isKnown(object, rotates)) complaints.push('a password was lost')
-    const kept = Object.entries(object.data ?? {}).filter(([field]) => field.split('.')[0] !== rotates)
-    const text = canonicalJson([object.metadata.uid, Object.fromEntries(kept)])
+    const retained = Object.entries(object.data ?? {}).filter(([field]) => field.split('.')[0] !== rotates)
+    const text = canonicalJson([object.metadata.uid, Object.fromEntries(retained)])
     if (passwords !== undefined && text !== passwords) complaints.push('a password changed')
     passwords = text
   })
   routes.onChange(({ type, object }) => {
     const { route } = readRoute(object)
     if (type === 'deleted' || route === undefined || route.rules.length === 0) return
+    if (last !== undefined && awaitsImport(last)) complaints.push('the endpoint was open before the import had ended')
     if (!isPrepared()) complaints.push('the endpoint was open before the roles were there')
     for (const rule of route.rules) if (!scenario.rules.includes(rule)) complaints.push(`it was open to ${rule}`)
   })
@@ -122,7 +124,11 @@ export async function startWitness(
     const [before, after] = [previous?.status, object.status]
     if (before?.connectableAt !== undefined && before.connectableAt !== after?.connectableAt)
       complaints.push(`the stamp of ${object.metadata.name} moved`)
-    if (before?.source !== undefined && canonicalJson(before.source) !== canonicalJson(after?.source))
+    const isSame = (one: unknown, other: unknown) => canonicalJson(one ?? null) === canonicalJson(other ?? null)
+    // A move changes it, and returns to it if it fails.
+    const isMove = isSame(before?.source, after?.move?.previous?.source)
+    const isReturn = after?.move?.error !== undefined && isSame(after.source, before?.move?.previous?.source)
+    if (before?.source !== undefined && !isSame(before.source, after?.source) && !isMove && !isReturn)
       complaints.push(`another copy was taken for ${object.metadata.name}`)
     if (after?.phase === 'failed' && !scenario.mayFail)
       complaints.push(`a branch failed: ${conditionOf(after, 'Ready')?.message}`)

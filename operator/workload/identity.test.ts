@@ -18,15 +18,15 @@ const database = (name: string, label: string | undefined, created: string, hasV
       labels: label === undefined ? {} : { [labels.id]: label },
     },
     status: hasVolume ? { volume: { claim: 'c', uid: 'u', systemIdentifier: '1' } } : {},
-  }) as ManagedDatabase // the spec plays no part
+  }) as ManagedDatabase // the spec is not used
 
 const [early, late] = ['2026-01-01T00:00:00Z', '2026-02-01T00:00:00Z']
 
 describe('the id of a database', () => {
   test.each<[string, ManagedDatabase, string[], ManagedDatabase[], object]>([
     ['is its label', database('a', id, early), [], [], { state: 'settled', owner: { id } }],
-    ['is new where there is none', database('a', undefined, early), [], [], { state: 'unsettled', id: undefined }],
-    ['is new where the label is no id', database('a', 'mine', early), [], [], { state: 'unsettled', id: undefined }],
+    ['is new if there is none', database('a', undefined, early), [], [], { state: 'unsettled', id: undefined }],
+    ['is new if the label is no id', database('a', 'mine', early), [], [], { state: 'unsettled', id: undefined }],
     ["is its children's, without a label", database('a', undefined, early), [id], [], { state: 'unsettled', id }],
     ["is its children's, whatever the label", database('a', other, early), [id], [], { state: 'unsettled', id }],
     ['stays with the elder', database('a', id, early), [], [database('b', id, late)], { state: 'settled' }],
@@ -38,42 +38,54 @@ describe('the id of a database', () => {
       { state: 'unsettled', id: undefined },
     ],
     [
-      'stays with who lived under it, if younger',
+      'stays with the one that used it, if younger',
       database('b', id, late),
       [id],
       [database('a', id, early)],
       { state: 'settled' },
     ],
   ])('%s', (_, subject, children, others, expected) => {
-    expect(identityOf(subject, { childrenSay: children, others, orphanClaims: [] })).toMatchObject(expected)
+    expect(identityOf(subject, { childOwnerIds: children, others, orphanClaims: [] })).toMatchObject(expected)
   })
 
-  /** Nobody's claim, which says that it was the database's of this name. */
+  /** A claim without an owner whose annotation names a database of this name. */
   const claimOf = (name: string, namespace = 'n') => [{ name: 'claim', key: `${namespace}/${name}` }]
   const elsewhere = (one: ManagedDatabase): ManagedDatabase => ({
     ...one,
     metadata: { ...one.metadata, namespace: 'elsewhere' },
   })
-  const settled = { state: 'settled', owner: { id } }
+  const identified = { state: 'settled', owner: { id } }
   const contested = { state: 'contested' }
   const [a, b] = [database('a', id, late), database('b', id, early)]
   const [withData, elder] = [database('b', id, late, true), elsewhere(database('a', id, early, true))]
 
   test.each<[string, ManagedDatabase, ManagedDatabase[], ReturnType<typeof claimOf>, object]>([
-    ['stays where its data stand, though a copy elsewhere has its status', a, [elder], claimOf('a'), settled],
-    ['stays where its status has data, though a copy elsewhere is older', withData, [elder], [], settled],
-    ['is new where the elder elsewhere is all there is', a, [elder], [], { state: 'unsettled', id: undefined }],
-    ['is contested by an elder beside it, of unclaimed data', a, [b], claimOf('a'), contested],
-    ['is contested for that elder as well, which the data do not name', b, [a], claimOf('a'), contested],
-    ["is the elder's where the data name nobody who is there", b, [a], claimOf('c'), settled],
-    ['stays with whom the data name and who has lived with them', withData, [a], claimOf('b'), settled],
-    ['is contested for a copy beside that, for as long', a, [withData], claimOf('b'), contested],
-    ['is not contested by a like name elsewhere', a, [elder], claimOf('a', 'elsewhere'), settled],
+    ['stays with its data, although a copy in another namespace has its status', a, [elder], claimOf('a'), identified],
+    ['stays if its status has data, although a copy in another namespace is older', withData, [elder], [], identified],
+    ['is new if only the elder elsewhere has it', a, [elder], [], { state: 'unsettled', id: undefined }],
+    [
+      'is contested by an older database in its namespace while neither has adopted the data',
+      a,
+      [b],
+      claimOf('a'),
+      contested,
+    ],
+    ['is contested for that older database as well', b, [a], claimOf('a'), contested],
+    ['belongs to the older database if the data name neither', b, [a], claimOf('c'), identified],
+    ['stays with the owner that the data name, once its status has them', withData, [a], claimOf('b'), identified],
+    ['is contested for a copy in its namespace meanwhile', a, [withData], claimOf('b'), contested],
+    [
+      'is not contested because of data of that name in another namespace',
+      a,
+      [elder],
+      claimOf('a', 'elsewhere'),
+      identified,
+    ],
   ])('%s', (_, subject, others, orphanClaims, expected) => {
-    expect(identityOf(subject, { childrenSay: [], others, orphanClaims })).toMatchObject(expected)
+    expect(identityOf(subject, { childOwnerIds: [], others, orphanClaims })).toMatchObject(expected)
   })
 
-  test('is never new, and so no volume empty, where data stand that are nobody’s', () => {
+  test('is never new, so that no empty volume is created, if there are data of no existing owner', () => {
     const names = ['a', 'b', 'c']
     const one = fc.record({
       created: fc.constantFrom(early, late),
@@ -89,7 +101,7 @@ describe('the id of a database', () => {
         const here = databases.filter(({ metadata }) => metadata.namespace === 'n')
         const found = here.map(subject =>
           identityOf(subject, {
-            childrenSay: [],
+            childOwnerIds: [],
             others: databases.filter(other => other !== subject),
             orphanClaims: claimOf(named),
           }),

@@ -1,12 +1,12 @@
 /**
- * Which id an owner has. The label says so, but anybody can edit a label or copy an object with it; the children that
- * are marked with the owner's uid cannot be mistaken. So children win over the label, and of two owners with one
- * id the one that has lived under it keeps it.
+ * Determines the id of an owner. The label contains it, but any user can edit a label or copy an object with it;
+ * children with the owner's uid are reliable. So children override the label, and of two owners with one id the one
+ * that has used it keeps it.
  *
- * One that was put back has no such children any more. Where data under its id stand in its own namespace, and are no
- * living owner's, or its own status has them on record, it is that one, whatever has its id elsewhere. Where
- * another one beside it may be that as well, nobody but a person can tell, and nothing is done: least of all an empty
- * volume initialised beside the data.
+ * An owner that was put back no longer has such children. If data with its id are in its own namespace and belong to no
+ * existing owner, or are recorded in its own status, it owns them, whatever has this id elsewhere. If another object in
+ * the namespace may own them as well, only a user can decide, and nothing is done: above all no empty volume is
+ * initialised beside the data.
  */
 
 import { labels, uuid } from '../../crds/index.ts'
@@ -14,12 +14,12 @@ import type { OrphanClaim } from '../children/orphans.ts'
 import type { Instance } from '../objects/instance.ts'
 import { type Owner, ownerOf } from '../objects/ownership.ts'
 
-/** What has an id, and may have data. */
+/** An object that has an id, and may have data. */
 type Identified = Pick<Instance, 'kind' | 'metadata' | 'status'>
 
 /**
- * The id that children are named by. `unsettled`: the label must be written first, with the id given (that of the
- * children already there) or, without one, a new one. `contested`: a person has to say whose the data under it are.
+ * The id in the names of the children. `unsettled`: the label must be written first, with this id (from the existing
+ * children), or a new one if absent. `contested`: a user has to decide to whom the data belong.
  */
 export type Identity =
   | { state: 'settled'; owner: Owner }
@@ -29,7 +29,7 @@ export type Identity =
 const validId = (id: string | undefined): string | undefined =>
   id !== undefined && uuid.safeParse(id).success ? id : undefined
 
-/** Whether `left` comes before `right` where both say they have one id: with data first, then the older. */
+/** Whether `left` comes before `right` if both have one id: with data first, then the older. */
 export function precedes(left: Identified, right: Identified): boolean {
   const rank = ({ metadata, status }: Identified): string =>
     `${status?.volume ? 0 : 1} ${metadata.creationTimestamp ?? ''} ${metadata.uid ?? ''}`
@@ -38,33 +38,36 @@ export function precedes(left: Identified, right: Identified): boolean {
 
 type Relations = {
   /** The ids on the children that carry the owner's uid. */
-  childrenSay: readonly (string | undefined)[]
-  /** Others with the same label. */
+  childOwnerIds: readonly (string | undefined)[]
+  /** Other owners with the same label. */
   others: readonly Identified[]
   orphanClaims: readonly OrphanClaim[]
 }
 
 const keyOf = ({ metadata }: Identified): string => `${metadata.namespace}/${metadata.name}`
 
-export function identityOf(owner: Identified, { childrenSay, others, orphanClaims }: Relations): Identity {
+export function identityOf(owner: Identified, { childOwnerIds, others, orphanClaims }: Relations): Identity {
   const label = validId(owner.metadata.labels?.[labels.id])
-  const known = childrenSay.map(validId).find(id => id !== undefined)
+  const known = childOwnerIds.map(validId).find(id => id !== undefined)
   if (known !== undefined && known !== label)
-    return { state: 'unsettled', id: known, why: 'the id label was changed: the id of its children is put back' }
+    return { state: 'unsettled', id: known, why: 'the id label was changed: the id of its children is restored' }
   if (label === undefined) return { state: 'unsettled', id: undefined, why: 'it has no id yet' }
-  const settled = { state: 'settled', owner: ownerOf(owner, label) } as const
-  if (known !== undefined) return settled
+  const identified = { state: 'settled', owner: ownerOf(owner, label) } as const
+  if (known !== undefined) return identified
   const rival = rivalOf(owner, others, orphanClaims)
   if (rival !== undefined) return { state: 'contested', why: contestedBetween(owner, rival, label, orphanClaims) }
   const elders = others.filter(other => precedes(other, owner))
   const isElsewhere = elders.every(({ metadata }) => metadata.namespace !== owner.metadata.namespace)
   const hasLived = orphanClaims.length > 0 || owner.status?.volume !== undefined
   const [elder] = elders
-  if (elder === undefined || (isElsewhere && hasLived)) return settled
+  if (elder === undefined || (isElsewhere && hasLived)) return identified
   return { state: 'unsettled', id: undefined, why: `the id belongs to ${keyOf(elder)}` }
 }
 
-/** Another one beside it that the data may belong to: one that comes before it, or that they are marked as belonging to. */
+/**
+ * Another object beside it to which the data may belong: one that comes before it, or to which their labels assign
+ * them.
+ */
 function rivalOf(
   owner: Identified,
   others: readonly Identified[],
@@ -82,6 +85,6 @@ const contestedBetween = (
   id: string,
   orphanClaims: readonly OrphanClaim[],
 ): string =>
-  `the volume claim ${orphanClaims.map(({ name }) => name).join(', ')} holds data under the id ${id}, which ` +
-  `${rival.metadata.name} beside ${owner.metadata.name} has too, and nothing says whose they are: delete the one that is ` +
-  `the copy (no data go with it), or take the label ${labels.id} off it; nothing is started or initialised before that`
+  `the volume claim ${orphanClaims.map(({ name }) => name).join(', ')} contains data with the id ${id}, which ` +
+  `${rival.metadata.name} beside ${owner.metadata.name} also has, and the owner of the data is unknown: delete the one that is ` +
+  `the copy (its deletion deletes no data), or remove its label ${labels.id}; nothing is started or initialised before that`

@@ -1,6 +1,6 @@
 /**
- * Gathers what a pass needs to know of one owner's Postgres: its member, its endpoint, and everything else that carries the owner's
- * mark or id.
+ * Collects the facts that a pass needs about one owner's Postgres: its member, its endpoint, and every other object
+ * with the owner's uid or id.
  */
 import { firstMember, type ServiceConfig } from '../../crds/index.ts'
 import type { Passwords } from '../../sealing/credentials.ts'
@@ -17,29 +17,32 @@ import { observeServices, type ServiceFiles, type ServicesObserver } from '../se
 import { childrenOfServices } from '../service/observed.ts'
 import type { Observed } from './observed.ts'
 
-/** Of a kind whose objects are deleted by their age. */
+/** For a kind whose objects are deleted by age. */
 export type GuardedObserver = Observer & { clock: ClockGuard }
 
-/** Of a kind whose objects have services. */
+/** For a kind whose objects have services. */
 export type OwnerObserver = GuardedObserver & Pick<ServicesObserver, 'services' | 'hasPgvector'>
 
-/** What a pass knows, and the passwords and the configuration of services, which the plan does not get to see. */
+/** The observed state, and the passwords and configurations of services, which the plan does not get. */
 export type Observation<O extends Observed = Observed> = {
   observed: O
   passwords: Passwords | undefined
   serviceFiles: ServiceFiles
   /** The login of the service `rest`, with its password. */
   authenticator: DesiredAuthenticator | undefined
-  /** Where the service `mcp` keeps its conversations, with the password of its role. */
+  /** Where the service `mcp` stores its conversations, with the password of its role. */
   mcpState: DesiredMcpState | undefined
 }
 
-/** Facts known of the instance before the pass, which no object reports. `isCutOff`: gateways cannot connect to a Postgres that the operator reaches. */
+/**
+ * Facts about the instance from before the pass that no object contains. `isCutOff`: gateways cannot connect to a
+ * Postgres that the operator reaches.
+ */
 export type PriorFacts = PriorMemberFacts & { isCutOff: boolean }
 
-type InstanceRequest = Omit<MemberRequest, 'number'> & {
+type InstanceRequest = Omit<MemberRequest, 'number' | 'keys'> & {
   rotations?: RequestedRotations | undefined
-  /** Everything that is marked as the owner's, or that is nobody's under its id. */
+  /** All objects with the owner's uid, or with its id and no existing owner. */
   owned: OwnedObjects
   /** `isCopy`: tokens and users in their Secrets are those of its source. */
   services: { configs: readonly ServiceConfig[]; isCopy: boolean }
@@ -54,7 +57,7 @@ export async function observeInstance(
   const { caches, cluster, now } = observer
   const { observed: member, unlabelled } = await observeMember(
     observer,
-    { ...request, number: firstMember, objects: owned },
+    { ...request, number: firstMember, keys, objects: owned },
     prior,
   )
   const gateways = () => caches.gateways.list()

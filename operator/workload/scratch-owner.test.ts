@@ -1,9 +1,11 @@
-/** An owner that is no ManagedDatabase runs a real Postgres behind the real gateway, by what is in this folder alone. */
+/**
+ * An owner that is no ManagedDatabase runs a real Postgres behind the real gateway, with the code of this folder only.
+ */
 import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { childNames, labels, systemNamespace } from '../../crds/index.ts'
-import { applicationDatabase, open, sealingKeySecret, secretPlace } from '../../sealing/credentials.ts'
+import { applicationDatabase, open, sealingKeySecret, secretLocation } from '../../sealing/credentials.ts'
 import { createAccess } from '../member/postgres/access.ts'
 import { targetAt } from '../member/postgres/target.ts'
 import { conditionOf } from '../objects/conditions.ts'
@@ -79,8 +81,8 @@ const ready = (reason: string, scratch = first) =>
     { withinMs: 60_000 },
   )
 
-/** As a user's client, through the gateway. */
-async function ask(sql: string, scratch = first): Promise<unknown[]> {
+/** Like a user's client, through the gateway. */
+async function query(sql: string, scratch = first): Promise<unknown[]> {
   const { cluster, authority } = installation
   const name = childNames.credentials(scratch.id)
   const sealing = await cluster.get('Secret', { namespace: systemNamespace, name: sealingKeySecret })
@@ -92,7 +94,7 @@ async function ask(sql: string, scratch = first): Promise<unknown[]> {
     port: (await statusOf(scratch)).endpoint?.port ?? 0,
     user: 'app',
     database: applicationDatabase,
-    password: open(sealingKey, secretPlace(testNamespace, name, 'app'), sealed),
+    password: open(sealingKey, secretLocation(testNamespace, name, 'app'), sealed),
     ssl: { ca: authority.cert },
   })
   client.on('error', () => {})
@@ -102,11 +104,11 @@ async function ask(sql: string, scratch = first): Promise<unknown[]> {
   return rows
 }
 
-test('it is made, serves, is suspended, comes back with its data, and leaves nothing behind', async () => {
+test('it is created, serves, is suspended, resumes with its data, and is deleted completely', async () => {
   const { cluster } = installation
   await create(first)
   await ready('Serving')
-  await ask('CREATE TABLE kept AS SELECT 7 AS value')
+  await query('CREATE TABLE kept AS SELECT 7 AS value')
   const { volume } = await statusOf()
   expect(volume?.systemIdentifier).toMatch(/^[0-9]{19}$/)
 
@@ -116,13 +118,13 @@ test('it is made, serves, is suspended, comes back with its data, and leaves not
   scratch = await start()
   await change({})
   await ready('Serving')
-  expect(await ask('SELECT value FROM kept')).toEqual([{ value: 7 }])
+  expect(await query('SELECT value FROM kept')).toEqual([{ value: 7 }])
   expect((await statusOf()).volume).toEqual(volume)
 
-  const marks = { [labels.database]: first.id }
+  const objectLabels = { [labels.database]: first.id }
   const kinds = ['StatefulSet', 'Pod', 'Service', 'PersistentVolumeClaim', 'Secret', 'ConfigMap'] as const
   const children = async () =>
-    (await Promise.all(kinds.map(kind => cluster.list(kind, { labels: marks })))).flatMap(({ items }) =>
+    (await Promise.all(kinds.map(kind => cluster.list(kind, { labels: objectLabels })))).flatMap(({ items }) =>
       items.map(item => item),
     )
   const annotated = (await children()).filter(({ kind }) => kind !== 'Pod')
@@ -138,11 +140,14 @@ test('it is made, serves, is suspended, comes back with its data, and leaves not
     { withinMs: 60_000 },
   )
   expect(await children()).toEqual([])
-  const volumes = async () => (await cluster.list('PersistentVolume', { labels: marks })).items
+  const volumes = async () => (await cluster.list('PersistentVolume', { labels: objectLabels })).items
   await eventually(volumes, found => found.length === 0)
 })
 
-/** A subscriber of a real publisher is copied while its own subscription rests; its copy takes nothing from the publisher. */
+/**
+ * A subscriber of a real publisher is copied while its own subscription is idle; its copy receives nothing from the
+ * publisher.
+ */
 test('a copy has its own credentials, and neither slots nor subscriptions of its source', async () => {
   const { cluster, authority } = installation
   const publisher = await startPostgres({ major: '18', settings: { wal_level: 'logical' }, tls: authority })
@@ -150,7 +155,7 @@ test('a copy has its own credentials, and neither slots nor subscriptions of its
   const administrator = createAdministrator({ authority, now: Date.now, logger: silent })
   const passwords = { admin: 'admin-secret-1', app: 'app-secret-1', app_read_only: 'reader-secret-1' }
   const { signal } = new AbortController()
-  await administrator.ensureRoles(publisher.target, async () => ({ passwords, mark: 'm' }), signal)
+  await administrator.ensureRoles(publisher.target, async () => ({ passwords, passwordVersion: 'm' }), signal)
   const certificate = issueClientCertificate(authority, { commonName: operatorCommonName })
   const superuser = (target: PostgresTarget, sql: string) =>
     withConnection(target, applicationDatabase, certificate, signal, connection => connection.rows(sql))
@@ -213,11 +218,11 @@ test('a copy has its own credentials, and neither slots nor subscriptions of its
     bytes: 3 * gigabyte,
   })
   await ready('Serving', second)
-  expect(await ask('SELECT id FROM public.sent', second).catch(error => error.message)).toMatch(/permission denied/)
+  expect(await query('SELECT id FROM public.sent', second).catch(error => error.message)).toMatch(/permission denied/)
   expect(await sent(second)).toEqual([{ id: 1 }])
-  const left =
+  const leftQuery =
     'SELECT (SELECT count(*) FROM pg_subscription)::int + (SELECT count(*) FROM pg_replication_slots)::int AS n'
-  expect(await superuser(await targetOf(second), left)).toEqual([{ n: 0 }])
+  expect(await superuser(await targetOf(second), leftQuery)).toEqual([{ n: 0 }])
   expect(await slots()).toEqual(before)
   const copied = await statusOf(second)
   expect(copied.volume?.systemIdentifier).toBe(volume?.systemIdentifier)
@@ -228,7 +233,7 @@ test('a copy has its own credentials, and neither slots nor subscriptions of its
   })
   expect(claim?.spec?.resources?.requests?.storage).toBe(String(3 * gigabyte))
 
-  // The one that was copied goes on where it was.
+  // The source continues at its position.
   await change({})
   await ready('Serving')
   await eventually(

@@ -1,6 +1,6 @@
 /**
- * Remembers facts between passes about the Postgres instances of one kind of owner: of each member (member/memory.ts), and of the owner's
- * endpoint. Another process can find all of them out again.
+ * Stores facts between passes about the Postgres instances of one kind of owner: of each member (member/memory.ts), and
+ * of the owner's endpoint. A new process can find all of them again.
  */
 import { firstMember, systemNamespace } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
@@ -16,13 +16,12 @@ import type { Observed } from './observed.ts'
 
 type WorkloadOptions = MemoryOptions & {
   caches: Caches
-  keys: () => InstallationKeys
   /** Most certificates that are issued at a time while an authority is replaced. */
   certificatesAtOnce: number
 }
 
-/** What a plan waits for. `wakeAt`: when to pass again, in ms since the epoch. */
-type Waits = MemberWaits & { awaitsGateways: boolean; wakeAt: number | undefined }
+/** The waits of a plan. `requeueAt`: when to pass again, in ms since the epoch. */
+type Waits = MemberWaits & { awaitsGateways: boolean; requeueAt: number | undefined }
 
 /** While a pass waits for gateways, it is repeated even without an event: a gateway may have died. */
 const acknowledgementMs = 5_000
@@ -37,26 +36,26 @@ class Workloads {
   readonly #certificates: ReturnType<typeof createCertificateQueue>
 
   constructor(options: WorkloadOptions) {
-    const { caches, keys, certificatesAtOnce, enqueue, now } = options
+    const { caches, certificatesAtOnce, enqueue, now } = options
     this.#options = options
     this.#members = new MemberMemory(options)
     this.#reports = createGatewayReports(key => this.#members.isLoginProved(key), now)
     this.#certificates = createCertificateQueue({ atOnce: certificatesAtOnce, onSlot: enqueue })
     const isTaken = (name: string) => caches.configMaps.get({ namespace: systemNamespace, name }) !== undefined
-    this.executor = { ...this.#members.executor, keys, now, ports: createPortAllocator(isTaken, now) }
+    this.executor = { ...this.#members.executor, ports: createPortAllocator(isTaken, now) }
   }
 
-  /** Returns the facts known before the pass. */
+  /** Returns the facts from before the pass. */
   prior(key: string): PriorFacts {
     return { ...this.#members.prior(key, firstMember), isCutOff: this.#reports.isCutOff(key) }
   }
 
-  /** Adds to what was observed whether the certificate of this owner may be issued now. */
+  /** Adds to the observed state whether the certificate of this owner may be issued now. */
   withQueue<O extends Observed>(key: string, observed: O): O {
     return withQueue(this.#certificates, key, observed)
   }
 
-  /** Returns what a pass over an owner performs its actions with. */
+  /** Returns the tools with which a pass performs an owner's actions. */
   pass<O extends Observed>(
     key: string,
     observation: Observation<O>,
@@ -67,25 +66,27 @@ class Workloads {
     return { ...observation, ...this.#members.pass(key, observation.observed, keys, signal), keys, references }
   }
 
-  /** Probes and measures Postgres if that is due. @returns in how many ms to pass again; undefined: after an event only */
-  wakeAfter(pass: ProbedPass, waits: Waits): number | undefined {
+  /**
+   * Probes and measures Postgres if that is due. @returns in how many ms to pass again; undefined: only after an event
+   */
+  requeueAfter(pass: ProbedPass, waits: Waits): number | undefined {
     const now = this.#options.now()
-    const wakeAt = earliest(
-      waits.wakeAt,
+    const requeueAt = earliest(
+      waits.requeueAt,
       waits.awaitsGateways ? now + acknowledgementMs : undefined,
       this.#members.probe(pass, waits),
     )
-    return wakeAt === undefined ? undefined : Math.max(0, wakeAt - now)
+    return requeueAt === undefined ? undefined : Math.max(0, requeueAt - now)
   }
 
-  /** A client could not reach this owner's Postgres. */
+  /** A client could not connect to this owner's Postgres. */
   reportUnreachable(key: string): void {
     this.#members.reportUnreachable(key)
   }
 
-  /** `listed`: every owner whose Postgres a gateway cannot connect to, by the Leases of the moment. */
+  /** `listed`: every owner to whose Postgres a gateway cannot connect, by the present Leases. */
   reported(listed: ReadonlySet<string>): void {
-    for (const key of this.#reports.heard(listed)) this.#options.enqueue(key)
+    for (const key of this.#reports.update(listed)) this.#options.enqueue(key)
   }
 
   forget(key: string): void {

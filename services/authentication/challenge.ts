@@ -1,11 +1,11 @@
-/** The header that goes with a 401, or with a 403 for want of a scope (RFC 6750 section 3). */
+/** The WWW-Authenticate header of a 401, or of a 403 if a scope is missing (RFC 6750 section 3). */
 
 type Challenge = {
-  /** Without one, no token was sent. */
+  /** Undefined: no token was sent. */
   readonly error?: 'invalid_token' | 'insufficient_scope' | undefined
   readonly error_description?: string | undefined
   readonly scope?: string | undefined
-  /** Where a client finds out how to get a token (RFC 9728). */
+  /** URL of the protected resource metadata (RFC 9728). */
   readonly resource_metadata?: string | undefined
 }
 

@@ -6,7 +6,7 @@ import { AuthenticationError } from './errors.ts'
 const now = 1_700_000_000
 const parse = (text: string) => parseClaims(Buffer.from(text))
 
-/** What is wrong with the claims; of a claim that is no number, with its name. */
+/** The error for the claims; for a claim that is not a number, with its name. */
 function refusal(run: () => unknown): string | undefined {
   try {
     run()
@@ -27,21 +27,21 @@ describe('parsing', () => {
     expect(refusal(() => parseClaims(Buffer.from('{"role":"\xff"}', 'latin1')))).toBe('not an object')
   })
 
-  test('claims nest 64 deep and no deeper', () => {
+  test('claims may nest 64 deep and no deeper', () => {
     const nested = (levels: number) => `{"a":${'['.repeat(levels)}${']'.repeat(levels)}}`
     expect(refusal(() => parse(nested(63)))).toBeUndefined()
     expect(refusal(() => parse(nested(64)))).toBe('not an object')
     expect(refusal(() => parse(nested(100_000)))).toBe('not an object')
   })
 
-  test('numbers come back digit by digit', () => {
+  test('numbers keep all digits', () => {
     const text =
       '{"id":9007199254740993,"neg":-12345678901234567890,"pi":3.14159265358979323846,"big":1e400,"n":1.5,"i":7}'
     expect(JSON.stringify(parse(text))).toBe(text)
     expect(parse(text)).toMatchObject({ n: 1.5, i: 7 })
   })
 
-  test('claims are frozen, however deep', () => {
+  test('claims are frozen at every depth', () => {
     const claims = parse('{"a":{"b":[{"c":1}]},"__proto__":{"role":"x"}}')
     const frozen = (value: unknown): boolean =>
       typeof value !== 'object' || value === null || (Object.isFrozen(value) && Object.values(value).every(frozen))
@@ -49,7 +49,7 @@ describe('parsing', () => {
     expect(claims.role).toBeUndefined()
   })
 
-  test('any JSON object comes back as it was', () => {
+  test('any JSON object is returned unchanged', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 4 })), object => {
         const text = JSON.stringify(object)
@@ -60,7 +60,7 @@ describe('parsing', () => {
 })
 
 describe('time', () => {
-  const judge = (text: string) => refusal(() => checkClaims(parse(text), undefined, now * 1000 + 999))
+  const refusalOf = (text: string) => refusal(() => checkClaims(parse(text), undefined, now * 1000 + 999))
 
   test.each([
     [`{"exp":${now - 30}}`, undefined],
@@ -81,7 +81,7 @@ describe('time', () => {
     ['{"iat":"x","exp":1}', 'expired'],
     ['{}', undefined],
   ])('%s: %s', (text, message) => {
-    expect(judge(text)).toBe(message)
+    expect(refusalOf(text)).toBe(message)
   })
 })
 
@@ -102,11 +102,11 @@ describe('audience', () => {
     ['{"aud":["ours",1]}', wrongType],
     ['{"aud":["ours",null]}', wrongType],
     ['{"aud":[["ours"]]}', wrongType],
-  ])('%s, where "ours" is asked for: %s', (text, message) => {
+  ])('%s, if "ours" is required: %s', (text, message) => {
     expect(refusal(() => checkClaims(parse(text), 'ours', now * 1000))).toBe(message)
   })
 
-  test('any will do where none is asked for', () => {
+  test('any audience is accepted if none is required', () => {
     fc.assert(
       fc.property(fc.jsonValue(), aud => {
         expect(refusal(() => checkClaims(parse(JSON.stringify({ aud })), undefined, now * 1000))).toBeUndefined()
@@ -124,11 +124,11 @@ describe('role', () => {
     [7, '7'],
     [['a'], '["a"]'],
     [{ a: 'b' }, '{"a":"b"}'],
-  ])('%j is called %s', (value, name) => {
+  ])('%j gives the role %s', (value, name) => {
     expect(roleName(value)).toBe(name)
   })
 
-  test.each(['', 'none', 'a\0b'])('%j is no role', value => {
+  test.each(['', 'none', 'a\0b'])('%j is not a role', value => {
     expect(refusal(() => roleName(value))).toBe('no role name')
   })
 })

@@ -1,6 +1,6 @@
 /**
- * What a verified token says: its claims read exactly, and judged by time, 30 seconds off at most, and by
- * audience (RFC 7519 section 4.1). Verified claims are kept for many requests, so they come frozen, however deep.
+ * Claims of a verified token: parsed exactly, and checked for time, with 30 seconds tolerance, and audience (RFC 7519
+ * section 4.1). Verified claims are cached for many requests, so they are deeply frozen.
  */
 import { isRecord } from '../../values/record.ts'
 import { type ClaimsFault, claimsAtFault, type TimeClaim } from './errors.ts'
@@ -8,16 +8,17 @@ import { exactJson, parseExactly } from './exact-json.ts'
 
 export type Claims = Readonly<Record<string, unknown>>
 
-/** How far the issuer's clock and this one may differ, in seconds. */
+/** Allowed clock skew between issuer and this server, in seconds. */
 const clockSkew = 30
-/** How deep claims may nest; Postgres reads them as JSON too, and its stack is bounded. */
+/** How deep claims may nest; Postgres also parses them as JSON, and its stack is limited. */
 const deepest = 64
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Reads the payload of a token. A number that a double cannot hold, as an identifier of 64 bits, is kept as raw JSON, which JSON.stringify gives back digit by digit.
- * @throws AuthenticationError where it is not an object in JSON and UTF-8, or nests deeper than 64.
+ * Reads the payload of a token. A number that a double cannot represent, such as a 64-bit identifier, is kept as raw
+ * JSON, which JSON.stringify writes unchanged.
+ * @throws AuthenticationError if it is not a JSON object in UTF-8, or nests deeper than 64.
  */
 export function parseClaims(payload: Uint8Array): Claims {
   const claims = parsePayload(payload)
@@ -30,7 +31,7 @@ function parsePayload(payload: Uint8Array): unknown {
   try {
     return parseExactly(utf8.decode(payload))
   } catch {
-    // Not UTF-8, not JSON, or so deep that the stack ends.
+    // Not UTF-8, not JSON, or so deep that the stack overflows.
     return undefined
   }
 }
@@ -43,8 +44,8 @@ function freeze(value: unknown, levels: number): void {
 }
 
 /**
- * Judges claims at a moment, in milliseconds since 1970.
- * @throws AuthenticationError that says the first of exp, nbf, iat and aud that is at fault.
+ * Checks claims at a time, in milliseconds since 1970.
+ * @throws AuthenticationError for the first of exp, nbf, iat and aud that is invalid.
  */
 export function checkClaims(claims: Claims, audience: string | undefined, milliseconds: number): void {
   const fault = timeFault(claims, Math.floor(milliseconds / 1000)) ?? audienceFault(claims, audience)
@@ -72,7 +73,7 @@ function faultOfTime(
   return isWrong(time) ? fault : undefined
 }
 
-/** Without `jwt-aud` there is nothing to compare with, and any audience will do, of whatever type. */
+/** Without `jwt-aud` any audience of any type is accepted. */
 function audienceFault(claims: Claims, audience: string | undefined): ClaimsFault | undefined {
   const value = ownClaim(claims, 'aud')
   if (audience === undefined || value === undefined || value === null) return undefined
@@ -82,9 +83,10 @@ function audienceFault(claims: Claims, audience: string | undefined): ClaimsFaul
 }
 
 /**
- * The role's name out of what stands at its path; undefined where nothing does.
- * What is no text gives its JSON, as in PostgREST, which no sensible role is called, so the database refuses it.
- * @throws AuthenticationError for a text that Postgres does not take for a role's name: "none" would make the session the authenticator's again.
+ * The role name at the path in the claims; undefined if the path matches nothing. A value that is not text gives its
+ * JSON, as in PostgREST; no real role has such a name, so the database refuses it.
+ * @throws AuthenticationError for a text that Postgres does not accept as a role name: "none" would reset the session
+ * to the authenticator.
  */
 export function roleName(value: unknown): string | undefined {
   if (value === undefined) return undefined

@@ -1,10 +1,11 @@
 /**
- * Why a token is refused, as data: what a client is told of it is the service's to word. Nothing here holds a part of a token, a key or a claim's value.
+ * Reasons why a token is refused, as data: the service words the response. Contains no part of a token, a key or a
+ * claim's value.
  */
 
 /**
- * A setting that tokens cannot be judged by. The message names it as AuthenticatorSettings does; the rule continues the sentence that its name begins, whatever a
- * service calls it.
+ * A setting that makes token verification impossible. The message uses AuthenticatorSettings' name for it; the rule
+ * continues a sentence that starts with the setting's name.
  */
 export class SettingError extends Error {
   readonly rule: string
@@ -24,10 +25,10 @@ export type Undecodable =
   | { kind: 'no suitable key' }
   | { kind: 'not verified' }
 
-/** A claim that holds a time, in seconds since 1970 (RFC 7519 section 4.1). */
+/** A claim with a time, in seconds since 1970 (RFC 7519 section 4.1). */
 export type TimeClaim = 'exp' | 'nbf' | 'iat'
 
-/** Why claims of a token that was signed well do not let it in. */
+/** Why the claims of a correctly signed token are refused. */
 export type ClaimsFault =
   | { kind: 'not an object' }
   | { kind: 'not a number'; claim: TimeClaim }
@@ -39,10 +40,10 @@ export type ClaimsFault =
   | { kind: 'no role name' }
 
 export type Refusal =
-  /** A token came, but there is nothing to check it with. The fault is the server's. */
+  /** A token was sent, but no secret is configured to verify it. The fault is the server's. */
   { kind: 'no secret' } | { kind: 'undecodable'; reason: Undecodable } | { kind: 'claims'; fault: ClaimsFault }
 
-/** A token that does not say who asks. */
+/** A token that does not authenticate its sender. */
 export class AuthenticationError extends Error {
   readonly refusal: Refusal
 
@@ -56,7 +57,7 @@ export class AuthenticationError extends Error {
 function describe(refusal: Refusal): string {
   switch (refusal.kind) {
     case 'no secret':
-      return 'there is no secret to check it with'
+      return 'no secret is configured to verify the token'
     case 'undecodable':
       return refusal.reason.kind
     case 'claims':

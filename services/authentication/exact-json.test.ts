@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { parseExactly } from './exact-json.ts'
 
-/** Every character as an escape, or only those that have to be. */
+/** Every character as an escape, or only those that must be escaped. */
 const escaped = (text: string): string =>
   text.replaceAll(/[^"\\{}[\],:\s]/g, character =>
     /[a-z0-9.+-]/i.test(character)
@@ -13,7 +13,7 @@ const escaped = (text: string): string =>
           .join(''),
   )
 
-test('it reads what was written, however keys are escaped and whatever was parsed before', () => {
+test('reads what was written, however keys are escaped and whatever was parsed before', () => {
   const key = fc.oneof(
     fc.constantFrom('a', 'b', '\\', 'x\\', 'x\n', 'é', '__proto__', '1', '"'),
     fc.string({ maxLength: 4, unit: 'binary' }),
@@ -29,22 +29,22 @@ test('it reads what was written, however keys are escaped and whatever was parse
     ),
   })).value
   fc.assert(
-    fc.property(value, fc.boolean(), fc.boolean(), (given, pretty, spelt) => {
-      const text = JSON.stringify(given, null, pretty ? 2 : undefined)
-      expect(JSON.stringify(parseExactly(spelt ? escaped(text) : text))).toBe(JSON.stringify(given))
+    fc.property(value, fc.boolean(), fc.boolean(), (original, pretty, spelt) => {
+      const text = JSON.stringify(original, null, pretty ? 2 : undefined)
+      expect(JSON.stringify(parseExactly(spelt ? escaped(text) : text))).toBe(JSON.stringify(original))
     }),
     { numRuns: 3_000 },
   )
 })
 
-test.each(['{"a":1,}', '"\\x"', '{"\\":1}', '[1,,2]', '', '{"a"}', '"\\', '{"a":"\\n"} 1'])('%s is no JSON', text => {
+test.each(['{"a":1,}', '"\\x"', '{"\\":1}', '[1,,2]', '', '{"a"}', '"\\', '{"a":"\\n"} 1'])('%s is not JSON', text => {
   expect(() => parseExactly(text)).toThrow(SyntaxError)
 })
 
-test('of a key that comes twice the last counts', () => {
+test('the last value of a duplicate key counts', () => {
   expect(parseExactly('{"a":1,"\\u0061":2,"b":"\\n"}')).toEqual({ a: 2, b: '\n' })
 })
 
-test('numbers that a double cannot hold are kept', () => {
+test('numbers that a double cannot represent are kept', () => {
   expect(JSON.stringify(parseExactly('{"\\u0061":[12345678901234567890,1.0]}'))).toBe('{"a":[12345678901234567890,1]}')
 })

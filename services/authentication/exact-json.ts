@@ -1,22 +1,23 @@
 /**
- * JSON as it stands. JSON.parse of V8 13.6 takes a key that is written with an escape for another one that ends in a backslash, if it has seen that one before in an
- * object with the same keys; so whoever has an object of his own parsed could have a claim of somebody else's token read under another name. A text with escapes is
- * therefore put together here, of parts that JSON.parse reads one by one: strings, numbers and literals are not concerned.
+ * Parses JSON exactly. V8 13.6's JSON.parse confuses a key written with an escape with another key that ends in a
+ * backslash, if it parsed that one before in an object with the same keys. An attacker who gets an object parsed could
+ * then make another user's claim appear under another name. A text with escapes is therefore assembled here from parts
+ * that JSON.parse reads one by one; strings, numbers and literals are not affected.
  */
 
 /**
- * What ECMAScript 2026 adds to JSON ("JSON.parse source text access"): Node 24 has it, TypeScript's library does not.
- * A number written as raw JSON is an object that JSON.stringify puts out as it stood.
+ * ECMAScript 2026's JSON.parse source text access: Node 24 has it, TypeScript's library does not. A number written as
+ * raw JSON is an object that JSON.stringify writes unchanged.
  */
 type ExactJson = {
   parse(text: string, reviver: (key: string, value: unknown, context: { source?: string }) => unknown): unknown
   rawJSON(text: string): object
   isRawJSON(value: unknown): value is { rawJSON: string }
 }
-// A cast at the boundary to the runtime, which has what its types lack.
+// A cast, because the runtime has functions that the types lack.
 export const exactJson = JSON as unknown as ExactJson
 
-/** Digits that a double holds for certain. */
+/** Number of digits that a double always represents exactly. */
 const safeDigits = 15
 
 function exactNumber(value: unknown, source: string | undefined): unknown {
@@ -31,7 +32,7 @@ function exactNumber(value: unknown, source: string | undefined): unknown {
 /** A string, a bracket, a colon or comma, or a number or literal. */
 const part = /[\t\n\r ]*("(?:[^"\\]|\\.)*"|[{}[\],:]|[^\t\n\r "{}[\],:]+)/y
 
-/** Takes apart what JSON.parse has found to be JSON. */
+/** Tokenizes text that JSON.parse has accepted. */
 class Parts {
   readonly #text: string
   #at = 0
@@ -73,8 +74,9 @@ class Parts {
 }
 
 /**
- * The value of a text. A number that a double cannot hold, as an identifier of 64 bits, is kept as raw JSON, which JSON.stringify gives back digit by digit.
- * @throws SyntaxError of what is no JSON; RangeError where it nests too deep to be read
+ * The value of a text. A number that a double cannot represent, such as a 64-bit identifier, is kept as raw JSON, which
+ * JSON.stringify writes unchanged.
+ * @throws SyntaxError if the text is not JSON; RangeError if it nests too deep
  */
 export function parseExactly(text: string): unknown {
   const value = exactJson.parse(text, (_key, inner, { source }) => exactNumber(inner, source))

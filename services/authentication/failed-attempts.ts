@@ -1,13 +1,13 @@
 /**
- * Failed attempts to log in, by the network of the address that they come from, or by another key. A key has so many in a window and no more, however many are made at once; an attempt
- * that succeeds is taken back; and what is remembered is limited.
+ * Counts failed login attempts by network of the client address, or by another key. The limit a window holds for
+ * concurrent attempts too; a successful attempt is not counted; memory is limited.
  */
 import { LRUCache } from 'lru-cache'
 import { networkOf } from '../http/address.ts'
 
 type Rule = { readonly windowMs: number; readonly most: number }
 
-/** An attempt that was let in: it counts as failed until it is known not to be. */
+/** An attempt that was allowed: it counts as failed until it succeeds. */
 type Attempt =
   | { readonly kind: 'allowed'; succeeded(): void }
   | { readonly kind: 'limited'; readonly retryAfterSeconds: number }
@@ -18,7 +18,7 @@ export type FailedAttempts = {
   forget(address: string): void
 }
 
-/** Of all keys, each of which counts as some attempts more. */
+/** Maximum attempts of all keys together; each key counts as some additional attempts. */
 const mostAttempts = 1_000_000
 const sizeOfKey = 20
 
@@ -28,7 +28,7 @@ export function limitFailedAttempts(
   now: () => number,
   keyOf: (address: string) => string = networkOf,
 ): FailedAttempts {
-  /** When each attempt of the window was made, the oldest first. */
+  /** Times of the attempts in the window, oldest first. */
   const byKey = new LRUCache<string, number[]>({
     maxSize: mostAttempts,
     sizeCalculation: attempts => sizeOfKey + attempts.length,

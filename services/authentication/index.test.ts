@@ -21,21 +21,21 @@ const noSuitableKey = undecodable('no suitable key')
 const notVerified = undecodable('not verified')
 
 describe('without a token', () => {
-  test.each([undefined, '', 'Basic dTpw', 'Digest x'])('%j is anonymous, at once', header => {
-    const nobody = { role: undefined, claims: {}, authenticated: false }
-    expect(make().authenticate(header)).toEqual(nobody)
-    expect(without().authenticate(header)).toEqual(nobody)
+  test.each([undefined, '', 'Basic dTpw', 'Digest x'])('%j is anonymous, synchronously', header => {
+    const anonymous = { role: undefined, claims: {}, authenticated: false }
+    expect(make().authenticate(header)).toEqual(anonymous)
+    expect(without().authenticate(header)).toEqual(anonymous)
   })
 })
 
-test('without a secret a token is the fault of the server, and nothing is asked of the client', async () => {
+test("a token without a configured secret is the server's fault, and the client gets no challenge", async () => {
   const lacks = { kind: 'no secret' }
   expect(await refusal(without(), `Bearer ${await sign({ role: 'author' })}`)).toEqual(lacks)
   expect(await refusal(without(), 'Bearer')).toEqual(lacks)
 })
 
 describe('a passphrase', () => {
-  test('lets in what it signed', async () => {
+  test('accepts a token that it signed', async () => {
     const claims = { role: 'author', id: 'jdoe', nested: { a: [1] } }
     expect(await make().authenticate(`Bearer ${await sign(claims)}`)).toEqual({
       role: 'author',
@@ -50,17 +50,17 @@ describe('a passphrase', () => {
     })
   })
 
-  test('reads a claim under its own name, whatever a stranger has had parsed before', async () => {
+  test('reads a claim by its own name, whatever another client had parsed before', async () => {
     const [authenticator, base64url] = [make(), (text: string) => Buffer.from(text).toString('base64url')]
-    const stranger = `Bearer ${base64url('{"sub":"v","role":"author","pr\\\\u00":"x"}')}.${base64url('{}')}.AAAA`
-    await refusal(authenticator, stranger)
+    const duplicateKeyToken = `Bearer ${base64url('{"sub":"v","role":"author","pr\\\\u00":"x"}')}.${base64url('{}')}.AAAA`
+    await refusal(authenticator, duplicateKeyToken)
     const { claims } = await authenticator.authenticate(
       `Bearer ${signAnything({ alg: 'HS256' }, '{"sub":"v","role":"author","pr\\u00e9nom":"x"}')}`,
     )
     expect(claims).toEqual({ sub: 'v', role: 'author', prénom: 'x' })
   })
 
-  test('a token without a role is for the anonymous role, with its claims', async () => {
+  test('a token without a role uses the anonymous role, with its claims', async () => {
     expect(await make().authenticate(`Bearer ${await sign({ id: 1 })}`)).toEqual({
       role: undefined,
       claims: { id: 1 },
@@ -68,7 +68,7 @@ describe('a passphrase', () => {
     })
   })
 
-  test('refuses what another signed, and what was altered', async () => {
+  test('refuses tokens of another signer, and modified tokens', async () => {
     expect(await refusal(make(), `Bearer ${await sign({ role: 'author' }, randomBytes(32))}`)).toEqual(notVerified)
     const [header, , signature] = (await sign({ role: 'author' })).split('.')
     const payload = Buffer.from('{"role":"admin"}').toString('base64url')
@@ -85,12 +85,12 @@ describe('a passphrase', () => {
     )
   })
 
-  test('refuses an extension that is critical and not known', async () => {
+  test('refuses unknown critical extensions', async () => {
     const token = signAnything({ alg: 'HS256', crit: ['x'], x: 1 }, '{"role":"author"}')
     expect(await refusal(make(), `Bearer ${token}`)).toEqual(notVerified)
   })
 
-  test('claims that are no object are refused, though signed', async () => {
+  test('claims that are not an object are refused, though signed', async () => {
     expect(await refusal(make(), `Bearer ${signAnything({ alg: 'HS256' }, '[]')}`)).toEqual(atFault('not an object'))
   })
 })
@@ -116,20 +116,20 @@ describe('asymmetric keys', () => {
     expect(await authenticator.authenticate(`Bearer ${token}`)).toMatchObject({ role: 'author', authenticated: true })
   })
 
-  test('the public key is no secret: HS256 over it is refused', async () => {
+  test('the public key is not a secret: HS256 with it is refused', async () => {
     const authenticator = make({ jwtSecret: JSON.stringify(jwk(first)) })
     const spki = first.publicKey.export({ format: 'pem', type: 'spki' })
     for (const secret of [Buffer.from(spki), Buffer.from(JSON.stringify(jwk(first)))])
       expect(await refusal(authenticator, `Bearer ${await sign({ role: 'admin' }, secret)}`)).toEqual(noSuitableKey)
   })
 
-  test('without a kid keys are tried in turn', async () => {
+  test('without a kid all keys are tried in order', async () => {
     const token = await sign({ role: 'author' }, second.privateKey, { alg: 'RS256' })
     expect(await set(jwk(first), jwk(second)).authenticate(`Bearer ${token}`)).toMatchObject({ role: 'author' })
     expect(await refusal(set(jwk(first)), `Bearer ${token}`)).toEqual(notVerified)
   })
 
-  test('with a kid only the key of that id is tried', async () => {
+  test('with a kid only the key with that id is tried', async () => {
     const token = await sign({ role: 'author' }, second.privateKey, { alg: 'RS256', kid: 'b' })
     const known = set({ ...jwk(first), kid: 'a' }, { ...jwk(second), kid: 'b' })
     expect(await known.authenticate(`Bearer ${token}`)).toMatchObject({ role: 'author' })
@@ -141,7 +141,7 @@ describe('asymmetric keys', () => {
 })
 
 describe('claims', () => {
-  test('a token wears out while its signature is remembered', async () => {
+  test('a token expires while its signature is cached', async () => {
     const authenticator = make()
     const header = `Bearer ${await sign({ role: 'author', exp: start + 60 })}`
     expect(await authenticator.authenticate(header)).toMatchObject({ role: 'author' })
@@ -152,14 +152,14 @@ describe('claims', () => {
     expect(await refusal(authenticator, header)).toEqual(atFault('expired'))
   })
 
-  test('the audience is asked for where it is set', async () => {
+  test('the audience is checked if it is configured', async () => {
     const header = `Bearer ${await sign({ role: 'author', aud: ['theirs'] })}`
     expect(await make().authenticate(header)).toMatchObject({ role: 'author' })
     expect(await make({ audience: 'theirs' }).authenticate(header)).toMatchObject({ role: 'author' })
     expect(await refusal(make({ audience: 'ours' }), header)).toEqual(atFault('other audience'))
   })
 
-  test('the role is taken from its path, and "role" is nothing special then', async () => {
+  test('the role is read from its path, and then "role" has no special meaning', async () => {
     const header = `Bearer ${await sign({ role: 'admin', realm: { roles: ['x', 'author'] } })}`
     expect(await make({ roleClaimKey: '.realm.roles[?(@ ^== "a")]' }).authenticate(header)).toMatchObject({
       role: 'author',
@@ -169,28 +169,28 @@ describe('claims', () => {
 })
 
 describe('the cache', () => {
-  test('answers at once for what it holds, whatever the claims', async () => {
+  test('answers synchronously for cached tokens, whatever the claims', async () => {
     const authenticator = make()
     const [good, expired] = [
       `Bearer ${await sign({ role: 'author' })}`,
       `Bearer ${await sign({ role: 'author', exp: 1 })}`,
     ]
-    const asked = authenticator.authenticate(good)
-    expect(asked).toBeInstanceOf(Promise)
-    const answer = await asked
+    const pending = authenticator.authenticate(good)
+    expect(pending).toBeInstanceOf(Promise)
+    const answer = await pending
     expect(authenticator.authenticate(good)).toEqual(answer)
     await expect(authenticator.authenticate(expired)).rejects.toThrow('token refused: expired')
     expect(() => authenticator.authenticate(expired)).toThrow('token refused: expired')
   })
 
-  test('of no entries holds nothing', async () => {
+  test('with a capacity of 0 caches nothing', async () => {
     const authenticator = make({ cacheMaxEntries: 0 })
     const header = `Bearer ${await sign({ role: 'author' })}`
     await authenticator.authenticate(header)
     expect(authenticator.authenticate(header)).toBeInstanceOf(Promise)
   })
 
-  test('forgets what it has no room for', async () => {
+  test('evicts entries beyond its capacity', async () => {
     const authenticator = make({ cacheMaxEntries: 1 })
     const [one, two] = [`Bearer ${await sign({ role: 'one' })}`, `Bearer ${await sign({ role: 'two' })}`]
     await authenticator.authenticate(one)
@@ -199,22 +199,22 @@ describe('the cache', () => {
     expect(authenticator.authenticate(one)).toBeInstanceOf(Promise)
   })
 
-  test('tells what becomes of tokens in it', async () => {
-    const told: string[] = []
-    const authenticator = make({ cacheMaxEntries: 1, onCache: event => told.push(event) })
+  test('reports hits and evictions', async () => {
+    const events: string[] = []
+    const authenticator = make({ cacheMaxEntries: 1, onCache: event => events.push(event) })
     const [one, two] = [`Bearer ${await sign({ role: 'one' })}`, `Bearer ${await sign({ role: 'two' })}`]
     for (const header of [one, one, two, undefined]) await authenticator.authenticate(header)
-    expect(told).toEqual(['lookup', 'lookup', 'hit', 'lookup', 'eviction'])
+    expect(events).toEqual(['lookup', 'lookup', 'hit', 'lookup', 'eviction'])
   })
 
-  test('does not remember what was refused', async () => {
+  test('does not cache refusals', async () => {
     const authenticator = make()
     const header = `Bearer ${await sign({ role: 'author' }, randomBytes(32))}`
     expect(await refusal(authenticator, header)).toEqual(notVerified)
     expect(await refusal(authenticator, header)).toEqual(notVerified)
   })
 
-  test('gives claims that one request cannot alter for the next', async () => {
+  test('returns claims that one request cannot change for the next', async () => {
     const authenticator = make()
     const header = `Bearer ${await sign({ role: 'author', list: [{ a: 1 }] })}`
     const { claims } = await authenticator.authenticate(header)
@@ -222,7 +222,7 @@ describe('the cache', () => {
     expect(() => Object.assign(Object(claims.list)[0], { a: 2 })).toThrow(TypeError)
   })
 
-  test('many at once are answered each for itself', async () => {
+  test('answers concurrent requests independently', async () => {
     const authenticator = make({ cacheMaxEntries: 3 })
     const roles = Array.from({ length: 200 }, (_, at) => `role${at % 7}`)
     const headers = await Promise.all(roles.map(async role => `Bearer ${await sign({ role })}`))

@@ -57,14 +57,14 @@ test.each([
   ['$.a[?length(@) > 2]', 6, '"@", "$"'],
   ['$.a[?@.* == 1]', 14, 'a path to one value'],
   ["$.a[?'x']", 9, 'a comparison'],
-  ['$["\\x"]', 7, 'escapes as JSON has them'],
-  [`$.a[?${'('.repeat(40)}`, 38, 'at most 32 tests'],
+  ['$["\\x"]', 7, 'a valid JSON escape'],
+  [`$.a[?${'('.repeat(40)}`, 38, 'at most 32 nested tests'],
 ])('%s is refused at character %i: expected %s', (path, at, expected) => {
   expect(() => parseRolePath(path)).toThrow(new RegExp(`expected .*at character ${at} of `))
   expect(() => parseRolePath(path)).toThrow(expected)
 })
 
-test('no text and no claims make it fail otherwise', () => {
+test('any text and any claims give a result or a syntax error', () => {
   const piece = fc.constantFrom(
     '$',
     '.',

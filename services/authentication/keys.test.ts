@@ -20,17 +20,17 @@ describe('a passphrase', () => {
     expect(parseSecret(Buffer.from(text))).toEqual(parseSecret(text))
   })
 
-  test('may be bytes that are no text', () => {
+  test('may be bytes that are not text', () => {
     const bytes = Buffer.alloc(32, 0xff)
     expect(parseSecret(bytes)[0]?.material).toEqual(bytes)
   })
 
-  test('may look like JSON that is no object', () => {
+  test('may look like JSON that is not an object', () => {
     expect(parseSecret('1'.repeat(32))).toHaveLength(1)
     expect(parseSecret(`{${'x'.repeat(31)}`)).toHaveLength(1)
   })
 
-  test.each(['', 'x'.repeat(31), '😀'.repeat(31), Buffer.alloc(31)])('of less than 32 is refused: %j', secret => {
+  test.each(['', 'x'.repeat(31), '😀'.repeat(31), Buffer.alloc(31)])('shorter than 32 is refused: %j', secret => {
     expect(() => parseSecret(secret)).toThrow('jwtSecret: must be at least 32 characters long')
   })
 })
@@ -46,11 +46,11 @@ describe('a JSON Web Key', () => {
     [generateKeyPairSync('ed25519').publicKey.export({ format: 'jwk' }), ['EdDSA', 'Ed25519']],
     [octet, ['HS256', 'HS384', 'HS512']],
     [{ ...octet, alg: 'HS512' }, ['HS512']],
-  ])('suits the algorithms of its type %#', (key, suitable) => {
+  ])('supports the algorithms of its type %#', (key, suitable) => {
     expect(algorithms(key)).toEqual([suitable])
   })
 
-  test('of a private key only the public half is kept', () => {
+  test('keeps only the public half of a private key', () => {
     expect(parse(rsaPrivate)[0]?.material).toMatchObject({ type: 'public' })
   })
 
@@ -76,7 +76,7 @@ describe('a JSON Web Key', () => {
     expect(() => parse(key)).toThrow(rule)
   })
 
-  test('is not taken for a passphrase where it is broken or in PEM', () => {
+  test('is not treated as a passphrase if it is malformed or in PEM', () => {
     expect(() => parseSecret(JSON.stringify(rsaPublic).slice(0, -1))).toThrow('looks like a JSON Web Key')
     expect(() => parseSecret(JSON.stringify(JSON.stringify(rsaPublic)).slice(1, -1))).toThrow(
       'looks like a JSON Web Key',
@@ -86,7 +86,7 @@ describe('a JSON Web Key', () => {
 })
 
 describe('a key set', () => {
-  test('keeps its order and passes over what does not verify', () => {
+  test('keeps its order and skips keys that cannot verify', () => {
     const set = {
       keys: [{ ...octet, kid: 'a' }, { kty: 'unheard-of' }, { ...rsaPublic, use: 'enc' }, { ...rsaPublic, kid: 'b' }],
     }
@@ -105,7 +105,7 @@ describe('a key set', () => {
   })
 })
 
-test('a key is suitable by its id and its algorithms', () => {
+test('a key is selected by its id and its algorithms', () => {
   const keys = parse({ keys: [octet, { ...octet, kid: 'a' }, { ...rsaPublic, kid: 'a' }, { ...rsaPublic, kid: 'b' }] })
   const found = (algorithm: string, keyId?: string) =>
     suitableKeys(keys, { text: '', algorithm, keyId }).map(key => keys.indexOf(key))
@@ -118,7 +118,7 @@ test('a key is suitable by its id and its algorithms', () => {
   expect(found('none')).toEqual([])
 })
 
-test('no secret text gives anything but keys or an error that names the setting and holds no secret', () => {
+test('any secret gives keys or an error that names the setting without the secret', () => {
   const value = fc.string({ minLength: 12 })
   const member = fc.record(
     {

@@ -1,7 +1,8 @@
 /**
- * The keys that tokens are verified with, out of the secret of a service: an HMAC-SHA256 passphrase, a JSON Web Key or a set of them
- * (RFC 7517, RFC 7518). Each key knows the algorithms that suit it, so a token never chooses how a key is used: not RSA's public key as an HMAC secret, and not "none".
- * Errors name the setting, the key's place in the set and the rule, and never hold a part of a key.
+ * Verification keys from a service's secret: an HMAC-SHA256 passphrase, a JSON Web Key or a set of them (RFC 7517, RFC
+ * 7518). Each key has its allowed algorithms, so a token cannot choose how a key is used: neither RSA's public key as
+ * an HMAC secret nor "none". Errors contain the setting, the key's position in the set and the rule, never a part of a
+ * key.
  */
 import { createPublicKey, type KeyObject } from 'node:crypto'
 import { z } from 'zod'
@@ -9,7 +10,7 @@ import { isRecord } from '../../values/record.ts'
 import { SettingError } from './errors.ts'
 import type { Token } from './token.ts'
 
-/** PostgREST's least length of a passphrase, and HMAC-SHA256's least key (RFC 7518 section 3.2), in bytes. */
+/** Minimum passphrase length of PostgREST and minimum HMAC-SHA256 key (RFC 7518 section 3.2), in bytes. */
 const leastSecret = 32
 /** RFC 7518 section 3.3, in bits. */
 const leastModulus = 2048
@@ -46,7 +47,9 @@ const jsonWebKey = z.object({
 })
 type JsonWebKey = z.infer<typeof jsonWebKey>
 
-/** The keys of a token, in the order they stand in the set: those of its `kid`, where it has one, that suit its algorithm. */
+/**
+ * The keys that can verify a token, in the order of the set: those of its algorithm and, if it has a `kid`, of that id.
+ */
 export function suitableKeys(keys: readonly VerificationKey[], token: Token): VerificationKey[] {
   return keys.filter(
     key => (token.keyId === undefined || token.keyId === key.id) && key.algorithms.includes(token.algorithm),
@@ -54,7 +57,7 @@ export function suitableKeys(keys: readonly VerificationKey[], token: Token): Ve
 }
 
 /**
- * Reads a secret, as text or as the bytes that base64 stood for.
+ * Reads a secret, as text or as bytes decoded from Base64.
  * @throws SettingError
  */
 export function parseSecret(secret: string | Uint8Array): VerificationKey[] {
@@ -71,10 +74,10 @@ function passphrase(secret: string | Uint8Array): VerificationKey {
   return { id: undefined, algorithms: ['HS256'], material: Buffer.from(secret) }
 }
 
-/** A public key used as a passphrase would let anyone who knows it sign tokens. */
+/** If a public key were used as a passphrase, anyone who knows it could sign tokens. */
 function refuseMishaps(text: string): void {
   if (/-----BEGIN [A-Z ]*(KEY|CERTIFICATE)-----/.test(text))
-    refuse('holds a key in PEM form; an asymmetric key is given as a JSON Web Key')
+    refuse('contains a key in PEM form; an asymmetric key must be a JSON Web Key')
   if (/^\s*[[{]/.test(text) && /"?(kty|keys)\\?"?\s*:/.test(text))
     refuse('looks like a JSON Web Key, but is not a JSON object')
 }
@@ -86,7 +89,7 @@ function keyOfSingle(json: Record<string, unknown>): VerificationKey {
   )
 }
 
-/** Members of a set that are for something else, or of a kind that is not known, are passed over (RFC 7517 section 5). */
+/** Keys of a set for other uses or of an unknown kind are skipped (RFC 7517 section 5). */
 function keysOfSet(members: unknown): VerificationKey[] {
   if (!Array.isArray(members)) refuse('"keys" of the JSON Web Key set must be an array')
   const keys = members.flatMap((member, index) => readKey(member, `key ${index + 1} of the JSON Web Key set`) ?? [])
@@ -103,13 +106,13 @@ function readKey(json: unknown, name: string): VerificationKey | undefined {
   return { id: jwk.kid, algorithms, material: jwk.kty === 'oct' ? secretBytes(jwk, name) : publicKey(jwk, name) }
 }
 
-/** The name of the member only; what stands in it may be secret. */
+/** The name of the member only; its value may be secret. */
 function memberAtFault(error: z.ZodError): string {
   const member = error.issues[0]?.path[0]
   return member === undefined ? '' : ` at "${String(member)}"`
 }
 
-/** A private key may be given too, as its public half verifies; its operation is "sign". */
+/** A private key is accepted too, since its public half verifies; its operation is "sign". */
 function isForSignatures(jwk: JsonWebKey): boolean {
   const operations = jwk.key_ops ?? ['verify']
   return (jwk.use ?? 'sig') === 'sig' && (operations.includes('verify') || operations.includes('sign'))
@@ -154,7 +157,7 @@ function importPublicKey(key: JsonWebKey, name: string): KeyObject {
   try {
     return createPublicKey({ key, format: 'jwk' })
   } catch {
-    // What crypto says is left out: it may quote what it was given.
+    // The message of crypto is omitted: it may quote its input.
     return refuse(`${name} is not a valid ${key.kty} public key`)
   }
 }

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { hashPassword, isPassword, isPasswordHash } from './password.ts'
 import { quickHash } from './testing/passwords.ts'
 
-test('a password fits its hash and no other, and two hashes of it differ', async () => {
+test('a password matches its own hash only, and two hashes of it differ', async () => {
   const [one, two] = await Promise.all([hashPassword('correct horse'), quickHash('correct horse')])
   expect(one).toMatch(/^\$scrypt\$ln=14,r=8,p=5\$/)
   expect(one).not.toBe(await quickHash('correct horse'))
@@ -13,11 +13,11 @@ test('a password fits its hash and no other, and two hashes of it differ', async
   expect(await isPassword('', two)).toBe(false)
 })
 
-test('letters may be composed in either way', async () => {
+test('letters may be in composed or decomposed Unicode form', async () => {
   expect(await isPassword('Zu\u0308rich-see', await quickHash('Z\u00fcrich-see'))).toBe(true)
 })
 
-test('a hash that a bridge made before is read as well, with the letters that it was made of', async () => {
+test("a hash made by an older bridge is accepted, with the password's original Unicode form", async () => {
   const salt = randomBytes(16)
   const hash = scryptSync('\ufb01ne horse'.normalize('NFKC'), salt, 32, { N: 1_024, r: 8, p: 1 })
   const former = `scrypt$1024$8$1$${salt.toString('base64url')}$${hash.toString('base64url')}`
@@ -28,18 +28,18 @@ test('a hash that a bridge made before is read as well, with the letters that it
   for (const wrong of ['1023', '0', '1073741824']) expect(isPasswordHash(former.replace('1024', wrong))).toBe(false)
 })
 
-test('nobody has the password of another, and takes as long', async () => {
+test("another user's password is refused, in the same time", async () => {
   const another = await quickHash('of another')
   expect(await isPassword('of another', undefined, another)).toBe(false)
-  const took = async (...given: Parameters<typeof isPassword>) => {
+  const took = async (...args: Parameters<typeof isPassword>) => {
     const from = performance.now()
-    await isPassword(...given)
+    await isPassword(...args)
     return performance.now() - from
   }
   expect(await took('x', undefined, another)).toBeLessThan((await took('x', undefined)) / 2)
 })
 
-test('nobody has a password', async () => {
+test('an unknown user is refused in the same time', async () => {
   expect(await isPassword('', undefined)).toBe(false)
   expect(await isPassword('x', 'no hash at all')).toBe(false)
 })
@@ -50,11 +50,11 @@ test.each([
   `$scrypt$ln=30,r=8,p=1$${'a'.repeat(22)}$${'a'.repeat(43)}`,
   `$scrypt$ln=14,r=8,p=99$${'a'.repeat(22)}$${'a'.repeat(43)}`,
   `$scrypt$ln=0,r=8,p=1$${'a'.repeat(22)}$${'a'.repeat(43)}`,
-])('%j is no hash of ours, or would take too much', text => {
+])('%j is not a valid hash, or would be too expensive', text => {
   expect(isPasswordHash(text)).toBe(false)
 })
 
-test('many logins at once leave the thread to others', async () => {
+test('many concurrent logins do not block the event loop', async () => {
   const began = performance.now()
   let longest = 0
   let last = began
@@ -70,7 +70,7 @@ test('many logins at once leave the thread to others', async () => {
   expect(longest).toBeLessThan((performance.now() - began) / 2)
 })
 
-test('of too many logins at once some are told so', async () => {
+test('too many concurrent logins are refused as busy', async () => {
   const hash = await quickHash('some password')
   const all = await Promise.allSettled(Array.from({ length: 200 }, () => isPassword('wrong', hash)))
   const refused = all.filter(({ status }) => status === 'rejected')

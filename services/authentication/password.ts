@@ -1,11 +1,11 @@
 /**
- * Passwords, as scrypt hashes that say what they were made with, of the tool server's users and of the bridge's. It promises that hashing keeps no other request waiting: it runs
- * beside the main thread, few at a time, and whoever comes when many wait is told so at once.
+ * Password hashing with scrypt, with the parameters in the hash, for users of the tool server and the bridge. Hashing
+ * does not block requests: it runs on other threads, a few at a time, and is refused at once if too many wait.
  */
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 
-/** As many passwords wait to be checked as may. */
+/** The maximum number of waiting password checks is reached. */
 export class PasswordsBusy extends Error {
   constructor() {
     super('too many passwords are being checked')
@@ -15,15 +15,15 @@ export class PasswordsBusy extends Error {
 
 type Cost = { readonly logN: number; readonly r: number; readonly p: number }
 
-/** As OWASP recommends it, in the form that takes 16 MiB. */
+/** OWASP's recommendation, in the form that needs 16 MiB. */
 const usualCost: Cost = { logN: 14, r: 8, p: 5 }
-/** What a hash in a file may ask for: 256 MiB. */
+/** Maximum cost of a hash from a file: 256 MiB. */
 const mostMemory = 268_435_456
 const mostWork = 16
 const hashBytes = 32
 const saltBytes = 16
 
-/** Each takes a core for a while. */
+/** Each uses one core for a while. */
 const atOnce = Math.max(1, Math.min(2, availableParallelism() - 1))
 const mostWaiting = 100
 
@@ -33,16 +33,16 @@ export const isAcceptable = (password: string): boolean => {
   return bytes >= 8 && bytes <= 1024
 }
 
-/** As hashes are made. */
+/** The current format. */
 const phc = /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]{16,64})\$([A-Za-z0-9+/]{32,128})$/
-/** As the bridge made them before, with N itself, in base64url. */
+/** The bridge's older format, with N itself, in base64url. */
 const formerly = /^scrypt\$(\d{1,8})\$(\d{1,3})\$(\d{1,3})\$([\w-]{16,128})\$([\w-]{32,128})$/
 
 type Hash = {
   readonly cost: Cost
   readonly salt: Buffer
   readonly hash: Buffer
-  /** The same letters are written in several ways; this is the one that was hashed. */
+  /** Unicode has several spellings of the same letters; hashes use this one. */
   readonly letters: 'NFC' | 'NFKC'
 }
 
@@ -59,7 +59,7 @@ function parseHash(text: string): Hash | undefined {
   const [, n, r, p, salt, hash] = (isFormer ? formerly : phc).exec(text) ?? []
   if (salt === undefined || hash === undefined) return undefined
   const cost = { logN: isFormer ? Math.log2(Number(n)) : Number(n), r: Number(r), p: Number(p) }
-  // Both forms of base64 are read alike.
+  // Accepts both Base64 alphabets.
   const [saltRead, hashRead] = [Buffer.from(salt, 'base64'), Buffer.from(hash, 'base64')]
   return isBearable(cost) ? { cost, salt: saltRead, hash: hashRead, letters: isFormer ? 'NFKC' : 'NFC' } : undefined
 }
@@ -70,7 +70,7 @@ let running = 0
 const waiting: (() => void)[] = []
 
 /** @throws PasswordsBusy */
-async function inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
+async function queued<Result>(work: () => Promise<Result>): Promise<Result> {
   if (waiting.length >= mostWaiting) throw new PasswordsBusy()
   if (running >= atOnce) await new Promise<void>(resolve => waiting.push(resolve))
   else running++
@@ -78,14 +78,14 @@ async function inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
     return await work()
   } finally {
     const next = waiting.shift()
-    // Whoever waits takes over the place.
+    // The next waiting call takes over the slot.
     if (next === undefined) running--
     else next()
   }
 }
 
 const derive = (password: string, { cost, salt, letters }: Omit<Hash, 'hash'>, length: number): Promise<Buffer> =>
-  inTurn(
+  queued(
     () =>
       new Promise((resolve, reject) => {
         const options = { N: 2 ** cost.logN, r: cost.r, p: cost.p, maxmem: 2 * memoryOf(cost) }
@@ -104,16 +104,17 @@ export async function hashPassword(password: string, cost: Cost = usualCost): Pr
   return `$scrypt$ln=${cost.logN},r=${cost.r},p=${cost.p}$${unpadded(salt)}$${unpadded(hash)}`
 }
 
-/** Stands in for the hash of a user who is not there, so that both take the same time. Nothing has this hash. */
-const nobody: Hash = { cost: usualCost, salt: randomBytes(saltBytes), hash: randomBytes(hashBytes), letters: 'NFC' }
+/** Used for a user who does not exist, so that both cases take the same time. No password has this hash. */
+const dummyHash: Hash = { cost: usualCost, salt: randomBytes(saltBytes), hash: randomBytes(hashBytes), letters: 'NFC' }
 
 /**
- * Takes as long for a user who is not there, which is undefined, and is false. `another`: of some user who is, where hashes are not made as they are made here.
+ * Checks a password. `hash` undefined (the user does not exist): takes the same time and returns false. `another`: the
+ * hash of an existing user, if hashes are not made with the parameters of this file.
  * @throws PasswordsBusy
  */
-export async function isPassword(password: string, kept: string | undefined, another?: string): Promise<boolean> {
-  const parsed = kept === undefined ? undefined : parseHash(kept)
-  const { hash, ...made } = parsed ?? (another === undefined ? undefined : parseHash(another)) ?? nobody
+export async function isPassword(password: string, stored: string | undefined, another?: string): Promise<boolean> {
+  const parsed = stored === undefined ? undefined : parseHash(stored)
+  const { hash, ...made } = parsed ?? (another === undefined ? undefined : parseHash(another)) ?? dummyHash
   const derived = await derive(password, made, hash.length)
   return timingSafeEqual(derived, hash) && parsed !== undefined
 }

@@ -45,7 +45,7 @@ test.each([
   expect(followRolePath(parseRolePath(path), claims)).toBe(selected)
 })
 
-test('"!=" passes over elements that are no texts', () => {
+test('"!=" skips elements that are not text', () => {
   expect(followRolePath(parseRolePath('.roles[?(@ != "a")]'), { roles: [1, null, {}, 'a', 'b'] })).toBe('b')
 })
 
@@ -72,7 +72,7 @@ test.each([
   expect(() => parseRolePath(path)).toThrow(`at character ${position} of ${JSON.stringify(path)}`)
 })
 
-test('any text is a path or refused with a position', () => {
+test('any text is a path or is refused with a position', () => {
   const pieces = fc.constantFrom('.', 'role', '"a b"', '[', ']', '0', '[?(@ ', '==', '^', '"', ')]', ' ', '!=', 'é')
   const text = fc.oneof(
     fc.string(),
@@ -90,7 +90,7 @@ test('any text is a path or refused with a position', () => {
   )
 })
 
-test('a key in quotes finds whatever it is called', () => {
+test('a quoted key may have any name', () => {
   const key = fc.string().filter(name => !name.includes('"') && name !== '__proto__')
   fc.assert(
     fc.property(key, fc.string(), (name, role) => {

@@ -34,13 +34,13 @@ describe('the scheme', () => {
     ['Bearer', ''],
     ['Bearer ', ''],
     ['Bearer a b', 'a b'],
-  ])('%j brings %j', (header, token) => {
+  ])('%j gives %j', (header, token) => {
     expect(bearerToken(header)).toBe(token)
   })
 })
 
-describe('the parts', () => {
-  test('an empty token says so', () => {
+describe('the three parts', () => {
+  test('an empty token is reported as such', () => {
     expect(refusal('')).toEqual(undecodable('empty'))
   })
 
@@ -50,7 +50,7 @@ describe('the parts', () => {
     ['a.b.c.d', 4],
     ['a.b.c.d.e', 5],
     ['.', 2],
-  ])('%s has %i', (text, count) => {
+  ])('%s has %i parts', (text, count) => {
     expect(refusal(text)).toEqual({ kind: 'undecodable', reason: { kind: 'parts', count } })
   })
 
@@ -77,7 +77,7 @@ describe('the parts', () => {
     expect(refusal(text)).toEqual(malformed)
   })
 
-  test('the algorithm and the key it names are read', () => {
+  test('the algorithm and the key id are read', () => {
     expect(parseToken(withHeader({ alg: 'RS256' }))).toMatchObject({ algorithm: 'RS256', keyId: undefined })
     expect(parseToken(withHeader({ alg: 'RS256', kid: null }))).toMatchObject({ keyId: undefined })
     expect(parseToken(withHeader({ alg: 'RS256', kid: '' }))).toMatchObject({ keyId: '' })

@@ -1,10 +1,11 @@
 /**
- * What a token says of itself before any key is used (RFC 7515 section 7.1). Nothing read here is to be trusted; it only serves to find the keys the token may have been signed with.
+ * Decodes a token before any key is used (RFC 7515 section 7.1). The result is untrusted; it only serves to select the
+ * keys to try.
  */
 import { undecodable } from './errors.ts'
 import { parseExactly } from './exact-json.ts'
 
-/** Node takes at most some 16 KiB of headers unless told otherwise; nothing beyond this is parsed whatever it was told. */
+/** By default Node accepts about 16 KiB of headers; longer tokens are not parsed even if that limit is raised. */
 const longestToken = 65_536
 
 export type Token = {
@@ -17,8 +18,8 @@ const base64url = /^[A-Za-z0-9_-]*$/
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Takes a token apart.
- * @throws AuthenticationError where it is not three parts of base64url, or its header is not that of a signed token.
+ * Splits a token.
+ * @throws AuthenticationError if it is not three parts of base64url, or its header is not that of a signed token.
  */
 export function parseToken(text: string): Token {
   if (text === '') throw undecodable({ kind: 'empty' })
@@ -31,7 +32,7 @@ export function parseToken(text: string): Token {
   return { text, ...readHeader(header) }
 }
 
-/** A length of one over a multiple of four ends in half a byte. */
+/** A length of 4n + 1 characters would end in half a byte. */
 function isBase64url(part: string): boolean {
   return base64url.test(part) && part.length % 4 !== 1
 }
@@ -39,7 +40,7 @@ function isBase64url(part: string): boolean {
 function readHeader(header: string): { algorithm: string; keyId: string | undefined } {
   const { alg, kid, b64 } = parseHeader(header)
   if (alg === 'none') throw undecodable({ kind: 'unsecured' })
-  // A payload that is not base64url is not for tokens (RFC 7797 section 7).
+  // An unencoded payload is not allowed in tokens (RFC 7797 section 7).
   if (typeof alg !== 'string' || b64 !== undefined) throw undecodable({ kind: 'malformed' })
   if (kid === undefined || kid === null) return { algorithm: alg, keyId: undefined }
   if (typeof kid !== 'string') throw undecodable({ kind: 'malformed' })
@@ -51,7 +52,7 @@ function parseHeader(header: string): Record<string, unknown> {
     const parsed: unknown = parseExactly(utf8.decode(Buffer.from(header, 'base64url')))
     if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return { ...parsed }
   } catch {
-    // Neither UTF-8 nor JSON: refused below like JSON that is no object.
+    // Neither UTF-8 nor JSON: refused below like JSON that is not an object.
   }
   throw undecodable({ kind: 'malformed' })
 }

@@ -4,7 +4,7 @@ import { SieveCache } from './sieve.ts'
 
 type Operation = { kind: 'get' | 'set'; key: string }
 
-/** SIEVE on a plain list, oldest first, where everything is searched for. */
+/** SIEVE on a plain list, oldest first, with linear search. */
 class NaiveSieve {
   list: { key: string; value: number; read: boolean }[] = []
   hand: string | undefined
@@ -47,7 +47,7 @@ class NaiveSieve {
   }
 }
 
-test('does as a naive SIEVE does, and is never fuller than it may be', () => {
+test('behaves like a naive SIEVE, and never exceeds its capacity', () => {
   const key = fc.constantFrom(...'abcdefghij')
   const operations = fc.array(fc.record<Operation>({ kind: fc.constantFrom('get', 'set'), key }), { maxLength: 200 })
   fc.assert(
@@ -66,7 +66,7 @@ test('does as a naive SIEVE does, and is never fuller than it may be', () => {
   )
 })
 
-test('what is read outlives what is not, though it is older', () => {
+test('entries that are read outlive older entries that are not', () => {
   const cache = new SieveCache<number>(2)
   cache.set('old', 1)
   cache.set('young', 2)

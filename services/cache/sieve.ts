@@ -1,7 +1,9 @@
 /**
- * A bounded cache with SIEVE eviction (Zhang and others, "SIEVE is Simpler than LRU", NSDI 2024), for caches that every request reads. Entries are in the order of their
- * insertion; a read marks one; a hand walks from the oldest to the newest, removes the marks it passes, and drops the first entry without a mark. It promises that it never
- * holds more than `capacity` entries, and that a read costs no more than one in a Map. Every other bounded cache is an `LRUCache` of the package `lru-cache`.
+ * A bounded cache with SIEVE eviction (Zhang and others, "SIEVE is Simpler than LRU", NSDI 2024), for caches that every
+ * request reads. Entries are in insertion order; a read sets an entry's visited bit. To evict, a hand moves from the
+ * oldest to the newest, clears visited bits and removes the first entry without one. The cache never has more than
+ * `capacity` entries, and a read costs no more than in a Map. Every other bounded cache is an `LRUCache` of the package
+ * `lru-cache`.
  */
 
 type Entry<Value> = {
@@ -19,7 +21,7 @@ export class SieveCache<Value> {
   #oldest: Entry<Value> | undefined
   #hand: Entry<Value> | undefined
 
-  /** A capacity of 0 is a cache that keeps nothing. */
+  /** A capacity of 0 caches nothing. */
   constructor(capacity: number) {
     this.capacity = capacity
   }
@@ -35,7 +37,7 @@ export class SieveCache<Value> {
     return entry.value
   }
 
-  /** Putting in a key that is there replaces its value and counts as reading it. Whether another had to go. */
+  /** Setting an existing key replaces its value and counts as a read. Returns whether another entry was evicted. */
   set(key: string, value: Value): boolean {
     if (this.capacity < 1) return false
     const known = this.#entries.get(key)

@@ -28,7 +28,7 @@ test.each([
   'postgres://h/d e',
   'host=localhost nonsense',
   "password='open",
-])('%j is none', text => {
+])('%j is not a connection string', text => {
   expect(isConnectionText(text)).toBe(false)
   expect(maskConnectionText(text)).toBe('********')
 })
@@ -43,11 +43,11 @@ test.each([
   ],
   ['host=h password=s dbname=d', 'host=h password=******** dbname=d'],
   ["password = 's\\' user=x' dbname = 'a b'", "password=******** dbname='a b'"],
-])('%j reads %j', (text, masked) => {
+])('%j is printed as %j', (text, masked) => {
   expect(maskConnectionText(text)).toBe(masked)
 })
 
-test('a password never shows, however it is written, and what is printed is a connection string again', () => {
+test('a password never appears in the output, however it is written, and the output is a connection string again', () => {
   const passwords = fc.string({ unit: 'binary', minLength: 1 }).map(text => `Sec${text}ret`)
   const written = fc.constantFrom(
     (password: string) => `postgres://u:${encodeURIComponent(password)}@h/d`,
@@ -65,7 +65,7 @@ test('a password never shows, however it is written, and what is printed is a co
   )
 })
 
-test('a password shows in no URI', () => {
+test('no password appears in a URI', () => {
   expect(maskUserInfo('https://u:p:q@example.com/a@b')).toBe('https://u:********@example.com/a@b')
   expect(maskUserInfo('https://example.com:8443/a')).toBe('https://example.com:8443/a')
 })

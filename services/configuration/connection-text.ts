@@ -1,9 +1,10 @@
 /**
- * Connection strings of Postgres, as far as a configuration must know them: what keywords they hold, and how they read without their secrets.
- * Both forms of libpq's documentation ("Connection Strings"): URIs, and keywords with values. What the keywords mean is not known here.
+ * Parses Postgres connection strings as far as configuration needs: their keywords, and their text without secrets.
+ * Both forms of libpq's documentation ("Connection Strings"): URIs and keyword/value pairs. The meaning of keywords is
+ * not checked here.
  */
 
-/** Stands in printed configurations where a secret is. */
+/** Replaces secrets in printed configurations. */
 export const MASK = '********'
 
 const scheme = 'postgres(?:ql)?://'
@@ -17,10 +18,16 @@ const secretParameters = new Set(['password', 'sslpassword', 'oauth_client_secre
 
 type Keyword = { name: string; value: string }
 
-/** Whether libpq would take its form; unusual characters of a URI must be percent-encoded, so that what is a password is never in doubt. */
+/**
+ * Whether libpq would accept its form. Unusual characters of a URI must be percent-encoded, so that the extent of a
+ * password is unambiguous.
+ */
 export const isConnectionText = (text: string): boolean => readConnectionText(text) !== undefined
 
-/** Its keywords and their values as they are meant, without those left empty; `host` and `port` may be lists. Undefined where it is no connection string. */
+/**
+ * Keywords with their decoded values, without empty ones; `host` and `port` may be lists. Undefined if the text is not
+ * a connection string.
+ */
 export function readConnectionText(text: string): ReadonlyMap<string, string> | undefined {
   try {
     const pairs = new RegExp(`^${scheme}`).test(text) ? uriPairs(text) : parseKeywords(text)?.map(plainPair)
@@ -34,31 +41,31 @@ export function readConnectionText(text: string): ReadonlyMap<string, string> | 
 
 type Pair = readonly [name: string, value: string]
 
-/** Of a keyword that stands there twice, the last counts: parameters come after what they stand for. */
+/** If a keyword appears twice, the last one counts: URI parameters follow the parts that they replace. */
 function uriPairs(text: string): Pair[] | undefined {
   const found = uri.exec(text)
   const { userInfo = '', hosts = '', dbname = '', parameters = '' } = found?.groups ?? {}
   const [, user = '', password = ''] = /^([^:]*):?(.*)@$/.exec(userInfo) ?? []
   const ends = hosts.split(',').map(end => /^(?:\[(.*)\]|([^:]*))(?::(\d*))?$/.exec(end) ?? [])
-  const given = parameters.split('&').filter(part => part !== '')
-  if (found === null || !given.every(part => /^[^=]+=[^=]*$/.test(part))) return undefined
+  const parameterTexts = parameters.split('&').filter(part => part !== '')
+  if (found === null || !parameterTexts.every(part => /^[^=]+=[^=]*$/.test(part))) return undefined
   const written: Pair[] = [
     ['user', user],
     ['password', password],
     ['host', joined(ends.map(([, bracketed, bare]) => bracketed ?? bare ?? ''))],
     ['port', joined(ends.map(([, , , port]) => port ?? ''))],
     ['dbname', dbname],
-    ...given.map((part): Pair => [part.slice(0, part.indexOf('=')), part.slice(part.indexOf('=') + 1)]),
+    ...parameterTexts.map((part): Pair => [part.slice(0, part.indexOf('=')), part.slice(part.indexOf('=') + 1)]),
   ]
   return written.map(([name, value]) => [decodeURIComponent(name), decodeURIComponent(value)])
 }
 
-/** A list that says nothing is none. */
+/** A list of empty entries counts as not set. */
 const joined = (entries: readonly string[]): string => (entries.some(entry => entry !== '') ? entries.join(',') : '')
 
 const plainPair = ({ name, value }: Keyword): Pair => [name, value.replace(/^'(.*)'$/s, '$1').replace(/\\(.)/gs, '$1')]
 
-/** The text with every password replaced; a text that is no connection string is replaced whole. */
+/** The text with every password masked; a text that is not a connection string is masked completely. */
 export function maskConnectionText(text: string): string {
   if (!isConnectionText(text)) return MASK
   const keywords = parseKeywords(text)
@@ -72,8 +79,8 @@ export function maskUserInfo(text: string): string {
 }
 
 function maskParameters(text: string): string {
-  return text.replace(/([?&])([^=&]+)=[^&]*/g, (whole, separator: string, name: string) =>
-    secretParameters.has(decodeName(name)) ? `${separator}${name}=${MASK}` : whole,
+  return text.replace(/([?&])([^=&]+)=[^&]*/g, (matched, separator: string, name: string) =>
+    secretParameters.has(decodeName(name)) ? `${separator}${name}=${MASK}` : matched,
   )
 }
 
@@ -85,16 +92,16 @@ function decodeName(name: string): string {
   }
 }
 
-/** Values stay as written, quotes and all. */
+/** Values stay as written, including quotes. */
 function parseKeywords(text: string): Keyword[] | undefined {
   const keywords: Keyword[] = []
   let at = 0
   while (text.slice(at).trim() !== '') {
     keyword.lastIndex = at
-    const [whole, name, value] = keyword.exec(text) ?? []
-    if (whole === undefined || name === undefined || value === undefined) return undefined
+    const [matched, name, value] = keyword.exec(text) ?? []
+    if (matched === undefined || name === undefined || value === undefined) return undefined
     keywords.push({ name, value })
-    at += whole.length
+    at += matched.length
   }
   return keywords.length === 0 ? undefined : keywords
 }

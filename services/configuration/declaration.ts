@@ -1,6 +1,6 @@
 /**
- * Declares the keys of a service's configuration as a record in the words of its file, nested as the file is. Each key has its kind of value, its
- * default and the other sources that may set it. The settings have the same nesting, with the names in camel case.
+ * Declares the keys of a service's configuration as a record, with the names and nesting of its file. Each key has a
+ * type, a default and the other sources that may set it. The settings have the same nesting, with names in camel case.
  */
 import type { z } from 'zod'
 import type { ReadFile } from './secrets.ts'
@@ -8,31 +8,37 @@ import type { Scalar } from './syntax.ts'
 import type { Kind } from './values.ts'
 
 type Extras = {
-  /** What the key means, for the documentation. */
+  /** Description of the key, for the documentation. */
   readonly meaning?: string
-  /** Older names that still work. */
+  /** Older names that are still accepted. */
   readonly aliases?: readonly string[]
-  /** On the command line, without hyphens. */
+  /** Flag on the command line, without hyphens. */
   readonly flag?: string
   /** Whether only its flag sets it. */
   readonly isFlagOnly?: boolean
-  /** Whether the file may not have the key without a value, whatever the service's form: without one more would be allowed than with one. */
+  /**
+   * Whether the file must not contain the key without a value, whatever the service's rule: for this key a missing
+   * value would allow more than a value.
+   */
   readonly needsValue?: boolean
-  /** Variables of the environment without the service's prefix, the first that is set winning; by default they follow from the name. */
+  /**
+   * Environment variables without the service's prefix; the first that is set wins. By default they follow from the
+   * name.
+   */
   readonly variables?: readonly string[]
-  /** Variables of other programs, with their whole names. They count if no other source has a value. */
+  /** Variables of other programs, with full names. They count only if no other source has a value. */
   readonly fallbacks?: readonly string[]
   readonly inDatabase?: boolean
-  /** How a file gives the value: by `@path` in its place, or by its path in the key `<name>_file`. */
+  /** How a file supplies the value: `@path` as the value, or a path in the key `<name>_file`. */
   readonly file?: '@' | '_file'
   /** Whether the value is never printed. */
   readonly isSecret?: boolean
 }
 
-/** One value. */
+/** A single value. */
 export class Key<Schema extends z.ZodType = z.ZodType> {
   readonly kind: Kind<Schema>
-  /** As a file would have it; undefined: not set. */
+  /** As a file would contain it; undefined: not set. */
   readonly default: Scalar | undefined
   readonly isRequired: boolean
   readonly extras: Extras
@@ -50,11 +56,11 @@ export class Key<Schema extends z.ZodType = z.ZodType> {
   }
 }
 
-/** A list of tables that have the same keys, declared by the position in the list. */
+/** A list of tables with the same keys, addressed by position. */
 export class List<Keys extends Declaration = Declaration> {
   readonly keys: (index: number) => Keys
   readonly most: number
-  /** How many entries sources other than the file set values of. */
+  /** How many entries sources other than the file can set. */
   readonly elsewhere: (sources: Sources) => number
 
   constructor(keys: (index: number) => Keys, most: number, elsewhere: (sources: Sources) => number = () => 0) {
@@ -64,7 +70,7 @@ export class List<Keys extends Declaration = Declaration> {
   }
 }
 
-/** A table whose keys the user names, all of one kind. */
+/** A table whose keys the user names, all of one type. */
 export class Open<Schema extends z.ZodType = z.ZodType> {
   readonly kind: Kind<Schema>
   readonly names: Names
@@ -77,42 +83,42 @@ export class Open<Schema extends z.ZodType = z.ZodType> {
 
 type Names = {
   readonly form: RegExp
-  /** What is said of other names; undefined: the file may not have them, and variables with them are ignored. */
+  /** The error for other names; undefined: the file must not contain them, and variables with them are ignored. */
   readonly rule?: string
-  /** Precedes the name in variables of the environment, after the service's prefix. */
+  /** Prefix of the name in environment variables, after the service's prefix. */
   readonly variable: string
-  /** The name as the settings have it, of a name in the file or of the rest of a variable. */
+  /** The name in the settings, from a name in the file or the rest of a variable's name. */
   readonly fromFile?: (text: string) => string
   readonly fromVariable: (text: string) => string
   readonly most: number
 }
 
-/** A table whose name ends with `_` is none in the file: its name begins the names in it. */
+/** A table whose name ends with `_` is not a table in the file: its name is a prefix of its keys. */
 export type Declaration = { readonly [name: string]: Key | List | Open | Declaration }
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** Where values come from. */
+/** The sources of values. */
 export type Sources = {
-  /** The text of the configuration file; `path` names it in messages. */
+  /** The text of the configuration file; `path` is used in messages. */
   readonly file?: { readonly text: string; readonly path?: string } | undefined
   readonly environment: Environment
-  /** By their names without hyphens; true: given without a value. */
+  /** By name without hyphens; true: given without a value. */
   readonly flags?: ReadonlyMap<string, string | true>
-  /** Settings of the login role, by name, with their prefix. */
+  /** Settings of the login role, by name including the prefix. */
   readonly database?: Readonly<Record<string, string>>
   readonly readFile: ReadFile
 }
 
-/** A key that always has a value. The notes are its meaning and its extras. */
+/** A key that always has a value. `notes`: its description and extras. */
 export const key = <Schema extends z.ZodType>(kind: Kind<Schema>, initial: Scalar, ...notes: (string | Extras)[]) =>
   new Key(kind, initial, false, notes)
 
-/** A key that need not be set. */
+/** An optional key. */
 export const optional = <Schema extends z.ZodType>(kind: Kind<Schema>, ...notes: (string | Extras)[]) =>
   new Key({ ...kind, schema: kind.schema.optional() }, undefined, false, notes)
 
-/** A key that must be set. */
+/** A required key. */
 export const required = <Schema extends z.ZodType>(kind: Kind<Schema>, ...notes: (string | Extras)[]) =>
   new Key(kind, undefined, true, notes)
 
@@ -133,17 +139,17 @@ type Value<Entry> =
         ? Readonly<Record<string, z.output<Schema>>>
         : Settings<Entry>
 
-/** The value of every key, once it has been read. */
+/** The values of all keys after loading. */
 export type Settings<Keys> = { readonly [Name in keyof Keys & string as Camel<Name>]: Value<Keys[Name]> }
 
-/** `jwtSecret` of `jwt-secret`. */
+/** `jwtSecret` from `jwt-secret`. */
 export const camelCase = (name: string): string =>
   name.replace(/[-_.]+(.?)/g, (_, letter: string) => letter.toUpperCase())
 
 type Declared = {
   readonly name: string
   readonly key: Key
-  /** Where the settings have its value. */
+  /** Path of its value in the settings. */
   readonly path: readonly string[]
 }
 
@@ -157,7 +163,7 @@ export function keysOf(declaration: Declaration, prefix = '', path: readonly str
   })
 }
 
-/** Every name of the keys, older ones too, each with the name that the key has today. */
+/** Every name of the keys, including older ones, with the current name. */
 export const namesOf = (declaration: Declaration): { readonly own: string; readonly name: string }[] =>
   keysOf(declaration).flatMap(({ name: own, key: { extras } }) =>
     [own, ...(extras.aliases ?? [])].map(name => ({ own, name })),

@@ -1,12 +1,16 @@
-/** Prints a configuration of `key = value` lines: every key with its value, secrets masked, or every key at its default. What is printed can be loaded again. */
+/**
+ * Prints a configuration of `key = value` lines: every key with its value and secrets masked, or every key with its
+ * default. The output can be loaded again.
+ */
 import { MASK } from './connection-text.ts'
 import { camelCase, type Declaration, type Key, keysOf, Open, type Settings } from './declaration.ts'
 import { isTable } from './document.ts'
 import { type Scalar, writeBinding } from './syntax.ts'
 
 /**
- * In the order of the declaration, with open tables at the end; a key that is not set is printed as the empty text that unsets it.
- * Masked: secrets, the passwords of URIs, and every value of an open table, since only its users know what is in it.
+ * In the order of the declaration, open tables last; a key that is not set is printed as an empty string, which unsets
+ * it. Secrets, passwords in URIs and all values of open tables are masked, since only users know what open tables
+ * contain.
  */
 export function describeSettings<Keys extends Declaration>(declaration: Keys, settings: Settings<Keys>): string {
   const lines = keysOf(declaration).map(({ name, key, path }) => {
@@ -31,7 +35,7 @@ function printed({ kind: { mask, type }, extras }: Key, value: unknown): Scalar 
   return typeof value === 'number' || typeof value === 'boolean' ? value : String(value)
 }
 
-/** A file with every key at its default, as a comment, below what the key means. */
+/** A file with every key at its default, commented out, below its description. */
 export const exampleFile = (declaration: Declaration): string =>
   keysOf(declaration)
     .map(({ name, key }) => `# ${key.extras.meaning}\n# ${writeBinding(name, key.default ?? '')}\n`)

@@ -1,4 +1,4 @@
-/** A configuration file once parsed, whatever its syntax: tables of values, each with its place. */
+/** A parsed configuration file, whatever its syntax: tables of values with their positions. */
 import type { Problem, Source } from './errors.ts'
 
 export type Path = readonly (string | number)[]
@@ -10,11 +10,11 @@ export type Document = {
   readonly problems: readonly Problem[]
 }
 
-/** The path of an issue that zod reports. */
+/** The path of a zod issue. */
 export const pathOf = (keys: readonly PropertyKey[]): Path =>
   keys.map(key => (typeof key === 'number' ? key : String(key)))
 
-/** `databases[0].host` of its parts. */
+/** `databases[0].host` from its parts. */
 export const nameOf = (path: Path): string =>
   path
     .map(part => (typeof part === 'number' ? `[${part}]` : `.${part}`))

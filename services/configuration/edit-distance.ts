@@ -1,6 +1,6 @@
-/** How far two words are apart: what suggests the word that was meant goes by it. */
+/** Edit distance of two words, used to suggest the word that was probably meant. */
 
-/** Levenshtein's distance: letters inserted, deleted or replaced. */
+/** Levenshtein distance: letters inserted, deleted or replaced. */
 export function editDistance(from: string, to: string): number {
   let above = Array.from({ length: to.length + 1 }, (_, index) => index)
   for (let row = 1; row <= from.length; row++) {

@@ -1,6 +1,6 @@
-/** What is wrong with a configuration, said with the key, the place it came from and the rule; never with the value, which may be a secret. */
+/** Configuration errors, with key, source and rule; never with the value, which may be a secret. */
 
-/** Where a value was given. */
+/** The source of a value. */
 export type Source =
   | { kind: 'default' }
   | { kind: 'file'; line: number; path?: string }
@@ -25,7 +25,7 @@ function describeSource(source: Source): string {
   }
 }
 
-/** Values that break their rules, all of them at once. */
+/** All values that break their rules. */
 export class ConfigurationError extends Error {
   readonly problems: readonly Problem[]
 
@@ -36,7 +36,7 @@ export class ConfigurationError extends Error {
   }
 }
 
-/** A file that is not of the format; line and column count from 1. */
+/** A file with invalid syntax; line and column start at 1. */
 export class ConfigurationSyntaxError extends Error {
   readonly line: number
   readonly column: number

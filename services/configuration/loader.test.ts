@@ -1,16 +1,16 @@
-/** The configuration of a service that is none of ours: its own keys, its own syntax, its own names in the environment and the database. */
+/** The configuration of an invented service: its own keys, syntax, and names in the environment and the database. */
 import { expect, test } from 'vitest'
 import { key, List, optional, required, type Sources } from './declaration.ts'
 import { describeSettings } from './describe.ts'
 import { ConfigurationError } from './errors.ts'
-import type { Form } from './given.ts'
 import { load } from './loader.ts'
+import type { Form } from './sources.ts'
 import * as values from './values.ts'
 
 const declaration = {
   tools: {
     greeting: key(values.choice('short', 'long'), 'short', 'How to greet.', { inDatabase: true }),
-    limit: optional(values.whole(1, 9), 'Most tools at once.', { aliases: ['max'] }),
+    limit: optional(values.integer(1, 9), 'Most tools at once.', { aliases: ['max'] }),
   },
   token: optional(values.secret(), 'What to show.', { file: '@', isSecret: true }),
   database: key(values.connection(), 'postgresql://', 'Where to read.'),
@@ -30,11 +30,11 @@ const form: Form = {
 const read = ({ text = '', ...sources }: Partial<Sources> & { text?: string }) =>
   load(declaration, form, { file: { text }, environment: {}, readFile: path => `content of ${path}\n`, ...sources })
 
-test('without any source every key has its default', () => {
+test('every key has its default if no source sets it', () => {
   expect(read({}).settings).toEqual({ tools: { greeting: 'short', limit: undefined }, database: 'postgresql://' })
 })
 
-test('file, environment and database set keys by the names and in the syntax of the service', () => {
+test("file, environment and database set keys by the service's names and in its syntax", () => {
   const text = '{"tools": {"max": 3}, "token": "@/run/token", "database": "host=a"}'
   const environment = { TOOL_TOOLS_LIMIT: '7', TOOL_DATABASE: 'host=b', OTHER_TOKEN: 'x' }
   const tools = { greeting: 'short', limit: 7 }
@@ -47,7 +47,7 @@ test('file, environment and database set keys by the names and in the syntax of 
   expect(read({ database }).settings).toEqual({ tools: { greeting: 'long' }, database: 'postgresql://' })
 })
 
-test('every problem is reported with key, source and rule, all at once', () => {
+test('all problems are reported at once, with key, source and rule', () => {
   const broken = () =>
     read({
       text: '{"tools": {"limit": 10, "greting": "x"}}',
@@ -63,7 +63,7 @@ test('every problem is reported with key, source and rule, all at once', () => {
   )
 })
 
-test('an unknown table is reported by the keys in it, and an empty one by its own', () => {
+test('an unknown table is reported by its keys, and an empty one by its own name', () => {
   expect(read({ text: '{"app": {"settings": {"x": 1}}, "tool": {}}' }).problems).toMatchObject([
     { key: 'app.settings.x', rule: 'is not a key' },
     { key: 'tool', rule: 'is not a key; the nearest one is tools' },
@@ -71,7 +71,7 @@ test('an unknown table is reported by the keys in it, and an empty one by its ow
   expect(read({ text: '{"tools": 5}' }).problems).toMatchObject([{ key: 'tools', rule: 'must be a table of keys' }])
 })
 
-test('the nearest key is looked for of the first twenty unknown ones', () => {
+test('only the first twenty unknown keys get a suggestion', () => {
   const text = JSON.stringify({ tools: Object.fromEntries(Array.from({ length: 30 }, (_, at) => [`limit${at}`, 1])) })
   expect(read({ text }).problems.filter(({ rule }) => rule.includes('the nearest'))).toHaveLength(20)
   expect(read({ text }).problems).toHaveLength(30)
@@ -87,8 +87,8 @@ test('the service adds problems that concern several keys, with their source', (
   ])
 })
 
-test('a required key that is missing or wrong is reported with all other problems', () => {
-  const keys = { name: required(values.name()), size: key(values.whole(1, 9), 1) }
+test('a missing or wrong required key is reported with all other problems', () => {
+  const keys = { name: required(values.name()), size: key(values.integer(1, 9), 1) }
   const loading = (text: string) => () => load(keys, form, { file: { text }, environment: {}, readFile: () => '' })
   expect(loading('{"size": 0}')).toThrow(
     /^name \(default\) must be given\nsize \(file, line 1\) must be a whole number from 1 to 9$/,
@@ -110,7 +110,7 @@ test('a printed configuration has every key and no secret', () => {
   )
 })
 
-test('lists nest, a name that ends with _ is a prefix, and a secret may be in a file beside its key', () => {
+test('lists nest, a name that ends with _ is a prefix, and a secret may be in a file named by a second key', () => {
   const table = {
     name: required(values.name()),
     filters: key(
@@ -126,7 +126,7 @@ test('lists nest, a name that ends with _ is a prefix, and a secret may be in a 
       }),
       2,
     ),
-    size: key(values.whole(1, 9), 1, { flag: 'size', fallbacks: ['SIZE'] }),
+    size: key(values.integer(1, 9), 1, { flag: 'size', fallbacks: ['SIZE'] }),
   }
   const loading = (pipelines: unknown, more: Partial<Sources> = {}) =>
     load(keys, form, {

@@ -1,34 +1,35 @@
 /**
- * Loads the configuration of a service: every key from the highest source that has it, checked by its kind. It collects all that is wrong, each problem with
- * key, source and rule, and never with the value. Rules that concern several keys are the service's.
+ * Loads the configuration of a service: for every key the value of the source with the highest precedence, checked by
+ * type. Collects all problems, each with key, source and rule, never with the value. Rules about several keys are
+ * checked by the service.
  */
 import { camelCase, type Declaration, Key, List, Open, type Settings, type Sources } from './declaration.ts'
 import { type Document, isTable, nameOf, type Path, pathOf, type Table } from './document.ts'
 import { ConfigurationError, type Problem, type Source } from './errors.ts'
+import { nearest } from './nearest.ts'
+import { ruleOf } from './rule.ts'
+import { readNamedFile } from './secrets.ts'
 import {
   type Form,
   fileKeyOf,
   findFile,
   findValue,
-  type Given,
-  given,
   isAbsent,
   type Origin,
   pathsOf,
-} from './given.ts'
-import { nearest } from './nearest.ts'
-import { ruleOf } from './rule.ts'
-import { readNamedFile } from './secrets.ts'
+  type SourcedValue,
+  sourced,
+} from './sources.ts'
 import type { Kind } from './values.ts'
 
-/** What is wrong with a configuration, for the service to add to. */
+/** Collects configuration problems; the service can add its own. */
 export type Checks = {
   readonly problems: Problem[]
   /** Whether every value keeps the rule of its key. */
   readonly isRight: boolean
-  /** Whether a source has a value for the key of this name, or the file this table; the value may be wrong. */
-  isGiven(name: string): boolean
-  /** Adds a problem of the service's own. */
+  /** Whether a source has a value for this key, or the file contains this table; the value may be invalid. */
+  isSet(name: string): boolean
+  /** Adds a problem found by the service. */
   refuse(name: string, rule: string): void
   /** @throws ConfigurationError if there is any problem */
   check(): void
@@ -36,15 +37,15 @@ export type Checks = {
 
 export type Loaded<Keys> = Checks & { readonly settings: Settings<Keys> }
 
-/** Longer names have no near one, since finding it costs their length. */
+/** Longer names get no suggestion, since the search costs time by their length. */
 const mostNearLength = 100
 const mostNameLength = 200
-/** How many unknown keys have a near one. */
+/** How many unknown keys get a suggestion. */
 const mostNear = 20
 
 class Loader {
   readonly problems: Problem[] = []
-  readonly given = new Map<string, Given>()
+  readonly sourcedValues = new Map<string, SourcedValue>()
   /** Whether every required key has a value. */
   isComplete = true
   /** Whether every value keeps its own rule. */
@@ -84,7 +85,7 @@ class Loader {
     return settings
   }
 
-  /** Adds to `names` what the table may have. */
+  /** Adds the allowed names of the table to `names`. */
   #fields(
     declaration: Declaration,
     table: Table,
@@ -111,7 +112,7 @@ class Loader {
     if (!Object.hasOwn(table, name) || table[name] !== null) return
     if (this.#origin.form.emptyIsAbsent && !(entry instanceof Key && entry.extras.needsValue)) return
     const source = this.#origin.document.sourceOf(path)
-    this.given.set(nameOf(path), given(null, source, 'file'))
+    this.sourcedValues.set(nameOf(path), sourced(null, source, 'file'))
     this.isRight = false
     this.refuse(nameOf(path), source, 'must have a value')
   }
@@ -126,7 +127,7 @@ class Loader {
 
   #tableOf(node: unknown, path: Path): Table {
     if (isTable(node)) {
-      this.given.set(nameOf(path), given(node, this.#origin.document.sourceOf(path), 'file'))
+      this.sourcedValues.set(nameOf(path), sourced(node, this.#origin.document.sourceOf(path), 'file'))
       return node
     }
     if (!isAbsent(node)) this.refuse(nameOf(path), this.#origin.document.sourceOf(path), 'must be a table of keys')
@@ -144,13 +145,13 @@ class Loader {
   }
 
   #open({ kind, names }: Open, node: unknown, path: Path): Record<string, unknown> {
-    const found = new Map<string, Given>()
+    const found = new Map<string, SourcedValue>()
     for (const [text, value] of Object.entries(this.#tableOf(node, path))) {
       if (value === null && this.#origin.form.emptyIsAbsent) continue
       const own = [...path, text]
       const name = names.fromFile?.(text) ?? text
       if (names.rule === undefined && !names.form.test(name)) this.#unknown.push(own)
-      else found.set(name, given(value, this.#origin.document.sourceOf(own), 'file'))
+      else found.set(name, sourced(value, this.#origin.document.sourceOf(own), 'file'))
     }
     const prefix = `${this.#origin.form.environmentPrefix}${names.variable}`
     for (const [variable, value] of Object.entries(this.#origin.sources.environment)) {
@@ -158,7 +159,7 @@ class Loader {
         continue
       const name = names.fromVariable(variable.slice(prefix.length))
       if (names.rule === undefined && !names.form.test(name)) continue
-      found.set(name, given(value, { kind: 'environment', variable }, 'environment'))
+      found.set(name, sourced(value, { kind: 'environment', variable }, 'environment'))
     }
     const last = [...found.values()][names.most]
     if (last !== undefined) this.refuse(`${nameOf(path)}.*`, last.source, `must be at most ${names.most}`)
@@ -174,16 +175,16 @@ class Loader {
   #key(key: Key, table: Table, path: Path): unknown {
     const name = nameOf(path)
     const own = findValue(key.extras, path, table, this.#origin)
-    if (own !== undefined) this.given.set(name, own)
+    if (own !== undefined) this.sourcedValues.set(name, own)
     const read = this.#read(key, path, own, table)
     if (read !== undefined) return read.value
     if (!key.isRequired) return key.kind.schema.parse(key.default)
     this.isComplete = false
-    if (!this.given.has(name)) this.refuse(name, { kind: 'default' }, 'must be given')
+    if (!this.sourcedValues.has(name)) this.refuse(name, { kind: 'default' }, 'must be given')
   }
 
-  /** undefined: the default counts, since nothing is given, or what is given is wrong. */
-  #read(key: Key, path: Path, own: Given | undefined, table: Table): { readonly value: unknown } | undefined {
+  /** undefined: the default applies, since no value was given or the value is invalid. */
+  #read(key: Key, path: Path, own: SourcedValue | undefined, table: Table): { readonly value: unknown } | undefined {
     const { kind, extras } = key
     const name = nameOf(path)
     if (extras.file === '_file') {
@@ -205,7 +206,7 @@ class Loader {
     return this.#parse(kind, name, value, source)
   }
 
-  /** A user who may set keys in the database may not read files of the server. */
+  /** A user who can set keys in the database must not be able to read files of the server. */
   #readFile(kind: Kind, name: string, path: string, source: Source): { readonly value: unknown } | undefined {
     if (source.kind === 'database') return this.refuse(name, source, 'must not name a file from within the database')
     const read = readNamedFile(path, this.#origin.sources.readFile)
@@ -234,28 +235,28 @@ class Loader {
   }
 }
 
-/** The names that the file may have for a key. */
+/** The names of a key in the file. */
 const inFile = (extras: Key['extras'], path: Path): Path[] =>
   extras.file === '_file' ? [fileKeyOf(path), ...pathsOf(extras, path)] : pathsOf(extras, path)
 
 /**
- * Loads what is declared. What is wrong has its default in the settings.
- * @throws ConfigurationSyntaxError if the file is not of the syntax
- * @throws ConfigurationError if a required key has no right value
+ * Loads the declared keys. Invalid values are replaced by their defaults in the settings.
+ * @throws ConfigurationSyntaxError if the file's syntax is wrong
+ * @throws ConfigurationError if a required key has no valid value
  */
 export function load<Keys extends Declaration>(declaration: Keys, form: Form, sources: Sources): Loaded<Keys> {
   const loader = new Loader(form, sources)
-  const { problems, given } = loader
-  // The type says what the schemas of the declaration make.
+  const { problems, sourcedValues } = loader
+  // The type follows from the schemas of the declaration.
   const settings = loader.load(declaration) as Settings<Keys>
   if (!loader.isComplete) throw new ConfigurationError(problems)
   return {
     settings,
     problems,
     isRight: loader.isRight,
-    isGiven: name => given.has(name),
+    isSet: name => sourcedValues.has(name),
     refuse: (name, rule) =>
-      void problems.push({ key: name, source: given.get(name)?.source ?? { kind: 'default' }, rule }),
+      void problems.push({ key: name, source: sourcedValues.get(name)?.source ?? { kind: 'default' }, rule }),
     check() {
       if (problems.length > 0) throw new ConfigurationError(problems)
     },

@@ -8,11 +8,11 @@ test.each([
   ['', 'abc', 3],
   ['kitten', 'sitting', 3],
   ['flaw', 'lawn', 2],
-])('%j is as far from %j as %i letters', (from, to, distance) => {
+])('the distance of %j and %j is %i letters', (from, to, distance) => {
   expect(editDistance(from, to)).toBe(distance)
 })
 
-test('the distance is the same both ways, and nothing is nearer than itself', () => {
+test('the distance is symmetric, and each word is nearest to itself', () => {
   fc.assert(
     fc.property(fc.string({ maxLength: 12 }), fc.string({ maxLength: 12 }), (one, other) => {
       expect(editDistance(one, other)).toBe(editDistance(other, one))
@@ -28,10 +28,10 @@ test.each([
   ['dbanonrole', 'db-anon-role'],
   ['raw-media-types', undefined],
   ['x', undefined],
-])('%j was meant to be %j', (word, meant) => {
+])('%j suggests %j', (word, meant) => {
   expect(nearest(word, ['db-schemas', 'server-port', 'db-anon-role', 'db-max-rows'])).toBe(meant)
 })
 
-test('among no words there is no nearest', () => {
+test('no candidates give no suggestion', () => {
   expect(nearest('a', [])).toBeUndefined()
 })

@@ -1,7 +1,7 @@
-/** Finds the word that was probably meant. */
+/** Suggests the word that was probably meant. */
 import { editDistance } from './edit-distance.ts'
 
-/** Of the candidates the one with the fewest letters to change, a third of the word's at most; the first of several. */
+/** The candidate with the fewest changed letters, at most a third of the word's length; the first of several. */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
   let best: { candidate: string; distance: number } | undefined
   for (const candidate of candidates) {

@@ -1,4 +1,7 @@
-/** What a value from outside breaks, in words that continue its name: `must be a string`. Given to a parse of zod as `error`; a schema that has words of its own keeps them. */
+/**
+ * Error texts for invalid values that continue the key's name: `must be a string`. Passed to zod's parse as `error`; a
+ * schema with its own text keeps it.
+ */
 import type { z } from 'zod'
 
 const kinds: Readonly<Record<string, string>> = {
@@ -12,7 +15,7 @@ const kinds: Readonly<Record<string, string>> = {
   null: 'null',
 }
 
-/** What is counted of a value of each kind; a number itself is compared. */
+/** The counted unit for each kind of value; a number itself is compared. */
 const units: Readonly<Record<string, string>> = {
   string: 'characters',
   array: 'entries',
@@ -39,8 +42,8 @@ export function ruleOf(issue: z.core.$ZodRawIssue): string {
     case 'unrecognized_keys':
       return `must not have ${issue.keys.map(key => JSON.stringify(key.slice(0, 100))).join(', ')}`
     case 'invalid_union':
-      return 'must be of one of the kinds that are known'
+      return 'must be of one of the known kinds'
     default:
-      return 'is not of a form that is taken'
+      return 'has a form that is not accepted'
   }
 }

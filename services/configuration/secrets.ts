@@ -1,11 +1,11 @@
-/** Values that are kept outside the configuration's text, or written in Base64. */
+/** Values stored outside the configuration's text, or written in Base64. */
 
-/** Reads a file whole. */
+/** Reads a complete file. */
 export type ReadFile = (path: string) => string | Buffer
 
 type ReadText = { kind: 'text'; text: string } | { kind: 'refused'; rule: string }
 
-/** The text of the file of `@path`, without one line end at its end. What is refused is said without the path's content. */
+/** The content of the file of `@path`, without one trailing line break. Errors do not contain the file's content. */
 export function readNamedFile(path: string, readFile: ReadFile): ReadText {
   if (path === '') return { kind: 'refused', rule: 'must name a file after "@"' }
   let content: string | Buffer
@@ -35,10 +35,13 @@ function decodeText(content: string | Buffer): string | undefined {
   }
 }
 
-/** Bytes of Base64 (RFC 4648 section 4), or of its URL-safe letters with `.` for `=`, as PostgREST takes them; undefined where it is neither. */
+/**
+ * Decodes Base64 (RFC 4648 section 4), or its URL-safe alphabet with `.` for `=`, as PostgREST accepts them; undefined
+ * if the text is neither.
+ */
 export function decodeSecret(text: string): Uint8Array | undefined {
   const letters = text.replaceAll('-', '+').replaceAll('_', '/').replaceAll('.', '=')
   const bytes = Buffer.from(letters, 'base64')
-  // Node's decoder passes over what it does not know; what it wrote back differs then.
+  // Node's decoder skips invalid characters; encoding the result again shows the difference.
   return bytes.toString('base64') === letters ? new Uint8Array(bytes) : undefined
 }

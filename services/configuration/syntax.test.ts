@@ -7,7 +7,7 @@ const read = (text: string, environment: Record<string, string | undefined> = {}
 const value = (text: string, environment = {}) => read(`k = ${text}`, environment)[0]?.value
 
 describe('a file', () => {
-  test('is bindings, comments and empty lines, of either line end', () => {
+  test('consists of bindings, comments and empty lines, with LF or CRLF', () => {
     const text =
       '\uFEFF# head\r\n\n  db-pool=5 # five \u2028 \r\napp.settings.Some_name = "a # b"\n\tlog-query\t=\ton\t\n'
     expect(read(text)).toEqual([
@@ -17,7 +17,7 @@ describe('a file', () => {
     ])
   })
 
-  test('has strings, whole numbers and truths', () => {
+  test('has strings, whole numbers and booleans', () => {
     expect(['"x"', '""', '-12', '0', 'true', 'false', 'on', 'off'].map(text => value(text))).toEqual([
       ...['x', '', -12, 0],
       ...[true, false, true, false],
@@ -28,7 +28,7 @@ describe('a file', () => {
     expect(value('"a\\"b\\\\c\\nd\\te\\rf\\u00e9\\ud83d\\ude00"')).toBe('a"b\\c\nd\te\rfé😀')
   })
 
-  test('has variables of the environment in strings, and dollar signs in pairs', () => {
+  test('expands environment variables in strings, and doubled dollar signs', () => {
     expect(value('"<$(ONE)$(EMPTY)> $$5 $$(ONE)"', { ONE: '"$(TWO)\\', EMPTY: '' })).toBe('<"$(TWO)\\> $5 $(ONE)')
   })
 })
@@ -50,22 +50,22 @@ test.each([
   ['key = "\\ud83d"', 1, 8, 'surrogate'],
   ['key = "a$b"', 1, 9, '"$$"'],
   ['key = "$(UN SET)"', 1, 8, '"$$"'],
-  ['key = "a$(UNSET)"', 1, 9, 'no variable UNSET'],
-])('%j is refused with its place', (text, line, column, rule) => {
+  ['key = "a$(UNSET)"', 1, 9, 'variable UNSET is not set'],
+])('%j is refused with its position', (text, line, column, rule) => {
   const failure = expect.objectContaining({ line, column, message: expect.stringContaining(rule) })
   expect(() => read(text)).toThrow(failure)
 })
 
-test('a name every object has is no variable', () => {
+test('names from Object.prototype are not variables', () => {
   expect(() => value('"$(toString)"')).toThrow(ConfigurationSyntaxError)
 })
 
-test('a file over the limit is refused unread', () => {
+test('a file over the size limit is not parsed', () => {
   expect(() => read('#'.repeat(MAX_FILE_LENGTH + 1))).toThrow('must not be longer')
   expect(read('#'.repeat(MAX_FILE_LENGTH))).toEqual([])
 })
 
-test('what is written reads back', () => {
+test('written values are read back', () => {
   const scalars = fc.oneof(fc.string({ unit: 'binary' }), fc.integer(), fc.boolean())
   const hard = fc.string({ unit: fc.constantFrom('$', '(', ')', '"', '\\', 'A', '\n', '\r', '#', '\u2028', 'u', '0') })
   fc.assert(
@@ -78,7 +78,7 @@ test('what is written reads back', () => {
   )
 })
 
-test('no text gives anything but bindings or a syntax error', () => {
+test('any text gives bindings or a syntax error', () => {
   const pieces = fc.constantFrom(
     'k',
     ' = ',

@@ -1,8 +1,9 @@
 /**
- * The format of a configuration file: lines of `key = value`, where a value is a string in double quotes, a whole number, or
- * true/false/on/off, and `#` begins a comment (PostgREST docs, "Config File"; the format is the one of the Haskell package configurator).
- * In a string `\n \r \t \" \\ \uXXXX` are escapes, `$(NAME)` is a variable of the environment and `$$` a dollar sign.
- * Whatever writeBinding writes, parseFile reads back as the same key and value. Knows the form only, not the keys.
+ * The configuration file format: lines of `key = value`, where a value is a string in double quotes, a whole number, or
+ * true/false/on/off, and `#` starts a comment (PostgREST docs, "Config File"; the format of the Haskell package
+ * configurator). In a string `
+ * \r \t \" \\ \uXXXX` are escapes, `$(NAME)` is an environment variable and `$$` a dollar sign. parseFile reads
+ *  everything that writeBinding writes as the same key and value. Only the syntax is checked here, not the keys.
  */
 import type { Document } from './document.ts'
 import { ConfigurationSyntaxError } from './errors.ts'
@@ -10,7 +11,7 @@ import { ConfigurationSyntaxError } from './errors.ts'
 export type Scalar = string | number | boolean
 type Binding = { key: string; value: Scalar; line: number }
 
-/** In UTF-16 code units. Generous for a file of some fifty keys, a key set among them. */
+/** In UTF-16 code units. Enough for a file of some fifty keys, including a JSON Web Key set. */
 export const MAX_FILE_LENGTH = 1_048_576
 
 const keyForm = /[\p{L}][\p{L}\p{N}_.-]*/uy
@@ -25,7 +26,7 @@ const escaped: Record<string, string> = { n: '\n', r: '\r', t: '\t', '"': '"', '
 
 type Environment = Record<string, string | undefined>
 
-/** One line, read from left to right. */
+/** Parses one line from left to right. */
 class Line {
   readonly text: string
   readonly number: number
@@ -49,7 +50,7 @@ class Line {
   }
 }
 
-/** @throws ConfigurationSyntaxError at the first line that is not of the format, or names a variable that is not set. */
+/** @throws ConfigurationSyntaxError at the first line with invalid syntax, or with a variable that is not set. */
 export function parseFile(text: string, environment: Environment): Binding[] {
   if (text.length > MAX_FILE_LENGTH) {
     throw new ConfigurationSyntaxError(1, 1, `must not be longer than ${MAX_FILE_LENGTH} characters`)
@@ -60,7 +61,7 @@ export function parseFile(text: string, environment: Environment): Binding[] {
     .flatMap((content, index) => parseLine(new Line(content, index + 1), environment))
 }
 
-/** The file as a document; keys below `tables`, such as `app.settings.`, are in a table of that name. */
+/** The file as a document; keys with a prefix of `tables`, such as `app.settings.`, become a table of that name. */
 export function parseDocument(text: string, environment: Environment, tables: readonly string[]): Document {
   const root: Record<string, unknown> = {}
   const lines = new Map<string, number>()
@@ -76,13 +77,13 @@ export function parseDocument(text: string, environment: Environment, tables: re
 function parseLine(line: Line, environment: Environment): Binding[] {
   line.takes(blank)
   if (line.takes(lineEnd)) return []
-  const key = line.takes(keyForm)?.[0] ?? line.fail('a key was expected, like db-uri')
+  const key = line.takes(keyForm)?.[0] ?? line.fail('expected a key, like db-uri')
   line.takes(blank)
-  if (!line.takes(/=/y)) line.fail('"=" was expected after the key')
+  if (!line.takes(/=/y)) line.fail('expected "=" after the key')
   line.takes(blank)
   const value = parseValue(line, environment)
   line.takes(blank)
-  if (!line.takes(lineEnd)) line.fail('the end of the line was expected after the value')
+  if (!line.takes(lineEnd)) line.fail('expected the end of the line after the value')
   return [{ key, value, line: line.number }]
 }
 
@@ -92,10 +93,10 @@ function parseValue(line: Line, environment: Environment): Scalar {
   if (digits) return Number(digits[0])
   const truth = line.takes(word)
   if (truth) return truth[0] === 'true' || truth[0] === 'on'
-  return line.fail('a value was expected: a string in double quotes, a whole number, true or false')
+  return line.fail('expected a value: a string in double quotes, a whole number, true or false')
 }
 
-/** After the opening quote. The escapes are undone before halves of a pair are looked for, since a pair is two of them. */
+/** Called after the opening quote. Escapes are decoded before surrogates are checked, since a pair is two escapes. */
 function parseString(line: Line, environment: Environment): string {
   const start = line.at
   let text = ''
@@ -126,10 +127,10 @@ function parseDollar(line: Line, environment: Environment): string | undefined {
   const value = Object.hasOwn(environment, name) ? environment[name] : undefined
   if (value !== undefined) return value
   line.at = start
-  return line.fail(`the environment has no variable ${name}`)
+  return line.fail(`the environment variable ${name} is not set`)
 }
 
-/** One line, without its end. The text must be well-formed Unicode. */
+/** One line without its end. The text must be well-formed Unicode. */
 export function writeBinding(key: string, value: Scalar): string {
   return `${key} = ${typeof value === 'string' ? `"${[...value].map(writeCharacter).join('')}"` : value}`
 }
@@ -137,7 +138,7 @@ export function writeBinding(key: string, value: Scalar): string {
 function writeCharacter(character: string): string {
   if (character === '$') return '$$'
   if (character === '"' || character === '\\') return `\\${character}`
-  // Also the line separators of Unicode, which some editors take for the end of a line.
+  // Also escapes Unicode line separators, which some editors treat as the end of a line.
   if (!/[\p{Cc}\u2028\u2029\uFEFF]/u.test(character)) return character
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
 }

@@ -1,6 +1,6 @@
 /**
- * The kinds of value a key can have: how each is read from a file, the environment or the database, and the one sentence that is said
- * where it cannot be. Numbers and truths may come as text, since that is all the environment and the database have.
+ * Types of configuration values: how each is read from a file, the environment or the database, and its error text.
+ * Numbers and booleans may be text, since the environment and the database have only text.
  */
 import { z } from 'zod'
 import { isConnectionText, maskConnectionText, maskUserInfo } from './connection-text.ts'
@@ -10,26 +10,26 @@ import { durationMs } from './duration.ts'
 export type ValueType = 'string' | 'integer' | 'number' | 'boolean' | 'list' | 'mode'
 export type Kind<Schema extends z.ZodType = z.ZodType> = {
   type: ValueType
-  /** Continues the sentence that the key begins; undefined: the schema has the rules. */
+  /** The error text after the key's name; undefined: the schema has the texts. */
   rule?: string
   schema: Schema
-  /** Whether something is written of which no entry is left; `[]` is meant. */
+  /** Whether a text is given but all entries are empty; the user probably means `[]`. */
   isBlank?: (value: unknown) => boolean
-  /** What is printed of it, where that is not all. */
+  /** The printed form, if it is not the full value. */
   mask?: (text: string) => string
 }
 
-/** In UTF-16 code units: room for a set of a hundred keys. */
+/** In UTF-16 code units: enough for a set of a hundred keys. */
 export const MAX_VALUE_LENGTH = 65_536
-/** Seconds: the longest time a timer of Node holds, counted in milliseconds. */
+/** Seconds: the maximum of a Node timer, which counts milliseconds. */
 const LONGEST_TIME = 2_147_483
 
 const scalarText = z.union([z.string(), z.union([z.number(), z.boolean()]).transform(String)])
 const isPrintable = (text: string) => !/\p{Cc}/u.test(text)
-/** Postgres cuts longer names off, so that two of them could become one. */
+/** Postgres truncates longer names, so that two of them could become equal. */
 const isName = (text: string) => isPrintable(text) && Buffer.byteLength(text) <= 63
 
-export const whole = (least: number, most: number) => ({
+export const integer = (least: number, most: number) => ({
   type: 'integer' as const,
   rule: `must be a whole number from ${least} to ${most}`,
   schema: z
@@ -43,7 +43,7 @@ export const whole = (least: number, most: number) => ({
     .pipe(z.int().min(least).max(most)),
 })
 
-/** With decimals or without. */
+/** With or without decimals. */
 export const decimal = (least: number, most: number) => ({
   type: 'number' as const,
   rule: `must be a number from ${least} to ${most}`,
@@ -58,7 +58,7 @@ export const decimal = (least: number, most: number) => ({
     .pipe(z.number().min(least).max(most)),
 })
 
-export const seconds = () => whole(1, LONGEST_TIME)
+export const seconds = () => integer(1, LONGEST_TIME)
 
 export const truth = () => ({
   type: 'boolean' as const,
@@ -69,7 +69,7 @@ export const truth = () => ({
   ]),
 })
 
-/** Text of some form; what the form is, the rule says. */
+/** Text of a form that `rule` describes. */
 export const text = (rule: string, isRight: (text: string) => boolean) => ({
   type: 'string' as const,
   rule,
@@ -88,7 +88,7 @@ export const secret = () => text(`must not be longer than ${MAX_VALUE_LENGTH} ch
 export const longSecret = () =>
   text('must have 32 to 4096 characters', value => value.length >= 32 && value.length <= 4_096)
 
-/** Passwords for one login, newest first: a list, or lines of a text. They are read as lines. */
+/** Passwords for one login, newest first: a list, or lines of a text. Read as lines. */
 export const passwords = () => ({
   type: 'list' as const,
   rule: 'must be a password, or a list of at most 10, the newest first',
@@ -99,7 +99,7 @@ export const passwords = () => ({
     .transform(all => all.join('\n')),
 })
 
-/** Where other processes reach this one, with its port. */
+/** The address, with port, at which other processes reach this one. */
 export const reachableAddress = () => {
   const { type, schema } = listenAddress()
   const rule = 'must be an address with a port, like 10.0.0.7:8080, [fd00::7]:8080 or tools-0.internal:8080'
@@ -108,7 +108,7 @@ export const reachableAddress = () => {
 
 export const name = () => text('must be a name of at most 63 bytes without control characters', isName)
 
-/** Of a function, with its schema or without. */
+/** A function name with or without a schema. */
 export const functionName = () =>
   text('must be the name of a function, of at most 255 characters', value => isPrintable(value) && value.length <= 255)
 
@@ -142,7 +142,7 @@ export const listenAddress = () => {
 
 const isBlankText = (value: unknown) => typeof value === 'string' && /^[\s,]*$/.test(value)
 
-/** A list of a file, or text with commas between the entries; empty entries do not count. */
+/** A list in the file, or comma-separated text; empty entries are ignored. */
 export const entries = (rule: string, isRight: (entry: string) => boolean) => ({
   type: 'list' as const,
   rule,
@@ -166,16 +166,16 @@ const list = (rule: string, isRight: (entries: string[]) => boolean) => ({
     .refine(isRight),
 })
 
-/** Names with commas between them; may be empty. */
+/** Comma-separated names; may be empty. */
 export const names = () =>
-  list('must be names of at most 63 bytes with commas between them, at most 100', entries => {
+  list('must be at most 100 comma-separated names of at most 63 bytes', entries => {
     return entries.length <= 100 && entries.every(entry => entry !== '' && isName(entry))
   })
 
-/** Schemas that are served. Those of Postgres itself never are: their functions would become requests. */
+/** Exposed schemas. Postgres's own schemas are never exposed: requests could call their functions. */
 export const servedSchemas = () =>
   list(
-    'must be 1 to 100 schemas with commas between them, each once, and neither pg_catalog nor information_schema',
+    'must be 1 to 100 comma-separated schemas, each once, and neither pg_catalog nor information_schema',
     entries =>
       entries.length >= 1 &&
       entries.length <= 100 &&
@@ -183,10 +183,10 @@ export const servedSchemas = () =>
       entries.every(entry => entry !== '' && isName(entry) && !['pg_catalog', 'information_schema'].includes(entry)),
   )
 
-/** Origins with commas between them (RFC 6454 section 6.2), or `*`; none at all reads as not set. */
+/** Comma-separated origins (RFC 6454 section 6.2), or `*`; an empty list counts as not set. */
 export const origins = () => {
   const { type, rule, schema } = list(
-    'must be origins like https://example.com with commas between them, at most 1000',
+    'must be at most 1000 comma-separated origins like https://example.com',
     entries => entries.length <= 1000 && entries.every(entry => /^(?:\*|[\x21-\x7e]+)$/.test(entry)),
   )
   return { type, rule, schema: schema.transform(entries => (entries.length === 0 ? undefined : entries)) }
@@ -200,7 +200,7 @@ export const connection = () => ({
   mask: maskConnectionText,
 })
 
-/** RFC 7519 section 2, StringOrURI: with a colon in it, it is a URI. */
+/** RFC 7519 section 2, StringOrURI: a value with a colon is a URI. */
 export const audience = () =>
   text('must be a string without ":" or a valid URI', value => {
     return (
@@ -225,7 +225,7 @@ export const listenHost = () =>
 export const headerName = () =>
   text('must be the name of a header', value => /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/.test(value))
 
-/** 107 bytes are what the kernel has room for. */
+/** The kernel's limit is 107 bytes. */
 export const socketPath = () =>
   text('must be a path of at most 107 bytes', value => isPrintable(value) && Buffer.byteLength(value) <= 107)
 

@@ -7,7 +7,7 @@ const problemsOf = (text: string, environment?: Record<string, string>) =>
     return `${key}, line ${source.kind === 'file' ? source.line : 0}: ${rule}`
   })
 
-test('a file is tables, lists and values, each with its line', () => {
+test('a file is read as tables, lists and values with their lines', () => {
   const { root, sourceOf } = read('a:\n  b: [1, x]\nc: ~\nd: "1"')
   expect(root).toEqual({ a: { b: [1, 'x'] }, c: null, d: '1' })
   expect([['a', 'b', 1], ['d'], ['a', 'missing']].map(path => sourceOf(path))).toEqual([
@@ -27,7 +27,7 @@ test('variables and aliases are replaced if an environment is given', () => {
   expect(problemsOf(text)).toEqual(['b, line 2: must not be an alias'])
 })
 
-test('a variable whose dollar sign is doubled is text', () => {
+test('a variable with a doubled dollar sign is text', () => {
   expect(read(`a: $\${NAME}\nb: "$$\${NAME} \${NAME}"\nc: $$`, { NAME: 'x' }).root).toEqual({
     a: `\${NAME}`,
     b: `$\${NAME} x`,
@@ -44,7 +44,7 @@ test.each([
   expect(problemsOf(text).join('\n')).toMatch(problem)
 })
 
-test('aliases that multiply, or contain themselves, end at a limit', () => {
+test('aliases that multiply, or contain themselves, stop at a limit', () => {
   const lists = 'bcdefgh'.split('').map((name, at) => `${name}: &${name} [${`*${'abcdefg'[at]},`.repeat(20)}]`)
   expect(problemsOf(`a: &a [${'x,'.repeat(20)}]\n${lists.join('\n')}`, {}).join('\n')).toMatch(
     /^\S+, line \d: is one too many: a file may have 50000 values$/,
@@ -52,7 +52,7 @@ test('aliases that multiply, or contain themselves, end at a limit', () => {
   expect(problemsOf('a: &a [*a]', {}).at(-1)).toMatch(/must not be nested deeper than 64$/)
 })
 
-test('an alias is the last node before it with that anchor', () => {
+test('an alias refers to the last node before it with that anchor', () => {
   expect(read('a: &x 1\nb: *x\nc: [&x 2, *x]\nd: *x\ne: {&k f: 1, g: *k}', {}).root).toEqual({
     a: 1,
     b: 1,
@@ -63,7 +63,7 @@ test('an alias is the last node before it with that anchor', () => {
   expect(problemsOf('a: *x\nb: &x 1', {}).join('\n')).toBe('a, line 1: has no anchor before it')
 })
 
-test('many aliases are read in one pass', () => {
+test('many aliases are resolved in one pass', () => {
   const { root } = read(`a: &a x\nb: [${'*a,'.repeat(20_000)}]`, {})
   expect(root.b).toHaveLength(20_000)
 }, 10_000)

@@ -1,4 +1,7 @@
-/** A configuration file in YAML. It knows the form only, not the keys; what it cannot accept is a problem with its place. */
+/**
+ * Parses a configuration file in YAML. Only the form is checked, not the keys; unsupported constructs are reported with
+ * their position.
+ */
 import {
   type Alias,
   isAlias,
@@ -19,22 +22,25 @@ const mostDepth = 64
 const mostValues = 50_000
 const mostSyntaxErrors = 10
 
-/** What each alias means: the last node before it with its anchor. Found in one pass, since `Alias.resolve` searches the document each time. */
+/**
+ * The target of each alias: the last node before it with its anchor. Found in one pass, since `Alias.resolve` searches
+ * the document each time.
+ */
 function aliasTargets(root: unknown): ReadonlyMap<Alias, unknown> {
   const anchors = new Map<string, unknown>()
   const targets = new Map<Alias, unknown>()
-  const left = [root]
-  while (left.length > 0) {
-    const node = left.pop()
+  const pending = [root]
+  while (pending.length > 0) {
+    const node = pending.pop()
     if (isAlias(node)) targets.set(node, anchors.get(node.source))
     else if ((isScalar(node) || isCollection(node)) && node.anchor) anchors.set(node.anchor, node)
-    if (isSeq(node)) for (const item of node.items.toReversed()) left.push(item)
-    if (isMap(node)) for (const { key, value } of node.items.toReversed()) left.push(value, key)
+    if (isSeq(node)) for (const item of node.items.toReversed()) pending.push(item)
+    if (isMap(node)) for (const { key, value } of node.items.toReversed()) pending.push(value, key)
   }
   return targets
 }
 
-/** Makes plain values of a parsed file, and remembers their lines. */
+/** Converts a parsed file to plain values and records their lines. */
 class Reader {
   readonly problems: Problem[] = []
   readonly #path: string | undefined
@@ -111,7 +117,7 @@ class Reader {
     return Object.fromEntries(entries)
   }
 
-  /** Replaces `${NAME}`, and `$${NAME}` by the text `${NAME}`; a `$` by itself stays. */
+  /** Replaces `${NAME}`, and `$${NAME}` by the text `${NAME}`; a single `$` stays. */
   #expand(text: string, path: Path, offset: number): string {
     const environment = this.#environment
     if (environment === undefined) return text
@@ -124,7 +130,7 @@ class Reader {
   }
 }
 
-/** `environment`: `${NAME}` and aliases are replaced if it is given. */
+/** `environment`: if given, `${NAME}` and aliases are replaced. */
 export function parseYaml({ text, path }: NonNullable<Sources['file']>, environment?: Environment): Document {
   const reader = new Reader(text, path, environment)
   return { root: reader.read(), problems: reader.problems, sourceOf: key => reader.sourceOf(key) }

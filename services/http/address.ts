@@ -1,12 +1,12 @@
 /**
- * Whose request it is, as an IP address. X-Forwarded-For is a claim that anybody can make: it is believed as far as trusted proxies have
- * written it, read from its end, where the nearest of them has.
+ * Client IP address of a request. Any client can send X-Forwarded-For, so it is read from right to left, and reading
+ * stops at the first entry that no trusted proxy wrote.
  */
 import { BlockList, isIP } from 'node:net'
 
 const kindOf = (address: string) => (isIP(address) === 6 ? 'ipv6' : 'ipv4')
 
-/** Adds an address or a CIDR block of either kind; false where the text is neither. */
+/** Adds an IPv4 or IPv6 address or CIDR block; false if the text is neither. */
 function addBlock(list: BlockList, text: string): boolean {
   const [address = '', prefix, ...others] = text.split('/')
   const kind = isIP(address)
@@ -17,18 +17,18 @@ function addBlock(list: BlockList, text: string): boolean {
   return true
 }
 
-/** Whether a text is an address or a CIDR block, of IPv4 or IPv6. */
+/** Whether a text is an IPv4 or IPv6 address or CIDR block. */
 export const isBlock = (text: string): boolean => addBlock(new BlockList(), text)
 
-/** @throws RangeError where one of them is neither an address nor a block */
+/** @throws RangeError if an entry is neither an address nor a block */
 export function trustedBlocks(texts: readonly string[]): BlockList {
   const list = new BlockList()
   for (const text of texts)
-    if (!addBlock(list, text)) throw new RangeError(`${JSON.stringify(text)} is no IP address or CIDR block`)
+    if (!addBlock(list, text)) throw new RangeError(`${JSON.stringify(text)} is not an IP address or CIDR block`)
   return list
 }
 
-/** An IPv4 address as a socket for both kinds says it. */
+/** An IPv4 address written as IPv6 (`::ffff:1.2.3.4`), as a dual-stack socket reports it. */
 const plain = (address: string): string => (/^::ffff:[\d.]+$/i.test(address) ? address.slice(7) : address)
 
 function isTrusted(address: string, trusted: BlockList): boolean {
@@ -36,7 +36,7 @@ function isTrusted(address: string, trusted: BlockList): boolean {
   return isIP(bare) !== 0 && trusted.check(bare, kindOf(bare))
 }
 
-/** `peer`: the other end of the connection. What is no address in the header ends what is believed of it. */
+/** `peer`: the other end of the connection. Reading stops at the first header entry that is not an address. */
 export function clientAddress(peer: string | undefined, forwardedFor: string | undefined, trusted: BlockList): string {
   let address = plain(peer ?? '')
   if (forwardedFor === undefined) return address
@@ -49,7 +49,10 @@ export function clientAddress(peer: string | undefined, forwardedFor: string | u
   return address
 }
 
-/** What stands for an address where attempts are counted: whoever has one address of IPv6 has the 2^64 around it. */
+/**
+ * The key under which attempts are counted. IPv6 addresses are grouped by /64, since a client usually controls a full
+ * /64.
+ */
 export function networkOf(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)
   if (mapped?.[1] !== undefined) return mapped[1]

@@ -1,16 +1,21 @@
-/** The admin server: whether the service lives and is ready, its figures, and what it knows of the database. Not for the public; it has no authentication, so it listens where it is told to and nowhere else. */
+/**
+ * The admin server: liveness, readiness, metrics and schema cache. It has no authentication, so it listens only on its
+ * configured address.
+ */
 import type { Server } from 'node:http'
 import { createPageServer, type Page, plainText } from '../../server/pages.ts'
 
 type AdminFacts = {
   /** Whether the service accepts connections. */
   isLive(): boolean
-  /** Whether it can answer from what it knows. */
+  /** Whether the schema cache is loaded, so that requests can be answered. */
   isReady(): boolean
+  /** Whether an API request that used the database has succeeded. Undefined: no such page. */
+  readonly hasAnswered?: (() => Promise<boolean>) | undefined
   metrics(): Promise<string>
-  /** The configuration in force, without its secrets; there is no such page where it is not given. */
+  /** The active configuration, without secrets. Undefined: no such page. */
   readonly configuration: (() => string) | undefined
-  /** The schema cache as JSON, undefined while there is none; there is no such page where this is not given. */
+  /** The schema cache as JSON, undefined while it is not loaded. Without this function there is no such page. */
   readonly schemaCache?: (() => Promise<string | undefined>) | undefined
 }
 
@@ -26,6 +31,8 @@ async function pageAt(path: string, facts: AdminFacts): Promise<Page | undefined
       return { status: facts.isLive() ? 200 : 500 }
     case '/ready':
       return { status: facts.isReady() ? 200 : 503 }
+    case '/ready/database':
+      return facts.hasAnswered && { status: (await facts.hasAnswered()) ? 200 : 503 }
     case '/metrics':
       return { status: 200, type: 'text/plain; version=0.0.4; charset=utf-8', body: await facts.metrics() }
     case '/config':
@@ -37,7 +44,7 @@ async function pageAt(path: string, facts: AdminFacts): Promise<Page | undefined
   }
 }
 
-/** Not listening yet. A page that cannot be made is answered with 500. */
+/** Does not listen yet. If a page fails, the response is 500. */
 export const makeAdminServer = (facts: AdminFacts): Server =>
   createPageServer(
     path => pageAt(path, facts),

@@ -1,4 +1,4 @@
-/** When the reader of a body gives way, by a clock of the test's. */
+/** When the body reader yields to the event loop, by the test's clock. */
 import { EventEmitter } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
@@ -26,23 +26,29 @@ function reading() {
     },
     isPaused: () => socket.paused,
   }
-  // Of a request as much as is looked at.
+  // How much of a request is inspected.
   const request = Object.assign(new EventEmitter(), { headers: {}, socket }) as unknown as IncomingMessage
   const taken: number[] = []
-  const into = { held: 0, push: (chunk: Buffer) => void taken.push(chunk.length) }
+  const into = { bufferedBytes: 0, push: (chunk: Buffer) => void taken.push(chunk.length) }
   const reservation = { grow: () => true, release: () => {}, coming: () => () => {} }
-  const whole = readBody({ request, into, maximumBytes: 1_000_000, reservation, gone: new AbortController().signal })
-  /** So many chunks of a byte, each of which takes so long. */
+  const complete = readBody({
+    request,
+    into,
+    maximumBytes: 1_000_000,
+    reservation,
+    disconnected: new AbortController().signal,
+  })
+  /** Chunks of one byte, each of which takes `ms` to process. */
   const tiny = (count: number, ms: number) => {
     for (let chunk = 0; chunk < count; chunk++) {
       now += ms
       request.emit('data', Buffer.of(1))
     }
   }
-  return { socket, request, taken, whole, tiny }
+  return { socket, request, taken, complete, tiny }
 }
 
-test('tiny chunks that take long give way before they are handed on', () => {
+test('tiny chunks that take long yield before they are passed on', () => {
   const { socket, tiny, taken } = reading()
   tiny(128, 0.01)
   expect(socket.paused).toBe(false)
@@ -51,14 +57,14 @@ test('tiny chunks that take long give way before they are handed on', () => {
   expect(taken, 'the first one alone').toEqual([1])
 })
 
-test('after a short turn others have one, after a long one as much time as it took', async () => {
-  const { socket, tiny, whole, request, taken } = reading()
+test('yields briefly after a short slice, and after a long slice for as long as the slice took', async () => {
+  const { socket, tiny, complete, request, taken } = reading()
   tiny(256, 0.01)
   vi.advanceTimersToNextTimer()
   expect(socket.paused).toBe(false)
   tiny(256, 0.1)
   expect(socket.paused).toBe(true)
-  // What had been read already comes all the same, and belongs to the turn.
+  // A paused socket still delivers bytes that it has read. They count for the slice before the pause.
   tiny(300, 0.1)
   vi.advanceTimersToNextTimer()
   expect(socket.paused).toBe(true)
@@ -66,12 +72,12 @@ test('after a short turn others have one, after a long one as much time as it to
   expect(socket.paused).toBe(true)
   vi.advanceTimersByTime(10)
   expect(socket.paused).toBe(false)
-  // However slowly the rest comes, that is not time of others.
+  // Time spent waiting for the client does not count.
   now += 5_000
   tiny(256, 0.01)
   vi.advanceTimersToNextTimer()
   expect(socket.paused).toBe(false)
   request.emit('end')
-  await whole
+  await complete
   expect(taken.reduce((sum, bytes) => sum + bytes, 0)).toBe(1_068)
 })

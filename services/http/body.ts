@@ -1,28 +1,32 @@
 /**
- * The body of a request, read as it comes. It promises that a body which is too large, that there is no room for, or that its reader refuses, is refused as soon as that shows;
- * that no body keeps others from their turn; and that one in tiny chunks costs not much more than its bytes.
+ * Reads a request body as it arrives. A body that is too large, exceeds the memory budget or is refused by its reader
+ * is refused as soon as this is known. Reading yields to other requests, and tiny chunks cost little more than their
+ * bytes.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Reservation } from './budget.ts'
+import { delayCloseAfter } from './delayed-close.ts'
 import { HttpError } from './errors.ts'
-import { lingerAfter } from './linger.ts'
 import type { BodySink } from './message.ts'
 import { parseInSlices } from './slices.ts'
 
 /**
- * After so much of a body others have their turn; and after so long, where it comes in many small chunks: of so many it is
- * looked at the clock.
+ * The reader yields after this many bytes, or after this time if the body arrives in many small chunks. The clock is
+ * read once per this many chunks.
  */
 const turnBytes = 65_536
 const turnMs = 2
-const chunksBetweenLooks = 128
-/** A turn that took longer is followed by a pause as long as it was, since what others wait for takes several turns of theirs. */
+const chunksBetweenChecks = 128
+/** After a slice that took longer, the pause is as long as the slice, since other requests need several slices. */
 const longTurnMs = 4
-/** Chunks of fewer bytes are put together before they are looked at: one may be of one byte. */
+/** Chunks with fewer bytes are joined before they are processed: a chunk can have one byte. */
 const smallChunkBytes = 1_024
 const coalescedBytes = 16_384
 
-/** Hands on chunks of a body, small ones together; but the first one as it is, since most bodies are one. */
+/**
+ * Passes on chunks of a body and joins small ones. The first chunk is passed on unchanged, since most bodies have one
+ * chunk.
+ */
 class Coalescer {
   readonly #handOn: (chunk: Buffer) => void
   #buffer: Buffer | undefined
@@ -46,10 +50,10 @@ class Coalescer {
   }
 
   flush(): void {
-    const whole = this.#buffer?.subarray(0, this.#filled)
+    const complete = this.#buffer?.subarray(0, this.#filled)
     this.#buffer = undefined
     this.#filled = 0
-    if (whole !== undefined) this.#handOn(whole)
+    if (complete !== undefined) this.#handOn(complete)
   }
 }
 
@@ -58,15 +62,15 @@ type Reading = {
   readonly into: BodySink
   readonly maximumBytes: number
   readonly reservation: Reservation
-  readonly gone: AbortSignal
+  readonly disconnected: AbortSignal
 }
 
 /** Reads a body to its end. */
-export function readBody({ request, into, maximumBytes, reservation, gone }: Reading): Promise<void> {
+export function readBody({ request, into, maximumBytes, reservation, disconnected }: Reading): Promise<void> {
   const tooLarge = () => new HttpError({ kind: 'body too large', maximumBytes })
   if (Number(request.headers['content-length'] ?? 0) > maximumBytes) return Promise.reject(tooLarge())
   return new Promise((resolve, reject) => {
-    if (gone.aborted) return reject(gone.reason)
+    if (disconnected.aborted) return reject(disconnected.reason)
     const { socket } = request
     let isOver = false
     const arrived = reservation.coming(() => end(new HttpError({ kind: 'memory exhausted' })))
@@ -83,13 +87,13 @@ export function readBody({ request, into, maximumBytes, reservation, gone }: Rea
         end(error)
       }
     }
-    // What is cut into chunks can be cut into thousands in what is read at once.
+    // A body sent in chunks can yield thousands of chunks from one read.
     let isSliced = false
     const slice = () => {
       isSliced = !isOver && !request.complete && parseInSlices(socket)
     }
     if (request.headers['transfer-encoding'] !== undefined) process.nextTick(slice)
-    /** What has come since others had their turn. */
+    /** Bytes received since the last yield. */
     let turn: { readonly began: number; readonly from: number } | undefined
     const beginTurn = () => {
       setImmediate(endTurn)
@@ -102,13 +106,13 @@ export function readBody({ request, into, maximumBytes, reservation, gone }: Rea
       if (took > longTurnMs) setTimeout(() => socket.resume(), took)
       else socket.resume()
     }
-    // What has been read of the socket already comes all the same.
+    // Bytes already read from the socket are still delivered.
     const giveWay = () => socket.pause()
     let length = 0
     let chunks = 0
     const coalescer = new Coalescer(chunk => {
       into.push(chunk)
-      if (!reservation.grow(into.held)) throw new HttpError({ kind: 'memory exhausted' })
+      if (!reservation.grow(into.bufferedBytes)) throw new HttpError({ kind: 'memory exhausted' })
       if (turn === undefined || isSliced || socket.isPaused()) return
       if (length - turn.from >= turnBytes || performance.now() - turn.began >= turnMs) giveWay()
     })
@@ -118,7 +122,7 @@ export function readBody({ request, into, maximumBytes, reservation, gone }: Rea
         length += chunk.length
         if (length > maximumBytes) throw tooLarge()
         coalescer.push(chunk)
-        const isLate = ++chunks % chunksBetweenLooks === 0 && performance.now() - turn.began >= turnMs
+        const isLate = ++chunks % chunksBetweenChecks === 0 && performance.now() - turn.began >= turnMs
         if (isLate && !isSliced && !socket.isPaused()) giveWay()
       }),
     )
@@ -126,27 +130,28 @@ export function readBody({ request, into, maximumBytes, reservation, gone }: Rea
       attempt(() => coalescer.flush())
       end()
     })
-    // Whatever else ends a body early ends its connection as well.
+    // Any other early end of a body also closes its connection.
     request.on('error', () => {})
-    gone.addEventListener('abort', () => end(gone.reason))
+    disconnected.addEventListener('abort', () => end(disconnected.reason))
   })
 }
 
-/** Undefined where the client does not say it. */
+/** Undefined if the client did not send Content-Length. */
 export const bodyLength = ({ headers }: IncomingMessage): number | undefined =>
   headers['transfer-encoding'] === undefined ? Number(headers['content-length'] ?? 0) : undefined
 
 /**
- * What is left of a body that is answered without it, so that the next request of its connection can be read, and so that the client has read the answer before its connection ends; with
- * more than a connection may discard, it ends. Node by itself would read on for as long as it comes.
+ * Discards the rest of a body whose request was answered early. Otherwise the next request of the connection could not
+ * be found, and a client that is still sending would lose the response when the connection closes. Above the discard
+ * limit, the connection is closed. Without this, Node would read the rest without limit.
  */
 export function discardBody(request: IncomingMessage, maximumBytes: number): void {
   if (bodyLength(request) === 0 || request.readableEnded || request.destroyed) return
-  lingerAfter(request, maximumBytes)
-  let left = maximumBytes
+  delayCloseAfter(request, maximumBytes)
+  let remaining = maximumBytes
   request.on('data', (chunk: Buffer) => {
-    left -= chunk.length
-    if (left < 0) request.socket.destroy()
+    remaining -= chunk.length
+    if (remaining < 0) request.socket.destroy()
   })
   request.resume()
 }

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Budget, smallBodyBytes } from './budget.ts'
 
-test('no more is held than the limit, and nothing once all requests are over', () => {
+test('reservations stay below the limit, and are released when all requests have ended', () => {
   const limit = 10 * smallBodyBytes
   const bytes = fc.integer({ min: 0, max: 6 * smallBodyBytes })
   fc.assert(
@@ -11,23 +11,23 @@ test('no more is held than the limit, and nothing once all requests are over', (
       const reservations = requests.map(sizes => {
         const reservation = budget.reserve()
         for (const size of sizes) {
-          const before = budget.held
+          const before = budget.reserved
           const isTaken = reservation.grow(size)
           expect(isTaken || size > smallBodyBytes).toBe(true)
-          expect(budget.held).toBeLessThanOrEqual(Math.max(before, limit))
+          expect(budget.reserved).toBeLessThanOrEqual(Math.max(before, limit))
         }
         return reservation
       })
       for (const reservation of reservations) reservation.release()
-      expect(budget.held).toBe(0)
-      // What still comes of a request that is over is held by nobody.
+      expect(budget.reserved).toBe(0)
+      // No memory is reserved for bytes that arrive after a request has ended.
       for (const reservation of reservations) expect(reservation.grow(limit)).toBe(false)
-      expect(budget.held).toBe(0)
+      expect(budget.reserved).toBe(0)
     }),
   )
 })
 
-test('one that is alone may be larger than the limit, and leaves no room for others', () => {
+test('a single body may exceed the limit, and then no other body fits', () => {
   const budget = new Budget(smallBodyBytes)
   const [alone, other] = [budget.reserve(), budget.reserve()]
   expect(alone.grow(9 * smallBodyBytes)).toBe(true)
@@ -36,7 +36,7 @@ test('one that is alone may be larger than the limit, and leaves no room for oth
   expect(other.grow(2 * smallBodyBytes)).toBe(true)
 })
 
-test('what one gives back another can take', () => {
+test('released bytes can be reserved again', () => {
   const budget = new Budget(2 * smallBodyBytes)
   const [first, second] = [budget.reserve(), budget.reserve()]
   expect(first.grow(2 * smallBodyBytes)).toBe(true)

@@ -1,20 +1,20 @@
 /**
- * How many bytes of bodies are held in memory at once, read and not yet answered, or answered and not yet fetched. It promises that whoever sends or asks for much
- * on many connections exhausts a number, not the memory: what is beyond it is refused, while small bodies, which are not counted, go on being served, and one that
- * is alone is let through, however large. Whoever takes long to send gives way: bodies that never end keep nobody out.
+ * Limits the bytes of bodies in memory: request bodies not yet answered and response bodies not yet fetched. Above the
+ * limit, large bodies are refused. Small bodies are not counted and are always accepted. A single body is accepted even
+ * if it is larger than the limit. Slow uploads are cancelled if another request needs the memory.
  */
 
-/** A body that has been coming for longer gives way to others. */
-const patienceMs = 10_000
+/** An upload that takes longer can be cancelled for another request. */
+const maximumWaitMs = 10_000
 
-/** A body of so few bytes is always taken. */
+/** A body with at most this many bytes is always accepted. */
 export const smallBodyBytes = 65_536
 
 export class Budget {
   readonly #limit: number
   readonly #now: () => number
-  #held = 0
-  /** The one that began first is first. */
+  #reserved = 0
+  /** Oldest first. */
   readonly #coming = new Set<Coming>()
 
   constructor(limit: number, now: () => number = () => performance.now()) {
@@ -22,27 +22,27 @@ export class Budget {
     this.#now = now
   }
 
-  get held(): number {
-    return this.#held
+  get reserved(): number {
+    return this.#reserved
   }
 
-  /** For all bodies of one request. */
+  /** One reservation for all bodies of a request. */
   reserve(): Reservation {
     let taken = 0
     let isReleased = false
     const reservation: Reservation = {
       grow: bytes => {
         const more = bytes <= smallBodyBytes ? 0 : Math.max(0, bytes - taken)
-        const fits = () => more === 0 || this.#held === taken || this.#held + more <= this.#limit
+        const fits = () => more === 0 || this.#reserved === taken || this.#reserved + more <= this.#limit
         while (!isReleased && !fits() && this.#takeBack(reservation)) {}
         if (isReleased || !fits()) return false
         taken += more
-        this.#held += more
+        this.#reserved += more
         return true
       },
       release: () => {
         isReleased = true
-        this.#held -= taken
+        this.#reserved -= taken
         taken = 0
       },
       coming: giveUp => {
@@ -54,12 +54,12 @@ export class Budget {
     return reservation
   }
 
-  /** @returns whether there was one that had to give way */
-  #takeBack(asking: Reservation): boolean {
-    const latest = this.#now() - patienceMs
+  /** @returns whether an upload was cancelled */
+  #takeBack(requester: Reservation): boolean {
+    const latest = this.#now() - maximumWaitMs
     for (const one of this.#coming) {
       if (one.began > latest) return false
-      if (one.reservation === asking || !one.isLarge()) continue
+      if (one.reservation === requester || !one.isLarge()) continue
       this.#coming.delete(one)
       one.reservation.release()
       one.giveUp()
@@ -70,10 +70,13 @@ export class Budget {
 }
 
 export type Reservation = {
-  /** To so many bytes in all; false where there is no room for more. */
+  /** Grows the reservation to this many bytes in total; false if the budget is exhausted. */
   grow(bytes: number): boolean
   release(): void
-  /** Its body is being read, and is given up where others need the room. @returns what is called at the body's end */
+  /**
+   * Registers an upload that may be cancelled if another request needs the memory. @returns a function to call when the
+   * upload ends
+   */
   coming(giveUp: () => void): () => void
 }
 

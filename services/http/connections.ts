@@ -1,16 +1,19 @@
 /**
- * The connections of one server. It promises that their number has a bound, and that those that nobody makes use of go first: who opens thousands and sends nothing, or
- * never comes to an end, keeps nobody else out. What is being answered is never cut off for another.
+ * Limits the connections of a server. At the limit, the connection that has been idle or incomplete for longest is
+ * closed, so that clients that open thousands of connections do not block others. A connection whose request is being
+ * answered is never closed.
  */
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 
 const usualMost = 10_000
-/** Of the files that a process may have open, for all else. */
+/** File descriptors reserved for everything else. */
 const otherFiles = 256
 
-/** As many as are wanted, or as the system lets this process have; Node has made use of the whole limit. */
+/**
+ * The wanted number, or what the process's file descriptor limit allows. Node raises the soft limit to the hard limit.
+ */
 export function mostConnections(wanted = usualMost): number {
   try {
     const files = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1]
@@ -20,13 +23,13 @@ export function mostConnections(wanted = usualMost): number {
   }
 }
 
-/** The same for a connection, and for what TLS makes of it. */
+/** The plain socket and its TLS socket map to the same entry. */
 const nameOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`
 
 export class Connections {
   readonly #most: number
   #open = 0
-  /** No request of theirs has come whole and waits for its answer; the one that has been so for longest is first. */
+  /** Connections without a complete request that waits for its response, longest idle first. */
   readonly #unused = new Map<string, Socket>()
 
   constructor(server: Server, most: number) {
@@ -50,13 +53,13 @@ export class Connections {
     }
   }
 
-  /** A request has come whole. */
+  /** A complete request has been received. */
   use(socket: Socket): void {
     this.#unused.delete(nameOf(socket))
   }
 
-  /** Its answer is over. */
-  leave(socket: Socket): void {
+  /** The response has ended. */
+  remove(socket: Socket): void {
     if (!socket.destroyed) this.#unused.set(nameOf(socket), socket)
   }
 }

@@ -1,17 +1,20 @@
-/** Cross-origin requests (WHATWG Fetch, section 3.2): which pages may ask, and what they may read of the answer. */
+/**
+ * Cross-origin requests (WHATWG Fetch, section 3.2): which origins may send requests, and which response headers they
+ * may read.
+ */
 
 type HeaderList = [name: string, value: string][]
 
 export type CorsRules = {
-  /** Any where undefined. */
+  /** Undefined: any origin. */
   readonly origins: readonly string[] | undefined
-  /** That pages may ask with, as the header lists them. */
+  /** Allowed methods, as the header lists them. */
   readonly methods: string
-  /** What pages may read of an answer, as the header lists them. */
+  /** Response headers that pages may read, as the header lists them. */
   readonly exposedHeaders: string
 }
 
-/** `*` for any page, or the origin itself where it is on the list. */
+/** `*` for any origin, or the origin itself if it is listed. */
 function allowedOrigin(origin: string | undefined, origins: readonly string[] | undefined): HeaderList | undefined {
   if (origins === undefined) return [['Access-Control-Allow-Origin', '*']]
   const vary: [string, string] = ['Vary', 'Origin']
@@ -19,7 +22,10 @@ function allowedOrigin(origin: string | undefined, origins: readonly string[] | 
   return [['Access-Control-Allow-Origin', origin], ['Access-Control-Allow-Credentials', 'true'], vary]
 }
 
-/** What goes with every response. An answer to OPTIONS is of the resource, not one that pages read. */
+/**
+ * Headers of every response. An OPTIONS request that is not a preflight gets no CORS headers, because scripts in pages
+ * do not read its response.
+ */
 export function corsHeaders(
   { method, origin }: { readonly method: string; readonly origin: string | undefined },
   { origins, exposedHeaders }: CorsRules,
@@ -31,7 +37,7 @@ export function corsHeaders(
     : [...allow, ['Access-Control-Expose-Headers', exposedHeaders]]
 }
 
-/** The answer to a browser that asks beforehand; undefined where this is no such question. */
+/** The response to a preflight request; undefined if the request is not one. */
 export function preflight(
   headers: Readonly<Record<string, string | undefined>>,
   { origins, methods }: CorsRules,
@@ -40,8 +46,14 @@ export function preflight(
   if (origin === undefined || headers['access-control-request-method'] === undefined) return undefined
   const allow = allowedOrigin(origin, origins)
   if (allow === undefined) return [['Vary', 'Origin']]
-  const asked = (headers['access-control-request-headers'] ?? '').split(',').map(name => name.trim())
-  const list = ['Authorization', ...asked.filter(name => name !== ''), 'Accept', 'Accept-Language', 'Content-Language']
+  const requestedHeaders = (headers['access-control-request-headers'] ?? '').split(',').map(name => name.trim())
+  const list = [
+    'Authorization',
+    ...requestedHeaders.filter(name => name !== ''),
+    'Accept',
+    'Accept-Language',
+    'Content-Language',
+  ]
   return [
     ...allow,
     ['Access-Control-Allow-Methods', methods],

@@ -1,4 +1,7 @@
-/** What the server refuses by itself. How a client is told is the service's to say; that the connection ends where its bytes cannot be made sense of any more is seen to here. */
+/**
+ * Errors of the server itself. The service formats the response; the server closes the connection if its bytes cannot
+ * be parsed any further.
+ */
 
 type HttpFault =
   | { readonly kind: 'body too large'; readonly maximumBytes: number }

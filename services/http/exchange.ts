@@ -1,6 +1,6 @@
 /**
- * One request of a connection and its answer: the handler gets the head and a body to read, and what it returns is sent whole or as a stream. What is held of both is reserved
- * until the answer has been fetched.
+ * One request and its response: the handler receives the head and a readable body; its response is sent complete or as
+ * a stream. Memory for both is reserved until the response has been fetched.
  */
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -14,23 +14,24 @@ import { type CorsRules, corsHeaders, preflight } from './cors.ts'
 import { HttpError } from './errors.ts'
 import { type HeaderList, isFraming } from './headers.ts'
 import type { BodySink, Handler, Headers, HttpResponse, IncomingBody, RequestHead } from './message.ts'
+import type { Counted, RequestFigures } from './request-figures.ts'
 import { type Backlog, boundSending, gather, hidesItsEnd, writeStream } from './stream.ts'
 
-/** What may change while the server runs. */
+/** Settings that may change while the server runs. */
 export type ResponseRules = {
-  /** undefined: the handler answers pages of other origins itself. */
+  /** undefined: the handler adds CORS headers itself. */
   readonly cors: CorsRules | undefined
-  /** A header of requests that responses repeat. */
+  /** A request header that responses repeat. */
   readonly traceHeader: string | undefined
 }
 
-/** What the exchanges of one server share. */
+/** State shared by all exchanges of a server. */
 export type Shared = {
   readonly handle: Handler
   readonly renderError: (error: unknown) => HttpResponse
   readonly rules: () => ResponseRules
   readonly maximumBodyBytes: number
-  readonly maximumHeldBytes: number
+  readonly maximumBufferedBytes: number
   readonly maximumDiscardedBytes: number
   readonly budget: Budget
   readonly backlog: Backlog
@@ -38,9 +39,11 @@ export type Shared = {
   readonly trustedProxies: BlockList
   readonly serverHeader: readonly [string, string]
   readonly isListening: () => boolean
+  /** undefined: nothing is counted. */
+  readonly requests: RequestFigures | undefined
 }
 
-/** Each name once; Node has joined or dropped repeated ones, but for Set-Cookie, which no request has. */
+/** Each name once. Node joins or drops repeated headers, except Set-Cookie, which requests do not have. */
 const headersOf = ({ headers }: IncomingMessage): Headers =>
   'set-cookie' in headers ? { ...headers, 'set-cookie': headers['set-cookie']?.join(', ') } : (headers as Headers)
 
@@ -51,7 +54,7 @@ function headerLines(answer: HttpResponse, extra: HeaderList): string[] {
   return list
 }
 
-/** Of a body that is not much, a copy is quicker than a second piece to write. */
+/** Copying a small body is faster than a second write. */
 const oneWriteBytes = 8_192
 
 function send(response: ServerResponse, answer: HttpResponse, extra: HeaderList, isHead: boolean): void {
@@ -64,12 +67,12 @@ function send(response: ServerResponse, answer: HttpResponse, extra: HeaderList,
   if (statusText === undefined) response.writeHead(status, list)
   else response.writeHead(status, statusText, list)
   if (isEmpty || isHead || body === undefined) response.end()
-  // Head and body in one text are one write: Node sends bytes behind a head of their own.
+  // Head and body in one string are one write: Node appends the body to its own head.
   else if (typeof body !== 'string' && length <= oneWriteBytes) response.end(body.toString('latin1'), 'latin1')
   else response.end(body)
 }
 
-/** Headers of every answer to a request, beside the answer's own. */
+/** Headers of every response to a request, in addition to the response's own. */
 function commonHeaders(method: string, headers: Headers, { cors, traceHeader }: ResponseRules): HeaderList {
   const trace = traceHeader === undefined ? undefined : headers[traceHeader.toLowerCase()]
   return [
@@ -78,13 +81,20 @@ function commonHeaders(method: string, headers: Headers, { cors, traceHeader }: 
   ]
 }
 
+const isEventStream = ({ headers }: HttpResponse): boolean =>
+  headers.some(([name, value]) => name.toLowerCase() === 'content-type' && value.startsWith('text/event-stream'))
+
+/** The status counted for a request whose client disconnected before the response; the number is nginx's. */
+const clientClosedRequest = 499
+
 /** Answers one request. */
 export async function serve(shared: Shared, incoming: IncomingMessage, response: ServerResponse): Promise<void> {
   const { method = 'GET' } = incoming
   const headers = headersOf(incoming)
   const rules = shared.rules()
-  const asked = method === 'OPTIONS' && rules.cors !== undefined ? preflight(headers, rules.cors) : undefined
-  if (asked !== undefined) send(response, { status: 200, headers: asked, body: '' }, [shared.serverHeader], false)
+  const preflightHeaders = method === 'OPTIONS' && rules.cors !== undefined ? preflight(headers, rules.cors) : undefined
+  if (preflightHeaders !== undefined)
+    send(response, { status: 200, headers: preflightHeaders, body: '' }, [shared.serverHeader], false)
   else {
     const common = [...commonHeaders(method, headers, rules), shared.serverHeader]
     await new Exchange(shared, { incoming, response, headers, common }).run()
@@ -95,7 +105,7 @@ type Parts = {
   readonly incoming: IncomingMessage
   readonly response: ServerResponse
   readonly headers: Headers
-  /** Headers of the answer beside its own. */
+  /** Headers in addition to the response's own. */
   readonly common: HeaderList
 }
 
@@ -105,10 +115,11 @@ class Exchange {
   readonly #response: ServerResponse
   readonly #head: RequestHead
   readonly #common: HeaderList
-  readonly #gone = new AbortController()
+  readonly #disconnected = new AbortController()
   readonly #reservation: Reservation
-  /** Bytes of the body that the handler holds. */
-  #held = 0
+  readonly #counted: Counted | undefined
+  /** Bytes of the body that the handler retains. */
+  #bufferedBytes = 0
 
   constructor(shared: Shared, { incoming, response, headers, common }: Parts) {
     this.#shared = shared
@@ -126,10 +137,12 @@ class Exchange {
       address: clientAddress(socket.remoteAddress, headers['x-forwarded-for'], shared.trustedProxies),
     }
     this.#reservation = shared.budget.reserve()
+    this.#counted = shared.requests?.begin(this.#head.path)
     response.on('close', () => {
+      this.#counted?.ended(response.headersSent ? response.statusCode : clientClosedRequest)
       this.#reservation.release()
-      shared.connections.leave(socket)
-      if (!response.writableFinished) this.#gone.abort(new Error('the client is gone'))
+      shared.connections.remove(socket)
+      if (!response.writableFinished) this.#disconnected.abort(new Error('the client is gone'))
     })
   }
 
@@ -139,7 +152,7 @@ class Exchange {
     const body = this.#body()
     if (body.length === 0) connections.use(this.#incoming.socket)
     try {
-      const answer = await handle(this.#head, body, this.#gone.signal)
+      const answer = await handle(this.#head, body, this.#disconnected.signal)
       if (response.destroyed) return
       discardBody(this.#incoming, maximumDiscardedBytes)
       await this.#answer(answer)
@@ -156,24 +169,24 @@ class Exchange {
     return {
       length,
       read: into => (length === 0 ? Promise.resolve() : this.#read(into)),
-      leavesRoomFor: bytes => this.#reservation.grow(this.#held + bytes),
+      reserve: bytes => this.#reservation.grow(this.#bufferedBytes + bytes),
     }
   }
 
   async #read(into: BodySink): Promise<void> {
     const { maximumBodyBytes: maximumBytes, connections } = this.#shared
-    const [request, reservation, gone] = [this.#incoming, this.#reservation, this.#gone.signal]
+    const [request, reservation, disconnected] = [this.#incoming, this.#reservation, this.#disconnected.signal]
     try {
-      await readBody({ request, into, maximumBytes, reservation, gone })
+      await readBody({ request, into, maximumBytes, reservation, disconnected })
     } catch (error) {
       this.#endConnection(error)
       throw error
     }
-    this.#held = into.held
+    this.#bufferedBytes = into.bufferedBytes
     connections.use(request.socket)
   }
 
-  /** After a request that the server itself refuses, only reading on would find the next one of the connection. */
+  /** Even if the server refuses a request, it must read the rest of the body to find where the next request starts. */
   #endConnection(error: unknown): void {
     if (error instanceof HttpError) this.#response.shouldKeepAlive = false
   }
@@ -182,10 +195,11 @@ class Exchange {
     const response = this.#response
     const { method } = this.#head
     const { body = '', stream } = answer
-    // A server that stops answers the requests it has got, and no more.
+    // While the server stops, it answers only the requests that it has already received.
     if (!this.#shared.isListening()) response.shouldKeepAlive = false
-    // A write has been done: only a read can be refused now, since it can be sent again.
-    if (!this.#reservation.grow(this.#held + Buffer.byteLength(body)) && method === 'GET')
+    // At this point a write is already committed, so its response must be sent. A read can be repeated, so it may still
+    // be refused.
+    if (!this.#reservation.grow(this.#bufferedBytes + Buffer.byteLength(body)) && method === 'GET')
       throw new HttpError({ kind: 'memory exhausted' })
     if (stream === undefined || method === 'HEAD') send(response, answer, this.#common, method === 'HEAD')
     else await this.#stream(answer, stream)
@@ -193,12 +207,12 @@ class Exchange {
 
   async #stream(answer: HttpResponse, stream: NonNullable<HttpResponse['stream']>): Promise<void> {
     const response = this.#response
-    const held = this.#held
-    // Nobody knows how long a stream will be: it must fit, even if it is alone.
-    const hasRoom = (bytes: number) => bytes <= this.#shared.maximumHeldBytes && this.#reservation.grow(bytes)
+    const bufferedBytes = this.#bufferedBytes
+    // The length of a stream is unknown: it must fit in the budget, even if it is the only one.
+    const reserve = (bytes: number) => bytes <= this.#shared.maximumBufferedBytes && this.#reservation.grow(bytes)
     if (answer.streamLength === undefined && hidesItsEnd(response)) {
-      const giveUp = () => this.#gone.abort(new Error('there is no room for its answer'))
-      const body = await gather(stream, { held, hasRoom, giveUp })
+      const giveUp = () => this.#disconnected.abort(new Error('not enough memory for the response'))
+      const body = await gather(stream, { bufferedBytes, reserve, giveUp })
       send(response, { ...answer, body }, this.#common, false)
       return
     }
@@ -206,6 +220,7 @@ class Exchange {
     if (answer.streamLength !== undefined) lines.push('Content-Length', String(answer.streamLength))
     if (answer.statusText === undefined) response.writeHead(answer.status, lines)
     else response.writeHead(answer.status, answer.statusText, lines)
-    await writeStream(response, stream, { held, hasRoom, backlog: this.#shared.backlog })
+    if (isEventStream(answer)) this.#counted?.begun()
+    await writeStream(response, stream, { bufferedBytes, reserve, backlog: this.#shared.backlog })
   }
 }

@@ -1,4 +1,4 @@
-/** Answers in JSON, and refusals as `{"error": ...}`, for services that have no form of errors of their own. */
+/** JSON responses, and errors as `{"error": ...}`, for services without an error format of their own. */
 import { HttpError } from './errors.ts'
 import type { HeaderList } from './headers.ts'
 import { JsonBodyError } from './json-body.ts'
@@ -17,22 +17,22 @@ export const jsonError = (status: number, error: string, headers: HeaderList = [
 type Refusal = { readonly status: number; readonly error: string; readonly headers: HeaderList }
 
 const jsonBodyRefusals: Record<JsonBodyError['fault'], Refusal> = {
-  'another type': { status: 415, error: 'the body must be of the type application/json', headers: [] },
+  'another type': { status: 415, error: 'the body must have the content type application/json', headers: [] },
   'not UTF-8': { status: 400, error: 'the body is not valid UTF-8', headers: [] },
   'not JSON': { status: 400, error: 'the body is not valid JSON', headers: [] },
 }
 
-/** Returns undefined if the error is not one of a request's body. */
+/** Returns undefined if the error is not about a request body. */
 export function bodyRefusal(error: unknown): Refusal | undefined {
   if (error instanceof JsonBodyError) return jsonBodyRefusals[error.fault]
   if (!(error instanceof HttpError)) return undefined
   const { fault } = error
   return fault.kind === 'body too large'
     ? { status: 413, error: `the body must have at most ${fault.maximumBytes} bytes`, headers: [] }
-    : { status: 503, error: 'too much is under way, try again', headers: [['Retry-After', '1']] }
+    : { status: 503, error: 'too many requests are in progress, try again', headers: [['Retry-After', '1']] }
 }
 
 export function wrongMethod(allowed: readonly string[]): HttpResponse {
   const list = allowed.join(', ')
-  return jsonError(405, `the methods here are ${list}`, [['Allow', list]])
+  return jsonError(405, `allowed methods: ${list}`, [['Allow', list]])
 }

@@ -1,9 +1,9 @@
-/** Bodies that must be JSON. */
+/** Request bodies that must be JSON. */
 import { isUtf8 } from 'node:buffer'
 import type { IncomingBody, RequestHead } from './message.ts'
 import { isContentType, readBody } from './read-body.ts'
 
-/** `another type`: the header Content-Type names none or another one. */
+/** `another type`: Content-Type is missing or is not JSON. */
 export class JsonBodyError extends Error {
   readonly fault: 'another type' | 'not UTF-8' | 'not JSON'
 

@@ -1,15 +1,15 @@
-/** Where a server listens, and how it ends. */
+/** Opens a server's listener and shuts the server down. */
 import cluster from 'node:cluster'
 import { chmodSync, rmSync } from 'node:fs'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** The path of a Unix socket with its mode, or a host and a port, which other processes may share (`reusePort`). */
+/** The path of a Unix socket with its mode, or a host and a port that other processes may share (`reusePort`). */
 export type ListenAddress =
   | { readonly path: string; readonly mode: number }
   | { readonly host: string; readonly port: number; readonly reusePort?: boolean }
 
-/** Any address of a kind by a short name, as PostgREST has them: `*` and those with `*` take what they can, `!` that kind only. */
+/** PostgREST's short names: `*` and names with `*` accept both address families, `!` only the named one. */
 function hostOptions(host: string): { host: string; ipv6Only?: boolean } {
   switch (host) {
     case '*4':
@@ -26,11 +26,12 @@ function hostOptions(host: string): { host: string; ipv6Only?: boolean } {
 }
 
 /**
- * Listens, and says where: with port 0 on a free one.
- * @throws what Node's server fails with: EADDRINUSE above all, ENOTSUP where the system has no SO_REUSEPORT
+ * Listens and returns the address; port 0 selects a free port.
+ * @throws what Node's server fails with, mainly EADDRINUSE; ENOTSUP if the system has no SO_REUSEPORT
  */
 export async function listen(server: Server, at: ListenAddress): Promise<AddressInfo | string> {
-  // What an earlier run left; a socket that is in use cannot be told from it, as with PostgREST. Workers share what the first process binds.
+  // A socket file of an earlier run. A socket in use cannot be distinguished from it; PostgREST behaves the same.
+  // Workers share the socket that the first process binds.
   if ('path' in at && cluster.isPrimary) rmSync(at.path, { force: true })
   const options =
     'path' in at ? { path: at.path } : { ...hostOptions(at.host), port: at.port, reusePort: at.reusePort ?? false }
@@ -43,11 +44,11 @@ export async function listen(server: Server, at: ListenAddress): Promise<Address
   })
   if ('path' in at) chmodSync(at.path, at.mode)
   const address = server.address()
-  if (address === null) throw new Error('the server does not listen')
+  if (address === null) throw new Error('the server is not listening')
   return address
 }
 
-/** Ends a server: idle connections at once, the others when their request is answered or the time is up. */
+/** Stops a server: idle connections are closed at once, the others after their response or at the timeout. */
 export function closeServer(server: Server, graceMs: number): Promise<void> {
   return new Promise(resolve => {
     const timer = setTimeout(() => server.closeAllConnections(), graceMs)

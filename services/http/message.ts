@@ -1,46 +1,49 @@
-/** What a service sees of HTTP: a request without its body, the body while it comes, and the response. */
+/** HTTP as a service sees it: a request head, a body that can be read as it arrives, and the response. */
 import type { HeaderList } from './headers.ts'
 
-/** Headers by their names in lower case; several of one name joined by commas. */
+/** Headers by lower-case name; several values of one name are joined by commas. */
 export type Headers = Readonly<Record<string, string | undefined>>
 
-/** A request but for its body. */
+/** A request without its body. */
 export type RequestHead = {
   readonly method: string
   /** As sent, still encoded, without the query string. */
   readonly path: string
   readonly query: string
   readonly headers: Headers
-  /** The client's IP address, as far as it can be known; empty where a Unix socket has none. */
+  /** The client's IP address if known; empty for a Unix socket. */
   readonly address: string
 }
 
-/** Takes a body as it comes, and says how many bytes it holds of it. */
-export type BodySink = { push(chunk: Buffer): void; readonly held: number }
+/** Consumes a body as it arrives, and returns how many of its bytes it retains. */
+export type BodySink = { push(chunk: Buffer): void; readonly bufferedBytes: number }
 
-/** A body that is still to come. */
+/** A body that has not been read yet. */
 export type IncomingBody = {
-  /** In bytes, where the client says it. */
+  /** In bytes, if the client sent it. */
   readonly length: number | undefined
   /**
-   * Nothing of it is taken, or counted, before.
-   * @throws HttpError where it is too large or there is no room for it; what the sink throws; what the signal is aborted with
+   * Before this call, nothing is read or counted.
+   * @throws HttpError if the body is too large or exceeds the memory budget; what the sink throws; the signal's reason
    */
   read(into: BodySink): Promise<void>
-  /** Takes the room that an answer of so many bytes needs until it has been fetched; false where the server has none. */
-  leavesRoomFor(bytes: number): boolean
+  /** Reserves memory for a response of this size until it has been fetched; false if the budget is exhausted. */
+  reserve(bytes: number): boolean
 }
 
-/** What an answer is written to that comes bit by bit. */
+/** The output of a streamed response. */
 export type AnswerStream = {
   /**
-   * Goes to the client at once. A client that fetches nothing of what it has been sent is hung up on, so that what is held for it has a bound.
-   * @returns false where the client is slower than this: whoever can, waits until `drained`
+   * Sends at once. A client that fetches nothing is disconnected, so that the buffered bytes are limited.
+   * @returns false if the client is slower than the writer; a writer that can wait should then await `drained`
    */
   write(text: string | Buffer): boolean
-  /** Makes room for so many bytes beside those that wait for a slow client already; false where the server has none. */
+  /**
+   * Reserves memory for this many bytes in addition to those that already wait for a slow client; false if the budget
+   * is exhausted.
+   */
   allow(bytes: number): boolean
-  /** Resolves once the client has fetched what there is, or is gone. */
+  /** Resolves when the client has fetched all written bytes or has disconnected. */
   drained(): Promise<void>
 }
 
@@ -49,14 +52,17 @@ export type HttpResponse = {
   readonly statusText?: string
   readonly headers: HeaderList
   readonly body: Buffer | string | undefined
-  /** Writes the answer, instead of a body; it ends when this does. The handler's signal is aborted when the client goes. */
+  /**
+   * Writes the response body; the response ends when the promise resolves. The handler's signal is aborted if the
+   * client disconnects.
+   */
   readonly stream?: (out: AnswerStream) => Promise<void>
-  /** Of what is streamed, in bytes, where it is known. */
+  /** Length of the stream in bytes, if known. */
   readonly streamLength?: number | undefined
 }
 
-/** Why nothing that has come on a connection could be made a request of. */
+/** Why the received bytes could not be parsed as a request. */
 export type UnreadRequest = 'malformed' | 'head too large' | 'too slow'
 
-/** The signal is aborted when the client is gone. */
+/** The signal is aborted if the client disconnects. */
 export type Handler = (head: RequestHead, body: IncomingBody, signal: AbortSignal) => Promise<HttpResponse>

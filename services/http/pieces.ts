@@ -1,9 +1,9 @@
 /**
- * The bytes of a body while they come: kept in pieces, each of them once, however the client has cut them. It promises that what is held is not much more than the
- * bytes themselves, and that adding to it never copies what is there already.
+ * The bytes of a body as they arrive, in pieces. Memory use is little more than the bytes themselves, however small the
+ * chunks are, and adding never copies earlier bytes.
  */
 
-/** What comes in pieces smaller than this is put together: each by itself would take some hundred bytes more. */
+/** Smaller chunks are joined: a Buffer of its own costs some hundred bytes more. */
 const ownPieceBytes = 16_384
 const slabBytes = 65_536
 
@@ -17,7 +17,7 @@ export class Pieces {
     return this.#length
   }
 
-  /** The bytes become its own: whoever gives them must not change them. */
+  /** Takes ownership: the caller must not change the bytes. */
   add(bytes: Buffer): void {
     if (bytes.length === 0) return
     const isFirst = this.#length === 0
@@ -28,13 +28,13 @@ export class Pieces {
     } else this.#copy(bytes)
   }
 
-  /** Of bytes that are not its own; the first of a body are few, as most bodies are. */
+  /** Copies the bytes, which the caller keeps. The first piece of a body is small, as most bodies are. */
   addCopy(bytes: Buffer): void {
     this.#length += bytes.length
     this.#copy(bytes)
   }
 
-  /** In one piece or in several, one after the other. */
+  /** One Buffer or several, in order. */
   bytes(): Buffer | readonly Buffer[] {
     this.#seal()
     const [first = Buffer.alloc(0)] = this.#pieces

@@ -18,7 +18,7 @@ const answer = (prefix: string | undefined) =>
 
 const unchanged = ['/people?id=eq.1', '/people', '<?after=1>; rel="next"', 'https://elsewhere.example/']
 
-test('paths in answers begin with what the proxy has removed', () => {
+test('paths in responses start with the prefix that the proxy removed', () => {
   expect(answer('/0123-abcd/rest')).toEqual([
     '/0123-abcd/rest/people?id=eq.1',
     '/0123-abcd/rest/people',
@@ -26,6 +26,6 @@ test('paths in answers begin with what the proxy has removed', () => {
   ])
 })
 
-test.each([undefined, '', '/', 'rest', '//elsewhere', '/rest/', '/a\r\nb', '/a, /b'])('%j is no prefix', prefix => {
+test.each([undefined, '', '/', 'rest', '//elsewhere', '/rest/', '/a\r\nb', '/a, /b'])('%j is not a prefix', prefix => {
   expect(answer(prefix)).toEqual(unchanged)
 })

@@ -1,10 +1,10 @@
-/** A proxy that removes the beginning of a path says which in X-Forwarded-Prefix: paths in answers begin with it. */
+/** A proxy that strips a path prefix sends it in X-Forwarded-Prefix. Paths in responses start with it. */
 import type { HttpResponse, RequestHead } from './message.ts'
 
 const prefixForm = /^(?:\/[A-Za-z0-9._~-]{1,100}){1,5}$/
 const located = new Set(['location', 'content-location'])
 
-/** Whoever sends the header changes nothing but its own answer, so that it is taken from anybody. */
+/** Accepted from every client: the header only changes that client's own response. */
 export function withForwardedPrefix(response: HttpResponse, { headers }: Pick<RequestHead, 'headers'>): HttpResponse {
   const prefix = headers['x-forwarded-prefix']
   if (prefix === undefined || !prefixForm.test(prefix)) return response

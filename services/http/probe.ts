@@ -1,4 +1,6 @@
-/** Requests to a server on this machine, by a command that reports whether it is ready: a container needs no HTTP client for its health check. */
+/**
+ * Sends requests to a server on this machine, for a readiness command: a container's health check needs no HTTP client.
+ */
 import { type IncomingHttpHeaders, request as requestPlain } from 'node:http'
 import { request as requestTls } from 'node:https'
 
@@ -17,7 +19,7 @@ type ProbeAnswer = { readonly status: number; readonly headers: IncomingHttpHead
 const timeoutMs = 5_000
 const mostBytes = 1_048_576
 
-/** Where to connect to a server that listens on any address. */
+/** The host to connect to if the server listens on any address. */
 export function reachable(host: string): string {
   switch (host) {
     case '*':
@@ -40,8 +42,8 @@ export const shownTarget = (target: ProbeTarget, path: string): string => {
   return `${target.isTls ? 'https' : 'http'}://${host}:${target.port}${path}`
 }
 
-/** The server is this machine's own: its certificate need not name the address that is asked. */
-export const askServer = (target: ProbeTarget, { path, method, headers, body }: ProbeRequest): Promise<ProbeAnswer> =>
+/** The server runs on this machine: its certificate need not contain the requested address. */
+export const probeServer = (target: ProbeTarget, { path, method, headers, body }: ProbeRequest): Promise<ProbeAnswer> =>
   new Promise((resolve, reject) => {
     const signal = AbortSignal.timeout(timeoutMs)
     const isTls = 'isTls' in target && target.isTls === true
@@ -53,7 +55,7 @@ export const askServer = (target: ProbeTarget, { path, method, headers, body }: 
       response.setEncoding('utf8')
       response.on('data', piece => {
         text += piece
-        if (text.length > mostBytes) response.destroy(new Error('the answer is too large'))
+        if (text.length > mostBytes) response.destroy(new Error('the response is too large'))
       })
       response.on('end', () => resolve({ status: response.statusCode ?? 0, headers: response.headers, text }))
       response.on('error', reject)
@@ -61,10 +63,10 @@ export const askServer = (target: ProbeTarget, { path, method, headers, body }: 
     request.end(body)
   })
 
-/** Of an error of `askServer`. */
+/** Describes an error of `probeServer`. */
 export function probeFault(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  if (error.name === 'AbortError' || error.name === 'TimeoutError') return `no answer within ${timeoutMs / 1_000} s`
+  if (error.name === 'AbortError' || error.name === 'TimeoutError') return `no response within ${timeoutMs / 1_000} s`
   return 'code' in error ? String(error.code) : error.message
 }
 

@@ -1,4 +1,4 @@
-/** Bodies that are read as a whole before anything is done with them. */
+/** Reads complete request bodies. */
 import { HttpError } from './errors.ts'
 import type { BodySink, IncomingBody } from './message.ts'
 import { Pieces } from './pieces.ts'
@@ -11,7 +11,7 @@ class BodyBytes implements BodySink {
     this.#maximumBytes = maximumBytes
   }
 
-  get held(): number {
+  get bufferedBytes(): number {
     return this.#pieces.length
   }
 
@@ -29,7 +29,7 @@ class BodyBytes implements BodySink {
 const tooLarge = (maximumBytes: number) => new HttpError({ kind: 'body too large', maximumBytes })
 
 /**
- * @param maximumBytes if it is less than the server accepts
+ * @param maximumBytes if it is lower than the server's limit
  * @throws HttpError
  */
 export async function readBody(body: IncomingBody, maximumBytes = Number.POSITIVE_INFINITY): Promise<Buffer> {
@@ -39,6 +39,6 @@ export async function readBody(body: IncomingBody, maximumBytes = Number.POSITIV
   return read.bytes()
 }
 
-/** Whether the header Content-Type names this type, whatever its parameters. */
+/** Whether Content-Type is this type, with any parameters. */
 export const isContentType = (header: string | undefined, type: string): boolean =>
   header?.split(';')[0]?.trim().toLowerCase() === type

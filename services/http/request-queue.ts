@@ -1,17 +1,21 @@
 /**
- * The requests of one connection, one after the other: RFC 9112 section 9.3.2 lets none that writes run beside another. It promises that a client that sends on without
- * waiting for its answers has one request run at a time, like one that waits; that it is not listened to without end; and that nothing is begun for it once it is gone.
+ * The requests of one connection, one after another: RFC 9112 section 9.3.2 forbids running a request that writes in
+ * parallel with another. A client that pipelines requests has one request running at a time and a limited queue. After
+ * it disconnects, no further request is started.
  */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** Requests that may wait on one connection for those before them. */
+/** Requests of one connection that may wait for earlier ones. */
 export const maximumWaiting = 64
 
 export class RequestQueue {
   readonly #waiting = new WeakMap<Socket, (() => void)[]>()
 
-  /** Begins once all that came before it on its connection is answered. A connection with too many that wait is ended. */
+  /**
+   * Starts after all earlier requests of the connection have been answered. A connection with too many waiting requests
+   * is closed.
+   */
   add(socket: Socket, response: ServerResponse, begin: () => void): void {
     const start = () => {
       response.once('close', () => this.#next(socket))

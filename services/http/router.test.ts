@@ -22,12 +22,12 @@ describe('a request', () => {
     expect(answerOf(method, path)).toEqual([answer, parameters])
   })
 
-  test('with another method is told those that the path has', () => {
+  test('another method returns the allowed methods', () => {
     expect(answerOf('PUT', '/notes/1')).toEqual({ kind: 'other method', allowed: ['GET', 'DELETE'] })
   })
 
   test.each(['/', '/notes/', '/notes/1/2', '/notes/%', `/notes/${'x'.repeat(201)}`, '/notes/{id}/x', '/health/'])(
-    'at %s is answered by no route',
+    'at %s has no route',
     path => {
       expect(answerOf('GET', path)).toEqual({ kind: 'nothing' })
     },

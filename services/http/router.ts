@@ -1,6 +1,6 @@
-/** Which route answers a request, by its path and method. A service renders what no route answers in its own words. */
+/** Finds the route of a request by path and method. The service formats the response if there is no route. */
 
-/** The values of the parts of the path that a route names as `{name}`. */
+/** Values of the path segments that a route names as `{name}`. */
 export type PathParameters = { readonly [name: string]: string }
 
 type Match<Route> =
@@ -10,11 +10,11 @@ type Match<Route> =
 
 type RouteKey = {
   readonly method: string
-  /** As `/api/llm/chat`; a part such as `{id}` stands for any one part. */
+  /** Like `/api/llm/chat`; a segment such as `{id}` matches any one segment. */
   readonly path: string
 }
 
-/** Longer ones fit no route. */
+/** Longer paths match no route. */
 const longestPart = 200
 
 function decoded(part: string): string | undefined {
@@ -31,13 +31,13 @@ function parametersOf(template: string, path: string): PathParameters | undefine
   if (wanted.length !== parts.length) return undefined
   const parameters = new Map<string, string>()
   for (const [index, part] of wanted.entries()) {
-    const given = parts[index] ?? ''
+    const actual = parts[index] ?? ''
     const name = /^\{(\w+)\}$/.exec(part)?.[1]
     if (name === undefined) {
-      if (given !== part) return undefined
+      if (actual !== part) return undefined
       continue
     }
-    const value = given.length <= longestPart ? decoded(given) : undefined
+    const value = actual.length <= longestPart ? decoded(actual) : undefined
     if (value === undefined || value === '') return undefined
     parameters.set(name, value)
   }
@@ -58,7 +58,7 @@ export function matchRoute<Route extends RouteKey>(
   return { kind: 'other method', allowed: fitting.map(({ route }) => route.method) }
 }
 
-/** A route for GET that answers HEAD as well. */
+/** A GET route that also answers HEAD. */
 export const getRoutes = <Answer>(path: string, answer: Answer) => [
   { method: 'GET', path, answer },
   { method: 'HEAD', path, answer },

@@ -1,6 +1,6 @@
 /**
- * HTTP around a service: reads requests within their limits, writes responses, and tells when a client is gone. What a request is answered with, errors included, is the
- * service's; where messages end, how much of them is held and whose turn it is are not.
+ * HTTP around a service: reads requests within limits, writes responses, and detects disconnected clients. The service
+ * decides the responses, including errors. The server decides framing, memory and scheduling.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
@@ -9,45 +9,50 @@ import { createServer, STATUS_CODES } from '../../server/node-http.ts'
 import { trustedBlocks } from './address.ts'
 import { Budget } from './budget.ts'
 import { Connections, mostConnections } from './connections.ts'
+import { closeDelayed, isClosing } from './delayed-close.ts'
 import { type ResponseRules, type Shared, serve } from './exchange.ts'
 import { isFraming } from './headers.ts'
-import { closeLingering, isLingering } from './linger.ts'
 import type { Handler, HttpResponse, UnreadRequest } from './message.ts'
+import type { RequestFigures } from './request-figures.ts'
 import { RequestQueue } from './request-queue.ts'
 import { createTlsServer } from './tls.ts'
 
 export type HttpService = {
-  /** As the header Server has it. */
+  /** Value of the Server header. */
   readonly product: string
   readonly maximumBodyBytes: number
   readonly maximumHeaderBytes: number
-  /** Of the bodies of all requests and answers together; 256 MiB or four bodies where it is not given. */
-  readonly maximumHeldBytes?: number | undefined
-  /** Of a body that is answered without it, and of what comes after the last answer of a connection; 256 MiB where it is not given. */
+  /** For request and response bodies together. Default: 256 MiB or four bodies, whichever is larger. */
+  readonly maximumBufferedBytes?: number | undefined
+  /**
+   * Maximum bytes discarded from an unread request body, and after the last response of a connection. Default: 256 MiB.
+   */
   readonly maximumDiscardedBytes?: number | undefined
-  /** Those that are not in use make room; 10,000 where it is not given, or what the system allows. */
+  /** At the limit, unused connections are closed. Default: 10,000, or the system's limit. */
   readonly maximumConnections?: number | undefined
-  /** A client that fetches nothing of a stream for so long is hung up on; three minutes where it is not given. */
+  /** A client that fetches nothing of a stream for this long is disconnected. Default: three minutes. */
   readonly stalledMs?: number | undefined
   /** undefined: plain HTTP. */
   readonly tls?: Certificate | undefined
-  /** Addresses and CIDR blocks of proxies whose X-Forwarded-For is believed; nobody's where it is not given. */
+  /** Addresses and CIDR blocks of proxies whose X-Forwarded-For is trusted. Default: none. */
   readonly trustedProxies?: readonly string[]
+  /** Counts requests. Default: no counting. */
+  readonly requests?: RequestFigures | undefined
   readonly rules: () => ResponseRules
   readonly handle: Handler
-  /** What is answered where the handler rejects, or the server itself refuses (HttpError). */
+  /** Response if the handler rejects or the server itself refuses (HttpError). */
   readonly renderError: (error: unknown) => HttpResponse
-  /** What is answered where there is no request to handle; a status alone where it is not given. */
+  /** Response if no request could be parsed. Default: the status alone. */
   readonly renderUnread?: (why: UnreadRequest) => HttpResponse
 }
 
-/** Where HTTP/1.0 sends chunks, a proxy before us may see another end of the request than we do (RFC 9112 section 6.1). */
-const isDoubtful = ({ httpVersion, headers }: IncomingMessage): boolean =>
+/** If HTTP/1.0 sends chunks, a proxy may see another end of the request than this server (RFC 9112 section 6.1). */
+const isAmbiguous = ({ httpVersion, headers }: IncomingMessage): boolean =>
   httpVersion === '1.0' && headers['transfer-encoding'] !== undefined
 
-/** Of what waits in all streams of a server, beside what each may have that is small. */
+/** Maximum bytes that wait in all streams of a server, in addition to a small allowance for each. */
 const maximumBacklogBytes = 67_108_864
-/** A client that reads little is seen to fetch only as the system's own buffers run empty. */
+/** A client's progress is only visible when the system's socket buffers drain. */
 const usualStalledMs = 180_000
 
 const unreadOf: Record<string, UnreadRequest> = {
@@ -57,8 +62,8 @@ const unreadOf: Record<string, UnreadRequest> = {
 const unreadStatus: Record<UnreadRequest, number> = { malformed: 400, 'head too large': 431, 'too slow': 408 }
 const bareRefusal = (why: UnreadRequest): HttpResponse => ({ status: unreadStatus[why], headers: [], body: '' })
 
-/** Where Node has made no response to write to. */
-function lastWords({ status, headers, body = '' }: HttpResponse, product: string): string {
+/** If Node created no response object. */
+function finalResponse({ status, headers, body = '' }: HttpResponse, product: string): string {
   const lines = headers.filter(([name, value]) => !isFraming(name, value)).map(([name, value]) => `${name}: ${value}`)
   const head = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...lines, `Server: ${product}`, 'Connection: close']
   return `${head.join('\r\n')}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
@@ -66,13 +71,13 @@ function lastWords({ status, headers, body = '' }: HttpResponse, product: string
 
 /** Makes the server; it does not listen yet. */
 export function makeServer(service: HttpService): Server {
-  const { product, maximumBodyBytes, maximumHeldBytes = Math.max(268_435_456, 4 * maximumBodyBytes) } = service
-  // Most clients read nothing before they have sent all.
+  const { product, maximumBodyBytes, maximumBufferedBytes = Math.max(268_435_456, 4 * maximumBodyBytes) } = service
+  // Most clients read nothing until they have sent everything.
   const { maximumDiscardedBytes = 268_435_456, renderUnread = bareRefusal } = service
   const queue = new RequestQueue()
   const options = { maxHeaderSize: service.maximumHeaderBytes, keepAliveTimeout: 75_000 }
   const receive = (request: IncomingMessage, response: ServerResponse) => {
-    if (isDoubtful(request)) response.shouldKeepAlive = false
+    if (isAmbiguous(request)) response.shouldKeepAlive = false
     queue.add(request.socket, response, () => void serve(shared, request, response))
   }
   const listener =
@@ -82,23 +87,24 @@ export function makeServer(service: HttpService): Server {
     renderError: service.renderError,
     rules: service.rules,
     maximumBodyBytes,
-    maximumHeldBytes,
+    maximumBufferedBytes,
     maximumDiscardedBytes,
-    budget: new Budget(maximumHeldBytes),
+    budget: new Budget(maximumBufferedBytes),
     backlog: { budget: new Budget(maximumBacklogBytes), stalledMs: service.stalledMs ?? usualStalledMs },
     connections: new Connections(listener, mostConnections(service.maximumConnections)),
     trustedProxies: trustedBlocks(service.trustedProxies ?? []),
     serverHeader: ['Server', product],
     isListening: () => listener.listening,
+    requests: service.requests,
   }
   listener.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    const last = lastWords(renderUnread(unreadOf[error.code ?? ''] ?? 'malformed'), product)
+    const last = finalResponse(renderUnread(unreadOf[error.code ?? ''] ?? 'malformed'), product)
     if (!(socket instanceof Socket) || !socket.writable) {
-      if (!(socket instanceof Socket && isLingering(socket))) socket.destroy()
+      if (!(socket instanceof Socket && isClosing(socket))) socket.destroy()
       return
     }
     socket.write(last)
-    closeLingering(socket, maximumDiscardedBytes)
+    closeDelayed(socket, maximumDiscardedBytes)
   })
   return listener
 }

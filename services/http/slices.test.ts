@@ -1,4 +1,4 @@
-/** Connections whose bytes are parsed in slices, by Node's own HTTP server. */
+/** Connections whose bytes are parsed in slices, with Node's own HTTP server. */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
@@ -9,7 +9,7 @@ afterEach(() => {
   vi.restoreAllMocks()
 })
 
-/** Every request's connection is parsed in slices, once its head has been. */
+/** Slicing starts after the head of each connection's first request. */
 async function serve(handle: (request: IncomingMessage, response: ServerResponse) => void): Promise<Socket> {
   const server = createServer((request, response) => {
     process.nextTick(parseInSlices, request.socket)
@@ -21,7 +21,7 @@ async function serve(handle: (request: IncomingMessage, response: ServerResponse
     server.close()
     server.closeAllConnections()
   })
-  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1') // it listens on a port
+  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1') // The server listens on a port.
   socket.on('error', () => {})
   await once(socket, 'connect')
   return socket
@@ -30,19 +30,19 @@ async function serve(handle: (request: IncomingMessage, response: ServerResponse
 const head = 'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
 const tiny = (count: number) => '1\r\nx\r\n'.repeat(count)
 
-test('of tiny chunks few are taken before others have their turn', async () => {
-  // Every slice takes longer than it is to.
+test('few tiny chunks are parsed before other connections are served', async () => {
+  // Every slice takes longer than its target.
   let now = 0
   vi.spyOn(performance, 'now').mockImplementation(() => (now += 3))
   let turn = 0
-  const inTurns = new Map<number, number>()
+  const perTurn = new Map<number, number>()
   const begun = Promise.withResolvers<void>()
   const socket = await serve((request, response) => {
     begun.resolve()
     let length = 0
     request.on('data', (chunk: Buffer) => {
-      if (inTurns.size === 0 || !inTurns.has(turn)) setImmediate(() => turn++)
-      inTurns.set(turn, (inTurns.get(turn) ?? 0) + 1)
+      if (perTurn.size === 0 || !perTurn.has(turn)) setImmediate(() => turn++)
+      perTurn.set(turn, (perTurn.get(turn) ?? 0) + 1)
       length += chunk.length
     })
     request.on('end', () => response.end(`${length} came`))
@@ -52,12 +52,12 @@ test('of tiny chunks few are taken before others have their turn', async () => {
   socket.write(`${tiny(100_000)}0\r\n\r\n`)
   const [answer] = await once(socket, 'data')
   expect(String(answer)).toMatch(/100000 came/)
-  // Six bytes each, and a kilobyte at a time.
-  expect(Math.max(...inTurns.values())).toBeLessThan(200)
-  expect(inTurns.size).toBeGreaterThan(500)
+  // Six bytes each, one kilobyte at a time.
+  expect(Math.max(...perTurn.values())).toBeLessThan(200)
+  expect(perTurn.size).toBeGreaterThan(500)
 })
 
-test('requests of one connection go on being answered, and its end is noticed', async () => {
+test('requests of one connection are still answered, and its end is detected', async () => {
   const closed = Promise.withResolvers<void>()
   const socket = await serve((request, response) => {
     request.socket.setMaxListeners(0).once('close', closed.resolve)
@@ -67,21 +67,21 @@ test('requests of one connection go on being answered, and its end is noticed', 
     })
     request.on('end', () => response.end(`${request.url} ${length};`))
   })
-  let said = ''
+  let received = ''
   socket.on('data', text => {
-    said += text
+    received += text
   })
   const post = (path: string, count: number) => `${head.replace('/', path)}${tiny(count)}0\r\n\r\n`
   socket.write(post('/one', 50_000))
-  await vi.waitUntil(() => said.includes('/one 50000;'))
+  await vi.waitUntil(() => received.includes('/one 50000;'), { timeout: 30_000 })
   socket.write(post('/two', 20_000) + post('/three', 3) + post('/four', 30_000))
-  await vi.waitUntil(() => said.includes('/four 30000;'))
-  expect(said).toMatch(/two 20000;[^;]*three 3;/)
+  await vi.waitUntil(() => received.includes('/four 30000;'), { timeout: 30_000 })
+  expect(received).toMatch(/two 20000;[^;]*three 3;/)
   socket.end()
   await closed.promise
 })
 
-test('who asks on and on without reading an answer is let go of', async () => {
+test('a client that sends requests without reading responses is disconnected', async () => {
   const closed = Promise.withResolvers<void>()
   const socket = await serve((request, response) => {
     request.socket.setMaxListeners(0).once('close', closed.resolve)
@@ -89,7 +89,7 @@ test('who asks on and on without reading an answer is let go of', async () => {
     request.on('end', () => response.end('x'.repeat(1_000_000)))
   })
   socket.write(head)
-  // One answer shows that the connection is parsed in slices from here on.
+  // After one response the connection is parsed in slices.
   socket.write('0\r\n\r\n')
   await once(socket, 'data')
   socket.pause()
@@ -97,7 +97,7 @@ test('who asks on and on without reading an answer is let go of', async () => {
   await closed.promise
 })
 
-test('a connection that is read in another way is left alone', async () => {
+test('a connection that is read in another way is unchanged', async () => {
   const socket = await serve((request, response) => response.end(String(request.method)))
   socket.write(head)
   await once(socket, 'data')

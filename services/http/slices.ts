@@ -1,13 +1,13 @@
 /**
- * What comes over one connection, parsed in slices. Node parses all that it has read of a socket in one go, 64 KiB at a time: ten thousand chunks of one byte, which hold
- * the thread for 60 ms. It promises that others have their turn after each slice, that a slice takes some ms however small the chunks are, and that no more is read
- * while there are slices to parse.
+ * Parses the bytes of a connection in slices. Node parses all that it has read from a socket at once, up to 64 KiB: ten
+ * thousand one-byte chunks block the thread for 60 ms. With slices, other connections are served after each slice, a
+ * slice takes a few ms however small the chunks are, and reading pauses while slices remain.
  */
 import type { Socket } from 'node:net'
 
 const leastBytes = 1_024
 const mostBytes = 65_536
-/** A slice that took longer is followed by smaller ones, one that took much less by larger ones. */
+/** A slice that took too long makes the next ones smaller; one that took much less makes them larger. */
 const longMs = 2
 const shortMs = 0.5
 
@@ -15,7 +15,7 @@ type Parse = (this: Socket, bytes: Buffer) => void
 
 const sliced = new WeakSet<Socket>()
 
-/** From now on. A connection that is not as Node's HTTP server leaves it stays as it is. */
+/** Starts slicing. A connection that is not in the state of Node's HTTP server is unchanged. */
 export function parseInSlices(socket: Socket): boolean {
   if (sliced.has(socket)) return true
   const [parse, ...others] = socket.listeners('data') as Parse[]
@@ -25,14 +25,14 @@ export function parseInSlices(socket: Socket): boolean {
   let isDue = false
   const parseNext = () => {
     isDue = false
-    // Without anything to read it is told that there is no more to come, where that is so.
+    // If nothing is left to read, the parser is notified of the end of the connection, if it has ended.
     const slice: Buffer | null = socket.read(Math.min(sliceBytes, socket.readableLength) || undefined)
     if (slice === null || socket.destroyed) return
     const began = performance.now()
     try {
       parse.call(socket, slice)
     } catch {
-      // Node takes nothing from a client that does not read its answers.
+      // Node reads nothing from a client that does not read its responses.
       socket.destroy()
       return
     }
@@ -47,7 +47,8 @@ export function parseInSlices(socket: Socket): boolean {
     setImmediate(parseNext)
   }
   socket.off('data', parse)
-  // With this listener nothing is read of the socket but by parseNext: whoever resumes it, Node's request among them, makes no difference.
+  // With this listener only parseNext reads from the socket; resuming it elsewhere, as Node's request does, has no
+  // effect.
   socket.on('readable', parseSoon)
   return true
 }

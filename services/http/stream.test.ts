@@ -1,4 +1,4 @@
-/** Answers that come bit by bit, over sockets of their own. */
+/** Streamed responses, over raw sockets. */
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { type IncomingMessage, request, type Server } from 'node:http'
@@ -12,7 +12,7 @@ import { makeServer } from './server.ts'
 
 async function serve(
   stream: (out: AnswerStream, signal: AbortSignal) => Promise<void>,
-  limits: { readonly stalledMs?: number; readonly maximumHeldBytes?: number } = {},
+  limits: { readonly stalledMs?: number; readonly maximumBufferedBytes?: number } = {},
 ): Promise<{ server: Server; port: number }> {
   const handle: Handler = async (_, __, signal) => ({
     status: 200,
@@ -34,7 +34,7 @@ async function serve(
     server.close()
     server.closeAllConnections()
   })
-  return { server, port: (server.address() as AddressInfo).port } // it listens on a port
+  return { server, port: (server.address() as AddressInfo).port } // The server listens on a port.
 }
 
 async function fetchFrom(port: number): Promise<IncomingMessage> {
@@ -45,7 +45,7 @@ async function fetchFrom(port: number): Promise<IncomingMessage> {
   return response
 }
 
-/** Reads an answer to its end. */
+/** Reads a response to its end. */
 async function lengthOf(response: IncomingMessage): Promise<number> {
   let length = 0
   response.on('data', (piece: Buffer) => {
@@ -56,7 +56,7 @@ async function lengthOf(response: IncomingMessage): Promise<number> {
   return length
 }
 
-test('what is written arrives before the answer is over, and ends with its writer', async () => {
+test('written bytes arrive before the response ends, and the response ends with its writer', async () => {
   let finish = () => {}
   const { port } = await serve(async out => {
     out.write('one\n')
@@ -77,25 +77,25 @@ test('what is written arrives before the answer is over, and ends with its write
   expect(response.headers['content-type']).toBe('text/event-stream')
 })
 
-test('the head arrives before anything is written', async () => {
+test('the head arrives before the first write', async () => {
   const { port } = await serve((_, signal) => new Promise(resolve => signal.addEventListener('abort', () => resolve())))
   const response = await fetchFrom(port)
   expect(response.statusCode).toBe(200)
   response.destroy()
 })
 
-test('a writer learns that its client is gone', async () => {
-  let isGone = false
+test('a writer is notified when its client disconnects', async () => {
+  let isAborted = false
   const { port } = await serve(async (_, signal) => {
     await new Promise(resolve => signal.addEventListener('abort', resolve))
-    isGone = true
+    isAborted = true
   })
   const response = await fetchFrom(port)
   response.destroy()
-  await until(() => isGone)
+  await until(() => isAborted)
 })
 
-test('an answer whose writer fails is cut off, not ended', async () => {
+test('a response whose writer fails is aborted, not ended', async () => {
   const { port } = await serve(async out => {
     out.write('half')
     throw new Error('no more')
@@ -106,10 +106,10 @@ test('an answer whose writer fails is cut off, not ended', async () => {
   expect(error.code).toBe('ECONNRESET')
 })
 
-/** Over a Unix socket nobody can reset a connection, and HTTP/1.0 has no chunks. */
-describe('an answer to HTTP/1.0 over a Unix socket', () => {
-  async function ask(stream: (out: AnswerStream, signal: AbortSignal) => Promise<void>): Promise<string> {
-    const { server } = await serve(stream, { maximumHeldBytes: 10_000_000 })
+/** A Unix socket has no reset, and HTTP/1.0 has no chunks. */
+describe('a response to HTTP/1.0 over a Unix socket', () => {
+  async function receive(stream: (out: AnswerStream, signal: AbortSignal) => Promise<void>): Promise<string> {
+    const { server } = await serve(stream, { maximumBufferedBytes: 10_000_000 })
     const directory = mkdtempSync(join(tmpdir(), 'espalier-stream-'))
     onTestFinished(() => rmSync(directory, { recursive: true }))
     const path = join(directory, 'socket')
@@ -123,8 +123,8 @@ describe('an answer to HTTP/1.0 over a Unix socket', () => {
     return text
   }
 
-  test('says how long it is', async () => {
-    const text = await ask(async out => {
+  test('has a Content-Length', async () => {
+    const text = await receive(async out => {
       out.write('one\n')
       await out.drained()
       out.write('two\n')
@@ -132,13 +132,13 @@ describe('an answer to HTTP/1.0 over a Unix socket', () => {
     expect(text).toMatch(/^HTTP\/1.1 200 OK\r\n[\s\S]*Content-Length: 8\r\n[\s\S]*\r\n\r\none\ntwo\n$/)
   })
 
-  test('is an error where its writer fails, or there is no room for it', async () => {
-    const failed = await ask(async out => {
+  test('is an error if its writer fails or the memory budget is exhausted', async () => {
+    const failed = await receive(async out => {
       out.write('half')
       throw new Error('no more')
     })
     expect(failed).toMatch(/^HTTP\/1.1 500 [\s\S]*\r\n\r\nError: no more$/)
-    const large = await ask(async (out, signal) => {
+    const large = await receive(async (out, signal) => {
       while (!signal.aborted) {
         out.write('x'.repeat(65_536))
         await new Promise(setImmediate)
@@ -148,32 +148,32 @@ describe('an answer to HTTP/1.0 over a Unix socket', () => {
   })
 })
 
-test('a client of HTTP/1.0 that is hung up on sees that it has not all', async () => {
-  let isGone = false
+test('an HTTP/1.0 client that is disconnected can detect the truncation', async () => {
+  let isAborted = false
   const { port } = await serve(async (out, signal) => {
     while (!signal.aborted) {
       out.write('x'.repeat(65_536))
       await new Promise(setImmediate)
     }
-    isGone = true
+    isAborted = true
   })
   const socket = connect(port, '127.0.0.1').pause()
   onTestFinished(() => void socket.destroy())
   socket.write('GET / HTTP/1.0\r\n\r\n')
-  await until(() => isGone)
+  await until(() => isAborted)
   socket.resume()
   const [error] = await once(socket, 'error')
   expect(error.code).toBe('ECONNRESET')
 })
 
-test('a writer is allowed no more than may be held, also where it is alone', async () => {
+test('a writer gets no more than the limit, even if it is the only one', async () => {
   let isAllowed: boolean[] = []
   const { port } = await serve(
     async (out, signal) => {
       isAllowed = [out.allow(10_000_000), out.allow(10_000_001)]
       await new Promise(resolve => signal.addEventListener('abort', resolve))
     },
-    { maximumHeldBytes: 10_000_000 },
+    { maximumBufferedBytes: 10_000_000 },
   )
   const response = await fetchFrom(port)
   await until(() => isAllowed.length > 0)
@@ -181,7 +181,7 @@ test('a writer is allowed no more than may be held, also where it is alone', asy
   expect(isAllowed).toEqual([true, false])
 })
 
-test('a writer of small pieces is allowed a step at each of them as long as what waits fits', async () => {
+test('a writer of small pieces gets one step for each while the waiting bytes fit', async () => {
   const chunk = 'x'.repeat(16_384)
   const chunks = 600
   let allowed = 0
@@ -189,7 +189,7 @@ test('a writer of small pieces is allowed a step at each of them as long as what
     async out => {
       for (; allowed < chunks && out.allow(262_144); allowed++) out.write(chunk)
     },
-    { maximumHeldBytes: 12_000_000 },
+    { maximumBufferedBytes: 12_000_000 },
   )
   const response = await fetchFrom(port)
   response.pause()
@@ -197,7 +197,7 @@ test('a writer of small pieces is allowed a step at each of them as long as what
   expect(await lengthOf(response)).toBe(chunk.length * chunks)
 })
 
-test('a writer that waits is held back by a slow client, and gets everything through', async () => {
+test('a writer that waits is slowed down by a slow client, and delivers everything', async () => {
   const chunk = 'x'.repeat(65_536)
   const chunks = 200
   let written = 0
@@ -211,28 +211,28 @@ test('a writer that waits is held back by a slow client, and gets everything thr
   expect(await lengthOf(response)).toBe(chunk.length * chunks)
 })
 
-test('a client that fetches nothing, of a writer that does not wait, is hung up on', async () => {
-  let isGone = false
+test('a client that fetches nothing from a writer that does not wait is disconnected', async () => {
+  let isAborted = false
   const { port } = await serve(async (out, signal) => {
     while (!signal.aborted) {
       out.write('x'.repeat(65_536))
       await new Promise(setImmediate)
     }
-    isGone = true
+    isAborted = true
   })
   const socket = connect(port, '127.0.0.1').pause()
   socket.on('error', () => {})
   onTestFinished(() => void socket.destroy())
   socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
-  await until(() => isGone)
+  await until(() => isAborted)
 })
 
-test('a client that has fetched nothing for a while is hung up on, however little is sent to it; one that reads is not', async () => {
+test('a client that fetches nothing for a while is disconnected, however little it is sent; a client that reads is not', async () => {
   let written = 0
-  let isGone = 0
+  let isAborted = 0
   const { port } = await serve(
     async (out, signal) => {
-      // More than the system holds for a client, and less than may wait for it.
+      // More than the socket buffers, and less than the limit of waiting bytes.
       for (; written < 16_000_000 && !signal.aborted; written += 100_000) {
         if (!out.write('x'.repeat(100_000)))
           await Promise.race([out.drained(), new Promise(resolve => setTimeout(resolve, 20))])
@@ -241,11 +241,11 @@ test('a client that has fetched nothing for a while is hung up on, however littl
         out.write(': keepalive\n\n')
         await new Promise(resolve => setTimeout(resolve, 20))
       }
-      isGone += 1
+      isAborted += 1
     },
     { stalledMs: 200 },
   )
-  const ask = (socket: Socket) => {
+  const receive = (socket: Socket) => {
     socket.on('error', () => {})
     onTestFinished(() => void socket.destroy())
     socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
@@ -255,11 +255,11 @@ test('a client that has fetched nothing for a while is hung up on, however littl
   reading.on('data', piece => {
     read += piece.length
   })
-  ask(reading)
+  receive(reading)
   await until(() => read > 0)
   written = 0
-  ask(stalled)
-  await until(() => isGone === 1)
+  receive(stalled)
+  await until(() => isAborted === 1)
   const before = read
   await until(() => read > before)
 })

@@ -1,46 +1,55 @@
 /**
- * Answers that come bit by bit. It promises that what is held for a client that reads slowly has a bound, and for all of them together; that the writer learns of it; that
- * a client that reads nothing any more is hung up on; and that an answer whose writer fails is cut off, so that no client takes it for whole.
+ * Streamed responses. Memory for slow clients is limited, per client and in total, and the writer is notified. A client
+ * that stops reading is disconnected. If the writer fails, the response is aborted so that no client treats it as
+ * complete.
  */
 import type { ServerResponse } from 'node:http'
 import type { Budget, Reservation } from './budget.ts'
 import { HttpError } from './errors.ts'
 import type { AnswerStream } from './message.ts'
 
-/** A client that has so much to fetch and is sent more is hung up on. */
+/** A client with more unfetched bytes than this is disconnected at the next write. */
 const maximumPendingBytes = 1_048_576
 
-/** Who fetches more slowly than 10 kB a second would have the answer held for as long as they like. */
+/** A client slower than 10 kB/s could otherwise delay the response without limit. */
 const longestFetchMs = (bytes: number): number => 60_000 + bytes / 10
 
-/** What is sent as a whole has to be fetched in time. */
+/** A response sent in one piece must be fetched in time. */
 export function boundSending(response: ServerResponse, bytes: number): void {
-  const timer = setTimeout(() => cutOff(response), longestFetchMs(bytes))
+  const timer = setTimeout(() => abortResponse(response), longestFetchMs(bytes))
   response.on('close', () => clearTimeout(timer))
 }
 
 const isTcp = ({ socket }: ServerResponse): boolean => socket?.remoteAddress !== undefined && !('encrypted' in socket)
 
-/** Whether the end of the connection is all that says where a stream ends, over a socket on which that looks the same however it comes. */
+/**
+ * Whether the stream's end is only marked by the end of the connection, on a socket where a normal and an aborted close
+ * look the same.
+ */
 export const hidesItsEnd = (response: ServerResponse): boolean =>
   !response.useChunkedEncodingByDefault && response.socket?.remoteAddress === undefined
 
-/** Where nothing in the answer says where it ends but the end of the connection, that has to look like what it is. */
-function cutOff(response: ServerResponse): void {
+/** If only the end of the connection ends the response, an abort must be visible as one. */
+function abortResponse(response: ServerResponse): void {
   if (!response.useChunkedEncodingByDefault && isTcp(response)) response.socket?.resetAndDestroy()
   response.destroy()
 }
 
-/** Whether so many bytes may be held for a request in all. */
-type HasRoom = (bytes: number) => boolean
+/** Whether this many bytes may be reserved for a request in total. */
+type Reserve = (bytes: number) => boolean
 
 /**
- * All that a stream writes. Where there is no room for it beside the bytes that are held, `giveUp` has to end the stream.
- * @throws what the stream throws; HttpError where there is no room
+ * Collects all that a stream writes. If it exceeds the reserved memory and the budget is exhausted, `giveUp` must end
+ * the stream.
+ * @throws what the stream throws; HttpError if the budget is exhausted
  */
 export async function gather(
   stream: (out: AnswerStream) => Promise<void>,
-  { held, hasRoom, giveUp }: { readonly held: number; readonly hasRoom: HasRoom; readonly giveUp: () => void },
+  {
+    bufferedBytes,
+    reserve,
+    giveUp,
+  }: { readonly bufferedBytes: number; readonly reserve: Reserve; readonly giveUp: () => void },
 ): Promise<Buffer> {
   const pieces: Buffer[] = []
   let length = 0
@@ -49,7 +58,7 @@ export async function gather(
     const piece = typeof text === 'string' ? Buffer.from(text) : text
     length += piece.length
     if (isFull) return false
-    isFull = !hasRoom(held + length)
+    isFull = !reserve(bufferedBytes + length)
     if (isFull) giveUp()
     else pieces.push(piece)
     return !isFull
@@ -63,14 +72,14 @@ export async function gather(
   return Buffer.concat(pieces)
 }
 
-/** What waits in streams whose clients are slow: the room for all of it, and how long one may fetch nothing. */
+/** Bytes that wait in streams for slow clients: their budget, and how long a client may fetch nothing. */
 export type Backlog = { readonly budget: Budget; readonly stalledMs: number }
 
-/** Whether a client still fetches what it is sent, though its writer does not wait for it. */
+/** Detects whether a client still fetches a stream whose writer does not wait for it. */
 class Fetching {
   readonly #response: ServerResponse
   readonly #backlog: Backlog
-  /** undefined: nothing waits. */
+  /** undefined: no bytes wait. */
   #reservation: Reservation | undefined
   #written = 0
   #fetched = 0
@@ -85,8 +94,8 @@ class Fetching {
     })
   }
 
-  /** @returns whether there is room for so much that waits */
-  holds(bytes: number): boolean {
+  /** @returns whether this many waiting bytes fit in the budget */
+  isBuffered(bytes: number): boolean {
     if (bytes > 0) {
       this.#reservation ??= this.#backlog.budget.reserve()
       return this.#reservation.grow(bytes)
@@ -103,23 +112,29 @@ class Fetching {
 
   #watch(): void {
     this.#fetched = this.#written - this.#response.writableLength
-    this.#timer = setTimeout(() => this.#look(), this.#backlog.stalledMs)
+    this.#timer = setTimeout(() => this.#checkProgress(), this.#backlog.stalledMs)
   }
 
-  #look(): void {
+  #checkProgress(): void {
     this.#timer = undefined
     const waiting = this.#response.writableLength
     if (waiting === 0) return
     if (this.#written - waiting > this.#fetched) this.#watch()
-    else cutOff(this.#response)
+    else abortResponse(this.#response)
   }
 }
 
-/** Writes to a response whose head is written, and ends it. `hasRoom` is asked for memory where `held` bytes are not enough. */
+/**
+ * Writes to a response whose head has been written, and ends it. Calls `reserve` for memory beyond `bufferedBytes`.
+ */
 export async function writeStream(
   response: ServerResponse,
   stream: (out: AnswerStream) => Promise<void>,
-  { held, hasRoom, backlog }: { readonly held: number; readonly hasRoom: HasRoom; readonly backlog: Backlog },
+  {
+    bufferedBytes,
+    reserve,
+    backlog,
+  }: { readonly bufferedBytes: number; readonly reserve: Reserve; readonly backlog: Backlog },
 ): Promise<void> {
   response.flushHeaders()
   const fetching = new Fetching(response, backlog)
@@ -127,7 +142,7 @@ export async function writeStream(
   let waiting: { readonly promise: Promise<void>; wake(): void } | undefined
   const wait = () => {
     const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(() => cutOff(response), longestFetchMs(response.writableLength))
+    const timer = setTimeout(() => abortResponse(response), longestFetchMs(response.writableLength))
     const end = () => {
       clearTimeout(timer)
       waiting = undefined
@@ -142,8 +157,8 @@ export async function writeStream(
     write(text) {
       if (response.destroyed || response.writableEnded) return false
       const waits = Math.max(0, response.writableLength - allowed)
-      if (waits > maximumPendingBytes || !fetching.holds(waits)) {
-        cutOff(response)
+      if (waits > maximumPendingBytes || !fetching.isBuffered(waits)) {
+        abortResponse(response)
         return false
       }
       const isQuick = response.write(text)
@@ -151,10 +166,10 @@ export async function writeStream(
       return isQuick
     },
     allow(bytes) {
-      // What one step left unused counts for the next: a writer of small pieces asks for a step at each of them.
+      // Unused bytes of a step count for the next: a writer of small pieces requests a step for each.
       const waits = response.writableLength + bytes
       if (waits <= allowed) return true
-      if (!hasRoom(held + waits)) return false
+      if (!reserve(bufferedBytes + waits)) return false
       allowed = waits
       return true
     },
@@ -169,6 +184,6 @@ export async function writeStream(
     if (response.writableLength > 0) boundSending(response, response.writableLength)
     response.end()
   } catch {
-    cutOff(response)
+    abortResponse(response)
   }
 }

@@ -1,4 +1,4 @@
-/** A server that speaks TLS, 1.2 or newer, by the certificate that its files have now. */
+/** A TLS server (1.2 or newer) that reloads its certificate files. */
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import { type Certificate, type CertificateFiles, followCertificate } from '../../server/certificate.ts'
@@ -10,23 +10,23 @@ export function createTlsServer(
   options: ServerOptions,
   receive: (request: IncomingMessage, response: ServerResponse) => void,
 ): Server {
-  // Loaded where it is used: it takes some MiB.
+  // Imported only when used: it takes some MiB.
   const { createServer } = process.getBuiltinModule('node:https')
   const server = createServer({ ...options, ...contextOf(certificate), ALPNProtocols: ['http/1.1'] }, receive)
   server.on('tlsClientError', (_, socket) => socket.destroy())
-  // Node's own types keep the two apart; what is used of either is the same (Node manual, https.Server).
+  // Node's types differ, but the API used here is the same (Node manual, https.Server).
   return server as Server & typeof server
 }
 
 type Following = {
   readonly files: CertificateFiles
-  /** The one in use already. */
+  /** The certificate is already in use. */
   readonly current: Certificate
   readonly intervalMs?: number | undefined
   readonly logger: Logger
 }
 
-/** Takes up a certificate that is renewed; connections that are open go on. */
+/** Loads a renewed certificate; open connections remain. */
 export function followTls(server: Server, following: Following): { stop(): void } {
   const { Server: TlsServer } = process.getBuiltinModule('node:tls')
   return followCertificate({

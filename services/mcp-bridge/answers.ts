@@ -1,4 +1,4 @@
-/** Answers of the bridge: JSON, refusals as `{error}`, and streams. */
+/** Responses of the bridge: JSON, errors as `{error}`, and event streams. */
 import { bearerChallenge } from '../authentication/challenge.ts'
 import type { HeaderList } from '../http/headers.ts'
 import { bodyRefusal, jsonError } from '../http/json-answers.ts'
@@ -13,20 +13,20 @@ export const withHeaders = (answer: HttpResponse, headers: HeaderList): HttpResp
 
 type Opening = { readonly after: number | undefined; readonly isPrimed: boolean; readonly signal: AbortSignal }
 
-/** Gives a client what a stream holds and what comes, until it ends or the client goes. */
+/** Streams the buffered and all further events to a client, until the stream ends or the client disconnects. */
 export const streamAnswer = (stream: EventStream, { after, isPrimed, signal }: Opening): HttpResponse => ({
   status: 200,
   headers: streamHeaders,
   body: undefined,
   stream: async out => {
-    const leave = () => stream.leave(out)
-    signal.addEventListener('abort', leave)
+    const detachStream = () => stream.removeReader(out)
+    signal.addEventListener('abort', detachStream)
     await stream.attach(out, after, isPrimed)
-    signal.removeEventListener('abort', leave)
+    signal.removeEventListener('abort', detachStream)
   },
 })
 
-/** `metadata`: where a client learns how to get a token. */
+/** `metadata`: the URL of the metadata that lead a client to its token. */
 const challenge = (isMissing: boolean, metadata: string | undefined) =>
   bearerChallenge({
     ...(isMissing ? {} : { error: 'invalid_token', error_description: 'the token is invalid or has expired' }),
@@ -35,12 +35,12 @@ const challenge = (isMissing: boolean, metadata: string | undefined) =>
 
 export function insufficientScope(scopes: readonly string[], metadata: string | undefined): HttpResponse {
   const scope = scopes.join(' ')
-  return jsonError(403, `this takes the scope ${scope}`, [
+  return jsonError(403, `the scope ${scope} is required`, [
     bearerChallenge({ error: 'insufficient_scope', scope, resource_metadata: metadata }),
   ])
 }
 
-/** @returns undefined where it is no refusal, but a fault of the bridge */
+/** Returns undefined if the error is no refusal, but a bug or failure of the bridge. */
 export function renderRefusal(error: unknown, metadata: string | undefined): HttpResponse | undefined {
   const ofBody = bodyRefusal(error)
   if (ofBody !== undefined) return jsonError(ofBody.status, ofBody.error, ofBody.headers)

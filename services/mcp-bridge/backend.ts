@@ -1,5 +1,6 @@
 /**
- * The tool server as sessions see it: a connection for each, over one subprocess (ADR 0047). It finds out whether the server tells connections apart, and stands in for what a server that does not cannot do.
+ * The tool server as sessions use it: one connection for each session over one subprocess (ADR 0047). Detects whether
+ * the server distinguishes connections, and emulates sessions for a server that does not.
  */
 import { setTimeout as startTimer } from 'node:timers'
 import { setImmediate, setTimeout } from 'node:timers/promises'
@@ -9,6 +10,7 @@ import type { JsonObject } from '../mcp-protocol/json.ts'
 import {
   errorResponse,
   invalidRequest,
+  isObject,
   type Message,
   methodNotFound,
   type NotificationMessage,
@@ -16,6 +18,7 @@ import {
   type ResponseMessage,
 } from '../mcp-protocol/json-rpc.ts'
 import type { Scope } from '../mcp-protocol/scopes.ts'
+import { ToolFigures } from '../mcp-protocol/tool-figures.ts'
 import { legacyVersions } from '../mcp-protocol/versions.ts'
 import type { BridgeCallerAt } from './callers.ts'
 import { BridgeRefusal, notRunning } from './errors.ts'
@@ -31,14 +34,14 @@ const initializeTimeoutMs = 30_000
 
 type BackendSettings = SubprocessSettings & {
   readonly requestTimeoutMs: number
-  /** Requests under way: of all, and of one session. */
+  /** Limits of running requests: in total, and per session. */
   readonly maximumInFlight: number
   readonly maximumInFlightPerSession: number
   readonly version: string
 }
 
 type BackendEvents = {
-  /** Of a server that does not tell connections apart: for all. */
+  /** Called for notifications to all clients, from a server that does not distinguish connections. */
   readonly onBroadcast: (message: NotificationMessage) => void
   readonly sessions: () => readonly Session[]
 }
@@ -49,6 +52,9 @@ type Known =
 
 type OnMessage = (message: Message) => void
 
+const hasFailed = ({ outcome: { error, result } }: ResponseMessage): boolean =>
+  error !== undefined || (isObject(result) && result.isError === true)
+
 export class Backend {
   readonly #settings: BackendSettings
   readonly #events: BackendEvents
@@ -56,6 +62,7 @@ export class Backend {
   readonly #main: Link
   readonly #modern: ModernProcess
   readonly #shared: Owner
+  readonly toolFigures = new ToolFigures()
   #known: Known = { kind: 'starting' }
   #waiting: (() => void)[] = []
   #tools: Promise<ReadonlyMap<string, KnownTool>> | undefined
@@ -87,16 +94,16 @@ export class Backend {
     this.#main.subprocess.start()
   }
 
-  /** Ends what would go on by itself, and resolves once nothing is under way or the time is up. */
-  async settled(withinMs: number): Promise<void> {
+  /** Ends open subscriptions, then waits until no request runs, or the time is up. */
+  async drained(withinMs: number): Promise<void> {
     this.#isStopping = true
     this.#wake()
     const exchanges = [this.#main, this.#modern.current].flatMap(link => (link === undefined ? [] : [link.exchange]))
     for (const exchange of exchanges) exchange.endListeners()
     if (this.#known.kind === 'starting') return
     const late = setTimeout(withinMs, undefined, { ref: false })
-    await Promise.race([late, Promise.all(exchanges.map(exchange => exchange.settled()))])
-    // The last answer is on its way to its client's stream.
+    await Promise.race([late, Promise.all(exchanges.map(exchange => exchange.idle()))])
+    // The last response still has to be written to its client's stream.
     await setImmediate()
   }
 
@@ -112,11 +119,11 @@ export class Backend {
     return this.#main.subprocess.state === 'running' && this.#known.kind !== 'starting'
   }
 
-  get tellsSessionsApart(): boolean {
+  get distinguishesSessions(): boolean {
     return this.#known.kind === 'multiplexed'
   }
 
-  /** It has ended and is not started again. */
+  /** The process has ended and is not restarted. */
   get hasFailed(): boolean {
     return this.#main.subprocess.state === 'failed'
   }
@@ -131,8 +138,15 @@ export class Backend {
   #fields(connection: string, caller: BridgeCallerAt): JsonObject {
     if (this.#known.kind === 'shared') return {}
     const { kind, principal, username, scopes, session, address } = caller
-    const said = { kind, principal, ...(username !== undefined && { username }), scopes: [...scopes], session, address }
-    return { [connectionField]: connection, [callerField]: said }
+    const callerFields = {
+      kind,
+      principal,
+      ...(username !== undefined && { username }),
+      scopes: [...scopes],
+      session,
+      address,
+    }
+    return { [connectionField]: connection, [callerField]: callerFields }
   }
 
   async #initialize(): Promise<void> {
@@ -154,7 +168,7 @@ export class Backend {
     if (initialized.outcome.error !== undefined)
       this.#logger.warn(
         { error: initialized.outcome.error },
-        'the tool server refuses initialize: older clients are told the same',
+        'the tool server refuses initialize: older clients receive the same error',
       )
     this.#known = { kind: isMultiplexed(initialized) ? 'multiplexed' : 'shared', initialized }
     this.#logger.info({ sessions: this.#known.kind }, 'the tool server is initialized')
@@ -164,14 +178,14 @@ export class Backend {
     this.#wake()
   }
 
-  /** What sessions had said to the process before this one. */
+  /** Repeats the sessions' initialize and subscriptions for a restarted process. */
   async #repeat(): Promise<void> {
     const uris = new Set<string>()
     for (const session of this.#events.sessions()) {
       if (this.#known.kind === 'multiplexed') await this.#repeatSession(session)
       else for (const uri of session.subscriptions) uris.add(uri)
     }
-    for (const uri of uris) await this.#say(this.#shared, { uri }, {})
+    for (const uri of uris) await this.#subscribeAgain(this.#shared, { uri }, {})
   }
 
   async #repeatSession(session: Session): Promise<void> {
@@ -182,15 +196,15 @@ export class Backend {
     await exchange.request({ owner: session, message, fields, onMessage: () => {}, timeoutMs: initializeTimeoutMs })
     if (session.isInitialized)
       exchange.notify({ kind: 'notification', method: 'notifications/initialized', params: {} }, fields)
-    for (const uri of session.subscriptions) await this.#say(session, { uri }, fields)
+    for (const uri of session.subscriptions) await this.#subscribeAgain(session, { uri }, fields)
   }
 
-  #say(owner: Owner, params: JsonObject, fields: JsonObject): Promise<ResponseMessage> {
+  #subscribeAgain(owner: Owner, params: JsonObject, fields: JsonObject): Promise<ResponseMessage> {
     const message = { kind: 'request', id: 'again', method: 'resources/subscribe', params } as const
     return this.#main.exchange.request({ owner, message, fields, onMessage: () => {}, timeoutMs: initializeTimeoutMs })
   }
 
-  /** @throws BridgeRefusal with 503 where it does not run */
+  /** @throws BridgeRefusal with 503 if it does not run */
   async #ready(): Promise<void> {
     if (this.#main.subprocess.state !== 'running') throw notRunning()
     if (this.#known.kind !== 'starting') return
@@ -205,26 +219,31 @@ export class Backend {
     if (!this.isReady) throw notRunning()
   }
 
-  #requireRoom({ exchange }: Link, owner: Owner): void {
+  #requireCapacity({ exchange }: Link, owner: Owner): void {
     const { maximumInFlight, maximumInFlightPerSession } = this.#settings
     if (exchange.inFlight >= maximumInFlight)
-      throw new BridgeRefusal({ status: 503 }, 'too many requests are under way; try again later')
+      throw new BridgeRefusal({ status: 503 }, 'too many requests are running; try again later')
     if (exchange.inFlightOf(owner) >= maximumInFlightPerSession)
-      throw new BridgeRefusal({ status: 429 }, `a session has at most ${maximumInFlightPerSession} requests under way`)
+      throw new BridgeRefusal(
+        { status: 429 },
+        `a session can have at most ${maximumInFlightPerSession} running requests`,
+      )
   }
 
-  /** As far as the bridge can know; a server that tells connections apart knows better. @throws BridgeRefusal */
+  /**
+   * As far as the bridge can know. A server that distinguishes connections checks scopes itself. @throws BridgeRefusal
+   */
   async requiredScope(message: RequestMessage): Promise<Scope> {
     await this.#ready()
-    if (message.method !== 'tools/call' || this.tellsSessionsApart) return 'mcp:read'
+    if (message.method !== 'tools/call' || this.distinguishesSessions) return 'mcp:read'
     return (await this.toolOf(message))?.isReadOnly === true ? 'mcp:read' : 'mcp:write'
   }
 
-  /** The tool that is called, as far as the server lists it. @throws BridgeRefusal */
+  /** Returns the called tool, if the server lists it. @throws BridgeRefusal */
   async toolOf({ method, params }: RequestMessage): Promise<KnownTool | undefined> {
     await this.#ready()
     if (method !== 'tools/call' || typeof params.name !== 'string') return undefined
-    const fields = this.tellsSessionsApart ? { [connectionField]: this.#shared.connection } : {}
+    const fields = this.distinguishesSessions ? { [connectionField]: this.#shared.connection } : {}
     this.#tools ??= knownTools(this.#main.exchange, this.#shared, fields)
     return (await this.#tools).get(params.name)
   }
@@ -245,7 +264,7 @@ export class Backend {
     return answer
   }
 
-  /** @param session undefined: a request of an older client that has none @throws BridgeRefusal */
+  /** @param session undefined: a request of an older client without a session @throws BridgeRefusal */
   async legacy(
     session: Session | undefined,
     caller: BridgeCallerAt,
@@ -255,15 +274,22 @@ export class Backend {
     await this.#ready()
     if (message.method === 'ping') return { kind: 'response', id: message.id, outcome: { result: {} } }
     const owner: Owner = session ?? { connection: this.#shared.connection, deliver: () => false }
-    this.#requireRoom(this.#main, owner)
+    this.#requireCapacity(this.#main, owner)
     const local = this.#answerShared(session, message) ?? this.#noteSubscription(session, message)
     if (local !== undefined) return local
     const fields = this.#fields(owner.connection, caller)
     const { requestTimeoutMs: timeoutMs } = this.#settings
-    return this.#main.exchange.request({ owner, message, fields, onMessage, timeoutMs })
+    return this.#counted(message, () => this.#main.exchange.request({ owner, message, fields, onMessage, timeoutMs }))
   }
 
-  /** Levels of a server that logs for nobody in particular are nobody's to set. */
+  #counted({ method }: RequestMessage, request: () => Promise<ResponseMessage>): Promise<ResponseMessage> {
+    return method === 'tools/call' ? this.toolFigures.count(request, hasFailed) : request()
+  }
+
+  /**
+   * Answers requests that a server without connections cannot: one client must not set the log level of all, and a
+   * resource is subscribed to once for all sessions.
+   */
   #answerShared(session: Session | undefined, { id, method, params }: RequestMessage): ResponseMessage | undefined {
     if (this.#known.kind !== 'shared') return undefined
     if (method === 'logging/setLevel') return errorResponse(id, methodNotFound, 'Method not found')
@@ -285,7 +311,7 @@ export class Backend {
   #noteSubscription(session: Session | undefined, { id, method, params }: RequestMessage): ResponseMessage | undefined {
     if (method !== 'resources/subscribe' && method !== 'resources/unsubscribe') return undefined
     if (session === undefined)
-      return errorResponse(id, invalidRequest, 'Invalid Request', 'subscriptions take a session')
+      return errorResponse(id, invalidRequest, 'Invalid Request', 'a subscription requires a session')
     if (typeof params.uri !== 'string') return undefined
     if (method === 'resources/subscribe') session.subscribe(params.uri)
     else session.subscriptions.delete(params.uri)
@@ -309,7 +335,7 @@ export class Backend {
     this.#main.exchange.reply(session, message)
   }
 
-  /** Aborting `signal` cancels it. @throws BridgeRefusal */
+  /** Aborting `signal` cancels the request. @throws BridgeRefusal */
   async modern(
     caller: BridgeCallerAt,
     message: RequestMessage,
@@ -317,7 +343,7 @@ export class Backend {
     signal: AbortSignal,
   ): Promise<ResponseMessage> {
     await this.#ready()
-    const link = this.tellsSessionsApart ? this.#main : await this.#modern.link()
+    const link = this.distinguishesSessions ? this.#main : await this.#modern.link()
     const connection = `r${++this.#lastModern}`
     const owner: Owner = {
       connection,
@@ -326,7 +352,7 @@ export class Backend {
         return one.kind === 'notification'
       },
     }
-    this.#requireRoom(link, owner)
+    this.#requireCapacity(link, owner)
     const fields = this.#fields(connection, caller)
     const { exchange } = link
     exchange.open(owner)
@@ -335,14 +361,14 @@ export class Backend {
     try {
       const isLong = message.method === 'subscriptions/listen'
       const timeoutMs = isLong ? longestSubscriptionMs : this.#settings.requestTimeoutMs
-      return await exchange.request({ owner, message, fields, onMessage, timeoutMs })
+      return await this.#counted(message, () => exchange.request({ owner, message, fields, onMessage, timeoutMs }))
     } finally {
       signal.removeEventListener('abort', abandon)
       exchange.close(owner)
     }
   }
 
-  /** What it was waiting for is cancelled, and what only it was subscribed to is given up. */
+  /** Cancels the session's running requests, and unsubscribes from resources that no other session needs. */
   closed(session: Session): void {
     const { exchange } = this.#main
     exchange.close(session)
@@ -358,8 +384,14 @@ export class Backend {
     for (const uri of session.subscriptions) {
       if (others.some(one => one.subscriptions.has(uri))) continue
       const message = { kind: 'request', id: 'gone', method: 'resources/unsubscribe', params: { uri } } as const
-      const asking = { owner: this.#shared, message, fields: {}, onMessage: () => {}, timeoutMs: initializeTimeoutMs }
-      void exchange.request(asking)
+      const initialize = {
+        owner: this.#shared,
+        message,
+        fields: {},
+        onMessage: () => {},
+        timeoutMs: initializeTimeoutMs,
+      }
+      void exchange.request(initialize)
     }
   }
 

@@ -1,4 +1,7 @@
-/** The bridge as its clients see it: whose answer is whose, sessions, streams, what is refused, and what a restart of the tool server is to them. */
+/**
+ * The bridge as its clients see it: which client receives which response, sessions, streams, refused requests, and
+ * restarts of the tool server.
+ */
 import { request } from 'node:http'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -14,29 +17,29 @@ const call = (id: number | string, name: string, args: object = {}, meta?: objec
   params: { name, arguments: args, ...(meta && { _meta: meta }) },
 })
 
-/** What a tool of the scripted server has said. */
-function said(text: string): { [key: string]: unknown } {
+/** The text that a tool of the scripted server returned. */
+function resultOf(text: string): { [key: string]: unknown } {
   const line = text.startsWith('{') ? text : (/^data: (.*"result".*)$/m.exec(text)?.[1] ?? 'null')
   return JSON.parse(JSON.parse(line).result.content[0].text)
 }
 
 type Listener = { readonly text: () => string; readonly headers: () => object; close(): void }
 
-/** Opens a stream of the session and goes on reading. */
+/** Opens a stream of the session and reads it in the background. */
 function listenTo(port: number, headers: Record<string, string>, path = '/mcp'): Listener {
   let text = ''
   let got: object = {}
   const options = { host: '127.0.0.1', port, path, headers: { Accept: 'text/event-stream', ...headers } }
-  const asked = request(options, response => {
+  const outgoing = request(options, response => {
     got = response.headers
     response.setEncoding('utf8').on('data', piece => {
       text += piece
     })
     response.on('error', () => {})
   })
-  asked.on('error', () => {})
-  asked.end()
-  return { text: () => text, headers: () => got, close: () => asked.destroy() }
+  outgoing.on('error', () => {})
+  outgoing.end()
+  return { text: () => text, headers: () => got, close: () => outgoing.destroy() }
 }
 
 const modernMeta = {
@@ -58,25 +61,25 @@ beforeAll(async () => {
 })
 afterAll(() => bridge.stop())
 
-test('a port that is taken is told by its key', async () => {
+test('a port in use is reported with its configuration key', async () => {
   await expect(startTestBridge({ port: bridge.port })).rejects.toThrow(
     `server.listen: cannot listen on port ${bridge.port} of 127.0.0.1: another program listens there`,
   )
 })
 
-describe('whose answer is whose', () => {
+describe('responses reach the right client', () => {
   test('four sessions that number every request 1 get their own answers, all 240 of them', async () => {
     const sessions = await Promise.all([1, 2, 3, 4].map(() => bridge.session()))
-    const asked = Array.from({ length: 240 }, (_, index) => index)
+    const indexes = Array.from({ length: 240 }, (_, index) => index)
     const answers = await Promise.all(
-      asked.map(index => bridge.post(call(1, 'slow', { index, ms: (index * 7) % 40 }), sessions[index % 4])),
+      indexes.map(index => bridge.post(call(1, 'slow', { index, ms: (index * 7) % 40 }), sessions[index % 4])),
     )
-    expect(answers.map(({ text }) => said(text).index)).toEqual(asked)
+    expect(answers.map(({ text }) => resultOf(text).index)).toEqual(indexes)
     expect(new Set(answers.map(({ text }) => JSON.parse(text).id))).toEqual(new Set([1]))
-    await Promise.all(sessions.map(headers => bridge.ask('/mcp', { method: 'DELETE', headers })))
+    await Promise.all(sessions.map(headers => bridge.send('/mcp', { method: 'DELETE', headers })))
   })
 
-  test('ids and progress tokens come back as the client chose them', async () => {
+  test('ids and progress tokens are returned as the client chose them', async () => {
     const headers = await bridge.session()
     const answer = await bridge.post(call('a-1', 'progress', {}, { progressToken: 'mine' }), headers)
     expect(answer.headers['content-type']).toBe('text/event-stream')
@@ -87,53 +90,53 @@ describe('whose answer is whose', () => {
       ['mine', 3],
     ])
     expect(events.at(-1).id).toBe('a-1')
-    await bridge.ask('/mcp', { method: 'DELETE', headers })
+    await bridge.send('/mcp', { method: 'DELETE', headers })
   })
 
-  test('a client that takes no stream gets JSON alone', async () => {
+  test('a client that accepts no stream gets only JSON', async () => {
     const headers = await bridge.session()
     const answer = await bridge.post(call(1, 'progress', { done: true }, { progressToken: 5 }), {
       ...headers,
       Accept: 'application/json',
     })
     expect(answer.headers['content-type']).toBe('application/json')
-    expect(said(answer.text)).toEqual({ done: true })
-    await bridge.ask('/mcp', { method: 'DELETE', headers })
+    expect(resultOf(answer.text)).toEqual({ done: true })
+    await bridge.send('/mcp', { method: 'DELETE', headers })
   })
 
-  test('a cancellation names the request of this session, and no other', async () => {
+  test('a cancellation cancels only the request of its own session', async () => {
     const [one, other] = await Promise.all([bridge.session(), bridge.session()])
     const slow = bridge.post(call(7, 'slow', { ms: 300 }), one)
     const cancel = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } }
-    const before = said((await bridge.post(call(1, 'cancelled'), one)).text)
+    const before = resultOf((await bridge.post(call(1, 'cancelled'), one)).text)
     await bridge.post(cancel, other)
-    expect(said((await bridge.post(call(1, 'cancelled'), one)).text)).toEqual(before)
+    expect(resultOf((await bridge.post(call(1, 'cancelled'), one)).text)).toEqual(before)
     expect((await bridge.post(cancel, one)).status).toBe(202)
-    const after = said((await bridge.post(call(1, 'cancelled'), one)).text)
+    const after = resultOf((await bridge.post(call(1, 'cancelled'), one)).text)
     expect(Number(after.length)).toBe(Number(before.length) + 1)
     await slow
-    for (const headers of [one, other]) await bridge.ask('/mcp', { method: 'DELETE', headers })
+    for (const headers of [one, other]) await bridge.send('/mcp', { method: 'DELETE', headers })
   })
 
-  test('a question of the server goes to the session it concerns, and only that one can answer', async () => {
+  test('a request of the server goes to the session it concerns, and only that session can answer', async () => {
     const [one, other] = await Promise.all([bridge.session(), bridge.session()])
     const streams = [listenTo(bridge.port, one), listenTo(bridge.port, other)]
-    const asking = bridge.post(call(1, 'ask', { question: 'sure?' }), { ...one, Accept: 'application/json' })
+    const pending = bridge.post(call(1, 'ask', { question: 'sure?' }), { ...one, Accept: 'application/json' })
     await until(() => streams[0]?.text().includes('elicitation/create') === true)
-    const asked = JSON.parse(/^data: (.*elicitation.*)$/m.exec(streams[0]?.text() ?? '')?.[1] ?? '')
-    expect(asked.params).toEqual({ message: 'sure?', _meta: {} })
-    await bridge.post({ jsonrpc: '2.0', id: asked.id, result: { action: 'stolen' } }, other)
-    await bridge.post({ jsonrpc: '2.0', id: asked.id, result: { action: 'accept' } }, one)
-    expect(said((await asking).text)).toEqual({ action: 'accept' })
+    const elicitation = JSON.parse(/^data: (.*elicitation.*)$/m.exec(streams[0]?.text() ?? '')?.[1] ?? '')
+    expect(elicitation.params).toEqual({ message: 'sure?', _meta: {} })
+    await bridge.post({ jsonrpc: '2.0', id: elicitation.id, result: { action: 'stolen' } }, other)
+    await bridge.post({ jsonrpc: '2.0', id: elicitation.id, result: { action: 'accept' } }, one)
+    expect(resultOf((await pending).text)).toEqual({ action: 'accept' })
     expect(streams[1]?.text()).not.toContain('elicitation')
     for (const stream of streams) stream.close()
-    for (const headers of [one, other]) await bridge.ask('/mcp', { method: 'DELETE', headers })
+    for (const headers of [one, other]) await bridge.send('/mcp', { method: 'DELETE', headers })
   })
 
-  test('what a client says of itself under the prefix of the bridge is not believed, and none of it is shown', async () => {
+  test("`_meta` fields of a client under the bridge's prefix are ignored and not passed on", async () => {
     const headers = await bridge.session()
     const lies = { 'espalier.dev/caller': { principal: 'root' }, 'espalier.dev/connection': 's1', mine: 1 }
-    const { meta } = said((await bridge.post(call(1, 'whoami', {}, lies), headers)).text)
+    const { meta } = resultOf((await bridge.post(call(1, 'whoami', {}, lies), headers)).text)
     expect(meta).toMatchObject({
       mine: 1,
       'espalier.dev/caller': { kind: 'anyone', principal: 'anyone', address: '127.0.0.1' },
@@ -141,45 +144,45 @@ describe('whose answer is whose', () => {
     const shown = await bridge.post(call(1, 'log', { a: 1 }), headers)
     expect(shown.text).toContain('notifications/message')
     expect(shown.text).not.toContain('espalier.dev')
-    await bridge.ask('/mcp', { method: 'DELETE', headers })
+    await bridge.send('/mcp', { method: 'DELETE', headers })
   })
 })
 
 describe('sessions', () => {
-  test('initialize makes one, DELETE ends it, and nobody finds it afterwards', async () => {
+  test('initialize creates one, DELETE ends it, and then it is unknown', async () => {
     const headers = await bridge.session()
     expect(headers['Mcp-Session-Id']).toMatch(/^[\w-]{32}$/)
-    expect((await bridge.ask('/mcp', { method: 'DELETE' })).status).toBe(400)
-    const ended = await bridge.ask('/', { method: 'DELETE', headers })
+    expect((await bridge.send('/mcp', { method: 'DELETE' })).status).toBe(400)
+    const ended = await bridge.send('/', { method: 'DELETE', headers })
     expect([ended.status, ended.text]).toEqual([204, ''])
     const later = await bridge.post(call(1, 'whoami'), headers)
     expect([later.status, Object.keys(JSON.parse(later.text))]).toEqual([404, ['error']])
   })
 
-  test('there are as many as there may be', async () => {
+  test('their number is limited', async () => {
     const sessions = await Promise.all(Array.from({ length: 12 }, () => bridge.session()))
     const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 't', version: '1' } }
     const refused = await bridge.post({ jsonrpc: '2.0', id: 1, method: 'initialize', params })
     expect(refused.status).toBe(503)
-    await Promise.all(sessions.map(headers => bridge.ask('/mcp', { method: 'DELETE', headers })))
+    await Promise.all(sessions.map(headers => bridge.send('/mcp', { method: 'DELETE', headers })))
   })
 
-  test('an unknown one is 404 on every method', async () => {
+  test('an unknown session is 404 for every method', async () => {
     const headers = { 'Mcp-Session-Id': 'nobody', Accept: 'text/event-stream', 'Content-Type': 'application/json' }
     const body = JSON.stringify(call(1, 'whoami'))
-    for (const asked of [{ method: 'POST', body }, { method: 'GET' }, { method: 'DELETE' }])
-      expect((await bridge.ask('/mcp', { ...asked, headers })).status).toBe(404)
+    for (const sent of [{ method: 'POST', body }, { method: 'GET' }, { method: 'DELETE' }])
+      expect((await bridge.send('/mcp', { ...sent, headers })).status).toBe(404)
   })
 
-  test('a request without one is answered; a subscription needs one', async () => {
-    expect(said((await bridge.post(call(1, 'whoami'))).text).args).toEqual({})
+  test('a request without a session is answered; a subscription requires one', async () => {
+    expect(resultOf((await bridge.post(call(1, 'whoami'))).text).args).toEqual({})
     const subscribe = { jsonrpc: '2.0', id: 1, method: 'resources/subscribe', params: { uri: 'a:b' } }
     expect(JSON.parse((await bridge.post(subscribe)).text).error.code).toBe(-32_600)
   })
 })
 
 describe('streams', () => {
-  test('say what changed, keep the connection, and say why they end', async () => {
+  test('report changes, keep the connection open, and report why they end', async () => {
     const headers = await bridge.session()
     const stream = listenTo(bridge.port, headers)
     const params = { method: 'notifications/tools/list_changed', params: {} }
@@ -188,11 +191,11 @@ describe('streams', () => {
     expect(stream.text()).toContain(
       'event: message\nid: 0-1\ndata: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"',
     )
-    await bridge.ask('/mcp', { method: 'DELETE', headers })
+    await bridge.send('/mcp', { method: 'DELETE', headers })
     await until(() => stream.text().includes('event: close\n'))
   })
 
-  test('what came while nobody listened is there for who comes, within bounds; what was seen is not said again', async () => {
+  test('events without a connected client are buffered within limits, and seen events are not repeated', async () => {
     const headers = await bridge.session()
     const announce = (n: number) =>
       bridge.post(
@@ -211,14 +214,15 @@ describe('streams', () => {
     expect(resumed.text()).not.toContain('"a:101"')
     resumed.close()
     expect(
-      (await bridge.ask('/mcp', { headers: { ...headers, Accept: 'text/event-stream', 'Last-Event-ID': 'x' } })).status,
+      (await bridge.send('/mcp', { headers: { ...headers, Accept: 'text/event-stream', 'Last-Event-ID': 'x' } }))
+        .status,
     ).toBe(400)
-    await bridge.ask('/mcp', { method: 'DELETE', headers })
+    await bridge.send('/mcp', { method: 'DELETE', headers })
   })
 
-  test('the answer of a request whose connection broke is read again by the id of its first event', async () => {
+  test('after a broken connection, a response can be read again by the id of its first event', async () => {
     const headers = await bridge.session()
-    const gone = new AbortController()
+    const leaving = new AbortController()
     const options = {
       host: '127.0.0.1',
       port: bridge.port,
@@ -227,26 +231,26 @@ describe('streams', () => {
       headers: { ...headers, Accept: 'application/json, text/event-stream', 'Content-Type': 'application/json' },
     }
     let text = ''
-    const broken = request({ ...options, signal: gone.signal }, response => {
+    const broken = request({ ...options, signal: leaving.signal }, response => {
       response
         .on('error', () => {})
         .on('data', piece => {
           text += piece
-          gone.abort()
+          leaving.abort()
         })
     })
     broken.on('error', () => {}).end(JSON.stringify(call(9, 'progress', { ms: 40 }, { progressToken: 1 })))
     await until(() => text !== '')
     const id = /^id: (\d+-0)$/m.exec(text)?.[1] ?? ''
-    const resumed = await bridge.ask('/mcp', {
+    const resumed = await bridge.send('/mcp', {
       headers: { ...headers, Accept: 'text/event-stream', 'Last-Event-ID': id },
     })
     expect(resumed.text).toContain('"progress":3')
     expect(resumed.text).toContain('"id":9')
-    await bridge.ask('/mcp', { method: 'DELETE', headers })
+    await bridge.send('/mcp', { method: 'DELETE', headers })
   })
 
-  test('one without a session sees what the sessions of the same caller are told', async () => {
+  test("a stream without a session receives the notifications of the same caller's sessions", async () => {
     const stream = listenTo(bridge.port, {}, '/')
     const headers = await bridge.session()
     await until(() => stream.text().includes('keepalive'))
@@ -256,21 +260,21 @@ describe('streams', () => {
     )
     await until(() => stream.text().includes('a:b'))
     stream.close()
-    await bridge.ask('/mcp', { method: 'DELETE', headers })
+    await bridge.send('/mcp', { method: 'DELETE', headers })
   })
 })
 
 describe('requests of 2026-07-28', () => {
   const discover = { jsonrpc: '2.0', id: 1, method: 'server/discover', params: { _meta: modernMeta } }
 
-  test('need no session, and have a connection of their own', async () => {
+  test('need no session, and have their own connection', async () => {
     expect((await bridge.post(discover, modernHeaders('server/discover'))).status).toBe(200)
     const whoami = call(3, 'whoami', {}, modernMeta)
-    const { meta } = said((await bridge.post(whoami, modernHeaders('tools/call', 'whoami'))).text)
+    const { meta } = resultOf((await bridge.post(whoami, modernHeaders('tools/call', 'whoami'))).text)
     expect(meta).toMatchObject({ ...modernMeta, 'espalier.dev/connection': expect.stringMatching(/^r\d+$/) })
   })
 
-  test('are refused where header and body differ, and by a version that there is not', async () => {
+  test('are refused if header and body differ, or the version is unknown', async () => {
     const code = async (message: object, headers: Record<string, string>) => {
       const { status, text } = await bridge.post(message, headers)
       return [status, JSON.parse(text).error.code]
@@ -291,7 +295,7 @@ describe('requests of 2026-07-28', () => {
     expect(await code({ ...discover, method: 'nothing' }, modernHeaders('nothing'))).toEqual([404, -32_601])
   })
 
-  test('a subscription is known by the id the client chose', async () => {
+  test('a subscription has the id that the client chose', async () => {
     const listen = {
       jsonrpc: '2.0',
       id: 'sub',
@@ -303,64 +307,66 @@ describe('requests of 2026-07-28', () => {
     expect(text).not.toContain('espalier.dev')
   })
 
-  test('a client that goes cancels', async () => {
-    const before = said((await bridge.post(call(1, 'cancelled'))).text)
-    const gone = new AbortController()
+  test('a client that disconnects cancels its request', async () => {
+    const before = resultOf((await bridge.post(call(1, 'cancelled'))).text)
+    const leaving = new AbortController()
     const headers = { ...modernHeaders('tools/call', 'slow'), 'Content-Type': 'application/json' }
     const body = JSON.stringify(call(3, 'slow', { ms: 2_000 }, modernMeta))
-    const asked = bridge.ask('/mcp', { method: 'POST', headers, body, signal: gone.signal }).catch(() => {})
-    setTimeout(() => gone.abort(), 100)
-    await asked
-    await until(async () => Number(said((await bridge.post(call(1, 'cancelled'))).text).length) > Number(before.length))
+    const pending = bridge.send('/mcp', { method: 'POST', headers, body, signal: leaving.signal }).catch(() => {})
+    setTimeout(() => leaving.abort(), 100)
+    await pending
+    await until(
+      async () => Number(resultOf((await bridge.post(call(1, 'cancelled'))).text).length) > Number(before.length),
+    )
   })
 })
 
-describe('what is refused', () => {
+describe('refused requests', () => {
   test.each([
     ['no JSON', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{' }, 400],
     ['no JSON-RPC', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"id":1}' }, 400],
-    ['another type', { method: 'POST', headers: { 'Content-Type': 'text/plain' }, body: '{}' }, 415],
-    ['a stream not asked for', { method: 'GET' }, 406],
+    ['another content type', { method: 'POST', headers: { 'Content-Type': 'text/plain' }, body: '{}' }, 415],
+    ['a GET without Accept: text/event-stream', { method: 'GET' }, 406],
     ['another method', { method: 'PUT' }, 405],
     ['a foreign origin', { method: 'POST', headers: { Origin: 'https://evil.example.com' }, body: '{}' }, 403],
-    ['an origin of no page', { method: 'POST', headers: { Origin: 'null' }, body: '{}' }, 403],
-    ['an origin that is not of the web', { method: 'POST', headers: { Origin: 'app://localhost' }, body: '{}' }, 403],
+    ['the origin null', { method: 'POST', headers: { Origin: 'null' }, body: '{}' }, 403],
+    ['an origin with another scheme', { method: 'POST', headers: { Origin: 'app://localhost' }, body: '{}' }, 403],
     ['a foreign host', { method: 'POST', headers: { Host: 'evil.example.com' }, body: '{}' }, 403],
-  ])('%s', async (_, asked, status) => {
-    const answer = await bridge.ask('/mcp', asked)
+  ])('%s', async (_, sent, status) => {
+    const answer = await bridge.send('/mcp', sent)
     expect([answer.status, typeof JSON.parse(answer.text).error]).toEqual([status, 'string'])
   })
 
-  test('a body over 10 MB, and a path that is none', async () => {
+  test('a body over 10 MB, and an unknown path', async () => {
     const headers = { 'Content-Type': 'application/json' }
     const body = JSON.stringify({ a: 'x'.repeat(10_485_760) })
-    expect((await bridge.ask('/mcp', { method: 'POST', headers, body })).status).toBe(413)
-    expect((await bridge.ask('/other')).status).toBe(404)
+    expect((await bridge.send('/mcp', { method: 'POST', headers, body })).status).toBe(413)
+    expect((await bridge.send('/other')).status).toBe(404)
   })
 
-  test('what is nested without end, which takes nothing from others', async () => {
+  test('an endlessly nested body, without an effect on other requests', async () => {
     const headers = { 'Content-Type': 'application/json' }
     const deep = '['.repeat(5_000) + ']'.repeat(5_000)
     for (let tries = 0; tries < 110; tries += 1) {
       const body = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"x":${deep}}}`
-      const answer = await bridge.ask('/mcp', { method: 'POST', headers, body: tries % 2 === 0 ? body : `[${body}]` })
+      const answer = await bridge.send('/mcp', { method: 'POST', headers, body: tries % 2 === 0 ? body : `[${body}]` })
       expect([answer.status, answer.text]).toEqual([400, expect.stringContaining('nested more than 64 deep')])
     }
     expect((await bridge.post(call(1, 'whoami'))).status).toBe(200)
   })
 
-  test('a version that there is not, of a session', async () => {
+  test('an unknown version in a session', async () => {
     const headers = await bridge.session()
     expect((await bridge.post(call(1, 'whoami'), { ...headers, 'MCP-Protocol-Version': '2001-01-01' })).status).toBe(
       400,
     )
-    await bridge.ask('/mcp', { method: 'DELETE', headers })
+    await bridge.send('/mcp', { method: 'DELETE', headers })
   })
 })
 
-test('a page of the configured origin is told what the contract says, without a token', async () => {
+test('a page of the configured origin gets the CORS headers of the contract without a token', async () => {
   const headers = { Origin: 'https://app.example.com', 'Access-Control-Request-Method': 'POST' }
-  const answer = await bridge.ask('/mcp', { method: 'OPTIONS', headers })
+  const answer = await bridge.send('/mcp', { method: 'OPTIONS', headers })
   expect(answer.status).toBe(204)
   expect(answer.headers).toMatchObject({
     'access-control-allow-origin': 'https://app.example.com',
@@ -372,36 +378,36 @@ test('a page of the configured origin is told what the contract says, without a 
   })
 })
 
-test('a batch of 2025-03-26 is answered as one, and never with initialize', async () => {
+test('a batch of 2025-03-26 gets one response, and cannot contain initialize', async () => {
   const headers = await bridge.session({}, '2025-03-26')
   const answer = await bridge.post([call(1, 'slow', { n: 1 }), call(2, 'slow', { n: 2 })], headers)
   expect(JSON.parse(answer.text).map(({ id }: { id: number }) => id)).toEqual([1, 2])
   expect((await bridge.post([{ jsonrpc: '2.0', id: 1, method: 'initialize' }], headers)).status).toBe(400)
   expect((await bridge.post([], headers)).status).toBe(400)
-  await bridge.ask('/mcp', { method: 'DELETE', headers })
+  await bridge.send('/mcp', { method: 'DELETE', headers })
 })
 
-test('of a batch either nothing runs, or each message has its own answer', async () => {
+test('of a batch either no message runs, or each has its own answer', async () => {
   const headers = await bridge.session({}, '2025-03-26')
   const before = JSON.parse((await bridge.post(call(0, 'slow', { n: 0 }), headers)).text)
   expect(before.id).toBe(0)
   const foreign = { ...headers, 'Mcp-Session-Id': 'of-nobody' }
   expect((await bridge.post([call(1, 'slow', { n: 1 })], foreign)).status).toBe(404)
-  // As many as one session may have under way, and more.
+  // As many as one session may run, and more.
   const many = Array.from({ length: 100 }, (_, n) => call(n, 'slow', { n }))
   const [first, second] = await Promise.all([bridge.post(many, headers), bridge.post(many, headers)])
   const answers = [first, second].map(({ status, text }) => {
     expect(status).toBe(200)
-    return JSON.parse(text) as { id: number; error?: { data?: unknown } }[] // as the bridge writes it
+    return JSON.parse(text) as { id: number; error?: { data?: unknown } }[] // as written by the bridge
   })
   for (const one of answers) expect(one.map(({ id }) => id)).toEqual(many.map(({ id }) => id))
   const refused = answers.flat().filter(({ error }) => error !== undefined)
   expect(refused.length).toBeGreaterThan(0)
   expect(refused.length).toBeLessThan(200)
-  await bridge.ask('/mcp', { method: 'DELETE', headers })
+  await bridge.send('/mcp', { method: 'DELETE', headers })
 })
 
-test('nothing that comes in brings it down, and every request of a session is answered by its id', async () => {
+test('no input crashes it, and every request of a session is answered by its id', async () => {
   const session = await bridge.session()
   const method = fc.constantFrom(
     'ping',
@@ -438,8 +444,8 @@ test('nothing that comes in brings it down, and every request of a session is an
     { requiredKeys: [] },
   )
   await fc.assert(
-    fc.asyncProperty(body, headers, async (sent, said) => {
-      const { status, text } = await bridge.post(sent, said)
+    fc.asyncProperty(body, headers, async (sent, sentHeaders) => {
+      const { status, text } = await bridge.post(sent, sentHeaders)
       expect(status).toBeLessThan(500)
       if (text !== '') JSON.parse(text)
     }),
@@ -450,7 +456,7 @@ test('nothing that comes in brings it down, and every request of a session is an
   )
 })
 
-test('nothing that the tool server writes makes the exchange fail', () => {
+test('no output of the tool server makes the exchange throw', () => {
   const key = fc.constantFrom(
     'id',
     'method',
@@ -472,8 +478,8 @@ test('nothing that the tool server writes makes the exchange fail', () => {
   exchange.open(owner)
   fc.assert(
     fc.property(fc.dictionary(key, fc.oneof(value, fc.dictionary(key, value))), written => {
-      const asking = { owner, fields: {}, onMessage: () => {}, timeoutMs: 1_000 }
-      void exchange.request({ ...asking, message: { kind: 'request', id: 1, method: 'ping', params: {} } })
+      const common = { owner, fields: {}, onMessage: () => {}, timeoutMs: 1_000 }
+      void exchange.request({ ...common, message: { kind: 'request', id: 1, method: 'ping', params: {} } })
       const message = readMessage({ jsonrpc: '2.0', ...written })
       if (message.kind !== 'invalid') exchange.receive(message)
     }),

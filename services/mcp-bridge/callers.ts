@@ -1,4 +1,4 @@
-/** Who asks the bridge: by nothing, by a configured token, or by an access token of its own authorization server. */
+/** Callers of the bridge: anonymous, by a configured token, or by an access token of its authorization server. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { wellFormedBearerToken } from '../authentication/bearer.ts'
 import { type Scope, scopes } from '../mcp-protocol/scopes.ts'
@@ -6,15 +6,15 @@ import { BridgeRefusal } from './errors.ts'
 
 export type BridgeCaller = {
   readonly kind: 'anyone' | 'token' | 'user' | 'client'
-  /** Names the caller among all others. */
+  /** The unique name of the caller. */
   readonly principal: string
   readonly username: string | undefined
   readonly scopes: ReadonlySet<Scope>
-  /** What lasts as long as its token is kept under this. */
+  /** The key of state that lasts as long as the caller's token. */
   readonly session: string
 }
 
-/** With where a request of it comes from, by which whoever has no token is told from others without one. */
+/** A caller with the address of its request, which distinguishes callers without a token. */
 export type BridgeCallerAt = BridgeCaller & { readonly address: string }
 
 /** `authorization`: the header as sent. @throws BridgeRefusal with 401 */
@@ -32,7 +32,7 @@ const anyone: BridgeCaller = {
 
 export const allowAnyone: Authenticate = () => Promise.resolve(anyone)
 
-/** @throws BridgeRefusal with 401 where there is none, or it is not of the form `Bearer <token>` */
+/** @throws BridgeRefusal with 401 if the header is missing, or is not `Bearer <token>` */
 export function requiredToken(authorization: string | undefined): string {
   if (authorization === undefined) throw new BridgeRefusal({ status: 401, isMissing: true }, 'authentication required')
   const token = wellFormedBearerToken(authorization)
@@ -40,11 +40,13 @@ export function requiredToken(authorization: string | undefined): string {
   return token
 }
 
-/** The same for all that can be wrong with a token. */
+/** One error for every problem of a token. */
 export const invalidToken = (): BridgeRefusal =>
   new BridgeRefusal({ status: 401, isMissing: false }, 'the token is invalid or has expired')
 
-/** Every configured token is compared, so that the time tells nothing. `others`: decides on a token that is none of these. */
+/**
+ * Compares every configured token, so that the time reveals nothing. `others`: checks a token that is none of these.
+ */
 export function byConfiguredTokens(
   tokens: readonly ConfiguredToken[],
   others: Authenticate = () => Promise.reject(invalidToken()),

@@ -1,4 +1,7 @@
-/** Clients as people have them, both majors of the TypeScript SDK and those of Python and Go, through the bridge to the tool server's own stdio side: with the whole of OAuth, which the protocol's judge has a look at as well. */
+/**
+ * Real clients (both majors of the TypeScript SDK, Python and Go) through the bridge to the tool server's stdio side,
+ * with all of OAuth. The protocol's conformance checker runs as well.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -19,7 +22,7 @@ import { startTestBridge, type TestBridge } from './testing/bridge.ts'
 import { locationOf, password, redirectUri, sendPage } from './testing/oauth.ts'
 
 const fixture = fileURLToPath(new URL('../mcp/testing/fixture-stdio.ts', import.meta.url))
-const judge = fileURLToPath(
+const conformanceProgram = fileURLToPath(
   new URL('../../node_modules/@modelcontextprotocol/conformance/dist/index.js', import.meta.url),
 )
 const mcp_server = { args: [fixture] }
@@ -40,12 +43,12 @@ afterAll(async () => {
   rmSync(scratch, { recursive: true, force: true })
 })
 
-/** What a client keeps of OAuth; its user is a script that fills in the form. */
+/** The OAuth state of a client; its user is a script that fills in the form. */
 function provider(bridge: TestBridge) {
-  const kept: { found?: unknown; client?: unknown; tokens?: unknown; verifier?: string; back?: URL; state?: string } =
+  const saved: { found?: unknown; client?: unknown; tokens?: unknown; verifier?: string; back?: URL; state?: string } =
     {}
   return {
-    kept,
+    saved,
     redirectUrl: redirectUri,
     clientMetadata: {
       redirect_uris: [redirectUri],
@@ -54,41 +57,41 @@ function provider(bridge: TestBridge) {
       scope: 'mcp:read mcp:write',
     },
     state: () => {
-      kept.state = crypto.randomUUID()
-      return kept.state
+      saved.state = crypto.randomUUID()
+      return saved.state
     },
-    clientInformation: () => kept.client,
+    clientInformation: () => saved.client,
     saveClientInformation: (client: unknown) => {
-      kept.client = client
+      saved.client = client
     },
-    tokens: () => kept.tokens,
+    tokens: () => saved.tokens,
     saveTokens: (tokens: unknown) => {
-      kept.tokens = tokens
+      saved.tokens = tokens
     },
     saveCodeVerifier: (verifier: string) => {
-      kept.verifier = verifier
+      saved.verifier = verifier
     },
-    codeVerifier: () => kept.verifier ?? '',
+    codeVerifier: () => saved.verifier ?? '',
     saveDiscoveryState: (found: unknown) => {
-      kept.found = found
+      saved.found = found
     },
-    discoveryState: () => kept.found,
+    discoveryState: () => saved.found,
     async redirectToAuthorization(url: URL) {
-      const page = await bridge.ask(`${url.pathname}${url.search}`)
-      kept.back = locationOf(await sendPage(bridge, page, { username: 'alice', password, decision: 'allow' }))
+      const page = await bridge.send(`${url.pathname}${url.search}`)
+      saved.back = locationOf(await sendPage(bridge, page, { username: 'alice', password, decision: 'allow' }))
     },
   }
 }
 
 test.each(['auto', 'legacy'] as const)('the newer SDK registers, signs in and calls (%s)', async mode => {
-  const asked = provider(guarded)
+  const login = provider(guarded)
   // biome-ignore lint/suspicious/noExplicitAny: what it keeps is its own business, and is handed back as it came
-  const make = () => new StreamableHTTPClientTransport(new URL(`${guarded.url}/mcp`), { authProvider: asked as any })
+  const make = () => new StreamableHTTPClientTransport(new URL(`${guarded.url}/mcp`), { authProvider: login as any })
   const client = () => new Client(information, { versionNegotiation: { mode } })
   const first = make()
   await expect(client().connect(first)).rejects.toThrow()
-  expect(asked.kept.back?.searchParams.get('state')).toBe(asked.kept.state)
-  await first.finishAuth(asked.kept.back?.searchParams ?? new URLSearchParams())
+  expect(login.saved.back?.searchParams.get('state')).toBe(login.saved.state)
+  await first.finishAuth(login.saved.back?.searchParams ?? new URLSearchParams())
   const connected = client()
   await connected.connect(make())
   onTestFinished(() => connected.close())
@@ -97,10 +100,10 @@ test.each(['auto', 'legacy'] as const)('the newer SDK registers, signs in and ca
   expect((await connected.listTools()).tools.length).toBeGreaterThan(5)
 })
 
-test('the older SDK registers, signs in, calls, and is asked', async () => {
-  const asked = provider(guarded)
+test('the older SDK registers, signs in, calls, and answers a request', async () => {
+  const login = provider(guarded)
   // biome-ignore lint/suspicious/noExplicitAny: as above
-  const make = () => new OldTransport(new URL(guarded.url), { authProvider: asked as any })
+  const make = () => new OldTransport(new URL(guarded.url), { authProvider: login as any })
   const client = () => {
     const made = new OldClient(information, { capabilities: { elicitation: {} } })
     made.setRequestHandler(ElicitRequestSchema, async () => ({
@@ -112,7 +115,7 @@ test('the older SDK registers, signs in, calls, and is asked', async () => {
   const first = make()
   // biome-ignore lint/suspicious/noExplicitAny: its transports do not fit its own type where optional properties are exact
   await expect(client().connect(first as any)).rejects.toThrow()
-  await first.finishAuth(asked.kept.back?.searchParams.get('code') ?? '')
+  await first.finishAuth(login.saved.back?.searchParams.get('code') ?? '')
   const connected = client()
   // biome-ignore lint/suspicious/noExplicitAny: as above
   await connected.connect(make() as any)
@@ -123,7 +126,7 @@ test('the older SDK registers, signs in, calls, and is asked', async () => {
 
 const tokenSeconds = 2
 
-/** How many refresh tokens a bridge has given, and how many of them were used. */
+/** How many refresh tokens a bridge has issued, and how many of them were used. */
 function refreshTokens({ folder }: TestBridge): readonly [given: number, used: number] {
   const database = new DatabaseSync(join(folder, 'oauth-state.sqlite'), { readOnly: true })
   const row = database.prepare(`SELECT count(*) AS given, sum(uses) AS used FROM oauth_records WHERE kind = 'refresh'`)
@@ -132,7 +135,7 @@ function refreshTokens({ folder }: TestBridge): readonly [given: number, used: n
   return [Number(given), Number(used)]
 }
 
-/** Registers, signs in, calls, and calls again by a token that it has fetched anew. */
+/** Registers, signs in, calls, and calls again with a refreshed token. */
 async function signsIn({ command, args, env }: Program): Promise<void> {
   const users = [{ username: 'alice', password_hash: await hashPassword(password) }]
   const bridge = await startTestBridge({
@@ -141,36 +144,36 @@ async function signsIn({ command, args, env }: Program): Promise<void> {
     oauth_server: { allow_dynamic_registration: true, token_lifetime: `${tokenSeconds}s`, builtin: { users } },
   })
   onTestFinished(() => bridge.stop())
-  const asked = [...args, `${bridge.url}/mcp`, redirectUri, 'test_simple_text', String(tokenSeconds + 0.5)]
-  const child = spawn(command, asked, { env, stdio: ['pipe', 'pipe', 'pipe'] })
+  const programArguments = [...args, `${bridge.url}/mcp`, redirectUri, 'test_simple_text', String(tokenSeconds + 0.5)]
+  const child = spawn(command, programArguments, { env, stdio: ['pipe', 'pipe', 'pipe'] })
   onTestFinished(() => void child.kill())
-  let said = ''
+  let output = ''
   child.stderr.setEncoding('utf8').on('data', piece => {
-    said += piece
+    output += piece
   })
   const lines = createInterface(child.stdout)[Symbol.asyncIterator]()
   const { value: goTo } = await lines.next()
-  if (goTo === undefined) throw new Error(said)
+  if (goTo === undefined) throw new Error(output)
   const { pathname, search } = new URL(goTo)
-  const page = await bridge.ask(`${pathname}${search}`)
+  const page = await bridge.send(`${pathname}${search}`)
   const back = locationOf(await sendPage(bridge, page, { username: 'alice', password, decision: 'allow' }))
   child.stdin.write(`${back.href}\n`)
   const { value: texts } = await lines.next()
-  expect(JSON.parse(texts ?? JSON.stringify(said))).toEqual([expect.stringContaining('simple'), expect.anything()])
+  expect(JSON.parse(texts ?? JSON.stringify(output))).toEqual([expect.stringContaining('simple'), expect.anything()])
   const [given, used] = refreshTokens(bridge)
   expect([given > 1, used]).toEqual([true, given - 1])
 }
 
 const python = pythonProgram('oauth_client.py')
-if (python === undefined) test.skip('clients of others: need the Python package mcp', () => {})
-else test('the client of Python registers, signs in, calls, and fetches a new token', () => signsIn(python), 60_000)
+if (python === undefined) test.skip('clients in other languages: need the Python package mcp', () => {})
+else test('the client of Python registers, signs in, calls, and refreshes its token', () => signsIn(python), 60_000)
 
 const go = goProgram('./oauth', scratch)
 if (go === undefined)
-  test.skip('clients of others: need the Go module github.com/modelcontextprotocol/go-sdk', () => {})
-else test('the client of Go registers, signs in, calls, and fetches a new token', () => signsIn(go), 60_000)
+  test.skip('clients in other languages: need the Go module github.com/modelcontextprotocol/go-sdk', () => {})
+else test('the client of Go registers, signs in, calls, and refreshes its token', () => signsIn(go), 60_000)
 
-test('the protocol’s judge gets a code and a token of the authorization server', async () => {
+test('the protocol’s conformance checker gets a code and a token of the authorization server', async () => {
   const port = await freePort()
   const users = [{ username: 'alice', password_hash: await hashPassword(password) }]
   const clients = [{ client_id: 'judge', redirect_uris: [`http://127.0.0.1:${port}/callback`] }]
@@ -179,19 +182,19 @@ test('the protocol’s judge gets a code and a token of the authorization server
     oauth_server: { builtin: { users }, clients },
   })
   const where = ['--url', judged.url, '--client-id', 'judge', '--resource', `${judged.url}/mcp`, '-p', String(port)]
-  const child = spawn(process.execPath, [judge, 'authorization', ...where], {
+  const child = spawn(process.execPath, [conformanceProgram, 'authorization', ...where], {
     cwd: tmpdir(),
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const ended = once(child, 'close')
   let text = ''
   let isSent = false
-  /** Does what the judge asks of whoever runs it. */
+  /** Does what the checker requires of its user. */
   async function signIn(): Promise<void> {
-    const asked = /http:\/\/[\d.:]+(\/oauth\/authorize\?\S+)\s/.exec(text)?.[1]
-    if (asked === undefined || !text.includes('Callback server started') || isSent) return
+    const authorizePath = /http:\/\/[\d.:]+(\/oauth\/authorize\?\S+)\s/.exec(text)?.[1]
+    if (authorizePath === undefined || !text.includes('Callback server started') || isSent) return
     isSent = true
-    const page = await judged.ask(asked)
+    const page = await judged.send(authorizePath)
     await fetch(locationOf(await sendPage(judged, page, { username: 'alice', password, decision: 'allow' })))
   }
   for (const output of [child.stdout, child.stderr])

@@ -1,6 +1,6 @@
 /**
- * The bridge's file: YAML with `${VARIABLE}` from the environment. It returns settings that can be used, or reports all that is wrong at once; the value of a variable is in no
- * message. docs/mcp.md says what each key means.
+ * Reads the bridge's file: YAML with `${VARIABLE}` from the environment. Returns settings, or reports all errors at
+ * once. No message contains the value of a variable. docs/mcp.md documents the keys.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -49,15 +49,15 @@ export const keys = {
     listen: key(values.listenAddress(), '127.0.0.1:8080'),
     public_url: optional(values.httpUri()),
     allowed_hosts: key(
-      values.entries('must be names of hosts', () => true),
+      values.entries('must be host names', () => true),
       '',
     ),
     trusted_proxies: key(values.blocks(isBlock), ''),
     sse_keepalive_interval: key(values.duration(100, 60_000), '20s'),
-    max_body_bytes: key(values.whole(1_024, 104_857_600), 10_485_760),
-    max_streams: key(values.whole(1, 1_000_000), 2_000),
-    max_in_flight: key(values.whole(1, 100_000), 1_000),
-    max_in_flight_per_session: key(values.whole(1, 100_000), 100),
+    max_body_bytes: key(values.integer(1_024, 104_857_600), 10_485_760),
+    max_streams: key(values.integer(1, 1_000_000), 2_000),
+    max_in_flight: key(values.integer(1, 100_000), 1_000),
+    max_in_flight_per_session: key(values.integer(1, 100_000), 100),
     tls: { cert_file: optional(values.path()), key_file: optional(values.path()) },
     peer: { address: optional(values.reachableAddress()), secret: optional(values.longSecret(), { isSecret: true }) },
     cors: { enabled: key(values.truth(), false), allowed_origins: key(origins(), '') },
@@ -68,29 +68,29 @@ export const keys = {
   },
   mcp_server: {
     command: required(values.text('must be a command', command => command !== '')),
-    args: optional({ type: 'list', rule: 'must be a list of texts', schema: z.array(z.string()) }),
-    env: optional({ type: 'string', rule: 'must be a table of texts', schema: z.record(z.string(), z.string()) }),
+    args: optional({ type: 'list', rule: 'must be a list of strings', schema: z.array(z.string()) }),
+    env: optional({ type: 'string', rule: 'must be a table of strings', schema: z.record(z.string(), z.string()) }),
     dir: optional(values.path()),
     request_timeout: key(values.duration(100, 86_400_000), '5m'),
     graceful_shutdown_timeout: key(values.duration(0, 600_000), '30s'),
     restart_on_failure: key(values.truth(), true),
-    max_restarts: key(values.whole(0, 1_000_000), 5),
+    max_restarts: key(values.integer(0, 1_000_000), 5),
     restart_delay: key(values.duration(0, 600_000), '5s'),
   },
   session: {
     timeout: key(values.duration(100, 604_800_000), '30m'),
-    max_sessions: key(values.whole(1, 1_000_000), 1_000),
+    max_sessions: key(values.integer(1, 1_000_000), 1_000),
     cleanup_interval: key(values.duration(10, 3_600_000), '1m'),
-    notification_buffer: key(values.whole(1, 100_000), 100),
+    notification_buffer: key(values.integer(1, 100_000), 100),
   },
   oauth_server: oauthKeys,
   log: { level: key(values.choice('debug', 'info', 'warn', 'error', 'silent'), 'info') },
 }
 
-type Given = Settings<typeof keys>
-type Tokens = NonNullable<Given['server']['auth']['bearer']['validTokens']>
+type ReadSettings = Settings<typeof keys>
+type Tokens = NonNullable<ReadSettings['server']['auth']['bearer']['validTokens']>
 
-/** How many bytes one stream of a session may keep. */
+/** The buffer of one session stream, in bytes. */
 const streamBytes = 1_048_576
 
 const tokensOf = (tokens: Tokens): ConfiguredToken[] =>
@@ -105,11 +105,10 @@ const tokensOf = (tokens: Tokens): ConfiguredToken[] =>
     return { name, sha256: hash, scopes: own ?? scopes }
   })
 
-function authenticationOf({ auth }: Given['server'], { refuse }: Checks): BridgeSettings['authentication'] {
+function authenticationOf({ auth }: ReadSettings['server'], { refuse }: Checks): BridgeSettings['authentication'] {
   const { type, bearer } = auth
   const where = 'server.auth.bearer.valid_tokens'
-  if (type === 'bearer' && bearer.validTokens === undefined)
-    refuse(where, 'must be given where server.auth.type is bearer')
+  if (type === 'bearer' && bearer.validTokens === undefined) refuse(where, 'is required with server.auth.type: bearer')
   if (type === 'none' && bearer.validTokens !== undefined)
     refuse(where, 'is only for server.auth.type: bearer or oauth')
   return type === 'none' ? { type } : { type, tokens: tokensOf(bearer.validTokens ?? []) }
@@ -117,11 +116,15 @@ function authenticationOf({ auth }: Given['server'], { refuse }: Checks): Bridge
 
 type InFolder = (path: string) => string
 
-function tlsOf({ tls }: Given['server'], inFolder: InFolder, { isGiven, refuse }: Checks): BridgeSettings['tls'] {
-  // A table without its files is an error: without TLS tokens would be readable on the network.
+function tlsOf(
+  { tls }: ReadSettings['server'],
+  inFolder: InFolder,
+  { isSet: isGiven, refuse }: Checks,
+): BridgeSettings['tls'] {
+  // A table without its files is an error: without TLS, tokens would be readable on the network.
   if (!isGiven('server.tls')) return undefined
   const read = (name: string, path: string | undefined): string => {
-    if (!isGiven(name)) refuse(name, 'must be given together with its key or certificate')
+    if (!isGiven(name)) refuse(name, 'must be set together with its key or certificate')
     const content = path === undefined ? undefined : readNamedFile(inFolder(path), file => readFileSync(file))
     if (content?.kind === 'refused') refuse(name, content.rule)
     return content?.kind === 'text' ? content.text : ''
@@ -132,18 +135,18 @@ function tlsOf({ tls }: Given['server'], inFolder: InFolder, { isGiven, refuse }
   }
 }
 
-function peerOf({ peer }: Given['server'], { isGiven, refuse }: Checks): BridgeSettings['peer'] {
+function peerOf({ peer }: ReadSettings['server'], { isSet: isGiven, refuse }: Checks): BridgeSettings['peer'] {
   const { address, secret } = peer
   if (isGiven('server.peer.address') !== isGiven('server.peer.secret'))
-    refuse(`server.peer.${address === undefined ? 'address' : 'secret'}`, 'must be given: replicas need both')
+    refuse(`server.peer.${address === undefined ? 'address' : 'secret'}`, 'is required: replicas need both')
   if (address === undefined || secret === undefined) return undefined
   if (isGiven('server.tls'))
-    refuse('server.tls', 'cannot be used with server.peer: replicas reach one another without TLS')
+    refuse('server.tls', 'cannot be used with server.peer: replicas connect to each other without TLS')
   return { address, secret }
 }
 
 /**
- * @param path of the file: what it names is relative to its folder
+ * @param path of the file; paths in it are relative to its folder
  * @throws ConfigurationError
  */
 export function readBridgeConfiguration(path: string, environment: NodeJS.ProcessEnv): BridgeSettings {
@@ -154,12 +157,12 @@ export function readBridgeConfiguration(path: string, environment: NodeJS.Proces
   return settings
 }
 
-function settingsOf(given: Given, inFolder: InFolder, checks: Checks): BridgeSettings {
-  const { server, mcpServer: tool, session, log } = given
+function settingsOf(read: ReadSettings, inFolder: InFolder, checks: Checks): BridgeSettings {
+  const { server, mcpServer: tool, session, log } = read
   const publicUrl = server.publicUrl?.replace(/\/+$/, '')
   const publicHost = publicUrl === undefined ? [] : [new URL(publicUrl).hostname]
-  const oauth = oauthSettings(given.oauthServer, publicUrl, inFolder, checks)
-  if (server.auth.type === 'oauth' && !given.oauthServer.enabled)
+  const oauth = oauthSettings(read.oauthServer, publicUrl, inFolder, checks)
+  if (server.auth.type === 'oauth' && !read.oauthServer.enabled)
     checks.refuse('server.auth.type', 'must not be oauth without oauth_server.enabled: true')
   return {
     ...server.listen,

@@ -1,4 +1,4 @@
-/** The tables of keys in docs/mcp.md are those of the bridge's declaration. */
+/** The key tables in docs/mcp.md match the bridge's declaration. */
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { keysOf } from '../configuration/declaration.ts'
@@ -10,7 +10,7 @@ const codesIn = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map(([, code 
 
 type Documented = { readonly initial: string; readonly meaning: string }
 
-/** By the names of the keys. A name that begins with a dot is beside the first of its row. */
+/** By key. A name that begins with a dot is a sibling of the first key in its row. */
 function documented(header: string, prefix: string): [string, Documented][] {
   const [, after = ''] = text.split(`${header}\n|---|---|---|\n`)
   return [...(after.split('\n\n')[0] ?? '').matchAll(/^\| (.*?) \|(.*?)\|(.*)\|$/gm)].flatMap(
@@ -29,7 +29,7 @@ const rows = new Map([
   ...documented('| key | default | meaning |', ''),
   ...documented('| key of `oauth_server` | default | meaning |', 'oauth_server.'),
 ])
-/** Tables whose keys their own row names. */
+/** Tables whose keys their own row documents. */
 const tables = ['builtin.branding', 'builtin.users', 'clients', 'federated'].map(name => `oauth_server.${name}`)
 const tableOf = (name: string) => tables.find(table => name.startsWith(`${table}.`))
 

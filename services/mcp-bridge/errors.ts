@@ -1,8 +1,8 @@
-/** What the bridge refuses or fails with, one class for each kind; the texts are written for whoever asked. */
+/** Errors of the bridge, one class for each kind; their texts are for the client. */
 
 type RefusalKind =
   | { readonly status: 400 | 403 | 404 | 405 | 406 | 409 | 413 | 415 | 429 | 500 | 502 | 503 }
-  /** `isMissing`: no token came; what is wrong with one that came is not told. */
+  /** `isMissing`: there was no token. What is wrong with an invalid token is not reported. */
   | { readonly status: 401; readonly isMissing: boolean }
 
 /** A request that is answered with a status and `{error}`. */
@@ -16,4 +16,4 @@ export class BridgeRefusal extends Error {
   }
 }
 
-export const notRunning = (): BridgeRefusal => new BridgeRefusal({ status: 503 }, 'the tool server does not run')
+export const notRunning = (): BridgeRefusal => new BridgeRefusal({ status: 503 }, 'the tool server is not running')

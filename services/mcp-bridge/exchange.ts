@@ -1,6 +1,7 @@
 /**
- * Who asked what of one subprocess. Towards it every request has an id and a progress token of the bridge's own; answers, progress and cancellations are translated back, so that what one client chooses
- * as an id concerns no other. Requests of the subprocess get an id as well, by which only who was asked can answer.
+ * Matches requests and responses of one subprocess. Each request to it gets an id and a progress token of the bridge;
+ * responses, progress and cancellations are translated back, so that clients' ids cannot collide. Requests of the
+ * subprocess get an id as well, by which only the addressed client can answer.
  */
 
 import { connectionField } from '../mcp-protocol/bridge-fields.ts'
@@ -22,39 +23,42 @@ import {
 import { subscriptionKey } from '../mcp-protocol/names.ts'
 import { withMeta } from './meta.ts'
 
-/** A client's session, or one request that stands alone: what the subprocess knows as a connection. */
+/** A client's session, or one request without a session: a connection of the subprocess. */
 export type Owner = {
   readonly connection: string
-  /** A request or notification of the subprocess, already in the client's terms. @returns false where it cannot be delivered */
+  /**
+   * Passes on a request or notification of the subprocess, with the client's ids. Returns false if it cannot be
+   * delivered.
+   */
   deliver(message: Message): boolean
 }
 
-type Asking = {
+type ClientRequest = {
   readonly owner: Owner
   readonly message: RequestMessage
   /** The bridge's own fields for `_meta`. */
   readonly fields: JsonObject
-  /** Told what belongs to this very request and precedes its answer. */
+  /** Receives the messages that belong to this request and precede its response. */
   readonly onMessage: (message: Message) => void
   readonly timeoutMs: number
 }
 
-type Pending = Asking & {
+type Pending = ClientRequest & {
   readonly ownId: number
   readonly progressToken: Json | undefined
   readonly timer: NodeJS.Timeout
   readonly resolve: (response: ResponseMessage) => void
 }
 
-type Asked = { readonly owner: Owner; readonly theirId: RequestId; readonly ownId: string }
+type ServerRequest = { readonly owner: Owner; readonly theirId: RequestId; readonly ownId: string }
 
-/** Questions of the subprocess that one client leaves unanswered. */
-const mostOpenQuestions = 100
+/** Unanswered requests of the subprocess to one client. */
+const mostServerRequests = 100
 
 type ExchangeSettings = {
-  /** @returns false where the subprocess does not run */
+  /** Returns false if the subprocess does not run. */
   readonly send: (message: JsonObject) => boolean
-  /** Of nobody in particular. */
+  /** Called for notifications that name no connection. */
   readonly onUnaddressed: (message: NotificationMessage) => void
 }
 
@@ -62,8 +66,8 @@ export class Exchange {
   readonly #settings: ExchangeSettings
   readonly #pending = new Map<number, Pending>()
   readonly #owners = new Map<string, Owner>()
-  /** By the id that the client was told, and by connection and the id that the subprocess chose. */
-  readonly #asked = new Map<string, Asked>()
+  /** By the id that the client received. */
+  readonly #serverRequests = new Map<string, ServerRequest>()
   readonly #idle: (() => void)[] = []
   #lastId = 0
 
@@ -81,12 +85,12 @@ export class Exchange {
     return count
   }
 
-  /** Resolves once nothing is under way. */
-  async settled(): Promise<void> {
+  /** Resolves when no request runs. */
+  async idle(): Promise<void> {
     if (this.#pending.size > 0) await new Promise<void>(resolve => this.#idle.push(resolve))
   }
 
-  /** Answers those that listen, who have no other end. */
+  /** Answers open subscriptions, which have no other end. */
   endListeners(): void {
     for (const { ownId, message } of [...this.#pending.values()]) {
       if (message.method !== 'subscriptions/listen') continue
@@ -98,20 +102,20 @@ export class Exchange {
     this.#owners.set(owner.connection, owner)
   }
 
-  /** What it had asked is cancelled, what it was asked is answered for it. */
+  /** Cancels the owner's requests, and answers the subprocess's requests to it with an error. */
   close(owner: Owner): void {
     if (this.#owners.get(owner.connection) === owner) this.#owners.delete(owner.connection)
     for (const one of [...this.#pending.values()]) if (one.owner === owner) this.#abandon(one, 'the session has ended')
-    for (const [key, asked] of this.#asked) {
-      if (asked.owner !== owner) continue
-      this.#asked.delete(key)
-      this.#answer(asked.theirId, errorResponse(null, internalError, 'the client has gone').outcome)
+    for (const [key, serverRequest] of this.#serverRequests) {
+      if (serverRequest.owner !== owner) continue
+      this.#serverRequests.delete(key)
+      this.#answer(serverRequest.theirId, errorResponse(null, internalError, 'the client has disconnected').outcome)
     }
   }
 
-  /** Answers in the client's terms; never rejects. */
-  request(asking: Asking): Promise<ResponseMessage> {
-    const { message, fields, timeoutMs } = asking
+  /** Returns the response with the client's id; never rejects. */
+  request(outgoing: ClientRequest): Promise<ResponseMessage> {
+    const { message, fields, timeoutMs } = outgoing
     const ownId = ++this.#lastId
     const progressToken = metaOf(message.params).progressToken
     return new Promise(resolve => {
@@ -120,15 +124,15 @@ export class Exchange {
         if (one !== undefined) this.#abandon(one, `no answer within ${timeoutMs} ms`)
       }, timeoutMs)
       timer.unref()
-      this.#pending.set(ownId, { ...asking, ownId, progressToken, timer, resolve })
+      this.#pending.set(ownId, { ...outgoing, ownId, progressToken, timer, resolve })
       const own = { ...fields, ...(progressToken !== undefined && { progressToken: ownId }) }
       const params = withMeta(message.params, own)
       const isSent = this.#settings.send(writeMessage({ ...message, id: ownId, params }))
-      if (!isSent) this.#settle(ownId, { code: internalError, message: 'the tool server does not run' })
+      if (!isSent) this.#settle(ownId, { code: internalError, message: 'the tool server is not running' })
     })
   }
 
-  /** A client does not want an answer any more. @returns whether there was such a request of its own */
+  /** Cancels a client's request. Returns whether the client has such a request. */
   cancel(owner: Owner, id: Json | undefined, reason: Json | undefined, fields: JsonObject): boolean {
     for (const one of this.#pending.values()) {
       if (one.owner !== owner || one.message.id !== id) continue
@@ -139,9 +143,9 @@ export class Exchange {
     return false
   }
 
-  /** The client of a request is gone: nobody is told of what still comes. */
+  /** The client of a request has disconnected: cancels it and discards further messages. */
   abandon(owner: Owner, id: RequestId, fields: JsonObject): void {
-    this.cancel(owner, id, 'the client is gone', fields)
+    this.cancel(owner, id, 'the client has disconnected', fields)
     for (const [ownId, one] of this.#pending)
       if (one.owner === owner && one.message.id === id)
         this.#settle(ownId, { code: internalError, message: 'cancelled' })
@@ -151,12 +155,12 @@ export class Exchange {
     this.#settings.send(writeMessage({ ...message, params: withMeta(message.params, fields) }))
   }
 
-  /** A client's answer to a question of the subprocess. @returns false where it was not asked that */
+  /** Passes on a client's response to a request of the subprocess. Returns false if the client had no such request. */
   reply(owner: Owner, { id, outcome }: ResponseMessage): boolean {
-    const asked = this.#asked.get(String(id))
-    if (asked === undefined || asked.owner !== owner) return false
-    this.#asked.delete(asked.ownId)
-    this.#answer(asked.theirId, outcome)
+    const serverRequest = this.#serverRequests.get(String(id))
+    if (serverRequest === undefined || serverRequest.owner !== owner) return false
+    this.#serverRequests.delete(serverRequest.ownId)
+    this.#answer(serverRequest.theirId, outcome)
     return true
   }
 
@@ -173,11 +177,11 @@ export class Exchange {
     }
   }
 
-  /** The subprocess is gone, and with it whatever it was asked. */
+  /** The subprocess has ended, and all requests to it fail. */
   failAll(): void {
     for (const ownId of [...this.#pending.keys()])
-      this.#settle(ownId, { code: internalError, message: 'the tool server has ended before it answered' })
-    this.#asked.clear()
+      this.#settle(ownId, { code: internalError, message: 'the tool server ended before it answered' })
+    this.#serverRequests.clear()
   }
 
   #receiveResponse({ id, outcome }: ResponseMessage): void {
@@ -185,7 +189,7 @@ export class Exchange {
     if (one !== undefined) this.#finish(one.ownId, this.#inClientsTerms(outcome, one))
   }
 
-  /** What was sent under the bridge's own names in a result: the end of a subscription names its request. */
+  /** Removes the bridge's own fields from a result. The end of a subscription names its request by the client's id. */
   #inClientsTerms(outcome: ResponseOutcome, one: Pending): ResponseOutcome {
     const { result } = outcome
     return isObject(result) && '_meta' in result ? { result: this.#renamed(result, one) } : outcome
@@ -203,16 +207,19 @@ export class Exchange {
     }
     const connection = metaOf(message.params)[connectionField]
     const owner = typeof connection === 'string' ? this.#owners.get(connection) : undefined
-    const open = owner === undefined ? 0 : [...this.#asked.values()].filter(asked => asked.owner === owner).length
-    if (owner === undefined || open >= mostOpenQuestions) {
-      this.#answer(message.id, errorResponse(null, methodNotFound, 'no client takes this request').outcome)
+    const open =
+      owner === undefined
+        ? 0
+        : [...this.#serverRequests.values()].filter(serverRequest => serverRequest.owner === owner).length
+    if (owner === undefined || open >= mostServerRequests) {
+      this.#answer(message.id, errorResponse(null, methodNotFound, 'no client accepts this request').outcome)
       return
     }
     const ownId = `bridge-${++this.#lastId}`
-    this.#asked.set(ownId, { owner, theirId: message.id, ownId })
+    this.#serverRequests.set(ownId, { owner, theirId: message.id, ownId })
     const isDelivered = owner.deliver({ ...message, id: ownId, params: withMeta(message.params, {}) })
     if (!isDelivered)
-      this.reply(owner, { ...errorResponse(ownId, methodNotFound, 'the client takes no requests'), id: ownId })
+      this.reply(owner, { ...errorResponse(ownId, methodNotFound, 'the client accepts no requests'), id: ownId })
   }
 
   #receiveNotification(message: NotificationMessage): void {
@@ -242,10 +249,10 @@ export class Exchange {
       owner.deliver(plain)
       return
     }
-    for (const asked of [...this.#asked.values()]) {
-      if (asked.owner !== owner || asked.theirId !== params.requestId) continue
-      this.#asked.delete(asked.ownId)
-      owner.deliver({ ...plain, params: { ...plain.params, requestId: asked.ownId } })
+    for (const serverRequest of [...this.#serverRequests.values()]) {
+      if (serverRequest.owner !== owner || serverRequest.theirId !== params.requestId) continue
+      this.#serverRequests.delete(serverRequest.ownId)
+      owner.deliver({ ...plain, params: { ...plain.params, requestId: serverRequest.ownId } })
     }
   }
 

@@ -1,4 +1,4 @@
-/** One caller who opens all sessions that there may be, each with a stream that is never read: others find room all the same. */
+/** One caller opens the maximum number of sessions, each with an unread stream: other callers still get sessions. */
 import { request } from 'node:http'
 import { expect, onTestFinished, test } from 'vitest'
 import { until } from '../testing/client.ts'
@@ -7,7 +7,7 @@ import { startTestBridge } from './testing/bridge.ts'
 const [greedy, other] = ['a-token-of-somebody-greedy-0123', 'a-token-of-somebody-else-012345']
 const bearer = (token: string) => ({ Authorization: `Bearer ${token}` })
 
-test('sessions are shared out among callers; whoever has most gives up what is unused for longest', async () => {
+test('sessions are shared among callers: the largest caller loses the session unused for longest', async () => {
   const bridge = await startTestBridge({
     server: { auth: { type: 'bearer', bearer: { valid_tokens: [greedy, other] } } },
     session: { max_sessions: 8 },
@@ -20,15 +20,15 @@ test('sessions are shared out among callers; whoever has most gives up what is u
       ? { ...bearer(token), 'Mcp-Session-Id': String(answer.headers['mcp-session-id']) }
       : answer.status
   }
-  const held: Record<string, string>[] = []
+  const sessions: Record<string, string>[] = []
   for (let at = 0; at < 8; at++) {
     const headers = await begin(greedy)
     if (typeof headers === 'number') throw new Error(`refused with ${headers}`)
-    held.push(headers)
+    sessions.push(headers)
   }
-  // The first has a stream that nobody reads.
+  // The first session has an unread stream.
   const path = { host: '127.0.0.1', port: bridge.port, path: '/mcp' }
-  const watching = request({ ...path, headers: { ...held[0], Accept: 'text/event-stream' } })
+  const watching = request({ ...path, headers: { ...sessions[0], Accept: 'text/event-stream' } })
   let isOpen = false
   watching.on('response', () => {
     isOpen = true
@@ -41,10 +41,10 @@ test('sessions are shared out among callers; whoever has most gives up what is u
   const own = await begin(other)
   expect(own).toBeTypeOf('object')
   const ping = { jsonrpc: '2.0', id: 2, method: 'ping' }
-  const statuses = async () => Promise.all(held.map(async headers => (await bridge.post(ping, headers)).status))
+  const statuses = async () => Promise.all(sessions.map(async headers => (await bridge.post(ping, headers)).status))
   expect(await statuses()).toEqual([200, 404, 200, 200, 200, 200, 200, 200])
   for (let at = 0; at < 3; at++) expect(await begin(other)).toBeTypeOf('object')
   expect((await statuses()).filter(status => status === 200)).toHaveLength(4)
-  // They have the same now.
+  // Both now have the same number.
   expect([await begin(other), await begin(greedy)]).toEqual([503, 503])
 })

@@ -1,16 +1,21 @@
-/** Puts the bridge together: the tool server behind, sessions and streams between, HTTP in front, and the authorization server beside it where there is one. */
+/**
+ * Assembles the bridge: HTTP, sessions and streams, the tool server's process, and the authorization server if
+ * configured.
+ */
 import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
 import { version } from '../../server/version.ts'
 import { json, jsonError, wrongMethod } from '../http/json-answers.ts'
 import { closeServer, listen } from '../http/listen.ts'
 import type { Handler, HttpResponse, IncomingBody, RequestHead } from '../http/message.ts'
-import { envelopeBytes, Peers } from '../http/peers/index.ts'
+import { envelopeBytes, Peers, peerPath } from '../http/peers/index.ts'
+import { RequestFigures } from '../http/request-figures.ts'
 import { getRoutes, matchRoute } from '../http/router.ts'
 import { makeServer } from '../http/server.ts'
 import { followTls } from '../http/tls.ts'
 import { EventMemory } from '../mcp-protocol/event-memory.ts'
 import { SelfCheck, selfCheckPath } from '../mcp-protocol/self-check.ts'
+import { runSamples, type SamplesAddress } from '../samples/index.ts'
 import { empty, renderRefusal, withHeaders } from './answers.ts'
 import { Backend } from './backend.ts'
 import { type Authenticate, allowAnyone, type BridgeCaller, byConfiguredTokens } from './callers.ts'
@@ -24,10 +29,12 @@ import type { BridgeSettings } from './settings.ts'
 import { Watchers } from './watchers.ts'
 
 type BridgeOptions = {
-  /** How often the files of the certificate are looked at. */
+  /** How often the certificate's files are checked for changes. */
   readonly certificateIntervalMs?: number
-  /** Ends a start that waits for the authorization server's state. */
+  /** Aborts a start that waits for the authorization server's state. */
   readonly stopping?: AbortSignal
+  /** The address at which it serves metric samples; undefined: none. */
+  readonly samples?: SamplesAddress | undefined
 }
 
 type Bridge = {
@@ -36,12 +43,12 @@ type Bridge = {
 }
 
 const headerBytes = 32_768
-const farewellMs = 10_000
-/** Of events that clients may come back for, in all. */
-const keptBytes = 67_108_864
+const gracePeriodMs = 10_000
+/** The limit of all buffered events together. */
+const bufferedBytes = 67_108_864
 const leastConnections = 10_000
 
-/** Loaded only where it is wanted: it takes 8 MB. */
+/** Loaded only if needed: it takes 8 MB. */
 async function authorizationServer(
   settings: OAuthSettings,
   logger: Logger,
@@ -56,14 +63,14 @@ function authenticator(settings: BridgeSettings, oauth: AuthorizationServer | un
   if (authentication.type === 'none') return allowAnyone
   const { tokens } = authentication
   if (authentication.type === 'bearer') return byConfiguredTokens(tokens)
-  // Checked when the configuration was read.
+  // Already checked when the configuration was read.
   if (oauth === undefined) throw new Error('authentication by OAuth without an authorization server')
   return tokens.length === 0 ? oauth.authenticate : byConfiguredTokens(tokens, oauth.authenticate)
 }
 
 function health(backend: Backend): HttpResponse {
   if (!backend.hasFailed) return json(200, { status: 'healthy' })
-  return json(503, { status: 'unhealthy', error: 'the tool server has ended and is not started again' })
+  return json(503, { status: 'unhealthy', error: 'the tool server has ended and is not restarted' })
 }
 
 const readiness = (backend: Backend): HttpResponse =>
@@ -71,7 +78,7 @@ const readiness = (backend: Backend): HttpResponse =>
     ? json(200, { status: 'ready' })
     : json(503, { status: 'not_ready', reason: 'mcp_subprocess_not_running' })
 
-/** Answered before authentication, and so before Host or Origin is checked. */
+/** Answered before authentication and before Host and Origin are checked. */
 const probes = [...getRoutes('/health', health), ...getRoutes('/ready', readiness)]
 
 function cannotListen({ host, port }: BridgeSettings, error: unknown): Error {
@@ -80,7 +87,7 @@ function cannotListen({ host, port }: BridgeSettings, error: unknown): Error {
   return new Error(`server.listen: cannot listen on port ${port} of ${host}: ${reason}`, { cause: error })
 }
 
-/** Whoever the check is, it only reads. */
+/** The caller of the self-check; it only reads. */
 const ownCaller: BridgeCaller = {
   kind: 'token',
   principal: 'token:self-check',
@@ -110,7 +117,7 @@ function handlerOf({ settings, oauth, backend, endpoint, peers, selfCheck }: Han
     if (method === 'OPTIONS') return empty(204, [['Allow', 'GET, POST, DELETE, OPTIONS']])
     const authorized = await oauth?.handle(head, body)
     if (authorized !== undefined) return authorized
-    if (path !== '/mcp' && path !== '/') return jsonError(404, 'there is nothing here')
+    if (path !== '/mcp' && path !== '/') return jsonError(404, 'unknown path')
     const caller = { ...(await authenticate(headers.authorization)), address: head.address }
     return endpoint.answer({ head, body, signal, caller, metadataUrl: metadataUrlOf(path) })
   }
@@ -143,19 +150,19 @@ function handlerOf({ settings, oauth, backend, endpoint, peers, selfCheck }: Han
   return handle
 }
 
-/** @throws Error where it cannot listen, and what the authorization server's state fails with */
+/** @throws Error if it cannot listen, and errors of opening the authorization server's state */
 export async function startBridge(
   settings: BridgeSettings,
   logger: Logger,
-  { certificateIntervalMs, stopping = new AbortController().signal }: BridgeOptions = {},
+  { certificateIntervalMs, stopping = new AbortController().signal, samples: samplesAddress }: BridgeOptions = {},
 ): Promise<Bridge> {
-  const streamLimits = { ...settings.session.streamBounds, memory: new EventMemory(keptBytes) }
+  const streamLimits = { ...settings.session.streamBounds, memory: new EventMemory(bufferedBytes) }
   const oauth = settings.oauth && (await authorizationServer(settings.oauth, logger, stopping))
   const watchers = new Watchers(settings.maximumStreams, streamLimits)
   const { requestTimeoutMs, maximumInFlight, maximumInFlightPerSession, maximumBodyBytes } = settings
   const backend = new Backend(
     { ...settings.subprocess, requestTimeoutMs, maximumInFlight, maximumInFlightPerSession, version },
-    { onBroadcast: message => watchers.tell(undefined, message), sessions: () => sessions.all() },
+    { onBroadcast: message => watchers.notify(undefined, message), sessions: () => sessions.all() },
     logger,
   )
   const peers = settings.peer && new Peers(settings.peer, 'mcp-bridge')
@@ -166,8 +173,8 @@ export async function startBridge(
       nameOf: random => replicas.sessionId(random),
       onClose: session => backend.closed(session),
       onNotification: (session, message) => {
-        // A server without sessions sends to streams without one by `onBroadcast`.
-        if (backend.tellsSessionsApart) watchers.tell(session.caller.principal, message)
+        // A server that does not distinguish connections sends to streams without a session by `onBroadcast`.
+        if (backend.distinguishesSessions) watchers.notify(session.caller.principal, message)
       },
     },
   )
@@ -176,7 +183,9 @@ export async function startBridge(
   const selfCheck = new SelfCheck()
   const handle = handlerOf({ settings, oauth, backend, endpoint, peers, selfCheck })
 
+  const requests = new RequestFigures(['/health', '/ready', selfCheckPath, peerPath])
   const server = makeServer({
+    requests,
     product: `espalier-mcp-bridge/${version}`,
     maximumBodyBytes: maximumBodyBytes + (peers === undefined ? 0 : envelopeBytes),
     maximumHeaderBytes: headerBytes,
@@ -202,6 +211,11 @@ export async function startBridge(
   const { tls } = settings
   const following =
     tls && followTls(server, { files: tls.files, current: tls.certificate, intervalMs: certificateIntervalMs, logger })
+  const own = () => {
+    const { calls, failures } = backend.toolFigures
+    return { sessions: sessions.count, tool_calls: calls, tool_failures: failures }
+  }
+  const samples = await runSamples(samplesAddress, { service: 'mcp', requests, own }, logger)
   const timers = [
     setInterval(() => watchers.keepAlive(), settings.keepAliveMs),
     setInterval(() => sessions.expire(), settings.session.cleanupIntervalMs),
@@ -211,14 +225,15 @@ export async function startBridge(
     async stop() {
       for (const timer of timers) clearInterval(timer)
       following?.stop()
-      const reason = 'the server is stopping'
-      const closed = closeServer(server, farewellMs)
-      sessions.leaveStreams(reason)
+      const sampling = samples?.stop()
+      const reason = 'the server is shutting down'
+      const closed = closeServer(server, gracePeriodMs)
+      sessions.closeStreams(reason)
       watchers.close(reason)
-      // What runs ends as it would have; clients come back to another replica.
-      await backend.settled(farewellMs)
+      // Running requests finish; clients reconnect to another replica.
+      await backend.drained(gracePeriodMs)
       sessions.closeAll(reason)
-      await Promise.all([closed, backend.stop()])
+      await Promise.all([closed, backend.stop(), sampling])
       peers?.close()
       await oauth?.stop()
     },

@@ -1,4 +1,7 @@
-/** What a server's answer to `initialize` says, and what sessions are told of it where the bridge has asked for them all. */
+/**
+ * Reads a server's answer to `initialize`, and answers sessions from it if the bridge has initialized the server for
+ * all of them.
+ */
 
 import { bridgeCapability } from '../mcp-protocol/bridge-fields.ts'
 import type { JsonObject } from '../mcp-protocol/json.ts'
@@ -20,17 +23,20 @@ export function versionIn(answer: ResponseMessage): string {
   return typeof version === 'string' ? version : ''
 }
 
-/** The version is the client's, where it is one that the server knows, or older; logging is not offered, since it would be everybody's. */
+/**
+ * The version is the client's, if the server supports it; else the server's. Logging is not offered, since its level
+ * would apply to all clients.
+ */
 export function initializedAs(initialized: ResponseMessage, { id, params }: RequestMessage): ResponseMessage {
   const result = resultOf(initialized)
   if (result === undefined) return { ...initialized, id }
-  const asked = params.protocolVersion
+  const requested = params.protocolVersion
   const newest = versionIn(initialized)
-  const isKnown = isLegacyVersion(asked) && asked <= newest
+  const isKnown = isLegacyVersion(requested) && requested <= newest
   const { logging: _, ...capabilities } = isObject(result.capabilities) ? result.capabilities : {}
   return {
     kind: 'response',
     id,
-    outcome: { result: { ...result, capabilities, protocolVersion: isKnown ? asked : newest } },
+    outcome: { result: { ...result, capabilities, protocolVersion: isKnown ? requested : newest } },
   }
 }

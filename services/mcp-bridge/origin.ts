@@ -1,4 +1,4 @@
-/** Answers to browser pages: which may send requests, and which may read the answers. */
+/** Browser pages: which may send requests, and which may read the responses. */
 import type { HeaderList } from '../http/headers.ts'
 import type { Headers } from '../http/message.ts'
 import { refusedHeader } from '../mcp-protocol/origin.ts'
@@ -6,13 +6,13 @@ import { BridgeRefusal } from './errors.ts'
 
 export type OriginSettings = {
   readonly cors: { readonly isEnabled: boolean; readonly origins: readonly string[] }
-  /** Names of the bridge beside loopback names and IP addresses. Its own login page posts to it. */
+  /** Names of the bridge besides loopback names and IP addresses. Its own login page posts to it. */
   readonly hosts: readonly string[]
 }
 
 const refusals = {
-  Host: 'this Host is not allowed: server.allowed_hosts lists those that are',
-  Origin: 'this Origin is not allowed: server.cors.allowed_origins lists those that are',
+  Host: 'this Host is not allowed: add it to server.allowed_hosts',
+  Origin: 'this Origin is not allowed: add it to server.cors.allowed_origins',
 }
 
 /** @throws BridgeRefusal with 403 */
@@ -21,20 +21,20 @@ export function checkOrigin(headers: Headers, { cors, hosts }: OriginSettings): 
   if (refused !== undefined) throw new BridgeRefusal({ status: 403 }, refusals[refused])
 }
 
-/** Headers of later revisions of the protocol: allowed to pages that ask for them. */
+/** Headers of later protocol revisions: allowed to pages that request them. */
 const newerHeaders = ['MCP-Protocol-Version', 'Mcp-Method', 'Mcp-Name', 'Last-Event-ID']
 
-/** Headers of every answer. */
+/** Headers of every response. */
 export function corsHeaders(headers: Headers, settings: OriginSettings): HeaderList {
   const { origin } = headers
   const { isEnabled, origins } = settings.cors
   if (!isEnabled) return []
   const vary = ['Vary', 'Origin'] as const
   if (origin === undefined || !(origins.includes('*') || origins.includes(origin))) return [vary]
-  const asked = (headers['access-control-request-headers'] ?? '').split(',').map(name => name.trim().toLowerCase())
-  const newer = newerHeaders.filter(name => asked.includes(name.toLowerCase()))
+  const requested = (headers['access-control-request-headers'] ?? '').split(',').map(name => name.trim().toLowerCase())
+  const newer = newerHeaders.filter(name => requested.includes(name.toLowerCase()))
   return [
-    // As configured: a browser that is told `*` sends no credentials of its own.
+    // As configured: with `*`, a browser sends no credentials.
     ['Access-Control-Allow-Origin', origins.includes(origin) ? origin : '*'],
     ['Access-Control-Allow-Methods', 'GET, POST, DELETE, OPTIONS'],
     ['Access-Control-Allow-Headers', ['Authorization', 'Content-Type', 'Mcp-Session-Id', ...newer].join(', ')],

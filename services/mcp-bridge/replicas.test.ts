@@ -1,4 +1,7 @@
-/** Two bridges behind a proxy that alternates between them: sessions, streams, questions and tasks of one are reached through the other, and a bridge that stops ends what it runs. */
+/**
+ * Two bridges behind a proxy that alternates between them. Sessions, streams, requests to clients and tasks of one are
+ * reached through the other, and a bridge that stops finishes its requests.
+ */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -7,7 +10,7 @@ import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport as OldTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest'
-import { ask } from '../testing/client.ts'
+import { sendRequest } from '../testing/client.ts'
 import { freePort } from '../testing/postgres.ts'
 import { type RoundRobin, startRoundRobin } from '../testing/round-robin.ts'
 import { startTestBridge, type TestBridge } from './testing/bridge.ts'
@@ -43,7 +46,7 @@ const headersOf = (more: Record<string, string> = {}) => ({
   ...more,
 })
 const post = (message: object, headers: Record<string, string> = {}, port = proxy.port) =>
-  ask(port, '/mcp', {
+  sendRequest(port, '/mcp', {
     method: 'POST',
     headers: headersOf(headers),
     body: JSON.stringify({ jsonrpc: '2.0', ...message }),
@@ -62,7 +65,7 @@ async function session(port = proxy.port): Promise<Record<string, string>> {
   return all
 }
 
-test('the client of the older revisions calls, is asked, hears of progress and leaves', async () => {
+test('a client of the older revisions calls, answers a request, receives progress and ends its session', async () => {
   await begin()
   const client = new OldClient(information, { capabilities: { elicitation: {} } })
   client.setRequestHandler(ElicitRequestSchema, async () => ({
@@ -87,7 +90,7 @@ test('the client of the older revisions calls, is asked, hears of progress and l
   expect([...proxy.answered.values()].every(count => count > 5)).toBe(true)
 })
 
-test.each(['legacy', 'auto'] as const)('the client of today sees one server (%s)', async mode => {
+test.each(['legacy', 'auto'] as const)('a client of the newest revision sees one server (%s)', async mode => {
   await begin()
   const options = { capabilities: { elicitation: { form: {} } }, versionNegotiation: { mode } }
   const client = new Client(information, options)
@@ -101,7 +104,7 @@ test.each(['legacy', 'auto'] as const)('the client of today sees one server (%s)
   }
 })
 
-test('a stream is taken up where it broke, by way of the other replica', async () => {
+test('a broken stream is resumed through the other replica', async () => {
   await begin(['multiplexed'])
   const own = await session()
   const controller = new AbortController()
@@ -115,7 +118,7 @@ test('a stream is taken up where it broke, by way of the other replica', async (
   const last = [...seen.matchAll(/^id: (.+)$/gm)].at(-1)?.[1] ?? ''
   const headers = { ...own, Accept: 'text/event-stream', 'Last-Event-ID': last }
   for (let times = 0; times < 2; times += 1) {
-    const again = await ask(proxy.port, '/mcp', { headers })
+    const again = await sendRequest(proxy.port, '/mcp', { headers })
     expect(again.status).toBe(200)
     expect(again.text).not.toContain('"progress":1,')
     expect(again.text).toContain('"progress":3')
@@ -123,7 +126,7 @@ test('a stream is taken up where it broke, by way of the other replica', async (
   }
 })
 
-test('a session is seen by its caller alone, ended once, and unknown with a changed id', async () => {
+test('a session is visible only to its caller, ended once, and unknown with a changed id', async () => {
   await begin(['multiplexed'])
   const own = await session()
   const id = own['Mcp-Session-Id'] ?? ''
@@ -131,7 +134,7 @@ test('a session is seen by its caller alone, ended once, and unknown with a chan
   for (const forged of [`${id}A`, id.slice(1), id.replace('~', '~~'), id.split('~')[0] ?? '', `x~${id.split('~')[1]}`])
     for (let times = 0; times < 2; times += 1)
       expect((await post(call(9, 'whoami'), { ...own, 'Mcp-Session-Id': forged })).status).toBe(404)
-  const ended = await Promise.all([1, 2].map(() => ask(proxy.port, '/mcp', { method: 'DELETE', headers: own })))
+  const ended = await Promise.all([1, 2].map(() => sendRequest(proxy.port, '/mcp', { method: 'DELETE', headers: own })))
   expect(ended.map(({ status }) => status).sort()).toEqual([204, 404])
   for (let times = 0; times < 2; times += 1) expect((await post(call(9, 'whoami'), own)).status).toBe(404)
 })
@@ -140,20 +143,20 @@ test('another installation’s sessions are unknown', async () => {
   await begin(['multiplexed'])
   const other = await startReplica({ args: ['multiplexed'] }, randomBytes(32).toString('hex'))
   onTestFinished(() => other.stop())
-  const theirs = await session(other.port)
-  for (let times = 0; times < 2; times += 1) expect((await post(call(2, 'whoami'), theirs)).status).toBe(404)
-  expect((await post(call(2, 'whoami'), theirs, other.port)).status).toBe(200)
+  const otherSession = await session(other.port)
+  for (let times = 0; times < 2; times += 1) expect((await post(call(2, 'whoami'), otherSession)).status).toBe(404)
+  expect((await post(call(2, 'whoami'), otherSession, other.port)).status).toBe(200)
 })
 
-test('a bridge that stops answers what it runs, and its sessions begin anew elsewhere', async () => {
+test('a bridge that stops answers its running requests, and its sessions start again on another replica', async () => {
   await begin(['multiplexed'])
   const [first, second] = replicas
   if (first === undefined || second === undefined) throw new Error('there are none')
   const own = await session(first.port)
-  // One directly, one by way of the replica that stays; as JSON and as a stream.
+  // One directly, one through the remaining replica; as JSON and as a stream.
   const direct = post(call(2, 'slow', { ms: 800 }), own, first.port)
   const through = post(call(3, 'progress', { ms: 300 }, { progressToken: 'p' }), own, second.port)
-  const listening = ask(second.port, '/mcp', { headers: { ...own, Accept: 'text/event-stream' } })
+  const listening = sendRequest(second.port, '/mcp', { headers: { ...own, Accept: 'text/event-stream' } })
   await pause(200)
   const stopped = first.stop()
   expect((await listening).text).toContain('event: close')
@@ -169,20 +172,20 @@ test('a bridge that stops answers what it runs, and its sessions begin anew else
   replicas = [second]
 })
 
-test('a bridge stops at once while its tool server still starts', async () => {
+test('a bridge stops immediately while its tool server is still starting', async () => {
   await begin(['multiplexed'])
   const port = await freePort()
   const silent = ['-e', 'process.stdin.on("end", () => process.exit()).resume()']
   const starting = startTestBridge({ port, mcp_server: { args: silent, graceful_shutdown_timeout: '10s' } })
   const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: information }
-  const asked = async () => {
+  const listen = async () => {
     for (;;) {
       const answer = await post({ id: 1, method: 'initialize', params }, {}, port).catch(() => undefined)
       if (answer !== undefined) return answer
       await pause(10)
     }
   }
-  const answer = asked()
+  const answer = listen()
   const bridge = await starting
   const began = performance.now()
   await bridge.stop()

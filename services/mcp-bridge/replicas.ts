@@ -1,6 +1,6 @@
 /**
- * The bridge as one of several replicas: requests for a session, a task or a call of another replica are forwarded to it. Ids of tasks and states of calls that the tool server chose carry the address
- * of this process on their way out, and lose it on their way in.
+ * The bridge as one of several replicas: requests for a session, task or call of another replica are forwarded to it.
+ * Task ids and call states of the tool server get the address of this process in responses, and lose it in requests.
  */
 
 import type { HttpResponse, RequestHead } from '../http/message.ts'
@@ -11,7 +11,7 @@ import { isObject, type Message, type RequestMessage, type ResponseMessage } fro
 import { ownerOf } from '../mcp-protocol/peer-handles.ts'
 import { BridgeRefusal } from './errors.ts'
 
-type Given = { readonly head: RequestHead; readonly body: Buffer; readonly signal: AbortSignal }
+type ForwardedRequest = { readonly head: RequestHead; readonly body: Buffer; readonly signal: AbortSignal }
 type Handed = (kind: 'task' | 'state', handle: string) => string
 
 export class Replicas {
@@ -25,7 +25,7 @@ export class Replicas {
     return this.#peers?.mint('session', random) ?? random
   }
 
-  /** @returns the replica that has the session, if it is another one */
+  /** Returns the replica that has the session, if it is another one. */
   ownerOfSession(id: string, head: RequestHead): Process | undefined {
     return this.#peers?.isForwarded(head) ? undefined : this.#peers?.read('session', id).owner
   }
@@ -34,17 +34,17 @@ export class Replicas {
     return this.#peers === undefined || this.#peers.isForwarded(head) ? undefined : ownerOf(message, this.#peers)
   }
 
-  /** @returns undefined if that replica is gone @throws BridgeRefusal */
-  async forward(to: Process, given: Given): Promise<HttpResponse | undefined> {
+  /** Returns undefined if that replica no longer runs. @throws BridgeRefusal */
+  async forward(to: Process, forwarded: ForwardedRequest): Promise<HttpResponse | undefined> {
     try {
-      return await this.#peers?.forward(to, given)
+      return await this.#peers?.forward(to, forwarded)
     } catch (error) {
       if (error instanceof PeerFailure) throw new BridgeRefusal({ status: 502 }, error.message)
       throw error
     }
   }
 
-  /** As the tool server knows what it names. */
+  /** Translates handles to those of the tool server. */
   inward(message: RequestMessage): RequestMessage {
     const peers = this.#peers
     if (peers === undefined) return message
@@ -52,7 +52,7 @@ export class Replicas {
     return { ...message, params }
   }
 
-  /** As clients know it. */
+  /** Translates handles to those of clients. */
   answer({ method }: RequestMessage, response: ResponseMessage): ResponseMessage {
     const { result } = response.outcome
     if (this.#peers === undefined || !isObject(result)) return response
@@ -73,7 +73,7 @@ export class Replicas {
   }
 }
 
-/** Results, parameters and notifications have them in the same places. */
+/** The handles have the same names in results, parameters and notifications. */
 function renamed(members: JsonObject, handed: Handed): JsonObject {
   const { taskId, requestState, notifications } = members
   const ids = isObject(notifications) ? notifications.taskIds : undefined

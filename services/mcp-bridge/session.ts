@@ -1,4 +1,7 @@
-/** A client's session: whose it is, its streams, and what must be said again for it when the tool server was restarted. It holds no socket; streams come and go. */
+/**
+ * A client's session: its caller, its streams, and the requests to repeat after a restart of the tool server. It has no
+ * socket of its own; streams connect and disconnect.
+ */
 import { randomBytes } from 'node:crypto'
 import { EventStream, type StreamLimits } from '../mcp-protocol/event-stream.ts'
 import type { JsonObject } from '../mcp-protocol/json.ts'
@@ -13,12 +16,12 @@ type SessionSettings = {
   readonly streamLimits: StreamLimits
 }
 
-/** Of one session, with those that have ended and may be read again. */
+/** Streams of one session, including ended ones that may be read again. */
 const mostStreams = 8
 const mostSubscriptions = 1_000
 
-/** A request whose client takes more than its answer. */
-type Run = { send(message: Message): void; isGone(): boolean }
+/** A running request whose client accepts further messages before the response. */
+type Run = { send(message: Message): void; isClosed(): boolean }
 type NotificationListener = (session: Session, message: NotificationMessage) => void
 type SessionParts = {
   readonly id: string
@@ -37,15 +40,15 @@ export class Session implements Owner {
   readonly connection: string
   readonly caller: BridgeCallerAt
   readonly #limits: StreamLimits
-  /** What the client has sent with `initialize`. */
+  /** The parameters of the client's `initialize`. */
   readonly initialize: JsonObject
   version = ''
   isInitialized = false
   lastUsed: number
   readonly subscriptions = new Set<string>()
-  /** The one of GET, `0`, is first; the others are of requests. */
+  /** The GET stream, named `0`, is first; the other ones belong to requests. */
   readonly #streams: EventStream[] = []
-  /** Requests whose answer is still to come. */
+  /** Requests without a response yet. */
   readonly #runs = new Set<Run>()
   #lastStream = 0
   #isClosed = false
@@ -62,7 +65,7 @@ export class Session implements Owner {
     this.lastUsed = Date.now()
   }
 
-  /** From 2025-03-26 on clients can go on where they were. */
+  /** From 2025-03-26 on, clients can resume a stream. */
   get hasEventIds(): boolean {
     return this.version >= '2025-03-26'
   }
@@ -80,12 +83,12 @@ export class Session implements Owner {
     return made
   }
 
-  /** Somebody listens, or waits for an answer. */
+  /** Whether a client is connected, or waits for a response. */
   get isInUse(): boolean {
     return this.#runs.size > 0 || this.#streams.some(stream => stream.isOpen)
   }
 
-  /** For the answer to one request. It is read again by its events' ids, as long as there is room. */
+  /** Opens the stream of one request's response. It can be read again by event id while it is buffered. */
   openRequestStream(): EventStream {
     const { general } = this
     const made = new EventStream(String(++this.#lastStream), this.#limits, this.hasEventIds)
@@ -96,24 +99,27 @@ export class Session implements Owner {
     return made
   }
 
-  /** @returns what ends it */
+  /** Returns a function that ends it. */
   begin(run: Run): () => void {
     this.#runs.add(run)
     return () => void this.#runs.delete(run)
   }
 
-  /** @returns the stream that an event's id names, and the position; undefined where there is none */
+  /** Returns the stream and position that an event's id names; undefined if there is none. */
   streamOf(eventId: string): { readonly stream: EventStream; readonly after: number } | undefined {
     const [, name, position] = /^(\d{1,15})-(\d{1,15})$/.exec(eventId) ?? []
     const stream = name === '0' ? this.general : this.#streams.find(one => one.name === name)
     return stream && { stream, after: Number(position) }
   }
 
-  /** What concerns the request under way goes where its answer will go; what changed at the server goes to who listens for that. */
+  /**
+   * Messages of a running request go to its response stream; changes of the server's lists and resources go to the GET
+   * stream.
+   */
   deliver(message: Message): boolean {
     const isGeneral =
       message.kind === 'notification' && /^notifications\/(resources|tools|prompts)\//.test(message.method)
-    const running = isGeneral ? undefined : [...this.#runs].find(run => !run.isGone())
+    const running = isGeneral ? undefined : [...this.#runs].find(run => !run.isClosed())
     if (running === undefined) this.general.send(JSON.stringify(writeMessage(message)))
     else running.send(message)
     if (message.kind === 'notification') this.#onNotification(this, message)
@@ -123,7 +129,7 @@ export class Session implements Owner {
   /** @throws BridgeRefusal */
   subscribe(uri: string): void {
     if (this.subscriptions.size >= mostSubscriptions)
-      throw new BridgeRefusal({ status: 429 }, `a session has at most ${mostSubscriptions} subscriptions`)
+      throw new BridgeRefusal({ status: 429 }, `a session can have at most ${mostSubscriptions} subscriptions`)
     this.subscriptions.add(uri)
   }
 
@@ -134,17 +140,17 @@ export class Session implements Owner {
   close(reason: string): void {
     this.#isClosed = true
     for (const stream of this.#streams) {
-      stream.detach(reason)
+      stream.disconnect(reason)
       stream.discard()
     }
   }
 }
 
 type SessionEvents = {
-  /** The id that a client is given. */
+  /** The id that the client receives. */
   readonly nameOf: (random: string) => string
   readonly onClose: (session: Session) => void
-  /** After it was delivered to the session. */
+  /** Called after delivery to the session. */
   readonly onNotification: NotificationListener
 }
 
@@ -159,11 +165,14 @@ export class Sessions {
     this.#events = events
   }
 
-  /** Where there are as many as there may be, a caller who has fewer takes the place of one who has most. @throws BridgeRefusal where nobody has more */
+  /**
+   * At the limit of sessions, closes one of the largest caller for a caller with fewer. @throws BridgeRefusal if no
+   * caller has more
+   */
   create(caller: BridgeCallerAt, initialize: JsonObject): Session {
     this.expire()
-    if (this.#sessions.size >= this.#settings.maximumSessions && !this.#makeRoom(caller))
-      throw new BridgeRefusal({ status: 503 }, 'there are as many sessions as there may be; try again later')
+    if (this.#sessions.size >= this.#settings.maximumSessions && !this.#evictFor(caller))
+      throw new BridgeRefusal({ status: 503 }, 'the maximum number of sessions is open; try again later')
     const { streamLimits: limits } = this.#settings
     const { onNotification } = this.#events
     const id = this.#events.nameOf(randomBytes(24).toString('base64url'))
@@ -172,8 +181,11 @@ export class Sessions {
     return session
   }
 
-  /** One of the largest caller goes, if that leaves it no fewer than the other has then: one that is not in use, if there is any, and of those the one unused for longest. */
-  #makeRoom({ principal }: BridgeCaller): boolean {
+  /**
+   * Closes a session of the largest caller, if that caller then still has at least as many as the new one: preferably
+   * one that is not in use, and the one unused for longest.
+   */
+  #evictFor({ principal }: BridgeCaller): boolean {
     const byCaller = Map.groupBy(this.#sessions.values(), session => session.caller.principal)
     const own = byCaller.get(principal)?.length ?? 0
     const largest = [...byCaller.values()].reduce((most, list) => (list.length > most.length ? list : most), [])
@@ -181,11 +193,11 @@ export class Sessions {
     const order = (one: Session, other: Session) =>
       Number(one.isInUse) - Number(other.isInUse) || one.lastUsed - other.lastUsed
     const [first] = largest.sort(order)
-    if (first !== undefined) this.close(first, 'another caller needs the room')
+    if (first !== undefined) this.close(first, 'the session was closed for another caller')
     return true
   }
 
-  /** Another's session is none. @throws BridgeRefusal */
+  /** A session of another caller counts as unknown. @throws BridgeRefusal */
   find(id: string, caller: BridgeCaller): Session {
     const session = this.#sessions.get(id)
     if (session !== undefined && this.#isExpired(session)) this.close(session, 'the session has expired')
@@ -215,13 +227,17 @@ export class Sessions {
     return this.#sessions.has(session.id)
   }
 
+  get count(): number {
+    return this.#sessions.size
+  }
+
   all(): readonly Session[] {
     return [...this.#sessions.values()]
   }
 
-  /** Ends the streams on which nothing is waited for: their clients connect again, to another replica. */
-  leaveStreams(reason: string): void {
-    for (const session of this.#sessions.values()) session.general.detach(reason)
+  /** Ends the streams without running requests: their clients reconnect, to another replica. */
+  closeStreams(reason: string): void {
+    for (const session of this.#sessions.values()) session.general.disconnect(reason)
   }
 
   closeAll(reason: string): void {

@@ -1,4 +1,4 @@
-/** What a tool server is to the bridge: one that ends and comes back, one that does not, and one that knows nothing of sessions. */
+/** The tool server's process: one that restarts, one that does not, and one without sessions. */
 import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,7 +14,7 @@ const call = (id: number | string, name: string, args: object = {}) => ({
   method: 'tools/call',
   params: { name, arguments: args },
 })
-const said = (text: string) => JSON.parse(JSON.parse(text).result.content[0].text)
+const resultOf = (text: string) => JSON.parse(JSON.parse(text).result.content[0].text)
 
 const started: TestBridge[] = []
 const start = async (parts: BridgeParts) => {
@@ -26,10 +26,10 @@ afterEach(async () => {
   await Promise.all(started.splice(0).map(bridge => bridge.stop()))
 })
 
-test('what was in flight when the tool server ended is answered, and the session goes on with the next one', async () => {
+test('requests running when the tool server ends are answered, and the session continues with the next process', async () => {
   const bridge = await start({ mcp_server: { restart_delay: '1500ms' } })
   const headers = { ...(await bridge.session()), Accept: 'application/json' }
-  const before = said((await bridge.post(call(1, 'whoami'), headers)).text)
+  const before = resultOf((await bridge.post(call(1, 'whoami'), headers)).text)
   await bridge.post({ jsonrpc: '2.0', id: 1, method: 'resources/subscribe', params: { uri: 'a:b' } }, headers)
   const inFlight = bridge.post(call(5, 'slow', { ms: 5_000 }), headers)
   const crash = bridge.post(call(6, 'crash'), headers)
@@ -39,61 +39,61 @@ test('what was in flight when the tool server ended is answered, and the session
     [6, -32_603],
   ])
   expect((await bridge.post(call(1, 'whoami'), headers)).status).toBe(503)
-  expect((await bridge.ask('/ready')).text).toBe('{"status":"not_ready","reason":"mcp_subprocess_not_running"}')
-  expect((await bridge.ask('/health')).status).toBe(200)
-  await until(async () => (await bridge.ask('/ready')).status === 200)
-  const after = said((await bridge.post(call(1, 'whoami'), headers)).text)
+  expect((await bridge.send('/ready')).text).toBe('{"status":"not_ready","reason":"mcp_subprocess_not_running"}')
+  expect((await bridge.send('/health')).status).toBe(200)
+  await until(async () => (await bridge.send('/ready')).status === 200)
+  const after = resultOf((await bridge.post(call(1, 'whoami'), headers)).text)
   expect(after.pid).not.toBe(before.pid)
   expect(after.sessions).toEqual(['shared', 's1'])
 })
 
-test('a tool server that ends again and again is given up', async () => {
+test('a tool server that keeps ending is not restarted any more', async () => {
   const bridge = await start({ mcp_server: { max_restarts: 1 } })
   for (const restarts of [0, 1]) {
     await bridge.post(call(restarts, 'crash'))
-    await until(async () => (await bridge.ask('/ready')).status === (restarts === 0 ? 200 : 503))
+    await until(async () => (await bridge.send('/ready')).status === (restarts === 0 ? 200 : 503))
   }
-  const health = await bridge.ask('/health')
+  const health = await bridge.send('/health')
   expect([health.status, JSON.parse(health.text).status]).toEqual([503, 'unhealthy'])
   expect((await bridge.post(call(1, 'whoami'))).status).toBe(503)
 })
 
-describe('a server that knows nothing of sessions', () => {
-  test('is initialized once, and told nothing of them', async () => {
+describe('a server that does not distinguish sessions', () => {
+  test('is initialized once, and receives no session', async () => {
     const bridge = await start({ args: ['plain'], mcp_server: { env: { BRIDGE_SECRET: 'given' } } })
     const sessions = await Promise.all([1, 2, 3].map(() => bridge.session({}, '2025-06-18')))
-    const whoami = said((await bridge.post(call(1, 'whoami'), sessions[2])).text)
+    const whoami = resultOf((await bridge.post(call(1, 'whoami'), sessions[2])).text)
     expect(whoami).toMatchObject({ sessions: ['shared'], meta: {}, secret: 'given' })
   })
 
-  test('answers each session, and asks none', async () => {
+  test('answers each session, and cannot send requests', async () => {
     const bridge = await start({ args: ['plain'] })
     const sessions = await Promise.all([1, 2, 3, 4].map(() => bridge.session()))
-    const asked = Array.from({ length: 40 }, (_, index) => index)
+    const indexes = Array.from({ length: 40 }, (_, index) => index)
     const answers = await Promise.all(
-      asked.map(index => bridge.post(call(1, 'slow', { index, ms: index % 9 }), sessions[index % 4])),
+      indexes.map(index => bridge.post(call(1, 'slow', { index, ms: index % 9 }), sessions[index % 4])),
     )
-    expect(answers.map(({ text }) => said(text).index)).toEqual(asked)
-    expect(said((await bridge.post(call(1, 'ask'), sessions[0])).text).code).toBe(-32_601)
+    expect(answers.map(({ text }) => resultOf(text).index)).toEqual(indexes)
+    expect(resultOf((await bridge.post(call(1, 'ask'), sessions[0])).text).code).toBe(-32_601)
   })
 
-  test('tells of a resource those who subscribed, by one subscription of the bridge', async () => {
+  test('notifies subscribed sessions of a resource, with one subscription of the bridge', async () => {
     const bridge = await start({ args: ['plain'] })
     const [one, other] = await Promise.all([bridge.session(), bridge.session()])
     const subscribe = { jsonrpc: '2.0', id: 1, method: 'resources/subscribe', params: { uri: 'a:b' } }
     await bridge.post(subscribe, one)
     const params = { uri: 'a:b' }
     await bridge.post(call(1, 'announce', { method: 'notifications/resources/updated', params }), other)
-    const heard = async (headers: Record<string, string>) => {
-      const stream = bridge.ask('/mcp', { headers: { ...headers, Accept: 'text/event-stream' } })
-      await bridge.ask('/mcp', { method: 'DELETE', headers })
+    const receivedBy = async (headers: Record<string, string>) => {
+      const stream = bridge.send('/mcp', { headers: { ...headers, Accept: 'text/event-stream' } })
+      await bridge.send('/mcp', { method: 'DELETE', headers })
       return (await stream).text
     }
-    expect(await heard(one)).toContain('a:b')
-    expect(await heard(other)).not.toContain('a:b')
+    expect(await receivedBy(one)).toContain('a:b')
+    expect(await receivedBy(other)).not.toContain('a:b')
   })
 
-  test('has its tools called by mcp:write, unless they say that they only read', async () => {
+  test('has its tools called by mcp:write, unless they are marked read-only', async () => {
     const valid_tokens = [
       { name: 'reader', token: 'a-token-that-reads', scopes: ['mcp:read'] },
       'a-token-that-writes-too',
@@ -108,7 +108,7 @@ describe('a server that knows nothing of sessions', () => {
     expect(refused.headers['www-authenticate']).toBe('Bearer error="insufficient_scope", scope="mcp:write"')
   })
 
-  test('serves both eras, each by a process', async () => {
+  test('serves both eras, with one process each', async () => {
     const bridge = await start({ args: ['plain'] })
     const meta = {
       'io.modelcontextprotocol/protocolVersion': '2026-07-28',
@@ -117,7 +117,7 @@ describe('a server that knows nothing of sessions', () => {
     const headers = { 'MCP-Protocol-Version': '2026-07-28', 'Mcp-Method': 'server/discover' }
     const discover = { jsonrpc: '2.0', id: 1, method: 'server/discover', params: { _meta: meta } }
     const modern = JSON.parse((await bridge.post(discover, headers)).text).result.pid
-    expect(said((await bridge.post(call(1, 'whoami'))).text).pid).not.toBe(modern)
+    expect(resultOf((await bridge.post(call(1, 'whoami'))).text).pid).not.toBe(modern)
   })
 })
 
@@ -127,9 +127,9 @@ describe('with tokens', () => {
 
   test.each([
     ['none', undefined],
-    ['a wrong one', 'Bearer the-wrong-token-here'],
+    ['a wrong token', 'Bearer the-wrong-token-here'],
     ['another scheme', 'Basic dGhlOnJpZ2h0'],
-    ['an empty one', 'Bearer '],
+    ['an empty token', 'Bearer '],
   ])('%s is 401', async (_, authorization) => {
     const bridge = await start({ server: { auth } })
     const answer = await bridge.post(
@@ -138,10 +138,10 @@ describe('with tokens', () => {
     )
     expect([answer.status, typeof JSON.parse(answer.text).error]).toEqual([401, 'string'])
     expect(answer.headers['www-authenticate']).toMatch(/^Bearer/)
-    expect((await bridge.ask('/health')).status).toBe(200)
+    expect((await bridge.send('/health')).status).toBe(200)
   })
 
-  test('a session is of the token that made it', async () => {
+  test('a session belongs to the token that created it', async () => {
     const bridge = await start({ server: { auth } })
     const headers = await bridge.session({ Authorization: 'Bearer the-right-token-here' })
     expect((await bridge.post(call(1, 'whoami'), headers)).status).toBe(200)
@@ -150,7 +150,7 @@ describe('with tokens', () => {
   })
 })
 
-test('a session that nobody uses expires', async () => {
+test('an unused session expires', async () => {
   const bridge = await start({ session: { timeout: '200ms', cleanup_interval: '50ms' } })
   const headers = await bridge.session()
   expect((await bridge.post(call(1, 'whoami'), headers)).status).toBe(200)
@@ -183,7 +183,7 @@ oauth_server:
     client_id: c
 `
 
-  test('has defaults for all but what must be said', () => {
+  test('has defaults for all but the required keys', () => {
     const settings = read(least)
     expect(settings).toMatchObject({ host: '127.0.0.1', port: 8080, maximumBodyBytes: 10_485_760 })
     expect(settings.subprocess).toMatchObject({ maximumRestarts: 5, restartDelayMs: 5_000 })
@@ -204,7 +204,7 @@ oauth_server:
     expect(oauth?.state).toMatchObject({ kind: 'postgres', address: { user: 'mcp_state', password: 'newest\nolder' } })
     expect(oauth?.signing).toEqual({ kind: 'state', secret })
     expect(peer).toEqual({ address: { host: '10.0.0.7', port: 8090 }, secret })
-    expect(() => read(`${federated}  signing: { in_state: true }`)).toThrow(/signing\.secret .* must be given/)
+    expect(() => read(`${federated}  signing: { in_state: true }`)).toThrow(/signing\.secret .* is required with/)
     expect(() => read(`${federated}  state_password: x`)).toThrow(/state_password .* Postgres/)
     expect(() => read(federated.replace('auth:', 'peer: { address: "h:1" }, auth:'))).toThrow(/peer\.secret/)
   })
@@ -226,7 +226,7 @@ oauth_server:
     ],
     [
       'server: { auth: { type: bearer }, tls: { cert_file: x } }\nmcp_server: { command: tool }',
-      /^server\.tls\.cert_file .* \(ENOENT\)\nserver\.tls\.key_file .* together .*\nserver\.auth\.bearer\.valid_tokens .* must be given where/,
+      /^server\.tls\.cert_file .* \(ENOENT\)\nserver\.tls\.key_file .* together .*\nserver\.auth\.bearer\.valid_tokens .* is required with/,
     ],
     [
       'server: { auth: { type: none } }\nmcp_server: { command: "%TOOL%" }'.replace(/%(\w+)%/, variable),
@@ -276,16 +276,16 @@ oauth_server:
       /^server\.tls\.cert_file .* must have a value\nserver\.tls\.key_file .* must have a value$/,
     ],
     ['a: [', /^the file .* is not YAML/],
-  ])('is refused with key, place and rule: %j', (text, problem) => {
+  ])('is refused with key, position and rule: %j', (text, problem) => {
     expect(() => read(text, { EMPTY: '' })).toThrow(problem)
   })
 
-  test('of a file that is not there names it', () => {
+  test('a missing file is reported by its name', () => {
     const path = join(tmpdir(), 'espalier-bridge-nowhere.yaml')
     expect(() => readBridgeConfiguration(path, {})).toThrow(`the configuration file ${path} cannot be read (ENOENT)`)
   })
 
-  test('takes what the environment holds, and does not show it', () => {
+  test('reads environment variables, and does not show their values', () => {
     const tokens = `["${variable('', 'T')}"]`
     const file = `server: { auth: { type: bearer, bearer: { valid_tokens: ${tokens} } } }\nmcp_server: { command: tool }`
     expect(read(file, { T: 'a-long-enough-token' }).authentication.type).toBe('bearer')

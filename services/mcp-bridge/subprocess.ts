@@ -1,6 +1,6 @@
 /**
- * The tool server as a process: started, fed with lines, read line by line, and started again when it fails. It promises that what it says on stderr goes to the log, that a line is bounded, and that
- * the end of the bridge is the end of the process.
+ * The tool server as a process: starts it, writes and reads lines, and restarts it after a failure. Its stderr goes to
+ * the log, lines have a maximum length, and the process ends with the bridge.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
@@ -14,7 +14,7 @@ export type SubprocessSettings = {
   readonly env: Readonly<Record<string, string>>
   readonly directory: string | undefined
   readonly restartOnFailure: boolean
-  /** In a row: one that ran for a minute begins anew. */
+  /** Consecutive restarts; a process that ran for a minute resets the count. */
   readonly maximumRestarts: number
   readonly restartDelayMs: number
   readonly gracefulShutdownMs: number
@@ -23,27 +23,27 @@ export type SubprocessSettings = {
 type SubprocessEvents = {
   readonly onLine: (line: string) => void
   readonly onUp: () => void
-  /** Nothing comes of what was sent before. */
+  /** Requests that were sent before get no response. */
   readonly onDown: () => void
 }
 
-/** `failed`: it is not started again. */
+/** `failed`: it is not restarted. */
 type SubprocessState = 'running' | 'restarting' | 'failed' | 'stopped'
 
 const longestLineBytes = 67_108_864
 const longestErrorLineBytes = 65_536
 const longestLogLine = 2_000
 const steadyMs = 60_000
-/** What a process gets of the bridge's environment; secrets of the bridge are not among it. */
+/** Variables of the bridge's environment that the process inherits; the bridge's secrets are not among them. */
 const inherited = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TMPDIR', 'TZ', 'USER', 'NODE_EXTRA_CA_CERTS']
 
-/** A line that is JSON itself stays what it is, so that its fields can be searched. */
+/** Logs a JSON line as an object, so that its fields can be searched. */
 function logged(line: string): object {
   if (line.length <= longestLogLine && line.startsWith('{')) {
     try {
       return { toolServer: JSON.parse(line) }
     } catch {
-      // A text that begins like JSON.
+      // A text that only begins like JSON.
     }
   }
   return { line: line.slice(0, longestLogLine) }
@@ -92,16 +92,16 @@ export class Subprocess {
     })
     child.once('spawn', () => {
       this.#state = 'running'
-      this.#logger.info({ toolServerPid: child.pid, command }, 'the tool server runs')
+      this.#logger.info({ toolServerPid: child.pid, command }, 'the tool server is running')
       this.#events.onUp()
     })
-    // A process that ends while it is written to says so by its end.
+    // A process that ends during a write is reported by its `close` event.
     child.stdin.on('error', () => {})
     const readOutput = lineReader(longestLineBytes)
     child.stdout.on('data', (chunk: Buffer) => {
       for (const line of readOutput(chunk)) {
         if (line.kind === 'too long') {
-          this.#logger.error({ longestLineBytes }, 'the tool server wrote a line that is too long, and is ended')
+          this.#logger.error({ longestLineBytes }, 'the tool server wrote a line that is too long, and is killed')
           child.kill('SIGKILL')
         } else if (this.#child === child) this.#takeLine(line.bytes)
       }
@@ -109,7 +109,7 @@ export class Subprocess {
     const readErrors = lineReader(longestErrorLineBytes)
     child.stderr.on('data', (chunk: Buffer) => {
       for (const line of readErrors(chunk)) {
-        const text = line.kind === 'too long' ? '(a line that is too long)' : line.bytes.toString().trimEnd()
+        const text = line.kind === 'too long' ? '(line too long)' : line.bytes.toString().trimEnd()
         if (text !== '') this.#logger.info(logged(text), 'tool server')
       }
     })
@@ -121,7 +121,7 @@ export class Subprocess {
     else if (text.trim() !== '') this.#events.onLine(text)
   }
 
-  /** @returns false where it does not run */
+  /** Returns false if it does not run. */
   send(line: string): boolean {
     if (this.#state !== 'running' || this.#child === undefined) return false
     this.#child.stdin.write(`${line}\n`)
@@ -143,7 +143,7 @@ export class Subprocess {
     this.#timer = setTimeout(() => this.start(), restartDelayMs)
   }
 
-  /** Closes its stdin, which asks it to end; then SIGTERM, and SIGKILL when its time is up. */
+  /** Closes its stdin to end it; then sends SIGTERM, and SIGKILL when the time is up. */
   async stop(): Promise<void> {
     clearTimeout(this.#timer)
     const wasRunning = this.#state === 'running'

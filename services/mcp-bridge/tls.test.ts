@@ -15,7 +15,7 @@ import { freePort } from '../testing/postgres.ts'
 import { readBridgeConfiguration } from './configuration.ts'
 import { startBridge } from './index.ts'
 
-test('speaks TLS by the certificate of its files, and nothing else', async () => {
+test('serves TLS with the certificate of its files, and nothing else', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'espalier-bridge-'))
   const authority = createAuthority()
   const { cert, key } = issueServerCertificate(authority, { dnsNames: ['localhost'] })
@@ -35,7 +35,7 @@ test('speaks TLS by the certificate of its files, and nothing else', async () =>
   const bridge = await startBridge(settings, pino({ level: 'silent' }), { certificateIntervalMs: 20 })
   try {
     const answered = await new Promise<IncomingMessage>((resolve, reject) => {
-      const asked = request({
+      const outgoing = request({
         host: '127.0.0.1',
         port,
         servername: 'localhost',
@@ -44,8 +44,8 @@ test('speaks TLS by the certificate of its files, and nothing else', async () =>
         agent: false,
         headers: { connection: 'keep-alive' },
       })
-      asked.on('response', response => resolve(response.resume())).on('error', reject)
-      asked.end()
+      outgoing.on('response', response => resolve(response.resume())).on('error', reject)
+      outgoing.end()
     })
     expect(answered.statusCode).toBe(200)
     expect(answered.headers.connection).toBe('keep-alive')

@@ -1,4 +1,7 @@
-/** Streams that are open, all together, and those of no session: who opened one is shown what all sessions of the same caller are told. */
+/**
+ * Open streams: the total number, and streams without a session, which receive the notifications of all sessions of the
+ * same caller.
+ */
 import type { AnswerStream, HttpResponse } from '../http/message.ts'
 import { discardWithClient, EventStream, keepAlive, type StreamLimits } from '../mcp-protocol/event-stream.ts'
 import { type NotificationMessage, writeMessage } from '../mcp-protocol/json-rpc.ts'
@@ -18,11 +21,11 @@ export class Watchers {
     this.#limits = limits
   }
 
-  hasRoom(): boolean {
+  hasCapacity(): boolean {
     return this.#open.size < this.#maximum
   }
 
-  /** An answer that counts as open for as long as it is written. */
+  /** A response that counts as open while it is written. */
   counted(answer: HttpResponse): HttpResponse {
     const { stream } = answer
     if (stream === undefined) return answer
@@ -45,20 +48,20 @@ export class Watchers {
     return streamAnswer(watcher.stream, { after: undefined, isPrimed: false, signal })
   }
 
-  /** @param principal undefined: of nobody in particular, for all */
-  tell(principal: string | undefined, message: NotificationMessage): void {
+  /** @param principal undefined: for all callers */
+  notify(principal: string | undefined, message: NotificationMessage): void {
     const text = JSON.stringify(writeMessage(message))
     for (const watcher of this.#watchers)
       if (principal === undefined || watcher.principal === principal) watcher.stream.send(text)
   }
 
-  /** Says to whoever is between that the connections are in use. */
+  /** Keeps proxies from closing idle connections. */
   keepAlive(): void {
     for (const out of this.#open) out.write(keepAlive)
   }
 
   close(reason: string): void {
-    for (const { stream } of this.#watchers) stream.detach(reason)
+    for (const { stream } of this.#watchers) stream.disconnect(reason)
     this.#watchers.clear()
   }
 }

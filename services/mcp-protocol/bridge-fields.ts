@@ -1,9 +1,9 @@
-/** The fields by which the bridge and a tool server behind it understand each other (docs/decisions/0047-bridge.md). */
+/** Fields of our own that the bridge and the tool server behind it exchange (docs/decisions/0047-bridge.md). */
 export const ownPrefix = 'espalier.dev/'
-/** Names the client's connection in `_meta`. */
+/** The name of the client's connection, in `_meta`. */
 export const connectionField = `${ownPrefix}connection`
-/** Describes the caller in `_meta`. */
+/** The description of the caller, in `_meta`. */
 export const callerField = `${ownPrefix}caller`
 export const closedMethod = `notifications/${ownPrefix}closed`
-/** An experimental capability: the server tells connections apart. */
+/** An experimental capability: the server distinguishes connections. */
 export const bridgeCapability = `${ownPrefix}bridge`

@@ -1,4 +1,6 @@
-/** What each request of the newest revision says of itself in `_meta`: its revision, what its client can do, and what it wants to be told. */
+/**
+ * The `_meta` of a request of the newest revision: its revision, the client's capabilities and the log level it wants.
+ */
 
 import { ProtocolError } from './errors.ts'
 import type { JsonObject } from './json.ts'
@@ -8,17 +10,17 @@ import { capabilitiesKey, clientInfoKey, logLevelKey, tasksExtension, versionKey
 
 export type Envelope = {
   readonly version: string
-  /** What the client declares that it can do. */
+  /** As declared by the client. */
   readonly capabilities: JsonObject
-  /** Whether the client knows tasks. */
+  /** Whether the client supports the tasks extension. */
   readonly takesTasks: boolean
   readonly logLevel: LogLevel | undefined
 }
 
-/** Whether a request says that it is of the newest revision, however well. */
-export const hasClaim = (params: JsonObject): boolean => metaOf(params)[versionKey] !== undefined
+/** Whether a request declares a revision in `_meta`, even an invalid one. */
+export const declaresVersion = (params: JsonObject): boolean => metaOf(params)[versionKey] !== undefined
 
-/** @throws ProtocolError that names the key and what it must be */
+/** @throws ProtocolError that names the wrong key and the required type */
 export function readEnvelope(params: JsonObject): Envelope {
   const meta = metaOf(params)
   const missing = [versionKey, capabilitiesKey].filter(key => meta[key] === undefined)

@@ -1,6 +1,9 @@
-/** Which revision a message is of. The body decides; over HTTP a header decides where the body does not say. Pure. */
+/**
+ * Decides which revision a message is of. The body decides; over HTTP, a header decides if the body names no revision.
+ * Pure.
+ */
 
-import { hasClaim, readEnvelope } from './envelope.ts'
+import { declaresVersion, readEnvelope } from './envelope.ts'
 import { ProtocolError } from './errors.ts'
 import type { Received } from './json-rpc.ts'
 import { isLegacyVersion, legacyVersions, modernVersion } from './versions.ts'
@@ -13,12 +16,15 @@ type Era =
 const legacy: Era = { kind: 'legacy' }
 const modern: Era = { kind: 'modern' }
 
-/** `version`: the header MCP-Protocol-Version, trimmed. Dates compare as texts; what is no date and comes after them is a revision that is not known yet. */
+/**
+ * `version`: the header MCP-Protocol-Version, trimmed. Dates are compared as strings; a string that is no date but
+ * sorts after them is an unknown newer revision.
+ */
 export const isModernVersion = (version: string | undefined): boolean =>
   version !== undefined && version >= modernVersion
 
-function isWellClaimed(message: Received): boolean {
-  if (message.kind !== 'request' || !hasClaim(message.params)) return false
+function hasValidEnvelope(message: Received): boolean {
+  if (message.kind !== 'request' || !declaresVersion(message.params)) return false
   try {
     readEnvelope(message.params)
     return true
@@ -27,8 +33,8 @@ function isWellClaimed(message: Received): boolean {
   }
 }
 
-/** What nobody can tell is of the older revisions, unless the header says otherwise. */
-function eraWithoutClaim(version: string | undefined, isRequest: boolean): Era {
+/** A message without a declared revision is of an older revision, unless the header names a newer one. */
+function eraByHeader(version: string | undefined, isRequest: boolean): Era {
   if (isModernVersion(version)) {
     if (!isRequest) return modern
     const problem =
@@ -42,11 +48,11 @@ function eraWithoutClaim(version: string | undefined, isRequest: boolean): Era {
 
 export function eraOf(message: Received, version: string | undefined): Era {
   if (message.kind === 'invalid') return isModernVersion(version) ? modern : legacy
-  if (message.kind === 'response') return eraWithoutClaim(version, false)
-  if (message.kind === 'request' && message.method === 'initialize' && !isWellClaimed(message)) {
+  if (message.kind === 'response') return eraByHeader(version, false)
+  if (message.kind === 'request' && message.method === 'initialize' && !hasValidEnvelope(message)) {
     if (!isModernVersion(version)) return legacy
-    const problem = 'initialize is of the revisions before the one in MCP-Protocol-Version'
+    const problem = 'initialize is a method of revisions before the one in MCP-Protocol-Version'
     return { kind: 'refused', error: new ProtocolError({ kind: 'header mismatch', problem }) }
   }
-  return hasClaim(message.params) ? modern : eraWithoutClaim(version, message.kind === 'request')
+  return declaresVersion(message.params) ? modern : eraByHeader(version, message.kind === 'request')
 }

@@ -1,4 +1,4 @@
-/** What the protocol itself refuses, as data, and the words and codes of each era for it. */
+/** Errors that the protocol itself defines, as data, and their texts and codes in each era. */
 import type { JsonObject } from './json.ts'
 import {
   type InvalidMessage,
@@ -15,13 +15,13 @@ export type ProtocolFault =
   | { readonly kind: 'parse error'; readonly problem: string | undefined }
   | { readonly kind: 'invalid request'; readonly problem: string }
   | { readonly kind: 'unknown method'; readonly method: string }
-  /** Of what says which revision a request is of, and what its client can do. */
+  /** The fields of `_meta` that declare the revision and the client's capabilities. */
   | { readonly kind: 'invalid envelope'; readonly problem: string }
   | { readonly kind: 'header mismatch'; readonly problem: string }
   | { readonly kind: 'unsupported version'; readonly requested: string | undefined }
   /** A limit of the server is reached. */
   | { readonly kind: 'exhausted'; readonly problem: string }
-  /** The client cannot be asked, or did not answer. */
+  /** The client takes no requests, or did not answer one. */
   | { readonly kind: 'no answer'; readonly problem: string }
 
 export class ProtocolError extends Error {
@@ -39,17 +39,17 @@ export const invalidFault = ({ code, problem }: InvalidMessage): ProtocolFault =
   problem,
 })
 
-/** `message` is fixed by the contract; `problem` says which case of it this is. */
-export type Said = {
+/** `message` is fixed by the contract; `problem` adds the details. */
+export type WireError = {
   readonly code: number
   readonly message: string
   readonly problem?: string
   readonly data?: JsonObject
-  /** In the newest revision; the older ones use 200. */
+  /** In the newest revision; older revisions use 200. */
   readonly status: number
 }
 
-export const saidInvalidParams = (problem: string, data?: JsonObject): Said => ({
+export const invalidParamsError = (problem: string, data?: JsonObject): WireError => ({
   code: invalidParams,
   message: 'Invalid params',
   problem,
@@ -57,7 +57,7 @@ export const saidInvalidParams = (problem: string, data?: JsonObject): Said => (
   status: 200,
 })
 
-export function sayFault(fault: ProtocolFault): Said {
+export function faultError(fault: ProtocolFault): WireError {
   switch (fault.kind) {
     case 'parse error':
       return {
@@ -72,11 +72,11 @@ export function sayFault(fault: ProtocolFault): Said {
       return {
         code: methodNotFound,
         message: 'Method not found',
-        problem: `there is no method ${fault.method}`,
+        problem: `unknown method ${fault.method}`,
         status: 404,
       }
     case 'invalid envelope':
-      return { ...saidInvalidParams(fault.problem), status: 400 }
+      return { ...invalidParamsError(fault.problem), status: 400 }
     case 'header mismatch':
       return { code: -32020, message: 'Header mismatch', problem: fault.problem, status: 400 }
     case 'unsupported version':
@@ -92,8 +92,11 @@ export function sayFault(fault: ProtocolFault): Said {
   }
 }
 
-/** For revisions up to 2025-11-25. Codes that were added later become what was wrong with the parameters. */
-export function inLegacyWords({ code, message, problem, data }: Said): RpcError {
+/**
+ * For revisions up to 2025-11-25. Error codes that were added later become "Invalid params", with the original message
+ * as `problem`.
+ */
+export function toLegacyError({ code, message, problem, data }: WireError): RpcError {
   const isLater = code <= -32020 && code > -32100
   const detail = { ...(problem === undefined ? {} : { problem }), ...data }
   return {
@@ -103,7 +106,7 @@ export function inLegacyWords({ code, message, problem, data }: Said): RpcError 
   }
 }
 
-export function inModernWords({ code, message, problem, data }: Said): RpcError {
+export function toModernError({ code, message, problem, data }: WireError): RpcError {
   return {
     code,
     message: problem === undefined ? message : `${message}: ${problem}`,

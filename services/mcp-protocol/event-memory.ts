@@ -1,34 +1,34 @@
 /**
- * The room for all that streams keep for clients that may come back. It promises that thousands of streams that nobody reads take no more than this together; whoever keeps
- * most makes room, so that a flood of some loses nothing of others.
+ * The memory limit for the buffered events of all streams together. When it is exceeded, the stream with the largest
+ * buffer drops events, so that a flood from one client does not drop the events of other clients.
  */
 
-/** What keeps events. */
-type Keeper = {
-  /** Gives up the older half. */
-  shed(): void
+/** A buffer of events. */
+type EventBuffer = {
+  /** Drops the older half of its events. */
+  dropHalf(): void
 }
 
 export class EventMemory {
   readonly #most: number
-  readonly #held = new Map<Keeper, number>()
+  readonly #sizes = new Map<EventBuffer, number>()
   #all = 0
 
   constructor(most: number) {
     this.#most = most
   }
 
-  /** The keeper has so much by now. Whoever has to shed says so again. */
-  hold(keeper: Keeper, size: number): void {
-    this.#all += size - (this.#held.get(keeper) ?? 0)
-    if (size > 0) this.#held.set(keeper, size)
-    else this.#held.delete(keeper)
-    if (this.#all > this.#most) this.#largest()?.shed()
+  /** Records the buffer's current size. A buffer that has to drop events calls this again. */
+  setSize(buffer: EventBuffer, size: number): void {
+    this.#all += size - (this.#sizes.get(buffer) ?? 0)
+    if (size > 0) this.#sizes.set(buffer, size)
+    else this.#sizes.delete(buffer)
+    if (this.#all > this.#most) this.#largest()?.dropHalf()
   }
 
-  #largest(): Keeper | undefined {
-    let [largest, most]: [Keeper | undefined, number] = [undefined, 0]
-    for (const [keeper, size] of this.#held) if (size > most) [largest, most] = [keeper, size]
+  #largest(): EventBuffer | undefined {
+    let [largest, most]: [EventBuffer | undefined, number] = [undefined, 0]
+    for (const [buffer, size] of this.#sizes) if (size > most) [largest, most] = [buffer, size]
     return largest
   }
 }

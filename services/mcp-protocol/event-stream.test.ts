@@ -1,13 +1,13 @@
-/** What streams keep for clients that come back, where nobody comes. */
+/** Event buffers of streams that clients do not reconnect to. */
 import { expect, test } from 'vitest'
 import type { AnswerStream } from '../http/message.ts'
 import { EventMemory } from './event-memory.ts'
 import { EventStream } from './event-stream.ts'
 
 const thousand = 1_000
-const message = (size: number, mark: string): string => JSON.stringify({ mark, data: 'x'.repeat(size) })
+const message = (size: number, name: string): string => JSON.stringify({ mark: name, data: 'x'.repeat(size) })
 
-/** What a client gets that comes back to a stream and has seen nothing. */
+/** Returns what a client receives that reconnects to a stream without having seen an event. */
 async function readAgain(stream: EventStream): Promise<string> {
   let text = ''
   const out: AnswerStream = {
@@ -20,11 +20,11 @@ async function readAgain(stream: EventStream): Promise<string> {
   }
   void stream.attach(out, undefined, false)
   await Promise.resolve()
-  stream.leave(out)
+  stream.removeReader(out)
   return text
 }
 
-test('of thousands of streams that nobody reads so much is kept as may be, and most of those that have least', async () => {
+test('thousands of unread streams together stay within the memory limit, and the smallest keep their events', async () => {
   const memory = new EventMemory(1_000 * thousand)
   const streams = Array.from(
     { length: 2_000 },
@@ -36,14 +36,14 @@ test('of thousands of streams that nobody reads so much is kept as may be, and m
   for (let round = 0; round < 10; round++)
     for (const stream of streams.slice(1)) stream.send(message(5 * thousand, `m${round}`))
   expect(performance.now() - began).toBeLessThan(10_000)
-  const kept = await Promise.all(streams.map(readAgain))
-  const length = kept.reduce((sum, text) => sum + text.length, 0)
+  const replayed = await Promise.all(streams.map(readAgain))
+  const length = replayed.reduce((sum, text) => sum + text.length, 0)
   expect(length).toBeLessThanOrEqual(1_000 * thousand)
   expect(length).toBeGreaterThan(400 * thousand)
-  expect(kept[0]).toContain('small')
+  expect(replayed[0]).toContain('small')
 })
 
-test('what is kept of a stream that is over for good makes room at once', async () => {
+test('a discarded stream frees its memory immediately', async () => {
   const memory = new EventMemory(100 * thousand)
   const limits = { events: 100, bytes: 100 * thousand, memory }
   const [first, second] = [new EventStream('1', limits, true), new EventStream('2', limits, true)]

@@ -1,25 +1,26 @@
 /**
- * A stream of server-sent events: it keeps what is written while nobody listens, and what a client may have missed. With ids, each event names its stream and its position, so that a client
- * continues where its connection broke. What is kept is limited; the oldest event is dropped first.
+ * A stream of server-sent events. It buffers events while no client is connected, and events that a client may have
+ * missed. With ids, each event names its stream and position, so that a client can resume after its connection broke.
+ * The buffer is limited; the oldest event is dropped first.
  */
 import type { HeaderList } from '../http/headers.ts'
 import type { AnswerStream } from '../http/message.ts'
 import type { EventMemory } from './event-memory.ts'
 
-type KeptEvent = { readonly position: number; readonly text: string }
+type BufferedEvent = { readonly position: number; readonly text: string }
 
-/** Of one stream; those that nobody has seen included. */
+/** Limits of one stream's buffer, unread events included. */
 export type StreamBounds = { readonly events: number; readonly bytes: number }
-export type StreamLimits = StreamBounds & { readonly memory: Pick<EventMemory, 'hold'> }
+export type StreamLimits = StreamBounds & { readonly memory: Pick<EventMemory, 'setSize'> }
 
-/** For a stream that is read from its begin, and lasts no longer than one request. */
+/** For a stream that is read from its beginning and ends with its request. */
 const unlimited: StreamLimits = {
   events: Number.POSITIVE_INFINITY,
   bytes: Number.POSITIVE_INFINITY,
-  memory: { hold() {} },
+  memory: { setSize() {} },
 }
 
-/** For readers that take events one by one. */
+/** For responses of server-sent events. */
 export const streamHeaders: HeaderList = [
   ['Content-Type', 'text/event-stream'],
   ['Cache-Control', 'no-cache, no-transform'],
@@ -28,7 +29,7 @@ export const streamHeaders: HeaderList = [
 
 export const keepAlive = ': keepalive\n\n'
 
-/** For a stream that nobody can come back to. */
+/** For a stream that a client cannot resume. */
 export function discardWithClient(stream: EventStream, signal: AbortSignal): void {
   if (signal.aborted) stream.discard()
   else signal.addEventListener('abort', () => stream.discard())
@@ -40,10 +41,10 @@ export class EventStream {
   readonly name: string
   readonly #limits: StreamLimits
   readonly #hasIds: boolean
-  #kept: KeptEvent[] = []
-  #keptBytes = 0
+  #buffered: BufferedEvent[] = []
+  #bufferedBytes = 0
   #position = 0
-  /** The position of what was last written to a client. */
+  /** The position of the last event that was written to a client. */
   #seen = 0
   #out: { readonly stream: AnswerStream; readonly end: () => void } | undefined
   #isEnded = false
@@ -67,7 +68,7 @@ export class EventStream {
     return this.#out !== undefined
   }
 
-  /** Writes an event, or keeps it for the next client. After the end it does nothing. `data`: JSON, in one line. */
+  /** Writes an event, or buffers it for the next client. Does nothing after the end. `data`: JSON on one line. */
   send(data: string): void {
     if (this.#isEnded) return
     const id = this.#hasIds ? `id: ${this.name}-${++this.#position}\n` : ''
@@ -76,40 +77,40 @@ export class EventStream {
       this.#out.stream.write(text)
       this.#seen = this.#position
     }
-    // Without ids nobody can say what they have seen, so what was written counts as seen.
+    // Without ids a client cannot report what it has seen, so every written event counts as seen.
     if (this.#hasIds || this.#out === undefined) this.#keep({ position: this.#position, text })
   }
 
-  #keep(event: KeptEvent): void {
+  #keep(event: BufferedEvent): void {
     if (this.#isDiscarded) return
-    this.#kept.push(event)
-    this.#keptBytes += event.text.length
+    this.#buffered.push(event)
+    this.#bufferedBytes += event.text.length
     this.#shrink(this.#limits.events, this.#limits.bytes)
   }
 
   #shrink(events: number, bytes: number): void {
-    while (this.#kept.length > events || this.#keptBytes > bytes) {
-      const oldest = this.#kept.shift()
+    while (this.#buffered.length > events || this.#bufferedBytes > bytes) {
+      const oldest = this.#buffered.shift()
       if (oldest === undefined) break
-      this.#keptBytes -= oldest.text.length
+      this.#bufferedBytes -= oldest.text.length
     }
-    this.#limits.memory.hold(this, this.#keptBytes)
+    this.#limits.memory.setSize(this, this.#bufferedBytes)
   }
 
-  /** All streams together keep too much, and this one most. */
-  shed(): void {
-    this.#shrink(this.#limits.events, Math.floor(this.#keptBytes / 2))
+  /** Called when all streams together exceed the memory limit and this one has the largest buffer. */
+  dropHalf(): void {
+    this.#shrink(this.#limits.events, Math.floor(this.#bufferedBytes / 2))
   }
 
   /**
-   * Whoever listened before is closed.
+   * Connects a client; the previous client is disconnected.
    * @param after the position of the last event that the client has; undefined: it has none
-   * @param isPrimed begins with an event that has nothing but an id, from which the client can go on
+   * @param isPrimed begins with an event that has only an id, from which the client can resume
    */
   async attach(stream: AnswerStream, after: number | undefined, isPrimed: boolean): Promise<void> {
-    this.detach('replaced by another stream')
+    this.disconnect('replaced by another stream')
     if (isPrimed && this.#hasIds) stream.write(`id: ${this.name}-${after ?? 0}\ndata: \n\n`)
-    for (const event of this.#kept) if (!this.#hasIds || event.position > (after ?? 0)) stream.write(event.text)
+    for (const event of this.#buffered) if (!this.#hasIds || event.position > (after ?? 0)) stream.write(event.text)
     this.#seen = this.#position
     if (!this.#hasIds) this.#forget()
     if (this.#isEnded) return
@@ -118,22 +119,22 @@ export class EventStream {
     })
   }
 
-  /** The client has gone: what comes is kept from now on. */
-  leave(stream: AnswerStream): void {
+  /** The client has disconnected: further events are buffered. */
+  removeReader(stream: AnswerStream): void {
     if (this.#out?.stream !== stream) return
     this.#out.end()
     this.#out = undefined
   }
 
-  /** Ends the connection of who listens, and says why. */
-  detach(reason: string): void {
+  /** Disconnects the current client, with a reason. */
+  disconnect(reason: string): void {
     const out = this.#out
     this.#out = undefined
     out?.stream.write(closeEvent(reason))
     out?.end()
   }
 
-  /** Nothing more comes of it; it may be read again from what is kept. */
+  /** No further events follow. The buffered ones can still be read. */
   end(): void {
     this.#isEnded = true
     const out = this.#out
@@ -141,15 +142,15 @@ export class EventStream {
     out?.end()
   }
 
-  /** Nobody can come back to it. */
+  /** No client can resume it any more: drops its buffer. */
   discard(): void {
     this.#isDiscarded = true
     this.#forget()
   }
 
   #forget(): void {
-    this.#kept = []
-    this.#keptBytes = 0
-    this.#limits.memory.hold(this, 0)
+    this.#buffered = []
+    this.#bufferedBytes = 0
+    this.#limits.memory.setSize(this, 0)
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Headers of HTTP that repeat what the body says, so that whatever stands between can route by them. The body decides; a request whose headers say
- * anything else is refused, or two on its way would take it for different things.
+ * HTTP headers that repeat parts of the body, so that proxies can route by them. The body decides. A request whose
+ * headers differ from its body is refused, because proxy and server would otherwise interpret it differently.
  */
 import type { Headers } from '../http/message.ts'
 import { ProtocolError } from './errors.ts'
@@ -9,7 +9,10 @@ import { isObject, type RequestMessage } from './json-rpc.ts'
 
 const mismatch = (problem: string) => new ProtocolError({ kind: 'header mismatch', problem })
 
-/** A value that HTTP does not carry as it is: base64 between marks. undefined where it is marked and is none. */
+/**
+ * Decodes a header value: plain, or `=?base64?...?=` for text that HTTP cannot carry. Returns undefined if the base64
+ * is invalid.
+ */
 function decoded(value: string): string | undefined {
   if (!value.startsWith('=?base64?') || !value.endsWith('?=') || value.length < 11) return value
   const text = value.slice(9, -2)
@@ -21,7 +24,7 @@ function decoded(value: string): string | undefined {
 
 const trimmed = (value: string): string => value.replace(/^[ \t]+|[ \t]+$/g, '')
 
-/** The parameter that Mcp-Name repeats. */
+/** The parameter that Mcp-Name repeats, by method. */
 const namedBy: Record<string, string> = {
   'tools/call': 'name',
   'prompts/get': 'name',
@@ -31,41 +34,43 @@ const namedBy: Record<string, string> = {
   'tasks/cancel': 'taskId',
 }
 
-/** Before the revision is known to be ours: what contradicts the body. @throws ProtocolError */
-export function checkSaid(headers: Headers, version: string, method: string): void {
-  const said = headers['mcp-protocol-version']
-  if (said !== undefined && trimmed(said) !== version)
+/**
+ * Checks the headers that are present against the body. The revision may still be unsupported. @throws ProtocolError
+ */
+export function checkPresentHeaders(headers: Headers, version: string, method: string): void {
+  const sentVersion = headers['mcp-protocol-version']
+  if (sentVersion !== undefined && trimmed(sentVersion) !== version)
     throw mismatch(`MCP-Protocol-Version must be ${version}, as in the body`)
-  const saidMethod = headers['mcp-method']
-  if (saidMethod !== undefined && trimmed(saidMethod) !== method)
-    throw mismatch('Mcp-Method must be the method of the body')
+  const sentMethod = headers['mcp-method']
+  if (sentMethod !== undefined && trimmed(sentMethod) !== method)
+    throw mismatch('Mcp-Method must be the method in the body')
 }
 
-/** What this revision wants there to be. @throws ProtocolError */
-export function checkRequired(headers: Headers, { method, params }: RequestMessage): void {
+/** Checks that the headers which this revision requires are present. @throws ProtocolError */
+export function checkRequiredHeaders(headers: Headers, { method, params }: RequestMessage): void {
   if (headers['mcp-protocol-version'] === undefined) throw mismatch('MCP-Protocol-Version is required')
   if (headers['mcp-method'] === undefined) throw mismatch('Mcp-Method is required')
   const key = Object.hasOwn(namedBy, method) ? namedBy[method] : undefined
   if (key === undefined) return
-  const said = headers['mcp-name']
-  if (said === undefined) throw mismatch(`Mcp-Name is required with ${method}`)
-  if (decoded(trimmed(said)) !== params[key]) throw mismatch(`Mcp-Name must be the ${key} of the body`)
+  const sentName = headers['mcp-name']
+  if (sentName === undefined) throw mismatch(`Mcp-Name is required with ${method}`)
+  if (decoded(trimmed(sentName)) !== params[key]) throw mismatch(`Mcp-Name must be the ${key} in the body`)
 }
 
-/** An argument that is to be repeated in a header. */
-type Marked = { readonly header: string; readonly path: readonly string[] }
+/** An argument that its schema marks with `x-mcp-header`. */
+type HeaderArgument = { readonly header: string; readonly path: readonly string[] }
 
-const compiled = new WeakMap<JsonSchema, readonly Marked[]>()
+const compiled = new WeakMap<JsonSchema, readonly HeaderArgument[]>()
 
-/** Reached through `properties` only. */
-function markedIn(schema: JsonObject, path: readonly string[] = []): readonly Marked[] {
+/** Searches `properties` only. */
+function headerArgumentsIn(schema: JsonObject, path: readonly string[] = []): readonly HeaderArgument[] {
   const { properties } = schema
   if (!isObject(properties)) return []
   return Object.entries(properties).flatMap(([key, part]) => {
     if (!isObject(part)) return []
     const here = [...path, key]
     const header = part['x-mcp-header']
-    return typeof header === 'string' ? [{ header, path: here }] : markedIn(part, here)
+    return typeof header === 'string' ? [{ header, path: here }] : headerArgumentsIn(part, here)
   })
 }
 
@@ -75,26 +80,26 @@ const argumentAt = (args: JsonObject, path: readonly string[]): Json | undefined
     args,
   )
 
-function isSame(said: string, argument: Json): boolean {
-  if (typeof argument === 'number') return said !== '' && Number(said) === argument
-  return said === String(argument)
+function isSame(sent: string, argument: Json): boolean {
+  if (typeof argument === 'number') return sent !== '' && Number(sent) === argument
+  return sent === String(argument)
 }
 
-/** Arguments of a tool that its schema wants repeated. @throws ProtocolError */
-export function checkArguments(headers: Headers, schema: JsonSchema, args: JsonObject): void {
-  const marked = compiled.get(schema) ?? markedIn(schema)
-  compiled.set(schema, marked)
-  for (const { header, path } of marked) {
-    const said = headers[`mcp-param-${header.toLowerCase()}`]
+/** Checks the headers that repeat tool arguments (`x-mcp-header`). @throws ProtocolError */
+export function checkArgumentHeaders(headers: Headers, schema: JsonSchema, args: JsonObject): void {
+  const headerArguments = compiled.get(schema) ?? headerArgumentsIn(schema)
+  compiled.set(schema, headerArguments)
+  for (const { header, path } of headerArguments) {
+    const sent = headers[`mcp-param-${header.toLowerCase()}`]
     const argument = argumentAt(args, path)
     const name = path.join('.')
     if (argument === undefined || argument === null) {
-      if (said !== undefined) throw mismatch(`Mcp-Param-${header} repeats an argument that is not there: ${name}`)
+      if (sent !== undefined) throw mismatch(`Mcp-Param-${header} repeats an argument that is missing: ${name}`)
       continue
     }
-    if (said === undefined) throw mismatch(`Mcp-Param-${header} is required with the argument ${name}`)
-    const plain = decoded(trimmed(said))
+    if (sent === undefined) throw mismatch(`Mcp-Param-${header} is required with the argument ${name}`)
+    const plain = decoded(trimmed(sent))
     if (plain === undefined || !isSame(plain, argument))
-      throw mismatch(`Mcp-Param-${header} must be the argument ${name}`)
+      throw mismatch(`Mcp-Param-${header} must equal the argument ${name}`)
   }
 }

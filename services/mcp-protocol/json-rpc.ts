@@ -1,6 +1,7 @@
 /**
- * JSON-RPC 2.0 messages as MCP uses them. Whatever reads a message reads it here: HTTP and stdio of the tool server, HTTP of the bridge, and what the bridge's subprocess writes. A message that was
- * accepted has an id that comes back as it was sent, and objects whose depth has a limit and in which no name could reach a prototype.
+ * JSON-RPC 2.0 messages as MCP uses them. All readers use this module: HTTP and stdio of the tool server, HTTP of the
+ * bridge, and the bridge's subprocess output. An accepted message has an id that is returned exactly as sent, a limited
+ * nesting depth, and no name that could reach a prototype.
  */
 import type { Json, JsonObject } from './json.ts'
 import { hasRewrittenId, idRule, isMessageId, notUtf8, progressTokenProblem } from './message-text.ts'
@@ -47,22 +48,22 @@ export type InvalidMessage = {
 export type Received = Message | InvalidMessage
 
 export type Parsed =
-  /** `problem`: more than that it is no JSON. */
+  /** `problem`: details, if more is known than "no JSON". */
   | { readonly kind: 'no JSON'; readonly problem?: string }
   | { readonly kind: 'one'; readonly message: Received }
   | { readonly kind: 'batch'; readonly messages: readonly Received[] }
 
-/** Of objects and arrays in one another. */
+/** Nesting depth of objects and arrays. */
 const maximumDepth = 64
 const maximumMethodLength = 200
 
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** What a message says of itself beside its parameters. */
+/** The `_meta` object of a message's parameters. */
 export const metaOf = (params: JsonObject): JsonObject => (isObject(params._meta) ? params._meta : {})
 
-/** What is wrong with the shape of a value, wherever in it. */
+/** Returns what is wrong with the structure of a value, at any depth. */
 function shapeProblem(value: unknown, depth = 0): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   if (depth === maximumDepth) return `objects and arrays are nested more than ${maximumDepth} deep`
@@ -96,7 +97,9 @@ function responseOf({ id, result, error }: JsonObject): Received {
   return isObject(error) ? { kind: 'response', id, outcome: { error } } : invalid('error must be an object')
 }
 
-/** The message that a JSON value is. Its shape is not checked: of a client's, use parseMessages. */
+/**
+ * Converts a JSON value to a message. It does not check nesting depth and names: use parseMessages for client input.
+ */
 export function readMessage(value: unknown): Received {
   if (!isObject(value)) return invalid('a message must be an object')
   const { jsonrpc, id, method, params } = value
@@ -120,7 +123,7 @@ function readFromClient(value: unknown): Received {
   return invalid(problem, isObject(value) && isMessageId(value.id) ? value.id : undefined)
 }
 
-/** @param text undefined: the bytes were not UTF-8 */
+/** @param text undefined: the bytes are not UTF-8 */
 export function parseMessages(text: string | undefined): Parsed {
   if (text === undefined) return { kind: 'no JSON', problem: notUtf8 }
   let value: unknown
@@ -148,15 +151,15 @@ export function errorResponse(id: RequestId | null, code: number, message: strin
   return { kind: 'response', id, outcome: { error: { code, message, ...(data !== undefined && { data }) } } }
 }
 
-/** `result` is JSON already. */
+/** `result` is already JSON text. */
 export const resultText = (id: RequestId, result: string): string =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`
 
-/** Without an id if none could be read and the revision wants it so; with null if that is what it wants. */
+/** `id` is undefined or null if it could not be read; which one depends on the revision. */
 export const errorText = (id: RequestId | null | undefined, error: RpcError): string =>
   JSON.stringify({ jsonrpc: '2.0', id, error })
 
-/** A notification of the server's, or a request if it has an id. */
+/** A notification of the server, or a request if it has an id. */
 export type ServerMessage = { readonly id?: RequestId; readonly method: string; readonly params: JsonObject }
 
 export const messageText = ({ id, method, params }: ServerMessage): string =>

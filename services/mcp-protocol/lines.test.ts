@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { lineReader } from './lines.ts'
 
-test('lines are the same however the bytes are cut into chunks, and one that is too long is reported once', () => {
+test('lines do not depend on how the bytes are split into chunks, and a line that is too long is reported once', () => {
   const text = fc.array(fc.string({ unit: 'grapheme', maxLength: 30 }).map(line => line.replaceAll('\n', ' ')))
   fc.assert(
     fc.property(text, fc.array(fc.integer({ min: 1, max: 7 })), (lines, cuts) => {

@@ -1,4 +1,7 @@
-/** Splits bytes into lines, however they are cut into chunks. A line that is too long is never held, and is reported once, as soon as it is too long. */
+/**
+ * Splits bytes into lines, independent of chunk boundaries. A line that is too long is not buffered; it is reported
+ * once, as soon as it exceeds the limit.
+ */
 
 type Line = { readonly kind: 'line'; readonly bytes: Buffer } | { readonly kind: 'too long' }
 

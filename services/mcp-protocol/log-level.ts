@@ -1,4 +1,4 @@
-/** Levels of messages that a server logs to its client, as RFC 5424 names them, from the least severe on. */
+/** Levels of the messages that a server logs to its client (RFC 5424 names), least severe first. */
 export const logLevels = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'] as const
 export type LogLevel = (typeof logLevels)[number]
 

@@ -1,34 +1,40 @@
-/** The text of a JSON-RPC message, as the tool server and the bridge both read it: bytes that must be UTF-8, and ids that must survive the way there and back. */
+/**
+ * The text of a JSON-RPC message, for the tool server and the bridge: bytes must be UTF-8, and ids must be returned
+ * unchanged.
+ */
 import { isUtf8 } from 'node:buffer'
 
-/** Returns undefined if the bytes are not UTF-8: replacement characters would change what the client said. */
+/** Returns undefined if the bytes are not UTF-8: replacement characters would change the client's text. */
 export const messageTextOf = (bytes: Buffer): string | undefined => (isUtf8(bytes) ? bytes.toString('utf8') : undefined)
 
 export const notUtf8 = 'the message is not valid UTF-8'
 
-/** An id is held while its request runs. */
+/** Limited because an id stays in memory while its request runs. */
 const maximumIdLength = 1_024
 
 export const idRule = `a string of at most ${maximumIdLength} characters, or an integer from ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER} without fraction or exponent`
 
-/** Integers beyond 2^53 and fractions do not come back as they were sent. */
+/** Integers beyond 2^53 and fractions would be returned changed. */
 export const isMessageId = (value: unknown): value is string | number =>
   typeof value === 'string' ? value.length <= maximumIdLength : Number.isSafeInteger(value)
 
-/** Returns what is wrong with a progress token: it goes back to the client as an id does. */
+/** Returns what is wrong with a progress token: it is returned to the client like an id. */
 export function progressTokenProblem(token: unknown): string | undefined {
   const isWrong = typeof token === 'number' && !isMessageId(token)
   return isWrong ? `params._meta.progressToken must be ${idRule}` : undefined
 }
 
-/** Most messages have neither: such a number behind "id", or an escaped letter of a key that says id. */
+/** Matches a non-integer number behind "id", or an escaped letter of the key "id". Most messages have neither. */
 const suspectId = /"id"[\t\n\r ]*:[\t\n\r ]*(?:-0|-?\d+[.eE])|\\u006[49]/
 const brackets = /["{}[\]]/g
-/** "id" with each of its letters escaped. */
+/** "id" with each letter escaped. */
 const longestIdKey = '"\\u0069\\u0064"'.length
 const numberAfterKey = /[\t\n\r ]*:[\t\n\r ]*(-?\d[\d.eE+-]*)/y
 
-/** Returns the index behind the string of JSON that begins at `start`. A regular expression for it runs out of stack at some megabytes. */
+/**
+ * Returns the index after the JSON string that begins at `start`. A regular expression for it overflows the stack at
+ * some megabytes.
+ */
 function endOfString(text: string, start: number): number {
   for (let quote = text.indexOf('"', start + 1); quote !== -1; quote = text.indexOf('"', quote + 1)) {
     let backslashes = 0
@@ -38,7 +44,7 @@ function endOfString(text: string, start: number): number {
   return text.length
 }
 
-/** Reports whether an id is a number such as 1.0 or 1e2, which JSON.parse turns into another text. `text` must be JSON. */
+/** Reports whether an id is a number such as 1.0 or 1e2, which JSON.parse changes. `text` must be JSON. */
 export function hasRewrittenId(text: string): boolean {
   if (!suspectId.test(text)) return false
   const idDepth = text.trimStart().startsWith('[') ? 2 : 1

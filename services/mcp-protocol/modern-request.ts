@@ -1,21 +1,21 @@
-/** What a request of 2026-07-28 must say of itself, in its envelope and over HTTP in its headers as well. */
+/** Checks a request of 2026-07-28: its envelope and, over HTTP, its headers. */
 import type { Headers } from '../http/message.ts'
 import { type Envelope, readEnvelope } from './envelope.ts'
 import { ProtocolError } from './errors.ts'
-import { checkRequired, checkSaid } from './headers.ts'
+import { checkPresentHeaders, checkRequiredHeaders } from './headers.ts'
 import type { RequestMessage } from './json-rpc.ts'
 import { modernVersion } from './versions.ts'
 
 /**
- * Returns the envelope. If several things are wrong, reports the first in this order.
+ * Returns the envelope. If several things are wrong, reports the first in the order of these checks.
  * @param headers undefined: stdio, which has none
  * @throws ProtocolError
  */
 export function checkModernRequest(request: RequestMessage, headers: Headers | undefined): Envelope {
   const envelope = readEnvelope(request.params)
   const { version } = envelope
-  if (headers !== undefined) checkSaid(headers, version, request.method)
+  if (headers !== undefined) checkPresentHeaders(headers, version, request.method)
   if (version !== modernVersion) throw new ProtocolError({ kind: 'unsupported version', requested: version })
-  if (headers !== undefined) checkRequired(headers, request)
+  if (headers !== undefined) checkRequiredHeaders(headers, request)
   return envelope
 }

@@ -1,4 +1,4 @@
-/** Names that the newest revision writes out in full, wherever they stand. */
+/** Names of fields and extensions in the newest revision. */
 const prefix = 'io.modelcontextprotocol/'
 
 export const versionKey = `${prefix}protocolVersion`

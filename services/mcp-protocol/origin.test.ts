@@ -4,7 +4,7 @@ import { refusedHeader, type SiteRules } from './origin.ts'
 const own: SiteRules = { origins: ['https://app.example.com'], hosts: ['mcp.example.com'] }
 const open: SiteRules = { origins: [], hosts: 'any' }
 
-describe('a server that answers by its own names', () => {
+describe('a server with a list of its own names', () => {
   test.each([
     [{}, undefined],
     [{ host: 'localhost:8080' }, undefined],
@@ -27,12 +27,12 @@ describe('a server that answers by its own names', () => {
   })
 })
 
-test('a server that answers by any name checks the Origin alone', () => {
+test('a server that accepts any Host checks only the Origin', () => {
   expect(refusedHeader({ host: 'evil.example.com' }, open)).toBeUndefined()
   expect(refusedHeader({ host: 'evil.example.com', origin: 'https://evil.example.com' }, open)).toBe('Origin')
 })
 
-test('`*` allows every page, and no other name of the server', () => {
+test('`*` allows all origins, but no further Host', () => {
   const rules = { origins: ['*'], hosts: [] }
   expect(refusedHeader({ origin: 'https://evil.example.com' }, rules)).toBeUndefined()
   expect(refusedHeader({ origin: 'https://evil.example.com', host: 'evil.example.com' }, rules)).toBe('Host')

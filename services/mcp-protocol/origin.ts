@@ -1,6 +1,7 @@
 /**
- * Which browser pages may send requests, and by which names a server answers. A page of another site is refused by its Origin. A page whose name was made to resolve to
- * this server (DNS rebinding) is refused by its Host. Clients that are no browsers send no Origin, and may omit Host.
+ * Which browser pages may send requests, and which names a server accepts as its own. A page of another site is refused
+ * by its Origin. A page whose name was made to resolve to this server (DNS rebinding) is refused by its Host. Clients
+ * other than browsers send no Origin, and may omit Host.
  */
 import { isIP } from 'node:net'
 import type { Headers } from '../http/message.ts'
@@ -9,22 +10,22 @@ export type SiteRules = {
   /** Allowed origins as browsers send them: scheme, host and port. `*` allows all. Pages of loopback names are always allowed. */
   readonly origins: readonly string[]
   /**
-   * Names of this server beside loopback names, IP addresses and the names in `origins`; its own pages may send requests. `any`: Host is not checked.
-   * An IP address cannot be rebound.
+   * Names of this server besides loopback names, IP addresses and the names in `origins`; pages served under these
+   * names may send requests. `any`: Host is not checked. IP addresses cannot be rebound.
    */
   readonly hosts: readonly string[] | 'any'
 }
 
 const loopback = new Set(['localhost', '127.0.0.1', '[::1]'])
 
-/** Whether `name` is a loopback name, as URLs write it. */
+/** Whether `name`, as written in a URL, is a loopback name. */
 export const isLoopbackName = (name: string | undefined): boolean => name !== undefined && loopback.has(name)
 
-/** The name in a Host header, without the port and in lower case; undefined if the header is malformed. */
+/** Returns the name in a Host header, without the port and in lower case; undefined if the header is malformed. */
 const nameOfHost = (host: string): string | undefined =>
   /^(\[[0-9a-f:.]+\]|[^:/@\s]+)(?::\d{1,5})?$/i.exec(host)?.[1]?.toLowerCase()
 
-/** The name in an Origin; undefined if it is not that of a web page. */
+/** Returns the name in an Origin; undefined if it is not the origin of a web page. */
 function nameOfOrigin(origin: string): string | undefined {
   if (!URL.canParse(origin)) return undefined
   const { hostname, protocol } = new URL(origin)
@@ -46,7 +47,7 @@ function isAllowedOrigin(origin: string, { hosts, origins }: SiteRules): boolean
   return isLoopbackName(name) || (name !== undefined && hosts !== 'any' && hosts.includes(name))
 }
 
-/** The header by which a request is refused; undefined if it is allowed. */
+/** Returns the header that makes the request refused; undefined if the request is allowed. */
 export function refusedHeader({ host, origin }: Headers, rules: SiteRules): 'Host' | 'Origin' | undefined {
   if (host !== undefined && !isAllowedHost(host, rules)) return 'Host'
   return origin !== undefined && !isAllowedOrigin(origin, rules) ? 'Origin' : undefined

@@ -1,4 +1,7 @@
-/** What a request of 2026-07-28 names that is in the memory of one process: tasks, and calls that wait for input. */
+/**
+ * Finds the replica that has the tasks, or the calls waiting for input, that a request of 2026-07-28 names. They are in
+ * one process's memory.
+ */
 import type { Process } from '../http/peers/handles.ts'
 import type { Peers } from '../http/peers/index.ts'
 import { isObject, type RequestMessage } from './json-rpc.ts'
@@ -14,7 +17,9 @@ function handlesIn({ method, params }: RequestMessage): readonly Named[] {
   return [...named('task', tasks), ...named('state', [requestState])]
 }
 
-/** The replica that has what it names; of several the first. undefined: this process, or none. */
+/**
+ * Returns the owner of the first named handle that another replica owns. undefined: this process owns it, or none does.
+ */
 export function ownerOf(message: RequestMessage, peers: Pick<Peers, 'read'>): Process | undefined {
   for (const { kind, handle } of handlesIn(message)) {
     const { owner } = peers.read(kind, handle)

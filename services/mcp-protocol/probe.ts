@@ -1,5 +1,5 @@
-/** Whether a tool server answers what its clients ask: it is initialized, and reads from its database. */
-import { askServer, type ProbeResult, probeFault, reachable, shownTarget } from '../http/probe.ts'
+/** The readiness probe of a tool server: it initializes a session and reads from the database through a tool. */
+import { type ProbeResult, probeFault, probeServer, reachable, shownTarget } from '../http/probe.ts'
 
 type Target = { readonly host: string; readonly port: number; readonly isTls: boolean; readonly path: string }
 type Message = { readonly result?: { readonly isError?: unknown }; readonly error?: { readonly message?: unknown } }
@@ -9,7 +9,7 @@ const sessionHeader = 'mcp-session-id'
 const clientInfo = { name: 'espalier-ready', version: '1' }
 const call = { name: 'query_database', arguments: { query: 'SELECT 1 AS ready' } }
 
-/** A JSON answer, or the last event of a stream. */
+/** Reads a JSON response, or the last event of a stream. */
 function messageIn(text: string): Message {
   const line = text.startsWith('{')
     ? text
@@ -24,18 +24,18 @@ function messageIn(text: string): Message {
   }
 }
 
-/** `token`: undefined where the server asks for none. @returns whether it is ready, and a line that says so */
-export async function probeTools(given: Target, token: string | undefined): Promise<ProbeResult> {
-  const target = { ...given, host: reachable(given.host) }
-  const shown = shownTarget(target, given.path)
+/** `token`: undefined if the server requires none. Returns whether it is ready, and a line for the output. */
+export async function probeTools(requested: Target, token: string | undefined): Promise<ProbeResult> {
+  const target = { ...requested, host: reachable(requested.host) }
+  const shown = shownTarget(target, requested.path)
   const headers: Record<string, string> = {
     'Content-Type': 'application/json',
     Accept: 'application/json, text/event-stream',
     ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
   }
   const send = (message: object, more: Record<string, string> = {}) =>
-    askServer(target, {
-      path: given.path,
+    probeServer(target, {
+      path: requested.path,
       method: 'POST',
       headers: { ...headers, ...more },
       body: JSON.stringify({ jsonrpc: '2.0', ...message }),
@@ -54,7 +54,7 @@ export async function probeTools(given: Target, token: string | undefined): Prom
     await send({ method: 'notifications/initialized' }, inSession)
     const { status, text } = await send({ id: 2, method: 'tools/call', params: call }, inSession)
     if (typeof session === 'string')
-      await askServer(target, { path: given.path, method: 'DELETE', headers: { ...headers, ...inSession } })
+      await probeServer(target, { path: requested.path, method: 'DELETE', headers: { ...headers, ...inSession } })
     const { result } = messageIn(text)
     if (result === undefined) return notReady(`answers tools/call with ${status}`)
     return result.isError === true

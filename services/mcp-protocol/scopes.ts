@@ -1,3 +1,3 @@
-/** What an access token may be for. */
+/** The scopes of an access token. */
 export const scopes = ['mcp:read', 'mcp:write'] as const
 export type Scope = (typeof scopes)[number]

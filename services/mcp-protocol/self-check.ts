@@ -1,48 +1,43 @@
 /**
- * A server's check of itself, for probes that only send a GET: it sends itself what `-ready` sends, over its own address, with a token that only this process knows, until that has been answered once.
+ * A server's check of itself, for probes that can only send a GET. It sends itself the requests of `-ready`, over its
+ * own address, with a token that only this process knows, until one check has succeeded.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { bearerToken } from '../authentication/bearer.ts'
 import { json } from '../http/json-answers.ts'
 import type { HttpResponse } from '../http/message.ts'
+import { StartupCheck } from '../http/startup-check.ts'
 import { probeTools } from './probe.ts'
 
-/** Where probes ask. */
+/** The path for probes. */
 export const selfCheckPath = '/ready/database'
 
 type Target = Parameters<typeof probeTools>[0]
 
 export class SelfCheck {
   readonly #token = Buffer.from(randomBytes(32).toString('base64url'))
+  readonly #check = new StartupCheck(() => this.#sendRequest())
   #target: Target | undefined
-  #isReady = false
-  #running: Promise<string | undefined> | undefined
 
-  /** The server listens there. */
+  /** Called when the server listens at `target`. */
   begin(target: Target): void {
     this.#target = target
   }
 
-  /** Whether a request is this check's own. */
+  /** Whether a request was sent by this check. */
   isOwn(authorization: string | undefined): boolean {
-    const given = Buffer.from(bearerToken(authorization) ?? '')
-    return !this.#isReady && given.length === this.#token.length && timingSafeEqual(given, this.#token)
+    const received = Buffer.from(bearerToken(authorization) ?? '')
+    return !this.#check.isReady && received.length === this.#token.length && timingSafeEqual(received, this.#token)
   }
 
-  /** Those that ask at once wait for one check. */
   async answer(): Promise<HttpResponse> {
-    if (this.#isReady) return json(200, { status: 'ready' })
-    this.#running ??= this.#check().finally(() => {
-      this.#running = undefined
-    })
-    const reason = await this.#running
+    const reason = await this.#check.run()
     return reason === undefined ? json(200, { status: 'ready' }) : json(503, { status: 'not_ready', reason })
   }
 
-  async #check(): Promise<string | undefined> {
-    if (this.#target === undefined) return 'the server does not listen yet'
+  async #sendRequest(): Promise<string | undefined> {
+    if (this.#target === undefined) return 'the server is not listening yet'
     const { isReady, text } = await probeTools(this.#target, this.#token.toString())
-    this.#isReady = isReady
     return isReady ? undefined : text
   }
 }

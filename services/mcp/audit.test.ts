@@ -1,4 +1,4 @@
-/** The audit log: who and what, and the text of a statement only where the settings let it. */
+/** The audit log: caller and statement, with the text only as the settings allow. */
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
@@ -31,16 +31,16 @@ function logged(text: McpSettings['auditStatements'], changed: Partial<AuditEntr
   return JSON.parse(lines[0] ?? '{}').audit
 }
 
-test('a line says who, what and what came of it; its hash tells statements apart', () => {
+test('a line has caller, statement and outcome; its hash identifies the statement', () => {
   const { statement, statementHash, ...rest } = logged('reads')
-  const { statement: whole, ...others } = entry
+  const { statement: complete, ...others } = entry
   expect(rest).toEqual(others)
-  expect(statement).toBe(whole.slice(0, 2_000))
+  expect(statement).toBe(complete.slice(0, 2_000))
   expect(statementHash).toMatch(/^[0-9a-f]{32}$/)
   expect(logged('reads', { statement: 'SELECT 2' }).statementHash).not.toBe(statementHash)
 })
 
-test('the text of writes, and of any where the settings say so, is left out', () => {
+test('the text of writes is omitted, and of all statements if the settings require it', () => {
   expect(logged('reads', { mode: 'write' }).statement).toBeUndefined()
   expect(logged('none').statement).toBeUndefined()
   expect(logged('all', { mode: 'write' }).statement).toBeDefined()

@@ -1,6 +1,7 @@
 /**
- * A line in the log for each statement that was sent to a database: who, by which tool, what came of it. Literals in a statement may be secrets and personal data, most of all in what is
- * written, so the text itself is logged for reads alone unless the settings say otherwise; the hash tells statements apart in any case.
+ * Logs a line for each statement that is sent to a database: caller, tool, outcome. Literals may be secrets and
+ * personal data, mostly in writes, so by default only the text of reads is logged. The hash identifies the statement in
+ * any case.
  */
 import { hash } from 'node:crypto'
 import type { Logger } from 'pino'
@@ -14,7 +15,7 @@ export function createAudit(
   text: McpSettings['auditStatements'],
 ): (entry: AuditEntry) => void {
   return ({ tool, database, principal, requestId, mode, author, statement, rows, milliseconds, outcome }) => {
-    // This server's own statements are long and always the same.
+    // This server's own statements are long and constant.
     const isLogged = author === 'caller' && (text === 'all' || (text === 'reads' && mode === 'read'))
     const statementHash = hash('sha256', statement).slice(0, 32)
     const audit = { tool, database, principal, requestId, mode, author, rows, milliseconds, outcome, statementHash }

@@ -1,6 +1,7 @@
 /**
- * Clients of others as judges: the official SDKs of Python and Go, over HTTP, over stdio and through the bridge, in every revision that they speak. Each lists, asks, is
- * refused, reads, is told of a change, and gives a call up. And the inspector's command line, which is a process for each question.
+ * Tests with real clients: the official SDKs of Python and Go, over HTTP, over stdio and through the bridge, in every
+ * revision that they support. Each lists, calls, is refused, reads, receives a change, and cancels a call. Also the
+ * inspector's command line, one process per request.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -23,7 +24,7 @@ import { type McpService, startMcp } from './index.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'espalier-mcp-clients-'))
 
-/** undefined: it cannot be had. */
+/** undefined: not available. */
 function inspectorProgram(): Program | undefined {
   const folder = npmPackage('@modelcontextprotocol/inspector', '2.12.0')
   if (folder === undefined) return undefined
@@ -44,7 +45,7 @@ const bridgeToken = 'a-token-of-the-bridge-0123456789'
 const program = [process.execPath, fileURLToPath(new URL('../../bin/espalier.mjs', import.meta.url)), 'mcp'] as const
 const environment = () => ({
   ...{ ESPALIER_DB_HOST: '127.0.0.1', ESPALIER_DB_PORT: String(postgres.port), ESPALIER_LOG: 'error' },
-  // The clients find the statement that they cancelled in pg_stat_activity, as a superuser who sees every session.
+  // The clients find the cancelled statement in pg_stat_activity, as a superuser who sees every session.
   ESPALIER_DB_SHOW_SECRETS: 'true',
 })
 
@@ -81,7 +82,10 @@ const modes = [
   ['auto', '2026-07-28'],
 ] as const
 
-/** Everywhere that a client may go. At /mcp/v1 there are no sessions, so clients of before are told of no changes there, and what they say of calls given up is not heard. */
+/**
+ * Every endpoint for clients. /mcp/v1 has no sessions, so older clients receive no changes there, and their
+ * cancellations have no effect.
+ */
 const ways = () =>
   modes.flatMap(([mode]) => [
     {
@@ -94,29 +98,29 @@ const ways = () =>
 
 let tables = 0
 
-/** What the program has found out, as it prints it: a line when it has subscribed, then JSON. */
+/** The program's findings, as it prints them: a line when it has subscribed, then JSON. */
 async function found({ command, args, env }: Program): Promise<Record<string, unknown>[]> {
   const child = spawn(command, [...args, JSON.stringify(ways())], { env, stdio: ['ignore', 'pipe', 'pipe'] })
-  let said = ''
+  let output = ''
   child.stderr.setEncoding('utf8').on('data', piece => {
-    said += piece
+    output += piece
   })
   const ended = once(child, 'close')
   const lines = createInterface(child.stdout)[Symbol.asyncIterator]()
-  if ((await lines.next()).value !== 'ready') throw new Error(said)
-  // A subscription counts from when the server first looks, so there is always another change to come.
+  if ((await lines.next()).value !== 'ready') throw new Error(output)
+  // A subscription starts with the server's next check, so the test makes changes repeatedly.
   const changing = setInterval(() => void postgres.run(`CREATE TABLE made_${tables++} ()`), 500)
   try {
     const { value } = await lines.next()
     await ended
-    return JSON.parse(value ?? 'null') ?? said
+    return JSON.parse(value ?? 'null') ?? output
   } finally {
     clearInterval(changing)
     child.kill()
   }
 }
 
-async function judge(by: Program): Promise<void> {
+async function runClient(by: Program): Promise<void> {
   const expected = ways().map(({ name, mode, subscribes }) => ({
     name,
     version: new Map(modes).get(mode),
@@ -130,16 +134,16 @@ async function judge(by: Program): Promise<void> {
   expect(await found(by)).toEqual(expected)
 }
 
-if (python === undefined) test.skip('clients of others: need the Python package mcp', () => {})
-else test.concurrent('the client of Python', () => judge(python), 60_000)
+if (python === undefined) test.skip('clients in other languages: need the Python package mcp', () => {})
+else test.concurrent('the client of Python', () => runClient(python), 60_000)
 
 if (go === undefined)
-  test.skip('clients of others: need the Go module github.com/modelcontextprotocol/go-sdk', () => {})
-else test.concurrent('the client of Go', () => judge(go), 60_000)
+  test.skip('clients in other languages: need the Go module github.com/modelcontextprotocol/go-sdk', () => {})
+else test.concurrent('the client of Go', () => runClient(go), 60_000)
 
 type Way = ReturnType<typeof ways>[number]
 
-/** What the inspector answers to one question. */
+/** The inspector's answer to one request. */
 async function inspected({ command, args, env }: Program, way: Way, question: readonly string[]): Promise<unknown> {
   const where =
     way.command === undefined
@@ -152,11 +156,11 @@ async function inspected({ command, args, env }: Program, way: Way, question: re
   return child.exitCode === 0 ? JSON.parse(output) : errors
 }
 
-async function judgeByInspector(by: Program): Promise<void> {
+async function runInspector(by: Program): Promise<void> {
   const query = ['--method', 'tools/call', '--tool-name', 'query_database', '--tool-args-json']
   for (const way of ways()) {
     const [listed, called, read] = await Promise.all([
-      // Problems that other clients could have with a schema are errors then.
+      // Also reports schema problems of other clients as errors.
       inspected(by, way, ['--method', 'tools/list', '--strict']),
       inspected(by, way, [...query, JSON.stringify({ query: 'SELECT name FROM fruit ORDER BY name' })]),
       inspected(by, way, ['--method', 'resources/read', '--uri', 'pg://system_info']),
@@ -171,5 +175,5 @@ async function judgeByInspector(by: Program): Promise<void> {
 }
 
 if (inspector === undefined)
-  test.skip('clients of others: need the npm package @modelcontextprotocol/inspector', () => {})
-else test('the inspector', () => judgeByInspector(inspector), 120_000)
+  test.skip('clients in other languages: need the npm package @modelcontextprotocol/inspector', () => {})
+else test('the inspector', () => runInspector(inspector), 120_000)

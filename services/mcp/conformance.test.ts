@@ -1,6 +1,7 @@
 /**
- * The suite of the protocol's own project, against the product: the tool server as `espalier mcp` starts it, on a Postgres, with the suite's prompts, resources and tools, and behind the bridge of
- * `espalier mcp-bridge`. Every scenario, scored or not, of both sets of requirements.
+ * The official conformance suite of the protocol against the product: the tool server as `espalier mcp` starts it, on a
+ * Postgres, with the suite's prompts, resources and tools, and behind the bridge of `espalier mcp-bridge`. Every
+ * scenario, scored or not, of both sets of requirements.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -18,9 +19,12 @@ const program = fileURLToPath(
   new URL('../../node_modules/@modelcontextprotocol/conformance/dist/index.js', import.meta.url),
 )
 
-type Verdict = { readonly scenario: string; readonly passed: number; readonly failed: number }
+type ScenarioResult = { readonly scenario: string; readonly passed: number; readonly failed: number }
 
-async function judge(url: string, requirements: string): Promise<{ verdicts: Verdict[]; code: number | null }> {
+async function runConformance(
+  url: string,
+  requirements: string,
+): Promise<{ verdicts: ScenarioResult[]; code: number | null }> {
   const child = spawn(process.execPath, [program, 'server', '--url', url, '--requirements', requirements], {
     cwd: tmpdir(),
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -37,12 +41,18 @@ async function judge(url: string, requirements: string): Promise<{ verdicts: Ver
   return { verdicts, code }
 }
 
-/** The first the suite itself does not run yet; the second only looks whether a server hangs up in mid-call to be polled, which ours does not. */
+/**
+ * The suite itself does not run the first one yet; the second checks only whether a server disconnects during a call to
+ * be polled, which ours does not.
+ */
 const withoutChecks = ['tasks-status-notifications', 'server-sse-polling']
-/** What the suite passes over where a server gives no session. */
+/** Scenarios that the suite skips if a server has no session. */
 const withoutSession = ['server-sse-multiple-streams', 'server-session-lifecycle']
 
-/** Without a session a client of the older revisions can be asked nothing and be told nothing between its calls: sessions are the bridge's, as docs/mcp.md says. */
+/**
+ * Without a session, a client of the older revisions can receive no requests or notifications between its calls.
+ * Sessions are a feature of the bridge (docs/mcp.md).
+ */
 const ofSessions = [
   'elicitation-sep1034-defaults',
   'elicitation-sep1330-enums',
@@ -76,14 +86,14 @@ async function direct(): Promise<Judged> {
   return { url: `http://127.0.0.1:${address.port}/mcp/v1`, stop }
 }
 
-/** The bridge, which has sessions, before the tool server over stdio. */
+/** The bridge, which has sessions, in front of the tool server over stdio. */
 async function bridged(): Promise<Judged> {
   const bridge = await startTestBridge({ mcp_server: { args: [productProgram], env: environment() } })
-  await until(async () => (await bridge.ask('/ready')).status === 200)
+  await until(async () => (await bridge.send('/ready')).status === 200)
   return { url: `${bridge.url}/mcp`, stop: bridge.stop }
 }
 
-/** Two at once, not four: the suite waits no longer for an answer on a busy machine. */
+/** Two at once, not four: the suite's timeouts are too short for a busy machine. */
 describe.concurrent.each([
   ['by the tool server', direct, ofSessions, 60],
   ['through the bridge', bridged, [], 80],
@@ -91,10 +101,10 @@ describe.concurrent.each([
   test.sequential.each([
     ['2026-07-28', 50, 195, []],
     ['2025-11-25', 33, legacyChecks, failing],
-  ] as const)('every scenario of %s passes, but for those that take a session where there is none', async (...run) => {
+  ] as const)('every scenario of %s passes, except those that require a session if there is none', async (...run) => {
     const [requirements, scenarios, checks, failing] = run
     const { url, stop } = await start()
-    const { verdicts, code } = await judge(url, requirements).finally(stop)
+    const { verdicts, code } = await runConformance(url, requirements).finally(stop)
     expect(verdicts.flatMap(({ scenario, failed }) => (failed > 0 ? [scenario] : [])).sort()).toEqual(failing)
     const without = verdicts.filter(({ passed }) => passed === 0).map(({ scenario }) => scenario)
     const passedOver = failing.length > 0 ? [...withoutChecks, ...withoutSession] : withoutChecks

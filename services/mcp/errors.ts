@@ -1,11 +1,11 @@
-/** What the tool server cannot be started with, said with the key that mends it. */
+/** Errors that prevent the start, with the key to fix. */
 
 const reasons: Readonly<Record<string, string>> = {
   EADDRINUSE: 'another program listens there',
   EADDRNOTAVAIL: 'this machine has no such address',
-  EACCES: 'this account may not',
+  EACCES: 'this account is not permitted to',
   ENOENT: 'there is no such file',
-  EISDIR: 'it is a folder',
+  EISDIR: 'it is a directory',
 }
 
 export class StartError extends Error {

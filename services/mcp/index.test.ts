@@ -1,4 +1,4 @@
-/** The tool server whole, on a real Postgres, as clients meet it. */
+/** The complete tool server on a real Postgres, as clients use it. */
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { countTokens } from 'gpt-tokenizer'
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createAuthority, issueServerCertificate } from '../../operator/pki/index.ts'
-import { ask, namesAt, until } from '../testing/client.ts'
+import { namesAt, sendRequest, until } from '../testing/client.ts'
 import { freePort, startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import type { HttpSettings, McpSettings } from './configuration/types.ts'
 import { addToken, addUser } from './credentials/administration.ts'
@@ -65,7 +65,7 @@ const url = () => new URL(`http://127.0.0.1:${service.address.port}/mcp/v1`)
 const requestInit = () => ({ headers: { authorization: `Bearer ${token}` } })
 const textOf = (result: unknown) => (result as { content: { text: string }[] }).content.map(({ text }) => text).join('')
 
-test('clients of revisions that know icons are shown one, which has to be fetched from nowhere, and it is no part of other answers', async () => {
+test('clients of revisions with icons get one as a data URI, and other responses do not contain it', async () => {
   const { port } = service.address
   const authorization = { Authorization: `Bearer ${token}` }
   const initialized = async (protocolVersion: string) => {
@@ -85,11 +85,11 @@ test('clients of revisions that know icons are shown one, which has to be fetche
   expect(await initialized('2025-06-18')).toBeUndefined()
 })
 
-test('the server reports once it has read from its database by its own protocol', async () => {
+test('the server is ready once it has read from its database by its own protocol', async () => {
   const port = await freePort()
   const away = { ...databaseOf(postgres), port }
   const started = await startMcp({ settings: { ...settings, databases: [away] }, http, logger: silent })
-  const ready = (server: McpService) => ask(server.address.port, '/ready/database')
+  const ready = (server: McpService) => sendRequest(server.address.port, '/ready/database')
   try {
     const first = await Promise.all([ready(started), ready(started)])
     expect(first.map(({ status }) => status)).toEqual([503, 503])
@@ -99,10 +99,10 @@ test('the server reports once it has read from its database by its own protocol'
     })
     started.setDatabases([databaseOf(postgres)])
     expect(await ready(started)).toMatchObject({ status: 200, text: '{"status":"ready"}' })
-    // What has been read once is not read again for a probe.
+    // After the first success, probes read nothing.
     started.setDatabases([away])
     expect((await ready(started)).status).toBe(200)
-    expect((await ask(started.address.port, '/ready/database', { method: 'POST' })).status).toBe(404)
+    expect((await sendRequest(started.address.port, '/ready/database', { method: 'POST' })).status).toBe(404)
   } finally {
     await started.stop()
   }
@@ -110,7 +110,7 @@ test('the server reports once it has read from its database by its own protocol'
 
 describe.each([
   [
-    'the client of today',
+    'the current client',
     async () => {
       const client = new ModernClient({ name: 'test', version: '1' })
       await client.connect(new ModernHttp(url(), { requestInit: requestInit() }))
@@ -118,7 +118,7 @@ describe.each([
     },
   ],
   [
-    'the client of before',
+    'the previous client',
     async () => {
       const client = new Client({ name: 'test', version: '1' })
       await client.connect(new StreamableHTTPClientTransport(url(), { requestInit: requestInit() }))
@@ -126,7 +126,7 @@ describe.each([
     },
   ],
 ])('%s', (_, connect) => {
-  test('lists tools in few tokens, queries, pages on, reads and is refused what would write', async () => {
+  test('lists tools in few tokens, queries, pages, reads, and refuses writes', async () => {
     const client = await connect()
     try {
       const { tools } = await client.listTools()
@@ -158,15 +158,15 @@ describe.each([
   })
 })
 
-test('connections that are to be kept are open before the first call, and are given up with their database', async () => {
+test('minimum connections are open before the first call, and are closed with their database', async () => {
   const count = async (database: string) => {
     const text = `SELECT count(*)::int FROM pg_stat_activity WHERE datname = '${database}' AND application_name = 'espalier-mcp'`
     return (await postgres.run(text)).rows[0].count
   }
   await postgres.run('CREATE DATABASE kept')
   const times = { poolMinimum: 2, poolIdleMs: 1_000, poolCheckMs: 50 }
-  const kept = databaseOf(postgres, { name: 'kept', database: 'kept', ...times })
-  const started = await startMcp({ settings: { ...settings, databases: [kept] }, http, logger: silent })
+  const idleDatabase = databaseOf(postgres, { name: 'kept', database: 'kept', ...times })
+  const started = await startMcp({ settings: { ...settings, databases: [idleDatabase] }, http, logger: silent })
   try {
     await expect.poll(() => count('kept'), { timeout: 5_000 }).toBe(2)
     started.setDatabases([databaseOf(postgres)])
@@ -176,19 +176,19 @@ test('connections that are to be kept are open before the first call, and are gi
   }
 })
 
-test('what it cannot be started with is told by its key', async () => {
+test('an error at the start names its key', async () => {
   const start = (changed: Partial<HttpSettings>) =>
     startMcp({ settings, http: { ...http, ...changed }, logger: silent }).then(started => started.stop())
   await expect(start({ port: service.address.port })).rejects.toThrow(
     `http.address: cannot listen on port ${service.address.port} of 127.0.0.1: another program listens there`,
   )
-  const gone = join(folder.path, 'gone.pem')
-  await expect(start({ tls: { certificateFile: gone, keyFile: gone, chainFile: undefined } })).rejects.toThrow(
-    `http.tls.cert_file: ${gone} cannot be read: there is no such file`,
+  const missing = join(folder.path, 'gone.pem')
+  await expect(start({ tls: { certificateFile: missing, keyFile: missing, chainFile: undefined } })).rejects.toThrow(
+    `http.tls.cert_file: ${missing} cannot be read: there is no such file`,
   )
 })
 
-test('a certificate that is renewed is shown without a restart', async () => {
+test('a renewed certificate is served without a restart', async () => {
   const authority = createAuthority()
   const tls = {
     certificateFile: join(folder.path, 'tls.crt'),
@@ -212,12 +212,12 @@ test('a certificate that is renewed is shown without a restart', async () => {
   }
 })
 
-test('statements of callers are in the log as far as the settings say', async () => {
+test("the log contains callers' statements as the settings allow", async () => {
   const { logger, lines } = recordingLogger()
   const started = await startMcp({ settings: { ...settings, auditStatements: 'none' }, http, logger })
   try {
     const params = { name: 'query_database', arguments: { query: "SELECT 'secret'" } }
-    await ask(started.address.port, '/mcp/v1', {
+    await sendRequest(started.address.port, '/mcp/v1', {
       method: 'POST',
       headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
       body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }),
@@ -229,10 +229,10 @@ test('statements of callers are in the log as far as the settings say', async ()
   }
 })
 
-test('a user logs in for a session token, with which the helper API answers too', async () => {
+test('a user logs in for a session token, which the helper API accepts too', async () => {
   const { port } = service.address
   const call = (body: object, headers: Record<string, string> = {}) =>
-    ask(port, '/mcp/v1', {
+    sendRequest(port, '/mcp/v1', {
       method: 'POST',
       headers: { 'content-type': 'application/json', ...headers },
       body: JSON.stringify({ jsonrpc: '2.0', id: 1, ...body }),
@@ -243,9 +243,9 @@ test('a user logs in for a session token, with which the helper API answers too'
   const { session_token } = JSON.parse(textOf(JSON.parse(login.text).result))
   const headers = { authorization: `Bearer ${session_token}` }
   expect(JSON.parse((await call({ method: 'tools/list' }, headers)).text).result.tools.length).toBeGreaterThan(5)
-  const databases = await ask(port, '/api/databases', { headers })
+  const databases = await sendRequest(port, '/api/databases', { headers })
   expect(JSON.parse(databases.text)).toMatchObject({ databases: [{ name: settings.databases[0]?.name }] })
-  const made = await ask(port, '/api/conversations', {
+  const made = await sendRequest(port, '/api/conversations', {
     method: 'POST',
     headers: { ...headers, 'content-type': 'application/json' },
     body: JSON.stringify({
@@ -256,14 +256,14 @@ test('a user logs in for a session token, with which the helper API answers too'
     }),
   })
   expect(made.status).toBe(201)
-  expect((await ask(port, '/health')).status).toBe(200)
+  expect((await sendRequest(port, '/health')).status).toBe(200)
 })
 
-test('over standard input and output it answers one line for one line, and ends with its input', async () => {
+test('over standard input and output it answers each line with one line, and ends with its input', async () => {
   const [input, output] = [new PassThrough(), new PassThrough()]
-  let said = ''
+  let logged = ''
   output.setEncoding('utf8').on('data', chunk => {
-    said += chunk
+    logged += chunk
   })
   const over = serveMcpOverStdio({ settings, logger: silent, input, output })
   const write = (message: object) => input.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
@@ -273,7 +273,7 @@ test('over standard input and output it answers one line for one line, and ends 
   write({ id: 2, method: 'tools/call', params: { name: 'query_database', arguments: { query: 'SELECT 41 + 1 AS n' } } })
   input.end()
   await over
-  const [first, second, ...more] = said
+  const [first, second, ...more] = logged
     .trim()
     .split('\n')
     .map(text => JSON.parse(text))

@@ -1,5 +1,5 @@
 /**
- * The tool server: MCP for Postgres over HTTP or over standard input and output, with helper endpoints beside it. A server of its own: it
+ * The tool server: MCP for Postgres over HTTP or standard input and output, with the helper API. A separate server: it
  * needs a configuration and a Postgres, and nothing else of this project.
  */
 import type { Server } from 'node:http'
@@ -8,10 +8,12 @@ import type { Readable, Writable } from 'node:stream'
 import type { Logger } from 'pino'
 import { type Certificate, type CertificateFiles, readCertificate } from '../../server/certificate.ts'
 import { closeServer, listen } from '../http/listen.ts'
-import { Peers } from '../http/peers/index.ts'
+import { Peers, peerPath } from '../http/peers/index.ts'
+import { RequestFigures } from '../http/request-figures.ts'
 import { followTls } from '../http/tls.ts'
-import { SelfCheck } from '../mcp-protocol/self-check.ts'
+import { SelfCheck, selfCheckPath } from '../mcp-protocol/self-check.ts'
 import { createChatProvider } from '../providers/chat/index.ts'
+import { runSamples, type SamplesAddress } from '../samples/index.ts'
 import { conversationRoutes } from './api/conversations.ts'
 import { databaseRoutes } from './api/databases.ts'
 import { createApi } from './api/index.ts'
@@ -50,7 +52,7 @@ import { createTools } from './tools/index.ts'
 import { createTransports, type Transports } from './transport/index.ts'
 import { serveStdio } from './transport/stdio.ts'
 
-/** What a program that embeds the server has to call beside what the settings give. */
+/** Providers that an embedding program adds to those of the settings. */
 type Additions = {
   readonly tools: readonly Tool[]
   readonly resources: readonly ResourceProvider[]
@@ -61,19 +63,19 @@ type McpOptions = {
   readonly settings: McpSettings
   readonly logger: Logger
   readonly now?: () => number
-  /** How often the files of the certificate are looked at. */
+  /** How often the certificate's files are checked for changes. */
   readonly certificateIntervalMs?: number
-  /** `announce` is told of changes of what it returns. */
+  /** `announce` receives changes of the returned providers. */
   readonly additions?: (announce: (change: CoreChange) => void) => Additions
-  /** After which time a call goes on as a task. */
-  readonly taskPatienceMs?: number
+  /** The time after which a call continues as a task. */
+  readonly taskDelayMs?: number
 }
 
 export type McpService = {
   readonly address: AddressInfo
-  /** Other databases from now on; what runs on those before goes on to its end. */
+  /** Replaces the databases; running calls finish on the previous ones. */
   setDatabases(databases: readonly DatabaseSettings[]): void
-  /** Lets what is under way end, within seconds, and stops. */
+  /** Waits for running calls, at most some seconds, and stops. */
   stop(): Promise<void>
 }
 
@@ -88,7 +90,7 @@ type Parts = {
 const stopMs = 10_000
 
 function assemble(options: McpOptions, logins: Logins | undefined, peers?: Peers): Parts {
-  const { settings, logger, now = Date.now, taskPatienceMs } = options
+  const { settings, logger, now = Date.now, taskDelayMs } = options
   const added = options.additions?.(change => core.announce(change))
   const { limits, disabled, sealingKey, auditStatements } = settings
   let configured = settings.databases
@@ -132,7 +134,7 @@ function assemble(options: McpOptions, logins: Logins | undefined, peers?: Peers
     sealingKey,
     now,
     peers,
-    ...(taskPatienceMs === undefined ? {} : { taskPatienceMs }),
+    ...(taskDelayMs === undefined ? {} : { taskDelayMs }),
   })
   const setDatabases = (next: readonly DatabaseSettings[]) => {
     const tookWrites = entries.takeWrites()
@@ -147,7 +149,7 @@ function assemble(options: McpOptions, logins: Logins | undefined, peers?: Peers
 const conversationsOf = ({ state, dataDirectory }: McpSettings): ConversationStore =>
   state === undefined ? new SqliteConversations(dataDirectory) : new PostgresConversations(state)
 
-/** Whose chats a model sums up: the first that has a name to be asked by. */
+/** The model for summaries of chats: the first provider with a model. */
 function summariserOf({ llm }: McpSettings) {
   const settings = llm.find(({ model }) => model !== undefined)
   return settings?.model === undefined ? undefined : { provider: createChatProvider(settings), model: settings.model }
@@ -168,7 +170,7 @@ function apiOf(
   return createApi({ routes, authentication, logger, maximumBodyBytes: settings.limits.requestBytes })
 }
 
-/** It may read what a token for all databases may read. */
+/** The caller of the self-check; it may read like a token for all databases. */
 const ownCaller: Caller = {
   kind: 'token',
   principal: 'token:self-check',
@@ -210,9 +212,16 @@ async function listenAt(server: Server, { host, port }: HttpSettings): Promise<A
 }
 
 /**
- * Serves over HTTP. @throws CredentialError where a file of credentials is wrong; StartError; ConfigurationError where a statement of the own definitions is wrong
+ * Serves over HTTP. @throws CredentialError if a file of credentials is invalid; StartError; ConfigurationError if a
+ * statement of the custom definitions is invalid
  */
-export async function startMcp(options: McpOptions & { readonly http: HttpSettings }): Promise<McpService> {
+export async function startMcp(
+  options: McpOptions & {
+    readonly http: HttpSettings
+    /** The address at which it serves metric samples; undefined: none. */
+    readonly samples?: SamplesAddress | undefined
+  },
+): Promise<McpService> {
   const { settings, logger, http, now } = options
   await checkStatements(settings.custom ?? noDefinitions)
   const files = http.tls && filesOf(http.tls)
@@ -223,10 +232,12 @@ export async function startMcp(options: McpOptions & { readonly http: HttpSettin
     ? await createAuthentication({ settings: http.authentication, logger, nameOf, ...(now && { now }) })
     : undefined
   const selfCheck = new SelfCheck()
-  const { transports, entries, databases, setDatabases } = assemble(options, authentication, peers)
+  const { core, transports, entries, databases, setDatabases } = assemble(options, authentication, peers)
   const conversations = authentication && conversationsOf(settings)
+  const requests = new RequestFigures(['/health', selfCheckPath, peerPath])
   const server = createMcpServer({
     transports,
+    requests,
     settings: http,
     tls: certificate,
     maximumBodyBytes: settings.limits.requestBytes,
@@ -241,10 +252,14 @@ export async function startMcp(options: McpOptions & { readonly http: HttpSettin
     certificate &&
     followTls(server, { files, current: certificate, intervalMs: options.certificateIntervalMs, logger })
 
+  let samples: Awaited<ReturnType<typeof runSamples>>
+
   async function stop(): Promise<void> {
     following?.stop()
     transports.modern.close()
+    const sampling = samples?.stop()
     await closeServer(server, stopMs)
+    await sampling
     peers?.close()
     await authentication?.stop()
     conversations?.close()
@@ -254,6 +269,10 @@ export async function startMcp(options: McpOptions & { readonly http: HttpSettin
   try {
     const address = await listenAt(server, http)
     selfCheck.begin({ host: http.host, port: address.port, isTls: files !== undefined, path: '/mcp/v1' })
+    const { toolFigures } = core
+    // Long-lived connections of older clients are sessions of the bridge.
+    const own = () => ({ sessions: 0, tool_calls: toolFigures.calls, tool_failures: toolFigures.failures })
+    samples = await runSamples(options.samples, { service: 'mcp', requests, own, ...(now && { now }) }, logger)
     warmParser()
     return { address, setDatabases, stop }
   } catch (error) {

@@ -1,4 +1,4 @@
-/** What a model is told of this server before it calls anything: short, for every session pays for it. */
+/** Instructions for models in the initialize response: short, because every session pays for them. */
 import type { Caller } from './core/caller.ts'
 import type { DatabaseEntries } from './database/entries.ts'
 

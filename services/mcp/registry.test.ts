@@ -1,4 +1,7 @@
-/** What the registry of tool servers is told, in server.json: it has the registry's shape (schema 2025-12-11), and says of names, version and settings what is so. */
+/**
+ * server.json, the entry in the MCP registry: it has the registry's schema (2025-12-11), and its names, version and
+ * settings are those of the product.
+ */
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import packageFile from '../../package.json' with { type: 'json' }
@@ -16,12 +19,12 @@ const input = {
   value: z.string().optional(),
   choices: z.array(z.string()).optional(),
 }
-/** Of a version that can be fetched, and not the newest one, whatever that is by then. */
+/** A pinned version, so that the URL always returns the same content. */
 const exactVersion = z
   .string()
   .max(255)
   .regex(/^\d+\.\d+\.\d+(-[0-9a-z.]+)?$/)
-/** Only what we use of it: what is not named here the registry may know, but nobody has looked at. */
+/** Only the fields that we use; the registry may know others. */
 const schema = z.strictObject({
   $schema: z.literal('https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json'),
   name: z
@@ -44,7 +47,7 @@ const schema = z.strictObject({
   ),
 })
 
-test('it has the registry’s shape', () => {
+test('it matches the registry’s schema', () => {
   expect(schema.safeParse(description).error).toBeUndefined()
 })
 
@@ -56,7 +59,7 @@ test('its names and versions are those of the package and of the server', () => 
   })
 })
 
-test('what it has a user fill in is what the server reads', () => {
+test('the server reads the settings that a user fills in', () => {
   const [{ packageArguments, environmentVariables } = {}] = description.packages
   expect(packageArguments?.map(({ value }) => value)).toEqual(['mcp'])
   const [uri, writes] = environmentVariables?.map(({ name }) => name) ?? []

@@ -1,7 +1,7 @@
-/** What this server says of itself to clients. The icon is in the message itself: nothing has to be fetched for it. */
+/** The server's description of itself for clients. The icon is a data URI, so nothing has to be fetched. */
 import { version } from '../../server/version.ts'
 
-/** A trellis with a branch on it. */
+/** A trellis with a branch. */
 const drawing = `<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 48 48'>
 <path d='M8 4v40M24 4v40M40 4v40M4 14h40M4 34h40' stroke='#c8a26a' stroke-width='2'/>
 <path d='M24 44V26c0-8-8-4-8-14M24 30c0-8 10-4 10-14' fill='none' stroke='#336791' stroke-width='4' stroke-linecap='round'/>

@@ -1,6 +1,6 @@
 /**
- * The tool server over HTTP: the protocol at /mcp/v1, the helper endpoints under /api, and whether it is well. Whatever it refuses itself is told
- * as JSON, `{"error": ...}`.
+ * The tool server over HTTP: the protocol at /mcp/v1, the helper API under /api, and health checks. Its own refusals
+ * are JSON, `{"error": ...}`.
  */
 import type { Server } from 'node:http'
 import type { Certificate } from '../../server/certificate.ts'
@@ -9,6 +9,7 @@ import { bodyRefusal, json, jsonError, wrongMethod } from '../http/json-answers.
 import type { Handler, HttpResponse } from '../http/message.ts'
 import { envelopeBytes, PeerFailure, type Peers, readAgain } from '../http/peers/index.ts'
 import { readBody } from '../http/read-body.ts'
+import type { RequestFigures } from '../http/request-figures.ts'
 import { getRoutes, matchRoute } from '../http/router.ts'
 import { makeServer } from '../http/server.ts'
 import { isLocalAddress, refusedHeader, type SiteRules } from '../mcp-protocol/origin.ts'
@@ -25,19 +26,20 @@ type ServerOptions = {
   readonly tls?: Certificate | undefined
   /** undefined: off. */
   readonly authentication: Authentication | undefined
-  /** Where clients find out how to get a token, where there is such a place. */
+  /** The URL of the OAuth metadata, if configured. */
   readonly resourceMetadata?: string | undefined
   readonly selfCheck?: SelfCheck
-  /** undefined: this process is alone. */
+  readonly requests?: RequestFigures
+  /** undefined: there is one process. */
   readonly peers?: Peers | undefined
-  /** Answers what is under /api/. */
+  /** Answers requests under /api/. */
   readonly api: Handler
 }
 
 const maximumHeaderBytes = 16_384
 const cors = { methods: 'GET, POST, PUT, PATCH, DELETE, OPTIONS', exposedHeaders: 'WWW-Authenticate' }
 
-/** What nobody foresaw has been logged by whoever knows more of it. */
+/** Unexpected errors have already been logged by the code that knows more about them. */
 function renderError(error: unknown, report: (error: unknown) => void): HttpResponse {
   const refusal = bodyRefusal(error)
   if (refusal !== undefined) return jsonError(refusal.status, refusal.error, refusal.headers)
@@ -46,7 +48,7 @@ function renderError(error: unknown, report: (error: unknown) => void): HttpResp
   return jsonError(500, 'internal error')
 }
 
-/** Not listening yet. */
+/** Creates the server; it is not listening yet. */
 export function createMcpServer(options: ServerOptions): Server {
   const { transports, settings, maximumBodyBytes, tls, authentication, resourceMetadata, api, peers, selfCheck } =
     options
@@ -59,7 +61,7 @@ export function createMcpServer(options: ServerOptions): Server {
 
   const routes = getRoutes('/health', json(200, { status: 'ok', server: name, version }))
 
-  /** A login is in the memory of the process that has seen it. */
+  /** Logins are in the memory of one process. */
   const answerHereOrElsewhere: Handler = async (head, body, signal) => {
     const token = wellFormedBearerToken(head.headers.authorization)
     const owner = token === undefined ? undefined : peers?.read('login', token).owner
@@ -77,12 +79,11 @@ export function createMcpServer(options: ServerOptions): Server {
     if (path === selfCheckPath && method === 'GET' && selfCheck !== undefined) return selfCheck.answer()
     if (path === '/mcp/v1') return endpoint(head, body, signal)
     if (path.startsWith('/api/')) {
-      if (refusedHeader(head.headers, sites) !== undefined)
-        return jsonError(403, 'requests of this site are not allowed')
+      if (refusedHeader(head.headers, sites) !== undefined) return jsonError(403, 'this Host or Origin is not allowed')
       return api(head, body, signal)
     }
     const matched = matchRoute(routes, head)
-    if (matched.kind === 'nothing') return jsonError(404, 'there is nothing here')
+    if (matched.kind === 'nothing') return jsonError(404, 'unknown path')
     return matched.kind === 'route' ? matched.route.answer : wrongMethod(matched.allowed)
   }
 
@@ -93,6 +94,7 @@ export function createMcpServer(options: ServerOptions): Server {
     tls,
     maximumHeaderBytes,
     trustedProxies: settings.trustedProxies,
+    requests: options.requests,
     rules,
     handle,
     renderError: error =>

@@ -1,9 +1,12 @@
-/** Clients that begin and do not go on, by the hundred: before their headers are over, with half a body, with a token and without. Whoever else asks is answered as always. */
+/**
+ * Hundreds of clients that start requests and stop: before the end of their headers, with half a body, with a token and
+ * without. Other clients are answered as usual.
+ */
 import { connect, type Socket } from 'node:net'
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startTestBridge, type TestBridge } from '../mcp-bridge/testing/bridge.ts'
-import { ask, until } from '../testing/client.ts'
+import { sendRequest, until } from '../testing/client.ts'
 import { readMcpSettings } from './configuration/index.ts'
 import { addToken } from './credentials/administration.ts'
 import { makeFolder } from './credentials/testing/files.ts'
@@ -41,7 +44,7 @@ afterAll(async () => {
 })
 
 const ofEachKind = 150
-/** Of ten answers, the fifth: what holds others up does so each time, and a busy machine now and then. */
+/** The median of ten responses: a systematic delay affects each of them, a busy machine only some. */
 const usualMs = 1_000
 
 async function dial(port: number, text: string): Promise<Socket> {
@@ -66,7 +69,7 @@ test.each([
     `${begun}Authorization: ${headers.Authorization}\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n`,
   ]
   const sockets = await Promise.all(kinds.flatMap(text => Array.from({ length: ofEachKind }, () => dial(port, text))))
-  // A byte now and then, as such clients do.
+  // One byte at an interval, as slow clients send.
   const dripping = setInterval(() => {
     for (const [at, socket] of sockets.entries()) if (at % kinds.length < 3) socket.write(' ')
   }, 50)
@@ -75,7 +78,7 @@ test.each([
     const took: number[] = []
     for (let round = 0; round < 10; round++) {
       const began = performance.now()
-      const answer = await ask(port, path, { method: 'POST', headers, body })
+      const answer = await sendRequest(port, path, { method: 'POST', headers, body })
       expect([answer.status, answer.text.includes('"tools"')]).toEqual([200, true])
       took.push(performance.now() - began)
     }
@@ -85,5 +88,5 @@ test.each([
     for (const socket of sockets) socket.destroy()
   }
   await until(() => sockets.every(({ closed }) => closed))
-  expect((await ask(port, '/health')).status).toBe(200)
+  expect((await sendRequest(port, '/health')).status).toBe(200)
 })

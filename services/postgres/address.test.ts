@@ -33,11 +33,11 @@ test.each<[string, string[]]>([
   ['postgresql://%2Frun%2Fpg:6/d', ['/run/pg /run/pg 6']],
   ['host=db.test hostaddr=127.0.0.1', ['db.test 127.0.0.1 5432']],
   ['hostaddr=127.0.0.1,::1 port=1,2', ['127.0.0.1 127.0.0.1 1', '::1 ::1 2']],
-])('%s has hosts', (text, expected) => {
+])('%s gives the hosts', (text, expected) => {
   expect(hosts(text)).toEqual(expected)
 })
 
-test('what the connection string leaves out comes from the environment of libpq', () => {
+test("libpq's environment variables supply what the connection string omits", () => {
   const environment = {
     PGHOST: 'h',
     PGPORT: '7',
@@ -87,7 +87,7 @@ test('what the connection string leaves out comes from the environment of libpq'
 test.each([
   ['postgresql://h', 'prefer'],
   ['postgresql://h?sslmode=require', 'require'],
-  // For compatibility, says libpq's documentation.
+  // For compatibility, according to libpq's documentation.
   ['postgresql://h?sslmode=require&sslrootcert=/ca', 'verify-ca'],
   ['postgresql://h?sslrootcert=/ca', 'prefer'],
   ['postgresql://h?sslrootcert=system', 'verify-full'],
@@ -114,7 +114,7 @@ test.each<[string, RegExp, Record<string, string>?]>([
   ['host=a,b,c port=1,2', /one port, or one for each host/],
   ['host=a,b hostaddr=127.0.0.1', /one hostaddr for each host/],
   ['postgresql://h?connect_timeout=abc', /whole number as connect_timeout/],
-])('%s is refused, and its values not repeated', (text, rule, environment = {}) => {
+])('%s is refused, and its values are not repeated', (text, rule, environment = {}) => {
   const refused = () => connectionAddress(text, environment)
   expect(refused).toThrow(AddressError)
   expect(refused).toThrow(rule)

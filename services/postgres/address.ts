@@ -1,15 +1,16 @@
 /**
- * Where Postgres is and how it is to be reached, as a connection string and libpq's environment variables say it (Postgres manual sections 32.1 and 32.15). What libpq would
- * heed and this service cannot is refused, never passed over: whoever asks for protection gets it or an error.
+ * The address of Postgres from a connection string and libpq's environment variables (Postgres manual sections 32.1 and
+ * 32.15). Parameters that affect security or routing and are not supported are refused, never ignored: a client that
+ * requires protection gets it or an error.
  */
 import { homedir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { readConnectionText } from '../configuration/connection-text.ts'
 
 export type Host = {
-  /** What its certificate must name; a path is the directory of a Unix socket. */
+  /** The name that its certificate must contain; a path is the directory of a Unix socket. */
   readonly name: string
-  /** What to connect to: the name, or what `hostaddr` gives for it. */
+  /** The target: the name, or `hostaddr` if it is given. */
   readonly address: string
   readonly port: number
 }
@@ -24,10 +25,10 @@ type Choice<Name extends keyof typeof choices> = (typeof choices)[Name][number]
 export type SslMode = Choice<'sslmode'>
 export type SessionAttributes = Choice<'target_session_attrs'>
 
-/** What TLS is made with; certificates and keys are files of PEM. */
+/** TLS parameters; certificates and keys are PEM files. */
 type TlsSettings = {
   readonly mode: SslMode
-  /** Authorities; undefined are those that Node knows. */
+  /** Trusted authorities; undefined: Node's default. */
   readonly rootFile: string | undefined
   readonly certificateFile: string | undefined
   readonly keyFile: string | undefined
@@ -36,13 +37,13 @@ type TlsSettings = {
 }
 
 export type Address = {
-  /** To be tried in this order. */
+  /** Tried in this order. */
   readonly hosts: readonly Host[]
   readonly user: string
   readonly database: string
-  /** Or several, each on a line of its own, newest first. */
+  /** May be several, one a line, newest first. */
   readonly password: string | undefined
-  /** Asked where there is no password. */
+  /** Read if there is no password. */
   readonly passwordFile: string
   readonly applicationName: string
   readonly options: string | undefined
@@ -53,7 +54,10 @@ export type Address = {
   readonly sessionAttributes: SessionAttributes
 }
 
-/** A connection string, or what the environment adds to it, asks for what cannot be; never says with which value. */
+/**
+ * The connection string or environment contains an invalid or unsupported parameter; the message never contains its
+ * value.
+ */
 export class AddressError extends Error {
   constructor(rule: string) {
     super(rule)
@@ -61,7 +65,7 @@ export class AddressError extends Error {
   }
 }
 
-/** Keywords that are heeded, and the variables that stand in for them. */
+/** Supported keywords, with their environment variables. */
 const variables: Record<string, string | undefined> = {
   host: 'PGHOST',
   hostaddr: 'PGHOSTADDR',
@@ -83,33 +87,33 @@ const variables: Record<string, string | undefined> = {
   channel_binding: 'PGCHANNELBINDING',
   target_session_attrs: 'PGTARGETSESSIONATTRS',
 }
-const harmless = /^(keepalives(_idle|_interval|_count)?|tcp_user_timeout|client_encoding|sslcompression|sslsni)$/
-/** Variables by which libpq would find another server, or trust fewer. */
+const ignoredKeywords = /^(keepalives(_idle|_interval|_count)?|tcp_user_timeout|client_encoding|sslcompression|sslsni)$/
+/** Variables that would change libpq's server or the trust in it. */
 const refusedVariables = ['PGSERVICE', 'PGREQUIREAUTH', 'PGREQUIREPEER', 'PGSSLCRL', 'PGSSLCRLDIR', 'PGGSSENCMODE']
 
 const defaultConnectTimeoutMs = 10_000
 
-/** A keyword of a connection string that changes neither who is talked to nor what is said, whatever its value. */
-export const isHarmlessKeyword = (name: string): boolean => harmless.test(name)
+/** Keywords that affect neither the server nor the session, whatever their value. */
+export const isIgnoredKeyword = (name: string): boolean => ignoredKeywords.test(name)
 
 type Environment = Record<string, string | undefined>
 
 /** @throws AddressError */
 export function connectionAddress(text: string, environment: Environment = process.env): Address {
-  const given = readConnectionText(text)
-  if (given === undefined) throw new AddressError('must be a connection string')
-  for (const [name, value] of given) {
-    if (!Object.hasOwn(variables, name) && !isHarmlessKeyword(name)) {
+  const parameters = readConnectionText(text)
+  if (parameters === undefined) throw new AddressError('must be a connection string')
+  for (const [name, value] of parameters) {
+    if (!Object.hasOwn(variables, name) && !isIgnoredKeyword(name)) {
       throw new AddressError(`has a keyword that is not supported: ${name.replace(/[^a-z_]/g, '?').slice(0, 40)}`)
     }
     if (value.includes('\0')) throw new AddressError(`has a zero byte in ${name}`)
   }
   const refused = refusedVariables.find(name => environment[name])
   if (refused !== undefined) throw new AddressError(`is completed by ${refused}, which is not supported`)
-  return addressOf(name => given.get(name) ?? (environment[variables[name] ?? ''] || undefined))
+  return addressOf(name => parameters.get(name) ?? (environment[variables[name] ?? ''] || undefined))
 }
 
-/** The address of keywords alone: no variable of the environment adds to it. @throws AddressError */
+/** The address of keywords alone, without environment variables. @throws AddressError */
 export const keywordAddress = (keywords: ReadonlyMap<string, string>): Address => addressOf(name => keywords.get(name))
 
 type Get = (name: string) => string | undefined
@@ -124,7 +128,7 @@ function addressOf(get: Get): Address {
     passwordFile: get('passfile') ?? join(homedir(), '.pgpass'),
     applicationName: get('application_name') ?? get('fallback_application_name') ?? 'espalier rest',
     options: get('options'),
-    connectTimeoutMs: whole(get, 'connect_timeout', 2_147_483) * 1_000 || defaultConnectTimeoutMs,
+    connectTimeoutMs: integerOf(get, 'connect_timeout', 2_147_483) * 1_000 || defaultConnectTimeoutMs,
     tls: tlsOf(get),
     channelBinding: chosen(get, 'channel_binding') ?? 'prefer',
     sessionAttributes: chosen(get, 'target_session_attrs') ?? 'any',
@@ -141,13 +145,13 @@ function chosen<Name extends keyof typeof choices>(get: Get, name: Name): Choice
   return found
 }
 
-function whole(get: Get, name: string, most: number): number {
+function integerOf(get: Get, name: string, most: number): number {
   const value = get(name) ?? '0'
   if (!/^\d{1,9}$/.test(value) || Number(value) > most) throw new AddressError(`must have a whole number as ${name}`)
   return Number(value)
 }
 
-/** Lists of the same length; one port is for all hosts. */
+/** Lists of the same length; a single port is used for all hosts. */
 function hostsOf(get: Get): Host[] {
   const list = (name: string): string[] => get(name)?.split(',') ?? []
   const [names, addresses, ports] = [list('host'), list('hostaddr'), list('port')]
@@ -165,7 +169,7 @@ function hostsOf(get: Get): Host[] {
   })
 }
 
-/** As libpq has it: with a file of authorities `require` verifies them, and `system` is of use to `verify-full` alone. */
+/** Like libpq: with a file of authorities `require` verifies them, and `system` is only allowed with `verify-full`. */
 function tlsOf(get: Get): TlsSettings {
   const root = get('sslrootcert')
   const isPublic = root === 'system'

@@ -1,9 +1,9 @@
-/** What stands before and after a statement so that it neither runs for ever nor leaves anything behind. Pure. */
+/** Statements before and after a statement that limit its time and make sure that it leaves nothing behind. Pure. */
 import type { Row, Step } from './run.ts'
 
 export type TimeLimits = { readonly statementTimeoutMs: number }
 
-/** `snapshot`: READ ONLY, with all statements seeing the same. */
+/** `snapshot`: READ ONLY, with one snapshot for all statements. */
 export type TransactionKind = 'read' | 'snapshot' | 'write'
 
 export const beginnings = {
@@ -12,14 +12,14 @@ export const beginnings = {
   write: 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE',
 } as const satisfies Record<TransactionKind, string>
 
-/** Whoever waits for a lock holds others up. */
+/** A session that waits for a lock delays others. */
 const maximumLockWaitMs = 10_000
-/** Between the statements of a call there is nothing to wait for but this server. */
+/** Between the statements of a call, Postgres only waits for this server. */
 const maximumIdleMs = 10_000
 
 /**
- * Limits of time, and that strings are read as the parser of this server reads them: with a role or database that has it otherwise, a backslash would end a string in one of
- * the two and not in the other, and hide a call from the judgement.
+ * Sets timeouts and standard_conforming_strings, as this server's parser assumes. If a role or database had it off, a
+ * backslash would end a string for one of the two only, and could hide a call from the check.
  */
 const settingsText = `SELECT pg_catalog.set_config('statement_timeout', $1, true), pg_catalog.set_config('lock_timeout', $2, true),
   pg_catalog.set_config('idle_in_transaction_session_timeout', $3, true),
@@ -34,8 +34,9 @@ export function beginSteps(kind: TransactionKind, { statementTimeoutMs }: TimeLi
 }
 
 /**
- * A rolled back transaction leaves nothing but advisory locks of the session: a function may take one, however it is declared. The result is how long the transaction took, in seconds by the clock
- * of Postgres: what this server measures is mostly how long an answer waits to be read.
+ * A rolled back transaction leaves only session-level advisory locks: a function may take one, however it is declared.
+ * The result is the transaction's duration in seconds by Postgres's clock: this server would mostly measure how long a
+ * response waits to be read.
  */
 const unlockText = `SELECT pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) pg_catalog.transaction_timestamp())
   FROM pg_catalog.pg_advisory_unlock_all()`
@@ -45,13 +46,16 @@ export const endOfRead: readonly Step[] = [
   { text: 'ROLLBACK', values: [], isUnnamed: true },
 ]
 
-/** Milliseconds, from the result of the first step of `endOfRead`; undefined where it did not run. The clock of Postgres may have been set back meanwhile. */
+/**
+ * Milliseconds, from the result of the first step of `endOfRead`; undefined if it did not run. Postgres's clock may
+ * have been set back.
+ */
 export function tookMsOf(rows: readonly Row[] | undefined): number | undefined {
   const cell = rows?.[0]?.[0]
   return cell ? Math.max(0, Number(cell) * 1_000) : undefined
 }
 
-/** Ends a transaction that has failed. */
+/** Ends a failed transaction. */
 export const afterFailure: readonly Step[] = [
   { text: 'ROLLBACK', values: [], isUnnamed: true },
   { text: 'SELECT pg_catalog.pg_advisory_unlock_all()', values: [], isUnnamed: true },

@@ -1,6 +1,6 @@
-/** Rows of a statement that this program wrote, read by the names of their columns. A column that is read and not there is a mistake of the program, and throws. */
+/** Reads rows of this program's own statements by column name. A missing column is a bug and throws. */
 
-/** A statement that this program wrote itself. */
+/** A statement of this program. */
 export type OwnStatement = { readonly text: string; readonly values?: readonly (string | number | boolean | null)[] }
 
 /** Each value as text; null: NULL. */
@@ -18,12 +18,12 @@ export type Cells = {
 }
 
 export function cellsOf({ columns, rows }: NamedRows): readonly Cells[] {
-  const places = new Map(columns.map(({ name }, place) => [name, place]))
+  const indexes = new Map(columns.map(({ name }, index) => [name, index]))
   return rows.map(row => {
     const maybe = (name: string) => {
-      const place = places.get(name)
-      if (place === undefined) throw new Error(`the statement has no column ${name}`)
-      return row[place] ?? undefined
+      const index = indexes.get(name)
+      if (index === undefined) throw new Error(`the statement has no column ${name}`)
+      return row[index] ?? undefined
     }
     const text = (name: string) => {
       const value = maybe(name)
@@ -39,7 +39,7 @@ export function cellsOf({ columns, rows }: NamedRows): readonly Cells[] {
   })
 }
 
-/** Of a statement that gives one value. */
+/** For a statement that returns one value. */
 export function onlyCell({ rows }: NamedRows): string | undefined {
   return rows[0]?.[0] ?? undefined
 }

@@ -1,10 +1,10 @@
 /**
- * `channel_binding=require` (Postgres manual section 32.1.2): nothing made of the password leaves before the server has offered to prove that it ends the very TLS
- * connection that it is asked over, and nothing is taken for a login until it has.
+ * `channel_binding=require` (Postgres manual section 32.1.2): nothing derived from the password is sent until the
+ * server offers to prove that it is the end of this TLS connection, and the login only succeeds with that proof.
  */
 import type pg from 'pg'
 
-/** What of `pg`'s client is used that its types do not name: its protocol messages are events. */
+/** The part of `pg`'s client that its types do not declare: its protocol messages are events. */
 type Insides = {
   connection: { prependListener(event: string, listener: (message: { mechanisms?: readonly string[] }) => void): void }
 }
@@ -13,27 +13,27 @@ export class RequiredBinding {
   #isOffered = false
   #isProven = false
 
-  /** Before it connects. */
+  /** Call before connecting. */
   watch(client: pg.Client): void {
-    // A boundary with pg's insides: version-pinned, and tested against it.
+    // Depends on pg's internals: the version is pinned, and tested.
     const { connection } = client as unknown as Insides
     connection.prependListener('authenticationSASL', ({ mechanisms = [] }) => {
       this.#isOffered = mechanisms.includes('SCRAM-SHA-256-PLUS')
     })
-    // The client itself compares the proof, and fails where it is wrong.
+    // The client itself verifies the proof, and fails if it is wrong.
     connection.prependListener('authenticationSASLFinal', () => {
       this.#isProven = this.#isOffered
     })
   }
 
-  /** @throws Error before the password may be used, where the server asks for it in another way */
+  /** @throws Error before the password is used, if the server requests another authentication method */
   checkOffer(): void {
     if (!this.#isOffered)
-      throw new Error('the server does not offer channel binding, which channel_binding=require asks for')
+      throw new Error('the server does not offer channel binding, which channel_binding=require requires')
   }
 
-  /** @throws Error once connected, where the server let the client in without proof */
+  /** @throws Error after connecting, if the server accepted the client without proof */
   checkProof(): void {
-    if (!this.#isProven) throw new Error('the server did not bind the channel, which channel_binding=require asks for')
+    if (!this.#isProven) throw new Error('the server did not bind the channel, which channel_binding=require requires')
   }
 }

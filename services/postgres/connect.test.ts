@@ -1,4 +1,4 @@
-/** What each sslmode, password and host leads to: with a Postgres that has TLS, one that has none, and servers that lie. */
+/** The result of each sslmode, password and host: with a Postgres with TLS, one without, and malicious servers. */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
@@ -38,7 +38,7 @@ const own = (path: string) => giveToPostgres(path)
 beforeAll(async () => {
   directory = temporaryDirectory('tls')
   const client = issueClientCertificate(authority, { commonName: 'by_certificate' })
-  const stranger = issueClientCertificate(otherAuthority, { commonName: 'by_certificate' })
+  const unknownClient = issueClientCertificate(otherAuthority, { commonName: 'by_certificate' })
   const files = {
     'server.crt': server.cert,
     'server.key': server.key,
@@ -46,8 +46,8 @@ beforeAll(async () => {
     'other-ca.crt': otherAuthority.cert,
     'client.crt': client.cert,
     'client.key': client.key,
-    'stranger.crt': stranger.cert,
-    'stranger.key': stranger.key,
+    'stranger.crt': unknownClient.cert,
+    'stranger.key': unknownClient.key,
     hba: access,
   }
   for (const [name, text] of Object.entries(files)) {
@@ -75,7 +75,7 @@ afterAll(async () => {
   if (directory) rmSync(directory, { recursive: true })
 })
 
-/** How the server sees the connection that a connection string makes. */
+/** The server's view of the connection. */
 async function made(text: string, environment: Record<string, string> = {}): Promise<string> {
   const client = await connect(connectionAddress(text, { PGDATABASE: 'postgres', ...environment }))
   try {
@@ -85,12 +85,12 @@ async function made(text: string, environment: Record<string, string> = {}): Pro
     await client.end()
   }
 }
-/** By keywords, so that a name can stand for 127.0.0.1. */
+/** As keywords, so that a name can be used for 127.0.0.1. */
 const at = (postgres: TestPostgres, rest: string, host = 'db.test') =>
   `host=${host} hostaddr=127.0.0.1 port=${postgres.port} ${rest}`
 const root = () => `sslrootcert=${file('ca.crt')}`
 
-test('of several passwords, each on a line of its own, the first that Postgres accepts is used', async () => {
+test('of several passwords, one a line, the first that Postgres accepts is used', async () => {
   const right = encodeURIComponent(password)
   const text = (passwords: string) => `postgresql://by_scram:${passwords}@127.0.0.1:${secure.port}`
   expect(await made(text(`newer%0A${right}`))).toBe('TLS')
@@ -116,7 +116,7 @@ describe('sslmode', () => {
     })
   }
 
-  test('is prefer where nothing is said, and may come from the environment', async () => {
+  test('is prefer by default, and may be set in the environment', async () => {
     expect(await made(`postgresql://postgres@127.0.0.1:${secure.port}`)).toBe('TLS')
     expect(await made(`postgresql://postgres@127.0.0.1:${plain.port}`)).toBe('plain')
     const required = made(`postgresql://postgres@127.0.0.1:${plain.port}`, { PGSSLMODE: 'require' })
@@ -127,21 +127,21 @@ describe('sslmode', () => {
     ['prefer', ''],
     ['require', ''],
     ['verify-ca', 'ca.crt'],
-  ])('%s takes any name', async (mode, authorityFile) => {
+  ])('%s accepts any name', async (mode, authorityFile) => {
     const trusted = authorityFile === '' ? '' : `sslrootcert=${file(authorityFile)}`
     expect(await made(at(secure, `user=postgres sslmode=${mode} ${trusted}`, 'other.test'))).toBe('TLS')
   })
 
   test.each([
-    ['another name', 'other.test', 'ca.crt', /other\.test/],
-    ['another address', '127.0.0.2', 'ca.crt', /127\.0\.0\.2/],
-    ['an authority that did not sign it', 'db.test', 'other-ca.crt', /unable to verify|self-signed|issuer/],
+    ['a certificate for another name', 'other.test', 'ca.crt', /other\.test/],
+    ['a certificate for another address', '127.0.0.2', 'ca.crt', /127\.0\.0\.2/],
+    ['a certificate of an unknown authority', 'db.test', 'other-ca.crt', /unable to verify|self-signed|issuer/],
   ])('verify-full refuses %s', async (_, host, trusted, reason) => {
     const text = at(secure, `user=postgres sslmode=verify-full sslrootcert=${file(trusted)}`, host)
     await expect(made(text)).rejects.toThrow(reason)
   })
 
-  test('verify-full trusts public authorities where none are named, and so not a private one', async () => {
+  test('verify-full trusts public authorities by default, and so no private one', async () => {
     for (const more of ['', 'sslrootcert=system']) {
       await expect(made(at(secure, `user=postgres sslmode=verify-full ${more}`))).rejects.toThrow(/certificate/)
     }
@@ -153,12 +153,12 @@ describe('sslmode', () => {
     await expect(made(text)).rejects.toThrow(/certificate/)
   })
 
-  test('a file that cannot be read is named with its keyword', async () => {
+  test('a file that cannot be read is reported with its keyword', async () => {
     const text = at(secure, `user=postgres sslmode=verify-full sslrootcert=${file('none')}`)
     await expect(made(text)).rejects.toThrow(/^sslrootcert names a file that cannot be read: ENOENT/)
   })
 
-  test('matters not to a Unix socket', async () => {
+  test('does not matter for a Unix socket', async () => {
     const text = `postgresql://postgres@/?host=${encodeURIComponent(file('socket'))}&port=${secure.port}&sslmode=require`
     expect(await made(text)).toBe('plain')
   })
@@ -171,13 +171,13 @@ describe('a client certificate', () => {
       `user=by_certificate sslmode=verify-full ${root()} sslcert=${file(`${name}.crt`)} sslkey=${file(`${name}.key`)}`,
     )
 
-  test('logs in where it is of the right authority', async () => {
+  test('logs in if it is from the right authority', async () => {
     expect(await made(certified('client'))).toBe('TLS')
     await expect(made(certified('stranger'))).rejects.toThrow(/unknown ca|certificate/i)
     await expect(made(at(secure, 'user=by_certificate sslmode=require'))).rejects.toThrow(/valid client certificate/)
   })
 
-  test('that is missed is said although prefer has tried without TLS as well', async () => {
+  test('that is missing is reported although prefer has also tried without TLS', async () => {
     await expect(made(at(secure, 'user=by_certificate'))).rejects.toThrow(/valid client certificate.*no encryption/)
   })
 })
@@ -186,7 +186,7 @@ describe('a password', () => {
   const environment = { PGHOST: '127.0.0.1', PGUSER: 'by_scram' }
   const here = () => ({ ...environment, PGPORT: String(secure.port) })
 
-  test('may stand in the URI, in PGPASSWORD or in a file', async () => {
+  test('may be in the URI, in PGPASSWORD or in a file', async () => {
     writeFileSync(file('pass'), `127.0.0.1:*:postgres:by_scram:${password.replace(/[\\:]/g, '\\$&')}\n`, {
       mode: 0o600,
     })
@@ -197,11 +197,11 @@ describe('a password', () => {
     expect(await made(`postgresql://?passfile=${encodeURIComponent(file('pass'))}`, here())).toBe('TLS')
   })
 
-  test('that is wrong or missing is said, and not repeated', async () => {
+  test('that is wrong or missing is reported, but its value is not', async () => {
     const wrong = made(`postgresql://by_scram:Wrong1@127.0.0.1:${secure.port}`)
     await expect(wrong).rejects.toMatchObject({ sqlState: '28P01', message: expect.not.stringContaining('Wrong1') })
     const missing = made('postgresql://', { ...here(), PGPASSFILE: file('none') })
-    await expect(missing).rejects.toThrow('asks for a password, and there is none')
+    await expect(missing).rejects.toThrow('requires a password, and there is none')
   })
 })
 
@@ -214,24 +214,24 @@ describe('channel_binding=require', () => {
   })
 
   test.each([
-    ['where there is no TLS', 'by_scram', 'disable', 'does not offer'],
-    ['where the password would be sent', 'by_text', 'require', 'does not offer'],
-    ['where the server asks for no proof', 'tls_only', 'require', 'did not bind'],
+    ['a connection without TLS', 'by_scram', 'disable', 'does not offer'],
+    ['a server that requests the password', 'by_text', 'require', 'does not offer'],
+    ['a server that requests no proof', 'tls_only', 'require', 'did not bind'],
   ])('refuses %s', async (_, user, mode, reason) => {
     await expect(made(bound(user, mode))).rejects.toThrow(reason)
   })
 })
 
-describe('a server that lies', () => {
-  /** Answers a request for TLS by one byte; what it is told after that, and what it says then. */
-  async function liar(answer: 'S' | 'N', asks?: Buffer): Promise<{ port: number; told: () => Buffer }> {
-    let told = Buffer.alloc(0)
+describe('a malicious server', () => {
+  /** Answers a request for TLS with one byte; returns what it then receives, and sends the reply. */
+  async function liar(answer: 'S' | 'N', authentication?: Buffer): Promise<{ port: number; received: () => Buffer }> {
+    let received = Buffer.alloc(0)
     const secrets = createSecureContext({ cert: server.cert, key: server.key })
     const listen = (socket: Socket) => {
       socket.on('error', () => {})
       socket.on('data', chunk => {
-        told = Buffer.concat([told, chunk])
-        if (asks !== undefined) socket.write(asks)
+        received = Buffer.concat([received, chunk])
+        if (authentication !== undefined) socket.write(authentication)
       })
     }
     const listener = createServer(socket => {
@@ -243,22 +243,22 @@ describe('a server that lies', () => {
     }).listen(0, '127.0.0.1')
     await new Promise(resolve => listener.once('listening', resolve))
     onTestFinished(() => void listener.close())
-    const { port } = listener.address() as AddressInfo // of a TCP server it is one
-    return { port, told: () => told }
+    const { port } = listener.address() as AddressInfo // The address of a TCP server.
+    return { port, received: () => received }
   }
   const text = (port: number, more: string) =>
     `postgresql://u:${encodeURIComponent(password)}@127.0.0.1:${port}?${more}`
 
-  test.each(['require', 'verify-full'])('that it knows no TLS is told nothing with %s', async mode => {
-    const { port, told } = await liar('N')
+  test.each(['require', 'verify-full'])('without TLS receives nothing with %s', async mode => {
+    const { port, received } = await liar('N')
     await expect(made(text(port, `sslmode=${mode}`))).rejects.toThrow('does not support SSL')
-    expect(told()).toHaveLength(0)
+    expect(received()).toHaveLength(0)
   })
 
-  test('of its name is told nothing with verify-full', async () => {
-    const { port, told } = await liar('S')
+  test('with a wrong name receives nothing with verify-full', async () => {
+    const { port, received } = await liar('S')
     await expect(made(text(port, `sslmode=verify-full&sslrootcert=${file('other-ca.crt')}`))).rejects.toThrow()
-    expect(told()).toHaveLength(0)
+    expect(received()).toHaveLength(0)
   })
 
   const clearText = Buffer.from('R\0\0\0\x08\0\0\0\x03', 'latin1')
@@ -266,30 +266,30 @@ describe('a server that lies', () => {
   test.each([
     ['the password', clearText],
     ['SCRAM without binding', scramOnly],
-  ])('that it wants %s gets none of it with channel_binding=require', async (_, asks) => {
-    const { port, told } = await liar('S', asks)
+  ])('that requests %s receives no password with channel_binding=require', async (_, authentication) => {
+    const { port, received } = await liar('S', authentication)
     await expect(made(text(port, 'sslmode=require&channel_binding=require'))).rejects.toThrow('does not offer')
-    expect(told().toString('latin1')).toMatch(/user\0u\0/)
-    expect(told().toString('latin1')).not.toMatch(/SCRAM|Very/)
+    expect(received().toString('latin1')).toMatch(/user\0u\0/)
+    expect(received().toString('latin1')).not.toMatch(/SCRAM|Very/)
   })
 })
 
 describe('several hosts', () => {
-  const gone = '127.0.0.1:1'
+  const closed = '127.0.0.1:1'
   const hosts = (...list: string[]) => `postgresql://anyone@${list.join(',')}`
 
   test('are tried in order', async () => {
-    expect(await made(hosts(gone, `127.0.0.1:${secure.port}`))).toBe('TLS')
+    expect(await made(hosts(closed, `127.0.0.1:${secure.port}`))).toBe('TLS')
     expect(await made(hosts('no.such.host.invalid', `127.0.0.1:${secure.port}`))).toBe('TLS')
-    await expect(made(hosts(gone, '127.0.0.1:2'))).rejects.toThrow(/127\.0\.0\.1:1: .*; 127\.0\.0\.1:2: /)
+    await expect(made(hosts(closed, '127.0.0.1:2'))).rejects.toThrow(/127\.0\.0\.1:1: .*; 127\.0\.0\.1:2: /)
   })
 
-  test('end with the first that refuses who logs in', async () => {
+  test('stop at the first that refuses the login', async () => {
     const list = hosts(`127.0.0.1:${plain.port}`, `127.0.0.1:${secure.port}`)
     await expect(made(list)).rejects.toMatchObject({ sqlState: '28000' })
   })
 
-  test('are passed over where one takes the connection and then answers nothing', async () => {
+  test('are skipped if one accepts the connection and then does not respond', async () => {
     const ended = Promise.withResolvers<void>()
     const silent = createServer(socket => {
       socket.on('error', () => {}).on('close', () => ended.resolve())
@@ -297,17 +297,17 @@ describe('several hosts', () => {
     }).listen(0, '127.0.0.1')
     await new Promise(resolve => silent.once('listening', resolve))
     onTestFinished(() => void silent.close())
-    const { port } = silent.address() as AddressInfo // of a TCP server it is one
+    const { port } = silent.address() as AddressInfo // The address of a TCP server.
     const more = 'target_session_attrs=primary&connect_timeout=1'
     const list = `postgresql://postgres@127.0.0.1:${port},127.0.0.1:${plain.port}`
     expect(await made(`${list}?${more}&sslmode=disable`)).toBe('plain')
     await ended.promise
     await expect(made(`${hosts(`127.0.0.1:${port}`)}?${more}&sslmode=disable`)).rejects.toThrow(
-      'did not answer which kind of server it is within 1000 ms',
+      'did not report which kind of server it is within 1000 ms',
     )
   })
 
-  test('are passed over where the session would be of the wrong kind', async () => {
+  test('are skipped if the session would be of the wrong kind', async () => {
     const list = (kind: string) => `${hosts(`127.0.0.1:${secure.port}`)}?target_session_attrs=${kind}`
     expect(await made(list('read-write'))).toBe('TLS')
     expect(await made(list('primary'))).toBe('TLS')
@@ -316,7 +316,7 @@ describe('several hosts', () => {
   })
 })
 
-test('a query is cancelled over TLS that is verified', async () => {
+test('a query is cancelled over verified TLS', async () => {
   const connection = await Connection.open(
     connectionAddress(at(secure, `user=postgres dbname=postgres sslmode=verify-full ${root()}`)),
     () => 0,
@@ -324,14 +324,14 @@ test('a query is cancelled over TLS that is verified', async () => {
   )
   onTestFinished(() => connection.close())
   const sleeping = connection.run([{ text: 'SELECT pg_sleep(60)', values: [] }], false)
-  // A request to cancel that comes before the query is lost.
+  // A cancel request that arrives before the query is lost.
   const asleep = `SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'`
   await until(async () => (await secure.run(asleep)).rowCount === 1)
   connection.cancel()
   await expect(sleeping).rejects.toMatchObject({ sqlState: '57014' })
 })
 
-test('a certificate that has expired is refused as soon as it is verified', async () => {
+test('an expired certificate is refused if it is verified', async () => {
   writeFileSync(file('server.crt'), expired.cert)
   writeFileSync(file('server.key'), expired.key)
   await secure.run('SELECT pg_reload_conf()')
@@ -346,7 +346,7 @@ test('a certificate that has expired is refused as soon as it is verified', asyn
   expect(await made(at(secure, 'user=postgres sslmode=require'))).toBe('TLS')
 })
 
-test('prefer-standby takes a standby wherever it is in the list, and any server where there is none', async () => {
+test('prefer-standby uses a standby at any position in the list, and any server if there is none', async () => {
   const text = `postgresql://postgres@127.0.0.1:${secure.port},127.0.0.1:${plain.port}?target_session_attrs=prefer-standby`
   expect(await made(text)).toBe('TLS')
   await plain.crash()

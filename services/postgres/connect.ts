@@ -1,6 +1,7 @@
 /**
- * Makes connections: one host after the other, with TLS and without, as the address asks for. What came of it is `pg`'s client, connected. No mode but `allow` and
- * `prefer` ever talks to a server without TLS, except through a Unix socket, where nobody listens.
+ * Connects to Postgres: tries hosts in order, with TLS and without, as the address specifies. Returns `pg`'s connected
+ * client. Only the modes `allow` and `prefer` talk to a server without TLS, except through a Unix socket, which cannot
+ * be eavesdropped.
  */
 import { readFileSync } from 'node:fs'
 import { isIP, type Socket } from 'node:net'
@@ -12,7 +13,7 @@ import { ConnectionFailure } from './errors.ts'
 import { readPasswordFile } from './passfile.ts'
 
 /**
- * The caller ends it, and listens for its errors.
+ * The caller closes it and handles its errors.
  * @throws ConnectionFailure
  */
 export async function connect(address: Address): Promise<pg.Client> {
@@ -25,7 +26,7 @@ export async function connect(address: Address): Promise<pg.Client> {
   return await connectToFirst({ ...address, sessionAttributes: 'any' })
 }
 
-/** Who is refused by one host is not tried at the others; a server that is starting up refuses nobody. */
+/** A client that one host refuses is not tried at the others; a server that is starting up counts as unreachable. */
 const isRefusal = ({ sqlState }: ConnectionFailure): boolean => sqlState !== undefined && sqlState !== '57P03'
 
 async function connectToFirst(address: Address): Promise<pg.Client> {
@@ -44,11 +45,11 @@ async function connectToFirst(address: Address): Promise<pg.Client> {
 }
 
 /**
- * Works on a connection of its own, which ends with the work.
+ * Works on a separate connection, which is closed afterwards.
  * @throws ConnectionFailure, what the work throws
  */
 export async function withClient<T>(address: Address, work: (client: pg.Client) => Promise<T>): Promise<T> {
-  // A connection that breaks rejects the query that runs on it.
+  // A connection that breaks rejects its running query.
   const client = await connect(address)
   try {
     return await work(client)
@@ -67,7 +68,7 @@ const encryptions: Record<SslMode, readonly [boolean, boolean?]> = {
   'verify-full': [true],
 }
 
-/** Several passwords are tried in their order: while one replaces the other, Postgres has either. */
+/** Several passwords are tried in order: during a rotation, Postgres accepts either of two. */
 async function connectTo(address: Address, host: Host): Promise<pg.Client> {
   const passwords = address.password?.split('\n').filter(one => one !== '') ?? []
   for (const password of passwords.slice(0, -1)) {
@@ -99,9 +100,12 @@ async function connectWith(address: Address, host: Host): Promise<pg.Client> {
 
 const isSocket = ({ address }: Host): boolean => address.startsWith('/')
 
-/** What `pg` says of a server that knows no TLS. */
+/** `pg`'s error for a server without TLS. */
 const noTls = 'The server does not support SSL connections'
-/** Whether a server may take this client in the other way: it knows no TLS, or pg_hba.conf has no line for this one (28000). */
+/**
+ * Whether a server may accept this client with the other TLS choice: it has no TLS, or pg_hba.conf has no line for this
+ * one (28000).
+ */
 const refusesEncryption = ({ message, sqlState }: ConnectionFailure): boolean =>
   sqlState === '28000' || message === noTls
 
@@ -133,7 +137,7 @@ async function attempt(address: Address, host: Host, isEncrypted: boolean): Prom
     await inTime(checkSession(client, address.sessionAttributes), address.connectTimeoutMs)
     return client
   } catch (error) {
-    // A server that answers nothing does not end the connection, either.
+    // A server that does not respond does not end the connection either.
     if (error instanceof Late) (client as (pg.Client & Insides) | undefined)?.connection.stream.destroy()
     client?.end().catch(() => {})
     throw failureOf(error)
@@ -144,13 +148,13 @@ function passwordFor({ password, passwordFile, user, database }: Address, { name
   const found = password ?? readPasswordFile(passwordFile, { name, port, user, database })
   if (found === undefined)
     throw new ConnectionFailure(
-      'the server asks for a password, and there is none for this host and user',
+      'the server requires a password, and there is none for this host and user',
       wrongPassword,
     )
   return found
 }
 
-/** Files are read anew for each connection, so that new certificates are taken up. */
+/** Files are read for each connection, so that renewed certificates are used. */
 function tlsOptions({ tls }: Address, { name }: Host): ConnectionOptions {
   const { mode, rootFile, certificateFile, keyFile, keyPassword, leastVersion } = tls
   return {
@@ -174,16 +178,16 @@ function readPem(keyword: string, path: string): string {
   }
 }
 
-/** What of `pg`'s client is used that its types do not name. */
+/** The part of `pg`'s client that its types do not declare. */
 type Insides = { readonly connection: { readonly stream: Socket } }
 
 class Late extends Error {}
 
-/** A server may take a connection and answer nothing after that. */
+/** A server may accept a connection and then not respond. */
 async function inTime(work: Promise<void>, ms: number): Promise<void> {
   const { promise, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(new Late(`did not answer which kind of server it is within ${ms} ms`)), ms)
-  // Whoever waits no more learns of no failure.
+  const timer = setTimeout(() => reject(new Late(`did not report which kind of server it is within ${ms} ms`)), ms)
+  // After the timeout no caller handles this failure.
   work.catch(() => {})
   try {
     await Promise.race([work, promise])
@@ -202,13 +206,13 @@ async function checkSession(client: pg.Client, wanted: SessionAttributes): Promi
     ...{ 'read-write': !read_only, 'read-only': read_only, primary: !standby, standby },
     'prefer-standby': true,
   }
-  if (!found[wanted]) throw new Error(`the session is not ${wanted}, which target_session_attrs asks for`)
+  if (!found[wanted]) throw new Error(`the session is not ${wanted}, which target_session_attrs requires`)
 }
 
-/** Errors of Node, of `pg` and of Postgres as one kind; their messages hold no secrets. */
+/** Converts errors of Node, `pg` and Postgres to one type; their messages contain no secrets. */
 function failureOf(error: unknown): ConnectionFailure {
   if (error instanceof ConnectionFailure) return error
-  const { message, code } = error as Error & { code?: unknown } // what is thrown here is an error of Node, of pg, or of ours
+  const { message, code } = error as Error & { code?: unknown } // Errors thrown here are from Node, pg, or this module.
   const isSqlState = typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code)
   return new ConnectionFailure(message || String(code), isSqlState ? code : undefined, error)
 }

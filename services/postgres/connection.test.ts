@@ -1,4 +1,7 @@
-/** What a connection must keep apart: one run from the next, and its prepared statements from those of functions. Against a real Postgres. */
+/**
+ * Isolation on a connection: between runs, and between its prepared statements and those of functions. Against a real
+ * Postgres.
+ */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { connectionAddress } from './address.ts'
@@ -22,7 +25,7 @@ async function open(): Promise<Connection> {
 }
 
 const step = (text: string, ...values: string[]): Step => ({ text, values })
-/** The only cell of the last step. */
+/** The single cell of the last step. */
 async function cell(connection: Connection, prepared: boolean, ...steps: Step[]): Promise<string> {
   const results = await connection.run(steps, prepared)
   return String(results.at(-1)?.[0]?.[0])
@@ -31,7 +34,7 @@ const preparedName = step('SELECT min(name) FROM pg_prepared_statements')
 const preparedCount = step('SELECT count(*)::text FROM pg_prepared_statements')
 
 describe('a connection', () => {
-  test('sends nothing of a run that could not be put into messages', async () => {
+  test('sends nothing of a run that cannot be encoded as messages', async () => {
     const connection = await open()
     const tooMany: Step = { text: 'SELECT 1', values: new Array<string>(65_536).fill('') }
     await expect(connection.run([step('CREATE TABLE half_sent ()'), tooMany], true)).rejects.toThrow(RangeError)
@@ -39,19 +42,19 @@ describe('a connection', () => {
     expect(connection.isUsable).toBe(true)
   })
 
-  test('leaves no statement prepared that it has forgotten, even where the run that forgets it fails', async () => {
+  test('closes every prepared statement that it evicts, even if that run fails', async () => {
     const connection = await open()
     const failing = step(`SELECT 1 / length($1::text)`, '')
     await expect(connection.run([failing], true)).rejects.toThrow()
     for (let round = 0; round < 400; round++) {
       await connection.run([step(`SELECT ${round}`)], true)
-      // The first statement is known; the second would take the place of another, and is never reached.
+      // The first statement is cached; the second would replace another, and is never reached.
       await expect(connection.run([failing, step(`SELECT -${round}`)], true)).rejects.toThrow()
     }
     expect(Number(await cell(connection, false, preparedCount))).toBeLessThanOrEqual(300)
   })
 
-  test('prepares a statement once that stands twice in a run', async () => {
+  test('prepares a statement once that appears twice in a run', async () => {
     const connection = await open()
     const same = step('SELECT 1')
     await connection.run([same, same], true)
@@ -59,14 +62,15 @@ describe('a connection', () => {
     expect(await cell(connection, false, preparedCount)).toBe('1')
   })
 
-  test('keeps only so much text prepared', async () => {
+  test('limits the text length of its prepared statements', async () => {
     const connection = await open()
-    const long = (mark: number) => step(`SELECT 'x' AS "${mark}" ${' '.repeat(100_000)}`)
-    for (let mark = 0; mark < 20; mark++) expect(await cell(connection, true, step('SELECT 2'), long(mark))).toBe('x')
+    const long = (number: number) => step(`SELECT 'x' AS "${number}" ${' '.repeat(100_000)}`)
+    for (let number = 0; number < 20; number++)
+      expect(await cell(connection, true, step('SELECT 2'), long(number))).toBe('x')
     expect(Number(await cell(connection, false, preparedCount))).toBeLessThanOrEqual(7)
   })
 
-  test('does not keep what is longer than all it keeps, and still tells the statements of a run apart', async () => {
+  test('does not cache a statement over the limit, and still separates the statements of a run', async () => {
     const connection = await open()
     const huge = step(`SELECT 'huge' ${' '.repeat(600_000)}`)
     for (let round = 0; round < 2; round++) {
@@ -76,7 +80,7 @@ describe('a connection', () => {
     expect(await cell(connection, false, preparedCount)).toBe('2')
   })
 
-  test('gives no name that another gives, so that neither runs the statement of the other where a pooler mixes them up', async () => {
+  test("uses unique names, so that connections do not run each other's statements behind a pooler", async () => {
     const names = new Set<string>()
     for (const connection of [await open(), await open()]) {
       await connection.run([step('SELECT 1')], true)
@@ -86,7 +90,7 @@ describe('a connection', () => {
   })
 
   test.each(['DEALLOCATE ALL', 'DEALLOCATE NAME; PREPARE NAME AS SELECT 1, 2'])(
-    'is given up once its statements are not its own any more: %s',
+    'is closed if its prepared statements were changed: %s',
     async sql => {
       const connection = await open()
       const known = step('SELECT $1::text', 'mine')
@@ -98,7 +102,7 @@ describe('a connection', () => {
     },
   )
 
-  test('is given up once a function has taken a name that it gives', async () => {
+  test('is closed if a function has taken one of its statement names', async () => {
     const connection = await open()
     await connection.run([step('SELECT 1')], true)
     const next = (await cell(connection, false, preparedName)).replace(/1$/, '2')
@@ -107,7 +111,7 @@ describe('a connection', () => {
     expect(connection.isUsable).toBe(false)
   })
 
-  test('is given up once what it has prepared gives something else', async () => {
+  test("is closed if a prepared statement's result type changes", async () => {
     const connection = await open()
     await connection.run([step('CREATE TABLE changing (a int)')], false)
     await connection.run([step('SELECT * FROM changing')], true)

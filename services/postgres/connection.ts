@@ -1,28 +1,30 @@
 /**
- * One connection to Postgres. `pg` makes it (TLS, authentication); from then on the bytes are ours: a request's statements go out together with one Sync, and
- * come back in one go, the cells of the rows as bytes that nobody has decoded. Short ones of several requests may be under way at once, one behind the other.
+ * One connection to Postgres. `pg` opens it (TLS, authentication); afterwards this module handles the bytes. A
+ * request's statements are sent together with one Sync, and the result contains the cells as undecoded bytes. Short
+ * runs of several requests can be pipelined.
  */
 import type { Socket } from 'node:net'
 import type pg from 'pg'
+import { type Backend, cancel } from '../../wire/cancel.ts'
+import { ProtocolError } from '../../wire/errors.ts'
+import { type Field, joinedPiece, MessageReader, MessageWriter, type RowSink } from '../../wire/messages.ts'
 import type { Address } from './address.ts'
-import { type Backend, cancel } from './cancel.ts'
 import { connect } from './connect.ts'
 import { ConnectionFailure } from './errors.ts'
-import { type Field, joinedPiece, MessageReader, MessageWriter, type RowSink } from './messages.ts'
 import { type Changes, PreparedStatements } from './prepared.ts'
 import { type Rows, Run, type Step, type Taken } from './run.ts'
-import { Sharing } from './sharing.ts'
+import { SharedRuns } from './shared-runs.ts'
 import type { TextRows } from './text-rows.ts'
 
-/** What of `pg`'s client is used that its types do not name. */
+/** The part of `pg`'s client that its types do not declare. */
 type Insides = Backend & { connection: { stream: Socket } }
 
-/** The type of ReadyForQuery. */
+/** Message type of ReadyForQuery. */
 const readyForQuery = 0x5a
-const lookMs = 10
-/** A cancellation that comes before its query has begun is lost. */
+const checkIntervalMs = 10
+/** A cancel request that arrives before its query is lost. */
 const cancelAgainMs = 500
-/** Rows of one that shares: what is larger is for a connection of its own. */
+/** Row limit of a run that shares the connection: larger results need a connection of their own. */
 export const maximumSharedBytes = 262_144
 export class Connection {
   readonly openedAt: number
@@ -32,27 +34,27 @@ export class Connection {
   readonly #prepared = new PreparedStatements()
   #isLost = false
   readonly #onEnd: (connection: Connection) => void
-  /** What is under way: the first runs, and those behind it share the connection with it. */
+  /** Runs in progress: the first is running, and those behind it share the connection. */
   readonly #queue: Run[] = []
-  /** Of those that share it, what goes out together at the end of this turn. */
+  /** Shared runs to send together at the end of this turn. */
   readonly #unsent: Buffer[] = []
   #watch: NodeJS.Timeout | undefined
-  /** What runs is being cancelled, and so would be whatever came after it. */
-  #isLeft = false
-  #sharing: Sharing | undefined
+  /** A cancel request is in progress; it would also cancel any later run. */
+  #isAbandoned = false
+  #sharedRuns: SharedRuns | undefined
   #ended: Error | undefined
-  /** Of the last run, how many rows each statement has returned or written, by its command tag. */
+  /** Rows returned or written by each statement of the last run, by command tag. */
   affected: readonly number[] = []
-  /** Of the last run, the columns of each statement that was to be described. */
+  /** Columns of each described statement of the last run. */
   fields: readonly (readonly Field[])[] = []
   #texts: readonly TextRows[] = []
-  /** Whether the last run has ended, with the connection, because its rows were too large. */
-  isCut = false
-  /** As of the last ReadyForQuery: idle, in a transaction, or in one that has failed. */
+  /** Whether the last run was ended, with the connection, because its rows were too large. */
+  isTruncated = false
+  /** From the last ReadyForQuery: idle, in a transaction, or in a failed transaction. */
   transaction: 'idle' | 'open' | 'failed' = 'idle'
 
   private constructor(client: pg.Client, now: number, onEnd: (connection: Connection) => void) {
-    // The one boundary with pg's insides: version-pinned, and tested against it.
+    // The only dependency on pg's internals: the version is pinned, and tested.
     this.#insides = client as unknown as Insides
     this.#socket = this.#insides.connection.stream
     this.openedAt = now
@@ -65,8 +67,13 @@ export class Connection {
     const socket = this.#socket
     for (const event of ['data', 'end', 'error', 'close']) socket.removeAllListeners(event)
     socket.on('data', chunk => {
-      reader.push(chunk)
-      this.#sink?.flush()
+      try {
+        reader.push(chunk)
+        this.#sink?.flush()
+      } catch (error) {
+        if (!(error instanceof ProtocolError)) throw error
+        this.#end(error)
+      }
     })
     socket.on('error', error => this.#end(error))
     socket.on('close', () => this.#end(new Error('the connection has been closed')))
@@ -78,7 +85,7 @@ export class Connection {
     return new Connection(await connect(address), now(), onEnd)
   }
 
-  /** Of the last run, the rows of each statement whose rows are text. They are handed over: an idle connection holds none. */
+  /** Text rows of each statement of the last run. They are moved to the caller: an idle connection retains none. */
   takeTexts(): readonly TextRows[] {
     const texts = this.#texts
     this.#texts = []
@@ -86,24 +93,24 @@ export class Connection {
   }
 
   get isUsable(): boolean {
-    return this.#queue.length === 0 && this.transaction === 'idle' && !this.#isGone
+    return this.#queue.length === 0 && this.transaction === 'idle' && !this.#isUnusable
   }
 
-  /** Nothing is to begin here any more. */
-  get #isGone(): boolean {
-    return this.#ended !== undefined || this.#isLost || this.#isLeft
+  /** No further run may start here. */
+  get #isUnusable(): boolean {
+    return this.#ended !== undefined || this.#isLost || this.#isAbandoned
   }
 
   get #running(): Run | undefined {
     return this.#queue[0]
   }
 
-  /** Of the step whose rows come. */
+  /** Of the step whose rows are arriving. */
   get #sink(): RowSink | undefined {
     return this.#running?.sink
   }
 
-  /** Reads no more until `resume`: Postgres waits once what lies between is full. */
+  /** Stops reading until `resume`: Postgres waits when the socket buffers are full. */
   pause(): void {
     this.#socket.pause()
   }
@@ -113,32 +120,37 @@ export class Connection {
   }
 
   /**
-   * Runs statements one after the other in one round trip: as one transaction, unless they begin and end one themselves. `prepared` keeps them
-   * for the next time. Where the rows come to more than `maximumBytes`, the result is those before, `isCut`, and the connection ends: what has not been
-   * committed by then never is.
-   * @throws DatabaseError of the first that fails, after which none of the others has run; ConnectionFailure
+   * Runs statements in order in one round trip: as one transaction, unless they begin and end one themselves.
+   * `prepared` caches them. If the rows exceed `maximumBytes`, the result contains the rows before, with `isTruncated`, and
+   * the connection is closed: uncommitted changes are never committed.
+   * @throws DatabaseError of the first statement that fails; later ones do not run; ConnectionFailure
    */
   run(steps: readonly Step[], prepared: boolean, maximumBytes = Number.POSITIVE_INFINITY): Promise<Rows> {
     if (this.#queue.length > 0) return Promise.reject(new Error('a connection runs one request at a time'))
     return this.#begin(steps, prepared, maximumBytes, undefined).then(({ rows }) => rows)
   }
 
-  /** Whether what Postgres takes so long for may run behind what shares the connection already; where somebody waits for it as a whole, only for a while. */
-  hasRoomFor(expectedMs: number, isWaitedFor: boolean): boolean {
-    return !this.#isGone && (this.#sharing?.hasRoomFor(expectedMs, this.#queue, isWaitedFor) ?? false)
+  /**
+   * Whether a run of this expected duration may be queued behind the runs that share the connection; if a caller waits
+   * for exclusive use, only for a while.
+   */
+  acceptsShared(expectedMs: number, isWaitedFor: boolean): boolean {
+    return !this.#isUnusable && (this.#sharedRuns?.accepts(expectedMs, this.#queue, isWaitedFor) ?? false)
   }
 
   /**
-   * From now on several may run here, one behind the other, and go elsewhere where one before them takes longer than `slowMs` or leaves a transaction open. `onFree` is called once all have
-   * ended, or the connection has.
+   * Starts sharing: several runs are queued, and are evicted if one before them takes longer than `slowMs` or leaves a
+   * transaction open. `onFree` is called once all have ended or the connection is closed.
    */
   share(onFree: () => void, slowMs: number): void {
-    this.#sharing = new Sharing(onFree, slowMs)
+    this.#sharedRuns = new SharedRuns(onFree, slowMs)
   }
 
   /**
-   * Runs statements as `run` does, behind others whose connection this is as well. Where the signal is aborted, it throws what that says, and stops what it runs once nobody waits behind it.
-   * @throws Displaced where it is better run elsewhere: those before it took long, or took the connection with them, or its rows are many
+   * Runs statements like `run`, behind other runs that share the connection. If the signal is aborted, throws its
+   * reason, and cancels the query if no other run waits behind it.
+   * @throws Evicted if the run should be repeated elsewhere: an earlier run took long or closed the connection, or
+   * its rows are large
    */
   async runShared(steps: readonly Step[], prepared: boolean, expectedMs: number, signal: AbortSignal): Promise<Taken> {
     if (signal.aborted) {
@@ -170,7 +182,7 @@ export class Connection {
     try {
       this.#write(steps, prepared, changes)
     } catch (error) {
-      // Half of a request must not go out before the next one.
+      // A partly sent request must be completed before the next one.
       this.#writer.take()
       this.#prepared.end(changes)
       if (this.#queue.length === 0) this.#freed()
@@ -184,7 +196,9 @@ export class Connection {
     return run.taken
   }
 
-  /** What comes in one turn goes out in one write: that, and Postgres waking up for it, is most of what something short costs. */
+  /**
+   * All runs of one turn are sent in one write: the write, and waking Postgres, are most of the cost of a short run.
+   */
   #sendLater(pieces: readonly Buffer[]): void {
     if (this.#unsent.length === 0) setImmediate(() => this.#send(this.#unsent.splice(0)))
     for (const piece of pieces) {
@@ -193,37 +207,39 @@ export class Connection {
       if (joined === undefined) this.#unsent.push(piece)
       else this.#unsent[this.#unsent.length - 1] = joined
     }
-    if (this.#queue.length > 1) this.#watch ??= setTimeout(() => this.#look(), lookMs)
+    if (this.#queue.length > 1) this.#watch ??= setTimeout(() => this.#checkFirst(), checkIntervalMs)
   }
 
-  /** Nobody is to wait long behind somebody else. */
-  #look(): void {
+  /** No run may wait long behind another. */
+  #checkFirst(): void {
     this.#watch = undefined
     const [first, ...behind] = this.#queue
-    if (first === undefined || (behind.length === 0 && !first.isGivenUp)) return
-    const isSlow = performance.now() - first.since > (this.#sharing?.slowMs ?? 0)
+    if (first === undefined || (behind.length === 0 && !first.isAbandoned)) return
+    const isSlow = performance.now() - first.since > (this.#sharedRuns?.slowMs ?? 0)
     if (isSlow) this.#displace(behind)
-    if (isSlow && first.isGivenUp) this.#stop()
-    this.#watch = setTimeout(() => this.#look(), isSlow ? cancelAgainMs : lookMs)
+    if (isSlow && first.isAbandoned) this.#stop()
+    this.#watch = setTimeout(() => this.#checkFirst(), isSlow ? cancelAgainMs : checkIntervalMs)
   }
 
-  /** They run all the same, once it is their turn: what has been sent cannot be taken back, and what is short does no harm. */
+  /**
+   * They still run when their queue position is reached: sent messages cannot be withdrawn, and short reads do no harm.
+   */
   #displace(behind: readonly Run[]): void {
-    if (this.#sharing !== undefined) this.#sharing.isOver = true
+    if (this.#sharedRuns !== undefined) this.#sharedRuns.isOver = true
     for (const one of behind) one.giveUp()
   }
 
   #stop(): void {
-    this.#isLeft = true
+    this.#isAbandoned = true
     this.cancel()
   }
 
   #giveUp(run: Run, reason: Error): void {
     run.giveUp(reason)
     const [first, ...behind] = this.#queue
-    if (run !== first || behind.some(one => !one.isGivenUp)) return
+    if (run !== first || behind.some(one => !one.isAbandoned)) return
     this.#stop()
-    this.#watch ??= setTimeout(() => this.#look(), cancelAgainMs)
+    this.#watch ??= setTimeout(() => this.#checkFirst(), cancelAgainMs)
   }
 
   #send(pieces: readonly Buffer[]): void {
@@ -252,7 +268,7 @@ export class Connection {
     const running = this.#running
     if (running === undefined) return
     if (type !== readyForQuery) {
-      if (!running.take(type, buffer, start, end)) this.#cut(running)
+      if (!running.take(type, buffer, start, end)) this.#truncate(running)
       return
     }
     const status = buffer[start]
@@ -265,40 +281,40 @@ export class Connection {
     this.#queue.shift()
     this.affected = running.affected
     this.fields = running.fields
-    // A run that shares has its rows in its result: an idle connection holds none.
+    // A shared run has its rows in its result: an idle connection retains none.
     this.#texts = running.expectedMs === undefined ? running.texts : []
     const [next] = this.#queue
     if (next !== undefined) next.since = now
     this.#isLost ||= running.hasLostStatement
     running.finish(now)
-    // In a transaction that has failed, nothing behind runs until it is rolled back.
-    if (this.transaction !== 'idle' && this.#sharing !== undefined) this.#displace(this.#queue)
-    if (this.#isLeft) this.close()
+    // In a failed transaction no later run can execute until a rollback.
+    if (this.transaction !== 'idle' && this.#sharedRuns !== undefined) this.#displace(this.#queue)
+    if (this.#isAbandoned) this.close()
     else if (next === undefined) this.#freed()
   }
 
   #freed(): void {
-    const sharing = this.#sharing
-    this.#sharing = undefined
-    sharing?.onFree()
+    const sharedRuns = this.#sharedRuns
+    this.#sharedRuns = undefined
+    sharedRuns?.onFree()
   }
 
   #admits(bytes: number): boolean {
     const running = this.#running
     if (running === undefined || running.admits(bytes)) return true
-    this.#cut(running)
+    this.#truncate(running)
     return false
   }
 
-  #cut(running: Run): void {
+  #truncate(running: Run): void {
     this.#queue.shift()
-    this.isCut = true
+    this.isTruncated = true
     this.affected = running.affected
     this.fields = running.fields
     this.#texts = running.texts
     for (const one of this.#queue.splice(0)) one.giveUp()
     this.#end(new Error('the rows were too large'))
-    running.cut()
+    running.truncate()
   }
 
   #end(error: Error): void {
@@ -313,12 +329,12 @@ export class Connection {
     this.#onEnd(this)
   }
 
-  /** Asks Postgres to stop what runs on this connection. */
+  /** Sends Postgres a cancel request for this connection. */
   cancel(): void {
     cancel(this.#insides)
   }
 
-  /** Ends it in peace where it is idle. */
+  /** Closes gracefully if idle. */
   close(): void {
     if (this.#ended !== undefined) return
     if (this.#queue.length === 0) this.#socket.write(Buffer.from([0x58, 0, 0, 0, 4]))

@@ -1,19 +1,20 @@
 /**
- * Tables that a service creates in Postgres for its own records. They are created before the first statement, and again if they disappear, as they do if the database is restored
- * from a backup without them. Several processes may create them at once.
+ * Tables that a service creates in Postgres for its own records. They are created before the first statement, and again
+ * if they disappear, for example after a restore from a backup without them. Several processes may create them
+ * concurrently.
  */
+import { DatabaseError } from '../../wire/errors.ts'
 import { type Address, connectionAddress } from './address.ts'
-import { DatabaseError } from './errors.ts'
 import { Pool } from './pool.ts'
 import type { Row, Step } from './run.ts'
 import { transact } from './transact.ts'
 
 const statementMs = 10_000
-/** Postgres ends a statement itself. A connection that stays silent for longer is closed. */
+/** Postgres's own statement timeout. A connection without a response for longer is closed. */
 const silenceMs = 5_000
 const limits = { acquisitionTimeoutMs: 5_000, maximumLifetimeMs: 1_800_000, maximumIdleMs: 30_000 }
 const undefinedTable = '42P01'
-/** Of this lock the number is arbitrary: it is for the creation of tables alone. */
+/** An arbitrary lock number, used only for creating tables. */
 const creationLock = 'SELECT pg_advisory_xact_lock(7305814)'
 
 export type OwnStatementOf = { readonly text: string; readonly values: readonly (string | number)[] }
@@ -22,7 +23,8 @@ type Result = { readonly rows: readonly Row[]; readonly affected: number }
 type Beside = { readonly password?: string | undefined; readonly sslrootcert?: string | undefined }
 
 /**
- * The address of a URL, with what is configured beside it. Passwords beside it replace the URL's; the variables of Postgres do not count, since they are for other databases.
+ * The address from a URL and the settings next to it. Passwords next to it replace the URL's. Environment variables of
+ * Postgres are ignored, since they are for other databases.
  * @throws AddressError
  */
 export function ownAddress(url: string, { password, sslrootcert }: Beside): Address {
@@ -34,7 +36,7 @@ type OwnTablesSettings = {
   readonly address: Address
   readonly applicationName: string
   readonly definitions: readonly string[]
-  /** Connections at most. */
+  /** Maximum number of connections. */
   readonly size: number
 }
 
@@ -51,7 +53,7 @@ export class OwnTables {
     this.#definitions = [creationLock, ...definitions].map(text => stepOf({ text, values: [] }))
   }
 
-  /** Creates the tables where they are missing. @throws what `Pool.acquire` throws; DatabaseError */
+  /** Creates missing tables. @throws what `Pool.acquire` throws; DatabaseError */
   create(): Promise<void> {
     this.#created ??= this.#transaction(this.#definitions).then(
       () => {},

@@ -13,7 +13,7 @@ h:5433:*:*:no
 h:5432:d:u:later
 `
 
-test('the first line that fits has the password', () => {
+test('the first matching line has the password', () => {
   expect(passwordIn(file, wanted)).toBe('it:s \\ right')
   expect(passwordIn(file, { ...wanted, port: 5433 })).toBe('no')
   expect(passwordIn(file, { ...wanted, database: 'e' })).toBeUndefined()
@@ -22,7 +22,7 @@ test('the first line that fits has the password', () => {
   expect(passwordIn('*:*:*:*:', wanted)).toBeUndefined()
 })
 
-test('a file that others may read is refused, and one that is not there has no password', () => {
+test('a file that other users may read is refused, and a missing file has no password', () => {
   const directory = mkdtempSync(join(tmpdir(), 'espalier-passfile-'))
   onTestFinished(() => rmSync(directory, { recursive: true }))
   const [open, own] = [join(directory, 'open'), join(directory, 'own')]

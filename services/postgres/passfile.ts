@@ -1,10 +1,13 @@
-/** A password file as libpq reads it (Postgres manual section 32.16): lines of host:port:database:user:password, the first that fits. */
+/**
+ * Password files like libpq's (Postgres manual section 32.16): lines of host:port:database:user:password, of which the
+ * first match counts.
+ */
 import { readFileSync, statSync } from 'node:fs'
 import type { Address, Host } from './address.ts'
 
 type Wanted = Pick<Host, 'name' | 'port'> & Pick<Address, 'database' | 'user'>
 
-/** The password in the text of such a file; `*` fits everything, a backslash takes the meaning of what follows it. */
+/** Finds the password in the text of such a file; `*` matches everything, a backslash escapes the next character. */
 export function passwordIn(text: string, { name, port, database, user }: Wanted): string | undefined {
   const host = name.startsWith('/') ? ['localhost', name] : [name]
   const wanted = [host, [String(port)], [database], [user]]
@@ -20,12 +23,12 @@ export function passwordIn(text: string, { name, port, database, user }: Wanted)
 const plain = (field: string): string => field.replace(/\\(.)/g, '$1')
 
 /**
- * The password that a file has for this host; undefined where there is no such file.
- * @throws Error where others may read it, as libpq would not take it either
+ * The password in a file for this host; undefined if the file does not exist.
+ * @throws Error if other users may read it; libpq ignores such a file too
  */
 export function readPasswordFile(path: string, wanted: Wanted): string | undefined {
   const found = statSync(path, { throwIfNoEntry: false })
   if (found === undefined || !found.isFile()) return undefined
-  if ((found.mode & 0o077) !== 0) throw new Error('the password file may be read by others: its mode must be 600')
+  if ((found.mode & 0o077) !== 0) throw new Error('other users may read the password file: its mode must be 600')
   return passwordIn(readFileSync(path, 'utf8'), wanted)
 }

@@ -1,10 +1,13 @@
 /** The pool and its connections against a real Postgres. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { DatabaseError } from '../../wire/errors.ts'
 import { freePort, startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { startSilentProxy } from '../testing/silent-proxy.ts'
 import { connectionAddress } from './address.ts'
 import type { Connection } from './connection.ts'
-import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from './errors.ts'
+import { AcquisitionTimeout, ConnectionFailure } from './errors.ts'
 import { Pool, type PoolSettings } from './pool.ts'
 import { transact } from './transact.ts'
 
@@ -21,21 +24,21 @@ const pools: Pool[] = []
 function open(settings: Partial<PoolSettings> = {}): Pool {
   const address = connectionAddress(postgres.uri('postgres'))
   const pool = new Pool(
-    { address, size: 2, acquisitionTimeoutMs: 300, maximumLifetimeMs: 60_000, maximumIdleMs: 60_000, ...settings },
+    { address, size: 2, acquisitionTimeoutMs: 10_000, maximumLifetimeMs: 60_000, maximumIdleMs: 60_000, ...settings },
     () => time,
   )
   pools.push(pool)
   return pool
 }
-const held: Connection[] = []
-/** A connection that is taken and kept until the end. */
+const connections: Connection[] = []
+/** A connection that is acquired and kept until the end. */
 async function take(settings: Partial<PoolSettings> = { size: 1 }): Promise<Connection> {
   const connection = await open(settings).acquire()
-  held.push(connection)
+  connections.push(connection)
   return connection
 }
 afterAll(() => {
-  for (const connection of held) connection.close()
+  for (const connection of connections) connection.close()
   for (const pool of pools) pool.close()
 })
 
@@ -43,7 +46,7 @@ const pid = async (connection: Connection) =>
   String((await connection.run([{ text: 'SELECT pg_backend_pid()', values: [] }], true))[0]?.[0]?.[0])
 
 describe('the pool', () => {
-  test('gives a connection back to whoever asks next, and opens no more than it may', async () => {
+  test('gives a released connection to the next waiting request, and never exceeds its size', async () => {
     const pool = open()
     const [first, second] = await Promise.all([pool.acquire(), pool.acquire()])
     const waiting = pool.acquire()
@@ -56,25 +59,25 @@ describe('the pool', () => {
     expect(await pool.acquire()).toBe(second)
   })
 
-  test('lets nobody wait for ever', async () => {
-    const pool = open({ size: 1 })
-    const held = await pool.acquire()
+  test('limits how long a request waits', async () => {
+    const pool = open({ size: 1, acquisitionTimeoutMs: 300 })
+    const connection = await pool.acquire()
     await expect(pool.acquire()).rejects.toBeInstanceOf(AcquisitionTimeout)
     expect(pool.figures).toMatchObject({ waiting: 0, timeouts: 1 })
-    pool.release(held)
-    expect(await pool.acquire()).toBe(held)
+    pool.release(connection)
+    expect(await pool.acquire()).toBe(connection)
   })
 
-  test('refuses at once who waits, and who comes, when it is closed', async () => {
+  test('refuses waiting and new requests at once when it is closed', async () => {
     const pool = open({ size: 1, acquisitionTimeoutMs: 60_000 })
-    held.push(await pool.acquire())
+    connections.push(await pool.acquire())
     const waiting = pool.acquire()
     pool.close()
     await expect(waiting).rejects.toBeInstanceOf(AcquisitionTimeout)
     await expect(pool.acquire()).rejects.toBeInstanceOf(AcquisitionTimeout)
   })
 
-  test('replaces a connection that is old, and one that was left in a transaction', async () => {
+  test('replaces an old connection, and one left in a transaction', async () => {
     const pool = open({ size: 1, maximumLifetimeMs: 1_000 })
     const first = await pool.acquire()
     const was = await pid(first)
@@ -88,7 +91,7 @@ describe('the pool', () => {
     expect(await pid(await pool.acquire())).not.toBe(is)
   })
 
-  test('keeps its minimum open unused, and beyond it drops what is idle or old', async () => {
+  test('keeps its minimum open while unused, and closes idle or old connections beyond it', async () => {
     const pool = open({ size: 3, maximumIdleMs: 1_000, maximumLifetimeMs: 5_000, checkMs: 20 })
     expect(pool.figures.open).toBe(0)
     pool.keep(2)
@@ -99,7 +102,7 @@ describe('the pool', () => {
     time += 1_000
     await expect.poll(() => pool.figures).toMatchObject({ open: 2, idle: 2 })
     time += 5_000
-    // Those that are too old are replaced.
+    // Connections that are too old are replaced.
     await expect
       .poll(async () => {
         const now = await Promise.all([pool.acquire(), pool.acquire()])
@@ -121,7 +124,7 @@ describe('the pool', () => {
     expect(pool.figures).toMatchObject({ open: 0, waiting: 0 })
   })
 
-  test('notices a connection that Postgres has ended', async () => {
+  test('detects a connection that Postgres has closed', async () => {
     const pool = open({ size: 1 })
     const first = await pool.acquire()
     const was = await pid(first)
@@ -131,7 +134,18 @@ describe('the pool', () => {
     expect(await pid(await pool.acquire())).not.toBe(was)
   })
 
-  test('tells who waits why there is no connection', async () => {
+  test('reports a connection failure, not a busy pool, if the server does not respond', async () => {
+    const silent = createServer(() => {})
+    await once(silent.listen(0, '127.0.0.1'), 'listening')
+    onTestFinished(() => void silent.close())
+    const { port } = silent.address() as AddressInfo
+    const address = connectionAddress(`postgresql://postgres@127.0.0.1:${port}/postgres`)
+    const pool = open({ address, size: 1, acquisitionTimeoutMs: 200 })
+    await expect(pool.acquire()).rejects.toBeInstanceOf(ConnectionFailure)
+    expect(pool.figures).toMatchObject({ open: 0, waiting: 0, timeouts: 1 })
+  })
+
+  test('reports to waiting requests why there is no connection', async () => {
     const address = connectionAddress('postgresql://nobody@127.0.0.1:1/none')
     await expect(open({ address }).acquire()).rejects.toBeInstanceOf(ConnectionFailure)
     const unknown = connectionAddress(postgres.uri('postgres', 'none'))
@@ -139,7 +153,7 @@ describe('the pool', () => {
   })
 })
 
-test('gives up connections whose other end is silent, and has others in their place', async () => {
+test('closes connections whose server is silent, and opens others', async () => {
   const proxy = await startSilentProxy(postgres.port)
   const address = connectionAddress(`postgresql://postgres@127.0.0.1:${proxy.port}/postgres`)
   const pool = open({ address, size: 2, silenceMs: 50 })
@@ -154,7 +168,7 @@ test('gives up connections whose other end is silent, and has others in their pl
 })
 
 describe('a connection', () => {
-  test('runs statements as one transaction, which an error undoes', async () => {
+  test('runs statements as one transaction, which an error rolls back', async () => {
     const pool = open({ size: 1 })
     const connection = await pool.acquire()
     await connection.run([{ text: 'CREATE TABLE IF NOT EXISTS kept (id int)', values: [] }], true)
@@ -178,32 +192,32 @@ describe('a connection', () => {
     expect(String((await connection.run([role], true))[0]?.[0]?.[0])).not.toBe('elsewhere')
   })
 
-  test('keeps statements prepared, and no more of them than it may', async () => {
+  test('limits the number of its prepared statements', async () => {
     const connection = await take()
     const prepared = async () => {
       const [rows] = await connection.run([{ text: 'SELECT count(*) FROM pg_prepared_statements', values: [] }], true)
       return Number(String(rows?.[0]?.[0]))
     }
     for (let number = 0; number < 350; number++) await connection.run([{ text: `SELECT ${number}`, values: [] }], true)
-    const kept = await prepared()
-    expect(kept).toBeGreaterThan(100)
-    expect(kept).toBeLessThanOrEqual(301)
+    const statementNames = await prepared()
+    expect(statementNames).toBeGreaterThan(100)
+    expect(statementNames).toBeLessThanOrEqual(301)
     for (let number = 0; number < 5; number++) await connection.run([{ text: 'SELECT 1, 2', values: [] }], false)
-    expect(await prepared()).toBeLessThanOrEqual(kept)
+    expect(await prepared()).toBeLessThanOrEqual(statementNames)
   })
 
-  test('gives cells as bytes: text of any kind, and binary where asked', async () => {
+  test('returns cells as bytes: text of any kind, and binary on request', async () => {
     const connection = await take()
     const text = `SELECT 'ä', NULL, ''::text, '\\xff00'::bytea, '{"a":1}'::json`
     const [rows] = await connection.run([{ text, values: [], formats: [0, 0, 0, 1, 1] }], true)
     expect(rows?.[0]?.map(cell => cell?.toString('hex'))).toEqual(['c3a4', undefined, '', 'ff00', '7b2261223a317d'])
   })
 
-  test('whose query is cancelled goes on', async () => {
+  test('remains usable after its query is cancelled', async () => {
     const connection = await take()
     const sleeping = connection.run([{ text: 'SELECT pg_sleep(60)', values: [] }], true)
     const cancelled = expect(sleeping).rejects.toMatchObject({ sqlState: '57014' })
-    // The query may not have begun yet: a cancel that comes too soon is none.
+    // The query may not have begun yet: an early cancel request has no effect.
     const again = setInterval(() => connection.cancel(), 50)
     await cancelled
     clearInterval(again)

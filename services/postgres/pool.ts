@@ -1,7 +1,9 @@
-/** The connections of one worker: at most so many, made when they are needed, given to who has waited longest. */
+/**
+ * The connections of one worker: limited in number, opened on demand, assigned to the request that has waited longest.
+ */
 import type { Address } from './address.ts'
 import { Connection } from './connection.ts'
-import { AcquisitionTimeout, ConnectionFailure, Displaced } from './errors.ts'
+import { AcquisitionTimeout, ConnectionFailure, Evicted } from './errors.ts'
 import type { Step, Taken } from './run.ts'
 
 export type PoolSettings = {
@@ -9,45 +11,47 @@ export type PoolSettings = {
   readonly size: number
   /** How long a request waits for a connection. */
   readonly acquisitionTimeoutMs: number
-  /** How old a connection may get. */
+  /** Maximum age of a connection. */
   readonly maximumLifetimeMs: number
-  /** How long one is kept that nobody uses. */
+  /** Maximum idle time of a connection. */
   readonly maximumIdleMs: number
-  /** How often idle connections are checked, and those below the minimum are opened; 30 s at most where it is not given. */
+  /** How often idle connections are checked and the minimum is opened; default 30 s. */
   readonly checkMs?: number
-  /** What takes longer has others behind it on its connection go elsewhere; 20 where it is not given. */
+  /** If a run takes longer, the runs behind it on its connection are evicted; default 20. */
   readonly slowMs?: number
-  /** How long what is to stop may go on before its connection is given up; 10 s where it is not given. */
+  /** How long a cancelled run may continue before its connection is closed; default 10 s. */
   readonly silenceMs?: number
 }
 
-/** A network that drops all packets says nothing, for hours. */
+/** A network that drops all packets reports no error for hours. */
 const usualSilenceMs = 10_000
 
-/** For what shares a connection. */
+/** Threshold of shared connections. */
 const usualSlowMs = 20
-/** For so long nothing is shared after something had to go elsewhere. */
+/** How long sharing pauses after a run was evicted. */
 const aloneMs = 1_000
+
+const unanswered = 'no server answered in time, and no connection is open'
 
 type Waiter = { resolve(connection: Connection): void; reject(error: Error): void; timer: NodeJS.Timeout }
 type Idle = { connection: Connection; since: number }
 
-/** What is counted for /metrics. */
+/** Counters for /metrics. */
 export type PoolFigures = { size: number; open: number; idle: number; waiting: number; timeouts: number }
 
 export class Pool {
   readonly #settings: PoolSettings
   readonly #now: () => number
-  /** The one used last is the next to be used, so that those in surplus get old. */
+  /** The most recently used one is used next, so that surplus connections become idle for long. */
   readonly #idle: Idle[] = []
   readonly #waiters: Waiter[] = []
   readonly #open = new Set<Connection>()
   readonly #sweep: NodeJS.Timeout
-  /** That was shared last. */
+  /** The last shared connection. */
   #shared: Connection | undefined
   #aloneUntil = Number.NEGATIVE_INFINITY
   #opening = 0
-  /** So many are kept open, also while nobody uses them. */
+  /** Connections kept open while unused. */
   #minimum = 0
   #timeouts = 0
   #isClosed = false
@@ -72,11 +76,11 @@ export class Pool {
   }
 
   /**
-   * A connection that is idle; give it back by `release`.
+   * Returns an idle connection; call `release` afterwards.
    * @throws AcquisitionTimeout, ConnectionFailure
    */
   acquire(): Promise<Connection> {
-    // None is opened any more.
+    // No further connections are opened.
     if (this.#isClosed) return Promise.reject(new AcquisitionTimeout())
     for (let idle = this.#idle.pop(); idle !== undefined; idle = this.#idle.pop()) {
       if (idle.connection.isUsable && !this.#isOld(idle.connection)) return Promise.resolve(idle.connection)
@@ -86,7 +90,7 @@ export class Pool {
       const timer = setTimeout(() => {
         this.#waiters.splice(this.#waiters.indexOf(waiter), 1)
         this.#timeouts++
-        reject(new AcquisitionTimeout())
+        reject(this.#open.size === 0 ? new ConnectionFailure(unanswered) : new AcquisitionTimeout())
       }, this.#settings.acquisitionTimeoutMs)
       const waiter = { resolve, reject, timer }
       this.#waiters.push(waiter)
@@ -94,7 +98,9 @@ export class Pool {
     })
   }
 
-  /** Takes a connection back: to the next who waits, or to rest. One that is not idle is dropped. */
+  /**
+   * Takes a connection back, for the next waiting request or as idle. One with an open transaction or run is closed.
+   */
   release(connection: Connection): void {
     if (!connection.isUsable || this.#isClosed || this.#isOld(connection)) {
       this.#drop(connection)
@@ -106,23 +112,24 @@ export class Pool {
   }
 
   /**
-   * Runs what is short, and can be run again, on a connection that it may share with others of its kind. Postgres is expected to take `expectedMs` for it.
-   * @throws what `acquire` does, DatabaseError, ConnectionFailure; Displaced where it is to be run by itself; what the signal is aborted with
+   * Runs a short, repeatable run on a connection that may be shared. `expectedMs`: its expected duration in Postgres.
+   * @throws what `acquire` throws, DatabaseError, ConnectionFailure; Evicted if it should run on its own connection;
+   * the signal's reason
    */
   async runShared(steps: readonly Step[], prepared: boolean, expectedMs: number, signal: AbortSignal): Promise<Taken> {
-    if (performance.now() < this.#aloneUntil) throw new Displaced()
+    if (performance.now() < this.#aloneUntil) throw new Evicted()
     try {
       return await this.#runShared(steps, prepared, expectedMs, signal)
     } catch (error) {
-      // Where everything is slow, to ask twice would make it slower.
-      if (error instanceof Displaced) this.#aloneUntil = performance.now() + aloneMs
+      // If everything is slow, repeating runs would make it slower.
+      if (error instanceof Evicted) this.#aloneUntil = performance.now() + aloneMs
       throw error
     }
   }
 
   async #runShared(steps: readonly Step[], prepared: boolean, expectedMs: number, signal: AbortSignal): Promise<Taken> {
     const isWaitedFor = this.#waiters.length > 0
-    if (this.#shared?.hasRoomFor(expectedMs, isWaitedFor)) {
+    if (this.#shared?.acceptsShared(expectedMs, isWaitedFor)) {
       return this.#shared.runShared(steps, prepared, expectedMs, signal)
     }
     const connection = await this.acquire()
@@ -131,7 +138,9 @@ export class Pool {
     return connection.runShared(steps, prepared, expectedMs, signal)
   }
 
-  /** Ends a connection that does not stop in time, and those that are idle: what lies between has become silent, and they would be as well. */
+  /**
+   * Closes a connection that does not stop in time, and all idle ones: if the network is silent, they are affected too.
+   */
   giveUpLater(connection: Connection): NodeJS.Timeout {
     return setTimeout(() => {
       for (const idle of this.#idle.splice(0)) this.#drop(idle.connection)
@@ -139,13 +148,13 @@ export class Pool {
     }, this.#settings.silenceMs ?? usualSilenceMs)
   }
 
-  /** Keeps at least so many connections open from now on, within the size. One that cannot be opened is tried again at the next check. */
+  /** Sets the minimum of open connections, limited by the size. A failed one is retried at the next check. */
   keep(minimum: number): void {
     this.#minimum = Math.min(minimum, this.#settings.size)
     this.#openSpares()
   }
 
-  /** Refuses who waits and ends what is idle; what is in use ends when it is given back. */
+  /** Refuses waiting requests and closes idle connections; those in use are closed when they are released. */
   close(): void {
     this.#isClosed = true
     clearInterval(this.#sweep)
@@ -190,7 +199,7 @@ export class Pool {
     }
   }
 
-  /** Opens connections for those who wait, within the size. */
+  /** Opens connections for waiting requests, within the size. */
   #openMore(): void {
     while (
       this.#opening < this.#waiters.length &&
@@ -202,7 +211,7 @@ export class Pool {
     }
   }
 
-  /** `isSpare`: nobody waits for it. */
+  /** `isSpare`: no request waits for it. */
   async #openOne(isSpare = false): Promise<void> {
     try {
       const connection = await Connection.open(this.#settings.address, this.#now, ended => this.#ended(ended))
@@ -211,14 +220,14 @@ export class Pool {
       this.release(connection)
     } catch (error) {
       this.#opening--
-      // Postgres has no room for more: those that are open serve all who wait, one after the other.
+      // Postgres has no free connection slots: the open connections serve all waiting requests in order.
       if (error instanceof ConnectionFailure && error.sqlState === '53300' && this.#open.size > 0) return
       if (isSpare) {
-        // A request that has come meanwhile has counted on this one.
+        // A request that arrived meanwhile has counted on this one.
         this.#openMore()
         return
       }
-      // Who has waited longest is told; the others' own attempts go on.
+      // The longest waiting request fails; the attempts of the others continue.
       this.#nextWaiter()?.reject(error instanceof Error ? error : new Error(String(error)))
       this.#openMore()
     }

@@ -1,17 +1,17 @@
 /**
- * The statements that one connection keeps prepared. It promises that their number and length have a bound, that no name is given twice, and that a statement which nothing
- * uses any more is closed, even if an error has skipped that.
+ * The prepared statements of one connection. Their number and length are limited, names are never reused, and unused
+ * statements are closed, even if an error skipped the close.
  */
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { MessageWriter } from './messages.ts'
+import type { MessageWriter } from '../../wire/messages.ts'
 
-/** Statements kept prepared on a connection. */
+/** Prepared statements on a connection. */
 const maximumPrepared = 300
-/** Their text, in characters: Postgres keeps some fifty times the length of a statement. */
+/** Their total text in characters: Postgres needs about fifty times the length of a statement. */
 const maximumPreparedText = 524_288
 
-/** What a run has sent of preparing and closing, and Postgres has not confirmed. */
+/** Parse and Close messages of a run that Postgres has not confirmed. */
 export type Changes = { readonly preparing: { text: string; name: string }[]; readonly closing: string[] }
 
 export class PreparedStatements {
@@ -25,23 +25,23 @@ export class PreparedStatements {
     sizeCalculation: (_, text) => text.length + 1,
     dispose: name => this.#surplus.push(name),
   })
-  /** A pooler may give several clients one session: a name that one prepares must be unique among all. */
+  /** A pooler may share a session among clients: a name that one prepares must be unique among all. */
   readonly #prefix = `s${randomBytes(8).toString('hex')}_`
   #names = 0
 
-  /** Begins a run: closes the surplus. */
+  /** Starts a run: closes surplus statements. */
   begin(writer: MessageWriter): Changes {
     const closing = this.#surplus.splice(0)
     for (const name of closing) writer.close(name)
     return { preparing: [], closing }
   }
 
-  /** The name by which a statement can be bound. Prepares the statement if it is not known. */
-  use(text: string, isKept: boolean, writer: MessageWriter, { preparing }: Changes): string {
-    const canBeKept = isKept && text.length < maximumPreparedText
-    const known = canBeKept ? this.#known.get(text) : undefined
+  /** The name to bind. Prepares the statement if it is unknown. */
+  use(text: string, isCached: boolean, writer: MessageWriter, { preparing }: Changes): string {
+    const canBeCached = isCached && text.length < maximumPreparedText
+    const known = canBeCached ? this.#known.get(text) : undefined
     if (known !== undefined) return known
-    const name = canBeKept ? `${this.#prefix}${++this.#names}` : ''
+    const name = canBeCached ? `${this.#prefix}${++this.#names}` : ''
     writer.parse(name, text)
     preparing.push({ text, name })
     return name

@@ -9,6 +9,6 @@ test.each([
   expect(quoteIdentifier(name)).toBe(quoted)
 })
 
-test('a name that holds NUL is refused', () => {
+test('a name with NUL is refused', () => {
   expect(() => quoteIdentifier('a\0b')).toThrow('NUL')
 })

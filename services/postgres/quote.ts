@@ -1,8 +1,8 @@
-/** Names in statements. */
+/** Quotes names in statements. */
 
-/** Returns the name as SQL accepts it, whatever it consists of. @throws Error if it holds NUL, which ends a text in the protocol */
+/** Returns the quoted name. @throws Error if it contains NUL, which ends a string in the protocol */
 export function quoteIdentifier(name: string): string {
-  if (name.includes('\0')) throw new Error('an identifier cannot hold NUL')
+  if (name.includes('\0')) throw new Error('an identifier cannot contain NUL')
   return `"${name.replaceAll('"', '""')}"`
 }
 

@@ -1,13 +1,14 @@
 /**
- * Runs statements that a program wrote itself so that they can change nothing: in one READ ONLY transaction on one snapshot, which is never committed. `readOnly` is for the
- * statements of a request, and limits their time and size. `withSnapshot` is for what a service reads for itself.
+ * Runs statements of this program so that they change nothing: in one READ ONLY transaction on one snapshot, which is
+ * never committed. `readOnly` is for the statements of a request, and limits their time and size. `withSnapshot` is for
+ * the service's own reads.
  */
+import type { Field } from '../../wire/messages.ts'
 import type { Address } from './address.ts'
 import { beginnings, beginSteps, endOfRead, type TimeLimits } from './bounded-transaction.ts'
 import type { OwnStatement } from './cells.ts'
 import { withClient } from './connect.ts'
 import type { Connection } from './connection.ts'
-import type { Field } from './messages.ts'
 import type { Step } from './run.ts'
 
 type OwnRows = {
@@ -16,7 +17,7 @@ type OwnRows = {
   readonly rows: readonly (readonly (string | null)[])[]
 }
 
-/** Its text is not kept prepared: a tag makes it another each time. */
+/** Not prepared: a tag changes its text each time. */
 const stepOf = ({ text, values = [] }: OwnStatement): Step => ({
   text,
   values: values.map(value => (value === null ? null : String(value))),
@@ -26,7 +27,8 @@ const stepOf = ({ text, values = [] }: OwnStatement): Step => ({
 })
 
 /**
- * Returns the rows of each statement. Returns undefined if they come to more than `maximumBytes`: a part of them would pass for the whole.
+ * Returns the rows of each statement, or undefined if they exceed `maximumBytes`: a part of them could be mistaken for
+ * the full result.
  * @throws DatabaseError, ConnectionFailure
  */
 export async function readOnly(
@@ -37,7 +39,7 @@ export async function readOnly(
   const begin = beginSteps('snapshot', limits)
   await connection.run([...begin, ...statements.map(stepOf), ...endOfRead], true, limits.maximumBytes)
   const texts = connection.takeTexts()
-  if (connection.isCut) return undefined
+  if (connection.isTruncated) return undefined
   return statements.map((_, index) => ({
     columns: connection.fields[begin.length + index] ?? [],
     rows: texts[begin.length + index]?.decoded() ?? [],
@@ -57,7 +59,7 @@ export function withSnapshot<T>(address: Address, read: (query: SnapshotQuery) =
     await client.query(`SET LOCAL search_path = ''`)
     return await read(async <Row>(text: string, values: readonly unknown[] = []) => {
       const { rows } = await client.query(text, [...values])
-      // What each statement selects is known where it is written.
+      // The column types are known at the call.
       return rows as Row[]
     })
   })

@@ -1,8 +1,8 @@
 /**
- * One run of statements on a connection: what comes back of each, as long as it is this run's turn, and how it ends for whoever waits for it. It promises that it is ended
- * once, and that no more of rows is held than was allowed.
+ * One run of statements on a connection: collects the result of each and completes the caller's promise exactly once.
+ * Retains no more row bytes than the limit.
  */
-import { type DatabaseError, Displaced } from './errors.ts'
+import type { DatabaseError } from '../../wire/errors.ts'
 import {
   affectedRows,
   dataRow,
@@ -12,27 +12,29 @@ import {
   type RowSink,
   rowDescription,
   rowHead,
-} from './messages.ts'
+} from '../../wire/messages.ts'
+import { Evicted } from './errors.ts'
 import type { Changes, PreparedStatements } from './prepared.ts'
 import { TextRows } from './text-rows.ts'
 
 export type Step = {
   readonly text: string
   readonly values: readonly Parameter[]
-  /** Formats of the result's columns; none is all text. */
+  /** Formats of the result's columns; none: all text. */
   readonly formats?: readonly number[]
   /**
-   * Not kept prepared under a name, whatever else is. For a text that does not come again, and for what begins and ends a transaction: a function of the database can deallocate
-   * a name and prepare another statement under it, which the next transaction on this connection would run.
+   * Never prepared under a name. For statements that are not repeated, and for those that begin and end transactions: a
+   * function could deallocate a name and prepare another statement under it, which the next transaction on this
+   * connection would run.
    */
   readonly isUnnamed?: true
-  /** Says in `fields` which columns there are. */
+  /** Returns the columns in `fields`. */
   readonly isDescribed?: true
-  /** Its rows are text, in `texts`, and none of the run's result. */
+  /** Its rows are text, in `texts`, and not in the run's result. */
   readonly isText?: true
-  /** The rest of its rows is never made. */
+  /** Further rows are not produced. */
   readonly maximumRows?: number
-  /** Takes its rows, or those that are large; they are none of the run's result then. */
+  /** Receives its rows, or only large ones; they are not in the run's result. */
   readonly sink?: RowSink
 }
 export type Row = readonly (Buffer | null)[]
@@ -42,47 +44,50 @@ export type Rows = readonly (readonly Row[])[]
 /** The result of a run. The lists have one item for each step. */
 export type Taken = {
   readonly rows: Rows
-  /** Rows that each statement has returned or written, by its command tag. */
+  /** Rows returned or written by each statement, by command tag. */
   readonly affected: readonly number[]
-  /** Columns of the steps that are described. */
+  /** Columns of the described steps. */
   readonly fields: readonly (readonly Field[])[]
-  /** Rows of the steps whose rows are text. */
+  /** Text rows of the steps. */
   readonly texts: readonly TextRows[]
-  /** Milliseconds that Postgres took; undefined for a run behind others, whose answers come with its own. */
+  /** Milliseconds that Postgres needed; undefined for a run behind others, whose responses arrive with its own. */
   readonly tookMs: number | undefined
 }
 
 /** Errors and notices repeat values, and are never rows. */
 const largestOtherMessage = 1_048_576
-/** A statement is not what was prepared under its name: a function has deallocated or prepared some, or what it depends on has changed. */
+/**
+ * A prepared statement is not the one expected under its name: a function has deallocated or prepared statements, or a
+ * dependency has changed.
+ */
 const lostStatements = new Set(['26000', '42P05', '08P01', '0A000'])
 
 type RunOptions = {
   readonly steps: readonly Step[]
   readonly prepared: PreparedStatements
-  /** What has been sent of preparing and closing. */
+  /** Sent Parse and Close messages. */
   readonly changes: Changes
-  /** Of rows. */
+  /** Bytes of rows. */
   readonly maximumBytes: number
-  /** In milliseconds, as far as that is known; undefined of one that has the connection to itself. */
+  /** In milliseconds, if known; undefined for a run with exclusive use of the connection. */
   readonly expectedMs: number | undefined
-  /** Whether nothing is under way before it. */
+  /** Whether no run is in progress before it. */
   readonly isFirst: boolean
 }
 
 export class Run {
   readonly taken: Promise<Taken>
   readonly expectedMs: number | undefined
-  /** How many rows each statement has returned or written, by its command tag. */
+  /** Rows returned or written by each statement, by command tag. */
   readonly affected: number[] = []
-  /** The columns of each statement that was to be described. */
+  /** The columns of each described statement. */
   readonly fields: (readonly Field[])[] = []
   /** The rows of each statement whose rows are text. */
   readonly texts: TextRows[] = []
-  /** When it became the first of those that are under way. */
+  /** When it became the first run in progress. */
   since = performance.now()
-  /** Nobody waits for what comes of it. */
-  isGivenUp = false
+  /** No caller waits for its result. */
+  isAbandoned = false
   #error: DatabaseError | undefined
   readonly #wasFirst: boolean
   readonly #steps: readonly Step[]
@@ -90,7 +95,7 @@ export class Run {
   readonly #prepared: PreparedStatements
   readonly #changes: Changes
   #step = 0
-  #bytesLeft: number
+  #remainingBytes: number
   readonly #resolve: (taken: Taken) => void
   readonly #reject: (error: Error) => void
 
@@ -105,20 +110,20 @@ export class Run {
     this.#results = steps.map(() => [])
     this.#prepared = prepared
     this.#changes = changes
-    this.#bytesLeft = maximumBytes
+    this.#remainingBytes = maximumBytes
   }
 
-  /** Of the step whose rows come. */
+  /** Of the step whose rows are arriving. */
   get sink(): RowSink | undefined {
     return this.#steps[this.#step]?.sink
   }
 
-  /** Whether it has failed for what is prepared on its connection, which is not to be used any more. */
+  /** Whether it failed because of the connection's prepared statements, so that the connection must be closed. */
   get hasLostStatement(): boolean {
     return this.#error !== undefined && lostStatements.has(this.#error.sqlState)
   }
 
-  /** Takes a message of Postgres; false where its rows are more than was allowed. */
+  /** Handles a message of Postgres; false if its rows exceed the limit. @throws ProtocolError */
   take(type: number, buffer: Buffer, start: number, end: number): boolean {
     switch (type) {
       case 0x31: // 1, ParseComplete
@@ -130,7 +135,7 @@ export class Run {
       case 0x44: // D, DataRow
         return this.#row(buffer, start, end)
       case 0x54: // T, RowDescription
-        this.fields[this.#step] = rowDescription(buffer, start)
+        this.fields[this.#step] = rowDescription(buffer, start, end)
         return true
       case 0x43: // C, CommandComplete
       case 0x49: // I, EmptyQueryResponse
@@ -144,36 +149,39 @@ export class Run {
     return true
   }
 
-  /** Whether a message is to be put together that has not come whole; a row of a gigabyte would be in memory before it is known to be too much. */
+  /**
+   * Whether to assemble a partly received message; otherwise a row of a gigabyte would be in memory before its size is
+   * checked.
+   */
   admits(bytes: number): boolean {
-    return bytes <= this.#bytesLeft + largestOtherMessage
+    return bytes <= this.#remainingBytes + largestOtherMessage
   }
 
   #row(buffer: Buffer, start: number, end: number): boolean {
     const step = this.#steps[this.#step]
     const sink = step?.sink
-    this.#bytesLeft -= end - start
-    if (this.#bytesLeft < 0) return false
+    this.#remainingBytes -= end - start
+    if (this.#remainingBytes < 0) return false
     if (step?.isText) {
       const texts = this.texts[this.#step] ?? new TextRows()
       this.texts[this.#step] = texts
       texts.add(buffer, start, end)
-    } else if (sink === undefined || sink.isForLarge) this.#results[this.#step]?.push(dataRow(buffer, start))
+    } else if (sink === undefined || sink.isForLarge) this.#results[this.#step]?.push(dataRow(buffer, start, end))
     else {
-      const head = rowHead(buffer, start)
+      const head = rowHead(buffer, start, end)
       sink.begin(head?.cells ?? [], head?.lastLength ?? -1)
       if (head !== undefined && head.lastLength > 0) sink.push(buffer.subarray(head.at, end))
     }
     return true
   }
 
-  /** Postgres is done with it. */
+  /** Postgres has finished it. */
   finish(now: number): void {
     this.#prepared.end(this.#changes)
     const tookMs = this.#wasFirst ? now - this.since : undefined
     if (this.#error === undefined) this.#resolve(this.#taken(tookMs))
-    // Somebody else's function may have taken what it had prepared.
-    else this.#reject(this.hasLostStatement && this.expectedMs !== undefined ? new Displaced() : this.#error)
+    // A function may have replaced a prepared statement.
+    else this.#reject(this.hasLostStatement && this.expectedMs !== undefined ? new Evicted() : this.#error)
   }
 
   #taken(tookMs: number | undefined): Taken {
@@ -181,21 +189,24 @@ export class Run {
     return { rows: this.#results, affected, fields, texts, tookMs }
   }
 
-  /** Ends with the rows that came before they were too many. */
-  cut(): void {
+  /** Ends with the rows before the limit. */
+  truncate(): void {
     if (this.expectedMs === undefined) this.#resolve(this.#taken(undefined))
-    else this.#reject(new Displaced())
+    else this.#reject(new Evicted())
   }
 
-  /** Nobody waits any more: for the reason given, or as it is to be run elsewhere. What has been sent of it cannot be taken back. */
-  giveUp(reason: Error = new Displaced()): void {
-    this.isGivenUp = true
+  /**
+   * The caller stops waiting: for this reason, or because the run is repeated elsewhere. Sent messages cannot be
+   * withdrawn.
+   */
+  giveUp(reason: Error = new Evicted()): void {
+    this.isAbandoned = true
     this.#reject(reason)
   }
 
-  /** Its connection is gone. */
+  /** Its connection is closed. */
   lose(failure: Error): void {
-    // Postgres says why before it hangs up (57P01 and its like).
+    // Postgres sends the reason before it closes the connection (57P01 and similar).
     this.#reject(this.#error ?? failure)
   }
 }

@@ -1,5 +1,8 @@
-/** Rows of one statement as Postgres sent them. They are decoded where they are read: a buffer and a text for each cell would be most of what there is to collect. */
-import { dataRowText } from './messages.ts'
+/**
+ * Rows of one statement as Postgres sent them. They are decoded when they are read: a buffer and a string for each cell
+ * would be most of the garbage to collect.
+ */
+import { dataRowText } from '../../wire/messages.ts'
 
 type TextRow = readonly (string | null)[]
 
@@ -7,10 +10,10 @@ const [tab, newLine, backslash] = [0x09, 0x0a, 0x5c]
 /** Of `\N`. */
 const letterOfNull = 0x4e
 
-/** Lines are put together here, and are a text of their own before anything else runs. */
+/** Lines are assembled here, and copied to a string before other code runs. */
 const scratch = Buffer.allocUnsafe(65_536)
 
-/** Whether a byte of a value stands for itself in the text form of COPY. */
+/** Whether a byte needs no escape in COPY's text format. */
 const isPlain = (byte: number): boolean => (byte >= 0x20 ? byte !== backslash : byte < 0x08 || byte > 0x0d)
 
 export class TextRows {
@@ -22,7 +25,7 @@ export class TextRows {
     return this.#buffers.length
   }
 
-  /** Of all rows, as Postgres sent them. */
+  /** Bytes of all rows, as Postgres sent them. */
   get bytes(): number {
     return this.#ends.reduce((sum, end, row) => sum + end - (this.#starts[row] ?? end), 0)
   }
@@ -40,8 +43,8 @@ export class TextRows {
   }
 
   /**
-   * A line for each row, cells apart by tabs, NULL as `\N`. undefined where they come to more than `maximumBytes`, where a value has more than `widest` bytes, or where one has a
-   * character that the text form of COPY escapes.
+   * A line for each row: cells separated by tabs, NULL as `\N`. undefined if they exceed `maximumBytes`, if a value has
+   * more than `widest` bytes, or if one has a character that COPY's text format escapes.
    */
   plainLines(from: number, to: number, widest: number, maximumBytes: number): string | undefined {
     const limit = Math.min(maximumBytes, scratch.length)
@@ -54,11 +57,11 @@ export class TextRows {
     return scratch.toString('utf8', 0, Math.max(0, length - 1))
   }
 
-  /** Where the line ends that begins at `length`; -1 where it is none. */
+  /** The end of the line that starts at `length`; -1 if it needs escapes. */
   #line(row: number, from: number, widest: number, limit: number): number {
     const buffer = this.#buffers[row] ?? scratch
     let at = this.#starts[row] ?? 0
-    // Each cell has a length of four bytes, and takes one for what is apart from the next, or two more for NULL.
+    // Each cell has a length of four bytes, and needs one for the separator, or two more for NULL.
     if (from + (this.#ends[row] ?? 0) - at >= limit) return -1
     let length = from
     const cells = buffer.readInt16BE(at)

@@ -1,18 +1,18 @@
 /**
- * Work for one client on a connection of the pool. It promises that what runs for a client that is gone is stopped, that no transaction of one client is seen by the next, and that a
- * connection whose other end is silent is given up: the pool has another in its place.
+ * Runs work for one client on a connection of the pool. If the client disconnects, its query is cancelled. No
+ * transaction is visible to the next client. A connection whose server is silent is closed, and the pool opens another.
  */
+import { DatabaseError } from '../../wire/errors.ts'
 import type { Connection } from './connection.ts'
-import { DatabaseError } from './errors.ts'
 import type { Pool } from './pool.ts'
 import type { Step } from './run.ts'
 
-/** One that comes before its query has begun is lost, and a pooler may pass over one whose query waits. */
+/** An early cancel request is lost, and a pooler may ignore one whose query waits. */
 const cancelAgainMs = 500
 
 const rollback: readonly Step[] = [{ text: 'ROLLBACK', values: [], isUnnamed: true }]
 
-/** Ends a transaction that is left open by these steps; closes the connection where Postgres refuses one of them. */
+/** Ends an open transaction with these steps; closes the connection if Postgres refuses one of them. */
 export async function rollBack(connection: Connection, steps: readonly Step[]): Promise<void> {
   await connection.run(steps, true).catch((error: unknown) => {
     if (error instanceof DatabaseError) connection.close()
@@ -20,8 +20,8 @@ export async function rollBack(connection: Connection, steps: readonly Step[]): 
 }
 
 /**
- * Works on a connection of the pool, and gives it back clean. A transaction that is left open ends by the steps of `ending`.
- * @throws AcquisitionTimeout, ConnectionFailure, what the work throws, and what the signal is aborted with
+ * Works on a connection of the pool, and releases it clean. An open transaction is ended by the steps of `ending`.
+ * @throws AcquisitionTimeout, ConnectionFailure, what the work throws, and the signal's reason
  */
 export async function transact<T>(
   pool: Pool,
@@ -47,7 +47,7 @@ export async function transact<T>(
   } finally {
     signal.removeEventListener('abort', cancel)
     clearInterval(cancelling)
-    // The cancellation may be on its way still, and would stop whatever runs here next.
+    // The cancel request may still be in transit, and would cancel the next run here.
     if (cancelling !== undefined) connection.close()
     else if (connection.transaction !== 'idle') {
       giveUpLater()

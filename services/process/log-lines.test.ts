@@ -1,15 +1,15 @@
-/** Log lines: one write for what one turn logs, and none is lost when the process ends. */
+/** Log lines: one write for all lines of an event loop turn, and no line is lost when the process ends. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { linesOfTurns } from './log-lines.ts'
+import { bufferedLines } from './log-lines.ts'
 
 function recorded() {
   const written: string[] = []
   let exit = () => {}
-  const lines = linesOfTurns(
+  const lines = bufferedLines(
     { write: text => written.push(text), flushSync: () => written.push('flushed') },
     listener => {
       exit = listener
@@ -28,7 +28,7 @@ test('the lines of one turn are one write', async () => {
   expect(written).toEqual(['one\ntwo\n', 'three\n'])
 })
 
-test('what has not been written is when the process ends', async () => {
+test('unwritten lines are written when the process ends', async () => {
   const { written, lines, exit } = recorded()
   lines.write('last\n')
   exit()
@@ -62,12 +62,12 @@ test.each([
     stdio: ['pipe', 'ignore', 'pipe'],
   })
   const ended = once(child, 'exit')
-  // A pipe holds 64 KiB: the process waits for this reader.
+  // A pipe buffers 64 KiB: the process waits for this reader.
   await sleep(200)
   const numbers: number[] = []
   for await (const line of createInterface(child.stderr)) {
     if (/^\d+ x+$/.test(line)) numbers.push(Number.parseInt(line, 10))
-    // What a process writes while its end is abrupt may be lost where its reader is slow even then.
+    // Lines written during an abrupt exit can be lost if the reader is slow even then.
     if (numbers.length === 1_000) child.stdin.end()
   }
   expect(numbers).toEqual(Array.from({ length: 1_020 }, (_, number) => number))

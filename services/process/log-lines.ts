@@ -1,13 +1,17 @@
-/** Where a service writes its log: the lines of one turn of the event loop in one write, since a write for each line costs more than making it. */
+/**
+ * The log output of a service: the lines of one event loop turn in one write, since a write per line costs more than
+ * creating the line.
+ */
 import { type DestinationStream, pino } from 'pino'
 
 type Destination = { write(text: string): unknown; flushSync(): void }
 
 /**
- * Lines go out at the end of the turn, and at the latest when the process ends. What a signal ends at once (SIGKILL) loses the lines of one turn. So does an abrupt exit while the reader of the
- * log is slow: a write that is under way does not keep the process.
+ * Lines are written at the end of the turn, and at the latest when the process ends. A signal that cannot be handled
+ * (SIGKILL) loses the lines of one turn. So does an abrupt exit while the log reader is slow: a pending write does not
+ * keep the process alive.
  */
-export function linesOfTurns(destination: Destination, onExit: (listener: () => void) => void): DestinationStream {
+export function bufferedLines(destination: Destination, onExit: (listener: () => void) => void): DestinationStream {
   let lines = ''
   const send = () => {
     const text = lines
@@ -26,6 +30,6 @@ export function linesOfTurns(destination: Destination, onExit: (listener: () => 
   }
 }
 
-/** Standard error, of which nothing waits. */
+/** Standard error, unbuffered. */
 export const logLines = (): DestinationStream =>
-  linesOfTurns(pino.destination({ dest: 2, sync: false }), listener => process.on('exit', listener))
+  bufferedLines(pino.destination({ dest: 2, sync: false }), listener => process.on('exit', listener))

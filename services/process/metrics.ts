@@ -1,20 +1,20 @@
 /**
- * The metrics of several processes as one, for Prometheus. It promises that what counts up never goes back, which would be taken for a restart of all: what a process
- * has counted still counts when it has ended, as far as it has told.
+ * Aggregates the Prometheus metrics of several processes. Counters never decrease, which would look like a restart:
+ * counts of ended processes are retained as last reported.
  */
 import { AggregatorRegistry, type MetricObjectWithValues, type MetricValue } from 'prom-client'
 
-/** Of one process, as its registry gives them. */
+/** Of one process, as its registry returns them. */
 export type ProcessMetrics = MetricObjectWithValues<MetricValue<string>>[]
 
-/** prom-client declares numbers for what are names when it runs. */
+/** prom-client's types declare numbers, but at run time these are names. */
 const isCumulative = ({ type }: ProcessMetrics[number]): boolean => String(type) !== 'gauge'
 
 const aggregate = (all: readonly ProcessMetrics[]) => AggregatorRegistry.aggregate([...all])
 
-/** What ended processes have counted, with one more of them. */
+/** Counters of ended processes, after adding one more process. */
 export const retainCounters = (retained: ProcessMetrics, ended: ProcessMetrics): Promise<ProcessMetrics> =>
   aggregate([retained, ended.filter(isCumulative)]).getMetricsAsJSON()
 
-/** All as one, in Prometheus's text format. */
+/** All metrics in Prometheus's text format. */
 export const aggregateText = (all: readonly ProcessMetrics[]): Promise<string> => aggregate(all).metrics()

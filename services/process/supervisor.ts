@@ -1,6 +1,7 @@
 /**
- * Several processes of one service. The first process serves nothing itself: it starts the workers, starts one again that has ended, and answers for all of them on the admin
- * server. It promises that a worker's end does not end the others, unless the service says so, and that counters never go back.
+ * Runs several processes of one service. The first process serves nothing itself: it starts and restarts workers, and
+ * serves the admin server for all. A worker's end does not end the others, unless the service requests it, and counters
+ * never decrease.
  */
 import cluster, { type Worker } from 'node:cluster'
 import { once } from 'node:events'
@@ -14,30 +15,32 @@ import { nextBackoff } from './backoff.ts'
 import { aggregateText, type ProcessMetrics, retainCounters } from './metrics.ts'
 import { type FromWorker, isFromWorker, poolSizeVariable, type ToWorker } from './workers.ts'
 
-/** Whole shares that add up to all of it; each worker has one at least. */
+/** Integer shares that add up to the total; each worker has at least one. */
 export const poolShares = (size: number, workers: number): number[] =>
   Array.from({ length: workers }, (_, index) => Math.max(1, Math.floor((size + index) / workers)))
 
-/** One that has lived so long was well. */
+/** A worker that ran for this long was stable. */
 const wellMs = 10_000
-/** How long to wait before a worker is started again, after it has lived so long and the one before it was waited for so long: longer each time that it ends at once. */
+/** Delay before a worker's restart, from its run time and the previous delay: longer each time that it ends at once. */
 export const restartBackoff = (livedMs: number, lastBackoffMs: number): number =>
   livedMs >= wellMs ? 0 : nextBackoff(lastBackoffMs)
 
 type WorkersOptions = {
   readonly workers: number
-  /** Connections to the database that the workers share out. */
+  /** Connections to the database, shared among the workers. */
   readonly poolSize: number
-  /** What the admin server shows as configuration until a worker has told; undefined where it does not show it. */
+  /** The configuration on the admin server until a worker has reported one; undefined: not shown. */
   readonly configuration: string | undefined
-  /** Where the admin server listens; there is none where undefined. */
+  /** Address of the admin server; undefined: none. */
   readonly admin: ListenAddress | undefined
-  /** Whether the admin server shows the schema cache, which it asks a worker for. */
+  /** Whether the admin server shows the schema cache, which it requests from a worker. */
   readonly hasSchemaCache?: boolean
-  /** Where the workers listen, if it is a Unix socket: what an earlier run has left there is removed. */
+  /** The workers' Unix socket, if any: a file of an earlier run is removed. */
   readonly socketPath?: string | undefined
   readonly logger: Logger
-  /** Whether a worker that ended with this code says that the service is of no use any more: it is not started again, and `onLost` is called. */
+  /**
+   * Whether this exit code means that the service cannot continue: the worker is not restarted, and `onLost` is called.
+   */
   readonly isLost?: (exitCode: number | null) => boolean
   readonly onLost?: () => void
 }
@@ -46,39 +49,39 @@ export type Workers<Scope extends string> = {
   readonly address: AddressInfo | string
   readonly adminAddress: AddressInfo | undefined
   reload(scope: Scope): void
-  /** Lets what is under way end, within seconds, and stops. */
+  /** Stops gracefully within seconds. */
   stop(): Promise<void>
 }
 
 const longestSilenceMs = 5_000
 const metricsTimeoutMs = 1_000
 const schemaCacheTimeoutMs = 10_000
-/** Workers give what is under way ten seconds, and go within two more; one that takes longer does not run. */
+/** Workers give requests in progress ten seconds, and exit within two more; after that a worker is killed. */
 const longestStopMs = 13_000
 
-/** A worker, and what it has reported last; it reports four times a second. */
+/** A worker and its last report; it reports four times a second. */
 class Known {
   readonly startedAt = performance.now()
   readonly worker: Worker
   metrics: ProcessMetrics = []
   #isReady = false
-  #heardAt = Number.NEGATIVE_INFINITY
+  #receivedAt = Number.NEGATIVE_INFINITY
 
   constructor(worker: Worker) {
     this.worker = worker
   }
 
-  get isHeard(): boolean {
-    return performance.now() - this.#heardAt < longestSilenceMs
+  get isResponsive(): boolean {
+    return performance.now() - this.#receivedAt < longestSilenceMs
   }
 
   get isReady(): boolean {
-    return this.#isReady && this.isHeard
+    return this.#isReady && this.isResponsive
   }
 
   take(state: Extract<FromWorker, { kind: 'state' }>): void {
     this.#isReady = state.ready
-    this.#heardAt = performance.now()
+    this.#receivedAt = performance.now()
     if (state.metrics === undefined) return
     this.metrics = state.metrics
     this.worker.emit('metrics')
@@ -86,8 +89,9 @@ class Known {
 }
 
 /**
- * Starts the workers and keeps them going. Each runs this program from its beginning, and is to call serveAsWorker there. Resolves once one of them listens.
- * @throws what listening of the admin server fails with; Error where a worker ends and none has listened
+ * Starts the workers and restarts them. Each runs this program from its start and must call serveAsWorker. Resolves
+ * when one of them listens.
+ * @throws listen errors of the admin server; Error if a worker ends before any has listened
  */
 export async function startWorkers<Scope extends string>(options: WorkersOptions): Promise<Workers<Scope>> {
   const supervisor = new Supervisor<Scope>(options)
@@ -102,9 +106,9 @@ class Supervisor<Scope extends string> implements Workers<Scope> {
   readonly #listening = Promise.withResolvers<AddressInfo | string>()
   readonly #admin: Server | undefined
   #address: AddressInfo | string | undefined
-  /** As a worker has reported it last. */
+  /** As last reported by a worker. */
   #configuration: string
-  /** Counters of workers that have ended. */
+  /** Counters of ended workers. */
   #retained: Promise<ProcessMetrics> = Promise.resolve([])
   #isStopping = false
 
@@ -182,7 +186,7 @@ class Supervisor<Scope extends string> implements Workers<Scope> {
     this.#retained = this.#retained.then(before => retainCounters(before, known.metrics))
     if (this.#isStopping) return
     if (this.#address === undefined) {
-      // It has said why itself.
+      // The worker has logged the reason itself.
       this.#listening.reject(new Error('the workers cannot start'))
       return
     }
@@ -191,16 +195,16 @@ class Supervisor<Scope extends string> implements Workers<Scope> {
       return
     }
     const backoffMs = restartBackoff(performance.now() - known.startedAt, lastBackoffMs)
-    logger.error({ code, signal }, `a worker has ended and is started again in ${backoffMs / 1_000} s`)
+    logger.error({ code, signal }, `a worker has ended and will be restarted in ${backoffMs / 1_000} s`)
     setTimeout(() => this.#isStopping || this.#fork(share, backoffMs), backoffMs)
   }
 
-  /** Of all workers; of one that does not answer in time, what it has reported last. */
+  /** Of all workers; for a worker that does not answer in time, its last report. */
   async #metrics(): Promise<string> {
     const signal = AbortSignal.timeout(metricsTimeoutMs)
     const message: ToWorker<Scope> = { kind: 'metrics' }
     const answers = [...this.#workers.values()]
-      .filter(({ isHeard }) => isHeard)
+      .filter(({ isResponsive }) => isResponsive)
       .map(({ worker }) => {
         worker.send(message)
         return once(worker, 'metrics', { signal })
@@ -209,7 +213,7 @@ class Supervisor<Scope extends string> implements Workers<Scope> {
     return aggregateText([await this.#retained, ...Array.from(this.#workers.values(), ({ metrics }) => metrics)])
   }
 
-  /** Of one worker that is ready: all have the same. */
+  /** Of any ready worker: all have the same. */
   async #schemaCache(): Promise<string | undefined> {
     const worker = [...this.#workers.values()].find(({ isReady }) => isReady)?.worker
     if (worker === undefined) return undefined
@@ -238,7 +242,7 @@ class Supervisor<Scope extends string> implements Workers<Scope> {
   }
 }
 
-/** How a worker has ended, and what it was started with. */
+/** How a worker ended, and how it was started. */
 type Ended = {
   readonly share: number
   readonly lastBackoffMs: number

@@ -1,6 +1,7 @@
 /**
- * Waits for the work, but only until the signal is aborted. The work goes on: it may be for others as well, or not notice.
- * @throws what the work throws, or what the signal is aborted with before
+ * Waits for the work until the signal is aborted. The work continues: other callers may need it, or it cannot be
+ * cancelled.
+ * @throws what the work throws, or the signal's reason
  */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {

@@ -1,4 +1,7 @@
-/** A worker: one of several processes of a service, which supervisor.ts starts. They share the port, and each has its share of the connections to the database. */
+/**
+ * A worker: one of several processes of a service, started by supervisor.ts. They share the port, and each has its
+ * share of the database connections.
+ */
 import cluster from 'node:cluster'
 import type { AddressInfo } from 'node:net'
 import type { Registry } from 'prom-client'
@@ -7,7 +10,7 @@ import type { ProcessMetrics } from './metrics.ts'
 export const isWorker = cluster.isWorker
 
 export const poolSizeVariable = 'ESPALIER_WORKER_POOL_SIZE'
-/** What a worker tells the first process, and the other way round. `Scope` is what a service can be told to read again. */
+/** Messages between a worker and the first process. `Scope`: what a service can reload. */
 export type FromWorker =
   | { kind: 'listening'; address: AddressInfo | string }
   | { kind: 'state'; ready: boolean; configuration: string; metrics?: ProcessMetrics }
@@ -23,8 +26,8 @@ export const isFromWorker = (message: unknown): message is FromWorker =>
   typeof message === 'object' && message !== null && 'kind' in message
 
 /**
- * Resolves when a worker is to end. A supervisor may signal all processes, and the first one passes it on: once or twice is the same, and reloads are the first one's
- * business.
+ * Resolves when the worker must end. A supervisor may signal all processes while the first process forwards the signal:
+ * the second one is ignored. Reloads are handled by the first process.
  */
 export function workerStopSignal(): Promise<NodeJS.Signals> {
   for (const signal of ['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const) process.on(signal, () => {})
@@ -33,29 +36,29 @@ export function workerStopSignal(): Promise<NodeJS.Signals> {
   })
 }
 
-/** What runs in a worker, as far as the first process has to know it. */
+/** A worker's service, as far as the first process must know it. */
 export type WorkerService<Scope extends string> = {
-  /** Whether it can answer. */
+  /** Whether it is ready. */
   isReady(): boolean
-  /** The configuration in force, without its secrets. */
+  /** The active configuration, without secrets. */
   configuration(): string
   readonly registry: Registry
-  /** The schema cache as JSON, undefined while there is none; only where the admin server shows it. */
+  /** The schema cache as JSON, undefined while it is not loaded; only if the admin server shows it. */
   schemaCache?(): Promise<string | undefined>
   reload(scope: Scope): Promise<void>
   stop(): Promise<void>
 }
 
-/** What one of several workers starts with. */
+/** Start parameters of a worker. */
 export type WorkerShare = {
-  /** Its share of the connections to the database. */
+  /** Its share of the database connections. */
   readonly poolSize: number
-  /** To be called once it listens: Node itself reports only ports that the first process holds. */
+  /** Must be called when it listens: Node itself only reports ports that the first process opened. */
   readonly onListening: (address: AddressInfo | string) => void
 }
 
 /**
- * Serves as one of several workers until `stopped` says with which exit code to end. Without the first process, Node ends this one.
+ * Serves as a worker until `stopped` returns the exit code. If the first process ends, Node ends this one.
  * @param start starts the service
  */
 export async function serveAsWorker<Scope extends string>(
@@ -69,7 +72,7 @@ export async function serveAsWorker<Scope extends string>(
     poolSize: Number(process.env[poolSizeVariable]),
     onListening: address => send({ kind: 'listening', address }),
   })
-  const tell = (metrics?: ProcessMetrics) =>
+  const reportMetrics = (metrics?: ProcessMetrics) =>
     send({
       kind: 'state',
       ready: service.isReady(),
@@ -77,12 +80,12 @@ export async function serveAsWorker<Scope extends string>(
       ...(metrics && { metrics }),
     })
   const sendSchemaCache = async () => send({ kind: 'schema cache', text: await service.schemaCache?.() })
-  const timer = setInterval(tell, 250)
+  const timer = setInterval(reportMetrics, 250)
   process.on('message', message => {
     if (!isToWorker<Scope>(message)) return
-    if (message.kind === 'metrics') void service.registry.getMetricsAsJSON().then(tell)
+    if (message.kind === 'metrics') void service.registry.getMetricsAsJSON().then(reportMetrics)
     else if (message.kind === 'schema cache') void sendSchemaCache()
-    else void service.reload(message.scope).then(() => tell())
+    else void service.reload(message.scope).then(() => reportMetrics())
   })
   const code = await stopped
   clearInterval(timer)
@@ -90,7 +93,9 @@ export async function serveAsWorker<Scope extends string>(
   return code
 }
 
-/** Lets a worker end that has nothing more to do; otherwise Node keeps it for as long as the first process may say something. */
-export const leaveWorkers = (): void => {
+/**
+ * Allows a worker with no remaining work to exit; otherwise the message channel to the first process keeps it alive.
+ */
+export const disconnectWorkers = (): void => {
   cluster.worker?.disconnect()
 }

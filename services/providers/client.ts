@@ -1,6 +1,6 @@
 /**
- * Sends one HTTP request to a provider, on connections that are kept. It uses Node's own client: `fetch` takes three times as much processor time, and what it leaves behind outlives a
- * collection of young objects (bench/rag.ts). Redirects are not followed.
+ * Sends one HTTP request to a provider over keep-alive connections. Uses Node's http client: `fetch` needs three times
+ * as much CPU time, and its garbage survives young generation collections (bench/rag.ts). Redirects are not followed.
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { request as requestTls, Agent as TlsAgent } from 'node:https'
@@ -18,16 +18,19 @@ type Outgoing = {
 export type ProviderResponse = {
   readonly status: number
   readonly headers: IncomingHttpHeaders
-  /** Not compressed any more. To destroy it ends the request. */
+  /** Decompressed. Destroying it ends the request. */
   readonly body: Readable
 }
 
-/** A server closes idle connections when it likes, and a network forgets them. A server that says `Keep-Alive: timeout=` less than this is followed. */
+/**
+ * Servers close idle connections at any time, and networks drop them. A shorter `Keep-Alive: timeout=` of the server is
+ * respected.
+ */
 const idleMs = 4_000
 const common = {
   keepAlive: true,
   timeout: idleMs,
-  // As Node's other clients do.
+  // Like Node's other clients.
   ...(process.env.NODE_USE_ENV_PROXY === '1' && { proxyEnv: process.env }),
 }
 const [plain, tls] = [new Agent(common), new TlsAgent(common)]
@@ -42,13 +45,13 @@ const ownHeaders = { 'accept-encoding': 'gzip, deflate, br', 'user-agent': `espa
 
 function bodyOf(response: IncomingMessage): Readable {
   const decoder = decoders[response.headers['content-encoding']?.toLowerCase() ?? '']?.()
-  // Whoever reads gets the failure of either.
+  // The reader receives the failure of either.
   return decoder === undefined ? response : pipeline(response, decoder, () => {})
 }
 
 /**
- * Resolves when the head of the answer is there. The signal ends the request until its body has been read.
- * @throws Error with the system's `code` if the connection cannot be made or breaks
+ * Resolves when the head of the response has been received. The signal ends the request until its body has been read.
+ * @throws Error with the system's `code` if the connection fails
  */
 export function request(
   url: string,
@@ -65,11 +68,11 @@ export function request(
     signal.addEventListener('abort', abort, { once: true })
     sent.on('close', () => {
       signal.removeEventListener('abort', abort)
-      // Of an answer that was none, such as 101, there is no other event; a promise that is settled stays as it is.
-      reject(Object.assign(new Error('the connection ended without an answer'), { code: 'ECONNRESET' }))
+      // For a response such as 101 there is no other event; settling a promise again has no effect.
+      reject(Object.assign(new Error('the connection ended without a response'), { code: 'ECONNRESET' }))
     })
     sent.on('upgrade', (_, socket) => socket.destroy())
-    // It may come behind the answer as well: a provider that refuses a body does not always read it.
+    // May also arrive after the response: a provider that refuses a body does not always read it.
     sent.on('error', reject)
     sent.on('response', response =>
       resolve({ status: response.statusCode ?? 0, headers: response.headers, body: bodyOf(response) }),

@@ -1,4 +1,4 @@
-/** Embedding providers over HTTP, with doubles that speak their protocols. */
+/** Embedding providers over HTTP, with test doubles of their protocols. */
 import { type AddressInfo, createServer } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
@@ -11,7 +11,7 @@ import { type ProviderDouble, startProviderDouble } from './testing/double.ts'
 const key = 'sk-secret-of-tests-0123456789'
 const providers = ['openai', 'voyage', 'gemini', 'ollama'] as const
 let double: ProviderDouble
-/** What the double answers instead of vectors made of a text's length. */
+/** The double's response instead of vectors derived from a text's length. */
 let vectorOf: (text: string, purpose: string) => readonly number[]
 
 beforeAll(async () => {
@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => double.stop())
 beforeEach(() => {
   double.seen.length = 0
-  double.troubles.length = 0
+  double.failures.length = 0
   vectorOf = text => [text.length, 0.5, -1e-7]
 })
 
@@ -49,24 +49,24 @@ describe.each(providers)('%s', provider => {
     expect(vectors).toEqual(texts.map(text => [text.length, 0.5, -1e-7]))
   })
 
-  test('says what was wrong with its key, and never the key', async () => {
-    const told = await failure({ provider, apiKey: `${key}-wrong` })
-    expect(told).toEqual({ kind: 'refused', message: `${provider} refused the API key (HTTP 401)` })
+  test('reports a problem with its key, without the key', async () => {
+    const found = await failure({ provider, apiKey: `${key}-wrong` })
+    expect(found).toEqual({ kind: 'refused', message: `${provider} refused the API key (HTTP 401)` })
   })
 
-  test('is found out with too few vectors, several lengths, and what is no number', async () => {
+  test('detects missing vectors, different lengths, and values that are not numbers', async () => {
     const texts = ['a', 'bb']
-    const told = async () =>
+    const messageOf = async () =>
       embedder({ provider })
         .embed(texts, 'query', never)
         .then(() => 'fine', String)
     vectorOf = text => (text === 'a' ? [1, 2] : [1])
-    expect(await told()).toContain('vectors of several lengths')
+    expect(await messageOf()).toContain('vectors of several lengths')
     vectorOf = () => []
-    expect(await told()).toContain('a vector of no numbers')
-    // JSON has no Infinity; what is too large for a number reads as one.
+    expect(await messageOf()).toContain('a vector of no numbers')
+    // JSON has no Infinity; numbers that are too large are parsed as Infinity.
     vectorOf = () => JSON.parse('["1"]')
-    expect(await told()).toContain('must be a vector of finite numbers')
+    expect(await messageOf()).toContain('must be a vector of finite numbers')
   })
 })
 
@@ -81,7 +81,7 @@ test.each<[EmbedderSettings['provider'], object, number | undefined]>([
   ['ollama', { embeddings: [[1]], prompt_eval_count: 5 }, 5],
   ['ollama', { embeddings: [[1]], prompt_eval_count: -1 }, undefined],
 ])('%s reports tokens in %j', async (provider, body, tokens) => {
-  double.troubles.push({ status: 200, body: JSON.stringify(body) })
+  double.failures.push({ status: 200, body: JSON.stringify(body) })
   const counted: unknown[] = []
   const onTokens = (one: number | undefined, texts: readonly string[]) => counted.push([one, texts])
   expect(await embedder({ provider }).embed(['text'], 'query', never, onTokens)).toEqual([[1]])
@@ -99,34 +99,34 @@ describe('Ollama', () => {
       'openai',
       { error: { message: 'model "nomic-embed-text" not found, try pulling it first', type: 'not_found_error' } },
     ],
-  ] as const)('says how to get a model that it lacks (%s, %j)', async (provider, body) => {
-    double.troubles.push({ status: 404, body: JSON.stringify(body) })
+  ] as const)('reports how to install a missing model (%s, %j)', async (provider, body) => {
+    double.failures.push({ status: 404, body: JSON.stringify(body) })
     expect((await ollama({ provider })).message).toBe(
       `${provider} has no model nomic-embed-text (HTTP 404); run: ollama pull nomic-embed-text`,
     )
     expect(double.seen).toHaveLength(1)
   })
 
-  test('repeats no name of a model that a terminal or a shell would act on', async () => {
-    double.troubles.push({ status: 404, body: JSON.stringify({ error: 'model "a; rm -rf ~" not found' }) })
+  test('never repeats a model name with characters that a terminal or shell interprets', async () => {
+    double.failures.push({ status: 404, body: JSON.stringify({ error: 'model "a; rm -rf ~" not found' }) })
     expect((await ollama()).message).toBe('ollama refused the request (HTTP 404): model "a; rm -rf ~" not found')
   })
 
-  test('says what to do where it is not running, or is loading a model', async () => {
+  test('reports what to do if it is not running, or is loading a model', async () => {
     expect((await ollama({ baseUrl: `http://127.0.0.1:${await freePort()}` })).message).toMatch(/ollama serve$/)
-    double.troubles.push('hang')
+    double.failures.push('hang')
     expect((await ollama({ timeoutMs: 100 })).message).toMatch(
       /^ollama did not answer within 100 ms; it may still be loading/,
     )
   })
 })
 
-test('no texts take no request', async () => {
+test('no texts need no request', async () => {
   expect(await embedder().embed([], 'query', never)).toEqual([])
   expect(double.seen).toEqual([])
 })
 
-test('Voyage and Gemini are told whether it is a question', async () => {
+test('Voyage and Gemini receive whether the text is a query', async () => {
   const purposes: string[] = []
   vectorOf = (_, purpose) => {
     purposes.push(purpose)
@@ -158,40 +158,40 @@ test('batches keep every text in order, within the limits', () => {
   )
 })
 
-describe('what may pass', () => {
-  test('is tried again: too many requests, faults of the provider, a broken connection', async () => {
-    double.troubles.push({ status: 429 }, { status: 503 }, 'reset')
+describe('temporary errors', () => {
+  test('are retried: too many requests, provider faults, a broken connection', async () => {
+    double.failures.push({ status: 429 }, { status: 503 }, 'reset')
     expect(await embedder().embed(['abc'], 'query', never)).toEqual([[3, 0.5, -1e-7]])
     expect(double.seen).toHaveLength(4)
   })
 
-  test('is waited for as long as the provider says', async () => {
-    double.troubles.push({ status: 429, headers: { 'retry-after': '1' } })
+  test("are retried after the provider's Retry-After", async () => {
+    double.failures.push({ status: 429, headers: { 'retry-after': '1' } })
     const began = performance.now()
     await embedder().embed(['abc'], 'query', never)
     expect(performance.now() - began).toBeGreaterThanOrEqual(990)
   })
 
-  test('is not waited for past the time limit', async () => {
-    double.troubles.push({ status: 429, headers: { 'retry-after': '3600' }, body: '{"error":{"message":"Quota."}}' })
+  test('are not retried after the time limit', async () => {
+    double.failures.push({ status: 429, headers: { 'retry-after': '3600' }, body: '{"error":{"message":"Quota."}}' })
     const began = performance.now()
     expect(await failure()).toEqual({
       kind: 'limited',
-      message: 'openai limits how much it is asked (HTTP 429): Quota.',
+      message: 'openai limits the request rate (HTTP 429): Quota.',
     })
     expect(performance.now() - began).toBeLessThan(900)
   })
 
-  test('is given up after a few tries', async () => {
-    double.troubles.push(...Array.from({ length: 9 }, () => ({ status: 500 })))
+  test('are not retried forever', async () => {
+    double.failures.push(...Array.from({ length: 9 }, () => ({ status: 500 })))
     expect((await failure({ timeoutMs: 60_000 })).kind).toBe('limited')
     expect(double.seen).toHaveLength(4)
   })
 })
 
-describe('what will not pass is told at once', () => {
-  test('a refused request, in the words of the provider without the key', async () => {
-    double.troubles.push({ status: 400, body: JSON.stringify({ error: { message: `no such\nmodel, ${key}` } }) })
+describe('permanent errors are reported at once', () => {
+  test("a refused request, with the provider's message but without the key", async () => {
+    double.failures.push({ status: 400, body: JSON.stringify({ error: { message: `no such\nmodel, ${key}` } }) })
     expect(await failure()).toEqual({
       kind: 'refused',
       message: 'openai refused the request (HTTP 400): no such model, ***',
@@ -199,26 +199,26 @@ describe('what will not pass is told at once', () => {
     expect(double.seen).toHaveLength(1)
   })
 
-  test('a redirect, which nobody follows with a key', async () => {
-    double.troubles.push({ status: 302, headers: { location: double.url } })
+  test('a redirect, which is not followed, since that would send the key', async () => {
+    double.failures.push({ status: 302, headers: { location: double.url } })
     expect((await failure()).message).toContain('refused the request (HTTP 302)')
     expect(double.seen).toHaveLength(1)
   })
 
-  test('an answer that is no JSON', async () => {
-    double.troubles.push({ status: 200, body: '<html>' })
-    expect(await failure()).toEqual({ kind: 'malformed', message: 'openai sent an answer that is not JSON' })
+  test('a response that is not JSON', async () => {
+    double.failures.push({ status: 200, body: '<html>' })
+    expect(await failure()).toEqual({ kind: 'malformed', message: 'openai sent a response that is not JSON' })
   })
 
-  test('an answer without end', async () => {
-    double.troubles.push({ status: 200, body: `{"data":[],"more":"${'x'.repeat(3_000_000)}"}` })
+  test('a response without end', async () => {
+    double.failures.push({ status: 200, body: `{"data":[],"more":"${'x'.repeat(3_000_000)}"}` })
     expect((await failure()).message).toMatch(/^openai sent more than \d+ bytes$/)
   })
 
-  test('nobody there', async () => {
+  test('a refused connection', async () => {
     const host = `127.0.0.1:${await freePort()}`
-    const told = await failure({ baseUrl: `http://${host}` })
-    expect(told).toEqual({ kind: 'unreachable', message: `openai cannot be reached at ${host} (ECONNREFUSED)` })
+    const found = await failure({ baseUrl: `http://${host}` })
+    expect(found).toEqual({ kind: 'unreachable', message: `openai cannot be reached at ${host} (ECONNREFUSED)` })
   })
 
   test('another protocol', async () => {
@@ -230,23 +230,23 @@ describe('what will not pass is told at once', () => {
     }).listen(0, '127.0.0.1')
     await new Promise(resolve => listener.once('listening', resolve))
     onTestFinished(() => void listener.close())
-    const { port } = listener.address() as AddressInfo // of a TCP server it is one
+    const { port } = listener.address() as AddressInfo // The address of a TCP server.
     expect((await failure({ baseUrl: `http://127.0.0.1:${port}` })).kind).toBe('unreachable')
   })
 
-  test('no answer in time', async () => {
-    double.troubles.push('hang')
+  test('no response in time', async () => {
+    double.failures.push('hang')
     expect(await failure({ timeoutMs: 150 })).toEqual({
       kind: 'timeout',
       message: 'openai did not answer within 150 ms',
     })
   })
 
-  test('that nobody waits any more', async () => {
-    double.troubles.push('hang')
-    const gone = AbortSignal.timeout(50)
-    expect((await failure({}, gone)).message).toContain('TimeoutError')
-    double.troubles.push({ status: 503, headers: { 'retry-after': '2' } })
+  test('an aborted request', async () => {
+    double.failures.push('hang')
+    const aborted = AbortSignal.timeout(50)
+    expect((await failure({}, aborted)).message).toContain('TimeoutError')
+    double.failures.push({ status: 503, headers: { 'retry-after': '2' } })
     const began = performance.now()
     expect((await failure({}, AbortSignal.timeout(100))).message).toContain('TimeoutError')
     expect(performance.now() - began).toBeLessThan(1_000)
@@ -258,13 +258,13 @@ describe('what will not pass is told at once', () => {
   })
 })
 
-test('whatever a provider answers, it is vectors or a ProviderError', async () => {
-  // At the other double, requests that the tests before gave up may still arrive.
+test('any response of a provider gives vectors or a ProviderError', async () => {
+  // Abandoned requests of earlier tests may still arrive at the other double.
   const own = await startProviderDouble({ key, embed: () => [1] })
   onTestFinished(() => own.stop())
   await fc.assert(
     fc.asyncProperty(fc.oneof(fc.json(), fc.string()), fc.constantFrom(...providers), async (body, provider) => {
-      own.troubles.push({ status: 200, body })
+      own.failures.push({ status: 200, body })
       expect((await failure({ provider, baseUrl: own.url })).kind).toBe('malformed')
     }),
     { numRuns: 100 },

@@ -1,6 +1,6 @@
 /**
- * Embedding models over HTTP: Voyage, OpenAI (and whatever speaks like it), Ollama and Gemini. Texts go out in batches that the provider takes; what comes back is as many
- * vectors as there were texts, all of one length, of finite numbers.
+ * Embedding models over HTTP: Voyage, OpenAI (and compatible servers), Ollama and Gemini. Texts are sent in batches
+ * within the provider's limits; the result is one vector for each text, all of the same length, of finite numbers.
  */
 import { z } from 'zod'
 import { bearer, type Endpoint, type EndpointSettings, endpointOf, type Protocol } from './endpoint.ts'
@@ -15,7 +15,7 @@ export type EmbedderSettings = EndpointSettings & { readonly provider: Embedding
 
 type EmbeddingProtocol = Protocol & {
   readonly batch: BatchLimits
-  /** `answer` gives the vectors in the order of the texts. */
+  /** `answer` returns the vectors in the order of the texts. */
   question(
     model: string,
     texts: readonly string[],
@@ -30,15 +30,15 @@ type Vector = readonly number[]
 /** `tokens`: of the texts, if the provider reports them. */
 type Answered = { readonly vectors: readonly Vector[]; readonly tokens: number | undefined }
 
-/** pgvector stores no longer ones. */
+/** pgvector's maximum. */
 const maximumDimensions = 16_000
-/** A number takes 25 bytes of JSON at most, white space beside. */
+/** A number needs at most 25 bytes of JSON, without white space. */
 const bytesOfVector = 30 * maximumDimensions
 const maximumAnswerBytes = 268_435_456
 
-/** `every` would make an object of each number. */
+/** `every` would box each number. */
 export function areFinite(numbers: ArrayLike<unknown>): boolean {
-  for (let place = 0; place < numbers.length; place++) if (!Number.isFinite(numbers[place])) return false
+  for (let index = 0; index < numbers.length; index++) if (!Number.isFinite(numbers[index])) return false
   return true
 }
 
@@ -48,16 +48,16 @@ const vector = z.custom<Vector>(
   'must be a vector of finite numbers',
 )
 
-/** What is reported of a cost is no reason to refuse an answer. */
+/** An invalid token count is no reason to refuse a response. */
 const tokenCount = z.int().min(0).optional().catch(undefined)
 const usage = z.object({ total_tokens: tokenCount, prompt_tokens: tokenCount }).optional().catch(undefined)
 const usageMetadata = z.object({ promptTokenCount: tokenCount }).optional().catch(undefined)
 
-/** OpenAI and those like it number their vectors; they come in order, which nobody promises. */
+/** OpenAI and compatible servers number their vectors; their order is not guaranteed. */
 const numbered = z
   .object({ data: z.array(z.object({ index: z.int().min(0), embedding: vector })), usage })
   .transform(({ data, usage: used }) => ({ data: data.toSorted((one, other) => one.index - other.index), used }))
-  .refine(({ data }) => data.every(({ index }, place) => index === place), 'data must have each index once')
+  .refine(({ data }) => data.every(({ index }, position) => index === position), 'data must have each index once')
   .transform(({ data, used }) => ({
     vectors: data.map(({ embedding }) => embedding),
     tokens: used?.total_tokens ?? used?.prompt_tokens,
@@ -77,7 +77,7 @@ const geminiPurposes = { query: 'RETRIEVAL_QUERY', document: 'RETRIEVAL_DOCUMENT
 
 const modelName = (model: string) => (model.startsWith('models/') ? model : `models/${model}`)
 
-// The limits of a batch are each provider's own for its tokens, at two bytes of text a token: few texts have less.
+// Each provider's own limits of a batch for its tokens, assuming two bytes of text a token: few texts have less.
 const protocols: Readonly<Record<EmbeddingProvider, EmbeddingProtocol>> = {
   openai: {
     provider: 'openai',
@@ -122,7 +122,7 @@ const protocols: Readonly<Record<EmbeddingProvider, EmbeddingProtocol>> = {
     provider: 'ollama',
     defaultBaseUrl: 'http://127.0.0.1:11434',
     keyHeaders: bearer,
-    // No limit of its own, but it answers when the whole batch is done.
+    // No limit of its own, but it responds only when the full batch is complete.
     batch: { texts: 64, bytes: 200_000 },
     question: (model, texts) => ({
       path: '/api/embed',
@@ -132,7 +132,10 @@ const protocols: Readonly<Record<EmbeddingProvider, EmbeddingProtocol>> = {
   },
 }
 
-/** Texts in order, in as few batches as the limits let; a text that is over the limit by itself goes alone, and the provider says what it makes of it. */
+/**
+ * Texts in order, in as few batches as the limits allow; a single text over the limit is sent alone, and the provider
+ * decides.
+ */
 export function batches(texts: readonly string[], limits: BatchLimits): readonly (readonly string[])[] {
   const all: string[][] = []
   let current: string[] | undefined
@@ -161,7 +164,7 @@ function checkVectors(vectors: readonly Vector[], expected: number, { provider }
   }
 }
 
-/** @throws ProviderError where the base URL cannot be used */
+/** @throws ProviderError if the base URL is invalid */
 export function createEmbedder(settings: EmbedderSettings): Embedder {
   const { provider, model } = settings
   const protocol = protocols[provider]

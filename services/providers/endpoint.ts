@@ -1,7 +1,10 @@
-/** Where a provider is asked, and as whom. What is wrong with the address shows when the endpoint is made, not at the first call. */
+/**
+ * A provider's address and credentials. An invalid address is reported when the endpoint is created, not at the first
+ * call.
+ */
 import { ProviderError } from './errors.ts'
 
-/** How one provider's HTTP API is reached when nothing else is said, and how it takes its key. */
+/** Defaults of a provider's HTTP API, and how it receives its key. */
 export type Protocol = {
   readonly provider: string
   readonly defaultBaseUrl: string
@@ -11,24 +14,24 @@ export type Protocol = {
 export type EndpointSettings = {
   readonly apiKey: string | undefined
   readonly baseUrl: string | undefined
-  /** Of one request to the provider, with the tries that it takes. */
+  /** Of one request to the provider, including retries. */
   readonly timeoutMs: number
-  /** Of one try; undefined: as long as the request may take. */
+  /** Of one attempt; undefined: limited only by the request. */
   readonly attemptTimeoutMs?: number
   /** Sent with each request. They replace those of the provider's protocol. */
   readonly headers?: Readonly<Record<string, string>>
-  /** How often a request is sent again that a busy or failing provider did not answer. */
+  /** Maximum retries if the provider is busy or fails. */
   readonly retries?: number
-  /** A provider that asks for a longer pause before the next try is not asked again. */
+  /** If a provider requests a longer delay, the request is not retried. */
   readonly longestPauseMs?: number
 }
 
 export type Endpoint = {
   readonly provider: string
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly base: string
   readonly headers: Readonly<Record<string, string>>
-  /** What no error may repeat. */
+  /** Secrets that no error may contain. */
   readonly secrets: readonly string[]
   readonly timeoutMs: number
   readonly attemptTimeoutMs: number
@@ -37,10 +40,10 @@ export type Endpoint = {
 }
 
 const usualRetries = 3
-/** Shorter values of headers are names and versions rather than keys. */
+/** Shorter header values are names and versions rather than keys. */
 const shortestSecret = 8
 
-/** Prefixes of paths belong to the protocol: a base that is a host alone takes the path of the default. */
+/** A path prefix belongs to the protocol: a base without a path gets the default's path. */
 function baseOf({ provider, defaultBaseUrl }: Protocol, configured: string | undefined): string {
   const url = URL.parse(configured ?? defaultBaseUrl)
   const isUsable = url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === ''
@@ -48,7 +51,7 @@ function baseOf({ provider, defaultBaseUrl }: Protocol, configured: string | und
     throw new ProviderError(
       'refused',
       provider,
-      'cannot be asked: its base URL must be http or https, without user, query or fragment',
+      'cannot be used: its base URL must be http or https, without user, query or fragment',
     )
   }
   const path = url.pathname === '/' ? new URL(defaultBaseUrl).pathname : url.pathname
@@ -64,10 +67,10 @@ const secretsOf = (apiKey: string | undefined, headers: readonly string[]): read
       .filter(({ length }) => length >= shortestSecret),
   ]
     .filter(secret => secret !== '')
-    // The longest first, so that no part of one is left.
+    // Longest first, so that no part of one remains.
     .toSorted((one, other) => other.length - one.length)
 
-/** @throws ProviderError where the base URL cannot be used */
+/** @throws ProviderError if the base URL is invalid */
 export function endpointOf(protocol: Protocol, settings: EndpointSettings): Endpoint {
   const { apiKey, baseUrl, timeoutMs, attemptTimeoutMs = timeoutMs, headers = {} } = settings
   const { retries = usualRetries, longestPauseMs = timeoutMs } = settings

@@ -1,22 +1,22 @@
-/** What a provider fails with. The texts name provider and problem, and have no key, no body of a request and no path of a URL. */
+/** Errors of providers. The texts contain provider and problem, but no key, no request body and no URL path. */
 
 /**
- * `unreachable`: no connection, or it broke. `refused`: the provider will not answer this request, however often it is sent. `limited`: too many requests, or more than it can
- * take now. `timeout`: no answer in time. `malformed`: an answer that is not what its protocol says.
+ * `unreachable`: no connection, or it broke. `refused`: permanent refusal of this request. `limited`: too many
+ * requests, or overload. `timeout`: no response in time. `malformed`: a response that violates the protocol.
  */
 type ProviderFault = 'unreachable' | 'refused' | 'limited' | 'timeout' | 'malformed'
 
 export class ProviderError extends Error {
   readonly kind: ProviderFault
   readonly provider: string
-  /** Of the provider's answer, where there was one. */
+  /** Status of the provider's response, if there was one. */
   readonly status: number | undefined
-  /** The message without what the provider said: that may repeat a part of the request. */
+  /** The message without the provider's text, which may repeat a part of the request. */
   readonly summary: string
 
-  constructor(kind: ProviderFault, provider: string, problem: string, status?: number, said = '') {
+  constructor(kind: ProviderFault, provider: string, problem: string, status?: number, detail = '') {
     const summary = `${provider} ${problem}`
-    super(said === '' ? summary : `${summary}: ${said}`)
+    super(detail === '' ? summary : `${summary}: ${detail}`)
     this.summary = summary
     this.name = 'ProviderError'
     this.kind = kind

@@ -1,6 +1,7 @@
 /**
- * One question to a provider over HTTP: JSON both ways, within a time limit and a size. What may pass is tried again (too many requests, the provider's own faults, a connection
- * that broke), a few times and never past the time limit. Redirects are not followed: they would take the key elsewhere.
+ * One JSON request to a provider over HTTP, with a time limit and a size limit. Temporary errors are retried (too many
+ * requests, provider faults, a broken connection), a few times and within the time limit. Redirects are not followed:
+ * they would send the key elsewhere.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { z } from 'zod'
@@ -8,22 +9,22 @@ import { type ProviderResponse, request } from './client.ts'
 import type { Endpoint } from './endpoint.ts'
 import { ProviderError } from './errors.ts'
 
-/** What is sent to a provider. */
+/** A request to a provider. */
 export type Sent = {
   readonly path: string
   /** Sent as JSON by POST; absent: GET. */
   readonly body?: object
-  /** Beside those of the endpoint. */
+  /** In addition to those of the endpoint. */
   readonly headers?: Readonly<Record<string, string>>
 }
 
 export type Question<Answer> = Sent & { readonly answer: z.ZodType<Answer>; readonly maximumBytes: number }
 
-/** A broken connection and a try that took too long are no load on the provider: one more try each. */
+/** A broken connection and a timeout are no load on the provider: one retry each. */
 const otherRetries = 1
 const firstPauseMs = 250
 
-/** What another try may mend, and after how long at least. */
+/** Whether to retry, and the minimum delay. */
 class Passing extends Error {
   readonly failure: ProviderError
   readonly waitMs: number
@@ -35,7 +36,7 @@ class Passing extends Error {
   }
 }
 
-/** A number of seconds or a date (RFC 9110 section 10.2.3); anything else says nothing. */
+/** A number of seconds or a date (RFC 9110 section 10.2.3); other values are ignored. */
 export function retryAfterMs(header: string | undefined, now: number): number {
   if (header === undefined) return 0
   if (/^\d{1,9}$/.test(header)) return Number(header) * 1_000
@@ -62,16 +63,16 @@ function readBounded({ status, body }: ProviderResponse, maximumBytes: number, p
 const maximumDetail = 300
 const maximumErrorBytes = 65_536
 
-/** What a provider says of a refusal, in one line that steers no terminal, secrets struck out. */
+/** A provider's error message, in one line without control characters and secrets. */
 export function detailOf(text: string, secrets: readonly string[]): string {
-  const said =
+  const errorJson =
     /"message"\s*:\s*("(?:[^"\\]|\\.)*")/.exec(text)?.[1] ??
     /"(?:error|detail)"\s*:\s*("(?:[^"\\]|\\.)*")/.exec(text)?.[1]
   let plain = text
   try {
-    if (said !== undefined) plain = String(JSON.parse(said))
+    if (errorJson !== undefined) plain = String(JSON.parse(errorJson))
   } catch {
-    // Not JSON after all: the text as it came.
+    // Not JSON: the text as received.
   }
   const line = secrets
     .reduce((all, secret) => all.replaceAll(secret, '***'), plain)
@@ -85,28 +86,28 @@ function failureOf(
   text: string,
   { provider, secrets }: Endpoint,
 ): ProviderError | Passing {
-  const said = detailOf(text, secrets)
+  const detail = detailOf(text, secrets)
   if (status === 401 || status === 403) {
-    // What is said of a key often repeats a part of it.
+    // Messages about a key often repeat a part of it.
     return new ProviderError('refused', provider, `refused the API key (HTTP ${status})`, status)
   }
   if (status === 429 || status >= 500) {
-    const problem = status === 429 ? 'limits how much it is asked' : 'failed'
-    const failure = new ProviderError('limited', provider, `${problem} (HTTP ${status})`, status, said)
+    const problem = status === 429 ? 'limits the request rate' : 'failed'
+    const failure = new ProviderError('limited', provider, `${problem} (HTTP ${status})`, status, detail)
     return new Passing(failure, retryAfterMs(headers['retry-after'], Date.now()))
   }
-  const missing = status === 404 ? missingModel(said) : undefined
+  const missing = status === 404 ? missingModel(detail) : undefined
   if (missing !== undefined) return new ProviderError('refused', provider, missing, status)
-  return new ProviderError('refused', provider, `refused the request (HTTP ${status})`, status, said)
+  return new ProviderError('refused', provider, `refused the request (HTTP ${status})`, status, detail)
 }
 
-/** Ollama says so by its own API and by that of OpenAI's shape, in words that differ between versions. */
-function missingModel(said: string): string | undefined {
-  const [, name] = /\bmodel ['"]([\w.:/@-]{1,200})['"] not found/.exec(said) ?? []
+/** Ollama's API and its OpenAI-compatible API report this with texts that differ between versions. */
+function missingModel(detail: string): string | undefined {
+  const [, name] = /\bmodel ['"]([\w.:/@-]{1,200})['"] not found/.exec(detail) ?? []
   return name === undefined ? undefined : `has no model ${name} (HTTP 404); run: ollama pull ${name}`
 }
 
-/** Ollama runs on the user's own machine, who can do something about it. */
+/** Ollama runs on the user's own machine, so a hint is useful. */
 const advice: Readonly<Partial<Record<string, { readonly late: string; readonly unreachable: string }>>> = {
   ollama: {
     late: '; it may still be loading the model: raise per_attempt_timeout, or load the model with ollama run',
@@ -114,7 +115,7 @@ const advice: Readonly<Partial<Record<string, { readonly late: string; readonly 
   },
 }
 
-/** Returns a response whose status is one of success, with its body still to be read. */
+/** Returns a successful response, with its body still to be read. */
 export async function send(
   endpoint: Endpoint,
   { path, body, headers: extra }: Sent,
@@ -140,27 +141,27 @@ async function attempt<Answer>(endpoint: Endpoint, question: Question<Answer>, s
   return checkedAnswer(question.answer, parseJson(bytes.toString('utf8'), provider), provider)
 }
 
-/** @throws ProviderError that names the place where the answer is not as it must be */
+/** @throws ProviderError with the path of the invalid part of the response */
 export function checkedAnswer<Answer>(answer: z.ZodType<Answer>, value: unknown, provider: string): Answer {
   const parsed = answer.safeParse(value)
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
-  const place = issue?.path.join('.') || 'the answer'
-  throw new ProviderError('malformed', provider, `sent an unexpected answer: ${place}: ${issue?.message ?? 'invalid'}`)
+  const path = issue?.path.join('.') || 'the answer'
+  throw new ProviderError('malformed', provider, `sent an unexpected response: ${path}: ${issue?.message ?? 'invalid'}`)
 }
 
 export function parseJson(text: string, provider: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    throw new ProviderError('malformed', provider, 'sent an answer that is not JSON')
+    throw new ProviderError('malformed', provider, 'sent a response that is not JSON')
   }
 }
 
 const isRefused = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED'
 
-/** What a connection fails with may name the URL: only the code of the system's error is reported. */
+/** Connection errors may contain the URL: only the system's error code is reported. */
 export function brokenOff(error: unknown, { provider, base }: Endpoint): Passing {
   const because = error instanceof Error && 'code' in error ? ` (${String(error.code)})` : ''
   const hint = isRefused(error) ? (advice[provider]?.unreachable ?? '') : ''
@@ -169,8 +170,8 @@ export function brokenOff(error: unknown, { provider, base }: Endpoint): Passing
 }
 
 /**
- * Asks, and checks the answer.
- * @throws ProviderError; what the signal is aborted with
+ * Sends the request, and checks the response.
+ * @throws ProviderError; the signal's reason
  */
 export const exchange = <Answer>(
   endpoint: Endpoint,
@@ -178,7 +179,10 @@ export const exchange = <Answer>(
   signal: AbortSignal,
 ): Promise<Answer> => withRetries(endpoint, signal, limit => attempt(endpoint, question, limit))
 
-/** Aborts a try with the signal of the request, or after a time. It leaves nothing behind: there are many requests in the time that one may take. */
+/**
+ * Aborts an attempt with the request's signal, or after a timeout. It releases its listener and timer: many requests
+ * may run during one attempt.
+ */
 class Limit {
   readonly #controller = new AbortController()
   readonly #outer: AbortSignal
@@ -205,7 +209,7 @@ class Limit {
   }
 }
 
-/** What one try fails with, as an error of this module. `deadline`: of the whole request. */
+/** The failure of one attempt, as an error of this module. `deadline`: of the full request. */
 async function triedOnce<Result>(
   endpoint: Endpoint,
   deadline: number,
@@ -213,13 +217,13 @@ async function triedOnce<Result>(
   attemptOnce: (limit: AbortSignal) => Promise<Result>,
 ): Promise<Result> {
   const { timeoutMs, attemptTimeoutMs } = endpoint
-  const left = deadline - performance.now()
-  const limit = new Limit(signal, Math.max(0, Math.min(left, attemptTimeoutMs)))
+  const remainingMs = deadline - performance.now()
+  const limit = new Limit(signal, Math.max(0, Math.min(remainingMs, attemptTimeoutMs)))
   try {
     return await attemptOnce(limit.signal)
   } catch (error) {
     signal.throwIfAborted()
-    if (limit.isTimeUp && left <= attemptTimeoutMs) throw lateAfter(timeoutMs, endpoint)
+    if (limit.isTimeUp && remainingMs <= attemptTimeoutMs) throw lateAfter(timeoutMs, endpoint)
     if (limit.isTimeUp) throw new Passing(lateAfter(attemptTimeoutMs, endpoint))
     throw error instanceof ProviderError || error instanceof Passing ? error : brokenOff(error, endpoint)
   } finally {
@@ -231,8 +235,9 @@ const lateAfter = (ms: number, { provider }: Endpoint) =>
   new ProviderError('timeout', provider, `did not answer within ${ms} ms${advice[provider]?.late ?? ''}`)
 
 /**
- * Makes attempts until one succeeds, fails for good, or the time limit has passed. `limit` is aborted with the signal, and by the time limits.
- * @throws ProviderError; what the signal is aborted with
+ * Retries until an attempt succeeds, fails permanently, or the time limit has passed. `limit` is aborted with the
+ * signal, and by the time limits.
+ * @throws ProviderError; the signal's reason
  */
 export async function withRetries<Result>(
   endpoint: Endpoint,
@@ -240,7 +245,7 @@ export async function withRetries<Result>(
   attemptOnce: (limit: AbortSignal) => Promise<Result>,
 ): Promise<Result> {
   const deadline = performance.now() + endpoint.timeoutMs
-  const left = { limited: endpoint.retries, other: otherRetries }
+  const retriesLeft = { limited: endpoint.retries, other: otherRetries }
   let pauseMs = firstPauseMs
   for (;;) {
     signal.throwIfAborted()
@@ -251,7 +256,7 @@ export async function withRetries<Result>(
       const { failure, waitMs } = error
       const wait = Math.max(waitMs, pauseMs * (0.75 + Math.random() / 2))
       pauseMs *= 2
-      const isLast = left[failure.kind === 'limited' ? 'limited' : 'other']-- <= 0
+      const isLast = retriesLeft[failure.kind === 'limited' ? 'limited' : 'other']-- <= 0
       if (isLast || wait > endpoint.longestPauseMs || performance.now() + wait >= deadline) throw failure
       await pause(wait, undefined, { signal }).catch(() => undefined)
     }

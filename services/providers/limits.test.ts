@@ -1,4 +1,4 @@
-/** Settings of an endpoint: tries, time limits, headers; and reranking. */
+/** Settings of an endpoint: retries, time limits, headers; and reranking. */
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { createChatProvider } from './chat/index.ts'
@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => double.stop())
 beforeEach(() => {
   double.seen.length = 0
-  double.troubles.length = 0
+  double.failures.length = 0
 })
 
 const settings = (more: Partial<EndpointSettings> = {}) => ({
@@ -37,9 +37,9 @@ const failureOf = async (work: Promise<unknown>): Promise<ProviderError> => {
   throw new Error(`not the error of a provider: ${String(error)}`)
 }
 
-describe('tries', () => {
-  test('end after as many as the settings say, soon', async () => {
-    double.troubles.push(...Array.from({ length: 5 }, () => ({ status: 500 })))
+describe('retries', () => {
+  test('stop at the configured number', async () => {
+    double.failures.push(...Array.from({ length: 5 }, () => ({ status: 500 })))
     const began = performance.now()
     expect(await failureOf(embed())).toMatchObject({ kind: 'limited', status: 500 })
     expect(double.seen).toHaveLength(2)
@@ -48,31 +48,31 @@ describe('tries', () => {
     expect(double.seen).toHaveLength(3)
   })
 
-  test('are not made where the provider asks for too long a pause', async () => {
-    double.troubles.push({ status: 429, headers: { 'retry-after': '2' } })
+  test('are not made if the provider requests too long a delay', async () => {
+    double.failures.push({ status: 429, headers: { 'retry-after': '2' } })
     const began = performance.now()
     expect(await failureOf(embed({ longestPauseMs: 1_000 }))).toMatchObject({ kind: 'limited', status: 429 })
     expect(performance.now() - began).toBeLessThan(1_500)
-    double.troubles.push({ status: 429, headers: { 'retry-after': '1' } })
+    double.failures.push({ status: 429, headers: { 'retry-after': '1' } })
     expect(await embed({ longestPauseMs: 1_500 })).toEqual([[4, 1, 0]])
   })
 
-  test('that take too long are ended, and one more is made', async () => {
-    double.troubles.push('hang')
+  test('attempts that take too long are ended, and one more is made', async () => {
+    double.failures.push('hang')
     expect(await embed({ attemptTimeoutMs: 100 })).toEqual([[4, 1, 0]])
-    double.troubles.push('hang', 'hang')
+    double.failures.push('hang', 'hang')
     expect(await failureOf(embed({ attemptTimeoutMs: 100 }))).toMatchObject({
       kind: 'timeout',
       message: 'openai did not answer within 100 ms',
     })
     expect(double.seen).toHaveLength(4)
-    await vi.waitFor(() => expect(double.open()).toBe(0))
+    await vi.waitFor(() => expect(double.open()).toBe(0), { timeout: 30_000 })
   })
 })
 
-test('an answer is not unpacked past its limit', async () => {
+test('a response is not decompressed beyond its limit', async () => {
   const body = gzipSync(' '.repeat(20_000_000))
-  double.troubles.push({
+  double.failures.push({
     status: 200,
     headers: { 'content-encoding': 'gzip', 'content-length': `${body.length}` },
     body,
@@ -84,19 +84,22 @@ test.each([
   ['gzip', gzipSync],
   ['br', brotliCompressSync],
   ['deflate', deflateSync],
-])('an answer packed by %s is unpacked', async (encoding, pack) => {
+])('a response compressed with %s is decompressed', async (encoding, pack) => {
   const body = pack(JSON.stringify({ data: [{ index: 0, embedding: [1, 2] }] }))
-  double.troubles.push({ status: 200, headers: { 'content-encoding': encoding }, body })
+  double.failures.push({ status: 200, headers: { 'content-encoding': encoding }, body })
   expect(await embed()).toEqual([[1, 2]])
-  double.troubles.push({ status: 200, headers: { 'content-encoding': encoding }, body: body.subarray(0, -9) })
-  expect((await failureOf(embed({ retries: 0, timeoutMs: 200 }))).kind).toBe('unreachable')
+  // One more request is made after a broken response, however many retries are configured.
+  for (let attempt = 0; attempt < 2; attempt++)
+    double.failures.push({ status: 200, headers: { 'content-encoding': encoding }, body: body.subarray(0, -9) })
+  expect((await failureOf(embed({ retries: 0 }))).kind).toBe('unreachable')
+  expect(double.failures).toHaveLength(0)
 })
 
-test('connections are kept for the next request, also after streams and refusals', async () => {
+test('connections are reused, also after streams and refusals', async () => {
   const chat = createChatProvider({ provider: 'openai', ...settings() })
-  for (let turn = 0; turn < 3; turn++) {
+  for (let attempt = 0; attempt < 3; attempt++) {
     await embed()
-    double.troubles.push({ status: 400, body: '{}' })
+    double.failures.push({ status: 400, body: '{}' })
     await failureOf(embed())
     const messages = [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'cats' }] }]
     for await (const _ of chat.stream({ model: 'm', messages, tools: [], maximumTokens: 9 }, never));
@@ -104,20 +107,20 @@ test('connections are kept for the next request, also after streams and refusals
   expect(new Set(double.seen.map(({ clientPort }) => clientPort)).size).toBe(1)
 })
 
-describe('headers of the settings', () => {
-  test('are sent beside those of the protocol, and replace them', async () => {
+describe('configured headers', () => {
+  test('are sent with those of the protocol, and replace them', async () => {
     await embed({ headers: { 'X-Team': 'search', Authorization: `Bearer ${token}` } })
     expect(double.seen[0]?.headers).toMatchObject({ 'x-team': 'search', authorization: `Bearer ${token}` })
     expect(double.seen[0]?.headers['content-type']).toBe('application/json')
   })
 
-  test('are in no error', async () => {
+  test('are not in errors', async () => {
     const echo = JSON.stringify({ error: { message: `no rights for ${token}, ${key}` } })
     const chat = createChatProvider({
       provider: 'anthropic',
       ...settings({ headers: { 'X-Gateway': `Bearer ${token}` } }),
     })
-    double.troubles.push({ status: 400, body: echo })
+    double.failures.push({ status: 400, body: echo })
     const error = await failureOf(chat.models(never))
     expect(error.message).toBe('anthropic refused the request (HTTP 400): no rights for ***, ***')
     expect(error.summary).toBe('anthropic refused the request (HTTP 400)')
@@ -126,10 +129,10 @@ describe('headers of the settings', () => {
 })
 
 describe('reranking', () => {
-  test('reports tokens where the provider counts them', async () => {
+  test('reports tokens if the provider counts them', async () => {
     const counted: number[] = []
     const ranked = (more: object) => {
-      double.troubles.push({
+      double.failures.push({
         status: 200,
         body: JSON.stringify({ data: [{ index: 0, relevance_score: 1 }], ...more }),
       })
@@ -145,7 +148,7 @@ describe('reranking', () => {
   const rerank = (depth = 10, documents = ['a', 'about cats', 'c']) =>
     createReranker({ provider: 'voyage', ...settings() }).rerank('cats', documents, depth, never)
 
-  test('returns the best first, as many as are wanted', async () => {
+  test('returns the best documents first, up to the requested number', async () => {
     expect(await rerank()).toEqual([
       { index: 1, score: 0.9 },
       { index: 0, score: 0.1 },
@@ -163,18 +166,18 @@ describe('reranking', () => {
     { results: [{ index: 2, relevance_score: 1.5 }] },
     [{ index: 2, score: 1.5 }],
     { data: [{ index: 2, relevance_score: 1.5 }] },
-  ])('understands %j', async answer => {
-    double.troubles.push({ status: 200, body: JSON.stringify(answer) })
+  ])('accepts %j', async answer => {
+    double.failures.push({ status: 200, body: JSON.stringify(answer) })
     expect(await rerank()).toEqual([{ index: 2, score: 1.5 }])
   })
 
   test.each([
-    ['{"data":[{"index":3,"relevance_score":1}]}', 'ranked a document that it was not given'],
+    ['{"data":[{"index":3,"relevance_score":1}]}', 'ranked a document that was not in the request'],
     ['{"data":[{"index":1,"relevance_score":1},{"index":1,"relevance_score":1}]}', 'ranked a document twice'],
     ['{"data":[{"index":1}]}', 'must be a list of an index and a relevance_score each'],
     ['[]x', 'is not JSON'],
   ])('refuses %s', async (body, problem) => {
-    double.troubles.push({ status: 200, body })
+    double.failures.push({ status: 200, body })
     const error = await failureOf(rerank())
     expect(error.kind).toBe('malformed')
     expect(error.message).toContain(problem)

@@ -1,6 +1,6 @@
 /**
- * Reranking models over HTTP: Voyage, and servers whose endpoint has the same shape (Cohere, Jina, vLLM and Text Embeddings Inference name their list `results`, or send the list
- * alone). A document without a score in the answer is left out.
+ * Reranking models over HTTP: Voyage, and servers with a compatible endpoint (Cohere, Jina, vLLM and Text Embeddings
+ * Inference name their list `results`, or send the list alone). A document without a score in the response is omitted.
  */
 import { z } from 'zod'
 import { bearer, type EndpointSettings, endpointOf, type Protocol } from './endpoint.ts'
@@ -11,15 +11,15 @@ type RerankerSettings = EndpointSettings & { readonly provider: 'voyage'; readon
 
 type Ranked = { readonly index: number; readonly score: number }
 
-/** @throws ProviderError; what the signal is aborted with */
+/** @throws ProviderError; the signal's reason */
 type Reranker = {
-  /** Returns the best first, `depth` of them at most. `index`: the place in `documents`. */
+  /** Returns at most `depth` documents, the best first. `index`: the position in `documents`. */
   rerank(
     query: string,
     documents: readonly string[],
     depth: number,
     signal: AbortSignal,
-    /** Called with the tokens that the provider counts, if it reports them. */
+    /** Called with the provider's token count, if it reports one. */
     onTokens?: (tokens: number) => void,
   ): Promise<readonly Ranked[]>
 }
@@ -31,7 +31,7 @@ const protocol: Protocol = {
 }
 
 const mostBytes = 4_194_304
-/** Some servers repeat the documents, in JSON with escapes. */
+/** Some servers repeat the documents, as JSON with escapes. */
 const bytesPerDocument = 512
 const repeated = 2
 
@@ -45,8 +45,8 @@ const score = z.number()
 const entry = z
   .object({ index: z.int().min(0), relevance_score: score.optional(), score: score.optional() })
   .transform(({ index, relevance_score, score: other }, context): Ranked => {
-    const given = relevance_score ?? other
-    if (given !== undefined) return { index, score: given }
+    const ownScore = relevance_score ?? other
+    if (ownScore !== undefined) return { index, score: ownScore }
     context.addIssue({ code: 'custom', message: 'must have a relevance_score' })
     return z.NEVER
   })
@@ -68,11 +68,11 @@ function checked(ranked: readonly Ranked[], count: number): readonly Ranked[] {
   const seen = new Set(ranked.map(({ index }) => index))
   if (seen.size !== ranked.length) throw new ProviderError('malformed', 'voyage', 'ranked a document twice')
   if (ranked.some(({ index }) => index >= count))
-    throw new ProviderError('malformed', 'voyage', 'ranked a document that it was not given')
+    throw new ProviderError('malformed', 'voyage', 'ranked a document that was not in the request')
   return ranked.toSorted((one, other) => other.score - one.score || one.index - other.index)
 }
 
-/** @throws ProviderError where the base URL cannot be used */
+/** @throws ProviderError if the base URL is invalid */
 export function createReranker(settings: RerankerSettings): Reranker {
   const { model } = settings
   const endpoint = endpointOf(protocol, settings)

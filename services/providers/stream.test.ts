@@ -5,7 +5,7 @@ import { bearer, endpointOf } from './endpoint.ts'
 import { type StreamFormat, streamPieces } from './stream.ts'
 
 const answer = { parts: [] as readonly Buffer[] }
-/** A chunk for each part: the client gets each by itself, however many arrive at once. */
+/** A chunk for each part: the client receives each separately, however many arrive at once. */
 const server = createServer((_, response) => {
   for (const part of answer.parts) response.write(part)
   response.end()
@@ -13,12 +13,12 @@ const server = createServer((_, response) => {
 beforeAll(() => new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve)))
 afterAll(() => server.close())
 
-/** The pieces of an answer that comes in parts of so many bytes. */
+/** The pieces of a response sent in parts of this many bytes. */
 async function read(text: string, bytes: number, format: StreamFormat = 'events'): Promise<unknown[]> {
   const all = Buffer.from(text)
   const count = Math.ceil(all.length / bytes)
-  answer.parts = Array.from({ length: count }, (_, place) => all.subarray(place * bytes, (place + 1) * bytes))
-  const defaultBaseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}` // it listens on a port
+  answer.parts = Array.from({ length: count }, (_, index) => all.subarray(index * bytes, (index + 1) * bytes))
+  const defaultBaseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}` // The server listens on a port.
   const endpoint = endpointOf(
     { provider: 'test', defaultBaseUrl, keyHeaders: bearer },
     { apiKey: undefined, baseUrl: undefined, timeoutMs: 60_000 },
@@ -29,13 +29,13 @@ async function read(text: string, bytes: number, format: StreamFormat = 'events'
   return pieces
 }
 
-test.each([1, 2, 3, 7, 1_000])('reads lines that come in parts of %i bytes', async bytes => {
+test.each([1, 2, 3, 7, 1_000])('reads lines split into parts of %i bytes', async bytes => {
   const events = 'event: a\r\ndata: {"a": "ä"}\r\n\r\n: comment\n\ndata:{"b":1}\n\ndata: [DONE]\n\ndata: {"c":2}'
   expect(await read(events, bytes)).toEqual([{ a: 'ä' }, { b: 1 }, { c: 2 }])
   expect(await read('{"a":1}\n\n{"b":"😀"}\n', bytes, 'lines')).toEqual([{ a: 1 }, { b: '😀' }])
 })
 
-test('takes time by the length of a line, not by its square', async () => {
+test('takes linear time in the length of a line', async () => {
   const began = performance.now()
   expect(await read(`data: {"a": "${'x'.repeat(8_000_000)}"}\n`, 1_000)).toHaveLength(1)
   expect(performance.now() - began).toBeLessThan(3_000)

@@ -1,20 +1,21 @@
 /**
- * One question to a provider that answers in pieces: server-sent events, or a line of JSON for each. What may pass is tried again until the answer begins, never after. The time limit holds for
- * the begin and for each pause between two pieces.
+ * One request to a provider with a streamed response: server-sent events, or a line of JSON for each piece. Temporary
+ * errors are retried until the response starts, never later. The time limit applies to the start and to each pause
+ * between two pieces.
  */
 import type { ProviderResponse } from './client.ts'
 import type { Endpoint } from './endpoint.ts'
 import { ProviderError } from './errors.ts'
 import { brokenOff, detailOf, parseJson, type Sent, send, withRetries } from './exchange.ts'
 
-/** `events`: text/event-stream, of which the data count. `lines`: a line of JSON each. */
+/** `events`: text/event-stream, of which the data is used. `lines`: a line of JSON each. */
 export type StreamFormat = 'events' | 'lines'
 
 type StreamQuestion = Sent & { readonly format: StreamFormat; readonly maximumBytes: number }
 
 type Begun = { readonly response: ProviderResponse; readonly body: AbortController }
 
-/** The request lasts longer than the time limit of its begin. */
+/** The request lasts longer than the time limit of its start. */
 async function begin(endpoint: Endpoint, question: StreamQuestion, limit: AbortSignal): Promise<Begun> {
   const body = new AbortController()
   const abort = () => body.abort(limit.reason)
@@ -28,20 +29,20 @@ async function begin(endpoint: Endpoint, question: StreamQuestion, limit: AbortS
   }
 }
 
-/** Returns the JSON in a line; undefined if it has none. */
+/** Returns the JSON of a line; undefined if it has none. */
 function dataOf(line: string, format: StreamFormat): string | undefined {
   const data = (format === 'lines' ? line : line.startsWith('data:') ? line.slice(5) : '').trim()
   return data === '' || data === '[DONE]' ? undefined : data
 }
 
-/** A provider that fails in the middle says so in a piece. */
+/** A provider that fails midway reports it in a piece. */
 function pieceOf(data: string, { provider, secrets }: Endpoint): unknown {
   const piece = parseJson(data, provider)
   if (typeof piece === 'object' && piece !== null && 'error' in piece && piece.error)
     throw new ProviderError(
       'limited',
       provider,
-      'failed in the middle of its answer',
+      'failed in the middle of its response',
       undefined,
       detailOf(data, secrets),
     )
@@ -50,7 +51,7 @@ function pieceOf(data: string, { provider, secrets }: Endpoint): unknown {
 
 async function* linesOf({ status, body }: ProviderResponse, maximumBytes: number, provider: string, pause: Silence) {
   const decoder = new TextDecoder()
-  // A long line comes in many pieces: they are put together once.
+  // A long line arrives in many pieces: they are joined once.
   let rest: string[] = []
   let length = 0
   pause.begin()
@@ -73,7 +74,7 @@ async function* linesOf({ status, body }: ProviderResponse, maximumBytes: number
   if (last !== '') yield last
 }
 
-/** Ends the request if nothing comes for too long. The time that the reader of the answer takes does not count. */
+/** Ends the request if nothing arrives for too long. The time of the response's reader does not count. */
 class Silence {
   readonly #limitMs: number
   readonly #body: AbortController
@@ -98,8 +99,8 @@ class Silence {
 }
 
 /**
- * Returns the pieces as they come. Whoever reads no further ends the request.
- * @throws ProviderError; what the signal is aborted with
+ * Yields the pieces as they arrive. Ending the iteration ends the request.
+ * @throws ProviderError; the signal's reason
  */
 export async function* streamPieces(
   endpoint: Endpoint,

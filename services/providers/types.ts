@@ -1,12 +1,12 @@
-/** Embedding and language models of other people, behind one shape each. */
+/** External embedding and language models, with one interface each. */
 
-/** @throws ProviderError; what the signal is aborted with */
+/** @throws ProviderError; the signal's reason */
 export type Embedder = {
   readonly provider: string
   readonly model: string
   /**
-   * One vector for each text, in order. `purpose`: some models embed what is searched and what is searched for differently. `onTokens`: called with what the provider counts for some of the texts;
-   * undefined if it reports nothing.
+   * One vector for each text, in order. `purpose`: some models embed documents and queries differently. `onTokens`:
+   * called with the provider's token count for some of the texts; undefined if it reports none.
    */
   embed(
     texts: readonly string[],
@@ -16,11 +16,11 @@ export type Embedder = {
   ): Promise<readonly (readonly number[])[]>
 }
 
-/** JSON as tools take and give it. */
+/** JSON as tools receive and return it. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue }
 export type JsonMap = { readonly [key: string]: JsonValue }
 
-/** A model asks for a tool. `id` is what the result names; `signature`: what Gemini wants back with the call, unread. */
+/** A tool call of a model. `id`: referenced by the result; `signature`: Gemini expects it back unchanged. */
 export type ToolUse = {
   readonly type: 'tool_use'
   readonly id: string
@@ -38,7 +38,7 @@ type ToolResultBlock = {
 
 export type ChatBlock = { readonly type: 'text'; readonly text: string } | ToolUse | ToolResultBlock
 
-/** Results of tools are said by the user. `cache`: the provider may keep what goes before and with it, where it can be told so. */
+/** Tool results are user messages. `cache`: the provider may cache the prompt up to here, if it supports that. */
 export type ChatMessage = {
   readonly role: 'user' | 'assistant' | 'system'
   readonly content: readonly ChatBlock[]
@@ -54,7 +54,7 @@ export type TokenUsage = {
   readonly prompt_tokens: number
   readonly completion_tokens: number
   readonly total_tokens: number
-  /** Of the prompt; where the provider says it. */
+  /** Of the prompt, if the provider reports it. */
   readonly cache_read_tokens?: number
   readonly cache_creation_tokens?: number
 }
@@ -70,24 +70,26 @@ export type ChatRequest = {
   readonly messages: readonly ChatMessage[]
   readonly tools: readonly ChatTool[]
   readonly maximumTokens: number
-  /** The model's own where it is not given. */
+  /** Default: the model's own. */
   readonly temperature?: number | undefined
-  /** Tokens of prompt and answer at most. Ollama drops the beginning of a prompt that is longer than the request allows; the others read what they can. */
+  /**
+   * Maximum tokens of prompt and response. Ollama drops the start of a longer prompt; the others read what they can.
+   */
   readonly windowTokens?: number
 }
 
-/** `text`: what the answer goes on with. `end`: the whole answer. */
+/** `text`: the next text of the response. `end`: the full response. */
 export type ChatEvent =
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'end'; readonly answer: ChatAnswer }
 
 export type ChatModel = { readonly name: string; readonly description?: string }
 
-/** @throws ProviderError; what the signal is aborted with */
+/** @throws ProviderError; the signal's reason */
 export type ChatProvider = {
   readonly provider: string
   chat(request: ChatRequest, signal: AbortSignal): Promise<ChatAnswer>
-  /** The answer as it comes; its last event is `end`. Reading no further ends the request. */
+  /** The streamed response; its last event is `end`. Ending the iteration ends the request. */
   stream(request: ChatRequest, signal: AbortSignal): AsyncGenerator<ChatEvent>
   models(signal: AbortSignal): Promise<readonly ChatModel[]>
 }

@@ -1,4 +1,4 @@
-/** What a request is refused or failed with, in the words of the contract. */
+/** Errors of a request, with their documented codes. */
 
 export type RagErrorCode =
   | 'INVALID_REQUEST'
@@ -29,7 +29,7 @@ const statuses: Readonly<Record<RagErrorCode, number>> = {
   FORBIDDEN: 403,
 }
 
-/** Its message goes to the client: it names fields, tables and providers, never values of rows or keys. */
+/** Its message is sent to the client: it names fields, tables and providers, never values of rows or keys. */
 export class RagError extends Error {
   readonly code: RagErrorCode
 
@@ -44,7 +44,7 @@ export class RagError extends Error {
   }
 }
 
-/** A client that sends its body slowly; HTTP has a status for it, and the contract no code. */
+/** The client sends its body too slowly; HTTP has a status for it, and the API no code. */
 export class SlowBodyError extends RagError {
   constructor(message: string) {
     super('INVALID_REQUEST', message)

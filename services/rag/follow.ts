@@ -1,6 +1,6 @@
 /**
- * Follows files by their content: what stands beside them in a folder does not matter, and a change by a symbolic link far above them, as Kubernetes makes it, is seen as any
- * other.
+ * Watches files by their content: other files in their directory do not matter, and a change by a symbolic link far
+ * above them, as Kubernetes makes it, is detected like any other.
  */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -19,22 +19,22 @@ async function fingerprint(paths: readonly string[]): Promise<string> {
 }
 
 type Following = {
-  /** As they are now; others may be named after a change. */
+  /** The present files; others may be named after a change. */
   readonly paths: () => readonly string[]
   /** Called after a change, and once after the start. It must not throw. */
   readonly onChange: () => void
   readonly intervalMs: number
 }
 
-/** A file that is just being written is left until it has stayed the same for so long. */
-const settledMs = 100
+/** A file is used once it has been unchanged for this long, since it may still be being written. */
+const stableMs = 100
 const mostUnsettled = 20
 
 export class FollowedFiles {
   readonly #following: Following
   readonly #stopped = new AbortController()
   #paths: readonly string[] = []
-  /** Of nothing at first: what has changed since the files were read for the start is seen at the first look. */
+  /** Initially empty: a change since the files were read for the start is detected at the first check. */
   #seen = ''
 
   constructor(following: Following) {
@@ -51,7 +51,7 @@ export class FollowedFiles {
     const { signal } = this.#stopped
     while (!signal.aborted) {
       await this.#wait(this.#following.intervalMs)
-      const found = await this.#settled(await fingerprint(this.#paths))
+      const found = await this.#untilStable(await fingerprint(this.#paths))
       if (signal.aborted || found === this.#seen) continue
       this.#seen = found
       this.#following.onChange()
@@ -62,10 +62,10 @@ export class FollowedFiles {
     }
   }
 
-  async #settled(first: string): Promise<string> {
+  async #untilStable(first: string): Promise<string> {
     let found = first
     for (let times = 0; times < mostUnsettled && found !== this.#seen; times++) {
-      await this.#wait(settledMs)
+      await this.#wait(stableMs)
       const again = await fingerprint(this.#paths)
       if (again === found) break
       found = again

@@ -1,4 +1,7 @@
-/** The whole server as a client sees it: a real Postgres with pgvector, and providers that speak the real protocol. */
+/**
+ * The complete server as a client sees it: a real Postgres with pgvector, and providers that implement the real
+ * protocol.
+ */
 import { pino } from 'pino'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { type ProviderDouble, startProviderDouble } from '../providers/testing/double.ts'
@@ -32,7 +35,7 @@ function describeServer(postgres: TestPostgres): void {
       ANALYZE docs`)
     provider = await startProviderDouble({
       key: 'sk-of-this-test',
-      // The higher the number of a fact, the better.
+      // A fact with a higher number is better.
       rank: (_, document) => Number(/\d+/.exec(document)?.[0] ?? 0) / 1_000,
       embed: text => [Number(/\d+/.exec(text)?.[0] ?? 1), ...Array.from({ length: length - 1 }, () => 10)],
       reply: ({ texts, system }) => ({
@@ -61,7 +64,7 @@ function describeServer(postgres: TestPostgres): void {
     await postgres?.stop()
   })
   beforeEach(() => {
-    provider.troubles.length = 0
+    provider.failures.length = 0
     length = 3
   })
 
@@ -72,7 +75,7 @@ function describeServer(postgres: TestPostgres): void {
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),
     })
-  const ask = async (body: object, name = 'docs') =>
+  const answerTo = async (body: object, name = 'docs') =>
     (await (await post({ include_sources: true, ...body }, name)).json()) as Answer
   const refused = async (response: Response) => {
     const { error } = (await response.json()) as { error: { code: string; message: string } }
@@ -80,8 +83,8 @@ function describeServer(postgres: TestPostgres): void {
   }
   const of = (tenant: string) => ({ conditions: [{ column: 'tenant', operator: '=', value: tenant }] })
 
-  test('answers from the documents, the best first', async () => {
-    const { answer, sources, tokens_used } = await ask({ query: 'What is fact 20?', top_n: 3 })
+  test('answers from the documents, best first', async () => {
+    const { answer, sources, tokens_used } = await answerTo({ query: 'What is fact 20?', top_n: 3 })
     expect(answer).toContain('(with facts)')
     expect(sources).toHaveLength(3)
     expect(sources[0]).toEqual({ id: '20', content: 'Fact 20 of tenant t4', score: expect.any(Number) })
@@ -92,12 +95,13 @@ function describeServer(postgres: TestPostgres): void {
     const { embedding, completion } = stats.pipelines[0] ?? {}
     expect(embedding?.total_tokens).toBeGreaterThan(0)
     expect((completion?.total_tokens ?? 0) + (embedding?.total_tokens ?? 0)).toBe(tokens_used)
-    // Its vector is kept.
-    expect((await ask({ query: 'What is fact 20?', top_n: 3 })).tokens_used).toBe(completion?.total_tokens)
+    // Its vector is cached.
+    expect((await answerTo({ query: 'What is fact 20?', top_n: 3 })).tokens_used).toBe(completion?.total_tokens)
   })
 
-  test('finds by words what is far by its vector, and embeds nothing where only words count', async () => {
-    const ids = async (name: string) => (await ask({ query: 'islands', top_n: 3 }, name)).sources.map(({ id }) => id)
+  test('finds documents by words if their vector is distant, and embeds nothing if only words count', async () => {
+    const ids = async (name: string) =>
+      (await answerTo({ query: 'islands', top_n: 3 }, name)).sources.map(({ id }) => id)
     expect(await ids('docs')).toContain('1000')
     const embedded = () => provider.seen.filter(({ path }) => path === '/v1/embeddings').length
     const before = embedded()
@@ -105,21 +109,21 @@ function describeServer(postgres: TestPostgres): void {
     expect(embedded()).toBe(before)
   })
 
-  test('says so where nothing is found, and asks no model for it', async () => {
-    const asked = () => provider.seen.filter(({ path }) => path === '/v1/chat/completions').length
-    const before = asked()
-    expect(await ask({ query: 'fact 1' }, 'empty')).toMatchObject({
+  test('reports that nothing was found, without calling the model', async () => {
+    const completions = () => provider.seen.filter(({ path }) => path === '/v1/chat/completions').length
+    const before = completions()
+    expect(await answerTo({ query: 'fact 1' }, 'empty')).toMatchObject({
       answer: 'No relevant information found in the available documents.',
       sources: [],
     })
-    expect(asked()).toBe(before)
+    expect(completions()).toBe(before)
   })
 
-  test('under 64 requests at once no answer has a row outside its filter', async () => {
+  test('under 64 concurrent requests no answer has a row outside its filter', async () => {
     const answers = await Promise.all(
       Array.from({ length: 64 }, async (_, at) => {
         const tenant = `t${at % tenants}`
-        const { sources } = await ask({ query: `fact ${at}`, filter: of(tenant) })
+        const { sources } = await answerTo({ query: `fact ${at}`, filter: of(tenant) })
         return { tenant, sources }
       }),
     )
@@ -127,9 +131,11 @@ function describeServer(postgres: TestPostgres): void {
       expect(sources).toHaveLength(10)
       for (const { content } of sources) expect(content).toMatch(new RegExp(`tenant ${tenant}$`))
     }
-    // The configuration's own filter holds beside that of the request.
-    expect((await ask({ query: 'fact 2', filter: of('t2') }, 'own')).sources).toEqual([])
-    expect((await ask({ query: 'fact 2' }, 'own')).sources.every(({ content }) => content.endsWith('t1'))).toBe(true)
+    // The configuration's filter applies in addition to that of the request.
+    expect((await answerTo({ query: 'fact 2', filter: of('t2') }, 'own')).sources).toEqual([])
+    expect((await answerTo({ query: 'fact 2' }, 'own')).sources.every(({ content }) => content.endsWith('t1'))).toBe(
+      true,
+    )
   })
 
   test('streams', async () => {
@@ -145,25 +151,25 @@ function describeServer(postgres: TestPostgres): void {
         .map(({ content }) => content)
         .join(''),
     ).toContain('(with facts)')
-    provider.troubles.push(
+    provider.failures.push(
       { status: 200, body: '{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1,10,10]}]}' },
       'end midway',
     )
-    const cut = await (await post({ query: 'another fact', stream: true })).text()
-    expect(cut).toMatch(
+    const truncated = await (await post({ query: 'another fact', stream: true })).text()
+    expect(truncated).toMatch(
       /^data: \{"type":"chunk".*\n\n(.*\n)*data: \{"type":"error","error":\{"code":"STREAMING_ERROR".*\n\n$/,
     )
   })
 
-  test('a provider that fails is named, and its key is nowhere', async () => {
-    provider.troubles.push(
+  test('a failed provider is named, and its key appears nowhere', async () => {
+    provider.failures.push(
       ...Array.from({ length: 6 }, () => ({ status: 400, body: '{"error":{"message":"not you, sk-of-this-test"}}' })),
     )
     const [status, code, message] = await refused(await post({ query: 'fact 77' }))
     expect([status, code]).toEqual([500, 'EXECUTION_ERROR'])
     expect(message).toContain('openai')
     length = 5
-    provider.troubles.length = 0
+    provider.failures.length = 0
     expect(await refused(await post({ query: 'fact 78' }))).toEqual([
       500,
       'EXECUTION_ERROR',
@@ -174,7 +180,7 @@ function describeServer(postgres: TestPostgres): void {
 
   test('a provider that answers 500 fails the request within moments', async () => {
     const began = performance.now()
-    provider.troubles.push({ status: 500 }, { status: 500 })
+    provider.failures.push({ status: 500 }, { status: 500 })
     expect(await refused(await post({ query: 'fact 79' }))).toEqual([
       500,
       'EXECUTION_ERROR',
@@ -183,29 +189,29 @@ function describeServer(postgres: TestPostgres): void {
     expect(performance.now() - began).toBeLessThan(3_000)
   })
 
-  test('equal queries at once are embedded once, and so is the next', async () => {
+  test('concurrent equal queries are embedded once, and later ones use the cache', async () => {
     const embedded = () => provider.seen.filter(({ path }) => path === '/v1/embeddings').length
     const before = embedded()
-    await Promise.all(Array.from({ length: 8 }, () => ask({ query: 'which is fact 81?' })))
-    await ask({ query: 'which is fact 81?' })
+    await Promise.all(Array.from({ length: 8 }, () => answerTo({ query: 'which is fact 81?' })))
+    await answerTo({ query: 'which is fact 81?' })
     expect(embedded()).toBe(before + 1)
   })
 
-  test('a reranker orders what was found, and one that fails changes nothing', async () => {
+  test('a reranker orders the results, and a failed one changes nothing', async () => {
     const order = async (name: string) =>
-      (await ask({ query: 'fact 50', filter: of('t2'), top_n: 5 }, name)).sources.map(({ id }) => Number(id))
+      (await answerTo({ query: 'fact 50', filter: of('t2'), top_n: 5 }, name)).sources.map(({ id }) => Number(id))
     const reranked = await order('reranked')
     expect(reranked).toEqual(reranked.toSorted((one, other) => other - one))
     expect(provider.seen.find(({ path }) => path === '/v1/rerank')?.body).toMatchObject({ query: 'fact 50', top_k: 20 })
     const plain = await order('docs')
     expect(plain).not.toEqual(reranked)
-    provider.troubles.push({ status: 400 })
+    provider.failures.push({ status: 400 })
     expect(await order('reranked')).toEqual(plain)
     expect(lines.join()).toContain('reranking failed')
     expect(lines.join()).not.toContain('sk-of-this-test')
   })
 
-  test('a column or value that is not there is refused by its field', async () => {
+  test('a missing column or invalid value is refused with its field', async () => {
     const by = (column: string, operator: string, value: unknown) =>
       post({ query: 'fact 1', filter: { conditions: [{ column, operator, value }] } })
     expect(await refused(await by('none', '=', 1))).toEqual([400, 'INVALID_REQUEST', expect.stringContaining('none')])
@@ -214,10 +220,10 @@ function describeServer(postgres: TestPostgres): void {
       'INVALID_REQUEST',
       expect.stringContaining('conditions[0]'),
     ])
-    expect((await ask({ query: 'fact 1', filter: of("t1' OR true --") })).sources).toEqual([])
+    expect((await answerTo({ query: 'fact 1', filter: of("t1' OR true --") })).sources).toEqual([])
   })
 
-  test('health names what is not well, and a database that comes back is used again', async () => {
+  test('health names problems, and a database that returns is used again', async () => {
     expect(await (await fetch(`${base}/health`)).json()).toMatchObject({ status: 'healthy' })
     await postgres.crash()
     expect(await refused(await post({ query: 'fact 1' }))).toEqual([

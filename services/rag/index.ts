@@ -1,47 +1,57 @@
 /**
- * The retrieval server: pipelines that answer questions from documents in Postgres, over HTTP. A server of its own: it needs a configuration and databases, and nothing else of
- * this project. It follows its configuration by the content of the files.
+ * The retrieval server: pipelines that answer questions from documents in Postgres, over HTTP. A standalone server: it
+ * needs a configuration and databases, and no other part of Espalier. It watches its configuration by the content of
+ * the files.
  */
+import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
 import { type Certificate, readCertificate } from '../../server/certificate.ts'
+import type { OwnFigures } from '../../server/samples.ts'
 import { closeServer, listen } from '../http/listen.ts'
+import { RequestFigures } from '../http/request-figures.ts'
 import { followTls } from '../http/tls.ts'
 import { isLocalAddress } from '../mcp-protocol/origin.ts'
+import { runSamples, type SamplesAddress } from '../samples/index.ts'
 import type { PipelineSettings, RagSettings, ServerSettings } from './configuration/types.ts'
 import { FollowedFiles } from './follow.ts'
 import { createPipeline, type PipelineParts } from './pipeline.ts'
 import { type Pipeline, PipelineSet } from './pipelines.ts'
 import { checkFilterTexts } from './search/filter-text.ts'
-import { createRagServer } from './server/index.ts'
+import { createRagServer, uncountedPaths } from './server/index.ts'
 import { Metrics } from './server/metrics.ts'
 
 type MakePipeline = (settings: PipelineSettings, parts: PipelineParts) => Pipeline
 
 type RagOptions = {
-  /** Reads the settings as they are now, and reports each file that they depend on. */
+  /** Reads the present settings, and reports each file that they depend on. */
   readonly read: (onFile: (path: string) => void) => RagSettings
   readonly logger: Logger
   /** For tests. */
   readonly makePipeline?: MakePipeline
   readonly now?: () => number
-  /** How often the files of the configuration are looked at. */
+  /** How often the configuration files are checked. */
   readonly intervalMs?: number
+  /** The address for its metric samples; undefined: none are taken. */
+  readonly samples?: SamplesAddress | undefined
 }
 
 export type RagService = {
   readonly address: AddressInfo
-  /** Reads the configuration again, whether it has changed or not; one that is wrong changes nothing. */
+  /** Reads the configuration again, whether it has changed or not; an invalid one changes nothing. */
   reload(): void
   stop(): Promise<void>
 }
 
 const usualIntervalMs = 1_000
 
-/** A reload applies the others. */
+/** A reload applies the other settings. */
 const fixed = ['host', 'port', 'tls'] as const
 
-/** The settings, and the files that they were read from. Files of a reading that failed are followed as well: the one that is missing may come. */
+/**
+ * The settings, and the files that they were read from. Files of a failed reading are watched as well: a missing one
+ * may be created.
+ */
 class Configuration {
   readonly #read: RagOptions['read']
   readonly #paths = { settings: [] as readonly string[], all: [] as readonly string[] }
@@ -54,7 +64,7 @@ class Configuration {
     return this.#paths.all
   }
 
-  /** @throws what reading throws */
+  /** @throws errors of reading */
   read(): RagSettings {
     const found = new Set<string>()
     try {
@@ -75,13 +85,50 @@ async function certificateOf(tls: ServerSettings['tls']): Promise<Certificate | 
   try {
     return await readCertificate({ cert: tls.certificateFile, key: tls.keyFile })
   } catch (error) {
-    const { path, code } = error as NodeJS.ErrnoException // what reading a file fails with
+    const { path, code } = error as NodeJS.ErrnoException // the error type of reading a file
     const key = path === tls.keyFile ? 'key_file' : 'cert_file'
-    throw new Error(`server.tls.${key}: ${path} cannot be read (${code})`, { cause: error })
+    throw new Error(`server.tls.${key}: cannot read ${path} (${code})`, { cause: error })
   }
 }
 
-/** @throws ConfigurationError; Error where it cannot listen, or a file of its certificate cannot be read */
+type ListenAddress = Pick<ServerSettings, 'host' | 'port'> & { logger: Logger }
+
+/** @throws Error that names the port and why it cannot be used */
+async function listenAt(server: Server, { host, port, logger }: ListenAddress): Promise<AddressInfo> {
+  const address = await listen(server, { host, port }).catch((error: unknown) => {
+    const isTaken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE'
+    const hint = isTaken ? "; another program uses it, such as Espalier's API: set another port" : ''
+    throw new Error(`server.port: cannot listen on port ${port} of ${host}: ${reasonOf(error)}${hint}`, {
+      cause: error,
+    })
+  })
+  if (typeof address === 'string') throw new Error('the server listens on no port')
+  if (isLocalAddress(host))
+    logger.info({ host }, 'listening for this machine only; to change this, set server.listen_address')
+  else
+    logger.warn(
+      { host },
+      'there is no authentication: every client that can reach this address can ask and read sources',
+    )
+  return address
+}
+
+function figuresOf({ totals }: Metrics, pipelines: PipelineSet): OwnFigures<'rag'> {
+  const pools = pipelines.all().map(({ pool }) => pool)
+  const sum = (read: (pool: (typeof pools)[number]) => number) => pools.reduce((total, pool) => total + read(pool), 0)
+  return {
+    tokens_embedding: totals.embedding,
+    tokens_rerank: totals.rerank,
+    tokens_prompt: totals.prompt,
+    tokens_completion: totals.completion,
+    provider_errors: totals.providerErrors,
+    pool_size: sum(({ size }) => size),
+    pool_in_use: sum(({ open, idle }) => open - idle),
+    pool_waiting: sum(({ waiting }) => waiting),
+  }
+}
+
+/** @throws ConfigurationError; Error if it cannot listen, or a file of its certificate cannot be read */
 export async function startRag(options: RagOptions): Promise<RagService> {
   const { logger, now = Date.now, intervalMs = usualIntervalMs, makePipeline = createPipeline } = options
   const configuration = new Configuration(options.read)
@@ -90,7 +137,7 @@ export async function startRag(options: RagOptions): Promise<RagService> {
   const { host, port, tls } = settings.server
   const certificate = await certificateOf(tls)
   const metrics: Metrics = new Metrics(() => pipelines)
-  /** A child of a logger keeps the level that it was made with. */
+  /** A child of a logger keeps the level that it was created with. */
   const loggers = new Map<string, Logger>()
   function loggerOf(name: string): Logger {
     const own = loggers.get(name) ?? logger.child({ pipeline: name })
@@ -99,7 +146,7 @@ export async function startRag(options: RagOptions): Promise<RagService> {
   }
   const pipelines = new PipelineSet(
     one => makePipeline(one, { logger: loggerOf(one.name), metrics, now }),
-    error => logger.warn({ err: error }, 'a pipeline was not closed in order'),
+    error => logger.warn({ err: error }, 'a pipeline was not closed cleanly'),
   )
   pipelines.replace(settings.pipelines)
 
@@ -107,7 +154,7 @@ export async function startRag(options: RagOptions): Promise<RagService> {
     const { added, changed, removed } = pipelines.replace(next.pipelines)
     const started = settings.server
     const waiting = fixed.filter(name => JSON.stringify(next.server[name]) !== JSON.stringify(started[name]))
-    // What is not applied stays what it was, so that each reload says so.
+    // Settings that are not applied stay unchanged, so that each reload reports them.
     settings = { ...next, server: { ...next.server, host: started.host, port: started.port, tls: started.tls } }
     for (const one of [logger, ...loggers.values()]) one.level = next.logLevel
     for (const name of removed) {
@@ -115,14 +162,17 @@ export async function startRag(options: RagOptions): Promise<RagService> {
       void metrics.forget(name)
     }
     if (waiting.length > 0)
-      logger.warn({ settings: waiting }, 'these settings of the server take effect at its next start')
+      logger.warn({ settings: waiting }, 'these settings of the server take effect after a restart')
     if (added.length + changed.length + removed.length > 0)
       logger.info({ added, changed, removed }, 'the configuration has changed and is applied')
   }
 
   let latestReading = 0
 
-  /** A check of filters takes a moment: what was read before another reading, or before the end, is no longer applied. */
+  /**
+   * Checking filters takes a moment: settings that were read before a later reading, or before the shutdown, are no
+   * longer applied.
+   */
   async function readAndApply(): Promise<void> {
     latestReading += 1
     const reading = latestReading
@@ -135,29 +185,24 @@ export async function startRag(options: RagOptions): Promise<RagService> {
     } catch (error) {
       if (reading !== latestReading) return
       metrics.reload(false)
-      logger.error({ reason: reasonOf(error) }, 'the configuration is wrong; the one before stays applied')
+      logger.error({ reason: reasonOf(error) }, 'the configuration is invalid; the previous one stays applied')
     }
   }
   const reload = () => void readAndApply()
-
-  const server = createRagServer({ pipelines, metrics, logger, now, tls: certificate, settings: () => settings.server })
-  const address = await listen(server, { host, port }).catch(async (error: unknown) => {
+  const requests = new RequestFigures(uncountedPaths)
+  const currentSettings = () => settings.server
+  const parts = { pipelines, metrics, requests, logger, now, tls: certificate, settings: currentSettings }
+  const server = createRagServer(parts)
+  const address = await listenAt(server, { host, port, logger }).catch(async (error: unknown) => {
     await pipelines.close()
-    const isTaken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE'
-    const hint = isTaken ? '; another program has it, such as the API of this project: set another port' : ''
-    throw new Error(`server.port: cannot listen on port ${port} of ${host}: ${reasonOf(error)}${hint}`, {
-      cause: error,
-    })
+    throw error
   })
-  if (typeof address === 'string') throw new Error('the server listens on no port')
-  if (isLocalAddress(host))
-    logger.info({ host }, 'listening for this machine only; server.listen_address says otherwise')
-  else
-    logger.warn({ host }, 'there is no authentication: every client that reaches this address can ask and read sources')
   const following =
     tls &&
     certificate &&
     followTls(server, { files: { cert: tls.certificateFile, key: tls.keyFile }, current: certificate, logger })
+  const own = () => figuresOf(metrics, pipelines)
+  const samples = await runSamples(options.samples, { service: 'rag', requests, own, now }, logger)
   const files = new FollowedFiles({ paths: () => configuration.paths, onChange: reload, intervalMs })
   return {
     address,
@@ -166,8 +211,10 @@ export async function startRag(options: RagOptions): Promise<RagService> {
       files.stop()
       latestReading += 1
       following?.stop()
-      // A request that is answered has that time, and no longer.
+      const sampling = samples?.stop()
+      // A running request has this long to complete.
       await closeServer(server, settings.server.requestTimeoutMs)
+      await sampling
       await pipelines.close()
     },
   }

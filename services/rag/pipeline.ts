@@ -1,15 +1,15 @@
-/** One pipeline of its parts: the searcher of its tables, and its providers. What goes to providers is counted here. */
+/** Assembles one pipeline: the searcher of its tables, and its providers. Counts the requests to providers. */
 import type { Logger } from 'pino'
 import { createChatProvider } from '../providers/chat/index.ts'
 import { createEmbedder } from '../providers/embedding.ts'
 import { ProviderError } from '../providers/errors.ts'
 import { createReranker } from '../providers/rerank.ts'
 import type { ChatProvider, Embedder, TokenUsage } from '../providers/types.ts'
-import { beginning } from './answer/cut.ts'
 import { Answerer } from './answer/index.ts'
+import { beginning } from './answer/truncate.ts'
 import type { PipelineSettings, RerankSettings } from './configuration/types.ts'
 import { QueryVectors } from './embedding/query-vectors.ts'
-import type { Pipeline } from './pipelines.ts'
+import type { Pipeline, Reachability } from './pipelines.ts'
 import { ofProvider } from './provider-errors.ts'
 import { completionReachability, embeddingReachability } from './reachability.ts'
 import { type OnTokens, type Rerank, Searcher } from './search/index.ts'
@@ -19,7 +19,7 @@ import type { ProviderMetrics, ProviderRole } from './server/metrics.ts'
 
 export type PipelineParts = { readonly logger: Logger; readonly metrics: ProviderMetrics; readonly now: () => number }
 
-/** Counts what a provider does and fails with. */
+/** Counts a provider's requests and failures. */
 function countedBy(name: string, metrics: ProviderMetrics) {
   const failed = (role: ProviderRole, error: unknown) => {
     if (error instanceof ProviderError) metrics.providerError(name, role, error.kind)
@@ -58,7 +58,7 @@ function countedBy(name: string, metrics: ProviderMetrics) {
   return { counted, chat }
 }
 
-/** The lexical arm as the searcher takes it. */
+/** The lexical arm, with the searcher's interface. */
 function lexicalOf(options: ConstructorParameters<typeof LexicalArm>[0]): Lexical {
   const arm = new LexicalArm(options)
   return {
@@ -74,9 +74,9 @@ function lexicalOf(options: ConstructorParameters<typeof LexicalArm>[0]): Lexica
   }
 }
 
-/** One more try, soon: a client waits. */
+/** One more attempt, soon: a client waits. */
 const tries = { retries: 1, longestPauseMs: 10_000 }
-/** Rerankers read no more of a document. */
+/** Rerankers read no more than this of a document. */
 const longestReranked = 16_000
 
 /** @throws ProviderError if a base URL cannot be used */
@@ -88,7 +88,7 @@ export function createPipeline(settings: PipelineSettings, { logger, metrics, no
   const vectors = new QueryVectors({
     embedder: countedEmbedder(),
     onDimensionsChange: (before, after) =>
-      logger.warn({ before, after }, 'the embedding model sends vectors of another length than before'),
+      logger.warn({ before, after }, 'the embedding model returns vectors of another length than before'),
   })
   const reachable = {
     embedding: embeddingReachability(settings.embedding),
@@ -138,6 +138,11 @@ export function createPipeline(settings: PipelineSettings, { logger, metrics, no
     logger,
     now,
   })
+  async function databaseHealth(signal: AbortSignal): Promise<Reachability> {
+    const { warnings, ...rest } = await searcher.health(signal)
+    return { ...rest, ...(warnings.length > 0 && { warnings }) }
+  }
+
   return {
     settings,
     get pool() {
@@ -150,11 +155,11 @@ export function createPipeline(settings: PipelineSettings, { logger, metrics, no
       const [embedding, completion, database] = await Promise.all([
         reachable.embedding(signal),
         reachable.completion(signal),
-        searcher.health(signal),
+        databaseHealth(signal),
       ])
-      const { warnings, ...rest } = database
-      return { embedding, completion, database: { ...rest, ...(warnings.length > 0 && { warnings }) } }
+      return { embedding, completion, database }
     },
+    databaseHealth,
     close: () => searcher.close(),
   }
 }

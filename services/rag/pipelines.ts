@@ -1,4 +1,6 @@
-/** The pipelines that run. A request leases its pipeline until it has ended, so that a reload closes nothing that is in use. */
+/**
+ * The running pipelines. A request leases its pipeline until it has ended, so that a reload closes none that is in use.
+ */
 import { isDeepStrictEqual } from 'node:util'
 import type { PoolFigures } from '../postgres/pool.ts'
 import type { PipelineSettings } from './configuration/types.ts'
@@ -8,7 +10,7 @@ import type { FoundDocument, SearchRequest, SearchResult } from './search/types.
 
 export type Question = {
   readonly query: string
-  /** What was said before, the oldest first. */
+  /** The earlier messages, oldest first. */
   readonly history: readonly Message[]
   readonly documents: readonly FoundDocument[]
 }
@@ -33,9 +35,11 @@ export type Pipeline = {
   readonly pool: PoolFigures
   search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult>
   answer(question: Question, signal: AbortSignal): Promise<Answer>
-  /** Yields the answer as it comes; reading no further ends the request to the provider. */
+  /** Yields the answer as it arrives; if the caller stops reading, the request to the provider ends. */
   answerStream(question: Question, signal: AbortSignal): AsyncGenerator<string, { readonly tokensUsed: number }>
   health(signal: AbortSignal): Promise<PipelineHealth>
+  /** Of the database only: no provider is called. */
+  databaseHealth(signal: AbortSignal): Promise<Reachability>
   close(): Promise<void>
 }
 
@@ -65,8 +69,8 @@ export class PipelineSet {
   }
 
   /**
-   * Pipelines with the same settings as before stay as they are. All new ones are made before any is put to use.
-   * @throws what making one throws; nothing has changed then
+   * Pipelines with unchanged settings are kept. All new ones are created before any is used.
+   * @throws errors of creating one; nothing has changed then
    */
   replace(all: readonly PipelineSettings[]): Change {
     const before = this.#entries
@@ -107,10 +111,7 @@ export class PipelineSet {
     const { pipeline } = entry
     const most = pipeline.settings.maximumConcurrentRequests
     if (entry.leases >= most)
-      throw new RagError(
-        'OVERLOADED',
-        `the pipeline answers ${most} requests at the moment and takes no more; try again`,
-      )
+      throw new RagError('OVERLOADED', `the pipeline is answering ${most} requests, its maximum; retry`)
     entry.leases += 1
     let isReleased = false
     const release = () => {
@@ -122,7 +123,7 @@ export class PipelineSet {
     return { pipeline, release }
   }
 
-  /** Closes them all, also what is in use. */
+  /** Closes all of them, including those in use. */
   async close(): Promise<void> {
     const entries = [...this.#entries.values()]
     this.#entries = new Map()
@@ -131,7 +132,7 @@ export class PipelineSet {
 
   #entry(name: string): Entry {
     const entry = this.#entries.get(name)
-    if (entry === undefined) throw new RagError('PIPELINE_NOT_FOUND', `there is no pipeline ${JSON.stringify(name)}`)
+    if (entry === undefined) throw new RagError('PIPELINE_NOT_FOUND', `unknown pipeline ${JSON.stringify(name)}`)
     return entry
   }
 

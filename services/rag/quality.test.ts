@@ -1,6 +1,8 @@
 /**
- * Retrieval quality over HTTP, as a client asks: a real Postgres, a real embedding model, and a collection with judgements. The model takes minutes for 1,400 documents, so it runs
- * where a collection is named (`ESPALIER_COLLECTION` is a folder with corpus.jsonl, queries.jsonl and qrels.tsv, BEIR's shape), and with ESPALIER_SOAK where Cranfield lies beside the project.
+ * Retrieval quality over HTTP, as a client sees it: a real Postgres, a real embedding model, and a collection with
+ * judgements. The model takes minutes for 1,400 documents, so it runs only with a given collection
+ * (`ESPALIER_COLLECTION` is a directory with corpus.jsonl, queries.jsonl and qrels.tsv, BEIR's format), and with
+ * ESPALIER_SOAK if Cranfield is beside the project.
  */
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -8,20 +10,20 @@ import { expect, test } from 'vitest'
 import { isSoak } from '../../operator/testing/soak.ts'
 import { startPgvector } from '../testing/pgvector.ts'
 import { evaluationText } from './evaluate/evaluate.ts'
-import { judgeOverHttp } from './evaluate/testing/collection.ts'
+import { evaluateOverHttp } from './evaluate/testing/collection.ts'
 
 const cranfield = fileURLToPath(new URL('../../../shared/rag-quality', import.meta.url))
 const folder = process.env.ESPALIER_COLLECTION ?? (isSoak && existsSync(cranfield) ? cranfield : undefined)
 const name = 'retrieval quality: needs a collection with judgements, named by ESPALIER_COLLECTION'
 
-/** nDCG@10 of plain BM25, and of its fusion with exact vectors, as the collection's own figures have them. */
+/** nDCG@10 of plain BM25, and of its fusion with exact vectors, as published for the collection. */
 const known = { lexical: 0.396, hybrid: 0.468 }
 
 if (folder === undefined) test.skip(name, () => {})
 else
   test(name, { timeout: 2_400_000 }, async () => {
     const postgres = await startPgvector()
-    const evaluation = postgres && (await judgeOverHttp(postgres, folder).finally(() => postgres.stop()))
+    const evaluation = postgres && (await evaluateOverHttp(postgres, folder).finally(() => postgres.stop()))
     if (evaluation === undefined) throw new Error('the Python packages cannot be had')
     console.log(evaluationText(evaluation))
     const of = (arm: string) => evaluation.arms.find(one => one.name === arm)?.metrics.ndcg10.mean ?? 0

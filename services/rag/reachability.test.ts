@@ -8,25 +8,25 @@ async function start(more: Partial<CompletionSettings> = {}) {
   onTestFinished(() => double.stop())
   const common = { model: 'm', apiKey: 'right', headers: {}, timeoutMs: 5_000, attemptTimeoutMs: 5_000 }
   const settings = { ...common, provider: 'openai' as const, baseUrl: `${double.url}/v1`, ...more }
-  return { double, settings, ask: (ms = 3_000) => completionReachability(settings)(AbortSignal.timeout(ms)) }
+  return { double, settings, probe: (ms = 3_000) => completionReachability(settings)(AbortSignal.timeout(ms)) }
 }
 
-test('a provider that answers is reachable, also without a list of models', async () => {
-  const { ask, double, settings } = await start()
-  expect(await ask()).toEqual({ reachable: true })
+test('a provider that responds is reachable, also without a list of models', async () => {
+  const { probe, double, settings } = await start()
+  expect(await probe()).toEqual({ reachable: true })
   const other = completionReachability({ ...settings, baseUrl: `${double.url}/without` })
   expect(await other(AbortSignal.timeout(3_000))).toEqual({ reachable: true })
 })
 
-test('a key that is refused, a fault and silence are not, and no key is told', async () => {
-  const refused = await (await start({ apiKey: 'wrong-key' })).ask()
+test('a refused key, an error and a timeout are unreachable, and no key is reported', async () => {
+  const refused = await (await start({ apiKey: 'wrong-key' })).probe()
   expect(refused).toEqual({ reachable: false, error: expect.stringContaining('API key') })
   expect(JSON.stringify(refused)).not.toContain('wrong-key')
-  const { ask, double } = await start()
-  double.troubles.push({ status: 500 })
-  expect(await ask()).toMatchObject({ reachable: false })
-  double.troubles.push('hang')
-  expect(await ask(100)).toEqual({ reachable: false, error: 'did not answer in time' })
+  const { probe, double } = await start()
+  double.failures.push({ status: 500 })
+  expect(await probe()).toMatchObject({ reachable: false })
+  double.failures.push('hang')
+  expect(await probe(100)).toEqual({ reachable: false, error: 'did not respond in time' })
 })
 
 test('only Voyage is asked for an embedding', async () => {

@@ -1,23 +1,23 @@
-/** Whether a provider answers, found out at no cost. */
+/** Checks whether a provider responds, at no cost. */
 import { createChatProvider } from '../providers/chat/index.ts'
 import { createEmbedder } from '../providers/embedding.ts'
 import { ProviderError } from '../providers/errors.ts'
 import type { CompletionSettings, EmbeddingSettings } from './configuration/types.ts'
 import type { Reachability } from './pipelines.ts'
 
-type Ask = (signal: AbortSignal) => Promise<unknown>
+type Probe = (signal: AbortSignal) => Promise<unknown>
 
-/** A server that has no list of models answers all the same. A key that it refuses is of no use. */
+/** A server without a list of models still responds. If it refuses the key, it is not usable. */
 const isAnswer = ({ kind, status }: ProviderError): boolean =>
   kind === 'malformed' || (kind === 'refused' && status !== undefined && status !== 401 && status !== 403)
 
-async function reachabilityBy(ask: Ask, signal: AbortSignal): Promise<Reachability> {
+async function reachabilityBy(probe: Probe, signal: AbortSignal): Promise<Reachability> {
   try {
-    await ask(signal)
+    await probe(signal)
     return { reachable: true }
   } catch (error) {
     if (error instanceof ProviderError && isAnswer(error)) return { reachable: true }
-    return { reachable: false, error: error instanceof ProviderError ? error.summary : 'did not answer in time' }
+    return { reachable: false, error: error instanceof ProviderError ? error.summary : 'did not respond in time' }
   }
 }
 
@@ -26,7 +26,7 @@ export function completionReachability(settings: CompletionSettings): (signal: A
   return signal => reachabilityBy(limit => chat.models(limit), signal)
 }
 
-/** Voyage has no list of models: it is asked for the embedding of one word. */
+/** Voyage has no list of models: the embedding of one word is requested. */
 export function embeddingReachability(settings: EmbeddingSettings): (signal: AbortSignal) => Promise<Reachability> {
   const { provider } = settings
   if (provider !== 'voyage') return completionReachability({ ...settings, provider })

@@ -1,5 +1,5 @@
-/** `espalier rag --ready`: asks a running server with this configuration whether it reaches its databases. */
-import { askServer, type ProbeResult, probeFault, reachable, shownTarget } from '../http/probe.ts'
+/** `espalier rag --ready`: checks whether a running server with this configuration reaches its databases. */
+import { type ProbeResult, probeFault, probeServer, reachable, shownTarget } from '../http/probe.ts'
 import type { ServerSettings } from './configuration/types.ts'
 import { isUnreachable } from './search/failures.ts'
 
@@ -18,7 +18,10 @@ function databasesReached(text: string): boolean {
   }
 }
 
-/** A provider that does not answer leaves the server ready, and so does a table that is still to be created: both can come at any time. */
+/**
+ * A provider that does not respond, or a table that does not exist yet, does not make the server unready: both can
+ * become available at any time.
+ */
 export async function probeRag({
   host,
   port,
@@ -26,13 +29,13 @@ export async function probeRag({
 }: Pick<ServerSettings, 'host' | 'port' | 'tls'>): Promise<ProbeResult> {
   const target = { host: reachable(host), port, isTls: tls !== undefined }
   const shown = shownTarget(target, path)
-  if (port === 0) return { isReady: false, text: 'not ready: server.port is 0, so its port is not known; set another' }
+  if (port === 0) return { isReady: false, text: 'not ready: server.port is 0, so its port is unknown; set another' }
   try {
-    const { status, text } = await askServer(target, { path })
-    if (status !== 200) return { isReady: false, text: `not ready: ${shown} answers ${status}` }
+    const { status, text } = await probeServer(target, { path })
+    if (status !== 200) return { isReady: false, text: `not ready: ${shown} returned ${status}` }
     return databasesReached(text)
       ? { isReady: true, text: `ready: ${shown}` }
-      : { isReady: false, text: `not ready: ${shown} does not reach a database` }
+      : { isReady: false, text: `not ready: ${shown} cannot reach a database` }
   } catch (error) {
     return { isReady: false, text: `not ready: ${shown} cannot be reached (${probeFault(error)})` }
   }

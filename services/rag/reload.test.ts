@@ -1,4 +1,4 @@
-/** The configuration is followed by the content of its files. */
+/** The configuration is watched by the content of its files. */
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { until } from '../testing/client.ts'
 import { readRagSettings } from './configuration/index.ts'
 import { startRag } from './index.ts'
-import { type FakePipeline, fakePipeline, says } from './testing/fake-pipeline.ts'
+import { type FakePipeline, fakePipeline, streamOf } from './testing/fake-pipeline.ts'
 
 const pipeline = (name: string, more = '') => `
   - name: ${name}
@@ -27,7 +27,7 @@ async function start(file: (folder: string) => string, text: string) {
   const lines: string[] = []
   const loggers: Logger[] = []
   let reads = 0
-  const held = Promise.withResolvers<void>()
+  const released = Promise.withResolvers<void>()
   const service = await startRag({
     read: onFile => {
       reads += 1
@@ -38,8 +38,8 @@ async function start(file: (folder: string) => string, text: string) {
       loggers.push(logger)
       const one = fakePipeline(settings, {
         pieces: async function* ({ query }) {
-          if (query === 'wait') await held.promise
-          yield* says('done')
+          if (query === 'wait') await released.promise
+          yield* streamOf('done')
         },
       })
       made.push(one)
@@ -54,26 +54,37 @@ async function start(file: (folder: string) => string, text: string) {
     const { pipelines } = (await answer.json()) as { pipelines: { name: string }[] }
     return pipelines.map(({ name }) => name)
   }
-  const ask = (name: string, query: string) =>
+  const sendQuery = (name: string, query: string) =>
     fetch(`http://127.0.0.1:${service.address.port}/v1/pipelines/${name}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ query }),
     })
-  return { folder, write, made, lines, loggers, reads: () => reads, service, names, ask, release: held.resolve }
+  return {
+    folder,
+    write,
+    made,
+    lines,
+    loggers,
+    reads: () => reads,
+    service,
+    names,
+    sendQuery,
+    release: released.resolve,
+  }
 }
 const plain = (folder: string) => join(folder, 'rag.yaml')
 
-test('a change makes what has changed anew, keeps the rest, and lets requests end', async () => {
-  const { write, made, names, ask, release, service } = await start(plain, pipeline('kept') + pipeline('gone'))
-  await Promise.all([ask('gone', 'x'), ask('kept', 'x')])
-  const waiting = ask('gone', 'wait')
+test('a change recreates the changed pipelines, keeps the others, and waits for requests to end', async () => {
+  const { write, made, names, sendQuery, release, service } = await start(plain, pipeline('kept') + pipeline('gone'))
+  await Promise.all([sendQuery('gone', 'x'), sendQuery('kept', 'x')])
+  const waiting = sendQuery('gone', 'wait')
   await until(() => made[1]?.searched.length === 2)
   write(pipeline('kept') + pipeline('new'))
   await until(async () => (await names()).includes('new'))
   expect(await names()).toEqual(['kept', 'new'])
   expect(made.map(({ settings: { name } }) => name)).toEqual(['kept', 'gone', 'new'])
-  expect((await ask('gone', 'x')).status).toBe(404)
+  expect((await sendQuery('gone', 'x')).status).toBe(404)
   expect(made[1]?.isClosed()).toBe(false)
   const metrics = async () => (await fetch(`http://127.0.0.1:${service.address.port}/metrics`)).text()
   expect(await metrics()).not.toContain('"gone"')
@@ -85,7 +96,7 @@ test('a change makes what has changed anew, keeps the rest, and lets requests en
   expect(await metrics()).toContain('rag_requests_total{pipeline="kept",outcome="OK"} 1')
 })
 
-test('a file beside it does not matter, a key file does', async () => {
+test('another file in the directory does not matter, a key file does', async () => {
   const { folder, made, reads } = await start(plain, pipeline('docs'))
   for (let at = 0; at < 20; at++) writeFileSync(join(folder, `log.${at}`), 'noise')
   await new Promise(resolve => setTimeout(resolve, 200))
@@ -96,20 +107,20 @@ test('a file beside it does not matter, a key file does', async () => {
   expect(made[1]?.settings.completion.apiKey).toBe('second')
 })
 
-test('a wrong file changes nothing and is reported whole; the right one after it is applied', async () => {
+test('an invalid file changes nothing and all its errors are reported; the next valid one is applied', async () => {
   const { write, made, lines, names } = await start(plain, pipeline('docs'))
   write(pipeline('docs', 'top_n: 0\n    token_budgt: 5') + pipeline('docs'))
-  await until(() => lines.some(line => line.includes('the configuration is wrong')))
-  const told = lines.find(line => line.includes('the configuration is wrong')) ?? ''
+  await until(() => lines.some(line => line.includes('the configuration is invalid')))
+  const reported = lines.find(line => line.includes('the configuration is invalid')) ?? ''
   for (const part of ['pipelines[0].top_n', 'nearest one is pipelines[0].token_budget', 'pipelines[1].name'])
-    expect(told).toContain(part)
+    expect(reported).toContain(part)
   expect(await names()).toEqual(['docs'])
   expect(made).toHaveLength(1)
   write(pipeline('docs', 'top_n: 3'))
   await until(() => made.length === 2)
 })
 
-test('of two readings the later is applied, however long the filters of the earlier take to check', async () => {
+test("of two readings the later is applied, however long the earlier's filters take to check", async () => {
   const { write, made, service, names } = await start(plain, pipeline('docs'))
   write(
     pipeline('earlier').replace('vector_column: v', `vector_column: v, filter: "${'lang = 1 OR '.repeat(300)} true"`),
@@ -123,14 +134,14 @@ test('of two readings the later is applied, however long the filters of the earl
   expect(made.map(({ settings }) => settings.name)).toEqual(['docs', 'later'])
 })
 
-test('a pipeline that stays logs by the new level', async () => {
+test('a retained pipeline logs at the new level', async () => {
   const { write, made, loggers } = await start(plain, pipeline('docs'))
   write(`${pipeline('docs')}\nlog_level: debug`)
   await until(() => loggers[0]?.level === 'debug')
   expect(made).toHaveLength(1)
 })
 
-test('a swap of a symbolic link above the file is seen, as Kubernetes makes it', async () => {
+test('a swapped symbolic link above the file is detected, as Kubernetes makes it', async () => {
   const { folder, names } = await start(folder => {
     mkdirSync(join(folder, 'one'))
     symlinkSync('one', join(folder, '..data'))

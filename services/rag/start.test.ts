@@ -1,4 +1,4 @@
-/** What a start depends on, and what it is refused for. */
+/** Dependencies of a start, and its refusals. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { get } from 'node:https'
 import { createServer } from 'node:net'
@@ -63,9 +63,9 @@ test('with TLS only the certificate speaks, and every address is warned of', asy
   expect(lines.join()).toContain('there is no authentication')
 })
 
-test('a file or port that it cannot have is named by its key', async () => {
+test('an unusable file or port is reported with its key', async () => {
   await expect(start('port: 0, tls: { cert_file: /none, key_file: /none-either }').starting).rejects.toThrow(
-    'server.tls.cert_file: /none cannot be read (ENOENT)',
+    'server.tls.cert_file: cannot read /none (ENOENT)',
   )
   const other = createServer().listen(0, '127.0.0.1')
   await new Promise(resolve => other.once('listening', resolve))

@@ -1,4 +1,4 @@
-/** Aggregates beside what is embedded, against a real Postgres: rows are grouped by all that is shown of them. */
+/** Aggregates with embeddings, against a real Postgres: rows are grouped by all other selected values. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { startService, type TestService } from './testing/service.ts'
@@ -30,11 +30,11 @@ afterAll(async () => {
 })
 
 const rows = async (path: string): Promise<unknown> => {
-  const { status, text } = await service.ask(path)
+  const { status, text } = await service.send(path)
   return status === 200 ? JSON.parse(text) : [status, text]
 }
 
-test('beside a spread of many, which is part of what is grouped by', async () => {
+test('next to a to-many spread, which is one of the grouping keys', async () => {
   const found = await rows('/clients?select=name,...projects(project:name),count()&order=name')
   expect(found).toEqual([
     { name: 'ada', project: ['x'], count: 2 },
@@ -42,32 +42,32 @@ test('beside a spread of many, which is part of what is grouped by', async () =>
   ])
 })
 
-test('that come up from a spread, beside rows that are embedded', async () => {
+test('from a spread, next to embedded rows', async () => {
   expect(await rows('/projects?select=name,tasks(name),...clients(id.sum())&order=name')).toEqual([
     { name: 'x', tasks: [{ name: 'a' }], sum: 3 },
     { name: 'y', tasks: [], sum: null },
   ])
 })
 
-test('beside rows that are embedded', async () => {
+test('next to embedded rows', async () => {
   expect(await rows('/projects?select=name,tasks(name),count()&order=name')).toEqual([
     { name: 'x', tasks: [{ name: 'a' }], count: 2 },
     { name: 'y', tasks: [], count: 1 },
   ])
 })
 
-test('beside an embedding that hides a column of its name, wherever the column stands', async () => {
+test('next to an embedding with the alias of a column, wherever the column is selected', async () => {
   const project = (id: number) => ({ id, client_id: { id } })
-  for (const [kept, list] of [
+  for (const [columns, list] of [
     ['projects(id,client_id(id),client_id)', [project(1)]],
     ['projects(...client_id(projects(id,client_id(id),client_id)))', [{ projects: [project(1)] }]],
   ] as const)
-    expect(await rows(`/clients?select=${kept},count()&id=eq.1`)).toEqual([{ projects: list, count: 1 }])
+    expect(await rows(`/clients?select=${columns},count()&id=eq.1`)).toEqual([{ projects: list, count: 1 }])
 })
 
-test('that are written as a column count what is filtered, as others do', async () => {
+test('written as a column count the filtered rows', async () => {
   const total = async (path: string) => {
-    const { text, headers } = await service.ask(path, { headers: { prefer: 'count=exact' } })
+    const { text, headers } = await service.send(path, { headers: { prefer: 'count=exact' } })
     return [JSON.parse(text), headers['content-range']]
   }
   expect(await total('/clients?select=x:count')).toEqual([[{ x: 3 }], '0-0/3'])
@@ -103,13 +103,10 @@ test.each([
       { max: 1, id: '1' },
     ],
   ],
-])(
-  'what is shown under the name of its column is grouped by that column, as by PostgREST: %s',
-  async (path, expected) => {
-    expect(await rows(path)).toEqual(expected)
-  },
-)
+])('a column selected under its own name is a grouping key, as in PostgREST: %s', async (path, expected) => {
+  expect(await rows(path)).toEqual(expected)
+})
 
-test('a value inside of JSON that cannot be compared as a whole is grouped by', async () => {
+test('a JSON value that has no equality operator is a grouping key', async () => {
   expect(await rows('/lists?select=count(),plain->>0')).toEqual([{ count: 2, plain: '1' }])
 })

@@ -1,4 +1,7 @@
-/** Large bodies against a real Postgres: who may not write is not listened to, is told so in the words of Postgres, and nobody else waits meanwhile. */
+/**
+ * Large bodies against a real Postgres: clients without the write privilege are refused with Postgres's error before
+ * the body is read, and other requests do not wait.
+ */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -52,7 +55,9 @@ const large = 200_000
 const json = { 'content-type': 'application/json' }
 const csv = { 'content-type': 'text/csv' }
 
-/** Sends the head of a request and some of its body, never all of it: an answer is one that did not wait for the body. */
+/**
+ * Sends the head and a part of the body, never all of it: a response shows that the server did not wait for the body.
+ */
 async function begin(
   line: string,
   headers: Record<string, string>,
@@ -67,21 +72,21 @@ async function begin(
   const framing = 'transfer-encoding' in headers ? {} : { 'content-length': String(large) }
   const list = Object.entries({ host: 'x', ...framing, ...headers })
   socket.write(`${line} HTTP/1.1\r\n${list.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${begun}`)
-  let said = ''
+  let received = ''
   for await (const chunk of socket) {
-    said += chunk
-    const [, length = '0'] = /content-length: (\d+)/i.exec(said) ?? []
-    if (said.length - said.indexOf('\r\n\r\n') - 4 >= Number(length)) break
+    received += chunk
+    const [, length = '0'] = /content-length: (\d+)/i.exec(received) ?? []
+    if (received.length - received.indexOf('\r\n\r\n') - 4 >= Number(length)) break
   }
-  return said
+  return received
 }
 
 const send = (line: string, headers: Record<string, string>, body: string | Buffer): Promise<Answer> => {
   const [method = '', path = ''] = line.split(' ')
-  return service.ask(path, { method, headers, body })
+  return service.send(path, { method, headers, body })
 }
 
-describe('an answer that does not wait for a large body', () => {
+describe('a response before a large body has been received', () => {
   test.each<[string, Record<string, string>, number, string]>([
     ['POST /nowhere', csv, 404, 'RST205'],
     ['PATCH /nowhere?a=eq.1', json, 404, 'RST205'],
@@ -104,9 +109,9 @@ describe('an answer that does not wait for a large body', () => {
     ['POST /rpc/secret_bytes', { 'content-type': 'application/octet-stream' }, 400, '42501'],
     ['POST /rpc/secret', { 'content-type': 'application/x-www-form-urlencoded' }, 400, '42501'],
   ])('%s %j', async (line, headers, status, code) => {
-    const said = await begin(line, headers, '[')
-    expect(said).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
-    expect(said).toContain(`"${code}"`)
+    const received = await begin(line, headers, '[')
+    expect(received).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+    expect(received).toContain(`"${code}"`)
   })
 
   test.each<[string, Record<string, string>, string]>([
@@ -115,22 +120,22 @@ describe('an answer that does not wait for a large body', () => {
     ['PATCH /locked?a=eq.1', json, '{"a":"1"}'],
     ['POST /seen', json, '[{"a":"1"}]'],
     ['POST /rpc/secret', json, '{"a":"1"}'],
-  ])('says of %s %j what the answer to a small one says', async (line, headers, body) => {
+  ])('to %s %j equals the response to a small body', async (line, headers, body) => {
     const small = await send(line, headers, body)
-    const said = await begin(line, headers, '[')
-    expect(JSON.parse(said.slice(said.indexOf('\r\n\r\n')))).toEqual(JSON.parse(small.text))
-    expect(said).toMatch(new RegExp(`^HTTP/1.1 ${small.status} `))
+    const received = await begin(line, headers, '[')
+    expect(JSON.parse(received.slice(received.indexOf('\r\n\r\n')))).toEqual(JSON.parse(small.text))
+    expect(received).toMatch(new RegExp(`^HTTP/1.1 ${small.status} `))
   })
 
-  test('is given to whoever sends it in chunks, too', async () => {
-    const said = await begin('POST /locked', { ...json, 'transfer-encoding': 'chunked' }, '1\r\n[\r\n')
-    expect(said).toContain('"42501"')
+  test('is also sent if the body is chunked', async () => {
+    const received = await begin('POST /locked', { ...json, 'transfer-encoding': 'chunked' }, '1\r\n[\r\n')
+    expect(received).toContain('"42501"')
   })
 })
 
 const rows = (count: number) => Array.from({ length: count }, (_, number) => ({ b: `some text ${number}` }))
 
-describe('a large body of who may write', () => {
+describe('a large body of a client with the write privilege', () => {
   test.each<[string, Record<string, string>, string, number]>([
     ['POST /open', json, JSON.stringify(rows(10_000)), 201],
     [
@@ -145,11 +150,11 @@ describe('a large body of who may write', () => {
     ['PATCH /partly?a=eq.1', json, JSON.stringify({ b: 'x'.repeat(large) }), 204],
     ['POST /rpc/half', json, `{"b":1}${' '.repeat(large)}`, 200],
     ['POST /rpc/take', json, JSON.stringify(rows(10_000)), 200],
-  ])('%s %j is taken', async (line, headers, body, status) => {
+  ])('%s %j is accepted', async (line, headers, body, status) => {
     expect(await send(line, headers, body)).toMatchObject({ status })
   })
 
-  test('reaches Postgres as it is', async () => {
+  test('reaches Postgres unchanged', async () => {
     const bytes = Buffer.from(Array.from({ length: large }, (_, index) => (index * 7) % 256))
     const octets = { 'content-type': 'application/octet-stream' }
     const { text } = await send('POST /rpc/bytes', octets, bytes)
@@ -161,7 +166,7 @@ describe('a large body of who may write', () => {
     expect(JSON.parse(words.text)).toEqual([word, 'b'])
   })
 
-  test('that grows a privilege is taken at once, and that loses it is refused at once', async () => {
+  test('is accepted at once after GRANT, and refused at once after REVOKE', async () => {
     const body = JSON.stringify(rows(10_000))
     const status = async () => (await send('POST /calls', json, JSON.stringify([{ role: 'x'.repeat(large) }]))).status
     expect(await status()).toBe(400)
@@ -192,14 +197,14 @@ describe('CSV', () => {
     expect(JSON.parse((await send(line, headers, body)).text)).toEqual(expected)
   })
 
-  test('that has no column gives its default where that is asked for', async () => {
+  test('without a column gives its default if the client requests that', async () => {
     const headers = { ...csv, prefer: 'return=representation, missing=default' }
     const { text } = await send('POST /open?select=a,b&columns=a,b', headers, 'b\n1')
     expect(JSON.parse(text)).toEqual([{ a: 'none', b: '1' }])
   })
 })
 
-describe('with a function before each request', () => {
+describe('with a pre-request function', () => {
   let guarded: TestService
   beforeAll(async () => {
     await postgres.run(`
@@ -215,10 +220,10 @@ describe('with a function before each request', () => {
   })
   afterAll(() => guarded?.stop())
 
-  test('a large body is refused by it before it has come, and otherwise is seen by it once', async () => {
+  test('a large body is refused by it before it has been received; otherwise the function runs once', async () => {
     expect(await begin('POST /open', { ...json, 'x-refused': '1' }, '[', guarded.port)).toContain('not you')
     const body = JSON.stringify(rows(10_000))
-    const answer = await guarded.ask('/open', { method: 'POST', headers: json, body })
+    const answer = await guarded.send('/open', { method: 'POST', headers: json, body })
     expect(answer.status).toBe(201)
     expect((await postgres.run('SELECT FROM guard.seen')).rowCount).toBe(1)
   })

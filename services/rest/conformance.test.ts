@@ -11,7 +11,7 @@ import { exceptions } from './testing/conformance-exceptions.ts'
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const cases = join(root, '../shared/rest-conformance')
 const fixture = (name: string) => readFileSync(join(cases, name), 'utf8')
-/** Where the fixture's foreign table reads; each run has a file of its own. */
+/** The data of the fixture's foreign table; each run has its own file. */
 const dumpFile = '/tmp/projects_dump.csv'
 
 async function load(postgres: TestPostgres, directory: string): Promise<void> {
@@ -32,17 +32,17 @@ async function runCases(dbUri: string, directory: string): Promise<Report> {
   const server = `${process.execPath} ${join(root, 'bin/espalier.mjs')} rest {conf}`
   const options = ['--cases', join(cases, 'cases.json'), '--error-prefix', 'RST', '--report', report]
   const how = ['--server-cmd', server, '--port', String(await freePort()), '--db-uri', dbUri]
-  // One function of theirs takes seconds of a processor that others use as well.
+  // One function of these cases needs seconds of a CPU that other processes share.
   const limits = ['--start-timeout', '60', '--timeout', '120']
   const child = spawn('python3', [join(cases, 'run.py'), ...options, ...how, ...limits], {
     stdio: ['ignore', 'ignore', 'pipe'],
   })
-  let said = ''
+  let output = ''
   child.stderr.setEncoding('utf8').on('data', text => {
-    said += text
+    output += text
   })
   await new Promise<void>((resolve, reject) => child.once('error', reject).once('exit', () => resolve()))
-  if (!existsSync(report)) throw new Error(`the cases did not run: ${said}`)
+  if (!existsSync(report)) throw new Error(`the cases did not run: ${output}`)
   return JSON.parse(readFileSync(report, 'utf8'))
 }
 

@@ -1,4 +1,7 @@
-/** What docs/rest.md shows of requests, and of what goes beyond PostgREST: its examples answer as they are printed, on the tour's database. */
+/**
+ * Runs the examples of docs/rest.md for requests and for features beyond PostgREST on the tour's database: the
+ * responses equal those printed.
+ */
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../testing/client.ts'
@@ -10,7 +13,7 @@ import { jwtSecret, startService, type TestService, tokenOf } from './testing/se
 const page = readFileSync(new URL('../../docs/rest.md', import.meta.url), 'utf8')
 const [, setup = ''] = /<<'EOF'\n([\s\S]*?)\n {4}EOF/.exec(page) ?? []
 
-/** What the tour does to the database before the section goes on with it, as SQL. */
+/** SQL of the tour that must run before this section. */
 const [, alteration = ''] = /-c '(ALTER TABLE [^']*)'/.exec(page) ?? []
 const tour = `${setup}
   INSERT INTO api.books (title) VALUES ('Sketches'); DELETE FROM api.books WHERE title = 'Sketches';
@@ -19,7 +22,7 @@ const tour = `${setup}
 const sectionOf = (heading: string): string =>
   new RegExp(`^## ${heading}\\n[\\s\\S]*?(?=^## )`, 'm').exec(page)?.[0] ?? ''
 
-/** The lines of the configuration that a section adds. */
+/** Configuration lines that a section adds. */
 const keysOf = (section: string) =>
   Object.fromEntries(
     [...section.matchAll(/^ {4}([a-z][a-z0-9-]*) = (.*)$/gm)].map(([, name = '', value = '']) => [
@@ -38,7 +41,7 @@ const examplesOf = (section: string): Example[] =>
       .slice(1)
       .map(text => {
         const lines = text.split('\n')
-        // A command goes on as long as a quote is open.
+        // A command continues while a quote is open.
         const isOpen = (count: number) => lines.slice(0, count).join('\n').split("'").length % 2 === 0
         let count = 1
         while (isOpen(count) && count < lines.length) count++
@@ -57,7 +60,7 @@ beforeAll(async () => {
 })
 afterAll(() => postgres?.stop())
 
-/** The words of a command, its quotes and variables undone. */
+/** The words of a command after removing quotes and expanding variables. */
 function words(command: string): string[] {
   return [...command.matchAll(/(?:"((?:\\.|[^"\\])*)"|'([^']*)'|([^\s"']+))(?=\s|$)/g)].map(
     ([, double, single, bare]) =>
@@ -69,7 +72,7 @@ function words(command: string): string[] {
   )
 }
 
-/** Does what `tail -n 1 rest.log | jq` would: of the last line that has them all, these keys. */
+/** Like `tail -n 1 rest.log | jq`: these keys of the last line that has them all. */
 async function lastLine(names: readonly string[]): Promise<string> {
   const lines = () => service.log.map(line => JSON.parse(line)).filter(line => names.every(name => name in line))
   await until(() => lines().length > 0)
@@ -77,34 +80,34 @@ async function lastLine(names: readonly string[]): Promise<string> {
   return JSON.stringify(Object.fromEntries(names.map(name => [name, last[name]])))
 }
 
-/** Does what `curl` would, with the options that the examples use. `| grep -i -e ^name` keeps those lines of the head. */
+/** Like `curl` with the options that the examples use. `| grep -i -e ^name` keeps those lines of the head. */
 async function run(command: string): Promise<string> {
   const [, picked] = /^tail .* \| jq -c '\{(.*)\}'$/.exec(command) ?? []
   if (picked !== undefined) return lastLine(picked.split(', '))
   const [curl = '', grep] = command.split(' | ')
-  const given = words(curl)
+  const args = words(curl)
   const headers: Record<string, string> = {}
   let method: string | undefined
   let body: string | undefined
   let path = ''
-  for (let index = 1; index < given.length; index++) {
-    const word = given[index] ?? ''
+  for (let index = 1; index < args.length; index++) {
+    const word = args[index] ?? ''
     if (word === '-H') {
-      const [, name = '', value = ''] = /^([^:]+): (.*)$/.exec(given[++index] ?? '') ?? []
+      const [, name = '', value = ''] = /^([^:]+): (.*)$/.exec(args[++index] ?? '') ?? []
       headers[name] = value
-    } else if (word === '-X') method = given[++index]
-    else if (word === '-d') body = given[++index]
+    } else if (word === '-X') method = args[++index]
+    else if (word === '-d') body = args[++index]
     else if (!word.startsWith('-')) path = word
   }
   const sent = body === undefined ? {} : { body, method: 'POST' }
-  const answer = await service.ask(path, { headers, ...sent, ...(method === undefined ? {} : { method }) })
+  const answer = await service.send(path, { headers, ...sent, ...(method === undefined ? {} : { method }) })
   if (grep === undefined) return answer.text.trimEnd()
   const head = [
     `HTTP/1.1 ${answer.status} ${answer.statusText}`,
     ...Object.entries(answer.headers).map(([name, value]) => `${name}: ${String(value)}`),
   ]
-  const kept = [...grep.matchAll(/-e \^([\w-]+)/g)].map(([, name = '']) => name)
-  return head.filter(line => kept.some(name => line.toLowerCase().startsWith(name))).join('\n')
+  const headerNames = [...grep.matchAll(/-e \^([\w-]+)/g)].map(([, name = '']) => name)
+  return head.filter(line => headerNames.some(name => line.toLowerCase().startsWith(name))).join('\n')
 }
 
 describe.each([
@@ -130,13 +133,13 @@ describe.each([
   })
 })
 
-test('each part of what goes beyond PostgREST has an example', () => {
+test('each feature beyond PostgREST has an example', () => {
   const parts = sectionOf('Beyond PostgREST').split(/^### /m).slice(1)
   expect(parts.length).toBeGreaterThan(0)
   expect(parts.filter(part => !part.includes('```')).map(part => part.split('\n')[0])).toEqual([])
 })
 
-/** The cells of a table of the section on requests, by its header, without marks of code. */
+/** The cells of a table of the section on requests, by header, without backticks. */
 function tableOf(header: string): string[][] {
   const [, after = ''] = sectionOf('Requests').split(`| ${header} |\n`)
   const [table = ''] = after.split('\n\n')
@@ -146,20 +149,20 @@ function tableOf(header: string): string[][] {
     .map(line => line.split(' | ').map(cell => cell.replace(/^\| | \|$/g, '').replaceAll('`', '')))
 }
 
-test('the table of operators is that of the parser', () => {
+test("the table of operators equals the parser's", () => {
   const listed = tableOf('operator | SQL | example').flatMap(([names = '']) => names.split(', '))
   expect(listed.sort()).toEqual(
     [...quantifiableOperators, ...plainOperators, ...searchOperators, 'in', 'is', 'isdistinct'].sort(),
   )
 })
 
-test('the table of wishes is that of the parser', () => {
+test("the table of preferences equals the parser's", () => {
   const rows = tableOf('wish | values | meaning')
   const { invalid: _, ...known } = parsePreferences(undefined, 'any')
   const names = Object.keys(known).map(name => name.replace('maxAffected', 'max-affected'))
-  expect(rows.map(([wish]) => wish).sort()).toEqual(names.sort())
-  const values = rows.flatMap(([wish, list = '']) =>
-    list.split(', ').map(value => `${wish}=${value.replace('a number', '1')}`),
+  expect(rows.map(([preference]) => preference).sort()).toEqual(names.sort())
+  const values = rows.flatMap(([preference, list = '']) =>
+    list.split(', ').map(value => `${preference}=${value.replace('a number', '1')}`),
   )
   expect(parsePreferences(values.join(','), 'any').invalid).toEqual([])
 })

@@ -1,4 +1,7 @@
-/** Embeddings whose names, counts and statuses are those of PostgREST, against a real Postgres. PostgREST 12.0.2 gives the same answers. */
+/**
+ * Embeddings whose names, counts and statuses equal PostgREST's, against a real Postgres. PostgREST 12.0.2 gives the
+ * same responses.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Answer } from '../testing/client.ts'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
@@ -36,12 +39,12 @@ afterAll(async () => {
   await postgres?.stop()
 })
 
-const get = (path: string, prefer = 'count=exact'): Promise<Answer> => service.ask(path, { headers: { prefer } })
+const get = (path: string, prefer = 'count=exact'): Promise<Answer> => service.send(path, { headers: { prefer } })
 
 test.each([
   ['/projects?select=id,clients!id(name)&id=eq.1', [{ id: 1, clients: { name: 'Microsoft' } }]],
   ['/clients?select=id,projects!id(id)&id=eq.2', [{ id: 2, projects: [{ id: 3 }] }]],
-])('a hint may be the column that a key refers to: %s', async (path, expected) => {
+])('a hint may be the column that a key references: %s', async (path, expected) => {
   const { status, text } = await get(path)
   expect([status, JSON.parse(text)]).toEqual([200, expected])
 })
@@ -53,16 +56,16 @@ test.each([
   ['/projects?select=projects_computed_clients_1:id,computed_clients(name)&computed_clients=is.null', 200, '0-0/1'],
   ['/projects?select=projects_clients_1:id,clients(name)&clients=not.is.null&limit=2', 206, '0-1/3'],
   ['/clients?select=clients:name,computed_projects!inner(id)&limit=1', 206, '0-0/2'],
-])('rows are counted, although a key of the answer has the name of their alias: %s', async (path, status, range) => {
+])('rows are counted, although a key of the result has the name of their alias: %s', async (path, status, range) => {
   const answer = await get(path)
   expect([answer.status, answer.headers['content-range']], answer.text).toEqual([status, range])
 })
 
-test('the same where the service caps the rows of an answer', async () => {
+test('the same if the service limits the rows of a response', async () => {
   const capped = await startService(postgres.uri('authenticator'), { ...keys, 'db-max-rows': 1000 })
   try {
     const path = '/projects?select=projects:id,computed_clients!inner(name)'
-    const { status, headers } = await capped.ask(path, { headers: { prefer: 'count=exact' } })
+    const { status, headers } = await capped.send(path, { headers: { prefer: 'count=exact' } })
     expect([status, headers['content-range']]).toEqual([200, '0-2/3'])
   } finally {
     await capped.stop()
@@ -74,9 +77,9 @@ test.each([
   ['client_projects!inner(client)', { client_projects: { client: 1 } }],
   ['...client_projects(client),id', { client: 1, id: 1 }],
   ['any_client(id),id', { any_client: { id: 1 }, id: 1 }],
-])('a function returns one row, although what it embeds has several for it: %s', async (select, expected) => {
+])('a function returns one row, although its embedding has several for it: %s', async (select, expected) => {
   for (const accept of ['application/json', 'application/vnd.pgrst.object+json;nulls=stripped']) {
-    const answer = await service.ask(`/rpc/one_project?id=1&select=${select}`, {
+    const answer = await service.send(`/rpc/one_project?id=1&select=${select}`, {
       headers: { accept, prefer: 'count=exact' },
     })
     expect([answer.status, answer.headers['content-range'], JSON.parse(answer.text)]).toEqual([200, '0-0/1', expected])
@@ -90,8 +93,8 @@ test.each([
   [[project(77)], 201],
   [[project(77), project(1)], 201],
   [[project(1), project(2)], 200],
-])('an upsert of %j is %i, although a filter of an embedding leaves its rows out', async (rows, status) => {
-  const answer = await service.ask('/projects?select=id,clients!inner(id)&clients.id=eq.9', {
+])("an upsert of %j is %i, although an embedding's filter omits its rows", async (rows, status) => {
+  const answer = await service.send('/projects?select=id,clients!inner(id)&clients.id=eq.9', {
     method: 'POST',
     headers: { prefer: 'return=representation,resolution=merge-duplicates', 'Content-Type': 'application/json' },
     body: JSON.stringify(rows),
@@ -99,15 +102,15 @@ test.each([
   expect([answer.status, answer.text]).toEqual([status, '[]'])
 })
 
-test('that aggregates are switched off comes before that a spread of many takes none', async () => {
+test('the error for disabled aggregates comes before the one for to-many spreads', async () => {
   const { status, text } = await get('/clients?select=id,...projects(id.count())')
   expect([status, JSON.parse(text).code]).toEqual([400, 'RST123'])
 })
 
-test('OPTIONS finds a root function in the schema that it is configured with', async () => {
-  const { status, headers } = await service.ask('/', { method: 'OPTIONS' })
+test('OPTIONS finds a root function in its configured schema', async () => {
+  const { status, headers } = await service.send('/', { method: 'OPTIONS' })
   expect([status, headers.allow]).toEqual([200, 'OPTIONS,GET,HEAD,POST'])
-  expect((await service.ask('/')).text).toBe('"root"')
+  expect((await service.send('/')).text).toBe('"root"')
 })
 
 test.each([
@@ -116,7 +119,7 @@ test.each([
   'projects(clients(name))&order=projects(clients)',
   'projects(clients(name))&order=projects(clients->name)',
   'projects(...clients(it:projects(id)))&order=projects(it)',
-])('rows are ordered by what is embedded in what they embed: %s', async query => {
+])('rows are ordered by an embedding of an embedding: %s', async query => {
   const { status, text } = await get(`/tasks?select=id,${query}`)
   const rows: { id: number }[] = JSON.parse(text)
   expect([status, rows.map?.(({ id }) => id)], text).toEqual([200, [2, 3, 1]])

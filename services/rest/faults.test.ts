@@ -1,9 +1,9 @@
-/** What goes wrong around the service: Postgres that is away or full, clients that leave, requests beyond their limits. */
+/** Faults around the service: Postgres unreachable or full, clients that disconnect, requests beyond limits. */
 import { Agent } from 'node:http'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { type Answer, ask, until } from '../testing/client.ts'
+import { type Answer, sendRequest, until } from '../testing/client.ts'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { startService, type TestService } from './testing/service.ts'
 
@@ -38,7 +38,7 @@ afterAll(async () => {
 
 const keys = { 'db-schemas': 'api', 'db-anon-role': 'anon', 'db-pool': 3 }
 const codeOf = ({ text }: Answer): unknown => JSON.parse(text).code
-const admin = (path: string) => ask(service.adminPort, path)
+const admin = (path: string) => sendRequest(service.adminPort, path)
 const post = (body: string | Buffer, type = 'application/json') => ({
   method: 'POST',
   headers: { 'Content-Type': type },
@@ -64,10 +64,10 @@ async function client(): Promise<pg.Client> {
   return made
 }
 
-/** Holds the lock that `wait` waits for, until it is let go. */
+/** Holds the lock that `wait` waits for, until it is released. */
 async function block(): Promise<() => Promise<unknown>> {
   const blocker = new pg.Client(postgres.uri('postgres'))
-  // One of the tests ends Postgres under it.
+  // One of the tests stops Postgres.
   blocker.on('error', () => {})
   await blocker.connect()
   await blocker.query('SELECT pg_advisory_lock(1)')
@@ -78,91 +78,101 @@ const waiting = async (): Promise<number> =>
   (await postgres.run(`SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND usename = 'authenticator'`))
     .rows.length
 
-test('Postgres is down when the service starts, and comes', async () => {
+test('Postgres is down when the service starts, and starts later', async () => {
   await postgres.crash()
   const late = await another({}, true)
-  expect([(await ask(late.adminPort, '/live')).status, (await ask(late.adminPort, '/ready')).status]).toEqual([
-    200, 503,
-  ])
-  await until(async () => codeOf(await late.ask('/notes')) === 'RST002' && late.log.length > 0)
+  expect([
+    (await sendRequest(late.adminPort, '/live')).status,
+    (await sendRequest(late.adminPort, '/ready')).status,
+  ]).toEqual([200, 503])
+  expect((await sendRequest(late.adminPort, '/ready/database')).status).toBe(503)
+  await until(async () => codeOf(await late.send('/notes')) === 'RST002' && late.log.length > 0)
+  // A service that starts together with Postgres retries often, without backoff, and logs that once.
+  const attempts = () => late.log.filter(line => line.includes('retrying'))
+  await until(async () => attempts().length > 0)
+  expect(attempts()).toEqual([expect.stringContaining('retrying in 0.25 s')])
   await postgres.start()
-  await until(async () => (await ask(late.adminPort, '/ready')).status === 200)
-  expect((await late.ask('/notes')).text).toBe('[]')
-  // The other one had it before: it serves again too.
+  await until(async () => (await sendRequest(late.adminPort, '/ready')).status === 200)
+  expect((await sendRequest(late.adminPort, '/ready/database')).status).toBe(200)
+  expect((await late.send('/notes')).text).toBe('[]')
+  // The other service had it before: it serves again too.
   await until(async () => (await admin('/ready')).status === 200)
 })
 
-test('Postgres goes down while requests run, and comes back', async () => {
+test('Postgres goes down while requests run, and returns', async () => {
   const release = await block()
-  const slow = service.ask('/rpc/wait', post('{}'))
+  const slow = service.send('/rpc/wait', post('{}'))
   await until(async () => (await waiting()) === 1)
   await postgres.crash()
   await release().catch(() => {})
   expect(codeOf(await slow)).toBe('RST000')
-  const refused = await service.ask('/notes')
+  const refused = await service.send('/notes')
   expect([refused.status, codeOf(refused), refused.headers['retry-after']]).toEqual([503, 'RST000', '1'])
   await until(async () => (await admin('/ready')).status === 503)
   expect((await admin('/live')).status).toBe(200)
   await postgres.start()
-  expect((await service.ask('/notes')).status).toBe(200)
+  expect((await service.send('/notes')).status).toBe(200)
   await until(async () => (await admin('/ready')).status === 200)
 })
 
-test('a connection that is ended from outside costs the request that ran on it, and no other', async () => {
+test('a connection terminated from outside fails only the request that ran on it', async () => {
   const release = await block()
-  const slow = service.ask('/rpc/wait', post('{}'))
+  const slow = service.send('/rpc/wait', post('{}'))
   await until(async () => (await waiting()) === 1)
   await postgres.run(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`)
   const answer = await slow
   await release()
   expect([answer.status, codeOf(answer), answer.headers['retry-after']]).toEqual([503, '57P01', '1'])
-  const next = await Promise.all(Array.from({ length: 10 }, () => service.ask('/notes')))
+  const next = await Promise.all(Array.from({ length: 10 }, () => service.send('/notes')))
   expect(next.map(({ status }) => status)).toEqual(Array.from({ length: 10 }, () => 200))
 })
 
-test('Postgres is full: those that are open serve all; where there is none, 503 until there is room', async () => {
+test('Postgres is full: open connections serve all requests; without any, 503 until a slot is free', async () => {
   await postgres.run('DROP ROLE IF EXISTS anon_login; CREATE ROLE anon_login LOGIN')
   const one = await another({})
   const none = await another({})
-  expect((await one.ask('/notes')).status).toBe(200)
+  expect((await one.send('/notes')).status).toBe(200)
   const fill = async (): Promise<unknown> => client().then(fill, error => error)
   expect(await fill()).toMatchObject({ code: '53300' })
-  const refused = await none.ask('/notes')
+  const refused = await none.send('/notes')
   expect([refused.status, codeOf(refused)]).toEqual([503, 'RST000'])
   expect(refused.text).toMatch(/too many clients|slots are reserved/)
-  const served = await Promise.all(Array.from({ length: 30 }, () => ask(one.port, '/notes')))
+  const served = await Promise.all(Array.from({ length: 30 }, () => sendRequest(one.port, '/notes')))
   expect(served.filter(({ status }) => status !== 200)).toEqual([])
   expect(await one.metric('rst_db_pool_open')).toBe(1)
-  // All but the two services: an attempt of the first may be under way still, and take what one client leaves.
+  // All but the two services: a connection attempt of the first may be in progress, and take the slot that one client
+  // frees.
   await Promise.all(closing.splice(2).map(close => close()))
-  await until(async () => (await none.ask('/notes')).status === 200)
+  await until(async () => (await none.send('/notes')).status === 200)
 })
 
-test('a client that leaves has its query cancelled, and costs nobody else anything', async () => {
+test('the query of a client that disconnects is cancelled, without effect on others', async () => {
   const release = await block()
   const leaving = new AbortController()
-  const gone = Array.from({ length: 3 }, () =>
-    ask(service.port, '/rpc/wait', { ...post('{}'), signal: leaving.signal }).catch((error: Error) => error.name),
+  const aborted = Array.from({ length: 3 }, () =>
+    sendRequest(service.port, '/rpc/wait', { ...post('{}'), signal: leaving.signal }).catch(
+      (error: Error) => error.name,
+    ),
   )
   await until(async () => (await waiting()) === 3)
-  // All connections are taken: this one waits, and its client leaves as well.
-  const inserting = ask(service.port, '/notes', { ...post('{"id":1}'), signal: leaving.signal }).catch(
+  // All connections are in use: this request waits, and its client disconnects too.
+  const inserting = sendRequest(service.port, '/notes', { ...post('{"id":1}'), signal: leaving.signal }).catch(
     (error: Error) => error.name,
   )
   await until(async () => (await service.metric('rst_db_pool_waiting')) === 1)
-  const others = Array.from({ length: 20 }, () => ask(service.port, '/notes'))
+  const others = Array.from({ length: 20 }, () => sendRequest(service.port, '/notes'))
   await until(async () => (await service.metric('rst_db_pool_waiting')) === 21)
   leaving.abort()
-  expect(await Promise.all([...gone, inserting])).toEqual(['AbortError', 'AbortError', 'AbortError', 'AbortError'])
+  expect(await Promise.all([...aborted, inserting])).toEqual(['AbortError', 'AbortError', 'AbortError', 'AbortError'])
   await until(async () => (await waiting()) === 0)
   expect((await Promise.all(others)).map(({ text }) => text)).toEqual(Array.from({ length: 20 }, () => '[]'))
   await release()
-  expect((await service.ask('/notes')).text).toBe('[]')
+  expect((await service.send('/notes')).text).toBe('[]')
   const said = service.log.filter(line => line.includes('/rpc/wait')).slice(-3)
   expect(said.every(line => JSON.parse(line).msg === 'the client is gone')).toBe(true)
 })
 
-/** Passes on everything but the first request to cancel, as though that had come before its query had begun; says on which port it listens. */
+/** A proxy that drops the first cancel request, as if it had arrived before its query; returns its port. */
 async function losingOneCancel(): Promise<number> {
   const cancelCode = 80877102
   let lost = 0
@@ -180,35 +190,40 @@ async function losingOneCancel(): Promise<number> {
   }).listen(0, '127.0.0.1')
   await new Promise(resolve => between.once('listening', resolve))
   closing.push(async () => between.close())
-  return (between.address() as AddressInfo).port // of a TCP server it is one
+  return (between.address() as AddressInfo).port // The address of a TCP server.
 }
 
-test('a request to cancel that is lost is made again', async () => {
+test('a lost cancel request is repeated', async () => {
   const port = await losingOneCancel()
   const one = await another({ 'db-pool': 1, 'db-uri': `postgresql://authenticator@127.0.0.1:${port}/postgres` })
   const release = await block()
   const leaving = new AbortController()
-  const gone = one.ask('/rpc/wait', { ...post('{}'), signal: leaving.signal }).catch((error: Error) => error.name)
+  const aborted = one.send('/rpc/wait', { ...post('{}'), signal: leaving.signal }).catch((error: Error) => error.name)
   await until(async () => (await waiting()) === 1)
   leaving.abort()
-  expect(await gone).toBe('AbortError')
-  expect((await one.ask('/notes')).text).toBe('[]')
+  expect(await aborted).toBe('AbortError')
+  expect((await one.send('/notes')).text).toBe('[]')
   await release()
 })
 
 test('a body over the limit is 413, one at the limit is served', async () => {
   const most = 10 * 1024 * 1024
-  const served = await service.ask('/rpc/size', post(Buffer.alloc(most, 'a'), 'text/plain'))
+  const served = await service.send('/rpc/size', post(Buffer.alloc(most, 'a'), 'text/plain'))
   expect([served.status, served.text]).toEqual([200, String(most)])
-  const refused = await ask(service.port, '/rpc/size', post(Buffer.alloc(most + 1, 'a'), 'text/plain'), new Agent())
+  const refused = await sendRequest(
+    service.port,
+    '/rpc/size',
+    post(Buffer.alloc(most + 1, 'a'), 'text/plain'),
+    new Agent(),
+  )
   expect([refused.status, codeOf(refused)]).toEqual([413, 'RST102'])
   const headers = { 'Content-Type': 'text/plain', 'Transfer-Encoding': 'chunked' }
   const chunked = { method: 'POST', headers, body: Buffer.alloc(2 * most, 'a') }
-  const cut = await ask(service.port, '/rpc/size', chunked, new Agent())
-  expect([cut.status, codeOf(cut)]).toEqual([413, 'RST102'])
+  const tooLarge = await sendRequest(service.port, '/rpc/size', chunked, new Agent())
+  expect([tooLarge.status, codeOf(tooLarge)]).toEqual([413, 'RST102'])
 })
 
-test('who may not ask is refused before the body is there', async () => {
+test('an unauthorized request is refused before its body is received', async () => {
   const socket = connect(service.port, '127.0.0.1')
   closing.push(async () => socket.destroy())
   let said = ''
@@ -222,31 +237,31 @@ test('who may not ask is refused before the body is there', async () => {
 
 test('a head over the limit is 431', async () => {
   const headers = { 'X-Long': 'a'.repeat(66_000) }
-  expect((await ask(service.port, '/notes', { headers }, new Agent())).status).toBe(431)
-  expect((await ask(service.port, `/notes?text=eq.${'a'.repeat(66_000)}`, {}, new Agent())).status).toBe(431)
-  expect((await service.ask(`/notes?text=eq.${'a'.repeat(30_000)}`)).status).toBe(200)
+  expect((await sendRequest(service.port, '/notes', { headers }, new Agent())).status).toBe(431)
+  expect((await sendRequest(service.port, `/notes?text=eq.${'a'.repeat(66_000)}`, {}, new Agent())).status).toBe(431)
+  expect((await service.send(`/notes?text=eq.${'a'.repeat(30_000)}`)).status).toBe(200)
 })
 
 test('JSON that nests 10,000 deep is 400', async () => {
   const arrays = '['.repeat(10_000) + ']'.repeat(10_000)
   const objects = `${'{"text":'.repeat(10_000)}1${'}'.repeat(10_000)}`
-  const asked = [
-    () => service.ask('/notes', post(arrays)),
-    () => service.ask('/notes', post(objects)),
-    () => service.ask('/notes?columns=id', post(objects)),
-    () => service.ask('/notes?id=eq.1', { ...post(objects), method: 'PATCH' }),
-    () => service.ask('/rpc/keep', post(`{"value":${arrays}}`)),
-    () => service.ask('/rpc/keep', post(`value=${arrays}`, 'application/x-www-form-urlencoded')),
-    () => service.ask('/notes', post(`id,text\n1,"${arrays}"`, 'text/csv')),
+  const requests = [
+    () => service.send('/notes', post(arrays)),
+    () => service.send('/notes', post(objects)),
+    () => service.send('/notes?columns=id', post(objects)),
+    () => service.send('/notes?id=eq.1', { ...post(objects), method: 'PATCH' }),
+    () => service.send('/rpc/keep', post(`{"value":${arrays}}`)),
+    () => service.send('/rpc/keep', post(`value=${arrays}`, 'application/x-www-form-urlencoded')),
+    () => service.send('/notes', post(`id,text\n1,"${arrays}"`, 'text/csv')),
   ]
-  const answers = await Promise.all(asked.map(one => one()))
+  const answers = await Promise.all(requests.map(one => one()))
   const codes = answers.map(answer => (answer.status === 400 ? codeOf(answer) : answer.status))
-  // What comes as text is not looked into: Postgres reads as deep as its own limit (54001) lets it.
+  // Text is not parsed: Postgres parses up to its own limit (54001).
   expect(codes).toEqual(['RST102', 'RST102', 'RST102', 'RST102', 'RST102', 200, 201])
-  expect((await service.ask('/notes')).status).toBe(200)
+  expect((await service.send('/notes')).status).toBe(200)
 })
 
-test('what is no HTTP is 400 or is hung up on, and a client that sends nothing holds nothing', async () => {
+test('invalid HTTP is 400 or is disconnected, and a client that sends nothing does not keep its connection', async () => {
   const answerTo = (bytes: string) =>
     new Promise<string>((resolve, reject) => {
       const socket = connect(service.port, '127.0.0.1')

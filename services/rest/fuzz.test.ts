@@ -1,9 +1,12 @@
-/** Whatever reaches the service over HTTP: it answers, never with a fault of its own, and every connection to Postgres is idle again afterwards. */
+/**
+ * Any HTTP input: the service responds, never with an error of its own, and every Postgres connection is idle
+ * afterwards.
+ */
 import { Agent } from 'node:http'
 import { connect } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Answer, ask, until } from '../testing/client.ts'
+import { type Answer, sendRequest, until } from '../testing/client.ts'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { type FuzzedRequest, request, schema } from './testing/requests.ts'
 import { jwtSecret, startService, type TestService, tokenOf } from './testing/service.ts'
@@ -22,13 +25,13 @@ beforeAll(async () => {
     'db-pool': 6,
     'db-aggregates-enabled': true,
     'db-plan-enabled': true,
-    // So that there is always something to read.
+    // So that there is always a row to read.
     'db-tx-end': 'rollback-allow-override',
     'db-max-rows': 1_000,
     'jwt-secret': jwtSecret,
     'server-timing-enabled': true,
     'server-trace-header': 'X-Trace',
-    // What goes beyond PostgREST has to stand as much.
+    // Features beyond PostgREST must be as robust.
     'batch-path': '/batch',
     'keyset-parameter': 'after',
     'ndjson-enabled': true,
@@ -46,8 +49,8 @@ afterAll(async () => {
 })
 
 /**
- * What the table of database errors and PostgREST's cases hold to 5xx though a client's request causes it: a row named twice in one upsert, what is too complex for Postgres, and a
- * write to a view that takes none.
+ * Errors that are 5xx in the table of database errors and PostgREST's cases, though a client's request causes them: a
+ * row named twice in one upsert, statements too complex for Postgres, and a write to a read-only view.
  */
 const ofTheRequest = /^(21000|54...|55000)$/
 
@@ -63,7 +66,7 @@ function check({ status, headers, text }: Answer): void {
   }
 }
 
-/** At rest: nothing waits, and no connection is taken, nor in a transaction. */
+/** Idle: no request waits, and no connection is in use or in a transaction. */
 async function expectRest(): Promise<void> {
   await until(async () => (await service.metric('rst_db_pool_waiting')) === 0)
   await until(
@@ -73,24 +76,24 @@ async function expectRest(): Promise<void> {
     `SELECT state FROM pg_stat_activity WHERE usename = 'authenticator' AND state <> 'idle'`,
   )
   expect(states.rows).toEqual([])
-  expect((await service.ask('/authors?limit=1')).status).toBe(200)
+  expect((await service.send('/authors?limit=1')).status).toBe(200)
   expect(service.log.filter(line => line.includes('RSTX00'))).toEqual([])
 }
 
-/** Lets only inserts stand. */
+/** Commits only inserts. */
 function prepared({ method, path, headers, body }: FuzzedRequest) {
   const list = Object.entries(headers).map(([name, text]) => {
     if (name === 'Authorization' && text === 'token') return [name, `Bearer ${token}`]
     if (name === 'Prefer' && method !== 'POST') return [name, text.replaceAll('tx=commit', 'tx=rollback')]
     return [name, text]
   })
-  return { path, asked: { method, headers: Object.fromEntries(list), ...(body === undefined ? {} : { body }) } }
+  return { path, options: { method, headers: Object.fromEntries(list), ...(body === undefined ? {} : { body }) } }
 }
 
-test('any request is answered, and with no fault of the service', { timeout: 60_000 }, async () => {
+test('any request is answered, without an error of the service', { timeout: 60_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 20 }), async requests => {
-      const answers = requests.map(prepared).map(({ path, asked }) => ask(service.port, path, asked, agent))
+      const answers = requests.map(prepared).map(({ path, options }) => sendRequest(service.port, path, options, agent))
       for (const answer of await Promise.all(answers)) check(answer)
     }),
     { numRuns: Number(process.env.ESPALIER_FUZZ_RUNS ?? 250) },
@@ -111,7 +114,7 @@ const pieces = [
   ...['Expect: 100-continue', 'Expect: nonsense', 'Connection: upgrade', 'Upgrade: websocket', 'CONNECT ', 'OPTIONS *'],
   ...['\r\n\r\n', 'Connection: keep-alive', 'a:443', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', '\r\nHost: a\r\n\r\n'],
 ]
-const whole =
+const validBytes =
   'POST /books?select=id HTTP/1.1\r\nHost: a\r\nPrefer: tx=rollback\r\nContent-Length: 13\r\n\r\n{"title":"b"}'
 const bytes = fc.oneof(
   fc.uint8Array({ maxLength: 200 }).map(list => Buffer.from(list)),
@@ -123,15 +126,17 @@ const bytes = fc.oneof(
       },
     )
     .map(list => Buffer.from(list.join(''))),
-  // A request that is whole but for one byte, or for its end.
-  fc.tuple(fc.nat(whole.length - 1), fc.nat(255), fc.option(fc.nat(whole.length))).map(([at, byte, length]) => {
-    const changed = Buffer.from(whole)
-    changed[at] = byte
-    return changed.subarray(0, length ?? whole.length)
-  }),
+  // A valid request except for one byte or for its end.
+  fc
+    .tuple(fc.nat(validBytes.length - 1), fc.nat(255), fc.option(fc.nat(validBytes.length)))
+    .map(([at, byte, length]) => {
+      const changed = Buffer.from(validBytes)
+      changed[at] = byte
+      return changed.subarray(0, length ?? validBytes.length)
+    }),
 )
 
-/** What comes back until the server hangs up, after the client has sent all it has. */
+/** The received bytes until the server hangs up, after the client has sent everything. */
 const exchange = (sent: Buffer): Promise<string> =>
   new Promise(resolve => {
     const socket = connect(service.port, '127.0.0.1')
@@ -139,12 +144,12 @@ const exchange = (sent: Buffer): Promise<string> =>
     socket.setEncoding('latin1').on('data', chunk => {
       text += chunk
     })
-    // A reset is an answer as well, to what is no HTTP.
+    // A reset is also an acceptable response to invalid HTTP.
     socket.on('error', () => {}).once('close', () => resolve(text))
     socket.end(sent)
   })
 
-test('any bytes on the socket are answered or hung up on', { timeout: 60_000 }, async () => {
+test('any bytes on the socket are answered or disconnected', { timeout: 60_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(bytes, { minLength: 1, maxLength: 20 }), async list => {
       for (const text of await Promise.all(list.map(exchange))) {
@@ -158,17 +163,18 @@ test('any bytes on the socket are answered or hung up on', { timeout: 60_000 }, 
   await expectRest()
 })
 
-test('clients that leave at any moment leave no connection taken', { timeout: 60_000 }, async () => {
-  const patience = fc.integer({ min: 0, max: 12 })
+test('clients that disconnect at any time leave no connection in use', { timeout: 60_000 }, async () => {
+  const turnCount = fc.integer({ min: 0, max: 12 })
   await fc.assert(
-    fc.asyncProperty(fc.array(fc.tuple(request, patience), { minLength: 5, maxLength: 30 }), async list => {
+    fc.asyncProperty(fc.array(fc.tuple(request, turnCount), { minLength: 5, maxLength: 30 }), async list => {
       await Promise.all(
         list.map(([one, turns]) => {
           const leaving = new AbortController()
-          const leave = (left: number): unknown => (left === 0 ? leaving.abort() : setImmediate(leave, left - 1))
-          leave(turns * turns)
-          const { path, asked } = prepared(one)
-          return ask(service.port, path, { ...asked, signal: leaving.signal }, new Agent()).catch(() => {})
+          const abortAfter = (remaining: number): unknown =>
+            remaining === 0 ? leaving.abort() : setImmediate(abortAfter, remaining - 1)
+          abortAfter(turns * turns)
+          const { path, options } = prepared(one)
+          return sendRequest(service.port, path, { ...options, signal: leaving.signal }, new Agent()).catch(() => {})
         }),
       )
     }),

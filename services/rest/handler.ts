@@ -1,4 +1,4 @@
-/** Answers a request by the state in force, and logs and counts what came of it. A stream is logged when it ends. */
+/** Answers a request from the current state, and logs and counts it. A stream is logged when it ends. */
 import type { Logger } from 'pino'
 import type { HttpResponse, IncomingBody, RequestHead } from '../http/message.ts'
 import { withForwardedPrefix } from '../http/prefix.ts'
@@ -14,8 +14,8 @@ import type { RefusalLog } from './refusals/log.ts'
 type Answered = Awaited<ReturnType<typeof answerRequest>>
 type Stream = NonNullable<HttpResponse['stream']>
 
-/** nginx's status of a request whose client has gone. */
-const clientGone = 499
+/** nginx's status for a request whose client disconnected. */
+const clientClosedRequest = 499
 
 type HandlerParts = {
   readonly loader: Loader
@@ -40,13 +40,13 @@ export class RequestHandler {
     const { role } = answered
     const response = withForwardedPrefix(answered.response, request)
     const { method, path } = request
-    const status = signal.aborted ? clientGone : response.status
+    const status = signal.aborted ? clientClosedRequest : response.status
     const seconds = (performance.now() - start) / 1_000
     metrics.request(method, status, seconds)
     const sql = state?.configuration.logQuery ? answered.sql : undefined
     const line = { method, path, status, role, milliseconds: Math.round(seconds * 1_000), sql }
     if (answered.refused !== undefined && state?.configuration.logRefusals)
-      this.#parts.refusals.tell(answered.refused, { method, path })
+      this.#parts.refusals.log(answered.refused, { method, path })
     if (response.stream !== undefined && !signal.aborted)
       return { ...response, stream: this.#logged(response.stream, line, signal) }
     if (signal.aborted) this.#parts.logger.info(line, 'the client is gone')
@@ -77,14 +77,14 @@ export class RequestHandler {
       } catch (error) {
         const { code, message } = restErrorOf(error, false)
         if (signal.aborted) logger.info(line, 'the client is gone')
-        else logger.error({ ...line, code, reason: message }, 'an answer that had begun was cut off')
+        else logger.error({ ...line, code, reason: message }, 'a streamed response was aborted')
         throw error
       }
     }
   }
 }
 
-/** The stack of an unexpected error, for the log alone. */
+/** The stack of an unexpected error, for the log only. */
 function causeOf(error: RestError | undefined): string | undefined {
   return error?.code === 'RSTX00' && error.cause instanceof Error
     ? (error.cause.stack ?? error.cause.message)

@@ -1,6 +1,6 @@
 /**
- * The REST data service: serves the schemas of a database over HTTP, as PostgREST 14 does. A server of its own: it needs a configuration and a
- * Postgres, and nothing else of this project.
+ * The REST data service: serves the schemas of a database over HTTP, as PostgREST 14 does. An independent server: it
+ * needs only a configuration and a Postgres.
  */
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -9,9 +9,12 @@ import type { Registry } from 'prom-client'
 import { makeAdminServer } from '../http/admin.ts'
 import type { ResponseRules } from '../http/exchange.ts'
 import { closeServer, type ListenAddress, listen } from '../http/listen.ts'
+import { RequestFigures } from '../http/request-figures.ts'
 import { makeServer } from '../http/server.ts'
+import { StartupCheck } from '../http/startup-check.ts'
 import { connectionAddress } from '../postgres/address.ts'
 import { Pool } from '../postgres/pool.ts'
+import { runSamples, type SamplesAddress } from '../samples/index.ts'
 import { schemaCacheText } from '../schema-cache/text.ts'
 import { describeConfiguration, type RestConfiguration, type Sources } from './configuration/index.ts'
 import { Listener } from './engine/listener.ts'
@@ -20,45 +23,48 @@ import { createMetrics, type Metrics } from './engine/metrics.ts'
 import { requestUnread } from './errors/catalogue.ts'
 import { errorResponse, restErrorOf } from './errors/index.ts'
 import { RequestHandler } from './handler.ts'
+import { probeApi, targetOf } from './probe.ts'
 import { product } from './product.ts'
 import { RefusalLog } from './refusals/log.ts'
 
 export type { ReloadScope }
 
 export type RestOptions = {
-  /** The configuration's sources, read when the service starts and whenever it is told to read them again. */
+  /** The configuration's sources, read at the start and on each reload. */
   readonly sources: () => Omit<Sources, 'database'>
   readonly logger: Logger
   readonly now?: () => number
-  /** This process's share of `db-pool`, where there are several. */
+  /** This process's share of `db-pool` if there are several. */
   readonly poolSize?: number
-  /** Called where `db-pool-automatic-recovery` is off and the database cannot be reached: the service is of no use any more. */
+  /** Called if the database is unreachable and `db-pool-automatic-recovery` is off: the service cannot continue. */
   readonly onLost?: () => void
-  /** Called with `log-level` whenever the configuration is read. */
+  /** Called with `log-level` whenever the configuration is loaded. */
   readonly onLogLevel?: (level: RestConfiguration['logLevel']) => void
-  /** Called once the service listens. It cannot answer yet. */
+  /** Called once the service listens. It is not ready yet. */
   readonly onListening?: (address: AddressInfo | string) => void
-  /** Whether this process runs the admin server; one of several does not. */
+  /** Whether this process runs the admin server; workers do not. */
   readonly admin?: boolean
+  /** Address for its samples; undefined: none are taken. */
+  readonly samples?: SamplesAddress | undefined
 }
 
 export type RestService = {
-  /** Where it listens: an address and port, or the path of a socket. */
+  /** The address: host and port, or the path of a socket. */
   readonly address: AddressInfo | string
-  /** Undefined where the admin server listens on a socket, too. */
+  /** Undefined if the admin server also listens on a socket. */
   readonly adminAddress: AddressInfo | undefined
   readonly isReady: () => boolean
   readonly registry: Registry
   readonly configuration: () => string
   /** The schema cache as JSON; undefined until the database has been read. */
   readonly schemaCache: () => Promise<string | undefined>
-  /** Reads configuration and schema cache again. Resolves once that has succeeded. */
+  /** Reloads configuration and schema cache. Resolves once that has succeeded. */
   readonly reload: (scope?: ReloadScope) => Promise<void>
-  /** Stops after the requests under way, within seconds. */
+  /** Stops after the requests in progress, within seconds. */
   readonly stop: () => Promise<void>
 }
 
-/** What pages may read of answers. */
+/** Response headers that pages may read. */
 const exposedHeaders =
   'Content-Encoding, Content-Location, Content-Range, Content-Type, Date, Location, Server, Transfer-Encoding, Range-Unit'
 const methods = 'GET, POST, PATCH, PUT, DELETE, OPTIONS, HEAD'
@@ -68,7 +74,7 @@ export const listenAddress = (configuration: RestConfiguration): ListenAddress =
   return path === undefined ? { host, port, reusePort: configuration.serverReuseport } : { path, mode }
 }
 
-/** Undefined where there is no admin server. */
+/** Undefined if there is no admin server. */
 export function adminListenAddress(configuration: RestConfiguration): ListenAddress | undefined {
   const { adminServerUnixSocket: path, adminServerUnixSocketMode: mode, adminServerPort: port } = configuration
   if (path !== undefined) return { path, mode }
@@ -77,7 +83,7 @@ export function adminListenAddress(configuration: RestConfiguration): ListenAddr
 
 /**
  * Starts the service. It listens at once, and answers 503 until the database has been read.
- * @throws ConfigurationError, ConfigurationSyntaxError; what listening fails with
+ * @throws ConfigurationError, ConfigurationSyntaxError; listen errors
  */
 export async function startRest(options: RestOptions): Promise<RestService> {
   const rest = new Rest(options)
@@ -88,14 +94,17 @@ export async function startRest(options: RestOptions): Promise<RestService> {
 class Rest implements RestService {
   readonly #options: RestOptions
   readonly #loader: Loader
-  /** The configuration at the start, for what cannot change afterwards. */
+  /** The configuration at the start, for settings that cannot change later. */
   readonly #base: RestConfiguration
   readonly #pool: Pool
   readonly #metrics: Metrics
+  readonly #requests = new RequestFigures()
   readonly #listener: Listener | undefined
   readonly #server: Server
   readonly #adminServer: Server | undefined
   #address: AddressInfo | string = ''
+  readonly #startup = new StartupCheck(() => this.#probeItself())
+  #samples: Awaited<ReturnType<typeof runSamples>>
 
   constructor(options: RestOptions) {
     const { sources, logger, onLost = () => {}, onLogLevel = () => {}, now = Date.now } = options
@@ -138,7 +147,7 @@ class Rest implements RestService {
       watchIntervalMs: dbSchemaWatchInterval * 1_000,
       logger: this.#options.logger,
       onDisconnected: () => dbPoolAutomaticRecovery || onLost(),
-      onHeard: heard => void this.reload(heard === 'reload schema' ? 'schema' : 'everything'),
+      onNotice: notice => void this.reload(notice === 'reload schema' ? 'schema' : 'everything'),
     })
   }
 
@@ -151,10 +160,11 @@ class Rest implements RestService {
       product,
       maximumBodyBytes: serverMaxBodyBytes,
       maximumHeaderBytes: serverMaxHeaderBytes,
-      maximumHeldBytes: serverMaxHeldBytes,
+      maximumBufferedBytes: serverMaxHeldBytes,
+      requests: this.#requests,
       rules: () => responseRules(this.#configuration),
       handle: handler.handle,
-      // These errors are outside of any request's answer: the configured verbosity does not apply.
+      // These errors have no request: the configured verbosity does not apply.
       renderError: error => errorResponse(restErrorOf(error, false), true),
       renderUnread: why => errorResponse(requestUnread(why, serverMaxHeaderBytes), true),
     })
@@ -165,6 +175,7 @@ class Rest implements RestService {
     return makeAdminServer({
       isLive: () => this.#server.listening,
       isReady: this.isReady,
+      hasAnswered: async () => (await this.#startup.run()) === undefined,
       metrics: () => this.registry.metrics(),
       configuration: this.#base.adminServerConfigEnabled ? this.configuration : undefined,
       schemaCache: this.schemaCache,
@@ -179,7 +190,7 @@ class Rest implements RestService {
     return this.#loader.state?.configuration ?? this.#base
   }
 
-  /** @throws what listening fails with */
+  /** @throws listen errors */
   async start(): Promise<void> {
     this.#address = await listen(this.#server, listenAddress(this.#base))
     this.#options.onListening?.(this.#address)
@@ -187,12 +198,21 @@ class Rest implements RestService {
       const admin = this.#adminListenAddress
       if (this.#adminServer !== undefined && admin !== undefined) await listen(this.#adminServer, admin)
     } catch (error) {
-      // The server that listens already would keep the process alive.
+      // The listening server would keep the process alive.
       await this.stop()
       throw error
     }
+    this.#samples = await runSamples(this.#options.samples, this.#sampled, this.#options.logger)
     await this.#listener?.start()
     void this.reload()
+  }
+
+  get #sampled() {
+    const own = () => {
+      const { size, open, idle, waiting, timeouts } = this.#pool.figures
+      return { pool_size: size, pool_in_use: open - idle, pool_waiting: waiting, pool_timeouts: timeouts }
+    }
+    return { service: 'rest', requests: this.#requests, own } as const
   }
 
   get address(): AddressInfo | string {
@@ -213,6 +233,15 @@ class Rest implements RestService {
     return state !== undefined && failure === undefined && this.#listener?.isListening !== false
   }
 
+  /** Sends itself an API request. @returns why it failed */
+  async #probeItself(): Promise<string | undefined> {
+    const at = this.#address
+    if (!this.isReady() || at === '') return 'the database has not been read'
+    const target = typeof at === 'string' ? { path: at } : { host: at.address, port: at.port }
+    const { isReady, text } = await probeApi(targetOf(target))
+    return isReady ? undefined : text
+  }
+
   readonly configuration = (): string => describeConfiguration(this.#configuration)
 
   readonly schemaCache = async (): Promise<string | undefined> => {
@@ -226,12 +255,16 @@ class Rest implements RestService {
     this.#listener?.stop()
     this.#loader.stop()
     const admin = this.#adminServer
-    await Promise.all([closeServer(this.#server, 10_000), admin === undefined ? undefined : closeServer(admin, 1_000)])
+    await Promise.all([
+      closeServer(this.#server, 10_000),
+      admin === undefined ? undefined : closeServer(admin, 1_000),
+      this.#samples?.stop(),
+    ])
     this.#pool.close()
   }
 }
 
-/** What the server adds to answers under this configuration. */
+/** Headers that the server adds under this configuration. */
 function responseRules(configuration: RestConfiguration): ResponseRules {
   const { keysetParameter, serverEtagEnabled, serverCorsAllowedOrigins: origins, serverTraceHeader } = configuration
   const own = [...(keysetParameter === undefined ? [] : ['Link']), ...(serverEtagEnabled ? ['ETag'] : [])]

@@ -1,4 +1,4 @@
-/** Rows as lines of JSON: each line is one value, whatever stands in it. */
+/** Rows as lines of JSON: each line is one value, whatever it contains. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { startService, type TestService } from './testing/service.ts'
@@ -53,7 +53,7 @@ test.each([
   ['/rpc/numbers', [1, null, 3]],
   ['/rpc/one', [{ id: 1, name: 'A\nda' }]],
 ])('%s', async (path, rows) => {
-  const answer = await service.ask(path, { headers })
+  const answer = await service.send(path, { headers })
   expect(answer).toMatchObject({ status: 200, headers: { 'content-type': 'application/x-ndjson' } })
   expect(answer.text === '' || answer.text.endsWith('\n')).toBe(true)
   expect(
@@ -64,8 +64,8 @@ test.each([
   ).toEqual(rows)
 })
 
-test('what a write returns comes in lines, too', async () => {
-  const answer = await service.ask('/authors', {
+test('the rows of a write are returned as lines, too', async () => {
+  const answer = await service.send('/authors', {
     method: 'POST',
     headers: { ...headers, 'content-type': 'application/json', prefer: 'return=representation, tx=rollback' },
     body: '[{"id": 8}, {"id": 9}]',
@@ -73,8 +73,8 @@ test('what a write returns comes in lines, too', async () => {
   expect(answer).toMatchObject({ status: 201, text: '{"id":8,"name":null}\n{"id":9,"name":null}\n' })
 })
 
-test('nothing of it is there where it is not switched on', async () => {
+test('is unavailable unless it is enabled', async () => {
   const other = await startService(postgres.uri('postgres'), { ...keys, 'ndjson-enabled': false })
-  expect((await other.ask('/authors', { headers })).status).toBe(406)
+  expect((await other.send('/authors', { headers })).status).toBe(406)
   await other.stop()
 })

@@ -1,9 +1,9 @@
-/** `make pair`, which a failing seed of the differential judge is looked into with. */
+/** `make pair`, which shows a failing seed of the differential test. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { ask } from '../testing/client.ts'
+import { sendRequest } from '../testing/client.ts'
 import { postgrestBinary } from './testing/programs.ts'
 
 const script = fileURLToPath(new URL('./testing/pair.ts', import.meta.url))
@@ -24,16 +24,16 @@ test.skipIf(postgrestBinary() === undefined)(title, async ({ onTestFinished }) =
   expect(text).toMatch(/\ncurl -si .*\n/)
   expect(text).toMatch(/\nPostgREST: \d{3} [\s\S]*\nours: \d{3} [\s\S]*\nThe judge accepts our answer\./)
   const ports = [...text.matchAll(/URL=http:\/\/127\.0\.0\.1:(\d+)/g)].map(([, port]) => Number(port))
-  const roots = await Promise.all(ports.map(port => ask(port, '/')))
+  const roots = await Promise.all(ports.map(port => sendRequest(port, '/')))
   expect(roots.map(({ headers }) => String(headers.server).split('/')[0])).toEqual(['postgrest', 'espalier-rest'])
   child.kill('SIGINT')
   expect(await ended).toEqual([0, null])
-  await expect(ask(ports[0] ?? 0, '/')).rejects.toThrow('ECONNREFUSED')
+  await expect(sendRequest(ports[0] ?? 0, '/')).rejects.toThrow('ECONNREFUSED')
 })
 
-test('what is no request of a seed is answered with the usage', async () => {
+test('an invalid seed or request prints the usage', async () => {
   const child = spawn(process.execPath, [script, '14'], { stdio: ['ignore', 'ignore', 'pipe'] })
-  const [said] = await once(child.stderr.setEncoding('utf8'), 'data')
-  expect(said).toContain('Usage: make pair')
+  const [output] = await once(child.stderr.setEncoding('utf8'), 'data')
+  expect(output).toContain('Usage: make pair')
   expect(await once(child, 'exit')).toEqual([2, null])
 })

@@ -1,11 +1,11 @@
-/** What PostgREST 16 changed, where a key asks for it; the texts are those of its source. */
+/** Changes of PostgREST 16 that a configuration key enables; the texts are from its source. */
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { Agent } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ask as askPort, until } from '../testing/client.ts'
+import { sendRequest as askPort, until } from '../testing/client.ts'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { loadConfiguration } from './configuration/index.ts'
 import { startRest } from './index.ts'
@@ -44,9 +44,9 @@ afterAll(async () => {
   await postgres?.stop()
 })
 
-const printed = (service: TestService, prefer: string) => service.ask('/books?select=printed', { headers: { prefer } })
+const printed = (service: TestService, prefer: string) => service.send('/books?select=printed', { headers: { prefer } })
 
-test('a time zone may be an offset, and one that is none is an error of Postgres', async () => {
+test('a time zone may be an offset, and an invalid one is an error of Postgres', async () => {
   const { text, headers } = await printed(newer, 'timezone=-07:00')
   expect([text, headers['preference-applied']]).toEqual([
     '[{"printed":"2026-01-01T07:00:00+07:00"}]',
@@ -57,14 +57,14 @@ test('a time zone may be an offset, and one that is none is an error of Postgres
     400,
     { code: '22023', message: 'invalid value for parameter "TimeZone": "Jupiter/Red_Spot"' },
   ])
-  // Nothing is left behind on the connection.
+  // Nothing is left on the connection.
   expect((await printed(newer, 'timezone=UTC')).text).toBe('[{"printed":"2026-01-01T00:00:00+00:00"}]')
   expect((await printed(plain, 'timezone=Jupiter/Red_Spot')).status).toBe(200)
 })
 
 test('a role is found by a path of RFC 9535', async () => {
   const headers = { Authorization: `Bearer ${await tokenOf({ roles: ['other', 'member'] })}` }
-  expect((await newer.ask('/rpc/me', { headers })).text).toBe('"member"')
+  expect((await newer.send('/rpc/me', { headers })).text).toBe('"member"')
 })
 
 const aliased = '/books?select=id,a:authors(name)'
@@ -76,11 +76,11 @@ test.each([
   ['GET', `${aliased}&authors.limit=1`, ''],
   ['PATCH', `${aliased}&id=eq.1&authors.name=eq.Ada`, 'return=representation'],
   ['PATCH', `${aliased}&id=eq.1&authors.name=eq.Ada`, ''],
-])('a relation that is named in place of its alias: %s %s %s', async (method, path, prefer) => {
+])('a relation named instead of its alias: %s %s %s', async (method, path, prefer) => {
   const body = method === 'PATCH' ? { body: '{"author_id":1}' } : {}
-  const ask = (service: TestService, at = path) =>
-    service.ask(at, { method, headers: { prefer, 'Content-Type': 'application/json' }, ...body })
-  const [before, warned, refused] = await Promise.all([ask(plain), ask(newer), ask(strict)])
+  const readStatus = (service: TestService, at = path) =>
+    service.send(at, { method, headers: { prefer, 'Content-Type': 'application/json' }, ...body })
+  const [before, warned, refused] = await Promise.all([readStatus(plain), readStatus(newer), readStatus(strict)])
   expect([before.status, before.headers.warning]).toEqual([warned.status, undefined])
   expect([warned.text, warned.headers.warning]).toEqual([before.text, warning])
   expect([refused.status, JSON.parse(refused.text)]).toEqual([
@@ -93,7 +93,7 @@ test.each([
     },
   ])
   for (const service of [newer, strict]) {
-    const byAlias = await ask(service, path.replace('&authors.', '&a.'))
+    const byAlias = await readStatus(service, path.replace('&authors.', '&a.'))
     expect([byAlias.status, byAlias.headers.warning]).toEqual([before.status, undefined])
   }
 })
@@ -136,7 +136,7 @@ test('the admin server listens on a socket, and a reload applies log-level', asy
 const probe = (own: Record<string, string | number>) =>
   probeReadiness(loadConfiguration({ file: configurationFile(own), environment: {}, readFile: () => '' }))
 
-test('a service with several addresses is probed on one of them', async () => {
+test('a service with several addresses is probed at one of them', async () => {
   const port = plain.adminPort
   for (const host of ['127.0.0.1', '!4', '*', 'localhost']) {
     const shown = host === 'localhost' ? host : '127.0.0.1'
@@ -148,7 +148,7 @@ test('a service with several addresses is probed on one of them', async () => {
   }
 })
 
-test('a service that is not ready, not there, or without an admin server fails the probe', async () => {
+test('the probe fails for a service that is not ready, not running, or without an admin server', async () => {
   const away = await startService(
     'postgresql://nobody@127.0.0.1:1/none',
     { ...keys, 'db-channel-enabled': false },
@@ -194,14 +194,14 @@ test('the admin server shows the schema cache', async () => {
   expect(cache.timeZones).toContain('Europe/Paris')
 })
 
-test('two services share a port where both say so, each with its own admin server', async () => {
+test('two services share a port if both enable it, each with its own admin server', async () => {
   const both = { ...keys, 'server-reuseport': true }
   const first = await startService(postgres.uri('authenticator'), both)
   const shared = { ...both, 'server-port': first.port }
   try {
     const second = await startService(postgres.uri('authenticator'), shared)
     const answered = () => Promise.all([first, second].map(({ metric }) => metric('rst_requests_total')))
-    // The kernel chooses between them by the address of the client: each is asked after a while.
+    // The kernel selects one by the client's address: with enough requests, both receive some.
     await until(async () => {
       expect((await askPort(first.port, '/books?select=id', {}, new Agent())).text).toBe('[{"id":1}]')
       return (await answered()).every(count => count > 0)

@@ -1,4 +1,7 @@
-/** The client that most users of PostgREST have, `@supabase/postgrest-js`, against the service on a real Postgres: what it sends is understood, and it understands the answers. */
+/**
+ * The most used PostgREST client, `@supabase/postgrest-js`, against the service on a real Postgres: each understands
+ * the other.
+ */
 import { PostgrestClient } from '@supabase/postgrest-js'
 import { SignJWT } from 'jose'
 import { pino } from 'pino'
@@ -58,9 +61,9 @@ let service: RestService
 let url: string
 let token: string
 
-/** Whoever sends no token. */
+/** A client without a token. */
 const anonymous = () => new PostgrestClient(url, { retry: false })
-/** Whoever may write. */
+/** A client with write privileges. */
 const author = () => new PostgrestClient(url, { headers: { Authorization: `Bearer ${token}` }, retry: false })
 
 beforeAll(async () => {
@@ -82,7 +85,7 @@ beforeAll(async () => {
   const { address } = service
   if (typeof address === 'string') throw new Error('a port was asked for')
   url = `http://127.0.0.1:${address.port}`
-  // Resolves once the schema cache is there.
+  // Resolves when the schema cache is loaded.
   await service.reload()
   token = await new SignJWT({ role: 'author', sub: 'ada' })
     .setProtectedHeader({ alg: 'HS256' })
@@ -100,7 +103,10 @@ afterAll(async () => {
 })
 
 type Loan = { book_id: number; reader_id: number }
-/** Types as the client's users generate them: they tell it which PostgREST it speaks to, without which it does not offer `maxAffected`. */
+/**
+ * Types as users of the client generate them: they contain the PostgREST version, without which the client does not
+ * offer `maxAffected`.
+ */
 type Lending = {
   __InternalSupabase: { PostgrestVersion: '14' }
   api: {
@@ -134,7 +140,7 @@ describe('reads', () => {
     expect(titles((await books().filter('facts->cover->>colour', 'eq', 'blue')).data)).toHaveLength(1)
   })
 
-  test('lists, of values that have to be quoted too', async () => {
+  test('lists, including values that must be quoted', async () => {
     expect(titles((await books().in('title', ['Notes', 'A Manual, revised'])).data)).toHaveLength(2)
     expect(titles((await books().notIn('id', [1, 2])).data)).toEqual(['A Manual, revised'])
     expect((await books().in('id', [])).data).toEqual([])
@@ -169,7 +175,7 @@ describe('reads', () => {
     expect(data?.map(({ books }) => books.length)).toEqual([1, 1, 0])
   })
 
-  test('embeddings: to one, to many, many to many, inner, spread, with order and limit of their own', async () => {
+  test('embeddings: to one, to many, many to many, inner, spread, with their own order and limit', async () => {
     const one = await anonymous().from('books').select('title, author:people(name)').eq('id', 1).single()
     expect(one.data).toEqual({ title: 'Notes', author: { name: 'Ada' } })
     const many = await anonymous()
@@ -198,8 +204,8 @@ describe('reads', () => {
   test('pages and counts', async () => {
     const page = await anonymous().from('books').select('id', { count: 'exact' }).order('id').range(1, 1)
     expect(page).toMatchObject({ data: [{ id: 2 }], count: 3, status: 206 })
-    const whole = await anonymous().from('books').select('*', { count: 'exact', head: true })
-    expect(whole).toMatchObject({ data: null, count: 3, error: null })
+    const counted = await anonymous().from('books').select('*', { count: 'exact', head: true })
+    expect(counted).toMatchObject({ data: null, count: 3, error: null })
     expect((await anonymous().from('books').select('*', { count: 'planned' })).count).toBe(3)
     expect((await anonymous().from('books').select('*', { count: 'estimated' })).count).toBe(3)
     expect((await anonymous().from('books').select('id').order('id').limit(2)).data).toHaveLength(2)
@@ -215,7 +221,7 @@ describe('reads', () => {
     expect(data).toEqual([{ id: '1', colour: 'red' }])
   })
 
-  test('one row, or perhaps one', async () => {
+  test('one row, or at most one', async () => {
     expect((await books().eq('id', 2).single()).data).toEqual({ title: 'Compilers' })
     const none = await books().eq('id', 9).single()
     expect(none).toMatchObject({
@@ -305,13 +311,13 @@ describe('writes', () => {
   })
 
   test('deletes', async () => {
-    const gone = await author().from('loans').delete({ count: 'exact' }).eq('reader_id', 2).select('book_id')
-    expect(gone.count).toBe(2)
-    expect(gone.data).toHaveLength(2)
+    const deleted = await author().from('loans').delete({ count: 'exact' }).eq('reader_id', 2).select('book_id')
+    expect(deleted.count).toBe(2)
+    expect(deleted.data).toHaveLength(2)
     expect((await author().from('loans').select('*')).data).toHaveLength(1)
   })
 
-  test('a write that may be too much is taken back', async () => {
+  test('a write above max-affected is rolled back', async () => {
     const headers = { Authorization: `Bearer ${token}` }
     const client = new PostgrestClient<Lending>(url, { headers, retry: false })
     const { error, status } = await client.from('loans').delete().gt('reader_id', 0).maxAffected(2).select()
@@ -319,13 +325,13 @@ describe('writes', () => {
     expect((await author().from('loans').select('*')).data).toHaveLength(3)
   })
 
-  test('a write that was to be one row and is more is taken back', async () => {
+  test('a write of several rows instead of one is rolled back', async () => {
     const { error } = await author().from('books').update({ pages: 1 }).gt('id', 1).select().single()
     expect(error?.code).toBe('RST116')
     expect((await books().eq('pages', 1)).data).toEqual([])
   })
 
-  test('a trial shows what would be and leaves no trace', async () => {
+  test('a rolled back write returns its result and changes nothing', async () => {
     const { data } = await author().from('readers').insert({ id: 9, name: 'Ghost' }).select().rollback()
     expect(data).toEqual([{ id: 9, name: 'Ghost' }])
     expect((await anonymous().from('readers').select().eq('id', 9)).data).toEqual([])
@@ -342,7 +348,7 @@ describe('functions', () => {
     expect((await anonymous().rpc('total', { numbers: [1, 2, 3] })).data).toBe(6)
   })
 
-  test('rows that a function returns are filtered, embedded and ordered like any', async () => {
+  test('rows of a function can be filtered, embedded and ordered', async () => {
     const { data } = await anonymous()
       .rpc('longer_than', { minimum: 1 })
       .select('title, people(name)')
@@ -352,19 +358,19 @@ describe('functions', () => {
     expect(data).toEqual([{ title: 'A Manual, revised', people: { name: 'Grace' } }])
   })
 
-  test('one that returns nothing writes', async () => {
+  test('a function that returns nothing writes', async () => {
     expect(await author().rpc('rename', { book: 1, title: 'Renamed' })).toMatchObject({ status: 204, data: null })
     expect((await books().eq('id', 1).single()).data).toEqual({ title: 'Renamed' })
   })
 
-  test('the role and the claims are those of the token', async () => {
+  test('the role and the claims are from the token', async () => {
     expect((await anonymous().rpc('whoami')).data).toEqual({ role: 'anon', sub: null })
     expect((await author().rpc('whoami')).data).toEqual({ role: 'author', sub: 'ada' })
   })
 })
 
 describe('schemas', () => {
-  test('the one that is asked for is read and written', async () => {
+  test('the selected schema is read and written', async () => {
     expect((await anonymous().schema('archive').from('books').select()).data).toEqual([{ id: 1, title: 'Old' }])
     const { data } = await author().schema('archive').from('books').insert({ id: 2, title: 'Older' }).select()
     expect(data).toEqual([{ id: 2, title: 'Older' }])
@@ -373,7 +379,7 @@ describe('schemas', () => {
 })
 
 describe('errors', () => {
-  test('of the service carry its prefix, and a hint', async () => {
+  test('of the service have its prefix, and a hint', async () => {
     const { status, error, data } = await anonymous().from('book').select()
     expect([status, data]).toEqual([404, null])
     expect(error).toMatchObject({ code: 'RST205', hint: "Perhaps you meant the table 'api.books'" })
@@ -382,7 +388,7 @@ describe('errors', () => {
     expect((await anonymous().from('books').select('title(')).error?.code).toBe('RST100')
   })
 
-  test('of Postgres come as they are', async () => {
+  test('of Postgres are unchanged', async () => {
     const again = await author().from('people').insert({ id: 1, name: 'Other' })
     expect(again).toMatchObject({ status: 409, error: { code: '23505', details: 'Key (id)=(1) already exists.' } })
     expect((await author().from('books').insert({ title: 'T', author_id: 99 })).error?.code).toBe('23503')
@@ -406,12 +412,12 @@ describe('errors', () => {
     expect(await bad.from('books').select()).toMatchObject({ status: 401, error: { code: 'RST301' } })
   })
 
-  test('are thrown where that is asked for', async () => {
+  test('are thrown on request', async () => {
     await expect(anonymous().from('book').select().throwOnError()).rejects.toMatchObject({ code: 'RST205' })
   })
 })
 
-test('a request that is given up is stopped in the database as well', async () => {
+test('the query of an aborted request is cancelled', async () => {
   const controller = new AbortController()
   const sleeping = async () =>
     (await postgres.run(`SELECT FROM pg_stat_activity WHERE usename = 'authenticator' AND wait_event = 'PgSleep'`))

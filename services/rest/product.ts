@@ -1,7 +1,7 @@
-/** What the service calls itself. */
+/** Names of the service. */
 import { version } from '../../server/version.ts'
 
-/** How Proxy-Status names it. */
+/** In Proxy-Status. */
 export const serviceName = 'espalier-rest'
-/** How Server names it. */
+/** In the Server header. */
 export const product = `${serviceName}/${version}`

@@ -1,9 +1,9 @@
-/** The HAProxy example of docs/rest.md: it is accepted without a warning, and requests come through it. */
+/** The HAProxy example of docs/rest.md: it is valid without a warning, and forwards requests. */
 import { spawn, spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { ask, until } from '../testing/client.ts'
+import { sendRequest, until } from '../testing/client.ts'
 import { freePort, startPostgres } from '../testing/postgres.ts'
 import { startService } from './testing/service.ts'
 
@@ -14,7 +14,7 @@ const example = (/^ {4}# haproxy\.cfg\n(?: {4}.*\n|\n)*/m.exec(page)?.[0] ?? '')
 
 if (!isThere) test.skip('the example of a proxy: needs haproxy on this machine', () => {})
 else
-  test('HAProxy takes the example, removes the path of the API and limits rates', async ({ onTestFinished }) => {
+  test("HAProxy accepts the example, strips the API's path and limits rates", async ({ onTestFinished }) => {
     const postgres = await startPostgres('17')
     onTestFinished(() => postgres.stop())
     await postgres.run('CREATE ROLE anon; CREATE TABLE notes AS SELECT 1 AS id; GRANT SELECT ON notes TO anon')
@@ -39,12 +39,12 @@ else
       child.kill('SIGKILL')
     })
     const status = (path: string) =>
-      ask(port, path).then(
+      sendRequest(port, path).then(
         answer => answer.status,
         () => 0,
       )
     await until(async () => (await status('/notes')) === 200)
-    expect((await ask(port, '/rest/notes?id=eq.1')).text).toBe('[{"id":1}]')
+    expect((await sendRequest(port, '/rest/notes?id=eq.1')).text).toBe('[{"id":1}]')
     const many = await Promise.all(Array.from({ length: 250 }, () => status('/rest/notes')))
     expect(new Set(many)).toEqual(new Set([200, 429]))
   })

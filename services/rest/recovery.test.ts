@@ -1,4 +1,7 @@
-/** `db-pool-automatic-recovery`: off, the service ends when it loses its database, so that whatever runs it can start it anew. */
+/**
+ * `db-pool-automatic-recovery` off: the service exits when it loses its database, so that its supervisor can restart
+ * it.
+ */
 
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
@@ -8,7 +11,7 @@ import { startRest } from './index.ts'
 test.each([
   ['on', true],
   ['off', false],
-] as const)('%s: a lost database is told of, or waited for', async (_, recovers) => {
+] as const)('%s: a lost database is reported, or waited for', async (_, recovers) => {
   const postgres = await startPostgres('17')
   let lost = 0
   const file = [

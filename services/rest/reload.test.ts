@@ -1,6 +1,9 @@
-/** What the service is told while it runs: schema changes, its configuration from file and database, settings of roles, and what the admin server says of it. */
+/**
+ * Reloads at run time: schema changes, configuration from file and database, role settings, and their view on the admin
+ * server.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Answer, ask, until } from '../testing/client.ts'
+import { type Answer, sendRequest, until } from '../testing/client.ts'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { configurationFile, startService, type TestService } from './testing/service.ts'
 
@@ -26,13 +29,13 @@ const codeOf = ({ text }: Answer): unknown => JSON.parse(text).code
 const rowsOf = ({ text }: Answer): number => JSON.parse(text).length
 
 let databases = 0
-type Place = { service: TestService; role: string; database: string; run: (sql: string) => Promise<unknown> }
+type Fixture = { service: TestService; role: string; database: string; run: (sql: string) => Promise<unknown> }
 
-/** Works with a service whose database and login role are its own, so that tests change them as they like. */
-async function inPlace(
+/** Uses a service with its own database and login role, which tests can change. */
+async function withService(
   own: Record<string, string | number | boolean>,
   prepare: (role: string) => string,
-  work: (place: Place) => Promise<void>,
+  work: (fixture: Fixture) => Promise<void>,
 ): Promise<void> {
   const name = `place_${++databases}`
   const anon = `${name}_anon`
@@ -48,36 +51,36 @@ async function inPlace(
 }
 const nothing = () => 'SELECT 1'
 
-test('a schema change is seen by itself where the service watches the schema', async () => {
-  await inPlace({ 'db-schema-watch-interval': 1 }, nothing, async ({ service, role, run }) => {
-    expect(codeOf(await service.ask('/late'))).toBe('RST205')
+test('a schema change is detected automatically if the service watches the schema', async () => {
+  await withService({ 'db-schema-watch-interval': 1 }, nothing, async ({ service, role, run }) => {
+    expect(codeOf(await service.send('/late'))).toBe('RST205')
     await run(`CREATE VIEW api.late AS SELECT 1 AS a; GRANT SELECT ON api.late TO ${role}_anon`)
-    await until(async () => (await service.ask('/late')).text === '[{"a":1}]')
+    await until(async () => (await service.send('/late')).text === '[{"a":1}]')
   })
 })
 
-test('a schema change is seen after NOTIFY, on the channel that is configured', async () => {
-  await inPlace({ 'db-channel': 'tidings' }, nothing, async ({ service, role, run }) => {
+test('a schema change is detected after NOTIFY on the configured channel', async () => {
+  await withService({ 'db-channel': 'tidings' }, nothing, async ({ service, role, run }) => {
     await run(`CREATE VIEW api.late AS SELECT 1 AS a; GRANT SELECT ON api.late TO ${role}_anon`)
-    expect(codeOf(await service.ask('/late'))).toBe('RST205')
+    expect(codeOf(await service.send('/late'))).toBe('RST205')
     await run(`NOTIFY tidings, 'something else'`)
     await run(`NOTIFY tidings, 'reload schema'`)
-    await until(async () => (await service.ask('/late')).text === '[{"a":1}]')
+    await until(async () => (await service.send('/late')).text === '[{"a":1}]')
     await run('DROP VIEW api.late; NOTIFY tidings')
-    // Until it is heard of, Postgres is asked for it: 42P01.
-    await until(async () => codeOf(await service.ask('/late')) === 'RST205')
+    // Before the reload, Postgres is queried for it: 42P01.
+    await until(async () => codeOf(await service.send('/late')) === 'RST205')
   })
 })
 
-test('1,000 requests are served through reloads, and none fails', async () => {
-  await inPlace({ 'db-pool': 4 }, nothing, async ({ service, run }) => {
+test('1,000 requests during reloads, without a failure', async () => {
+  await withService({ 'db-pool': 4 }, nothing, async ({ service, run }) => {
     const failed: Answer[] = []
-    let asked = 0
+    let count = 0
     let isOver = false
     async function client(): Promise<void> {
-      while (asked < 1_000) {
-        asked++
-        const answer = await service.ask('/numbers?id=lte.3')
+      while (count < 1_000) {
+        count++
+        const answer = await service.send('/numbers?id=lte.3')
         if (answer.status !== 200 || rowsOf(answer) !== 3) failed.push(answer)
       }
     }
@@ -96,45 +99,45 @@ test('1,000 requests are served through reloads, and none fails', async () => {
   })
 })
 
-test('a file that is wrong keeps the configuration before it, a right one replaces it', async () => {
-  await inPlace({}, nothing, async ({ service, role }) => {
+test('an invalid file keeps the previous configuration, a valid one replaces it', async () => {
+  await withService({}, nothing, async ({ service, role }) => {
     const keys = { 'db-uri': postgres.uri(role, role), 'db-schemas': 'api', 'db-anon-role': `${role}_anon` }
     const { reload } = service.service
     for (const wrong of ['db-schemas = "unfinished', 'db-shcemas = "api"', 'db-pool = 0', 'jwt-secret = "short"']) {
       service.configure(`${configurationFile(keys)}${wrong}\n`)
       await reload()
-      expect((await service.ask('/numbers')).status).toBe(200)
+      expect((await service.send('/numbers')).status).toBe(200)
       expect(service.log.some(line => line.includes(wrong.split(' ')[0] ?? '') || line.includes('line 4'))).toBe(true)
     }
     service.configure(configurationFile({ ...keys, 'db-max-rows': 3 }))
     await reload('schema')
-    expect(rowsOf(await service.ask('/numbers'))).toBe(50)
+    expect(rowsOf(await service.send('/numbers'))).toBe(50)
     await reload()
-    expect(rowsOf(await service.ask('/numbers'))).toBe(3)
+    expect(rowsOf(await service.send('/numbers'))).toBe(3)
   })
 })
 
-test('the login role configures the service: pgrst.*, rst.* before it, both before the file', async () => {
+test('the login role configures the service: rst.* takes precedence over pgrst.*, and both over the file', async () => {
   const prepare = (role: string) => `ALTER ROLE ${role} SET pgrst.db_max_rows = '4'`
-  await inPlace({ 'db-max-rows': 9 }, prepare, async ({ service, role, run }) => {
-    expect(rowsOf(await service.ask('/numbers'))).toBe(4)
+  await withService({ 'db-max-rows': 9 }, prepare, async ({ service, role, run }) => {
+    expect(rowsOf(await service.send('/numbers'))).toBe(4)
     await run(`ALTER ROLE ${role} SET rst.db_max_rows = '5'; NOTIFY pgrst, 'reload config'`)
-    await until(async () => rowsOf(await service.ask('/numbers')) === 5)
-    // What is wrong is said, and all stays as it is.
+    await until(async () => rowsOf(await service.send('/numbers')) === 5)
+    // The error is logged, and the configuration stays unchanged.
     await run(`ALTER ROLE ${role} SET rst.db_max_rows = 'many'`)
     await service.service.reload()
-    expect(rowsOf(await service.ask('/numbers'))).toBe(5)
+    expect(rowsOf(await service.send('/numbers'))).toBe(5)
     expect(service.log.some(line => /db-max-rows \(database, .*must be a whole number/.test(line))).toBe(true)
     await run(`ALTER ROLE ${role} RESET ALL`)
     await service.service.reload()
-    expect(rowsOf(await service.ask('/numbers'))).toBe(9)
+    expect(rowsOf(await service.send('/numbers'))).toBe(9)
   })
 })
 
-test('a secret among the settings of the role or the database is reported, by its name alone', async () => {
+test("a secret in the role's or database's settings is reported, by name only", async () => {
   const value = 'a secret of more than thirty-two characters'
   const prepare = (role: string) => `ALTER ROLE ${role} SET pgrst.jwt_secret = '${value}'`
-  await inPlace({ 'db-config': false }, prepare, async ({ service, role, run }) => {
+  await withService({ 'db-config': false }, prepare, async ({ service, role, run }) => {
     const reports = () => service.log.filter(line => line.includes('every login of this cluster can read'))
     await until(async () => reports().length === 1)
     expect(reports()[0]).toContain('pgrst.jwt_secret')
@@ -147,37 +150,37 @@ test('a secret among the settings of the role or the database is reported, by it
   })
 })
 
-test('db-pre-config sets keys, and db-config = false lets the database set none', async () => {
+test('db-pre-config sets keys, and with db-config = false the database sets none', async () => {
   const prepare = (role: string) => `
     CREATE SCHEMA settings; GRANT USAGE ON SCHEMA settings TO ${role};
     CREATE FUNCTION settings.load() RETURNS void LANGUAGE sql AS $$ SELECT set_config('pgrst.db_max_rows', '6', true) $$;
     ALTER ROLE ${role} SET pgrst.db_max_rows = '4'`
   const pre = { 'db-pre-config': 'settings.load' }
-  await inPlace(pre, prepare, async ({ service }) => expect(rowsOf(await service.ask('/numbers'))).toBe(6))
+  await withService(pre, prepare, async ({ service }) => expect(rowsOf(await service.send('/numbers'))).toBe(6))
   const off = { ...pre, 'db-config': false }
-  await inPlace(off, prepare, async ({ service }) => expect(rowsOf(await service.ask('/numbers'))).toBe(50))
+  await withService(off, prepare, async ({ service }) => expect(rowsOf(await service.send('/numbers'))).toBe(50))
 })
 
-test('settings of the role hold in its requests: timeout, isolation level, settings of its own', async () => {
+test('role settings apply to its requests: timeout, isolation level, custom settings', async () => {
   const prepare = (role: string) => `
     ALTER ROLE ${role}_anon SET statement_timeout = '50ms';
     ALTER ROLE ${role}_anon SET default_transaction_isolation = 'serializable';
     ALTER ROLE ${role}_anon SET my.own = 'x'`
-  await inPlace({}, prepare, async ({ service, role, run }) => {
+  await withService({}, prepare, async ({ service, role, run }) => {
     const setting = async (name: string, method = 'GET') =>
-      (await service.ask(`/rpc/setting?name=${name}`, { method })).text
+      (await service.send(`/rpc/setting?name=${name}`, { method })).text
     expect(await setting('statement_timeout')).toBe('"50ms"')
     expect(await setting('transaction_isolation')).toBe('"serializable"')
     expect(await setting('my.own')).toBe('"x"')
-    const late = await service.ask('/rpc/forever', { method: 'POST' })
+    const late = await service.send('/rpc/forever', { method: 'POST' })
     expect([late.status, codeOf(late)]).toEqual([500, '57014'])
-    expect((await service.ask('/rpc/serializable')).text).toBe('"repeatable read"')
+    expect((await service.send('/rpc/serializable')).text).toBe('"repeatable read"')
     await run(`ALTER ROLE ${role}_anon RESET ALL`)
     await service.service.reload()
     expect(await setting('statement_timeout')).toBe('"0"')
     expect(await setting('transaction_isolation')).toBe('"read committed"')
-    // Settings of one function hold in its call only.
-    expect(codeOf(await service.ask('/rpc/hurried', { method: 'POST' }))).toBe('57014')
+    // A function's settings apply only to its call.
+    expect(codeOf(await service.send('/rpc/hurried', { method: 'POST' }))).toBe('57014')
     expect(await setting('statement_timeout')).toBe('"0"')
   })
 })
@@ -194,14 +197,14 @@ test('the admin server: live, ready, metrics, and the configuration without its 
     'admin-server-config-enabled': true,
   })
   try {
-    const admin = (path: string, method = 'GET') => ask(service.adminPort, path, { method })
+    const admin = (path: string, method = 'GET') => sendRequest(service.adminPort, path, { method })
     expect([(await admin('/live')).status, (await admin('/ready')).status]).toEqual([200, 200])
     expect([(await admin('/')).status, (await admin('/live', 'POST')).status]).toEqual([404, 405])
     const { text: configuration } = await admin('/config')
     expect(configuration).toContain('server-timing-enabled = true')
     expect(configuration).toContain(`@127.0.0.1:${postgres.port}`)
-    await service.ask('/nothing', { headers: { Authorization: 'Bearer not.a.token' } })
-    await service.ask('/nothing')
+    await service.send('/nothing', { headers: { Authorization: 'Bearer not.a.token' } })
+    await service.send('/nothing')
     const { text: metrics, headers } = await admin('/metrics')
     expect(headers['content-type']).toContain('text/plain; version=0.0.4')
     expect(metrics).toContain('rst_requests_total{method="GET",status="401"} 1')
@@ -215,12 +218,12 @@ test('the admin server: live, ready, metrics, and the configuration without its 
   }
 })
 
-test('what is set for a database, and not for the login role, configures nothing: its owner is not the operator', async () => {
+test('settings of the database, not of the login role, configure nothing: its owner is not the operator', async () => {
   const prepare = (role: string) => `
     DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET pgrst.db_max_rows = 2', current_database()); END $$;
     CREATE SCHEMA settings; GRANT USAGE ON SCHEMA settings TO ${role};
     CREATE FUNCTION settings.load() RETURNS void LANGUAGE sql AS $$ SELECT set_config('pgrst.db_plan_enabled', 'true', true) $$`
-  await inPlace({}, prepare, async ({ service }) => expect(rowsOf(await service.ask('/numbers'))).toBe(50))
+  await withService({}, prepare, async ({ service }) => expect(rowsOf(await service.send('/numbers'))).toBe(50))
   const pre = { 'db-pre-config': 'settings.load' }
-  await inPlace(pre, prepare, async ({ service }) => expect(rowsOf(await service.ask('/numbers'))).toBe(50))
+  await withService(pre, prepare, async ({ service }) => expect(rowsOf(await service.send('/numbers'))).toBe(50))
 })

@@ -1,4 +1,7 @@
-/** What the generated requests of the differential judge leave out: the root with OpenAPI and without, where its time goes, and what else a function says in UTF-8. */
+/**
+ * Cases that the generated requests of the differential test omit: the root with OpenAPI and without, its timings, and
+ * UTF-8 in functions.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { startService, type TestService } from './testing/service.ts'
@@ -28,36 +31,36 @@ afterAll(async () => {
 })
 
 const timed = async (path: string, method = 'GET'): Promise<string[]> => {
-  const { headers } = await service.ask(path, { method })
+  const { headers } = await service.send(path, { method })
   return String(headers['server-timing'])
     .split(', ')
     .map(part => part.replace(/;dur=[0-9]+\.[0-9]{3}$/, ''))
 }
 
-test('the root says of the same parts as a relation how long they took', async () => {
+test('the root reports timings of the same parts as a relation', async () => {
   const parts = ['jwt', 'parse', 'plan', 'transaction', 'response']
   for (const path of ['/', '/people'])
     for (const method of ['GET', 'HEAD']) expect(await timed(path, method)).toEqual(parts)
   expect(await timed('/', 'OPTIONS')).toEqual(['jwt', 'parse', 'response'])
 })
 
-test('the root is not there where OpenAPI is disabled, and all else is', async () => {
+test('the root does not exist if OpenAPI is disabled; everything else does', async () => {
   const bare = await startService(postgres.uri('authenticator'), { ...keys, 'openapi-mode': 'disabled' })
   try {
     for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST', 'DELETE'])
-      expect(await bare.ask('/', { method })).toMatchObject({
+      expect(await bare.send('/', { method })).toMatchObject({
         status: 404,
         headers: { 'proxy-status': 'espalier-rest; error=RST126' },
       })
-    expect((await bare.ask('/people')).status).toBe(200)
+    expect((await bare.send('/people')).status).toBe(200)
   } finally {
     await bare.stop()
   }
 })
 
-test('a column may be the hint of a relationship of one to one, from either side', async () => {
+test('a column may be the hint of a one-to-one relationship, from either side', async () => {
   const answers = ['/people?select=passports!holder(number)', '/passports?select=people!holder(name),holder(name)']
-  const [people, passports] = await Promise.all(answers.map(async path => JSON.parse((await service.ask(path)).text)))
+  const [people, passports] = await Promise.all(answers.map(async path => JSON.parse((await service.send(path)).text)))
   expect(people).toEqual([{ passports: { number: 7 } }])
   expect(passports).toEqual([{ people: { name: 'Ada' }, holder: { name: 'Ada' } }])
 })
@@ -65,7 +68,7 @@ test('a column may be the hint of a relationship of one to one, from either side
 test('a function reads cookies and sets headers in UTF-8', async () => {
   const bytes = (text: string) => Buffer.from(text).toString('latin1')
   const path = `/rpc/say?name=X-Said&value=${encodeURIComponent('grüß €')}`
-  // A function that writes nothing is read, so that it may stand in GET.
-  const { status, text, headers } = await service.ask(path, { headers: { cookie: bytes('a=1; c=süß') } })
+  // A function that does not write is allowed in GET.
+  const { status, text, headers } = await service.send(path, { headers: { cookie: bytes('a=1; c=süß') } })
   expect([status, text, headers['x-said']]).toEqual([200, '"süß"', bytes('grüß €')])
 })

@@ -1,4 +1,7 @@
-/** Answers of some size go out as they come from Postgres, in the same bytes as any other; against a real Postgres, whose view of it counts. */
+/**
+ * Larger responses are streamed as rows arrive from Postgres, with the same bytes as others; against a real Postgres,
+ * whose wait events count.
+ */
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -44,7 +47,7 @@ afterAll(async () => {
 const rowBytes = '{"content":"'.length + 4_096 + '"}'.length
 const largeBytes = 12_800 * (rowBytes + ', \n '.length) - ', \n '.length + 2
 
-/** A client that reads nothing but what the kernel takes for it, until it is told to. */
+/** A client that reads nothing beyond the kernel's buffers until it continues. */
 async function slowClient(line: string, port = service.port): Promise<Socket> {
   const socket = connect(port, '127.0.0.1')
   onTestFinished(() => void socket.destroy())
@@ -54,16 +57,16 @@ async function slowClient(line: string, port = service.port): Promise<Socket> {
   return socket
 }
 
-/** All that comes until the server hangs up or the answer ends: by its last chunk, or after `length` bytes. */
+/** All bytes until the server hangs up or the response ends: by its last chunk, or after `length` bytes. */
 async function rest(
   socket: Socket,
   length = Number.POSITIVE_INFINITY,
-): Promise<{ head: string; bytes: number; isWhole: boolean; error: string | undefined }> {
+): Promise<{ head: string; bytes: number; isComplete: boolean; error: string | undefined }> {
   let head = ''
   let tail = ''
   let bytes = 0
   let error: string | undefined
-  const isWhole = () => tail.endsWith('\r\n0\r\n\r\n')
+  const isComplete = () => tail.endsWith('\r\n0\r\n\r\n')
   socket.on('error', (cause: NodeJS.ErrnoException) => {
     error = cause.code
   })
@@ -73,21 +76,24 @@ async function rest(
       if (bytes === 0) head = chunk.toString('latin1').split('\r\n\r\n')[0] ?? ''
       bytes += chunk.length
       tail = (tail + chunk.toString('latin1', Math.max(0, chunk.length - 16))).slice(-16)
-      if (isWhole() || bytes >= head.length + '\r\n\r\n'.length + length) resolve()
+      if (isComplete() || bytes >= head.length + '\r\n\r\n'.length + length) resolve()
     })
     socket.resume()
   })
-  return { head, bytes, isWhole: isWhole(), error }
+  return { head, bytes, isComplete: isComplete(), error }
 }
 
-/** What the connections of the service wait for, as Postgres sees it. */
+/** Wait events of the service's connections in Postgres. */
 const waits = async (): Promise<string[]> => {
   const text = `SELECT coalesce(wait_event, state) AS wait FROM pg_stat_activity WHERE usename = 'authenticator' AND query LIKE 'WITH %'`
   return (await postgres.run(text)).rows.map(row => String(row.wait))
 }
-const isHeldBack = async () => (await waits()).includes('ClientWrite')
+const isBlocked = async () => (await waits()).includes('ClientWrite')
 
-/** Ends the one session that answers. A session that is held back waits for its client only most of the time, so what it waits for does not find it. */
+/**
+ * Terminates the one session that answers. A paused session waits for its client only most of the time, so its wait
+ * event does not identify it.
+ */
 async function terminateAnswer(): Promise<void> {
   const { rows } = await postgres.run(
     `SELECT pg_terminate_backend(pid) AS terminated FROM pg_stat_activity
@@ -97,21 +103,21 @@ async function terminateAnswer(): Promise<void> {
 }
 
 describe('an answer of 50 MiB', () => {
-  test('goes to a slow client as it reads, and Postgres waits meanwhile', async () => {
+  test('is sent to a slow client as it reads, while Postgres waits', async () => {
     const before = process.memoryUsage().arrayBuffers
     const socket = await slowClient('GET /large?select=content HTTP/1.1')
-    await until(isHeldBack)
-    // Of the kernel's own buffers and of what has gone through ours something is left, and far from all.
+    await until(isBlocked)
+    // The kernel's and the service's buffers contain a part, but far from everything.
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(25_000_000)
-    const { head, bytes, isWhole } = await rest(socket)
-    expect(isWhole).toBe(true)
+    const { head, bytes, isComplete } = await rest(socket)
+    expect(isComplete).toBe(true)
     expect(bytes).toBeGreaterThan(largeBytes)
     expect(head).toContain('Content-Range: 0-12799/*')
     expect(head).toContain('Transfer-Encoding: chunked')
   })
 
-  test('is the same bytes as Postgres would make of all rows', async () => {
-    const { text, headers } = await service.ask('/large?select=content&order=id', {
+  test("has the same bytes as Postgres's aggregate of all rows", async () => {
+    const { text, headers } = await service.send('/large?select=content&order=id', {
       headers: { prefer: 'count=exact' },
     })
     const { rows } = await postgres.run(
@@ -122,78 +128,79 @@ describe('an answer of 50 MiB', () => {
     expect(headers['content-range']).toBe('0-12799/12800')
   })
 
-  test('that is one value goes out as it comes too, and says how long it is', async () => {
+  test('that is one value is streamed too, with its length', async () => {
     const socket = await slowClient('GET /rpc/text_of?bytes=30000000 HTTP/1.1')
-    await until(isHeldBack)
+    await until(isBlocked)
     const length = 30_000_002
     const { head, bytes } = await rest(socket, length)
     expect(head).toContain(`Content-Length: ${length}`)
     expect(bytes).toBe(head.length + '\r\n\r\n'.length + length)
   })
 
-  test('is stopped in Postgres when its client goes', async () => {
+  test('is cancelled in Postgres when its client disconnects', async () => {
     const socket = await slowClient('GET /large HTTP/1.1')
-    await until(isHeldBack)
+    await until(isBlocked)
     socket.destroy()
-    await until(async () => !(await isHeldBack()))
-    expect((await service.ask('/nothing')).text).toBe('[]')
+    await until(async () => !(await isBlocked()))
+    expect((await service.send('/nothing')).text).toBe('[]')
   })
 
-  test.each(['HTTP/1.1', 'HTTP/1.0'])('that fails in the middle is cut off, as a client sees: %s', async version => {
+  test.each(['HTTP/1.1', 'HTTP/1.0'])('that fails in the middle is aborted visibly: %s', async version => {
     const socket = await slowClient(`GET /large ${version}`)
-    await until(isHeldBack)
+    await until(isBlocked)
     await terminateAnswer()
-    const { head, isWhole, error } = await rest(socket)
+    const { head, isComplete, error } = await rest(socket)
     expect(head).toContain('200 OK')
-    expect(isWhole).toBe(false)
+    expect(isComplete).toBe(false)
     if (version === 'HTTP/1.0') expect(error).toBe('ECONNRESET')
-    expect(service.log.at(-1)).toContain('cut off')
-    expect((await service.ask('/nothing')).status).toBe(200)
+    expect(service.log.at(-1)).toContain('was aborted')
+    expect((await service.send('/nothing')).status).toBe(200)
   })
 
-  test('keeps nobody from its connection: it is read into memory where another needs that', async () => {
+  test('does not block its connection: it is read into memory if another request needs that', async () => {
     const socket = await slowClient('GET /large HTTP/1.1')
-    await until(isHeldBack)
-    expect((await service.ask('/nothing')).text).toBe('[]')
-    expect((await rest(socket)).isWhole).toBe(true)
+    await until(isBlocked)
+    expect((await service.send('/nothing')).text).toBe('[]')
+    expect((await rest(socket)).isComplete).toBe(true)
   })
 
-  test('takes as much room in memory as it is long, and no more', async () => {
-    const keysOfRoom = { ...keys, 'db-pool': 1, 'server-max-held-bytes': largeBytes + 5_000_000 }
-    const roomy = await startService(postgres.uri('authenticator'), keysOfRoom)
+  test('needs as much memory as its length, and no more', async () => {
+    const limitedKeys = { ...keys, 'db-pool': 1, 'server-max-held-bytes': largeBytes + 5_000_000 }
+    const roomy = await startService(postgres.uri('authenticator'), limitedKeys)
     onTestFinished(() => roomy.stop())
     const socket = await slowClient('GET /large HTTP/1.1', roomy.port)
-    await until(isHeldBack)
-    expect((await roomy.ask('/nothing')).text).toBe('[]')
-    expect((await rest(socket)).isWhole).toBe(true)
+    await until(isBlocked)
+    expect((await roomy.send('/nothing')).text).toBe('[]')
+    expect((await rest(socket)).isComplete).toBe(true)
   })
 
-  test('gives way to others where there is no room to read it into memory', { timeout: 30_000 }, async () => {
+  test('is cancelled for other requests if it does not fit in memory', { timeout: 30_000 }, async () => {
     const small = { ...keys, 'db-pool': 2, 'server-max-held-bytes': 1_048_576 }
     const crowded = await startService(postgres.uri('authenticator'), small)
     onTestFinished(() => crowded.stop())
     for (let count = 0; count < 3; count++) await slowClient('GET /large HTTP/1.1', crowded.port)
     await until(async () => (await waits()).filter(wait => wait === 'ClientWrite').length === 2)
-    expect((await crowded.ask('/nothing')).status).toBe(200)
-    expect(crowded.log.some(line => line.includes('cut off'))).toBe(true)
+    expect((await crowded.send('/nothing')).status).toBe(200)
+    expect(crowded.log.some(line => line.includes('was aborted'))).toBe(true)
   })
 
-  test('is not lost to the time limit of its statement because its client is slow', async () => {
+  test('does not run into its statement timeout because of a slow client', async () => {
     await postgres.run(`ALTER ROLE anon SET statement_timeout TO '3s'`)
     const limited = await startService(postgres.uri('authenticator'), keys)
     onTestFinished(async () => {
       await limited.stop()
       await postgres.run('ALTER ROLE anon RESET statement_timeout')
     })
-    // More than the kernel holds for a client, and little enough to be read in the second half of the limit on a busy machine.
+    // More than the kernel buffers for a client, and little enough to be read in the second half of the timeout on a
+    // busy machine.
     const socket = await slowClient('GET /large?limit=4000 HTTP/1.1', limited.port)
-    await until(isHeldBack)
+    await until(isBlocked)
     await new Promise(resolve => setTimeout(resolve, 3_500))
-    expect((await rest(socket)).isWhole).toBe(true)
+    expect((await rest(socket)).isComplete).toBe(true)
   })
 })
 
-describe('row by row, an answer is the same as one made as a whole', () => {
+describe('row by row, a response is the same as in one piece', () => {
   test.each([
     ['/kinds?order=id', {}],
     ['/kinds?select=id,name,price::text,tags,n:details->n,details->>n&order=id', {}],
@@ -210,22 +217,22 @@ describe('row by row, an answer is the same as one made as a whole', () => {
     ['/rpc/some?lowest=5', { accept: 'text/csv', prefer: 'count=exact' }],
     ['/rpc/some?lowest=5&select=id,name&id=lt.20', { accept: 'application/x-ndjson' }],
   ])('%s %o', async (path, headers) => {
-    // Once an answer has been seen to be large, its rows come one by one.
-    const first = await service.ask(path, { headers })
-    const streamed = await service.ask(path, { headers })
+    // After a large response has been recorded, rows are streamed one by one.
+    const first = await service.send(path, { headers })
+    const streamed = await service.send(path, { headers })
     expect(streamed.text).toBe(first.text)
-    // So few rows are never asked for one by one.
-    const whole = await service.ask(`${path}${path.includes('?') ? '&' : '?'}limit=1000`, { headers })
-    expect(streamed.text).toBe(whole.text)
-    expect(streamed.status).toBe(whole.status)
-    const { 'content-location': _, 'content-length': __, date: ___, ...same } = whole.headers
+    // So few rows are never streamed one by one.
+    const paged = await service.send(`${path}${path.includes('?') ? '&' : '?'}limit=1000`, { headers })
+    expect(streamed.text).toBe(paged.text)
+    expect(streamed.status).toBe(paged.status)
+    const { 'content-location': _, 'content-length': __, date: ___, ...same } = paged.headers
     expect(streamed.headers).toMatchObject(same)
   })
 
-  test('a row that cannot be written is found before the head goes out', async () => {
-    const { status, text } = await service.ask('/moods?order=id')
+  test('a row that cannot be converted is found before the head is sent', async () => {
+    const { status, text } = await service.send('/moods?order=id')
     expect(status).toBe(418)
     expect(JSON.parse(text)).toMatchObject({ message: 'a bad mood' })
-    expect(JSON.parse((await service.ask('/moods?order=id&mood=eq.good')).text)).toHaveLength(3_999)
+    expect(JSON.parse((await service.send('/moods?order=id&mood=eq.good')).text)).toHaveLength(3_999)
   })
 })

@@ -1,4 +1,4 @@
-/** Several processes of one service, as `espalier rest` starts them: one is killed and comes back, all read again, all end, whatever becomes of one. */
+/** Several processes of one service, as `espalier rest` starts them: restarts after a kill, reloads, and shutdown. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest'
-import { type Answer, ask, until } from '../testing/client.ts'
+import { type Answer, sendRequest, until } from '../testing/client.ts'
 import { freePort, startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { configurationFile } from './testing/service.ts'
 
@@ -20,7 +20,7 @@ const schema = `
   GRANT USAGE ON SCHEMA api TO anon;
   GRANT SELECT ON ALL TABLES IN SCHEMA api TO anon;`
 
-/** Of the tests at the end, which mostly wait, and all at the same time: nobody's locks and connections are another's. */
+/** For the tests at the end, which mostly wait, all concurrently: separate locks and connections. */
 const databases = ['tried', 'stopped', 'silent1', 'silent2']
 let postgres: TestPostgres
 beforeAll(async () => {
@@ -41,7 +41,7 @@ type Started = {
 }
 type OnFinished = TestContext['onTestFinished']
 
-/** Starts it, as the leader of a group of processes, and ends it with the test. */
+/** Starts it as a process group leader, and ends it with the test. */
 async function launch(
   onFinished: OnFinished,
   own: Record<string, string | number>,
@@ -91,11 +91,11 @@ async function start(...wanted: Parameters<typeof launch>): Promise<Started> {
 const signalGroup = ({ child }: Started, signal: NodeJS.Signals) => process.kill(-(child.pid ?? Number.NaN), signal)
 
 const isReady = (port: number): Promise<boolean> =>
-  ask(port, '/ready', {}, new Agent()).then(
+  sendRequest(port, '/ready', {}, new Agent()).then(
     ({ status }) => status === 200,
     () => false,
   )
-/** The processes that have read the schema, oldest first; each says so. */
+/** The processes that have read the schema, oldest first, from the log. */
 const workersOf = ({ log }: Started): number[] => [
   ...new Set(
     log.filter(line => line.includes('the schema cache has been read')).map(line => Number(JSON.parse(line).pid)),
@@ -133,26 +133,26 @@ const waiting = async (blocker: pg.Client): Promise<number> =>
   ).rowCount ?? 0
 const rowsOf = ({ text }: Answer): number => JSON.parse(text).length
 
-test('two workers on one port: all is answered, one that is killed comes back, SIGHUP is for both, SIGTERM ends both', async ({
+test('two workers on one port: all requests are answered, a killed worker is restarted, SIGHUP reloads both, SIGTERM ends both', async ({
   onTestFinished,
 }) => {
   const port = await freePort()
   const running = await start(onTestFinished, { 'server-port': port })
-  // A connection for each request, so that both workers are asked.
-  const read = () => ask(port, '/numbers', {}, new Agent())
+  // A connection for each request, so that both workers receive some.
+  const read = () => sendRequest(port, '/numbers', {}, new Agent())
   const reads = (count: number) => Promise.all(Array.from({ length: count }, read))
   expect((await reads(40)).map(rowsOf)).toEqual(Array.from({ length: 40 }, () => 50))
   const [first = 0, second = 0] = workersOf(running)
   expect(workersOf(running)).toHaveLength(2)
-  const metrics = (await ask(running.adminPort, '/metrics')).text
+  const metrics = (await sendRequest(running.adminPort, '/metrics')).text
   expect(metrics).toContain('rst_requests_total{method="GET",status="200"} 40')
   expect(metrics).toContain('rst_db_pool_max 5')
 
   process.kill(first, 'SIGKILL')
   await until(async () => !(await isReady(running.adminPort)))
-  const without = await ask(running.adminPort, '/metrics')
+  const without = await sendRequest(running.adminPort, '/metrics')
   expect(without.status).toBe(200)
-  // All that was counted, though one of those who have counted it is gone.
+  // All counts, including those of the ended worker.
   expect(without.text).toContain('rst_requests_total{method="GET",status="200"} 40')
   expect((await reads(10)).map(rowsOf)).toEqual(Array.from({ length: 10 }, () => 50))
   await until(() => isReady(running.adminPort))
@@ -163,18 +163,18 @@ test('two workers on one port: all is answered, one that is killed comes back, S
   writeFileSync(running.file, configurationFile({ ...running.keys, 'db-max-rows': 2 }))
   running.child.kill('SIGHUP')
   await until(async () => (await reads(10)).every(answer => rowsOf(answer) === 2))
-  await until(async () => (await ask(running.adminPort, '/config')).text.includes('db-max-rows = 2'))
+  await until(async () => (await sendRequest(running.adminPort, '/config')).text.includes('db-max-rows = 2'))
 
   running.child.kill('SIGTERM')
   expect(await running.ended).toBe(0)
   expect([second, third].filter(isRunning)).toEqual([])
 })
 
-test('two workers on one socket, which an earlier run has left behind', async ({ onTestFinished }) => {
+test('two workers on a socket file that an earlier run has left', async ({ onTestFinished }) => {
   const socketPath = join(postgres.directory, 'rest.sock')
   writeFileSync(socketPath, '')
   const running = await start(onTestFinished, { 'server-unix-socket': socketPath })
-  const read = () => ask(0, '/numbers', { socketPath }, new Agent())
+  const read = () => sendRequest(0, '/numbers', { socketPath }, new Agent())
   expect((await Promise.all(Array.from({ length: 20 }, read))).map(rowsOf)).toEqual(
     Array.from({ length: 20 }, () => 50),
   )
@@ -187,41 +187,41 @@ test('two workers on one socket, which an earlier run has left behind', async ({
   )
 })
 
-test('workers share a port with another process, and the admin server shows what one of them knows', async ({
+test('workers share a port with another process, and the admin server shows the schema cache of one of them', async ({
   onTestFinished,
 }) => {
   const port = await freePort()
   const running = await start(onTestFinished, { 'server-port': port, 'server-reuseport': 'true' })
-  const cache = JSON.parse((await ask(running.adminPort, '/schema_cache')).text)
+  const cache = JSON.parse((await sendRequest(running.adminPort, '/schema_cache')).text)
   expect(Object.keys(cache.tables.api)).toEqual(['numbers'])
   const other = createServer().listen({ port, host: '127.0.0.1', reusePort: true })
   await once(other, 'listening')
   other.close()
   await once(other, 'close')
-  const reads = await Promise.all(Array.from({ length: 20 }, () => ask(port, '/numbers', {}, new Agent())))
+  const reads = await Promise.all(Array.from({ length: 20 }, () => sendRequest(port, '/numbers', {}, new Agent())))
   expect(reads.map(rowsOf)).toEqual(Array.from({ length: 20 }, () => 50))
   running.child.kill('SIGTERM')
   expect(await running.ended).toBe(0)
 })
 
-test('a port that is taken ends all of them, as it ends one', async ({ onTestFinished }) => {
+test('a port that is in use ends all of them, like a single process', async ({ onTestFinished }) => {
   const taken = createServer().listen(0, '127.0.0.1')
   onTestFinished(() => {
     taken.close()
   })
   await once(taken, 'listening')
-  const { port } = taken.address() as AddressInfo // it listens on a port
+  const { port } = taken.address() as AddressInfo // The server listens on a port.
   const running = await launch(onTestFinished, { 'server-port': port })
   expect(await running.ended).toBe(1)
   expect(running.log.join('\n')).toMatch(/EADDRINUSE.*the workers cannot start$/s)
-  expect(running.log.join('\n')).not.toContain('started again')
+  expect(running.log.join('\n')).not.toContain('restarted')
 })
 
-test('signals to all processes at once: reloads end none, SIGTERM lets each end what is under way', async ({
+test('signals to all processes at once: reloads end none, SIGTERM lets each finish its requests', async ({
   onTestFinished,
 }) => {
   const port = await freePort()
-  // Room for all requests below in either worker: which of them takes how many is not said.
+  // Enough connections for all requests below in either worker: their distribution is random.
   const running = await start(onTestFinished, { 'server-port': port, 'db-pool': 8 })
   const read = (count: number) => running.log.filter(line => line.includes('has been read')).length >= count
   for (const [index, signal] of (['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const).entries()) {
@@ -231,57 +231,55 @@ test('signals to all processes at once: reloads end none, SIGTERM lets each end 
   expect(running.log.filter(line => /a worker has ended|Debugger/.test(line))).toEqual([])
 
   const blocker = await block()
-  const answers = Array.from({ length: 4 }, () => ask(port, '/rpc/wait', {}, new Agent()))
+  const answers = Array.from({ length: 4 }, () => sendRequest(port, '/rpc/wait', {}, new Agent()))
   await until(async () => (await waiting(blocker)) === 4)
   signalGroup(running, 'SIGTERM')
-  // None listens any more: each has heard it, and will hear it again from the first.
+  // None listens any more: each has received the signal, and will receive it again from the first process.
   await until(() => isRefused(port))
   await blocker.end()
   expect((await Promise.all(answers)).map(({ text }) => text)).toEqual(Array.from({ length: 4 }, () => '"done"'))
   expect(await running.ended).toBe(0)
 })
 
-test.concurrent('a worker that cannot start is tried again, and the other one serves meanwhile', async ({
-  onTestFinished,
-}) => {
+test.concurrent('a worker that cannot start is retried, while the other one serves', async ({ onTestFinished }) => {
   const port = await freePort()
   const running = await start(onTestFinished, { 'server-port': port }, 'tried')
   const [first = 0] = workersOf(running)
   writeFileSync(running.file, 'nonsense')
   process.kill(first, 'SIGKILL')
   await until(() => running.log.filter(line => line.startsWith('espalier rest: configuration file')).length === 2)
-  expect(rowsOf(await ask(port, '/numbers', {}, new Agent()))).toBe(50)
+  expect(rowsOf(await sendRequest(port, '/numbers', {}, new Agent()))).toBe(50)
   expect(await isReady(running.adminPort)).toBe(false)
   writeFileSync(running.file, configurationFile(running.keys))
   await until(() => isReady(running.adminPort))
 })
 
-test.concurrent('a worker that does not run any more: /ready tells, /metrics has what it told last, and it is ended with the others', async ({
+test.concurrent('a stopped worker: /ready reports it, /metrics has its last report, and it is ended with the others', async ({
   onTestFinished,
 }) => {
   const port = await freePort()
   const running = await start(onTestFinished, { 'server-port': port }, 'stopped')
-  await Promise.all(Array.from({ length: 20 }, () => ask(port, '/numbers', {}, new Agent())))
+  await Promise.all(Array.from({ length: 20 }, () => sendRequest(port, '/numbers', {}, new Agent())))
   const total = 'rst_requests_total{method="GET",status="200"} 20'
-  await until(async () => (await ask(running.adminPort, '/metrics')).text.includes(total))
+  await until(async () => (await sendRequest(running.adminPort, '/metrics')).text.includes(total))
   const [first = 0] = workersOf(running)
   process.kill(first, 'SIGSTOP')
   await until(async () => !(await isReady(running.adminPort)))
-  expect((await ask(running.adminPort, '/metrics')).text).toContain(total)
+  expect((await sendRequest(running.adminPort, '/metrics')).text).toContain(total)
   const blocker = await block('stopped')
   onTestFinished(() => blocker.end())
-  // One connection may be waiting for the worker that is stopped.
-  for (let request = 0; request < 3; request++) ask(port, '/rpc/wait', {}, new Agent()).catch(() => {})
+  // One connection may be waiting for the stopped worker.
+  for (let request = 0; request < 3; request++) sendRequest(port, '/rpc/wait', {}, new Agent()).catch(() => {})
   await until(async () => (await waiting(blocker)) >= 2)
   running.child.kill('SIGTERM')
   expect(await running.ended).toBe(0)
   expect(isRunning(first)).toBe(false)
-  // What ran for those whose time was up has been cancelled.
+  // The queries of requests beyond the timeout have been cancelled.
   expect(await waiting(blocker)).toBe(0)
 })
 
 test.concurrent.for([1, 2])(
-  '%i: a database that does not answer any more keeps none of them from ending',
+  '%i: an unresponsive database does not keep any of them from ending',
   async (workers, { onTestFinished }) => {
     const database = `silent${workers}`
     const running = await start(

@@ -1,16 +1,17 @@
-/** The service in several processes, where `server-workers` asks for them. */
+/** The service in several processes, if `server-workers` is above 1. */
 import { startWorkers, type Workers } from '../process/supervisor.ts'
 import { serveAsWorker } from '../process/workers.ts'
 import { describeConfiguration, loadConfiguration } from './configuration/index.ts'
 import { adminListenAddress, type ReloadScope, type RestOptions, startRest } from './index.ts'
 
-/** Serves as one of several workers until `stopped` says with which exit code to end. */
+/** Serves as a worker until `stopped` returns the exit code. */
 export const serveRestAsWorker = (options: RestOptions, stopped: Promise<number>): Promise<number> =>
   serveAsWorker<ReloadScope>(share => startRest({ ...options, ...share, admin: false }), stopped)
 
 /**
- * Starts the workers and keeps them going. Resolves once one of them listens.
- * @throws ConfigurationError, ConfigurationSyntaxError; what listening of the admin server fails with; Error where a worker ends and none has listened
+ * Starts the workers and restarts them. Resolves when one of them listens.
+ * @throws ConfigurationError, ConfigurationSyntaxError; listen errors of the admin server; Error if a worker ends
+ * before any has listened
  */
 export async function startRestWorkers({
   sources,

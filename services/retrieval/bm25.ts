@@ -1,9 +1,9 @@
-/** BM25: how well texts fit a question by the words they share, rare words counting more and long texts less. */
+/** BM25: scores texts for a question by shared words; rare words count more and long texts less. */
 
 const saturation = 1.5
 const lengthWeight = 0.75
 
-/** Of each text, given as its words; 0 where it shares none. */
+/** For each text, given as its words; 0 if it shares none. */
 export function bm25(query: readonly string[], texts: readonly (readonly string[])[]): readonly number[] {
   const wanted = new Set(query)
   const counts = texts.map(words => countsOf(words, wanted))
@@ -14,10 +14,10 @@ export function bm25(query: readonly string[], texts: readonly (readonly string[
       return [word, Math.log(1 + (texts.length - holding + 0.5) / (holding + 0.5))]
     }),
   )
-  return texts.map((words, place) => {
+  return texts.map((words, index) => {
     const length = 1 - lengthWeight + (lengthWeight * words.length) / Math.max(1, averageLength)
     let score = 0
-    for (const [word, count] of counts[place] ?? []) {
+    for (const [word, count] of counts[index] ?? []) {
       score += ((weights.get(word) ?? 0) * count * (saturation + 1)) / (count + saturation * length)
     }
     return score

@@ -1,13 +1,13 @@
 /**
- * A text in pieces of about so many tokens, which overlap a little, so that what stands at an edge stands whole in one of them. It promises that every word is in a piece, that
- * pieces are in order, and that none is much larger than asked for.
+ * Splits a text into chunks of about this many tokens with a small overlap, so that text at a boundary is complete in
+ * one of them. Every word is in a chunk, chunks are in order, and none is much larger than requested.
  */
 import { estimateTokens } from './tokens.ts'
 
-/** `start`: where it stands in the text. */
+/** `start`: position in the text. */
 type Chunk = { readonly text: string; readonly index: number; readonly start: number }
 
-/** What has no blanks, such as base64 or Chinese, is cut all the same. */
+/** Text without spaces, such as Base64 or Chinese, is split too. */
 const longestPiece = 16
 
 type Piece = { readonly start: number; readonly end: number; readonly tokens: number; readonly endsSentence: boolean }
@@ -34,7 +34,7 @@ export function chunks(text: string, maximumTokens: number, overlapTokens: numbe
   return found
 }
 
-/** Behind the last piece that fits; where a sentence ends in the second half of the chunk, behind it. */
+/** After the last piece that fits; or after the end of a sentence in the second half of the chunk. */
 function endOf(all: readonly Piece[], first: number, maximumTokens: number): number {
   let tokens = 0
   let sentence: number | undefined
@@ -47,7 +47,7 @@ function endOf(all: readonly Piece[], first: number, maximumTokens: number): num
   return all.length
 }
 
-/** As far before a place as the overlap reaches. */
+/** The start of the overlap before a position. */
 function back(all: readonly Piece[], end: number, overlapTokens: number): number {
   let tokens = 0
   let at = end

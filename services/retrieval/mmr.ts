@@ -1,25 +1,29 @@
-/** Maximal marginal relevance: what fits best first, and then what fits well and says something else than what has been taken. */
+/**
+ * Maximal marginal relevance: the most relevant candidate first, then relevant ones that differ from those already
+ * selected.
+ */
 
 /**
- * The places of all candidates in the order to take them. `lambda` 1: by relevance alone; 0: by difference alone. Ties go to the earlier place.
+ * The positions of all candidates in selection order. `lambda` 1: by relevance alone; 0: by difference alone. For ties,
+ * the earlier position.
  */
 export function* byMarginalRelevance(
   relevances: readonly number[],
   lambda: number,
   similarity: (one: number, other: number) => number,
 ): Generator<number> {
-  const left = new Set(relevances.keys())
-  /** To the most similar one that has been taken. */
+  const remaining = new Set(relevances.keys())
+  /** Similarity to the most similar selected candidate. */
   const nearest = relevances.map(() => 0)
-  while (left.size > 0) {
-    let best: { readonly place: number; readonly score: number } | undefined
-    for (const place of left) {
-      const score = lambda * (relevances[place] ?? 0) - (1 - lambda) * (nearest[place] ?? 0)
-      if (best === undefined || score > best.score) best = { place, score }
+  while (remaining.size > 0) {
+    let best: { readonly index: number; readonly score: number } | undefined
+    for (const index of remaining) {
+      const score = lambda * (relevances[index] ?? 0) - (1 - lambda) * (nearest[index] ?? 0)
+      if (best === undefined || score > best.score) best = { index, score }
     }
     if (best === undefined) return
-    left.delete(best.place)
-    yield best.place
-    for (const place of left) nearest[place] = Math.max(nearest[place] ?? 0, similarity(place, best.place))
+    remaining.delete(best.index)
+    yield best.index
+    for (const index of remaining) nearest[index] = Math.max(nearest[index] ?? 0, similarity(index, best.index))
   }
 }

@@ -1,4 +1,4 @@
-/** What ranking promises, whatever rows and texts it is given. */
+/** Guarantees of ranking, for any rows and texts. */
 import fc from 'fast-check'
 import { encode } from 'gpt-tokenizer'
 import { describe, expect, test } from 'vitest'
@@ -23,7 +23,7 @@ const prose = fc
   .map(words => words.join(' '))
 
 describe('chunks', () => {
-  test('hold every word, in order, and are about as large as asked for', () => {
+  test('contain every word, in order, and have about the requested size', () => {
     fc.assert(
       fc.property(prose, fc.integer({ min: 5, max: 60 }), fc.integer({ min: 0, max: 10 }), (text, size, overlap) => {
         const found = chunks(text, size, overlap)
@@ -32,7 +32,7 @@ describe('chunks', () => {
           expect(text.startsWith(piece, start)).toBe(true)
           expect(text.slice(reached, Math.max(reached, start)).trim()).toBe('')
           reached = start + piece.length
-          // A single piece may be larger: sixteen characters that take a token or more each.
+          // A single piece may be larger: sixteen characters with one or more tokens each.
           expect(estimateTokens(piece)).toBeLessThanOrEqual(size + 45)
         }
         expect(text.slice(reached).trim()).toBe('')
@@ -41,7 +41,7 @@ describe('chunks', () => {
     )
   })
 
-  test('end with sentences where they can, and overlap', () => {
+  test('end with sentences if possible, and overlap', () => {
     const text = Array.from({ length: 30 }, (_, index) => `Sentence number ${index} is about ships.`).join(' ')
     const found = chunks(text, 40, 10)
     expect(found.length).toBeGreaterThan(3)
@@ -56,8 +56,8 @@ describe('BM25', () => {
   test('is never below 0, and 0 without a shared word', () => {
     fc.assert(
       fc.property(prose, fc.array(prose, { maxLength: 6 }), (query, texts) => {
-        for (const [place, one] of score(query, ...texts).entries()) {
-          const shared = wordsOf(texts[place] ?? '').some(word => wordsOf(query).includes(word))
+        for (const [index, one] of score(query, ...texts).entries()) {
+          const shared = wordsOf(texts[index] ?? '').some(word => wordsOf(query).includes(word))
           if (shared) expect(one).toBeGreaterThan(0)
           else expect(one).toBe(0)
         }
@@ -72,7 +72,7 @@ describe('BM25', () => {
     expect(short).toBeGreaterThan(long)
   })
 
-  test('finds plurals, other case, and words of scripts without blanks', () => {
+  test('matches plurals, any case, and words of scripts without spaces', () => {
     expect(wordsOf('Ships QUERIES glass ｓｈｉｐ')).toEqual(['ship', 'query', 'glass', 'ship'])
     expect(wordsOf('数据库')).toEqual(['数据', '据库'])
   })
@@ -81,24 +81,24 @@ describe('BM25', () => {
 describe('marginal relevance', () => {
   const relevances = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 12 })
 
-  test('takes each once; by relevance alone where lambda is 1', () => {
+  test('selects each once; by relevance alone if lambda is 1', () => {
     fc.assert(
       fc.property(relevances, all => {
         const order = [...byMarginalRelevance(all, 1, () => 1)]
         expect(order.toSorted((one, other) => one - other)).toEqual([...all.keys()])
-        const taken = order.map(place => all[place] ?? 0)
+        const taken = order.map(index => all[index] ?? 0)
         expect(taken).toEqual(taken.toSorted((one, other) => other - one))
       }),
     )
   })
 
-  test('takes what says something else before what says the same', () => {
+  test('prefers different texts over similar ones', () => {
     const twins = (one: number, other: number) => (one + other === 1 ? 1 : 0)
     expect([...byMarginalRelevance([1, 0.9, 0.5], 0.6, twins)]).toEqual([0, 2, 1])
   })
 })
 
-test('passages keep within the budget, but for the first', () => {
+test('passages stay within the budget, except the first', () => {
   fc.assert(
     fc.property(
       fc.array(prose, { minLength: 1, maxLength: 8 }),
@@ -118,7 +118,7 @@ test('passages keep within the budget, but for the first', () => {
   )
 })
 
-test('a row without any vector that counts is the last', () => {
+test('a row without any usable vector is last', () => {
   const row = (key: string, ...distances: (number | undefined)[]) => ({ key, distances, texts: [] })
   const near = nearestRows(
     [
@@ -136,7 +136,7 @@ test('a row without any vector that counts is the last', () => {
 test.each([
   ['by their names', [['title_embedding'], ['body_vec']], [0.3, 0.7]],
   [
-    'by what is said of them',
+    'by their comments',
     [
       ['a', 'of the headline'],
       ['b', 'of the whole text'],
@@ -144,20 +144,20 @@ test.each([
     [0.3, 0.7],
   ],
   [
-    'by how long their texts are',
+    'by the length of their texts',
     [
       ['a', undefined, 20, 30],
       ['b', undefined, 900, 2_000],
     ],
     [0.3, 0.7],
   ],
-  ['alike where nothing tells', [['a'], ['b']], [0.5, 0.5]],
-] as const)('vector columns are weighed %s', (_, columns, weights) => {
+  ['equally if nothing distinguishes them', [['a'], ['b']], [0.5, 0.5]],
+] as const)('vector columns are weighted %s', (_, columns, weights) => {
   const weighed = columnWeights(columns.map(([name, comment, ...sampleLengths]) => ({ name, comment, sampleLengths })))
-  for (const [place, weight] of weights.entries()) expect(weighed[place]).toBeCloseTo(weight)
+  for (const [index, weight] of weights.entries()) expect(weighed[index]).toBeCloseTo(weight)
 })
 
-test('names of tables are read as SQL has them, whatever is in them', () => {
+test('table names are parsed as in SQL, with any characters', () => {
   const part = fc.string({ minLength: 1, maxLength: 20 })
   fc.assert(
     fc.property(part, part, (schema, name) => {
@@ -179,7 +179,7 @@ test.each([
   ['base64', Buffer.from(Array.from({ length: 900 }, (_, index) => (index * 7_919) % 256)).toString('base64')],
   ['numbers', Array.from({ length: 300 }, (_, index) => (index * 0.123_456).toFixed(6)).join(', ')],
   ['emoji', '🐘🐬🚀 '.repeat(50)],
-])('the estimate of tokens is about right, and not below for %s', (_, text) => {
+])('the estimate of tokens is about right, and not too low for %s', (_, text) => {
   const ratio = estimateTokens(text) / encode(text).length
   expect(ratio).toBeGreaterThanOrEqual(0.95)
   expect(ratio).toBeLessThan(2.5)

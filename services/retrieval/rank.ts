@@ -1,6 +1,7 @@
 /**
- * From rows near a question to the passages that answer it: rows by their distances over all vector columns, their texts in chunks, chunks by what they share with the question and
- * how near their row is, and of those as many different ones as the budget takes.
+ * Selects passages from rows near a question: ranks rows by their distances over all vector columns, splits their texts
+ * into chunks, ranks chunks by shared words and their row's rank, and selects as many different ones as fit in the
+ * budget.
  */
 import { bm25 } from './bm25.ts'
 import { chunks } from './chunk.ts'
@@ -9,9 +10,9 @@ import { estimateTokens } from './tokens.ts'
 import { wordsOf } from './words.ts'
 
 export type FoundRow = {
-  /** Names the row among all others. */
+  /** Identifies the row. */
   readonly key: string
-  /** By vector column; undefined where the row has no vector there. */
+  /** By vector column; undefined if the row has no vector there. */
   readonly distances: readonly (number | undefined)[]
   readonly texts: readonly { readonly column: string; readonly text: string }[]
 }
@@ -32,15 +33,15 @@ type Ranking = {
 }
 
 const overlapTokens = 25
-/** The rest of many rows with long texts would not be taken anyway. */
+/** Further chunks of many rows with long texts would not be selected anyway. */
 const maximumCandidates = 400
-/** Words say which part of a row it is, vectors which row. */
+/** Words select the part of a row, vectors select the row. */
 const vectorShare = 0.5
 const sameRow = { adjacent: 0.9, sameColumn: 0.6, otherColumn: 0.5 }
-/** What a passage takes beside its text. */
+/** Tokens of a passage besides its text. */
 const tokensAround = 40
 
-/** Each row once, the nearest first. Columns without a vector do not count for their row. */
+/** Each row once, nearest first. Columns without a vector do not count for their row. */
 export function nearestRows(
   rows: readonly FoundRow[],
   weights: readonly number[],
@@ -55,10 +56,10 @@ export function nearestRows(
 
 function weightedMean(distances: readonly (number | undefined)[], weights: readonly number[]): number {
   let [sum, weight] = [0, 0]
-  for (const [place, distance] of distances.entries()) {
+  for (const [index, distance] of distances.entries()) {
     if (distance === undefined || Number.isNaN(distance)) continue
-    sum += (weights[place] ?? 0) * distance
-    weight += weights[place] ?? 0
+    sum += (weights[index] ?? 0) * distance
+    weight += weights[index] ?? 0
   }
   return weight === 0 ? Number.POSITIVE_INFINITY : sum / weight
 }
@@ -92,7 +93,7 @@ function nearness(rows: readonly RankedRow[]): (row: RankedRow) => number {
   }
 }
 
-/** At least one where there is any text; else as many as the budget takes, those that fit best first. */
+/** At least one if there is any text; else as many as fit in the budget, best first. */
 export function passages(query: string, rows: readonly RankedRow[], ranking: Ranking): readonly Passage[] {
   const { chunkTokens, lambda, maximumTokens } = ranking
   const split = rows.flatMap((row, rank) =>
@@ -113,15 +114,15 @@ export function passages(query: string, rows: readonly RankedRow[], ranking: Ran
   )
   const best = scores.reduce((most, one) => Math.max(most, one), 0)
   const candidates = split
-    .map(({ list, ...chunk }, place) => ({
+    .map(({ list, ...chunk }, index) => ({
       ...chunk,
       words: new Set(list),
-      relevance: vectorShare * near(chunk.row) + (best > 0 ? ((1 - vectorShare) * (scores[place] ?? 0)) / best : 0),
+      relevance: vectorShare * near(chunk.row) + (best > 0 ? ((1 - vectorShare) * (scores[index] ?? 0)) / best : 0),
     }))
     .sort((one, other) => other.relevance - one.relevance)
     .slice(0, maximumCandidates)
   const taken: Passage[] = []
-  let left = maximumTokens
+  let remaining = maximumTokens
   const order = byMarginalRelevance(
     candidates.map(({ relevance }) => relevance),
     lambda,
@@ -130,11 +131,11 @@ export function passages(query: string, rows: readonly RankedRow[], ranking: Ran
       return first === undefined || second === undefined ? 0 : similarity(first, second)
     },
   )
-  for (const place of order) {
-    const candidate = candidates[place]
+  for (const index of order) {
+    const candidate = candidates[index]
     if (candidate === undefined) break
-    left -= estimateTokens(candidate.text) + tokensAround
-    if (left < 0 && taken.length > 0) break
+    remaining -= estimateTokens(candidate.text) + tokensAround
+    if (remaining < 0 && taken.length > 0) break
     const { row, column, text, relevance } = candidate
     taken.push({ row, column, text, relevance })
   }

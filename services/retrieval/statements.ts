@@ -1,4 +1,7 @@
-/** What similarity search asks Postgres: what a table is made of, which tables have vectors, and the rows nearest to a vector by each of its columns. Every name is quoted. */
+/**
+ * SQL of similarity search: the columns of a table, the tables with vectors, and the rows nearest to a vector by each
+ * of its columns. Every name is quoted.
+ */
 
 import { cellsOf, type NamedRows, type OwnStatement } from '../postgres/cells.ts'
 import { qualified, quoteIdentifier } from '../postgres/quote.ts'
@@ -10,9 +13,9 @@ const operators: Readonly<Record<Metric, string>> = { cosine: '<=>', l2: '<->', 
 export type VectorColumn = {
   readonly name: string
   readonly type: string
-  /** Where the type and its operators live. */
+  /** The schema of the type and its operators. */
   readonly typeSchema: string
-  /** undefined: it takes vectors of any. */
+  /** undefined: vectors of any length. */
   readonly dimensions: number | undefined
   readonly comment: string | undefined
 }
@@ -22,13 +25,13 @@ export type Table = {
   readonly name: string
   readonly kind: string
   readonly vectors: readonly VectorColumn[]
-  /** Types of vectors that are there and cannot be searched, such as sparsevec. */
+  /** Vector types that cannot be searched, such as sparsevec. */
   readonly otherVectors: readonly string[]
   readonly texts: readonly string[]
   readonly key: readonly string[]
-  /** Of pgvector, such as 0.8. */
+  /** Version of pgvector, such as 0.8. */
   readonly version: number
-  /** Of its IVFFlat index with most of them; 0 without. */
+  /** Lists of its largest IVFFlat index; 0 without. */
   readonly lists: number
 }
 
@@ -69,7 +72,7 @@ order by c.relname = $1::text desc, n.nspname = $2::text desc, c.oid, a.attnum`,
 const searched = new Set(['vector', 'halfvec'])
 const unsearched = new Set(['sparsevec', 'bit'])
 
-/** undefined: there is no such table for the role. */
+/** undefined: the role has no such table. */
 export function tableOf(rows: NamedRows): Table | undefined {
   const [first, ...rest] = cellsOf(rows)
   if (first === undefined) return undefined
@@ -90,7 +93,7 @@ export function tableOf(rows: NamedRows): Table | undefined {
         comment: cells.maybe('comment'),
       })),
     otherVectors: columns.map(cells => cells.text('type')).filter(type => unsearched.has(type)),
-    // All strings; not the names of enums, which are of a category of their own.
+    // All strings, without enums, which have their own category.
     texts: names(cells => cells.text('category') === 'S'),
     key: names(cells => cells.flag('is_key')),
     version: Number(/^\d+\.\d+/.exec(first.text('version'))?.[0] ?? 0),
@@ -98,7 +101,7 @@ export function tableOf(rows: NamedRows): Table | undefined {
   }
 }
 
-/** Names as they can be given to the tool. */
+/** Names in the form that the tool accepts. */
 export const vectorTablesStatement: OwnStatement = {
   text: `
 select distinct n.nspname || '.' || c.relname as name
@@ -112,7 +115,7 @@ order by 1 limit 1000`,
 
 export type Search = {
   readonly table: Table
-  /** Of the table's, those of the vector's dimensions. */
+  /** The table's columns with the vector's dimensions. */
   readonly columns: readonly VectorColumn[]
   readonly vector: readonly number[]
   readonly metric: Metric
@@ -126,49 +129,49 @@ const fewestCandidates = 400
 const mostCandidates = 1_000
 const fewestProbes = 20
 
-/** So that an approximate index finds nearly what an exact search would. They end with the transaction. */
+/** Index settings for nearly exact results. They end with the transaction. */
 export function settingsStatement({ table, limit }: Search): OwnStatement {
   const settings = [
     ['hnsw.ef_search', Math.min(mostCandidates, Math.max(fewestCandidates, 4 * limit))],
-    // A scan goes on where rows drop out, by row level security above all.
+    // A scan continues if rows are filtered out, mainly by row-level security.
     ...(table.version >= 0.8 ? [['hnsw.iterative_scan', 'strict_order']] : []),
     ...(table.lists > 0
       ? [['ivfflat.probes', Math.min(table.lists, Math.max(fewestProbes, Math.ceil(table.lists / 4)))]]
       : []),
   ]
   return {
-    text: `select ${settings.map((_, place) => `set_config($${2 * place + 1}, $${2 * place + 2}, true)`).join(', ')}`,
+    text: `select ${settings.map((_, index) => `set_config($${2 * index + 1}, $${2 * index + 2}, true)`).join(', ')}`,
     values: settings.flatMap(([name = '', value = '']) => [name, String(value)]),
   }
 }
 
-/** What tells a row from all others, as columns of the result. */
+/** The columns that identify a row. */
 function keyColumns({ key, kind }: Table): readonly string[] {
   if (key.length > 0) return key.map(name => `t.${quoteIdentifier(name)}::text`)
   return kind === 'v' || kind === 'f' ? ['md5(t::text)'] : ['t.tableoid::text', 't.ctid::text']
 }
 
-/** For each column the rows nearest by it, with their distances by all. */
+/** For each column its nearest rows, with their distances by all columns. */
 export function searchStatements(search: Search): readonly OwnStatement[] {
   const { table, columns, vector, metric, limit, maximumCharacters } = search
-  const distances = columns.map(({ name, type, typeSchema }, place) => {
+  const distances = columns.map(({ name, type, typeSchema }, index) => {
     const schema = quoteIdentifier(typeSchema)
-    const whole = `t.${quoteIdentifier(name)} operator(${schema}.${operators[metric]}) $${place + 1}::${schema}.${quoteIdentifier(type)}`
-    return columns[place]?.dimensions === undefined
+    const order = `t.${quoteIdentifier(name)} operator(${schema}.${operators[metric]}) $${index + 1}::${schema}.${quoteIdentifier(type)}`
+    return columns[index]?.dimensions === undefined
       ? {
-          order: whole,
-          shown: `case when ${schema}.vector_dims(t.${quoteIdentifier(name)}) = ${vector.length} then ${whole} end`,
+          order,
+          shown: `case when ${schema}.vector_dims(t.${quoteIdentifier(name)}) = ${vector.length} then ${order} end`,
         }
-      : { order: whole, shown: whole }
+      : { order, shown: order }
   })
   const texts = table.texts.map(name => `left(t.${quoteIdentifier(name)}::text, ${maximumCharacters})`)
   const list = [...keyColumns(table), ...distances.map(({ shown }) => shown), ...texts]
   const values = columns.map(() => `[${vector.join(',')}]`)
-  return columns.map(({ name, typeSchema, dimensions }, place) => {
+  return columns.map(({ name, typeSchema, dimensions }, index) => {
     const column = `t.${quoteIdentifier(name)}`
     const isRight =
       dimensions === undefined ? ` and ${quoteIdentifier(typeSchema)}.vector_dims(${column}) = ${vector.length}` : ''
-    const order = dimensions === undefined ? distances[place]?.shown : distances[place]?.order
+    const order = dimensions === undefined ? distances[index]?.shown : distances[index]?.order
     return {
       text: `select ${list.map((one, at) => `${one} as c${at}`).join(', ')}
 from ${qualified(table)} t where ${column} is not null${isRight}
@@ -186,14 +189,14 @@ export function foundRows({ table, columns }: Search, results: readonly NamedRow
     .map(row => ({
       key:
         table.key.length > 0
-          ? table.key.map((name, place) => `${name}=${row[place] ?? ''}`).join(', ')
+          ? table.key.map((name, index) => `${name}=${row[index] ?? ''}`).join(', ')
           : row.slice(0, keys).join(' '),
-      distances: columns.map((_, place) => {
-        const distance = row[keys + place]
+      distances: columns.map((_, index) => {
+        const distance = row[keys + index]
         return distance === null || distance === undefined ? undefined : Number(distance)
       }),
-      texts: table.texts.flatMap((column, place) => {
-        const text = row[keys + columns.length + place]
+      texts: table.texts.flatMap((column, index) => {
+        const text = row[keys + columns.length + index]
         const isShown = text !== null && text !== undefined && text.trim() !== '' && !table.key.includes(column)
         return isShown ? [{ column, text }] : []
       }),

@@ -1,9 +1,9 @@
-/** How much each vector column counts: what a title is near to says less than what the content is near to. */
+/** Weights of vector columns: a match in a title counts less than a match in the content. */
 
 type WeighedColumn = {
   readonly name: string
   readonly comment: string | undefined
-  /** Lengths of the texts that it was made of, as far as they can be guessed. */
+  /** Estimated lengths of the embedded texts. */
   readonly sampleLengths: readonly number[]
 }
 
@@ -14,9 +14,9 @@ const shortText = 100
 const longText = 500
 
 function weightOf({ name, comment = '', sampleLengths }: WeighedColumn): number {
-  for (const said of [name, comment]) {
-    if (titleLike.test(said)) return weights.title
-    if (contentLike.test(said)) return weights.content
+  for (const text of [name, comment]) {
+    if (titleLike.test(text)) return weights.title
+    if (contentLike.test(text)) return weights.content
   }
   if (sampleLengths.length === 0) return weights.other
   const middle = sampleLengths.toSorted((one, other) => one - other)[Math.floor(sampleLengths.length / 2)] ?? 0
@@ -24,7 +24,7 @@ function weightOf({ name, comment = '', sampleLengths }: WeighedColumn): number 
   return middle > longText ? weights.content : weights.other
 }
 
-/** In the order of the columns; together 1. */
+/** In the order of the columns; their sum is 1. */
 export function columnWeights(columns: readonly WeighedColumn[]): readonly number[] {
   const all = columns.map(weightOf)
   const sum = all.reduce((total, one) => total + one, 0)

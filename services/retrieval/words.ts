@@ -1,9 +1,12 @@
-/** The words of a text as search compares them: without case, accents kept, plurals as singulars; scripts without blanks by pairs of characters. */
+/**
+ * The words of a text for comparison: lower case, accents kept, plurals as singulars; scripts without spaces as pairs
+ * of characters.
+ */
 
 const word = /[\p{L}\p{N}]+/gu
 const withoutBlanks = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]/u
 
-/** Words that say nothing of what a text is about, in English, which most texts are in. */
+/** English stop words, since most texts are in English. */
 const empty = new Set(
   `a an and any are as at be been but by can could did do does for from get had has have how i if in into is it its just me my no not of on or our
   so such that the their them then there these they this to was we were what when where which who why will with would you your`.split(
@@ -19,7 +22,7 @@ const singular = (one: string): string => {
 function pairs(run: string): readonly string[] {
   const characters = [...run]
   if (characters.length < 2) return characters
-  return characters.slice(1).map((character, place) => `${characters[place]}${character}`)
+  return characters.slice(1).map((character, index) => `${characters[index]}${character}`)
 }
 
 export const wordsOf = (text: string): readonly string[] =>

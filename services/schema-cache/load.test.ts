@@ -1,12 +1,12 @@
-/** The schema cache of a database that has one of everything, read from each Postgres that is supported. */
+/** The schema cache of a database with all kinds of objects, read from each supported Postgres. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Major, startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { loadSchemaCache } from './load.ts'
 import { type Relationship, representationKey, type SchemaCache } from './types.ts'
 
-const strange = String.raw`we"ird {x} (y) \z :resno 9 'é`
-const quoted = `"${strange.replaceAll('"', '""')}"`
+const unusualName = String.raw`we"ird {x} (y) \z :resno 9 'é`
+const quoted = `"${unusualName.replaceAll('"', '""')}"`
 
 const fixture = `
   create schema api; create schema private; create schema other;
@@ -141,19 +141,19 @@ describe.each(majors)('of Postgres %s', major => {
   const table = (name: string, schema = 'api') => cache().tables.get(schema)?.get(name)
   const column = (name: string, of = 'projects') => table(of)?.columns.get(name)
   const routines = (name: string) => cache().routines.get('api')?.get(name) ?? []
-  /** What can be embedded in a relation: kind and target, and of keys the columns. */
+  /** The embeddings of a relation: kind and target, and for keys the columns. */
   const embedded = (source: string): string[] => {
-    const told = (one: Relationship) => {
+    const described = (one: Relationship) => {
       if (one.kind === 'computed') return `${one.function.name}() ${one.toOne ? 'one' : 'many'} ${one.target.name}`
       const { cardinality } = one
       if (cardinality.kind === 'many-to-many')
         return `many-to-many ${one.target.name} by ${cardinality.junction.table.name}`
       return `${cardinality.kind} ${one.target.name} on ${cardinality.columns.map(pair => pair.join('=')).join('+')}`
     }
-    return (cache().relationships.get('api')?.get(source) ?? []).map(told).sort()
+    return (cache().relationships.get('api')?.get(source) ?? []).map(described).sort()
   }
 
-  test('tables, views and what may be done to them', () => {
+  test('tables, views and their permitted writes', () => {
     expect(table('clients')).toMatchObject({
       description: 'Who pays',
       isView: false,
@@ -240,14 +240,14 @@ describe.each(majors)('of Postgres %s', major => {
   })
 
   test('names as strange as they come', () => {
-    expect(column(strange, strange)).toMatchObject({ type: 'integer' })
-    expect(table('strange_view')?.primaryKey).toEqual([strange])
-    expect([...(table('strange_view')?.columns.keys() ?? [])]).toEqual([strange, '}'])
-    expect(embedded(strange)).toContain(`one-to-one clients on ${strange}=id`)
-    expect(embedded('strange_view')).toContain(`one-to-one clients on ${strange}=id`)
+    expect(column(unusualName, unusualName)).toMatchObject({ type: 'integer' })
+    expect(table('strange_view')?.primaryKey).toEqual([unusualName])
+    expect([...(table('strange_view')?.columns.keys() ?? [])]).toEqual([unusualName, '}'])
+    expect(embedded(unusualName)).toContain(`one-to-one clients on ${unusualName}=id`)
+    expect(embedded('strange_view')).toContain(`one-to-one clients on ${unusualName}=id`)
   })
 
-  test('functions', () => {
+  test('unusual names', () => {
     expect(routines('add').map(({ parameters }) => parameters)).toEqual([
       [{ name: 'a', type: 'text', castType: 'text', required: true, variadic: false }],
       [
@@ -283,13 +283,13 @@ describe.each(majors)('of Postgres %s', major => {
     expect(cache().routines.get('private')).toBeUndefined()
   })
 
-  test('computed columns, of whatever name', () => {
+  test('computed columns with any name', () => {
     expect(cache().computedColumns.get('api')?.get('clients')).toContain('shout')
     expect(cache().computedColumns.get('api')?.get('projects')).toContain('shout')
     expect(cache().routines.get('api')?.get('shout')).toBeUndefined()
   })
 
-  test('settings of functions, as far as they are carried over', async () => {
+  test('function settings that are carried over', async () => {
     expect(routines('guarded')).toMatchObject([
       { isolationLevel: 'repeatable read', settings: [['statement_timeout', '5s']] },
     ])
@@ -298,7 +298,7 @@ describe.each(majors)('of Postgres %s', major => {
     expect(none?.routines.get('api')?.get('guarded')).toMatchObject([{ isolationLevel: null, settings: [] }])
   })
 
-  test('conversions of domains, where they are implicit functions', () => {
+  test('domain conversions by implicit casts with functions', () => {
     const { representations } = cache()
     expect(representations.get(representationKey('api.color', 'json'))?.function).toEqual({
       schema: 'api',
@@ -316,7 +316,7 @@ describe.each(majors)('of Postgres %s', major => {
     const handlers = [...cache().mediaHandlers].sort((a, b) =>
       a.mediaType < b.mediaType ? -1 : a.mediaType > b.mediaType ? 1 : a.aggregate ? -1 : 1,
     )
-    // The steps of the aggregates return the type as well; nobody calls them by it.
+    // An aggregate's state functions also return the type, but are not called by it.
     expect(handlers.filter(({ subject }) => subject?.name.endsWith('_step') !== true)).toEqual([
       { aggregate: undefined, subject: own('star'), mediaType: '*/*', type: own('*/*') },
       {
@@ -330,7 +330,7 @@ describe.each(majors)('of Postgres %s', major => {
     ])
   })
 
-  test('time zones and the schemas that are served', () => {
+  test('time zones and exposed schemas', () => {
     expect(cache().timeZones.has('Europe/Berlin')).toBe(true)
     expect([...cache().schemaDescriptions]).toEqual(
       expect.arrayContaining([
@@ -341,7 +341,7 @@ describe.each(majors)('of Postgres %s', major => {
     expect(cache().schemaDescriptions.size).toBe(2)
   })
 
-  test('a schema that is to be served and is not there', async () => {
+  test('an exposed schema that does not exist', async () => {
     const cluster = clusters.get(major)
     await expect(cluster && load(cluster, [], ['api', 'ap', 'API'])).rejects.toThrow(
       'the database has no schema "ap", "API"',

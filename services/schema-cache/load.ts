@@ -1,6 +1,6 @@
 /**
- * Reads the schema cache from a database: the thin shell around relationships.ts and view-columns.ts. It works in slices and yields the event loop between them, so that a
- * reload of ten thousand tables does not delay requests.
+ * Reads the schema cache from a database, using relationships.ts and view-columns.ts. It works in slices and yields the
+ * event loop between them, so that a reload of ten thousand tables does not delay requests.
  */
 import type { Address } from '../postgres/address.ts'
 import { type SnapshotQuery, withSnapshot } from '../postgres/read-only.ts'
@@ -28,7 +28,7 @@ import {
 } from './types.ts'
 import { type ColumnOrigin, columnOrigins } from './view-columns.ts'
 
-/** A schema that is to be served is not there. */
+/** A schema to expose does not exist. */
 export class MissingSchemas extends Error {
   constructor(names: readonly string[]) {
     super(`the database has no schema ${names.map(name => JSON.stringify(name)).join(', ')}`)
@@ -39,7 +39,7 @@ export class MissingSchemas extends Error {
 type SchemaCacheScope = {
   schemas: readonly string[]
   hoistedSettings: readonly string[]
-  /** Whether time zones are read; finding them takes Postgres a while. */
+  /** Whether to read time zones, which takes Postgres a while. */
   timeZones: boolean
 }
 
@@ -87,7 +87,7 @@ async function inSlices<T>(list: readonly T[], each: (item: T) => void): Promise
   }
 }
 
-/** Adds to a list in a map of maps. */
+/** Adds to a list in a nested map. */
 function put<T>(map: Map<string, Map<string, T[]>>, { schema, name }: { schema: string; name: string }, item: T): void {
   const inSchema = map.get(schema) ?? new Map<string, T[]>()
   map.set(schema, inSchema)
@@ -97,7 +97,7 @@ function put<T>(map: Map<string, Map<string, T[]>>, { schema, name }: { schema: 
 }
 
 /**
- * Reads everything over a connection of its own, in one read-only transaction, so that all of it is of one moment.
+ * Reads everything over a new connection in one read-only transaction, so that the result is consistent.
  * @throws MissingSchemas, ConnectionFailure
  */
 export function readSchemaCache(address: Address, scope: SchemaCacheScope): Promise<SchemaCache> {
@@ -105,11 +105,11 @@ export function readSchemaCache(address: Address, scope: SchemaCacheScope): Prom
 }
 
 /**
- * Reads everything over one connection; `query` is expected to run inside one read-only transaction, with an empty search_path.
+ * Reads everything over one connection; `query` must run in one read-only transaction, with an empty search_path.
  * @throws MissingSchemas, as PostgREST does: with a misspelt schema every request would return 404.
  */
 export async function loadSchemaCache(query: SnapshotQuery, scope: SchemaCacheScope): Promise<SchemaCache> {
-  // The types of the rows are what queries.ts selects; the catalogs are trusted to keep to their own types.
+  // The row types follow from queries.ts; the catalogs are trusted to have their documented types.
   const schemas = await query<{ name: string; description: string | null }>(schemasQuery, [scope.schemas])
   refuseMissing(
     scope.schemas,
@@ -159,7 +159,7 @@ async function readRelations(query: SnapshotQuery): Promise<RelationRows> {
   return { rows, foreignKeys, views: await query<{ oid: number; tree: string }>(viewsQuery) }
 }
 
-/** What the relationships between relations follow from. */
+/** Input for the relationships. */
 type Resolved = {
   readonly facts: ReadonlyMap<number, RelationFacts>
   readonly shown: Shown

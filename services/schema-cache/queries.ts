@@ -1,9 +1,9 @@
 /**
- * What is asked of the catalogs, as SQL. Every query runs with an empty search_path, so that each name comes back qualified, and gives one row
- * per thing with JSON for its parts: the driver then reads thousands of rows, not hundreds of thousands.
+ * SQL queries of the catalogs. Each runs with an empty search_path, so that every name is qualified, and returns one
+ * row per object with JSON for its parts: the driver then reads thousands of rows, not hundreds of thousands.
  */
 
-/** Each domain with the type it is of in the end, through domains over domains. */
+/** Each domain with its final base type, through domains over domains. */
 const baseTypes = `recursive
   domain_chain as (
     select oid, typbasetype as base from pg_type where typtype = 'd'
@@ -17,8 +17,9 @@ const baseTypes = `recursive
 const userNamespaces = `namespace.nspname !~ '^pg_' and namespace.nspname <> 'information_schema'`
 
 /**
- * Relations with their columns and primary keys; each column is the list that load.ts names as ColumnRow, since writing out its keys for a
- * hundred thousand of them would take half of the time. Partitions are reached through their table only.
+ * Relations with their columns and primary keys; each column is a list that load.ts reads as ColumnRow, since writing
+ * the keys for a hundred thousand of them would take half of the time. Partitions are only accessible through their
+ * table.
  */
 export const relationsQuery = `with ${baseTypes},
   enums as (select enumtypid, json_agg(enumlabel order by enumsortorder) as labels from pg_enum group by enumtypid),
@@ -72,7 +73,10 @@ export const relationsQuery = `with ${baseTypes},
   where relation.relkind in ('r', 'p', 'v', 'm', 'f') and not relation.relispartition and ${userNamespaces}
   order by namespace.nspname, relation.relname`
 
-/** Foreign keys, each told whether its columns are unique on their own side. A partition's copy of its parent's key is left out. */
+/**
+ * Foreign keys, each with whether its columns are unique on its own side. A partition's copy of its parent's key is
+ * omitted.
+ */
 export const foreignKeysQuery = `
   select key.conname as name, key.conrelid::bigint::float8 as source, key.confrelid::bigint::float8 as target,
     to_json(key.conkey) as source_columns, to_json(key.confkey) as target_columns,
@@ -85,7 +89,7 @@ export const foreignKeysQuery = `
   where key.contype = 'f' and key.conparentid = 0
   order by key.conrelid, key.conname`
 
-/** The parse trees of views: where each of their columns comes from can only be read there. */
+/** The parse trees of views: the only source for the origin of their columns. */
 export const viewsQuery = `
   select relation.oid::bigint::float8 as oid, rule.ev_action::text as tree
   from pg_rewrite rule
@@ -93,7 +97,10 @@ export const viewsQuery = `
     join pg_namespace namespace on namespace.oid = relation.relnamespace
   where rule.rulename = '_RETURN' and relation.relkind in ('v', 'm') and ${userNamespaces}`
 
-/** Functions of the schemas $1 that a request can call: all parameters named, or one unnamed for the whole body. $2: settings to carry over. */
+/**
+ * Functions of the schemas $1 that a request can call: all parameters named, or one unnamed for the full body. $2:
+ * settings to carry over.
+ */
 export const routinesQuery = `with ${baseTypes},
   parameters as (
     select routine.oid,
@@ -143,7 +150,7 @@ export const routinesQuery = `with ${baseTypes},
     and coalesce(parameters.callable, true)
   order by namespace.nspname, routine.proname, routine.pronargs, routine.oid`
 
-/** Functions from one row of a relation to rows of a relation: they stand in for foreign keys. */
+/** Functions from one row of a relation to rows of a relation: usable like foreign keys. */
 export const computedRelationshipsQuery = `
   select namespace.nspname as schema, routine.proname as name,
     source.oid::bigint::float8 as source, target.oid::bigint::float8 as target,

@@ -1,6 +1,7 @@
 /**
- * From foreign keys to everything that can be embedded: the keys of tables, the same keys seen through views that show their columns, and the many-to-many
- * relationships that two keys of one table make. Pure; works on object ids and attribute numbers, and names things only at the end.
+ * Derives everything that can be embedded from foreign keys: those of tables, the same keys through views with their
+ * columns, and many-to-many relationships from two keys of one table. Pure; works on object ids and attribute numbers,
+ * and adds names only at the end.
  */
 
 import type { Cardinality, ColumnPair, QualifiedName, Relationship } from './types.ts'
@@ -24,13 +25,13 @@ export type ForeignKey = {
   isUnique: boolean
 }
 
-/** A relation that shows columns of a table: the table itself, or a view; `columns` in the order they were asked in. */
+/** A relation with some columns of a table: the table itself, or a view; `columns` in the requested order. */
 type Showing = { relation: number; columns: number[] }
 
-/** At most so many ways in which one view shows one key; a view that repeats columns over and over would multiply them. */
+/** Maximum variants of one key through one view; a view that repeats columns would multiply them. */
 const maximumWays = 16
 
-/** View columns by the table column that they show, through views over views. */
+/** View columns by their table column, through views over views. */
 export function resolveOrigins(
   origins: ReadonlyMap<number, readonly ColumnOrigin[]>,
 ): Map<number, Map<string, number[]>> {
@@ -77,7 +78,7 @@ export class Shown {
     }
   }
 
-  /** The views that show all these columns of a table, in each way they do. */
+  /** The views with all these columns of a table, in each variant. */
   views(table: number, columns: readonly number[]): Showing[] {
     const [first] = columns
     if (first === undefined) return []
@@ -88,7 +89,7 @@ export class Shown {
     })
   }
 
-  /** The columns of a view that show a table's key, in its order; none where it does not show the whole of one. */
+  /** The columns of a view for a table's key, in the key's order; empty if some are missing. */
   primaryKey(view: number, relations: ReadonlyMap<number, RelationFacts>): number[] {
     const shown = this.#views.get(view)
     if (shown === undefined) return []
@@ -130,7 +131,7 @@ function between(source: Side, target: Side, cardinality: Cardinality): Relation
 
 const inverse = (list: readonly ColumnPair[]): ColumnPair[] => list.map(([source, target]) => [target, source])
 
-/** A foreign key as seen from one relation that shows its columns to another that shows what they refer to. */
+/** A foreign key from one relation with its columns to another with the referenced columns. */
 type SeenKey = { constraint: ForeignKey; source: Side; target: Side }
 
 /** Both directions of one key. */
@@ -154,7 +155,7 @@ function directions({ constraint, source, target }: SeenKey): Relationship[] {
   ]
 }
 
-/** Two keys of one relation that are both part of its primary key relate what they refer to, many to many. */
+/** Two keys of one relation that are both part of its primary key make their targets many-to-many. */
 function throughJunctions(
   seen: readonly SeenKey[],
   primaryKeys: ReadonlyMap<number, readonly number[]>,
@@ -188,7 +189,7 @@ function throughJunctions(
   })
 }
 
-/** All relationships that follow from foreign keys. */
+/** All relationships derived from foreign keys. */
 export function keyRelationships(
   relations: ReadonlyMap<number, RelationFacts>,
   foreignKeys: readonly ForeignKey[],

@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { SchemaCache } from './types.ts'
 
-/** After so many tables or functions, other requests get their turn. */
+/** Yields the event loop after this many tables or functions. */
 const valuesAtOnce = 500
 
 const plain = (_: string, value: unknown): unknown => {
@@ -26,7 +26,7 @@ class Writer {
   }
 }
 
-/** What a relation or function has, by schema and name. */
+/** An object of a relation or function, by schema and name. */
 type Named = ReadonlyMap<string, ReadonlyMap<string, unknown>>
 
 export function schemaCacheText(cache: SchemaCache): Promise<string> {

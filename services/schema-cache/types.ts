@@ -1,6 +1,6 @@
 /**
- * What the service knows of the database it serves: tables, relationships, functions, conversions and media-type handlers.
- * It is read once (load.ts), frozen, and replaced as a whole on a reload, so a request sees one state of it from beginning to end.
+ * The schema cache: tables, relationships, functions, conversions and media-type handlers of the database. It is read
+ * once (load.ts), frozen, and replaced as a whole on a reload, so a request sees one state of it throughout.
  */
 
 export type QualifiedName = { readonly schema: string; readonly name: string }
@@ -9,13 +9,13 @@ export type Column = {
   readonly name: string
   readonly description: string | null
   readonly nullable: boolean
-  /** As Postgres writes it, domains resolved to what they are of: `character varying`, `integer`, `test.my_enum`. */
+  /** As Postgres writes it, with domains resolved: `character varying`, `integer`, `test.my_enum`. */
   readonly baseType: string
-  /** As declared, domains kept. Casts are made to this. */
+  /** As declared, including domains. The target type of casts. */
   readonly type: string
-  /** Characters, of a limited character type. */
+  /** Maximum characters of a limited character type. */
   readonly maximumLength: number | null
-  /** The default's expression, or of an identity column its implied one. */
+  /** The default's expression, or the implied one of an identity column. */
   readonly default: string | null
   readonly generated: boolean
   readonly enumValues: readonly string[]
@@ -28,12 +28,12 @@ export type Table = QualifiedName & {
   readonly insertable: boolean
   readonly updatable: boolean
   readonly deletable: boolean
-  /** Of a view: the columns that come from its table's primary key. In the order of the key. */
+  /** For a view: the columns from its table's primary key, in the key's order. */
   readonly primaryKey: readonly string[]
   readonly columns: ReadonlyMap<string, Column>
 }
 
-/** A column of one side with the column of the other that it equals. */
+/** A column of one side and the equal column of the other. */
 export type ColumnPair = readonly [source: string, target: string]
 
 type Junction = {
@@ -53,12 +53,12 @@ export type Cardinality =
       readonly kind: 'one-to-one'
       readonly constraint: string
       readonly columns: readonly ColumnPair[]
-      /** True on the side that is referenced. */
+      /** True on the referenced side. */
       readonly referenced: boolean
     }
   | { readonly kind: 'many-to-many'; readonly junction: Junction }
 
-/** What an embedding of `target` in `source` can go by: foreign keys, or a function from a row to rows. */
+/** The join of an embedding of `target` in `source`: foreign keys, or a function from a row to rows. */
 export type Relationship =
   | {
       readonly kind: 'keys'
@@ -81,7 +81,7 @@ export type Relationship =
 export type Parameter = {
   readonly name: string
   readonly type: string
-  /** `type`, except that `character` and `bit` carry no length: a cast to the bare name would cut to one. */
+  /** `type`, except that `character` and `bit` have no length: a cast to the bare name would truncate to one. */
   readonly castType: string
   readonly required: boolean
   readonly variadic: boolean
@@ -101,18 +101,18 @@ export type Routine = QualifiedName & {
   readonly volatility: 'immutable' | 'stable' | 'volatile'
   readonly variadic: boolean
   readonly isolationLevel: string | null
-  /** Settings attached to the function (ALTER FUNCTION .. SET) that are to hold for the whole transaction. */
+  /** Settings of the function (ALTER FUNCTION .. SET) that apply to the full transaction. */
   readonly settings: readonly (readonly [name: string, value: string])[]
 }
 
-/** A cast between a domain and json or text that stands in for the domain's own input and output. */
+/** A cast between a domain and json or text that replaces the domain's own input and output. */
 export type Representation = { readonly source: string; readonly target: string; readonly function: QualifiedName }
 
 /** A function or aggregate whose result type is a domain named like a media type. */
 export type MediaHandler = {
-  /** The aggregate; absent where a function's own result is the body. */
+  /** The aggregate; undefined if a function's own result is the body. */
   readonly aggregate: QualifiedName | undefined
-  /** The relation or function it is for; absent: any. */
+  /** The relation or function it is for; undefined: any. */
   readonly subject: QualifiedName | undefined
   /** Lower case; `*` + `/*` for any. */
   readonly mediaType: string
@@ -126,13 +126,13 @@ export type SchemaCache = {
   readonly relationships: ReadonlyMap<string, ReadonlyMap<string, readonly Relationship[]>>
   /** By schema, then name; overloads in order of their parameters. */
   readonly routines: ReadonlyMap<string, ReadonlyMap<string, readonly Routine[]>>
-  /** By the relation's schema, then name: the names of functions of that schema that make a value of a row of it. */
+  /** By the relation's schema, then name: the names of functions of that schema that compute a value from a row. */
   readonly computedColumns: ReadonlyMap<string, ReadonlyMap<string, readonly string[]>>
   /** By `representationKey(source, target)`. */
   readonly representations: ReadonlyMap<string, Representation>
   readonly mediaHandlers: readonly MediaHandler[]
   readonly timeZones: ReadonlySet<string>
-  /** Of each schema that is served. */
+  /** Of each exposed schema. */
   readonly schemaDescriptions: ReadonlyMap<string, string | null>
 }
 

@@ -1,13 +1,16 @@
 /**
- * Detects changes of a catalogue without reading it. Two versions with the same fingerprint have the same schemas, relations, columns, comments and privileges. Estimates of rows
- * are not part of it: ANALYZE writes them in place.
+ * Detects changes of a catalog without reading it. Two versions with the same fingerprint have the same schemas,
+ * relations, columns, comments and privileges. Row estimates are excluded: ANALYZE updates them in place.
  */
 import type { NamedRows, OwnStatement } from '../postgres/cells.ts'
 
-/** `snapshot`: which transactions are visible. Where it is the same, nothing has been committed in between. */
+/** `snapshot`: the visible transactions. If it is the same, nothing has been committed in between. */
 export type Version = { readonly snapshot: string; readonly fingerprint: string }
 
-/** All that the overview and the details are read from. Functions, operator classes and collations are in expressions and in definitions of indexes. */
+/**
+ * All sources of the overview and the details. Functions, operator classes and collations occur in expressions and
+ * index definitions.
+ */
 const catalogues = [
   ...['pg_namespace', 'pg_class', 'pg_attribute', 'pg_attrdef', 'pg_type', 'pg_enum', 'pg_constraint', 'pg_index'],
   ...['pg_inherits', 'pg_partitioned_table', 'pg_rewrite', 'pg_description', 'pg_proc', 'pg_opclass', 'pg_collation'],
@@ -15,29 +18,32 @@ const catalogues = [
 ]
 
 /**
- * `age` counts back from the next transaction. The distance to a fixed one stays the same, and is computed without converting `xmin` to text. Rows that initdb has made are of no
- * transaction, and have the largest age that there is.
+ * `age` counts back from the next transaction. The distance to a fixed one is constant, and is computed without
+ * converting `xmin` to text. Rows from initdb have no transaction, and the maximum age.
  */
 const transaction = `coalesce(nullif(pg_catalog.age(one.xmin), 2147483647)::bigint - pg_catalog.age('3'::pg_catalog.xid), 0)`
 
-/** A row that is written anew has a transaction that no row had before; a row that is deleted is missing in the count. The order of the rows does not matter. */
+/** A rewritten row has a new transaction; a deleted row reduces the count. The order of the rows does not matter. */
 const digestOf = (catalogue: string): string =>
   `(select pg_catalog.concat_ws(':', pg_catalog.count(*), pg_catalog.sum(pg_catalog.hashint8extended(${transaction}, 0))) from pg_catalog.${catalogue} one)`
 
 const superuser = `(select role.rolsuper from pg_catalog.pg_roles role where role.rolname = current_user)`
 
-/** A server that was restored may give out the same transactions again; it has been started anew by then. A standby replays without transactions of its own. */
+/**
+ * A restored server may reuse transaction ids; but it has been restarted. A standby replays without transactions of its
+ * own.
+ */
 const snapshot = `pg_catalog.concat_ws(' ', pg_catalog.pg_current_snapshot(), pg_catalog.pg_postmaster_start_time(), pg_catalog.pg_last_wal_replay_lsn())`
 
 const fingerprint = `pg_catalog.concat_ws(' ', pg_catalog.pg_postmaster_start_time(), ${superuser}, ${catalogues.map(digestOf).join(', ')})`
 
-/** `known`: of the last version. The fingerprint is computed only where the snapshot is another. */
+/** `known`: the last version. The fingerprint is computed only if the snapshot differs. */
 export const versionStatement = (known: Version | undefined): OwnStatement => ({
   text: `select now.snapshot, case when now.snapshot is distinct from $1 then ${fingerprint} end from (select ${snapshot} as snapshot) now`,
   values: [known?.snapshot ?? null],
 })
 
-/** Of the rows of `versionStatement`. */
+/** From the rows of `versionStatement`. */
 export function versionOf(rows: Pick<NamedRows, 'rows'> | undefined, known: Version | undefined): Version {
   const [snapshotText, found] = rows?.rows[0] ?? []
   const fingerprintText = found ?? known?.fingerprint

@@ -1,10 +1,10 @@
-/** A client of a service in tests: it sends what it is told to, and waits for what must come. */
+/** A client of a service for tests. */
 import { once } from 'node:events'
 import { type Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
 
-export type Asked = {
+export type TestRequest = {
   method?: string
   headers?: Record<string, string>
   body?: string | Buffer
@@ -15,10 +15,10 @@ export type Asked = {
 }
 export type Answer = { status: number; statusText: string; headers: IncomingHttpHeaders; text: string }
 
-/** Sends the path as it is, without any normalization. Each agent keeps connections of its own. */
-export function ask(port: number, path: string, asked: Asked = {}, agent?: Agent): Promise<Answer> {
-  const { method = 'GET', headers = {}, body, signal, socketPath } = asked
-  // Node's client says the length of a body of its own accord for some methods only.
+/** Sends the path without normalization. Each agent has its own connections. */
+export function sendRequest(port: number, path: string, options: TestRequest = {}, agent?: Agent): Promise<Answer> {
+  const { method = 'GET', headers = {}, body, signal, socketPath } = options
+  // Node's client sets the length of a body automatically for some methods only.
   const isSized = body === undefined || 'Transfer-Encoding' in headers
   const sized = isSized ? headers : { ...headers, 'Content-Length': String(Buffer.byteLength(body)) }
   const where = socketPath === undefined ? { host: '127.0.0.1', port } : { socketPath }
@@ -41,7 +41,7 @@ export function ask(port: number, path: string, asked: Asked = {}, agent?: Agent
   })
 }
 
-/** The names in the certificate that a server shows to a connection of now. */
+/** The names in the certificate that a server presents to a new connection. */
 export async function namesAt(port: number): Promise<string> {
   const socket = connectTls({ host: '127.0.0.1', port, rejectUnauthorized: false })
   try {
@@ -52,7 +52,7 @@ export async function namesAt(port: number): Promise<string> {
   }
 }
 
-/** Waits until it is so; a test's own limit ends what never comes. */
+/** Waits until the condition is true, up to the test's own timeout. */
 export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await isSo())) await pause(10)
 }

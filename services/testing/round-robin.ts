@@ -1,10 +1,13 @@
-/** A proxy for tests that sends each request to the next server in turn, as a load balancer does that knows no sessions; one that takes no connections is passed over. */
+/**
+ * A proxy for tests that sends each request to the next server, like a load balancer without session affinity; a server
+ * that refuses connections is skipped.
+ */
 import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 export type RoundRobin = {
   readonly port: number
-  /** How many requests each server has answered, by its port. */
+  /** How many requests each server has answered, by port. */
   readonly answered: ReadonlyMap<number, number>
   stop(): Promise<void>
 }
@@ -14,10 +17,10 @@ const isRefused = (error: NodeJS.ErrnoException) => error.code === 'ECONNREFUSED
 export async function startRoundRobin(ports: readonly number[]): Promise<RoundRobin> {
   const answered = new Map<number, number>()
   const agent = new Agent()
-  let turn = 0
+  let next = 0
 
   function send(incoming: IncomingMessage, response: ServerResponse, body: Buffer, triesLeft: number): void {
-    const port = ports[turn++ % ports.length] ?? 0
+    const port = ports[next++ % ports.length] ?? 0
     const { method, url: path, headers } = incoming
     const sent = request({ host: '127.0.0.1', port, method, path, headers, agent }, answer => {
       answered.set(port, (answered.get(port) ?? 0) + 1)

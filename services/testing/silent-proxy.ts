@@ -1,9 +1,12 @@
-/** A TCP proxy whose connections can fall silent, as where a network drops all packets: nothing arrives any more, and nothing ends. */
+/**
+ * A TCP proxy whose connections can fall silent, as if a network dropped all packets: nothing arrives, and nothing is
+ * closed.
+ */
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
 type SilentProxy = {
   readonly port: number
-  /** What is connected now is silent from now on; new connections are not. */
+  /** Existing connections fall silent; new ones do not. */
   silence(): void
   stop(): Promise<void>
 }

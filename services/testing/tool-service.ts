@@ -1,18 +1,20 @@
 /**
- * A second service, for tests: an HTTP tool server on Postgres, put together from the shared parts alone, with keys, syntax, errors and names of its own. It takes its
- * configuration as JSON from the file it is started with: `node services/testing/tool-service.ts FILE`.
+ * A second service, for tests: an HTTP tool server on Postgres that only uses the shared modules, with its own keys,
+ * syntax, errors and names. It reads its configuration as JSON from a file: `node services/testing/tool-service.ts
+ * FILE`.
  */
 import { readFileSync } from 'node:fs'
 import { pino } from 'pino'
 import { Counter, Registry } from 'prom-client'
 import { stopSignal } from '../../server/signals.ts'
+import { DatabaseError } from '../../wire/errors.ts'
 import { bearerChallenge } from '../authentication/challenge.ts'
 import { AuthenticationError } from '../authentication/errors.ts'
 import { createAuthenticator } from '../authentication/index.ts'
 import { key, type Settings } from '../configuration/declaration.ts'
 import { describeSettings } from '../configuration/describe.ts'
-import type { Form } from '../configuration/given.ts'
 import { load } from '../configuration/loader.ts'
+import type { Form } from '../configuration/sources.ts'
 import * as values from '../configuration/values.ts'
 import { HttpError } from '../http/errors.ts'
 import { closeServer, listen } from '../http/listen.ts'
@@ -20,13 +22,12 @@ import type { Handler, HttpResponse } from '../http/message.ts'
 import { Pieces } from '../http/pieces.ts'
 import { makeServer } from '../http/server.ts'
 import { connectionAddress } from '../postgres/address.ts'
-import { DatabaseError } from '../postgres/errors.ts'
 import { Pool } from '../postgres/pool.ts'
 import { transact } from '../postgres/transact.ts'
 import { startWorkers } from '../process/supervisor.ts'
 import {
+  disconnectWorkers,
   isWorker,
-  leaveWorkers,
   serveAsWorker,
   type WorkerService,
   type WorkerShare,
@@ -36,10 +37,10 @@ import { readSchemaCache } from '../schema-cache/load.ts'
 
 const declaration = {
   database: key(values.connection(), 'postgresql://', 'Where to read.'),
-  connections: key(values.whole(1, 100), 4, 'Most connections, over all workers.'),
-  workers: key(values.whole(1, 8), 2, 'Worker processes.'),
+  connections: key(values.integer(1, 100), 4, 'Most connections, over all workers.'),
+  workers: key(values.integer(1, 8), 2, 'Worker processes.'),
   secret: key(values.secret(), '', 'What tokens are signed with.', { isSecret: true }),
-  body_limit: key(values.whole(1, 1_000_000), 1_000, 'Most bytes of a body.'),
+  body_limit: key(values.integer(1, 1_000_000), 1_000, 'Most bytes of a body.'),
 }
 const form: Form = {
   parse: ({ text }) => ({ root: JSON.parse(text), sourceOf: () => ({ kind: 'file', line: 1 }), problems: [] }),
@@ -52,15 +53,17 @@ const json = (status: number, value: unknown, headers: HttpResponse['headers'] =
   body: JSON.stringify(value),
 })
 
-/** Errors in the form of JSON-RPC. */
+/** Errors in JSON-RPC's form. */
 function renderError(error: unknown): HttpResponse {
-  const say = (status: number, message: string, headers?: HttpResponse['headers']) =>
+  const reply = (status: number, message: string, headers?: HttpResponse['headers']) =>
     json(status, { jsonrpc: '2.0', error: { code: -32_000 - status, message } }, headers)
   if (error instanceof AuthenticationError)
-    return say(401, error.message, [bearerChallenge({ error: 'invalid_token', error_description: error.refusal.kind })])
-  if (error instanceof HttpError) return say(413, error.message)
-  if (error instanceof DatabaseError) return say(422, `${error.sqlState}: ${error.message}`)
-  return say(500, 'no idea')
+    return reply(401, error.message, [
+      bearerChallenge({ error: 'invalid_token', error_description: error.refusal.kind }),
+    ])
+  if (error instanceof HttpError) return reply(413, error.message)
+  if (error instanceof DatabaseError) return reply(422, `${error.sqlState}: ${error.message}`)
+  return reply(500, 'no idea')
 }
 
 async function start(
@@ -88,7 +91,7 @@ async function start(
     const pieces = new Pieces()
     await body.read({
       push: chunk => pieces.add(chunk),
-      get held() {
+      get bufferedBytes() {
         return pieces.length
       },
     })
@@ -136,7 +139,7 @@ if (isWorker) {
     share => start(settings, share),
     workerStopSignal().then(() => 0),
   )
-  leaveWorkers()
+  disconnectWorkers()
 } else {
   const workers = await startWorkers<'schema'>({
     workers: settings.workers,

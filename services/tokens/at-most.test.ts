@@ -1,4 +1,4 @@
-/** The upper bound of a text's tokens, beside what tokenizers count. */
+/** The upper bound of a text's tokens, compared with real tokenizers. */
 import fc from 'fast-check'
 import { countTokens } from 'gpt-tokenizer'
 import { countTokens as countOlder } from 'gpt-tokenizer/encoding/cl100k_base'
@@ -28,7 +28,7 @@ const alphabets: Record<string, string> = {
 }
 
 describe('the estimate of tokens', () => {
-  test('takes no time to speak of, whatever the text', () => {
+  test('is fast for any text', () => {
     const letters = fc.constantFrom('y', 'ya', 'ay', 'by', 'ab', 'a', 'b', 'yaby', 'ayb')
     fc.assert(
       fc.property(letters, fc.constantFrom('', 'x', 'q'), fc.integer({ min: 1, max: 50_000 }), (part, end, times) => {
@@ -39,7 +39,7 @@ describe('the estimate of tokens', () => {
     )
   })
 
-  test.each(Object.keys(alphabets))('is never too low for %s, in words of any length', name => {
+  test.each(Object.keys(alphabets))('is never too low for %s, with words of any length', name => {
     const characters = fc.constantFrom(...(alphabets[name] ?? ''))
     const word = (most: number) => fc.array(characters, { minLength: 1, maxLength: most }).map(list => list.join(''))
     for (const [most, separator] of [
@@ -50,7 +50,7 @@ describe('the estimate of tokens', () => {
       [400, ''],
     ] as const) {
       fc.assert(
-        // A single word may be odd; a result has many.
+        // A single word may be an exception; a result has many.
         fc.property(fc.array(word(most), { minLength: 40, maxLength: 60 }), words => {
           const text = words.join(separator)
           expect(atMostTokens(text)).toBeGreaterThanOrEqual(countTokens(text))
@@ -61,7 +61,7 @@ describe('the estimate of tokens', () => {
   })
 
   test.each(['Ee', 'Qd77', 'ZyZZ', 'zzqzqqz', 'gkO', 'uuwwuuuw', 'oohhhoho'])(
-    'is never too low for %s again and again: what a text is made of may be one odd piece alone',
+    'is never too low for %s repeated: a text may consist of one unusual piece',
     piece => {
       for (const separator of ['', ' ', '\n']) {
         const text = Array.from({ length: 12 }, () => piece).join(separator)
@@ -70,7 +70,7 @@ describe('the estimate of tokens', () => {
     },
   )
 
-  test('is never too low for what stands in databases, by an older tokenizer as well, and no more than thrice too high for prose', () => {
+  test('is never too low for database content, also with an older tokenizer, and at most three times too high for prose', () => {
     const random = (length: number, characters: string) =>
       Array.from({ length }, () => characters[Math.floor(Math.random() * characters.length)]).join('')
     const rows: ((n: number) => string)[] = [

@@ -1,14 +1,17 @@
 /**
- * How many tokens a text comes to at most. Which tokenizer a client has is not known, so this errs to more: twice what English takes, and a little more than what
- * random letters, Base64, digits and scripts without spaces take.
+ * Upper bound of a text's tokens. The client's tokenizer is unknown, so the estimate is high: twice the tokens of
+ * English, and a little more than random letters, Base64, digits and scripts without spaces need.
  */
 
-/** Single spaces go with the word behind them, but not with a digit. */
+/** A single space belongs to the next word, but not to a digit. */
 const piece = /[a-z]+|[A-Z][a-z]*|\d+| (?=\d)| +|[^\x20-\x7e]|./gsu
-/** A word that may be one: vowels in between, no letter that is rare in words, and not the same few letters again and again. */
+/** A possible word: with vowels, without letters that are rare in words, and without repeated groups of letters. */
 const wordLike = /^[A-Za-z]?[bcdfghklmnprstvwy]{0,2}(?:[aeiouy]{1,2}[bcdfghklmnprstvwy]{1,3})*[aeiouy]{0,2}$/
 
-/** As many letters as a word has at most, and too many `y`: since this may be either, a text of many would be tried in more ways than there is time for. */
+/**
+ * The maximum letters of a word, and too many `y`: since `y` may be a vowel or not, a text of many would take too long
+ * to match.
+ */
 const longestWord = 64
 const manyOfEither = /y[^y]*y[^y]*y[^y]*y/
 const isWordLike = (text: string): boolean =>
@@ -17,10 +20,12 @@ const isWordLike = (text: string): boolean =>
   wordLike.test(text) &&
   (text.length < 4 || new Set(text).size * 2 > text.length)
 
-/** Rarely fewer tokens than letters: `Qd`, `zqzz`. A text can be made of a few such pieces alone, so that no others make up for them. */
+/**
+ * Rarely fewer tokens than letters: `Qd`, `zqzz`. A text can consist only of such pieces, without others to compensate.
+ */
 const isOdd = (text: string): boolean => /^[A-Z].$/.test(text) || !/[aeiou]/i.test(text)
 
-/** Of what is not ASCII; what is not named here may take a token for each byte. */
+/** For non-ASCII text; unlisted characters may need a token for each byte. */
 const scripts: readonly (readonly [from: number, to: number, tokens: number])[] = [
   [0xa0, 0x6ff, 1.4],
   [0x3040, 0x30ff, 2],
@@ -36,7 +41,7 @@ function ofCharacter(text: string): number {
 
 function ofPiece(text: string, isBeforeDigit: boolean): number {
   const code = text.charCodeAt(0)
-  // Digits go in threes.
+  // Digits form groups of three.
   if (code >= 0x30 && code <= 0x39) return Math.ceil(text.length / 3)
   if (code > 0x7e || code < 0x20) return ofCharacter(text)
   if (code === 0x20) return (text.length > 1 ? 1 + text.length / 16 : 0.34) + (isBeforeDigit ? 1 : 0)

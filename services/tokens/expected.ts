@@ -1,34 +1,37 @@
 /**
- * How many tokens a text is expected to take, within a tenth for usual rows of a database. The text is cut as current tokenizers cut it: digits by threes, words with the
- * character before them, punctuation in runs. Where a word is cut further is estimated from its letters, those with accents as the letters below them.
+ * Estimates a text's tokens, within a tenth for usual database rows. The text is split like current tokenizers do:
+ * digits by threes, words with the preceding character, punctuation in runs. Splits within words are estimated from
+ * their letters; letters with accents count as their base letters.
  */
 import { atMostTokens } from './at-most.ts'
 import { letterWeights } from './letter-weights.ts'
 
 const bytes = Buffer.from(letterWeights, 'base64')
 const weights = new Int8Array(bytes.buffer, bytes.byteOffset, bytes.length)
-/** Where the weights for case and length begin, and where the shares do. */
+/** Offsets of the weights for case and length, and of the shares. */
 const shapeAt = 6 * 1_024
 const sharesAt = shapeAt + 48
 const sharesOfLength = 24
 const longest = 15
-/** Behind a space stand words of a language more often than in the texts that the weights were fitted to. */
+/** After a space, words of a language are more frequent than in the fitted texts. */
 const likelyWord = 0.4
-const cutsInProse = 0.55
-/** And in an address or a path, where words are those that many addresses have. */
+const splitsInProse = 0.55
+/** Also in an address or path, whose words are common in addresses. */
 const likelyInAddress = 0.35
-const cutsInAddress = 0.35
-/** And in a name of several words, behind `.` and `_`. */
-const cutsInName = 0.65
-/** What an accent adds to a word; to one of hardly anything else, each of its letters is about a token. */
+const splitsInAddress = 0.35
+/** Also in a name of several words, after `.` and `_`. */
+const splitsInName = 0.65
+/** The addition for accents; in a word of mostly accents, each such letter is about a token. */
 const accentTokens = 0.2
 const accentTokensOfOdd = 0.8
 
-/** Symbols of the tables besides letters (1 to 26): the end of a word, what can stand before it, and what is before that. */
+/**
+ * Symbols of the tables besides letters (1 to 26): the end of a word, the character before it, and the one before that.
+ */
 const end = 0
-const [nothing, space, tab, mark, outside] = [27, 28, 29, 30, 31]
+const [nothing, space, tab, sign, outside] = [27, 28, 29, 30, 31]
 
-/** Chances that a token ends, for each sum of weights from -1,024 to 1,023. */
+/** Probability that a token ends, for each sum of weights from -1,024 to 1,023. */
 const chances = Float32Array.from({ length: 2_048 }, (_, sum) => 1 / (1 + Math.exp((1_024 - sum) / 16)))
 
 const chance = (first: number, second: number, third: number, fourth: number, shape: number): number => {
@@ -43,7 +46,7 @@ const chance = (first: number, second: number, third: number, fourth: number, sh
   return chances[sum + 1_024] ?? 0
 }
 
-/** Latin letters with accents: 1 to 26 by the letter below, and 32 more of small ones. 0: no such letter. */
+/** Latin letters with accents: 1 to 26 by base letter, plus 32 for lower case. 0: no such letter. */
 const accentFrom = 0xc0
 const accentTo = 0x250
 const ligatures: { readonly [letter: string]: string } = {
@@ -71,7 +74,7 @@ const isUpper = (code: number) =>
   code < 0x80 ? code >= 0x41 && code <= 0x5a : (accentOf(code) & 63) > 0 && accentOf(code) <= 32
 const isDigit = (code: number) => code >= 0x30 && code <= 0x39
 
-/** Where a word ends that begins here: capitals, and small letters behind them. */
+/** The end of the word that starts here: capitals, then lower case letters. */
 function wordEnd(text: string, from: number): number {
   let at = from
   while (isUpper(text.charCodeAt(at))) at++
@@ -79,7 +82,7 @@ function wordEnd(text: string, from: number): number {
   return at
 }
 
-/** Characters that one token may have of a run of one character; 4 where it is not named. */
+/** Characters of a run of one character in one token; 4 if not listed. */
 const widths = new Map<string, number>()
 for (const [width, characters] of [
   [80, '#*-/='],
@@ -92,7 +95,7 @@ for (const [width, characters] of [
   for (const character of characters) widths.set(character, width)
 const leastRun = 6
 
-/** Tokens of one character again and again; undefined: it is something else, or too short to matter. */
+/** Tokens of a run of one character; undefined: another text, or too short to matter. */
 function ofRun(text: string, from: number, to: number): number | undefined {
   if (to - from < leastRun) return undefined
   const code = text.charCodeAt(from)
@@ -100,15 +103,15 @@ function ofRun(text: string, from: number, to: number): number | undefined {
   return code < 0x80 ? Math.ceil((to - from) / (widths.get(text.charAt(from)) ?? 4)) : undefined
 }
 
-/** What the accents of a word add to it. */
+/** The addition for a word's accents. */
 function ofAccents(text: string, from: number, to: number, usual: number): number {
   let count = 0
   for (let at = from; at < to; at++) if (text.charCodeAt(at) > 0x7f) count++
   return count * (count * 3 > to - from ? accentTokensOfOdd : usual)
 }
 
-/** Tokens of a word with the character `before` it. */
-function ofWord(text: string, from: number, to: number, before: number, likelyCuts: number): number {
+/** Tokens of a word after the character `before`. */
+function ofWord(text: string, from: number, to: number, before: number, likelySplits: number): number {
   const run = ofRun(text, from, to)
   if (run !== undefined) return run + (before === nothing ? 0 : 1)
   // Each letter is a token with a space before it.
@@ -130,15 +133,15 @@ function ofWord(text: string, from: number, to: number, before: number, likelyCu
     fourth = symbol(at + 1)
     sum += chance(first, second, third, fourth, shape)
   }
-  const places = to - from - (before === nothing ? 1 : 0)
-  if (places === 0) return 1
-  // A word whose letters are all likely together is one that a tokenizer knows.
-  const ratio = sum / places
+  const boundaries = to - from - (before === nothing ? 1 : 0)
+  if (boundaries === 0) return 1
+  // A tokenizer probably knows a word whose letters are all likely in sequence.
+  const ratio = sum / boundaries
   const share = Math.min(sharesOfLength - 1, Math.floor(ratio * sharesOfLength))
-  const cuts = (places * (bytes[sharesAt + Math.min(places, longest) * sharesOfLength + share] ?? 0)) / 255
+  const splits = (boundaries * (bytes[sharesAt + Math.min(boundaries, longest) * sharesOfLength + share] ?? 0)) / 255
   const more = ofAccents(text, from, to, kind === 1 && before !== space ? accentTokensOfOdd : accentTokens)
-  if (before === space && ratio < likelyWord) return 1 + cuts * cutsInProse + more
-  return 1 + more + (kind === 0 && ratio < likelyInAddress ? cuts * likelyCuts : cuts)
+  if (before === space && ratio < likelyWord) return 1 + splits * splitsInProse + more
+  return 1 + more + (kind === 0 && ratio < likelyInAddress ? splits * likelySplits : splits)
 }
 
 const slash = 0x2f
@@ -147,63 +150,63 @@ const underscore = 0x5f
 const quote = 0x22
 const isLetter = (code: number) => isLower(code) || isUpper(code)
 const isLineEnd = (code: number) => code === 0x0a || code === 0x0d
-const isMark = (code: number) => code > 0x20 && code < 0x7f && !isLetter(code) && !isDigit(code)
+const isSign = (code: number) => code > 0x20 && code < 0x7f && !isLetter(code) && !isDigit(code)
 
-/** Tokens of marks in a row, with the line ends behind them: few are one, such as `://` and, in JSON, `":{"`. */
-function ofMarks(text: string, from: number, marksEnd: number, to: number): number {
-  const run = ofRun(text, from, marksEnd)
-  if (run !== undefined) return run + (to > marksEnd ? 1 : 0)
+/** Tokens of a run of punctuation, with following line ends: few are one token, such as `://` and, in JSON, `":{"`. */
+function ofSigns(text: string, from: number, signsEnd: number, to: number): number {
+  const run = ofRun(text, from, signsEnd)
+  if (run !== undefined) return run + (to > signsEnd ? 1 : 0)
   const count = to - from
   if (count <= 2 || (count <= 4 && text.slice(from, to).includes('"'))) return 1
   return count === 3 ? 1.35 : count / 1.8
 }
 
-/** Where text has been read up to, and what it comes to. */
+/** The position in the text, and the tokens so far. */
 type Read = { at: number; sum: number; isInAddress: boolean }
 
 function takeWord(text: string, read: Read, before: number, isOfName = false): void {
   const to = wordEnd(text, read.at)
-  read.sum += ofWord(text, read.at, to, before, read.isInAddress ? cutsInAddress : isOfName ? cutsInName : 1)
+  read.sum += ofWord(text, read.at, to, before, read.isInAddress ? splitsInAddress : isOfName ? splitsInName : 1)
   read.at = to
 }
 
-function takeMarks(text: string, read: Read): void {
+function takeSigns(text: string, read: Read): void {
   const from = read.at
-  while (isMark(text.charCodeAt(read.at))) {
+  while (isSign(text.charCodeAt(read.at))) {
     if (text.charCodeAt(read.at) === slash) read.isInAddress = true
     read.at++
   }
-  const marksEnd = read.at
+  const signsEnd = read.at
   while (isLineEnd(text.charCodeAt(read.at))) read.at++
-  if (read.at > marksEnd) read.isInAddress = false
-  read.sum += ofMarks(text, from, marksEnd, read.at)
+  if (read.at > signsEnd) read.isInAddress = false
+  read.sum += ofSigns(text, from, signsEnd, read.at)
 }
 
-/** A single mark or blank goes with a word behind it; several do not. */
+/** A single punctuation mark or space belongs to the next word; several do not. */
 function takeOther(text: string, code: number, read: Read): void {
   const from = read.at
   if (code === slash) read.isInAddress = true
   else if (code <= 0x20 || code === quote) read.isInAddress = false
-  if (isMark(code)) {
+  if (isSign(code)) {
     if (isLetter(text.charCodeAt(from + 1))) {
       read.at++
-      takeWord(text, read, mark, code === dot || code === underscore)
-    } else takeMarks(text, read)
+      takeWord(text, read, sign, code === dot || code === underscore)
+    } else takeSigns(text, read)
     return
   }
   do read.at++
   while (text.charCodeAt(read.at) === code)
   const next = text.charCodeAt(read.at)
   if (read.at - from > 1) read.sum++
-  if (isLetter(next)) takeWord(text, read, code === 0x20 ? space : code === 0x09 ? tab : mark)
-  else if (code === 0x20 && isMark(next)) takeMarks(text, read)
+  if (isLetter(next)) takeWord(text, read, code === 0x20 ? space : code === 0x09 ? tab : sign)
+  else if (code === 0x20 && isSign(next)) takeSigns(text, read)
   else if (read.at - from === 1) read.sum++
 }
 
 /** Tokens of a UTF-16 unit in prose of other scripts, and in emoji. */
 const usualTokens = 1.3
 
-/** `others`: text that is neither ASCII nor Latin counts as `atMostTokens` counts it, or as it usually is. */
+/** `others`: text that is neither ASCII nor Latin is counted as `atMostTokens` does, or with its usual tokens. */
 export function expectedTokens(text: string, others: 'at most' | 'usual' = 'at most'): number {
   const read: Read = { at: 0, sum: 0, isInAddress: false }
   while (read.at < text.length) {

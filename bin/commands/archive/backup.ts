@@ -1,4 +1,4 @@
-/** `espalier archive backup`: a base backup of a running Postgres, straight to the store. */
+/** `espalier archive backup`: streams a base backup of a running Postgres to the store. */
 import { backupNames } from '../../../archive/backup/record.ts'
 import { writeBackup } from '../../../archive/backup/write.ts'
 import { baseBackup } from '../../../instance/replication/base-backup.ts'
@@ -16,26 +16,25 @@ import {
   withArchive,
 } from './open.ts'
 
-const help = `Takes a base backup of a running Postgres 15 or newer, without a copy on a disk.
+const help = `Takes a base backup of a running Postgres 15 or newer, without a copy on disk.
 
 Usage: espalier archive backup --store URL --key-file FILE --database ID --host NAME --certificate FILE --key FILE --authority FILE [options]
 
-  --host NAME              of Postgres, as in its certificate
-  --address ADDRESS        where it is, if not where its name leads
+  --host NAME              the host name of Postgres, as in its certificate
+  --address ADDRESS        its address, if the host name does not resolve to it
   --port PORT              (default: 5432)
-  --user NAME              a role that may replicate (default: espalier_replication)
-  --certificate FILE       its client certificate, PEM
-  --key FILE               the private key, PEM
-  --authority FILE         the authority of Postgres's certificate, PEM
+  --user NAME              a role with REPLICATION (default: espalier_replication)
+  --certificate FILE       the client certificate, PEM
+  --key FILE               its private key, PEM
+  --authority FILE         the CA of Postgres's certificate, PEM
 
 ${incarnationHelp}
 
 ${storeHelp}
 
-Prints the id of the backup. It is complete once that is printed: all of it has been read back.`
+Prints the id of the backup once it is complete and all of it has been read back.`
 
 const command: Command = {
-  summary: 'take a base backup',
   help,
   async run(args) {
     const flags = parseFlags(args, {

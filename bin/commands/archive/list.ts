@@ -1,19 +1,18 @@
 /** `espalier archive list`: the base backups of a database. */
-import { backupIds, readRecord } from '../../../archive/backup/read.ts'
+import { completeBackups } from '../../../archive/backup/read.ts'
 import { type Command, parseFlags } from '../../command.ts'
 import { incarnationHelp, incarnationOf, incarnationOptions, storeHelp, storeOptions, withArchive } from './open.ts'
 
-const help = `Lists the complete base backups of a database, the oldest first.
+const help = `Lists the complete base backups of a database, oldest first.
 
 Usage: espalier archive list --store URL --key-file FILE --database ID [options]
 
 ${incarnationHelp}
-  --json                   prints one JSON object a line
+  --json                   prints one JSON object per line
 
 ${storeHelp}`
 
 const command: Command = {
-  summary: 'list base backups',
   help,
   async run(args) {
     const flags = parseFlags(args, {
@@ -23,9 +22,7 @@ const command: Command = {
     })
     const incarnation = incarnationOf(flags)
     await withArchive(flags, async archive => {
-      for await (const id of backupIds(archive, incarnation)) {
-        const record = await readRecord(archive, incarnation, id)
-        if (record === undefined) continue
+      for await (const { id, record } of completeBackups(archive, incarnation)) {
         const { startedAt, endedAt, start, end, bytes } = record
         if (flags.json) console.log(JSON.stringify({ id, startedAt, endedAt, start, end, bytes }))
         else

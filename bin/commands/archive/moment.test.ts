@@ -1,4 +1,4 @@
-/** A base backup and WAL in an archive, and a return to any moment, by the commands alone, with a real Postgres. */
+/** A base backup and WAL in an archive, and point-in-time recovery, with the commands alone and a real Postgres. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -74,7 +74,7 @@ curl -sS --fail --cacert ${path('ca.crt')} --cert ${path('client.crt')} --key ${
   )
   server = await startPostgres({ major: '18', tls: authority, settings: { archive_command: `sh ${push} %p %f` } })
   const administrator = createAdministrator({ authority, now: Date.now, logger: pino({ level: 'silent' }) })
-  const roles = async () => ({ passwords, mark: 'first' })
+  const roles = async () => ({ passwords, passwordVersion: 'first' })
   await administrator.ensureRoles(server.target, roles, new AbortController().signal)
   app = await connectAs(server, 'app', passwords.app)
   const { host, port: postgresPort, ca, serverName: servername } = server.target
@@ -117,16 +117,16 @@ const switchWal = async (): Promise<void> => {
     })
 }
 
-/** Restores, starts Postgres on it, and reads the numbers that it has. */
+/** Restores, starts Postgres on the result, and returns the numbers in its table. */
 async function numbersOf(...args: string[]): Promise<number[]> {
   const root = temporaryDirectory('archive-restored')
   onTestFinished(() => rmSync(root, { recursive: true, force: true }))
   const data = join(root, 'pgdata')
   espalier('restore', ...storeFlags(), '--target', data, ...args)
-  // Postgres refuses to run as root; the volume of the source has the right owner.
+  // Postgres refuses to run as root; the source's volume has the right owner.
   const { uid, gid } = statSync(server.mounts.volume)
   execFileSync('chown', ['-R', `${uid}:${gid}`, root, path('store')])
-  // The source goes on archiving: a copy of it must not.
+  // The source continues archiving: a copy of it must not archive.
   const settings = { archive_command: 'false' }
   const restored = await runPostgres({ ...server.mounts, root, volume: root }, { major: '18', settings })
   onTestFinished(() => restored.kill())
@@ -138,7 +138,7 @@ async function numbersOf(...args: string[]): Promise<number[]> {
 const fetching = () => [...command, 'fetch', ...storeFlags(), '%f', '%p'].join(' ')
 const upTo = (last: number): number[] => Array.from({ length: last }, (_, index) => index + 1)
 
-test('a database returns to its backup, to the end of its WAL, and to any moment between', {
+test('a database is recovered to its backup, to the end of its WAL, and to any time between', {
   timeout: 240_000,
 }, async () => {
   await app.query('CREATE TABLE event (number int PRIMARY KEY)')
@@ -179,7 +179,7 @@ test.each([
     () => ['--target', path('new'), '--target-time', '2026-01-31T12:00:00Z'],
     'require --restore-command',
   ],
-  ['a moment that is none', () => ['--target', path('new'), '--target-time', 'noon'], '--target-time must be RFC 3339'],
+  ['an invalid moment', () => ['--target', path('new'), '--target-time', 'noon'], '--target-time must be RFC 3339'],
   [
     'a backup that does not exist',
     () => ['--target', path('new'), '--backup', incarnation.databaseId],
@@ -193,7 +193,7 @@ test.each([
   expect(run).toThrow(message)
 })
 
-test('fetch tells a file that is missing from an archive that fails', () => {
+test('fetch distinguishes a missing file from a failed archive', () => {
   const [program = '', ...first] = command
   const codeOf = (...args: string[]): unknown => {
     try {

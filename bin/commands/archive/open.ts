@@ -1,4 +1,4 @@
-/** The options by which every command of `espalier archive` finds its store and its keys. */
+/** The shared options of all `espalier archive` commands for the store and its keys. */
 import { ArchiveError } from '../../../archive/errors.ts'
 import { checkKey } from '../../../archive/key-check.ts'
 import { type Incarnation, parseIncarnation } from '../../../archive/names.ts'
@@ -18,21 +18,21 @@ export const storeOptions = {
 } as const
 
 export const storeHelp = `  --store URL              s3://BUCKET/PREFIX or file:///DIRECTORY
-  --key-file FILE          the keys of the archive: 32 bytes in base64 a line. New objects are encrypted with the first;
-                           the others are of older objects. Without them nothing in the archive can be read
+  --key-file FILE          the keys of the archive: 32 bytes in base64, one per line. New objects are encrypted with the first key;
+                           the other keys decrypt older objects. Without the keys the archive cannot be read
   --s3-endpoint URL        the S3 server, if it is not AWS
   --s3-region NAME         its region (default: us-east-1)
-  --s3-path-style          the bucket is in the path, and not in the host name
-  --s3-authority FILE      the authority of the S3 server's certificate, PEM, in place of the system's
+  --s3-path-style          the bucket is in the path instead of the host name
+  --s3-authority FILE      the CA of the S3 server's certificate, PEM, instead of the system's
 
-Access keys of S3 come from where the AWS SDK finds them: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, files, or the metadata service.`
+S3 access keys come from the AWS SDK's default sources: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, files, or the metadata service.`
 
 export const incarnationOptions = {
   database: { type: 'string' },
   incarnation: { type: 'string', default: '1' },
 } as const
 export const incarnationHelp = `  --database ID            the id of the database, a UUID
-  --incarnation NUMBER     which of its volumes (default: 1)`
+  --incarnation NUMBER     the number of its volume (default: 1)`
 
 /** @throws UsageError */
 export function incarnationOf(flags: { database?: string | undefined; incarnation: string }): Incarnation {
@@ -50,7 +50,7 @@ type StoreFlags = {
   's3-authority'?: string | undefined
 }
 
-/** Opens the store and checks that the key is its key. The caller closes the store. @throws UsageError, Error */
+/** Opens the store and checks the key against it. The caller closes the store. @throws UsageError, Error */
 export async function openArchive(flags: StoreFlags): Promise<Archive> {
   const keys = keysOf(await readFlagFile('--key-file', required(flags, 'key-file')))
   const url = required(flags, 'store')
@@ -64,7 +64,10 @@ export async function openArchive(flags: StoreFlags): Promise<Archive> {
   })
 }
 
-/** Opens the archive for `work`, and closes it after it. A fault of the archive is an Error with its message. @throws UsageError, Error */
+/**
+ * Opens the archive for `work`, and closes it afterwards. A fault of the archive is an Error with its message. @throws
+ * UsageError, Error
+ */
 export async function withArchive<Result>(
   flags: StoreFlags,
   work: (archive: Archive) => Promise<Result>,
@@ -90,12 +93,13 @@ function keysOf(text: string): ArchiveKeys {
   const lines = text.split('\n').filter(line => line.trim() !== '')
   const [current, ...previous] = lines.map((line, index) => {
     const bytes = Buffer.from(line.trim(), 'base64')
-    // The line is a secret: the error has its number alone.
+    // The line is a secret: the error contains only its number.
     if (bytes.length !== 32 || bytes.toString('base64') !== line.trim())
       throw new UsageError(`--key-file: line ${index + 1} must be 32 bytes in base64`)
     return archiveKey(bytes)
   })
-  if (current === undefined) throw new UsageError('--key-file: has no key; `openssl rand -base64 32` makes one')
+  if (current === undefined)
+    throw new UsageError('--key-file: contains no key; `openssl rand -base64 32` generates one')
   return { current, previous }
 }
 
@@ -104,7 +108,7 @@ async function openStore(url: string, flags: StoreFlags): Promise<ObjectStore> {
   const path = pathname.replace(/\/+$/, '')
   if (protocol === 'file:' && host === '' && path !== '') return openDirectoryStore(decodeURIComponent(path))
   if (protocol !== 's3:' || host === '') throw new UsageError('--store must be s3://BUCKET/PREFIX or file:///DIRECTORY')
-  // The SDK is loaded only where a bucket is used.
+  // The SDK is loaded only for a bucket.
   const { openS3Store } = await import('../../../archive/store/s3.ts')
   const authorityFile = flags['s3-authority']
   return openS3Store({
@@ -117,11 +121,11 @@ async function openStore(url: string, flags: StoreFlags): Promise<ObjectStore> {
   })
 }
 
-/** A fault of the store or of the key is one that the user can repair. */
+/** The user can repair a fault of the store or the key. */
 async function explained<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()
   } catch (error) {
-    throw error instanceof ArchiveError ? new Error(error.message) : error
+    throw error instanceof ArchiveError ? new Error(error.message, { cause: error }) : error
   }
 }

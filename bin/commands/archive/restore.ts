@@ -1,7 +1,10 @@
-/** `espalier archive restore`: a data directory out of a base backup, with nothing but the store, the key and this program. */
+/**
+ * `espalier archive restore`: creates a data directory from a base backup, with only the store, the key and this
+ * program.
+ */
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { backupIds, readManifest, readParts, readRecord } from '../../../archive/backup/read.ts'
+import { completeBackups, readManifest, readParts, readRecord } from '../../../archive/backup/read.ts'
 import type { BackupRecord } from '../../../archive/backup/record.ts'
 import type { Incarnation } from '../../../archive/names.ts'
 import type { Archive } from '../../../archive/put.ts'
@@ -18,29 +21,28 @@ import {
   withArchive,
 } from './open.ts'
 
-const help = `Makes a data directory of a base backup. Every file is compared with the backup's manifest.
+const help = `Creates a data directory from a base backup. Every file is checked against the backup's manifest.
 
 Usage: espalier archive restore --store URL --key-file FILE --database ID --target DIRECTORY [options]
 
-  --target DIRECTORY       where to write; empty, or it does not exist
-  --backup ID              which backup (default: the newest)
-  --restore-command TEXT   also sets up recovery: Postgres then reads WAL by this command, for example
+  --target DIRECTORY       the directory to write; it must be empty or missing
+  --backup ID              the backup to use (default: the newest)
+  --restore-command TEXT   also sets up recovery: Postgres then reads WAL with this command, for example
                            'espalier archive fetch --store ... %f %p'
-  --target-time TIME       recovers up to this moment, RFC 3339 (default: to the end of the archive)
+  --target-time TIME       recovers up to this time, RFC 3339 (default: to the end of the archive)
   --target-lsn LSN         recovers up to this position
 
 ${incarnationHelp}
 
 ${storeHelp}
 
-Without --restore-command the data are those of when the backup ended. Start Postgres of the same major version on the directory.
-If that is of another user, give it to that user first.`
+Without --restore-command, the data are those at the end of the backup. Start Postgres of the same major version on the directory.
+If Postgres runs as another user, change the owner of the directory first.`
 
 const rfc3339 = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$/
 const lsn = /^[0-9A-F]{1,8}\/[0-9A-F]{1,8}$/
 
 const command: Command = {
-  summary: 'make a data directory of a base backup',
   help,
   async run(args) {
     const flags = parseFlags(args, {
@@ -74,15 +76,15 @@ export default command
 
 type Flags = { [name in 'restore-command' | 'target-time' | 'target-lsn']?: string | undefined }
 
-/** Settings of Postgres, by name; undefined where nothing is recovered beyond the backup. */
+/** Settings of Postgres, by name; undefined if nothing is recovered beyond the backup. */
 function recoveryOf(flags: Flags): Record<string, string> | undefined {
   const { 'restore-command': restoreCommand, 'target-time': time, 'target-lsn': position } = flags
   if (time !== undefined && !rfc3339.test(time))
     throw new UsageError('--target-time must be RFC 3339, for example 2026-01-31T12:00:00Z')
   if (position !== undefined && !lsn.test(position))
-    throw new UsageError('--target-lsn must be a position in WAL, for example 0/16B3748')
+    throw new UsageError('--target-lsn must be a WAL position, for example 0/16B3748')
   if (time !== undefined && position !== undefined)
-    throw new UsageError('--target-time and --target-lsn exclude each other')
+    throw new UsageError('--target-time and --target-lsn cannot be combined')
   if (restoreCommand === undefined) {
     if (time !== undefined || position !== undefined)
       throw new UsageError('--target-time and --target-lsn require --restore-command')
@@ -97,7 +99,7 @@ function recoveryOf(flags: Flags): Record<string, string> | undefined {
   }
 }
 
-/** Postgres reads its configuration before it knows abbreviations of time zones, and `Z` is one. */
+/** Postgres reads its configuration before it loads time zone abbreviations, and `Z` is one. */
 const withOffset = (time: string): string => time.replace(/Z$/, '+00')
 
 async function prepare(directory: string): Promise<void> {
@@ -110,15 +112,18 @@ async function chosen(
   incarnation: Incarnation,
   wanted: string | undefined,
 ): Promise<{ id: string; record: BackupRecord }> {
-  let id = wanted
-  if (id === undefined) for await (const found of backupIds(archive, incarnation)) id = found
-  const record = id === undefined ? undefined : await readRecord(archive, incarnation, id)
-  if (id === undefined || record === undefined)
-    throw new UsageError(id === undefined ? 'there is no backup of this database' : `there is no complete backup ${id}`)
-  return { id, record }
+  if (wanted !== undefined) {
+    const record = await readRecord(archive, incarnation, wanted)
+    if (record === undefined) throw new UsageError(`there is no complete backup ${wanted}`)
+    return { id: wanted, record }
+  }
+  let newest: { id: string; record: BackupRecord } | undefined
+  for await (const found of completeBackups(archive, incarnation)) newest = found
+  if (newest === undefined) throw new UsageError('there is no backup of this database')
+  return newest
 }
 
-/** Postgres reads the file after postgresql.conf; a later line counts. */
+/** Postgres reads the file after postgresql.conf; a later line has priority. */
 async function setUpRecovery(directory: string, settings: Record<string, string>): Promise<void> {
   const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value.replaceAll("'", "''")}'\n`)
   await writeFile(join(directory, 'postgresql.auto.conf'), lines.join(''), { flag: 'a', mode: 0o600 })

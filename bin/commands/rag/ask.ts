@@ -1,22 +1,22 @@
-/** `espalier rag ask`: a question to a pipeline from the terminal, without a server. */
+/** `espalier rag ask`: asks a pipeline a question from the terminal, without a server. */
 import { stopSignal } from '../../../server/signals.ts'
 import { columnOf, rowKey } from '../../../services/rag/load/lookup.ts'
 import type { Pipeline } from '../../../services/rag/pipelines.ts'
 import type { Query } from '../../../services/rag/request/body.ts'
 import type { FoundDocument } from '../../../services/rag/search/types.ts'
 import { type Command, parseArguments, UsageError } from '../../command.ts'
-import { pipelineNamed, wholeOption } from './command.ts'
+import { integerOption, pipelineNamed } from './command.ts'
 import { commandPipeline, readQuery } from './pipeline.ts'
 import { type ShownSource, sourceLine } from './sources.ts'
 
-const help = `Asks a pipeline a question, without a server, and prints the answer as it comes.
+const help = `Asks a pipeline a question, without a server, and prints the answer as it arrives.
 
 Usage: espalier rag ask CONFIG PIPELINE "QUESTION" [options]
 
-  --sources         print the documents that the answer is from, with their scores, behind it
-  --retrieve-only   print the documents alone; the language model is not asked
+  --sources         print the answer's source documents after it, with their scores
+  --retrieve-only   print only the documents, without calling the language model
   --top-n N         documents to retrieve, from 1 to 1000 (default: the pipeline's)
-  --filter JSON     only rows that match, as requests to the server have it:
+  --filter JSON     only rows that match, in the format of the server's requests:
                     '{"conditions":[{"column":"source","operator":"=","value":"guide.md"}]}'
   --json            print one JSON object: answer, sources (id, score, content, source), tokens_used
 
@@ -30,7 +30,7 @@ const options = {
   json: { type: 'boolean' },
 } as const
 
-/** With the file that each was loaded from, where a load has written it. */
+/** With the source file of each document, if it was written by a load. */
 async function shownSources(pipeline: Pipeline, documents: readonly FoundDocument[]): Promise<readonly ShownSource[]> {
   const { address, tables } = pipeline.settings
   const sources = documents.length === 0 ? new Map() : await columnOf(address, tables, 'source', documents)
@@ -42,7 +42,7 @@ async function shownSources(pipeline: Pipeline, documents: readonly FoundDocumen
   }))
 }
 
-async function ask(pipeline: Pipeline, query: Query, flags: Flags, signal: AbortSignal): Promise<void> {
+async function answerQuery(pipeline: Pipeline, query: Query, flags: Flags, signal: AbortSignal): Promise<void> {
   const request = { query: query.query, filter: query.filter, topN: query.top_n ?? pipeline.settings.topN }
   const { documents, warnings, tokensUsed: ofSearch } = await pipeline.search(request, signal)
   for (const warning of warnings) console.error(`warning: ${warning}`)
@@ -65,13 +65,12 @@ async function ask(pipeline: Pipeline, query: Query, flags: Flags, signal: Abort
   for (const [index, source] of sources.entries()) console.log(sourceLine(source, index + 1))
 }
 
-/** What a model writes does not steer the terminal. */
+/** Text from a model must not contain terminal control sequences. */
 const printable = (text: string): string => text.replaceAll(/[^\P{Cc}\n\t]/gu, '')
 
 type Flags = { readonly json: boolean; readonly isRetrieval: boolean; readonly hasSources: boolean }
 
 const command: Command = {
-  summary: 'ask a pipeline a question from the terminal',
   help,
   async run(args) {
     const { values, positionals } = parseArguments(args, options)
@@ -79,7 +78,7 @@ const command: Command = {
     const settings = pipelineNamed(config, name)
     if (question === undefined || others.length > 0)
       throw new UsageError('the question must be one argument, in quotes')
-    const topN = values['top-n'] === undefined ? undefined : wholeOption('--top-n', values['top-n'], 1, 1, 1_000)
+    const topN = values['top-n'] === undefined ? undefined : integerOption('--top-n', values['top-n'], 1, 1, 1_000)
     const query = readQuery({ query: question, topN, filter: values.filter })
     const stopping = new AbortController()
     void stopSignal().then(() => stopping.abort(new Error('stopped')))
@@ -90,7 +89,7 @@ const command: Command = {
       hasSources: values.sources ?? false,
     }
     try {
-      await ask(pipeline, query, flags, stopping.signal)
+      await answerQuery(pipeline, query, flags, stopping.signal)
       return 0
     } catch (error) {
       if (stopping.signal.aborted) return 130

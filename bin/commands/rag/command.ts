@@ -1,4 +1,4 @@
-/** What the subcommands of `espalier rag` share: where the configuration is, and how what is wrong with it is reported. */
+/** Shared by the subcommands of `espalier rag`: finding the configuration and reporting its errors. */
 import { existsSync } from 'node:fs'
 import { ConfigurationError } from '../../../services/configuration/errors.ts'
 import { readRagSettings } from '../../../services/rag/configuration/index.ts'
@@ -7,37 +7,36 @@ import { UsageError } from '../../command.ts'
 
 const usualFiles = ['/etc/espalier/espalier-rag.yaml', 'espalier-rag.yaml']
 
-/** The file that is named, else the first usual one that is there. @throws UsageError */
+/** The given file, else the first default file that exists. @throws UsageError */
 export function configurationPath(named: string | undefined): string {
   const path = named ?? usualFiles.find(file => existsSync(file))
   if (path === undefined || path === '')
-    throw new UsageError(`CONFIG is missing, and neither ${usualFiles.join(' nor ')} is there; --help tells more`)
+    throw new UsageError(`CONFIG is missing, and neither ${usualFiles.join(' nor ')} exists; see --help`)
   return path
 }
 
-/** @throws UsageError with all that is wrong, one problem a line */
+/** @throws UsageError with all problems, one a line */
 export function readSettings(path: string, onFile?: (path: string) => void): RagSettings {
   try {
     return readRagSettings(path, { environment: process.env, ...(onFile && { onFile }) })
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error
-    throw new UsageError(`the configuration is wrong:\n${error.message}`)
+    throw new UsageError(`the configuration is invalid:\n${error.message}`)
   }
 }
 
-/** @throws UsageError that lists those that are there */
+/** @throws UsageError with the list of known pipelines */
 export function pipelineNamed(config: string | undefined, name: string | undefined): PipelineSettings {
-  if (config === undefined || name === undefined)
-    throw new UsageError('CONFIG and PIPELINE are missing; --help tells more')
+  if (config === undefined || name === undefined) throw new UsageError('CONFIG and PIPELINE are missing; see --help')
   const { pipelines } = readSettings(configurationPath(config))
   const pipeline = pipelines.find(one => one.name === name)
   if (pipeline !== undefined) return pipeline
   const known = pipelines.map(one => one.name).join(', ')
-  throw new UsageError(`PIPELINE: there is no pipeline ${JSON.stringify(name)}; there are: ${known}`)
+  throw new UsageError(`PIPELINE: unknown pipeline ${JSON.stringify(name)}; known pipelines: ${known}`)
 }
 
 /** @throws UsageError that names the option */
-export function wholeOption(
+export function integerOption(
   flag: string,
   text: string | undefined,
   usual: number,

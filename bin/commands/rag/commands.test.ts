@@ -15,7 +15,7 @@ const folder = mkdtempSync(join(tmpdir(), 'rag-commands-'))
 const config = join(folder, 'rag.yaml')
 let provider: ProviderDouble
 
-/** As many of each letter as there are: texts with the same words are near each other. */
+/** The counts of each letter: texts with the same words have similar vectors. */
 const lettersOf = (text: string) =>
   [...'abcdefghijklmnopqrstuvwxyz'].map(letter => 0.1 + text.toLowerCase().split(letter).length)
 
@@ -61,8 +61,8 @@ onPgvector('documents are loaded, asked about, and judged, without a server', as
   const loaded = await rag('load', config, 'pets', folder)
   expect(loaded).toMatchObject({ code: 0 })
   expect(loaded.out).toMatch(/^loaded 2 files, 3 passages, 3 embedded .*, 0 unchanged, 0 deleted in/)
-  const asked = await rag('ask', config, 'pets', 'Do cats purr?', '--sources', '--top-n', '2')
-  expect(asked.out).toMatch(/^They purr, it says\.\n+Sources:\n 1\. .*cats\.md: Cats They purr\.\n 2\. /)
+  const answered = await rag('ask', config, 'pets', 'Do cats purr?', '--sources', '--top-n', '2')
+  expect(answered.out).toMatch(/^They purr, it says\.\n+Sources:\n 1\. .*cats\.md: Cats They purr\.\n 2\. /)
   const filter = '{"conditions":[{"column":"document","operator":"=","value":"d2"}]}'
   const found = await rag('ask', config, 'pets', 'dogs', '--retrieve-only', '--json', '--filter', filter)
   expect(JSON.parse(found.out)).toMatchObject({ sources: [{ content: 'fish swim' }] })
@@ -82,7 +82,7 @@ onPgvector('documents are loaded, asked about, and judged, without a server', as
 onPgvector('wrong usage names what is wrong', async () => {
   expect(await rag('ask', config, 'cats', 'x')).toMatchObject({
     code: 2,
-    err: 'espalier rag: PIPELINE: there is no pipeline "cats"; there are: pets',
+    err: 'espalier rag: PIPELINE: unknown pipeline "cats"; known pipelines: pets',
   })
   expect(await rag('ask', config, 'pets', 'x', '--filter', '{')).toMatchObject({ code: 2 })
   expect(await rag('load', config, 'pets', folder, '--batch', '0')).toMatchObject({
@@ -93,7 +93,7 @@ onPgvector('wrong usage names what is wrong', async () => {
   expect((await rag('load', config, 'pets', join(folder, 'none.md'))).err).toContain('cannot be read (ENOENT)')
 })
 
-/** Files that are loaded with a file, those of dynamic imports aside. */
+/** Files that are loaded with a file, except dynamic imports. */
 function loadedWith(path: string, seen = new Set<string>()): ReadonlySet<string> {
   if (seen.has(path)) return seen
   seen.add(path)
@@ -116,7 +116,7 @@ test('the server loads none of the parsers of documents', () => {
 
 const figures = { files: 1, bytes: 50, passages: 1_200, embedded: 7, unchanged: 3, deleted: 2, tokens: 12_345 }
 
-test('progress is a bar on a terminal, and a line now and then elsewhere', () => {
+test('progress is a bar on a terminal, and otherwise an occasional line', () => {
   expect(progressLine(figures, { files: 4, bytes: 100 })).toBe(
     '[##########----------]  50 %  1/4 files  1,200 passages, 7 embedded',
   )
@@ -136,7 +136,7 @@ test('progress is a bar on a terminal, and a line now and then elsewhere', () =>
   )
 })
 
-test('control characters of a document do not reach the terminal', () => {
+test('control characters of a document are not printed on the terminal', () => {
   const source = { id: 'a\x1b[2J', score: 0.5, content: 'one\x1b[31m\ntwo', source: undefined }
   expect(sourceLine(source, 1)).toBe(' 1. 0.5000  a?[2J: one [31m two')
 })

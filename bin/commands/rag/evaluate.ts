@@ -1,29 +1,29 @@
-/** `espalier rag evaluate`: how well a pipeline finds documents, by queries with judgements. */
+/** `espalier rag evaluate`: measures a pipeline's retrieval quality, with judged queries. */
 import { stopSignal } from '../../../server/signals.ts'
 import type { PipelineSettings } from '../../../services/rag/configuration/types.ts'
 import { armsOf } from '../../../services/rag/evaluate/arms.ts'
 import { CollectionError, judgedQueries } from '../../../services/rag/evaluate/collection.ts'
 import { evaluate, evaluationText } from '../../../services/rag/evaluate/evaluate.ts'
 import { type Command, parseArguments, readFlagFile, UsageError } from '../../command.ts'
-import { pipelineNamed, wholeOption } from './command.ts'
+import { integerOption, pipelineNamed } from './command.ts'
 import { commandPipeline } from './pipeline.ts'
 
-const help = `Asks a pipeline judged queries, without the language model, and prints how well each arm finds what answers them.
+const help = `Runs judged queries on a pipeline, without the language model, and prints how well each arm finds the relevant documents.
 
 Usage: espalier rag evaluate CONFIG PIPELINE --queries FILE --judgements FILE [options]
 
   --queries FILE           JSON lines: {"id": "1", "text": "how high can it fly"}
-  --judgements FILE        lines of query id, document id and score, tab-separated, with or without a header. Above 0 is relevant, the more
-                           the better; below 0, the document is not counted; what is not listed is not relevant
-  --document-column NAME   the column that judgements name documents by (default: document where the table has it, as every load
-                           makes it, else the id column)
+  --judgements FILE        lines of query id, document id and score, tab-separated, with or without a header. A score above 0 is relevant,
+                           higher is better; below 0, the document is not counted; unlisted documents are not relevant
+  --document-column NAME   the column with the documents' names in the judgements (default: document if the table has it, as after
+                           every load, else the id column)
   --depth N                documents to retrieve for each query, from 10 to 1000 (default: 110)
-  --parallel N             queries at once (default: 4)
+  --parallel N             concurrent queries (default: 4)
   --json                   print one JSON object
 
 Prints nDCG@10 (linear gain, as trec_eval), recall@10, recall@100 and MRR@10 of words alone, vectors alone, both, and both with reranking
-where the pipeline has it: means with 95 % bootstrap intervals, and differences query by query. A document that is found through several
-of its parts counts once, at its best place.`
+if the pipeline has it: means with 95 % bootstrap intervals, and differences per query. If several parts of a document are found, it
+counts once, at its best position.`
 
 const options = {
   queries: { type: 'string' },
@@ -35,8 +35,7 @@ const options = {
 } as const
 
 async function readCollection(queries: string | undefined, judgements: string | undefined) {
-  if (queries === undefined || judgements === undefined)
-    throw new UsageError('--queries and --judgements must be given')
+  if (queries === undefined || judgements === undefined) throw new UsageError('--queries and --judgements are required')
   try {
     return judgedQueries(await readFlagFile('--queries', queries), await readFlagFile('--judgements', judgements))
   } catch (error) {
@@ -45,15 +44,14 @@ async function readCollection(queries: string | undefined, judgements: string | 
 }
 
 const command: Command = {
-  summary: 'measure how well a pipeline finds documents',
   help,
   async run(args) {
     const { values, positionals } = parseArguments(args, options)
     const [config, name, ...others] = positionals
     const settings: PipelineSettings = pipelineNamed(config, name)
-    if (others.length > 0) throw new UsageError(`${JSON.stringify(others[0])} is one argument too many`)
-    const depth = wholeOption('--depth', values.depth, 110, 10, 1_000)
-    const parallel = wholeOption('--parallel', values.parallel, 4, 1, 64)
+    if (others.length > 0) throw new UsageError(`unexpected argument ${JSON.stringify(others[0])}`)
+    const depth = integerOption('--depth', values.depth, 110, 10, 1_000)
+    const parallel = integerOption('--parallel', values.parallel, 4, 1, 64)
     const queries = await readCollection(values.queries, values.judgements)
     const stopping = new AbortController()
     void stopSignal().then(() => stopping.abort(new Error('stopped')))

@@ -1,4 +1,4 @@
-/** How far a load is: a bar on a terminal, else a line now and then. */
+/** The progress of a load: a bar on a terminal, otherwise an occasional line. */
 import type { LoadFigures } from '../../../services/rag/load/load.ts'
 
 type Screen = { readonly isTTY?: boolean; readonly columns?: number; write(text: string): unknown }
@@ -22,7 +22,7 @@ export function summary({ files, passages, embedded, unchanged, deleted, tokens 
   return `loaded ${parts.join(', ')} in ${seconds.toFixed(1)} s`
 }
 
-/** `share`: of the bytes of all files. */
+/** `share`: the part of all files' bytes. */
 export function progressLine(figures: Figures, totals: { readonly files: number; readonly bytes: number }): string {
   const share = totals.bytes === 0 ? 1 : Math.min(1, figures.bytes / totals.bytes)
   const filled = Math.round(share * barWidth)
@@ -62,7 +62,7 @@ export class Progress {
       this.#screen.write(`${step === 'index' ? 'all files are loaded; building the index if there is none' : line}\n`)
   }
 
-  /** Leaves the screen to others. */
+  /** Clears its line, before other output. */
   end(): void {
     if (this.#isDrawn) this.#screen.write('\r\x1b[K')
     this.#isDrawn = false

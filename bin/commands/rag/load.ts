@@ -7,30 +7,30 @@ import { sourceFiles } from '../../../services/rag/load/documents/files.ts'
 import { loadingEmbedder } from '../../../services/rag/load/embedder.ts'
 import { type LoadFigures, load } from '../../../services/rag/load/load.ts'
 import { type Command, parseArguments, UsageError } from '../../command.ts'
-import { pipelineNamed, wholeOption } from './command.ts'
+import { integerOption, pipelineNamed } from './command.ts'
 import { Progress, summary } from './load-progress.ts'
 
-const help = `Loads documents into the table of a pipeline: splits them, embeds the parts, and makes the table and its indexes if they are not there.
+const help = `Loads documents into the table of a pipeline: splits them, embeds the parts, and creates the table and its indexes if missing.
 
 Usage: espalier rag load CONFIG PIPELINE FILES... [options]
 
-FILES are files or folders: Markdown, HTML, text, CSV (a row is a document), and JSON lines ({"id", "title", "text"}). In folders, files
-of other formats, and names that begin with a dot, are passed over. Only what has changed is embedded again. A load that was stopped goes
-on where it was when it is started again.
+FILES are files or directories: Markdown, HTML, text, CSV (one document per row), and JSON lines ({"id", "title", "text"}). In directories,
+files of other formats, and names that begin with a dot, are skipped. Only changed documents are embedded again. To resume a stopped
+load, run it again.
 
-  --table NAME         which of the pipeline's tables, if it has several
-  --tokens N           of a part of a document, about (default: 400)
+  --table NAME         the table to load, if the pipeline has several
+  --tokens N           approximate tokens of a part of a document (default: 400)
   --batch N            parts in one request to the embedding model (default: 32)
-  --parallel N         requests at once (default: 4)
-  --language NAME      text-search configuration of a table that is made (default: english)
-  --halfvec            keep vectors in half precision, in a table that is made
+  --parallel N         concurrent requests (default: 4)
+  --language NAME      text-search configuration of a new table (default: english)
+  --halfvec            store vectors in half precision, in a new table
   --prune              delete documents that are not among FILES
-  --replace            replace all documents of the table by FILES, also those of another embedding model
-  --database-url URL   load with another role or address than the pipeline's; PGUSER and PGPASSWORD replace its role alone
+  --replace            replace all documents of the table by FILES, including those of another embedding model
+  --database-url URL   load with another role or address than the pipeline's; PGUSER and PGPASSWORD replace only its role
 
 Exit code: 0 loaded, 1 failed, 130 stopped by Ctrl-C.`
 
-/** The loader writes, and the pipeline's own role may be allowed to read alone. */
+/** The loader writes, but the pipeline's own role may be read-only. */
 function loadingAddress({ address }: PipelineSettings, url: string | undefined): Address {
   if (url !== undefined) return connectionAddress(url)
   const { PGUSER: user, PGPASSWORD: password } = process.env
@@ -45,7 +45,7 @@ function tableNamed({ name, tables }: PipelineSettings, named: string | undefine
   throw new UsageError(
     named === undefined
       ? `--table is missing: the pipeline ${JSON.stringify(name)} has several: ${known}`
-      : `--table: the pipeline ${JSON.stringify(name)} has no such table; it has: ${known}`,
+      : `--table: unknown table of the pipeline ${JSON.stringify(name)}; known tables: ${known}`,
   )
 }
 
@@ -62,7 +62,6 @@ const options = {
 } as const
 
 const command: Command = {
-  summary: 'load documents into the table of a pipeline',
   help,
   async run(args) {
     const { values, positionals } = parseArguments(args, options)
@@ -70,9 +69,9 @@ const command: Command = {
     const pipeline = pipelineNamed(config, name)
     if (names.length === 0) throw new UsageError('FILES are missing; --help lists the formats')
     const limits = {
-      maximumTokens: wholeOption('--tokens', values.tokens, 400, 16, 8_192),
-      batchSize: wholeOption('--batch', values.batch, 32, 1, 2_048),
-      parallel: wholeOption('--parallel', values.parallel, 4, 1, 64),
+      maximumTokens: integerOption('--tokens', values.tokens, 400, 16, 8_192),
+      batchSize: integerOption('--batch', values.batch, 32, 1, 2_048),
+      parallel: integerOption('--parallel', values.parallel, 4, 1, 64),
     }
     const table = tableNamed(pipeline, values.table)
     const files = await sourceFiles(names, process.cwd())
@@ -101,7 +100,7 @@ const command: Command = {
     } catch (error) {
       progress.end()
       if (!stopping.signal.aborted) throw error
-      console.error('stopped; the same command goes on from here')
+      console.error('stopped; run the same command again to continue')
       return 130
     }
   },

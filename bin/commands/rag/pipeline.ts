@@ -1,4 +1,4 @@
-/** A pipeline for one command: made in this process, without a server. */
+/** A pipeline for one command: built in this process, without a server. */
 import { pino } from 'pino'
 import { logLines } from '../../../services/process/log-lines.ts'
 import type { PipelineSettings } from '../../../services/rag/configuration/types.ts'
@@ -8,16 +8,16 @@ import type { Pipeline } from '../../../services/rag/pipelines.ts'
 import { parseQuery, type Query } from '../../../services/rag/request/body.ts'
 import { logLevel, UsageError } from '../../command.ts'
 
-/** Nobody reads the metrics of a command. */
+/** The metrics of a command are not read. */
 const metrics = { stage: () => {}, tokens: () => {}, providerError: () => {} }
 
 export const commandPipeline = (settings: PipelineSettings): Pipeline =>
   createPipeline(settings, { logger: pino({ level: logLevel('warn') }, logLines()), metrics, now: Date.now })
 
-type Asked = { readonly query: string; readonly topN?: number | undefined; readonly filter?: string | undefined }
+type QueryFlags = { readonly query: string; readonly topN?: number | undefined; readonly filter?: string | undefined }
 
-/** As a request to the server would be read. @throws UsageError */
-export function readQuery({ query, topN, filter }: Asked): Query {
+/** Parsed like a server's request. @throws UsageError */
+export function readQuery({ query, topN, filter }: QueryFlags): Query {
   try {
     return parseQuery({
       query,
@@ -35,7 +35,7 @@ function readFilter(text: string): unknown {
     return JSON.parse(text)
   } catch {
     throw new UsageError(
-      `--filter must be JSON, as '{"conditions":[{"column":"source","operator":"=","value":"guide.md"}]}'`,
+      `--filter must be JSON, for example '{"conditions":[{"column":"source","operator":"=","value":"guide.md"}]}'`,
     )
   }
 }

@@ -1,4 +1,4 @@
-/** Documents that were found, as lines for a terminal. */
+/** Retrieved documents, as lines for a terminal. */
 
 export type ShownSource = {
   readonly id: string
@@ -10,7 +10,7 @@ export type ShownSource = {
 
 const widest = 100
 
-/** Number, score, where it is from, and how it begins. Control characters of documents do not reach the terminal. */
+/** Number, score, source, and the start of its text. Control characters of documents are removed. */
 export function sourceLine({ id, score, content, source }: ShownSource, number: number): string {
   const text = content.replaceAll(/[\s\p{C}]+/gu, ' ').trim()
   const beginning = text.length > widest ? `${text.slice(0, widest).trimEnd()}...` : text

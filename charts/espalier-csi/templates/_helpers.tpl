@@ -10,7 +10,7 @@ app.kubernetes.io/name: espalier-csi
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{/* A sidecar speaks to the driver through a socket in a directory that only root can enter. */}}
+{{/* A sidecar connects to the driver through a socket in a directory that only root can enter. */}}
 {{- define "espalier-csi.sidecar" -}}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 securityContext:

@@ -33,7 +33,7 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* What every pod of the chart has. */}}
+{{/* Fields of every pod of the chart. */}}
 {{- define "espalier.podDefaults" -}}
 securityContext:
   {{- include "espalier.podSecurityContext" . | nindent 2 }}
@@ -47,7 +47,7 @@ priorityClassName: {{ . }}
 {{- end }}
 {{- end }}
 
-{{/* Replicas on different nodes and in different zones where there are several; never unschedulable where there is one. */}}
+{{/* Prefers different nodes and zones for replicas; still schedulable with a single one. */}}
 {{- define "espalier.spread" -}}
 topologySpreadConstraints:
 {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
@@ -82,7 +82,7 @@ ipAddresses:
   {{- toYaml .Values.api.tls.ipAddresses | nindent 2 }}
 {{- end }}
 
-{{/* What clients of any database may call it by: refusals come from the gateway itself. */}}
+{{/* Every name by which clients connect to a database: the gateway's certificate for refused clients contains them. */}}
 {{- define "espalier.gatewayNames" -}}
 {{- $names := list "espalier-gateway.espalier-system.svc" -}}
 {{- $addresses := .Values.gateway.tls.ipAddresses -}}
@@ -101,16 +101,16 @@ ipAddresses:
   {{- toYaml ($addresses | uniq) | nindent 2 }}
 {{- end }}
 
-{{/* A UUID that is the same at every rendering: version 8 (RFC 9562, section 5.8) over the size's name and version. */}}
+{{/* A UUID that is equal at every rendering: version 8 (RFC 9562, section 5.8) over the size's name and version. */}}
 {{- define "espalier.sizeId" -}}
 {{- $hex := sha256sum (printf "size/%s-v%d" .name (int .version)) -}}
 {{ substr 0 8 $hex }}-{{ substr 8 12 $hex }}-8{{ substr 13 16 $hex }}-8{{ substr 17 20 $hex }}-{{ substr 20 32 $hex }}
 {{- end }}
 
-{{/* What cannot be said in values.schema.json. */}}
+{{/* Rules that values.schema.json cannot express. */}}
 {{- define "espalier.validate" -}}
 {{- if ne .Release.Namespace "espalier-system" -}}
-{{- fail (printf "Espalier stands in the namespace espalier-system: install it with --namespace espalier-system, not %s" .Release.Namespace) -}}
+{{- fail (printf "Espalier requires the namespace espalier-system: install it with --namespace espalier-system, not %s" .Release.Namespace) -}}
 {{- end -}}
 {{- $auth := .Values.api.authentication -}}
 {{- $ways := compact (list $auth.jwksUrl $auth.publicKey $auth.sharedSecret.existingSecret) -}}
@@ -149,7 +149,15 @@ ipAddresses:
 {{- end -}}
 {{- range list 8080 8405 -}}
 {{- if and (ge . $first) (le . $last) -}}
-{{- fail (printf "gateway.ports: %d is the gateway's own and cannot be a database's" .) -}}
+{{- fail (printf "gateway.ports: %d is reserved for the gateway" .) -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.archive.enabled -}}
+{{- if not .Values.archive.keySecret.name -}}
+{{- fail "archive.keySecret.name is required with archive.enabled: a Secret with the keys of the archive (docs/archive.md)" -}}
+{{- end -}}
+{{- if eq (empty .Values.archive.store.url) (empty .Values.archive.store.claim) -}}
+{{- fail "archive.store: exactly one of url and claim must be given with archive.enabled" -}}
 {{- end -}}
 {{- end -}}
 {{- if and (eq .Values.tls.source "cert-manager") (not .Values.tls.certManager.issuerRef.name) -}}
@@ -219,12 +227,12 @@ spec:
     - {protocol: TCP, port: 5432}
 {{- end }}
 
-{{/* The port of HTTPS in the gateway's pod. Databases may have all but 8080 and 8405, so that one range never holds both of these. */}}
+{{/* The HTTPS port in the gateway's pod. Databases can have all ports except 8080 and 8405, so no range contains both of these. */}}
 {{- define "espalier.httpsPort" -}}
 {{- if and (le (int .Values.gateway.ports.first) 8443) (ge (int .Values.gateway.ports.last) 8443) }}8404{{ else }}8443{{ end -}}
 {{- end }}
 
-{{/* How clients reach services of a region that says nothing about it. With NodePort, by the node's port if it is known. */}}
+{{/* The default HTTPS port of a region's services. With NodePort, the node's port if it is known. */}}
 {{- define "espalier.regionHttps" -}}
 {{- $https := .Values.gateway.https -}}
 {{- if ne .Values.gateway.service.type "NodePort" }}{{ toJson (dict "port" (int $https.port)) }}
@@ -245,6 +253,16 @@ spec:
     - {protocol: TCP, port: 8081}
 {{- end }}
 
+{{- define "espalier.toSamples" -}}
+- to:
+    - namespaceSelector: {}
+      podSelector:
+        matchLabels: {espalier.dev/component: service}
+  ports:
+    - {protocol: TCP, port: 8433}
+    - {protocol: TCP, port: 8434}
+{{- end }}
+
 {{- define "espalier.toAgents" -}}
 - to:
     - namespaceSelector: {}
@@ -254,7 +272,7 @@ spec:
     - {protocol: TCP, port: 8432}
 {{- end }}
 
-{{/* The port that a URL leads to. */}}
+{{/* The port of a URL. */}}
 {{- define "espalier.urlPort" -}}
 {{- $url := urlParse . -}}
 {{ $url.host | regexFind ":[0-9]+$" | trimPrefix ":" | default (ternary "80" "443" (eq $url.scheme "http")) }}

@@ -16,7 +16,7 @@ const statusOf = (object: object): unknown => ('status' in object ? object.statu
 
 export function describeApply(suite: Suite): void {
   describe('apply', () => {
-    test('creates what is not there, and the same again changes nothing', async () => {
+    test('creates a missing object, and the same again changes nothing', async () => {
       const namespace = await suite.namespace()
       const drafts = [
         database(namespace, 'orders', { metadata: { labels: { a: '1' } } }),
@@ -28,25 +28,25 @@ export function describeApply(suite: Suite): void {
       for (const draft of drafts) {
         await suite.cluster().apply(draft.kind, draft)
         const apply = async () => {
-          const settled = await stored(suite.cluster(), draft.kind, { namespace, name: draft.metadata.name })
-          return { settled, again: await suite.cluster().apply(draft.kind, draft) }
+          const applied = await stored(suite.cluster(), draft.kind, { namespace, name: draft.metadata.name })
+          return { applied, again: await suite.cluster().apply(draft.kind, draft) }
         }
-        // A whole cluster has controllers, which write a status at a moment of their own: such a try says nothing.
-        let { settled, again } = await apply()
-        for (let left = 20; left > 0 && !isDeepStrictEqual(statusOf(settled), statusOf(again)); left--) {
-          ;({ settled, again } = await apply())
+        // A real cluster has controllers that write the status at any time; such an attempt proves nothing.
+        let { applied, again } = await apply()
+        for (let left = 20; left > 0 && !isDeepStrictEqual(statusOf(applied), statusOf(again)); left--) {
+          ;({ applied, again } = await apply())
         }
-        expect(again.metadata.resourceVersion, draft.kind).toBe(settled.metadata.resourceVersion)
-        expect(again.metadata.uid).toBe(settled.metadata.uid)
+        expect(again.metadata.resourceVersion, draft.kind).toBe(applied.metadata.resourceVersion)
+        expect(again.metadata.uid).toBe(applied.metadata.uid)
       }
     })
 
-    test('into a namespace that is not there is NotFound', async () => {
+    test('into a missing namespace is NotFound', async () => {
       const draft = database(uniqueName('no-'), 'orders')
       await refusal(suite.cluster().apply('ManagedDatabase', draft), 'NotFound')
     })
 
-    test('sets what it names, removes what it named before, leaves the rest', async () => {
+    test('sets the fields of the draft, removes those that its previous draft set, keeps the rest', async () => {
       const namespace = await suite.namespace()
       const other = await suite.target().connect('other')
       await other.apply('ConfigMap', configMap(namespace, 'one', { theirs: '1' }, { labels: { theirs: 'yes' } }))
@@ -69,7 +69,7 @@ export function describeApply(suite: Suite): void {
       expect(again.data).toEqual({ ours: '2', theirs: '1' })
     })
 
-    test('takes a field over by force, and its former owner cannot remove it any more', async () => {
+    test('takes ownership of a field by force, and its former owner cannot remove the field any more', async () => {
       const namespace = await suite.namespace()
       const other = await suite.target().connect('other')
       await other.apply('ConfigMap', configMap(namespace, 'one', { shared: 'theirs', theirs: '1' }))
@@ -79,7 +79,7 @@ export function describeApply(suite: Suite): void {
       expect(without.data).toEqual({ shared: 'ours', theirs: '1' })
     })
 
-    test('a field that two managers set alike stays until both have let go', async () => {
+    test('a field that two managers set to the same value remains until both remove it', async () => {
       const namespace = await suite.namespace()
       const other = await suite.target().connect('other')
       await other.apply('ConfigMap', configMap(namespace, 'one', { shared: 'same', theirs: '1' }))
@@ -90,7 +90,7 @@ export function describeApply(suite: Suite): void {
       expect(none.data).toEqual({ theirs: '1', ours: '1' })
     })
 
-    test('overwrites what another client changed by replace in a field of ours', async () => {
+    test('overwrites a change that another client made to our field by replace', async () => {
       const namespace = await suite.namespace()
       const draft = configMap(namespace, 'one', { ours: '1' })
       const applied = await suite.cluster().apply('ConfigMap', draft)
@@ -99,7 +99,7 @@ export function describeApply(suite: Suite): void {
       expect((await suite.cluster().apply('ConfigMap', draft)).data).toEqual({ ours: '1' })
     })
 
-    test('a field of ours that another client changed is theirs: letting it go leaves it', async () => {
+    test('a field of ours that another client changed belongs to that client: omitting it keeps it', async () => {
       const namespace = await suite.namespace()
       const applied = await suite.cluster().apply('ConfigMap', configMap(namespace, 'one', { a: '1', b: '1' }))
       const other = await suite.target().connect('other')
@@ -108,7 +108,7 @@ export function describeApply(suite: Suite): void {
       expect(again.data).toEqual({ a: 'changed' })
     })
 
-    test('what the same client wrote by replace is not of its apply: the next apply leaves it', async () => {
+    test('a field that the same client wrote by replace does not belong to its apply: the next apply keeps it', async () => {
       const namespace = await suite.namespace()
       const draft = database(namespace, 'orders')
       const applied = await suite.cluster().apply('ManagedDatabase', draft)
@@ -119,7 +119,7 @@ export function describeApply(suite: Suite): void {
       expect(again.metadata.resourceVersion).toBe(labelled.metadata.resourceVersion)
     })
 
-    test('a field let go falls back to its default', async () => {
+    test('a removed field gets its default again', async () => {
       const namespace = await suite.namespace()
       const draft = database(namespace, 'orders')
       const first = await suite
@@ -132,7 +132,7 @@ export function describeApply(suite: Suite): void {
       expect(second.metadata.generation).toBe(2)
     })
 
-    test('leaves the status as it is, whatever the draft says', async () => {
+    test('keeps the status, whatever the draft contains', async () => {
       const namespace = await suite.namespace()
       const draft = database(namespace, 'orders')
       const applied = await suite.cluster().apply('ManagedDatabase', draft)
@@ -168,7 +168,7 @@ export function describeApply(suite: Suite): void {
       expect(await suite.cluster().get('ConfigMap', keyOf(first))).toBeUndefined()
     })
 
-    test('with a resourceVersion alone still creates what is not there', async () => {
+    test('with only a resourceVersion still creates a missing object', async () => {
       const namespace = await suite.namespace()
       const created = await suite
         .cluster()
@@ -190,7 +190,7 @@ export function describeApply(suite: Suite): void {
   })
 
   describe('apply merges lists', () => {
-    test('services of a database by serviceType, each with an owner of its own', async () => {
+    test('services of a database by serviceType, each with its own owner', async () => {
       const namespace = await suite.namespace()
       const other = await suite.target().connect('other')
       await other.apply('ManagedDatabase', database(namespace, 'orders', { spec: { services: [rest('aaaaaaaa')] } }))
@@ -206,7 +206,7 @@ export function describeApply(suite: Suite): void {
       expect(one.spec.services.map(({ serviceType }) => serviceType)).toEqual(['rest'])
     })
 
-    test('not where the list is atomic: its last applier owns it whole', async () => {
+    test('but not an atomic list: its last applier owns the complete list', async () => {
       const namespace = await suite.namespace()
       const other = await suite.target().connect('other')
       const rules = (cidr: string) => ({ spec: { ipAllowlist: { rules: [{ cidr }] } } })

@@ -7,14 +7,14 @@ const finalizer = 'espalier.dev/teardown'
 
 export function describeDeletion(suite: Suite): void {
   describe('delete', () => {
-    test('removes at once what has no finalizer', async () => {
+    test('removes an object without finalizers at once', async () => {
       const namespace = await suite.namespace()
       const created = await suite.cluster().create('ManagedDatabase', database(namespace, 'orders'))
       await suite.cluster().delete('ManagedDatabase', keyOf(created))
       expect(await suite.cluster().get('ManagedDatabase', keyOf(created))).toBeUndefined()
     })
 
-    test('of what is not there is no error, with preconditions or without', async () => {
+    test('of a missing object is no error, with preconditions or without', async () => {
       const namespace = await suite.namespace()
       await suite.cluster().delete('ManagedDatabase', { namespace, name: 'absent' })
       await suite.cluster().delete('ConfigMap', { namespace, name: 'absent' }, { uid: 'whatever' })
@@ -39,7 +39,7 @@ export function describeDeletion(suite: Suite): void {
   })
 
   describe('finalizers', () => {
-    test('hold a deleted object until the last one is removed', async () => {
+    test('block the deletion of an object until the last one is removed', async () => {
       const namespace = await suite.namespace()
       const draft = database(namespace, 'orders', { metadata: { finalizers: [finalizer, 'example.com/other'] } })
       const created = await suite.cluster().create('ManagedDatabase', draft)
@@ -73,7 +73,7 @@ export function describeDeletion(suite: Suite): void {
       await suite.cluster().replace('ConfigMap', { ...again, metadata: { ...again.metadata, finalizers: [] } })
     })
 
-    test('no new one can be added while deleting, and spec and status can still change', async () => {
+    test('cannot be added during deletion; spec and status can still change', async () => {
       const namespace = await suite.namespace()
       const created = await suite
         .cluster()
@@ -97,7 +97,7 @@ export function describeDeletion(suite: Suite): void {
       await suite.cluster().replace('ManagedDatabase', { ...spec, metadata: { ...spec.metadata, finalizers: [] } })
     })
 
-    test('a deletionTimestamp cannot be taken back, and its name is not free', async () => {
+    test('a deletionTimestamp cannot be removed, and the name is not free', async () => {
       const namespace = await suite.namespace()
       const draft = configMap(namespace, 'one', {}, { finalizers: [finalizer] })
       const created = await suite.cluster().create('ConfigMap', draft)
@@ -110,7 +110,7 @@ export function describeDeletion(suite: Suite): void {
       await suite.cluster().replace('ConfigMap', { ...replaced, metadata: { ...replaced.metadata, finalizers: [] } })
     })
 
-    test('an apply that lets the last one go removes a deleted object', async () => {
+    test('an apply that removes the last finalizer deletes the object', async () => {
       const namespace = await suite.namespace()
       await suite.cluster().apply('ConfigMap', configMap(namespace, 'one', {}, { finalizers: [finalizer] }))
       await suite.cluster().delete('ConfigMap', { namespace, name: 'one' })
@@ -118,7 +118,7 @@ export function describeDeletion(suite: Suite): void {
       expect(await suite.cluster().get('ConfigMap', { namespace, name: 'one' })).toBeUndefined()
     })
 
-    test('a precondition on a version holds for a mere mark of deletion too', async () => {
+    test('a precondition on a version also guards setting the deletionTimestamp', async () => {
       const namespace = await suite.namespace()
       const draft = configMap(namespace, 'one', {}, { finalizers: [finalizer] })
       const created = await suite.cluster().create('ConfigMap', draft)

@@ -1,4 +1,4 @@
-/** Objects to write in tests: the smallest valid one of every kind, and whatever a test sets on top. */
+/** Objects for tests: the smallest valid one of every kind, plus fields that a test sets. */
 import { apiVersion, type ObjectMeta, tenantHash } from '../../../crds/index.ts'
 import type { Draft, KindName } from '../../index.ts'
 
@@ -70,7 +70,7 @@ export const configMap = (
 
 type Container = NonNullable<NonNullable<Draft<'StatefulSet'>['spec']>['template']['spec']>['containers'][number]
 
-/** A StatefulSet that asks for no pods. */
+/** A StatefulSet with zero replicas. */
 export const statefulSet = (
   namespace: string,
   name: string,
@@ -89,7 +89,10 @@ export const statefulSet = (
 
 const databaseReference = { databaseName: 'orders', databaseId: '6ba7b810-9dad-41d1-80b4-00c04fd430c8' }
 
-/** The smallest valid object of every kind but Namespace and Node (a cluster's machines are not ours to make); `namespace` counts only for kinds that have one. */
+/**
+ * The smallest valid object of every kind except Namespace and Node (tests cannot create a cluster's machines).
+ * `namespace` is used only for namespaced kinds.
+ */
 export const smallest: {
   [K in Exclude<KindName, 'Namespace' | 'Node'>]: (namespace: string, name: string) => Draft<K>
 } = {
@@ -162,7 +165,7 @@ export const smallest: {
     metadata: { namespace, name },
     spec: {
       accessModes: ['ReadWriteOncePod'],
-      // A class without a volume: a claim that only waits must not take what another test bound by name.
+      // A class without volumes: an unbound claim must not bind a volume that another test reserved by name.
       storageClassName: 'conformance-none',
       resources: { requests: { storage: '1Gi' } },
     },
@@ -175,7 +178,7 @@ export const smallest: {
       capacity: { storage: '1Gi' },
       accessModes: ['ReadWriteOncePod'],
       persistentVolumeReclaimPolicy: 'Retain',
-      // A class that nobody claims a volume of.
+      // A class whose volumes no claim requests.
       storageClassName: 'conformance',
       csi: { driver: 'conformance.espalier.dev', volumeHandle: name },
     },

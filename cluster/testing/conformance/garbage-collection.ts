@@ -1,6 +1,6 @@
 /**
- * Conformance: what a cluster does by itself after a deletion: dependents are collected, namespaces emptied. On a real
- * cluster this is kube-controller-manager's work and takes seconds, for custom resources up to half a minute.
+ * Conformance: what a cluster does after a deletion: it collects dependents and empties namespaces. On a real cluster
+ * kube-controller-manager does this; it takes seconds, for custom resources up to half a minute.
  */
 import { describe, expect, test } from 'vitest'
 import type { OwnerReference } from '../../../crds/index.ts'
@@ -18,15 +18,15 @@ const ownedBy = (owner: AnyObject): OwnerReference => ({
 })
 
 export function describeGarbageCollection(suite: Suite): void {
-  /** Waits until an object is gone. */
-  const gone = (kind: AnyObject['kind'], namespace: string | undefined, name: string): Promise<void> =>
+  /** Waits until an object is deleted. */
+  const untilDeleted = (kind: AnyObject['kind'], namespace: string | undefined, name: string): Promise<void> =>
     eventually(async () => {
       if ((await suite.cluster().get(kind, { namespace, name })) !== undefined)
         throw new Error(`${kind} ${name} is there`)
     }, deadline)
 
   describe('garbage collection', () => {
-    test('dependents of a deleted owner go, across kinds and levels', async context => {
+    test('deletes dependents of a deleted owner, across kinds and levels', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const owner = await suite.cluster().create('ManagedDatabase', database(namespace, 'orders'))
@@ -39,28 +39,30 @@ export function describeGarbageCollection(suite: Suite): void {
         .create('ConfigMap', configMap(namespace, 'grandchild', {}, { ownerReferences: [ownedBy(secret)] }))
       await suite.cluster().create('ConfigMap', configMap(namespace, 'bystander'))
       await suite.cluster().delete('ManagedDatabase', keyOf(owner))
-      await gone('Secret', namespace, 'child')
-      await gone('ConfigMap', namespace, 'grandchild')
+      await untilDeleted('Secret', namespace, 'child')
+      await untilDeleted('ConfigMap', namespace, 'grandchild')
       await stored(suite.cluster(), 'ConfigMap', { namespace, name: 'bystander' })
     })
 
-    test('a dependent with finalizers is marked and waits for them', async context => {
+    test('a dependent with finalizers gets a deletionTimestamp and waits for them', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const owner = await suite.cluster().create('ConfigMap', configMap(namespace, 'owner'))
       const metadata = { ownerReferences: [ownedBy(owner)], finalizers: ['example.com/hold'] }
       await suite.cluster().create('ConfigMap', configMap(namespace, 'child', {}, metadata))
       await suite.cluster().delete('ConfigMap', keyOf(owner))
-      const marked = await eventually(async () => {
+      const terminating = await eventually(async () => {
         const child = await stored(suite.cluster(), 'ConfigMap', { namespace, name: 'child' })
         if (child.metadata.deletionTimestamp === undefined) throw new Error('the child is not marked')
         return child
       }, deadline)
-      await suite.cluster().replace('ConfigMap', { ...marked, metadata: { ...marked.metadata, finalizers: [] } })
-      await gone('ConfigMap', namespace, 'child')
+      await suite
+        .cluster()
+        .replace('ConfigMap', { ...terminating, metadata: { ...terminating.metadata, finalizers: [] } })
+      await untilDeleted('ConfigMap', namespace, 'child')
     })
 
-    test('a dependent with another owner alive stays', async context => {
+    test('a dependent with another existing owner remains', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const [one, other] = [
@@ -71,7 +73,7 @@ export function describeGarbageCollection(suite: Suite): void {
       await suite.cluster().create('ConfigMap', configMap(namespace, 'shared', {}, both))
       await suite.cluster().create('ConfigMap', configMap(namespace, 'single', {}, { ownerReferences: [ownedBy(one)] }))
       await suite.cluster().delete('ConfigMap', keyOf(one))
-      await gone('ConfigMap', namespace, 'single')
+      await untilDeleted('ConfigMap', namespace, 'single')
       await eventually(async () => {
         const shared = await stored(suite.cluster(), 'ConfigMap', { namespace, name: 'shared' })
         expect(shared.metadata.ownerReferences?.map(({ name }) => name)).toEqual(['other'])
@@ -79,16 +81,16 @@ export function describeGarbageCollection(suite: Suite): void {
       }, deadline)
     })
 
-    test('a dependent made after its owner is gone goes too', async context => {
+    test('a dependent created after the deletion of its owner is deleted too', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const owner = await suite.cluster().create('ConfigMap', configMap(namespace, 'owner'))
       await suite.cluster().delete('ConfigMap', keyOf(owner))
       await suite.cluster().create('ConfigMap', configMap(namespace, 'late', {}, { ownerReferences: [ownedBy(owner)] }))
-      await gone('ConfigMap', namespace, 'late')
+      await untilDeleted('ConfigMap', namespace, 'late')
     })
 
-    test('an owner of the same name but another uid does not keep a dependent', async context => {
+    test('an owner of the same name but another uid does not protect a dependent', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const owner = await suite.cluster().create('ConfigMap', configMap(namespace, 'owner'))
@@ -97,11 +99,11 @@ export function describeGarbageCollection(suite: Suite): void {
         .create('ConfigMap', configMap(namespace, 'child', {}, { ownerReferences: [ownedBy(owner)] }))
       await suite.cluster().delete('ConfigMap', keyOf(owner))
       await suite.cluster().create('ConfigMap', configMap(namespace, 'owner'))
-      await gone('ConfigMap', namespace, 'child')
+      await untilDeleted('ConfigMap', namespace, 'child')
       await stored(suite.cluster(), 'ConfigMap', { namespace, name: 'owner' })
     })
 
-    test('Orphan leaves dependents, without their reference', async context => {
+    test('Orphan keeps dependents, without their reference', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const owner = await suite.cluster().create('ConfigMap', configMap(namespace, 'owner'))
@@ -109,7 +111,7 @@ export function describeGarbageCollection(suite: Suite): void {
         .cluster()
         .create('ConfigMap', configMap(namespace, 'child', {}, { ownerReferences: [ownedBy(owner)] }))
       await suite.cluster().delete('ConfigMap', keyOf(owner), { propagation: 'Orphan' })
-      await gone('ConfigMap', namespace, 'owner')
+      await untilDeleted('ConfigMap', namespace, 'owner')
       await eventually(async () => {
         const orphan = await stored(suite.cluster(), 'ConfigMap', keyOf(child))
         expect(orphan.metadata.ownerReferences ?? []).toEqual([])
@@ -117,7 +119,7 @@ export function describeGarbageCollection(suite: Suite): void {
       }, deadline)
     })
 
-    test('a cluster-scoped owner holds dependents in a namespace', async context => {
+    test('a cluster-scoped owner can have namespaced dependents', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const tenant = await suite.cluster().create('Tenant', smallest.Tenant('', namespace))
@@ -125,34 +127,36 @@ export function describeGarbageCollection(suite: Suite): void {
         .cluster()
         .create('ConfigMap', configMap(namespace, 'child', {}, { ownerReferences: [ownedBy(tenant)] }))
       await suite.cluster().delete('Tenant', keyOf(tenant))
-      await gone('ConfigMap', namespace, 'child')
+      await untilDeleted('ConfigMap', namespace, 'child')
     })
   })
 
   describe('namespaces', () => {
-    test('a deleted namespace is emptied, waits for finalizers, refuses what is new, then goes', async context => {
+    test('a deleted namespace is emptied, waits for finalizers, refuses new objects, then disappears', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       await suite.cluster().create('ManagedDatabase', database(namespace, 'orders'))
       await suite.cluster().create('Secret', smallest.Secret(namespace, 'one'))
-      const held = await suite
+      const blocked = await suite
         .cluster()
         .create('ConfigMap', configMap(namespace, 'held', {}, { finalizers: ['example.com/hold'] }))
       await suite.cluster().delete('Namespace', { name: namespace })
       expect((await stored(suite.cluster(), 'Namespace', { name: namespace })).status?.phase).toBe('Terminating')
       await refusal(suite.cluster().create('ConfigMap', configMap(namespace, 'late')), 'Forbidden')
-      await gone('ManagedDatabase', namespace, 'orders')
-      await gone('Secret', namespace, 'one')
-      const marked = await eventually(async () => {
-        const object = await stored(suite.cluster(), 'ConfigMap', keyOf(held))
+      await untilDeleted('ManagedDatabase', namespace, 'orders')
+      await untilDeleted('Secret', namespace, 'one')
+      const terminating = await eventually(async () => {
+        const object = await stored(suite.cluster(), 'ConfigMap', keyOf(blocked))
         if (object.metadata.deletionTimestamp === undefined) throw new Error('not marked yet')
         return object
       }, deadline)
-      await suite.cluster().replace('ConfigMap', { ...marked, metadata: { ...marked.metadata, finalizers: [] } })
-      await gone('Namespace', undefined, namespace)
+      await suite
+        .cluster()
+        .replace('ConfigMap', { ...terminating, metadata: { ...terminating.metadata, finalizers: [] } })
+      await untilDeleted('Namespace', undefined, namespace)
     })
 
-    test('a namespace is Active, and carries its name as a label', async () => {
+    test('a namespace is Active, and has its name as a label', async () => {
       const namespace = await suite.namespace()
       const object = await stored(suite.cluster(), 'Namespace', { name: namespace })
       expect(object.status?.phase).toBe('Active')

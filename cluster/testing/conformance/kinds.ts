@@ -1,4 +1,4 @@
-/** Conformance: every kind that Espalier uses can be written, read back as it was sent, listed and deleted. */
+/** Conformance: every kind that Espalier uses can be created, read back unchanged, listed and deleted. */
 import { describe, expect, test } from 'vitest'
 import type { Cluster, Draft, KindName } from '../../index.ts'
 import { kindInfo } from '../../index.ts'
@@ -10,7 +10,7 @@ async function roundTrip<K extends KindName>(suite: Suite, kind: K, draft: Draft
   const cluster: Cluster = suite.cluster()
   const { namespace, name } = draft.metadata
   const create = () => cluster.create(kind, draft)
-  // A new namespace has no service account yet for a moment, without which no Pod is taken.
+  // A new namespace has no service account for a moment; until then it accepts no Pod.
   const created = await (kind === 'Pod' ? eventually(create) : create())
   expect(created).toMatchObject(draft)
   const key = { namespace, name }
@@ -19,16 +19,17 @@ async function roundTrip<K extends KindName>(suite: Suite, kind: K, draft: Draft
   expect(items.find(object => object.metadata.name === name)).toMatchObject(draft)
   await cluster.delete(kind, key)
   await eventually(async () => {
-    const left = await cluster.get(kind, key)
-    const held = suite.target().garbageCollection === false && left?.metadata.deletionTimestamp !== undefined
-    if (left !== undefined && !held) throw new Error(`${kind} is still there`)
+    const remaining = await cluster.get(kind, key)
+    const isTerminating =
+      suite.target().garbageCollection === false && remaining?.metadata.deletionTimestamp !== undefined
+    if (remaining !== undefined && !isTerminating) throw new Error(`${kind} is still there`)
   })
 }
 
 export function describeKinds(suite: Suite): void {
   describe('every kind', () => {
     for (const kind of Object.keys(smallest) as (keyof typeof smallest)[])
-      test(`${kind} comes back as it was sent, and goes`, async () => {
+      test(`${kind} is read back as it was sent, and can be deleted`, async () => {
         const namespace = kindInfo[kind].namespaced ? await suite.namespace() : ''
         const draft = smallest[kind](namespace, uniqueName('one'))
         if (!kindInfo[kind].namespaced) suite.removeAfterwards(kind, draft.metadata.name)

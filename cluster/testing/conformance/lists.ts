@@ -15,7 +15,7 @@ export function describeLists(suite: Suite): void {
   }
 
   describe('list', () => {
-    test('gives whole objects, in order of their names, of one namespace', async () => {
+    test('returns complete objects of one namespace, ordered by name', async () => {
       const [namespace, elsewhere] = [await suite.namespace(), await suite.namespace()]
       const [b, a] = [
         await suite.cluster().create('ManagedDatabase', database(namespace, 'b')),
@@ -28,14 +28,14 @@ export function describeLists(suite: Suite): void {
       expect(list.resourceVersion).toMatch(/^[1-9][0-9]*$/)
     })
 
-    test('items of built-in kinds carry apiVersion and kind as well', async () => {
+    test('items of built-in kinds have apiVersion and kind too', async () => {
       const namespace = await suite.namespace()
       const created = await suite.cluster().create('ConfigMap', configMap(namespace, 'one', { a: '1' }))
       const { items } = await suite.cluster().list('ConfigMap', { namespace, labels: {} })
       expect(items.find(({ metadata }) => metadata.name === 'one')).toEqual(created)
     })
 
-    test('of nothing is empty, of a namespace that is not there too', async () => {
+    test('without matches is empty, also in a missing namespace', async () => {
       const namespace = await suite.namespace()
       expect((await suite.cluster().list('ManagedDatabase', { namespace })).items).toEqual([])
       expect((await suite.cluster().list('Secret', { namespace: uniqueName('no-') })).items).toEqual([])
@@ -43,11 +43,11 @@ export function describeLists(suite: Suite): void {
 
     test('without a namespace spans all of them', async () => {
       const [left, right] = [await suite.namespace(), await suite.namespace()]
-      const mark = uniqueName('mark-')
-      const metadata = { labels: { mark } }
+      const label = uniqueName('mark-')
+      const metadata = { labels: { mark: label } }
       await suite.cluster().create('ManagedDatabase', database(left, 'one', { metadata }))
       await suite.cluster().create('ManagedDatabase', database(right, 'two', { metadata }))
-      const { items } = await suite.cluster().list('ManagedDatabase', { labels: { mark } })
+      const { items } = await suite.cluster().list('ManagedDatabase', { labels: { mark: label } })
       expect(items.map(object => [object.metadata.namespace, object.metadata.name]).sort()).toEqual(
         [
           [left, 'one'],
@@ -56,7 +56,7 @@ export function describeLists(suite: Suite): void {
       )
     })
 
-    test('of Events can be of those about one object; of another kind that is refused', async () => {
+    test('can select Events about one object; for another kind that is refused', async () => {
       const namespace = await suite.namespace()
       const [one, other] = [
         await suite.cluster().create('ConfigMap', configMap(namespace, 'one')),
@@ -78,7 +78,7 @@ export function describeLists(suite: Suite): void {
       await refusal(suite.cluster().list('ConfigMap', { namespace, about: one.metadata.uid }), 'BadRequest')
     })
 
-    test('of Tasks can be of those that have not ended; of another kind that is refused', async () => {
+    test('can select Tasks that have not ended; for another kind that is refused', async () => {
       const namespace = await suite.namespace()
       for (const phase of [undefined, 'queued', 'running', 'succeeded', 'failed'] as const) {
         const task = await suite.cluster().create('Task', smallest.Task(namespace, phase ?? 'untold'))
@@ -100,7 +100,7 @@ export function describeLists(suite: Suite): void {
       expect(items.find(object => object.metadata.name === created.metadata.name)).toEqual(created)
     })
 
-    test('selects by the values of labels, by their presence, and by all of them at once', async () => {
+    test('selects by label values, by presence, and by all of them together', async () => {
       const namespace = await suite.namespace()
       const labelled = (name: string, labels: Record<string, string>) =>
         suite.cluster().create('ConfigMap', configMap(namespace, name, {}, { labels }))
@@ -116,7 +116,7 @@ export function describeLists(suite: Suite): void {
       expect(await names({ namespace, labels: { tier: 'three' } })).toEqual([])
     })
 
-    test('refuses a selector that is none, rather than select more', async () => {
+    test('refuses an invalid selector instead of selecting more', async () => {
       const namespace = await suite.namespace()
       const selectors: LabelSelector[] = [
         { tier: 'one,two' },
@@ -129,7 +129,7 @@ export function describeLists(suite: Suite): void {
         await refusal(suite.cluster().list('ConfigMap', { namespace, labels }), 'BadRequest')
     })
 
-    test('reads what was written just before', async () => {
+    test('includes what was written just before', async () => {
       const namespace = await suite.namespace()
       for (let index = 0; index < 20; index += 1) {
         await suite.cluster().create('ManagedDatabase', database(namespace, `d${index}`))
@@ -139,7 +139,7 @@ export function describeLists(suite: Suite): void {
   })
 
   describe('pages', () => {
-    test('together are the whole list, each of at most the limit', async () => {
+    test('together are the complete list, each at most the limit', async () => {
       const namespace = await suite.namespace()
       await fill(namespace, 7)
       const labels = undefined
@@ -155,7 +155,7 @@ export function describeLists(suite: Suite): void {
       expect(found).toEqual(all)
     })
 
-    test('show the cluster as it was at the first page, whatever is written meanwhile', async () => {
+    test('show the cluster as of the first page, whatever is written in between', async () => {
       const namespace = await suite.namespace()
       await fill(namespace, 6)
       const before = await suite.cluster().list('ConfigMap', { namespace })
@@ -183,7 +183,7 @@ export function describeLists(suite: Suite): void {
       expect([...first.items, ...second.items].map(({ metadata }) => metadata.name)).toEqual(['x', 'y', 'z'])
     })
 
-    test('a watch from the version of a paged list misses nothing that was written between the pages', async () => {
+    test('a watch from the version of a paged list misses no write between the pages', async () => {
       const namespace = await suite.namespace()
       await fill(namespace, 4)
       const first = await suite.cluster().list('ConfigMap', { namespace, limit: 2 })
@@ -202,7 +202,7 @@ export function describeLists(suite: Suite): void {
       expect(await suite.cluster().get('ConfigMap', keyOf(created))).toEqual(created)
     })
 
-    test('a continueToken that is none is refused', async () => {
+    test('an invalid continueToken is refused', async () => {
       const namespace = await suite.namespace()
       await refusal(
         suite.cluster().list('ConfigMap', { namespace, limit: 2, continueToken: 'nonsense' }),

@@ -1,11 +1,11 @@
-/** Conformance: what a ResourceQuota of objects or of storage refuses, and in which words. */
+/** Conformance: what a ResourceQuota of objects or of storage refuses, and its messages. */
 import { describe, expect, test } from 'vitest'
 import { database, smallest } from './drafts.ts'
 import { eventually, keyOf, refusal, refusedOf, remove, type Suite, stored } from './suite.ts'
 
 const counted = 'count/manageddatabases.espalier.dev'
 
-/** Has a quota that is in force: on Kubernetes a controller has to see it first. */
+/** Creates a quota and waits until it is enforced: on Kubernetes a controller has to observe it first. */
 export async function putQuota(suite: Suite, namespace: string, name: string, hard: Record<string, string>) {
   await suite.cluster().apply('ResourceQuota', {
     apiVersion: 'v1',
@@ -24,7 +24,7 @@ export function describeQuotas(suite: Suite): void {
     const quota = (namespace: string, name: string, most: string) =>
       putQuota(suite, namespace, name, { [counted]: most })
 
-    test('an object too many of a kind is refused, by create and by apply; one that is there can be written', async context => {
+    test('one object too many is refused, by create and by apply; an existing one can be written', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const cluster = suite.cluster()
@@ -36,12 +36,12 @@ export function describeQuotas(suite: Suite): void {
       )
       await refusal(cluster.apply('ManagedDatabase', database(namespace, 'third')), 'Forbidden')
       await cluster.replace('ManagedDatabase', { ...first, spec: { ...first.spec, displayName: 'First' } })
-      // Another kind, another namespace: not what it counts.
+      // Another kind and another namespace: not counted.
       await cluster.create('ConfigMap', { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace, name: 'free' } })
       await cluster.create('ManagedDatabase', database(await suite.namespace(), 'elsewhere'))
     })
 
-    test('what is deleted makes room, and a higher number too', async context => {
+    test('a deletion frees quota, and so does a higher limit', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const cluster = suite.cluster()
@@ -54,7 +54,7 @@ export function describeQuotas(suite: Suite): void {
       await eventually(() => cluster.create('ManagedDatabase', database(namespace, 'third')), 60_000)
     })
 
-    test('of many that come at once no more get through than there is room for', async context => {
+    test('of many concurrent creates, no more succeed than the quota allows', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const cluster = suite.cluster()
@@ -69,7 +69,7 @@ export function describeQuotas(suite: Suite): void {
       expect(items).toHaveLength(3)
     })
 
-    /** A claim for so much that nothing here grants. */
+    /** A claim for more than any provisioner here grants. */
     const claim = (namespace: string, name: string, storage: string, storageClassName?: string) => {
       const draft = smallest.PersistentVolumeClaim(namespace, name)
       const ofClass = storageClassName === undefined ? {} : { storageClassName }
@@ -77,7 +77,7 @@ export function describeQuotas(suite: Suite): void {
       return suite.cluster().create('PersistentVolumeClaim', { ...draft, spec })
     }
 
-    test('claims count by their number and by what they ask for; every excess is named', async context => {
+    test('claims count by number and by requested size; every exceeded limit is named', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       await putQuota(suite, namespace, 'room', { persistentvolumeclaims: '2', 'requests.storage': '3Gi' })
@@ -95,7 +95,7 @@ export function describeQuotas(suite: Suite): void {
       await eventually(() => claim(namespace, 'third', '1Gi'), 60_000)
     })
 
-    test('a storage class can have a quota of its own, and a kind a short name', async context => {
+    test('a storage class can have its own quota, and a kind a short name', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const ofClass = 'conformance-gold.storageclass.storage.k8s.io'
@@ -113,7 +113,7 @@ export function describeQuotas(suite: Suite): void {
       )
     })
 
-    test('of many claims that come at once no more get through than there is room for', async context => {
+    test('of many concurrent claims, no more succeed than the quota allows', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       await putQuota(suite, namespace, 'room', { 'requests.storage': '3Gi' })

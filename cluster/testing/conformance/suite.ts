@@ -1,6 +1,6 @@
 /**
- * What the conformance tests share: the adapter under test, namespaces of their own, waiting for what a cluster does
- * by itself, and collecting the events of a watch.
+ * Shared by the conformance tests: the adapter under test, namespaces, waiting for asynchronous work of the cluster,
+ * and collecting the events of a watch.
  */
 import { randomBytes } from 'node:crypto'
 import { expect } from 'vitest'
@@ -18,38 +18,44 @@ import { ClusterError, isClusterError } from '../../index.ts'
 
 /** A cluster that conformance tests may write to, with all of crds/ installed. */
 export type ConformanceTarget = {
-  /** One client of the cluster; its applies are made under this field manager. */
+  /** One client of the cluster; its applies use this field manager. */
   connect(fieldManager: string): Promise<Cluster>
   close(): Promise<void>
   /**
-   * Whether dependents are collected, namespaces emptied and claims released: a bare kube-apiserver does none of it,
-   * kube-controller-manager beside it does. The tests of these skip where it is false. Default true.
+   * Whether dependents are collected, namespaces emptied and claims released. kube-apiserver alone does none of this;
+   * kube-controller-manager does. If false, these tests are skipped. Default true.
    */
   garbageCollection?: boolean
-  /** A storage class whose volumes may grow, and that nothing makes any of. Without it the tests of growth are skipped. */
+  /**
+   * A storage class whose volumes may grow, and that no provisioner serves. Without it the tests of growth are skipped.
+   */
   growingClass?: string
-  /** A resourceVersion of ManagedDatabases that is certainly gone. Without it the test of `Expired` is skipped. */
+  /** A resourceVersion of ManagedDatabases that has certainly expired. Without it the test of `Expired` is skipped. */
   expiredVersion?: () => Promise<string>
   /** How long the first bookmark of a quiet watch may take, in ms. Default 30,000; kube-apiserver takes a minute. */
   bookmarkWithin?: number
 }
 
-/** What each group of tests gets. */
+/** The parameters of each group of tests. */
 export type Suite = {
   /** The target, opened before the first test. */
   target(): ConformanceTarget
-  /** The client most tests use, field manager `conformance`. */
+  /** The client that most tests use, with field manager `conformance`. */
   cluster(): Cluster
-  /** A new namespace, removed when the test has ended. */
+  /** Creates a namespace, deleted after the test. */
   namespace(): Promise<string>
   /** Deletes this cluster-scoped object after the test. */
   removeAfterwards(kind: KindName, name: string): void
+  /**
+   * A watch of a namespace to which no other test writes. If bookmarks take a minute, it began before the first test.
+   */
+  quiet(): Promise<QuietWatch>
 }
 
-/** A name nobody else has: `prefix` and 10 letters and digits, beginning with a letter. */
+/** A unique name: `prefix` and 10 letters and digits, beginning with a letter. */
 export const uniqueName = (prefix: string): string => `${prefix}${randomBytes(5).toString('hex')}`
 
-/** Runs `check` until it passes or the deadline is over; then its last failure is thrown. */
+/** Runs `check` until it passes. After the deadline, throws its last failure. */
 export async function eventually<T>(check: () => Promise<T> | T, deadlineMs = 20_000): Promise<T> {
   const deadline = Date.now() + deadlineMs
   for (;;) {
@@ -62,25 +68,25 @@ export async function eventually<T>(check: () => Promise<T> | T, deadlineMs = 20
   }
 }
 
-/** The object, which must be there. */
+/** Returns the object, which must exist. */
 export async function stored<K extends KindName>(cluster: Cluster, kind: K, key: ObjectKey): Promise<Kinds[K]> {
   const object = await cluster.get(kind, key)
   if (object === undefined) throw new Error(`${kind} ${key.namespace ?? ''}/${key.name} is not there`)
   return object
 }
 
-/** A whole cluster's controllers write a status at moments of their own: what was decided before is then decided anew. */
+/** The controllers of a real cluster write the status at any time; a write decided before is then decided again. */
 export async function undisturbed<T>(decideAndWrite: () => Promise<T>): Promise<T> {
-  for (let left = 20; ; left--) {
+  for (let attempts = 20; ; attempts--) {
     try {
       return await decideAndWrite()
     } catch (error) {
-      if (left === 0 || !(error instanceof ClusterError) || error.reason !== 'Conflict') throw error
+      if (attempts === 0 || !(error instanceof ClusterError) || error.reason !== 'Conflict') throw error
     }
   }
 }
 
-/** The refusal of an action that must be refused for one of these reasons. */
+/** Returns the error of an action that must be refused for one of these reasons. */
 export async function refusal(action: Promise<unknown>, ...reasons: ClusterErrorReason[]): Promise<ClusterError> {
   const error = await action.then(
     () => new Error('was not refused'),
@@ -91,14 +97,14 @@ export async function refusal(action: Promise<unknown>, ...reasons: ClusterError
   return error
 }
 
-/** An object that the types would refuse, as it comes from a client that has none. */
+/** An object that violates the types, as an untyped client would send it. */
 export const untyped = <K extends KindName>(object: object): Draft<K> => object as Draft<K>
 
-/** A resourceVersion as the number by which versions of one kind compare. */
+/** A resourceVersion as a number, for comparisons within one kind. */
 export const versionOf = (object: { metadata: { resourceVersion?: string } }): bigint =>
   BigInt(object.metadata.resourceVersion ?? 'none')
 
-/** The key of an object that came from a cluster. */
+/** The key of an object that a cluster returned. */
 export const keyOf = (object: { metadata: { namespace?: string; name: string } }): ObjectKey => ({
   namespace: object.metadata.namespace,
   name: object.metadata.name,
@@ -108,15 +114,15 @@ type Collector<K extends KindName> = {
   /** Everything but bookmarks, in order of arrival. */
   events: Exclude<WatchEvent<Kinds[K]>, { type: 'BOOKMARK' }>[]
   bookmarks: string[]
-  /** Waits until so many events came; fails as soon as the watch does. */
+  /** Waits until this many events have arrived; fails as soon as the watch does. */
   until(count: number): Promise<void>
-  /** What ended the watch, if something did. */
+  /** The error that ended the watch, if any. */
   ended(): { error?: unknown } | undefined
-  /** Aborts the watch and waits for its quiet end. */
+  /** Aborts the watch and waits until it ends without an error. */
   stop(): Promise<void>
 }
 
-/** Starts to watch and keeps what comes. */
+/** Starts a watch and collects its events. */
 export function collect<K extends KindName>(
   cluster: Cluster,
   kind: K,
@@ -158,7 +164,17 @@ export function collect<K extends KindName>(
   }
 }
 
-/** Deletes, and waits until the object is gone; no error where it never was. */
+export type QuietWatch = { namespace: string; resourceVersion: string; watch: Collector<'ManagedDatabase'> }
+
+/** Starts a watch of ManagedDatabases in a new namespace. The caller stops the watch and deletes the namespace. */
+export async function watchQuietly(cluster: Cluster): Promise<QuietWatch> {
+  const namespace = uniqueName('conformance-')
+  await cluster.create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
+  const { resourceVersion } = await cluster.list('ManagedDatabase', { namespace })
+  return { namespace, resourceVersion, watch: collect(cluster, 'ManagedDatabase', { namespace, resourceVersion }) }
+}
+
+/** Deletes an object and waits until it no longer exists; no error if it never existed. */
 export async function remove(cluster: Cluster, kind: KindName, key: ObjectKey): Promise<void> {
   await cluster.delete(kind, key)
   await eventually(async () => {
@@ -166,7 +182,7 @@ export async function remove(cluster: Cluster, kind: KindName, key: ObjectKey): 
   })
 }
 
-/** How many of these were refused, and that every refusal was for this reason. */
+/** How many of these were refused. Checks that every refusal has this reason. */
 export async function refusedOf(actions: Promise<unknown>[], reason: ClusterErrorReason): Promise<number> {
   const results = await Promise.allSettled(actions)
   const refusals = results.filter(result => result.status === 'rejected').map(result => result.reason as unknown)

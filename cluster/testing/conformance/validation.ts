@@ -1,49 +1,65 @@
 /**
- * Conformance: what a CustomResourceDefinition asks of its objects: defaults, types, limits, unknown fields, CEL rules
- * at fields and at the root, transition rules. Every refusal names the field.
+ * Conformance: how a CustomResourceDefinition validates its objects: defaults, types, limits, unknown fields, CEL rules
+ * on fields and on the root, transition rules. Every error names the field.
  */
 import { describe, expect, test } from 'vitest'
 import { branch, database, size } from './drafts.ts'
 import { keyOf, refusal, type Suite, uniqueName, untyped } from './suite.ts'
 
-/** What is set over a valid database's spec, and what the refusal has to say: the field first. */
-const malformed: { what: string; spec: object; says: (string | RegExp)[] }[] = [
-  { what: 'a wrong type', spec: { instances: 'one' }, says: ['spec.instances', 'integer'] },
-  { what: 'a fraction for an integer', spec: { instances: 1.5 }, says: ['spec.instances', 'integer'] },
-  { what: 'text for a boolean', spec: { suspended: 'yes' }, says: ['spec.suspended', 'boolean'] },
-  { what: 'a list for an object', spec: { size: [] }, says: ['spec.size', 'object'] },
-  { what: 'a value not in the enum', spec: { pgVersion: '15' }, says: ['spec.pgVersion', '"15"', '"16", "17", "18"'] },
+/** The change to a valid database's spec, and the expected error, which begins with the field. */
+const malformed: { what: string; spec: object; expected: (string | RegExp)[] }[] = [
+  { what: 'a wrong type', spec: { instances: 'one' }, expected: ['spec.instances', 'integer'] },
+  { what: 'a fraction for an integer', spec: { instances: 1.5 }, expected: ['spec.instances', 'integer'] },
+  { what: 'text for a boolean', spec: { suspended: 'yes' }, expected: ['spec.suspended', 'boolean'] },
+  { what: 'a list for an object', spec: { size: [] }, expected: ['spec.size', 'object'] },
+  {
+    what: 'a value not in the enum',
+    spec: { pgVersion: '15' },
+    expected: ['spec.pgVersion', '"15"', '"16", "17", "18"'],
+  },
   {
     what: 'text that does not match its pattern',
     spec: { ipAllowlist: { rules: [{ cidr: '192.0.2.1' }, { cidr: '::1' }] } },
-    says: ['spec.ipAllowlist.rules[1].cidr', '::1'],
+    expected: ['spec.ipAllowlist.rules[1].cidr', '::1'],
   },
-  { what: 'text too long', spec: { displayName: 'x'.repeat(26) }, says: ['spec.displayName', '25'] },
-  { what: 'text too short', spec: { region: '' }, says: ['spec.region', /at least 1/] },
+  { what: 'text too long', spec: { displayName: 'x'.repeat(26) }, expected: ['spec.displayName', '25'] },
+  { what: 'text too short', spec: { region: '' }, expected: ['spec.region', /at least 1/] },
   {
     what: 'a number below its minimum',
     spec: { instances: 0 },
-    says: ['spec.instances', /greater than or equal to 1/],
+    expected: ['spec.instances', /greater than or equal to 1/],
   },
-  { what: 'a number above its maximum', spec: { instances: 2 }, says: ['spec.instances', /less than or equal to 1/] },
+  {
+    what: 'a number above its maximum',
+    spec: { instances: 2 },
+    expected: ['spec.instances', /less than or equal to 1/],
+  },
   {
     what: 'too many items',
     spec: { options: Array.from({ length: 33 }, (_, i) => `${i}`) },
-    says: ['spec.options', '32'],
+    expected: ['spec.options', '32'],
   },
-  { what: 'a required field left out', spec: { region: undefined }, says: ['spec.region', 'Required value'] },
+  { what: 'a required field left out', spec: { region: undefined }, expected: ['spec.region', 'Required value'] },
   {
     what: 'a required field left out further in',
     spec: { size: { name: 'small' } },
-    says: ['spec.size.version', 'Required value'],
+    expected: ['spec.size.version', 'Required value'],
   },
-  { what: 'null for a field that is not nullable', spec: { size: null }, says: ['spec.size', /null|Required value/] },
-  { what: 'an unknown field', spec: { nonsense: true }, says: ['spec.nonsense'] },
-  { what: 'an unknown field further in', spec: { size: { name: 's', version: 1, disk: 1 } }, says: ['spec.size.disk'] },
+  {
+    what: 'null for a field that is not nullable',
+    spec: { size: null },
+    expected: ['spec.size', /null|Required value/],
+  },
+  { what: 'an unknown field', spec: { nonsense: true }, expected: ['spec.nonsense'] },
+  {
+    what: 'an unknown field further in',
+    spec: { size: { name: 's', version: 1, disk: 1 } },
+    expected: ['spec.size.disk'],
+  },
   {
     what: 'an unknown field in a list item',
     spec: { ipAllowlist: { rules: [{ cidr: '192.0.2.1', port: 1 }] } },
-    says: [/spec\.ipAllowlist\.rules\[.*\]\.port/],
+    expected: [/spec\.ipAllowlist\.rules\[.*\]\.port/],
   },
   {
     what: 'two items of one key in a map list',
@@ -53,18 +69,18 @@ const malformed: { what: string; spec: object; says: (string | RegExp)[] }[] = [
         { serviceType: 'mcp', serviceId: 'bbbbbbbb' },
       ],
     },
-    says: ['spec.services', /[Dd]uplicate/],
+    expected: ['spec.services', /[Dd]uplicate/],
   },
   {
     what: 'a broken rule on a list item',
     spec: { services: [{ serviceType: 'rest', serviceId: 'aaaaaaaa' }] },
-    says: ['spec.services[0]', 'rest is required for a rest service'],
+    expected: ['spec.services[0]', 'rest is required for a rest service'],
   },
 ]
 
 export function describeValidation(suite: Suite): void {
   describe('defaults', () => {
-    test('stand in what is created and in what is applied', async () => {
+    test('are set in objects that are created or applied', async () => {
       const namespace = await suite.namespace()
       const expected = {
         instances: 1,
@@ -82,7 +98,7 @@ export function describeValidation(suite: Suite): void {
       expect(applied.spec).toMatchObject(expected)
     })
 
-    test('fill in inside of what is given: in objects, in list items, in optional objects only where present', async () => {
+    test('are set within given values: in objects, in list items; in optional objects only if present', async () => {
       const namespace = await suite.namespace()
       const draft = database(namespace, 'orders', {
         spec: untyped<'ManagedDatabase'>({
@@ -106,7 +122,7 @@ export function describeValidation(suite: Suite): void {
       ])
     })
 
-    test('come back when a replace leaves them out', async () => {
+    test('are set again if a replace omits them', async () => {
       const namespace = await suite.namespace()
       const created = await suite.cluster().create('ManagedDatabase', database(namespace, 'orders'))
       const { instances: _instances, ...spec } = created.spec
@@ -118,28 +134,28 @@ export function describeValidation(suite: Suite): void {
   })
 
   describe('a malformed object is Invalid, and nothing of it is stored', () => {
-    for (const { what, spec, says } of malformed) {
+    for (const { what, spec, expected } of malformed) {
       test(what, async () => {
         const namespace = await suite.namespace()
         const valid = database(namespace, 'orders')
         const draft = untyped<'ManagedDatabase'>({ ...valid, spec: { ...valid.spec, ...spec } })
-        const check = (message: string, words: (string | RegExp)[]): void => {
-          for (const word of words) expect(message).toMatch(word)
+        const check = (message: string, patterns: (string | RegExp)[]): void => {
+          for (const word of patterns) expect(message).toMatch(word)
         }
-        check((await refusal(suite.cluster().create('ManagedDatabase', draft), 'Invalid')).message, says)
-        // Server-side apply meets wrong types and unknown fields earlier, and has words of its own for them.
+        check((await refusal(suite.cluster().create('ManagedDatabase', draft), 'Invalid')).message, expected)
+        // Server-side apply detects wrong types and unknown fields earlier, with its own messages.
         const applied = await refusal(suite.cluster().apply('ManagedDatabase', draft), 'Invalid')
-        check(applied.message, says.slice(0, 1))
+        check(applied.message, expected.slice(0, 1))
         expect(await suite.cluster().get('ManagedDatabase', { namespace, name: 'orders' })).toBeUndefined()
 
         const created = await suite.cluster().create('ManagedDatabase', valid)
         const replacement = { ...created, spec: { ...created.spec, ...spec } }
-        check((await refusal(suite.cluster().replace('ManagedDatabase', replacement), 'Invalid')).message, says)
+        check((await refusal(suite.cluster().replace('ManagedDatabase', replacement), 'Invalid')).message, expected)
         expect(await suite.cluster().get('ManagedDatabase', keyOf(created))).toEqual(created)
       })
     }
 
-    test('text is measured in characters, not in bytes or UTF-16 units', async () => {
+    test('text length is counted in characters, not in bytes or UTF-16 units', async () => {
       const namespace = await suite.namespace()
       const named = (displayName: string) => database(namespace, 'orders', { spec: { displayName } })
       await refusal(suite.cluster().create('ManagedDatabase', named('🐘'.repeat(26))), 'Invalid')
@@ -147,7 +163,7 @@ export function describeValidation(suite: Suite): void {
       expect(created.spec.displayName).toBe('🐘'.repeat(25))
     })
 
-    test('every broken field is named, not the first alone', async () => {
+    test('every invalid field is named, not only the first', async () => {
       const namespace = await suite.namespace()
       const draft = database(namespace, 'orders', { spec: { displayName: 'x'.repeat(26), instances: 5 } })
       const { message } = await refusal(suite.cluster().create('ManagedDatabase', draft), 'Invalid')
@@ -155,14 +171,14 @@ export function describeValidation(suite: Suite): void {
       expect(message).toContain('spec.instances')
     })
 
-    test('no spec at all', async () => {
+    test('a missing spec', async () => {
       const namespace = await suite.namespace()
       const { spec: _spec, ...draft } = database(namespace, 'orders')
       const { message } = await refusal(suite.cluster().create('ManagedDatabase', draft), 'Invalid')
       expect(message).toContain('spec: Required value')
     })
 
-    test('a name or a label that Kubernetes does not take', async () => {
+    test('a name or a label that Kubernetes does not accept', async () => {
       const namespace = await suite.namespace()
       const name = await refusal(
         suite.cluster().create('Task', {
@@ -187,7 +203,7 @@ export function describeValidation(suite: Suite): void {
   })
 
   describe('status', () => {
-    test('is held to its schema: wrong enum, unknown field, a time that is none', async () => {
+    test('is validated: wrong enum, unknown field, invalid time', async () => {
       const namespace = await suite.namespace()
       const created = await suite.cluster().create('Branch', branch(namespace, 'one'))
       const write = (status: object): Promise<unknown> =>
@@ -210,7 +226,7 @@ export function describeValidation(suite: Suite): void {
   })
 
   describe('CEL rules', () => {
-    test('a rule over the whole object: the name of a database', async () => {
+    test('a rule on the root: the name of a database', async () => {
       const namespace = await suite.namespace()
       for (const name of ['1orders', 'or-ders', `a${'b'.repeat(50)}`]) {
         const { message } = await refusal(
@@ -257,7 +273,7 @@ export function describeValidation(suite: Suite): void {
       expect((await refusal(tooMany, 'Invalid')).message).toContain('spec.displayName')
     })
 
-    test('an immutable field refuses replace and apply alike, and names itself', async () => {
+    test('an immutable field refuses replace and apply alike, and is named in the error', async () => {
       const namespace = await suite.namespace()
       const created = await suite.cluster().create('ManagedDatabase', database(namespace, 'orders'))
       const moved = { ...created, spec: { ...created.spec, pgVersion: '18' as const } }
@@ -269,7 +285,7 @@ export function describeValidation(suite: Suite): void {
       expect(await suite.cluster().get('ManagedDatabase', keyOf(created))).toEqual(created)
     })
 
-    test('a whole immutable spec, and an immutable object inside of one', async () => {
+    test('a fully immutable spec, and an immutable object within a spec', async () => {
       const namespace = await suite.namespace()
       const backup = await suite.cluster().create('Backup', {
         apiVersion: 'espalier.dev/v1alpha1',
@@ -286,7 +302,7 @@ export function describeValidation(suite: Suite): void {
       )
     })
 
-    test('a field that is filled in once, beside an immutable spec', async () => {
+    test('a field that is set once, in an otherwise immutable spec', async () => {
       const namespace = await suite.namespace()
       const backup = await suite.cluster().create('Backup', {
         apiVersion: 'espalier.dev/v1alpha1',
@@ -308,7 +324,7 @@ export function describeValidation(suite: Suite): void {
       const sourceBranch = { name: 'one', id: 'x' }
       const added = { ...filled, spec: { ...filled.spec, sourceBranch } }
       expect((await refusal(suite.cluster().replace('Backup', added), 'Invalid')).message).toContain('immutable')
-      // Whoever applies it without the field does not take it away.
+      // An apply without the field does not remove it.
       const again = await suite.cluster().apply('Backup', {
         apiVersion: 'espalier.dev/v1alpha1',
         kind: 'Backup',
@@ -327,10 +343,10 @@ export function describeValidation(suite: Suite): void {
       })
       expect(set.spec.deletionRequestedAt).toBe('2026-01-02T03:04:05Z')
       const again = { ...set, spec: { ...set.spec, deletionRequestedAt: '2026-01-02T03:04:06Z' } }
-      expect((await refusal(suite.cluster().replace('Branch', again), 'Invalid')).message).toContain('set once')
+      expect((await refusal(suite.cluster().replace('Branch', again), 'Invalid')).message).toContain('only once')
       const { deletionRequestedAt: _gone, ...spec } = set.spec
       expect((await refusal(suite.cluster().replace('Branch', { ...set, spec }), 'Invalid')).message).toContain(
-        'set once',
+        'only once',
       )
       const named = { ...set, spec: { ...set.spec, displayName: 'late' } }
       expect((await refusal(suite.cluster().replace('Branch', named), 'Invalid')).message).toContain('displayName')

@@ -1,7 +1,7 @@
 /**
- * Conformance: claims and volumes. What is in use outlives its deletion; a claim is bound to a volume that is free or
- * names it, and to no other; a volume whose claim is gone is Released and keeps its data where it is to be retained.
- * Binding is kube-controller-manager's work, and can wait for its next look at everything (15 s).
+ * Conformance: claims and volumes. Objects in use outlive their deletion. A claim binds only a volume that is free or
+ * reserved for it. A volume whose claim is deleted is Released, and keeps its data if its policy is Retain.
+ * kube-controller-manager binds, possibly only at its next resync (15 s).
  */
 import { describe, expect, test } from 'vitest'
 import type { Draft, ObjectKey, PersistentVolume, PersistentVolumeClaim } from '../../index.ts'
@@ -15,7 +15,7 @@ const longTest = 150_000
 type VolumeSpec = NonNullable<Draft<'PersistentVolume'>['spec']>
 
 function helpersOf(suite: Suite) {
-  const gone = (kind: 'PersistentVolume' | 'PersistentVolumeClaim', key: ObjectKey): Promise<void> =>
+  const untilDeleted = (kind: 'PersistentVolume' | 'PersistentVolumeClaim', key: ObjectKey): Promise<void> =>
     eventually(async () => {
       if ((await suite.cluster().get(kind, key)) !== undefined) throw new Error(`${kind} ${key.name} is there`)
     }, deadline)
@@ -37,7 +37,7 @@ function helpersOf(suite: Suite) {
   const makeVolume = (spec: Partial<VolumeSpec> = {}): Promise<PersistentVolume> => {
     const draft = smallest.PersistentVolume('', uniqueName('conformance-'))
     suite.removeAfterwards('PersistentVolume', draft.metadata.name)
-    // No class: nothing but what is bound by name is meant.
+    // No class: only binding by name is meant.
     const merged = { ...draft.spec, storageClassName: '', ...spec }
     return suite.cluster().create('PersistentVolume', { ...draft, spec: merged })
   }
@@ -67,7 +67,7 @@ function helpersOf(suite: Suite) {
       return suite.cluster().replace('PersistentVolume', { ...volume, spec: change(volume.spec ?? {}) })
     })
 
-  /** A pod that names a claim; with a node it counts as using it, though no such node is there to start it. */
+  /** A pod that names a claim. With a node it counts as using the claim, though no such node exists to start it. */
   const makePod = (namespace: string, name: string, claimName: string, nodeName?: string) => {
     const draft = smallest.Pod(namespace, name)
     const spec = {
@@ -77,20 +77,20 @@ function helpersOf(suite: Suite) {
       volumes: [{ name: 'data', persistentVolumeClaim: { claimName } }],
       ...(nodeName === undefined ? {} : { nodeName }),
     }
-    // A new namespace has no service account yet for a moment, without which no Pod is taken.
+    // A new namespace has no service account for a moment; until then it accepts no Pod.
     return eventually(() => suite.cluster().create('Pod', { ...draft, spec }))
   }
 
-  /** Has a bound claim ask for so much. */
-  const ask = (key: ObjectKey, storage: string): Promise<PersistentVolumeClaim> =>
+  /** Changes the storage request of a bound claim. */
+  const requestStorage = (key: ObjectKey, storage: string): Promise<PersistentVolumeClaim> =>
     undisturbed(async () => {
       const claim = await stored(suite.cluster(), 'PersistentVolumeClaim', key)
       const spec = { ...claim.spec, resources: { requests: { storage } } }
       return suite.cluster().replace('PersistentVolumeClaim', { ...claim, spec })
     })
 
-  /** Says of a claim what its driver does. */
-  const tell = (key: ObjectKey, status: PersistentVolumeClaim['status']): Promise<PersistentVolumeClaim> =>
+  /** Writes to a claim's status what its driver would write. */
+  const writeStatus = (key: ObjectKey, status: PersistentVolumeClaim['status']): Promise<PersistentVolumeClaim> =>
     undisturbed(async () => {
       const claim = await stored(suite.cluster(), 'PersistentVolumeClaim', key)
       return suite
@@ -98,15 +98,26 @@ function helpersOf(suite: Suite) {
         .replaceStatus('PersistentVolumeClaim', { ...claim, status: { ...claim.status, ...status } })
     })
 
-  return { gone, untilClaim, untilVolume, makeVolume, makeClaim, bound, changeVolume, makePod, ask, tell }
+  return {
+    untilDeleted,
+    untilClaim,
+    untilVolume,
+    makeVolume,
+    makeClaim,
+    bound,
+    changeVolume,
+    makePod,
+    requestStorage,
+    writeStatus,
+  }
 }
 
-/** What an API server does with claims and volumes, and its controllers with those that are deleted. */
+/** How an API server handles claims and volumes, and its controllers deleted ones. */
 export function describeVolumes(suite: Suite): void {
-  const { gone, makeVolume, makeClaim, changeVolume, makePod } = helpersOf(suite)
+  const { untilDeleted, makeVolume, makeClaim, changeVolume, makePod } = helpersOf(suite)
 
   describe('protection', () => {
-    test('is on every claim and volume from the start', async () => {
+    test('is on every claim and volume from creation on', async () => {
       const namespace = await suite.namespace()
       const claim = await makeClaim(namespace, 'data')
       expect(claim.metadata.finalizers).toContain('kubernetes.io/pvc-protection')
@@ -115,7 +126,7 @@ export function describeVolumes(suite: Suite): void {
       expect(volume.status?.phase).toBe('Pending')
     })
 
-    test('holds a deleted claim while a pod with a node names it', async context => {
+    test('blocks the deletion of a claim while a pod with a node names it', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const claim = await makeClaim(namespace, 'data')
@@ -123,26 +134,26 @@ export function describeVolumes(suite: Suite): void {
       const pod = await makePod(namespace, 'user', 'data', 'no-such-node')
       await suite.cluster().delete('PersistentVolumeClaim', keyOf(claim))
       await suite.cluster().delete('PersistentVolumeClaim', keyOf(idle))
-      await gone('PersistentVolumeClaim', keyOf(idle))
-      const held = await stored(suite.cluster(), 'PersistentVolumeClaim', keyOf(claim))
-      expect(held.metadata.uid).toBe(claim.metadata.uid)
-      expect(held.metadata.deletionTimestamp).toBeDefined()
+      await untilDeleted('PersistentVolumeClaim', keyOf(idle))
+      const terminating = await stored(suite.cluster(), 'PersistentVolumeClaim', keyOf(claim))
+      expect(terminating.metadata.uid).toBe(claim.metadata.uid)
+      expect(terminating.metadata.deletionTimestamp).toBeDefined()
       await suite.cluster().delete('Pod', keyOf(pod))
-      await gone('PersistentVolumeClaim', keyOf(claim))
+      await untilDeleted('PersistentVolumeClaim', keyOf(claim))
     })
 
-    test('does not hold a claim that only a pod without a node names', async context => {
+    test('does not block it for a pod without a node', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const claim = await makeClaim(namespace, 'data')
       await makePod(namespace, 'waiting', 'data')
       await suite.cluster().delete('PersistentVolumeClaim', keyOf(claim))
-      await gone('PersistentVolumeClaim', keyOf(claim))
+      await untilDeleted('PersistentVolumeClaim', keyOf(claim))
     })
   })
 
   describe('a volume', () => {
-    test('must say what it is of, which never changes', async () => {
+    test('must name its source, which never changes', async () => {
       const { spec, ...draft } = smallest.PersistentVolume('', uniqueName('conformance-'))
       const { csi: _csi, ...rest } = spec ?? {}
       await refusal(suite.cluster().create('PersistentVolume', { ...draft, spec: rest }), 'Invalid')
@@ -161,12 +172,24 @@ export function describeVolumes(suite: Suite): void {
   })
 }
 
-/** Which claim gets which volume: beyond the API server, the work of kube-controller-manager or what stands for it. */
+/** Which claim binds which volume: the work of kube-controller-manager or its replacement. */
 export function describeBinding(suite: Suite): void {
-  const { gone, untilClaim, untilVolume, makeVolume, makeClaim, bound, changeVolume, ask, tell } = helpersOf(suite)
+  const {
+    untilDeleted,
+    untilClaim,
+    untilVolume,
+    makeVolume,
+    makeClaim,
+    bound,
+    changeVolume,
+    requestStorage,
+    writeStatus,
+  } = helpersOf(suite)
 
   describe('binding', () => {
-    test('by name goes both ways, and the capacity is the volume’s', { timeout: longTest }, async context => {
+    test('by name works in both directions, and the capacity is that of the volume', {
+      timeout: longTest,
+    }, async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const volume = await makeVolume({ capacity: { storage: '2Gi' } })
@@ -177,7 +200,7 @@ export function describeBinding(suite: Suite): void {
       expect(spec?.claimRef).toMatchObject({ namespace, name: 'data', uid: claim.metadata.uid })
     })
 
-    test('waits for the volume that it names', { timeout: longTest }, async context => {
+    test('waits for the volume that the claim names', { timeout: longTest }, async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const { metadata, ...draft } = smallest.PersistentVolume('', uniqueName('conformance-'))
@@ -189,7 +212,7 @@ export function describeBinding(suite: Suite): void {
       await untilClaim(keyOf(claim), 'Bound')
     })
 
-    test('takes a volume that names the claim, and leaves it to no other', { timeout: longTest }, async context => {
+    test('uses a volume that names the claim, and no other claim gets it', { timeout: longTest }, async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const volume = await makeVolume({ claimRef: { kind: 'PersistentVolumeClaim', namespace, name: 'wanted' } })
@@ -202,14 +225,14 @@ export function describeBinding(suite: Suite): void {
       expect(spec?.claimRef?.uid).toBe(wanted.metadata.uid)
     })
 
-    test('of a retained volume to a new claim takes that somebody forgets the old one', {
+    test('of a retained volume to a new claim needs the reference to the old claim to be removed', {
       timeout: longTest,
     }, async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const { volume, claim } = await bound(namespace)
       await suite.cluster().delete('PersistentVolumeClaim', keyOf(claim))
-      await gone('PersistentVolumeClaim', keyOf(claim))
+      await untilDeleted('PersistentVolumeClaim', keyOf(claim))
       const released = await untilVolume(volume, 'Released')
       expect(released.spec?.claimRef?.uid).toBe(claim.metadata.uid)
       const again = await makeClaim(namespace, 'data', volume.name)
@@ -225,22 +248,22 @@ export function describeBinding(suite: Suite): void {
       expect(spec?.csi?.volumeHandle).toBe(released.spec?.csi?.volumeHandle)
     })
 
-    test('holds a deleted volume until the claim is gone', { timeout: longTest }, async context => {
+    test('blocks the deletion of a volume until the claim is deleted', { timeout: longTest }, async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const { volume, claim } = await bound(namespace)
       await suite.cluster().delete('PersistentVolume', volume)
       const idle = await makeVolume()
       await suite.cluster().delete('PersistentVolume', keyOf(idle))
-      await gone('PersistentVolume', keyOf(idle))
-      const held = await stored(suite.cluster(), 'PersistentVolume', volume)
-      expect(held.metadata.deletionTimestamp).toBeDefined()
+      await untilDeleted('PersistentVolume', keyOf(idle))
+      const terminating = await stored(suite.cluster(), 'PersistentVolume', volume)
+      expect(terminating.metadata.deletionTimestamp).toBeDefined()
       expect((await stored(suite.cluster(), 'PersistentVolumeClaim', keyOf(claim))).status?.phase).toBe('Bound')
       await suite.cluster().delete('PersistentVolumeClaim', keyOf(claim))
-      await gone('PersistentVolume', volume)
+      await untilDeleted('PersistentVolume', volume)
     })
 
-    test('that lost its volume says so, and is whole again when the volume is back', {
+    test('without its volume is reported as Lost, and is Bound again when the volume exists again', {
       timeout: longTest,
     }, async context => {
       if (suite.target().garbageCollection === false) context.skip()
@@ -261,23 +284,23 @@ export function describeBinding(suite: Suite): void {
   })
 
   describe('the request of a bound claim', () => {
-    test('never falls to what is granted, and grows only in a class that lets it', {
+    test('never falls below the granted size, and grows only in a class that allows it', {
       timeout: longTest,
     }, async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const { claim } = await bound(namespace)
-      const shrunk = await refusal(ask(keyOf(claim), '512Mi'), 'Invalid')
+      const shrunk = await refusal(requestStorage(keyOf(claim), '512Mi'), 'Invalid')
       expect(shrunk.message).toContain(
         'spec.resources.requests.storage: Forbidden: field can not be less than status.capacity',
       )
-      const grown = await refusal(ask(keyOf(claim), '2Gi'), 'Forbidden')
+      const grown = await refusal(requestStorage(keyOf(claim), '2Gi'), 'Forbidden')
       expect(grown.message).toContain(
         'only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize',
       )
     })
 
-    test('is granted when the driver has done it: until then the capacity lags behind, and it can be lowered again', {
+    test('is granted once the driver has grown the volume: until then the capacity is unchanged, and the request can be lowered again', {
       timeout: longTest,
     }, async context => {
       const { garbageCollection, growingClass } = suite.target()
@@ -285,13 +308,16 @@ export function describeBinding(suite: Suite): void {
       const namespace = await suite.namespace()
       const { volume, claim } = await bound(namespace, growingClass)
       const key = keyOf(claim)
-      const asked = await ask(key, '2Gi')
-      expect([asked.spec?.resources?.requests?.storage, asked.status?.capacity?.storage]).toEqual(['2Gi', '1Gi'])
-      // The cluster's part is done; the node's is not.
+      const requested = await requestStorage(key, '2Gi')
+      expect([requested.spec?.resources?.requests?.storage, requested.status?.capacity?.storage]).toEqual([
+        '2Gi',
+        '1Gi',
+      ])
+      // The part of the cluster is done; that of the node is not.
       await changeVolume(volume, spec => ({ ...spec, capacity: { storage: '2Gi' } }))
       const condition = { type: 'FileSystemResizePending', status: 'True', message: 'waits for a pod' }
-      await tell(key, { allocatedResources: { storage: '2Gi' }, conditions: [condition] })
-      // Whatever else is bound meanwhile.
+      await writeStatus(key, { allocatedResources: { storage: '2Gi' }, conditions: [condition] })
+      // Whatever else is bound in the meantime.
       const other = await makeVolume()
       await untilClaim(keyOf(await makeClaim(namespace, 'other', other.metadata.name)), 'Bound')
       const lagging = await stored(suite.cluster(), 'PersistentVolumeClaim', key)
@@ -300,18 +326,18 @@ export function describeBinding(suite: Suite): void {
         capacity: { storage: '1Gi' },
         conditions: [{ type: 'FileSystemResizePending' }],
       })
-      const back = await refusal(ask(key, '1Gi'), 'Invalid')
+      const back = await refusal(requestStorage(key, '1Gi'), 'Invalid')
       expect(back.message).toContain('field can not be less than status.capacity')
-      expect((await ask(key, '1536Mi')).status?.capacity?.storage).toBe('1Gi')
-      await ask(key, '2Gi')
-      await tell(key, { capacity: { storage: '2Gi' }, conditions: [] })
+      expect((await requestStorage(key, '1536Mi')).status?.capacity?.storage).toBe('1Gi')
+      await requestStorage(key, '2Gi')
+      await writeStatus(key, { capacity: { storage: '2Gi' }, conditions: [] })
       const done = await stored(suite.cluster(), 'PersistentVolumeClaim', key)
       expect(done.status?.capacity?.storage).toBe('2Gi')
       expect(done.status?.conditions ?? []).toEqual([])
-      await refusal(ask(key, '1536Mi'), 'Invalid')
+      await refusal(requestStorage(key, '1536Mi'), 'Invalid')
     })
 
-    test('grows no further than a quota lets it, and what it grows by counts', {
+    test('grows no further than a quota allows, and the growth counts', {
       timeout: longTest,
     }, async context => {
       const { garbageCollection, growingClass } = suite.target()
@@ -319,8 +345,8 @@ export function describeBinding(suite: Suite): void {
       const namespace = await suite.namespace()
       await putQuota(suite, namespace, 'room', { 'requests.storage': '3Gi' })
       const { claim } = await bound(namespace, growingClass)
-      await ask(keyOf(claim), '2Gi')
-      const error = await refusal(ask(keyOf(claim), '4Gi'), 'Forbidden')
+      await requestStorage(keyOf(claim), '2Gi')
+      const error = await refusal(requestStorage(keyOf(claim), '4Gi'), 'Forbidden')
       expect(error.message).toContain(
         'exceeded quota: room, requested: requests.storage=2Gi, used: requests.storage=2Gi, limited: requests.storage=3Gi',
       )

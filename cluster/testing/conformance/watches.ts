@@ -3,12 +3,12 @@ import { describe, expect, test } from 'vitest'
 import { configMap, database, smallest } from './drafts.ts'
 import { collect, eventually, keyOf, refusal, type Suite, stored, uniqueName, versionOf } from './suite.ts'
 
-/** A cluster's own controllers put a ConfigMap of theirs into each namespace, sooner or later. */
-const ours = { mark: 'ours' }
+/** A cluster's own controllers create a ConfigMap in each namespace, at any time. */
+const ownLabels = { mark: 'ours' }
 
 export function describeWatches(suite: Suite): void {
   describe('watch', () => {
-    test('from the version of a list tells every change after it, in order, each once', async () => {
+    test('from the version of a list returns every later change, in order, each once', async () => {
       const namespace = await suite.namespace()
       const before = await suite.cluster().create('ManagedDatabase', database(namespace, 'before'))
       const { resourceVersion } = await suite.cluster().list('ManagedDatabase', { namespace })
@@ -33,12 +33,12 @@ export function describeWatches(suite: Suite): void {
       expect(versions).toEqual([...versions].sort((left, right) => (left < right ? -1 : 1)))
     })
 
-    test('a deletion carries the last state, with a newer resourceVersion', async () => {
+    test('a deletion has the last state, with a newer resourceVersion', async () => {
       const namespace = await suite.namespace()
-      const draft = configMap(namespace, 'one', { a: '1' }, { labels: ours })
+      const draft = configMap(namespace, 'one', { a: '1' }, { labels: ownLabels })
       const created = await suite.cluster().create('ConfigMap', draft)
       const { resourceVersion } = await suite.cluster().list('ConfigMap', { namespace })
-      const watch = collect(suite.cluster(), 'ConfigMap', { namespace, labels: ours, resourceVersion })
+      const watch = collect(suite.cluster(), 'ConfigMap', { namespace, labels: ownLabels, resourceVersion })
       await suite.cluster().delete('ConfigMap', keyOf(created))
       await watch.until(1)
       await watch.stop()
@@ -49,23 +49,25 @@ export function describeWatches(suite: Suite): void {
       if (event !== undefined) expect(versionOf(event.object)).toBeGreaterThan(versionOf(created))
     })
 
-    test('a deletion held by a finalizer is first a change, then a deletion', async () => {
+    test('a deletion blocked by a finalizer is first a change, then a deletion', async () => {
       const namespace = await suite.namespace()
-      const draft = configMap(namespace, 'one', {}, { labels: ours, finalizers: ['example.com/hold'] })
+      const draft = configMap(namespace, 'one', {}, { labels: ownLabels, finalizers: ['example.com/hold'] })
       const created = await suite.cluster().create('ConfigMap', draft)
       const { resourceVersion } = await suite.cluster().list('ConfigMap', { namespace })
-      const watch = collect(suite.cluster(), 'ConfigMap', { namespace, labels: ours, resourceVersion })
+      const watch = collect(suite.cluster(), 'ConfigMap', { namespace, labels: ownLabels, resourceVersion })
       await suite.cluster().delete('ConfigMap', keyOf(created))
-      const marked = await stored(suite.cluster(), 'ConfigMap', keyOf(created))
-      await suite.cluster().replace('ConfigMap', { ...marked, metadata: { ...marked.metadata, finalizers: [] } })
+      const terminating = await stored(suite.cluster(), 'ConfigMap', keyOf(created))
+      await suite
+        .cluster()
+        .replace('ConfigMap', { ...terminating, metadata: { ...terminating.metadata, finalizers: [] } })
       await watch.until(2)
       await watch.stop()
-      expect(watch.events[0]).toEqual({ type: 'MODIFIED', object: marked })
+      expect(watch.events[0]).toEqual({ type: 'MODIFIED', object: terminating })
       expect(watch.events[1]?.type).toBe('DELETED')
-      expect(watch.events[1]?.object.metadata.deletionTimestamp).toBe(marked.metadata.deletionTimestamp)
+      expect(watch.events[1]?.object.metadata.deletionTimestamp).toBe(terminating.metadata.deletionTimestamp)
     })
 
-    test('resumes from the last version seen', async () => {
+    test('resumes from the last version received', async () => {
       const namespace = await suite.namespace()
       const { resourceVersion } = await suite.cluster().list('ConfigMap', { namespace })
       const first = collect(suite.cluster(), 'ConfigMap', { namespace, labels: { mark: 'yes' }, resourceVersion })
@@ -99,7 +101,7 @@ export function describeWatches(suite: Suite): void {
       expect(watch.events).toEqual([{ type: 'ADDED', object: end }])
     })
 
-    test('of one namespace tells nothing of another; of all, both', async () => {
+    test('of one namespace reports nothing of another; of all, both', async () => {
       const [here, there] = [await suite.namespace(), await suite.namespace()]
       const mark = uniqueName('mark-')
       const { resourceVersion } = await suite.cluster().list('ConfigMap', { labels: { mark } })
@@ -115,7 +117,7 @@ export function describeWatches(suite: Suite): void {
       expect(wide.events.map(({ object }) => object.metadata.name)).toEqual(['there', 'here'])
     })
 
-    test('an object that comes to match the selector is ADDED, one that ceases to is DELETED', async () => {
+    test('an object that starts to match the selector is ADDED, one that stops is DELETED', async () => {
       const namespace = await suite.namespace()
       const { resourceVersion } = await suite.cluster().list('ConfigMap', { namespace })
       const watch = collect(suite.cluster(), 'ConfigMap', { namespace, labels: { mark: 'yes' }, resourceVersion })
@@ -142,7 +144,7 @@ export function describeWatches(suite: Suite): void {
       expect(watch.events[3]?.object).toEqual(end)
     })
 
-    test('of Tasks that have not ended: one that ends is DELETED, and never heard of again', async () => {
+    test('of Tasks that have not ended: one that ends is DELETED, and never reported again', async () => {
       const namespace = await suite.namespace()
       const { resourceVersion } = await suite.cluster().list('Task', { namespace })
       const watch = collect(suite.cluster(), 'Task', { namespace, open: true, resourceVersion })
@@ -172,7 +174,7 @@ export function describeWatches(suite: Suite): void {
       expect(watch.events).toEqual([{ type: 'ADDED', object: created }])
     })
 
-    test('many watchers under many concurrent writers all see the same order', async () => {
+    test('many watchers receive the same order from many concurrent writers', async () => {
       const namespace = await suite.namespace()
       const labels = { mark: 'yes' }
       const { resourceVersion } = await suite.cluster().list('ConfigMap', { namespace })
@@ -196,7 +198,7 @@ export function describeWatches(suite: Suite): void {
       for (const other of seen) expect(other).toEqual(seen[0])
     })
 
-    test('ends quietly when its signal aborts: before it began, while it waits, between events', async () => {
+    test('ends without an error when its signal aborts: before it began, while it waits, between events', async () => {
       const namespace = await suite.namespace()
       const { resourceVersion } = await suite.cluster().list('ConfigMap', { namespace })
       const seen: string[] = []
@@ -229,7 +231,7 @@ export function describeWatches(suite: Suite): void {
         if (event.type === 'ADDED') break
     })
 
-    test('from a version that is gone is Expired', async context => {
+    test('from an expired version is Expired', async context => {
       const { expiredVersion } = suite.target()
       if (expiredVersion === undefined) return context.skip()
       const resourceVersion = await expiredVersion()
@@ -240,15 +242,13 @@ export function describeWatches(suite: Suite): void {
       await refusal(read(), 'Expired')
     })
 
-    test('a quiet watch gets a bookmark in time, which is a version to resume from', async () => {
+    test('a quiet watch gets a bookmark in time, and can resume from its version', async () => {
       const within = suite.target().bookmarkWithin ?? 30_000
-      const namespace = await suite.namespace()
-      const { resourceVersion } = await suite.cluster().list('ManagedDatabase', { namespace })
-      const watch = collect(suite.cluster(), 'ManagedDatabase', { namespace, resourceVersion })
+      const { namespace, resourceVersion, watch } = await suite.quiet()
       await eventually(() => expect(watch.bookmarks).not.toEqual([]), within)
       await watch.stop()
       expect(watch.events).toEqual([])
-      const [bookmark = ''] = watch.bookmarks
+      const bookmark = watch.bookmarks.at(-1) ?? ''
       expect(BigInt(bookmark)).toBeGreaterThanOrEqual(BigInt(resourceVersion))
       const created = await suite.cluster().create('ManagedDatabase', database(namespace, 'orders'))
       const resumed = collect(suite.cluster(), 'ManagedDatabase', { namespace, resourceVersion: bookmark })

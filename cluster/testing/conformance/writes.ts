@@ -1,11 +1,11 @@
-/** Conformance: get, create, replace, replaceStatus, and what a resourceVersion guards. */
+/** Conformance: get, create, replace, replaceStatus, and how a resourceVersion guards them. */
 import { describe, expect, test } from 'vitest'
 import { configMap, database, smallest } from './drafts.ts'
 import { keyOf, refusal, refusedOf, type Suite, stored, undisturbed, uniqueName, versionOf } from './suite.ts'
 
 export function describeWrites(suite: Suite): void {
   describe('get and create', () => {
-    test('get of what is not there is undefined, in a namespace that is and in one that is not', async () => {
+    test('get of a missing object is undefined, whether its namespace exists or not', async () => {
       const namespace = await suite.namespace()
       expect(await suite.cluster().get('ManagedDatabase', { namespace, name: 'absent' })).toBeUndefined()
       expect(await suite.cluster().get('ConfigMap', { namespace, name: 'absent' })).toBeUndefined()
@@ -13,7 +13,7 @@ export function describeWrites(suite: Suite): void {
       expect(await suite.cluster().get('Tenant', { name: 'absent' })).toBeUndefined()
     })
 
-    test('create gives what only the server sets, and get reads it back', async () => {
+    test('create returns what only the server sets, and get reads it back', async () => {
       const namespace = await suite.namespace()
       const created = await suite.cluster().create('ManagedDatabase', database(namespace, 'orders'))
       expect(created).toMatchObject({ apiVersion: 'espalier.dev/v1alpha1', kind: 'ManagedDatabase' })
@@ -57,14 +57,14 @@ export function describeWrites(suite: Suite): void {
       expect(await suite.cluster().get('ConfigMap', keyOf(first))).toEqual(first)
     })
 
-    test('one name can stand in two namespaces', async () => {
+    test('two namespaces can use the same name', async () => {
       const [left, right] = [await suite.namespace(), await suite.namespace()]
       const one = await suite.cluster().create('ManagedDatabase', database(left, 'orders'))
       const other = await suite.cluster().create('ManagedDatabase', database(right, 'orders'))
       expect(one.metadata.uid).not.toBe(other.metadata.uid)
     })
 
-    test('create in a namespace that is not there is NotFound and names it', async () => {
+    test('create in a missing namespace is NotFound and names it', async () => {
       const namespace = uniqueName('no-')
       const error = await refusal(suite.cluster().create('ManagedDatabase', database(namespace, 'orders')), 'NotFound')
       expect(error.message).toContain(namespace)
@@ -81,7 +81,7 @@ export function describeWrites(suite: Suite): void {
   })
 
   describe('replace', () => {
-    test('writes the whole object over the version it names', async () => {
+    test('writes the complete object over the version it names', async () => {
       const namespace = await suite.namespace()
       const created = await suite.cluster().create('ConfigMap', configMap(namespace, 'one', { a: '1', b: '2' }))
       const replaced = await suite.cluster().replace('ConfigMap', { ...created, data: { b: '3' } })
@@ -119,7 +119,7 @@ export function describeWrites(suite: Suite): void {
       await refusal(suite.cluster().replaceStatus('ManagedDatabase', { ...custom, metadata: customMeta }), 'Invalid')
     })
 
-    test('of what is gone is refused, and does not bring it back', async () => {
+    test('of a deleted object is refused, and does not create it again', async () => {
       const namespace = await suite.namespace()
       const created = await suite.cluster().create('ManagedDatabase', database(namespace, 'orders'))
       const lease = await suite.cluster().create('Lease', smallest.Lease(namespace, 'leader'))
@@ -136,7 +136,7 @@ export function describeWrites(suite: Suite): void {
       expect(await suite.cluster().get('Lease', keyOf(lease))).toBeUndefined()
     })
 
-    test('of a successor under the same name is Conflict', async () => {
+    test('of a new object with the same name is Conflict', async () => {
       const namespace = await suite.namespace()
       const first = await suite.cluster().create('ManagedDatabase', database(namespace, 'orders'))
       await suite.cluster().delete('ManagedDatabase', keyOf(first))
@@ -166,7 +166,7 @@ export function describeWrites(suite: Suite): void {
       }
     })
 
-    test('generation goes up with the spec and with nothing else', async () => {
+    test('generation increases with the spec only', async () => {
       const namespace = await suite.namespace()
       const created = await suite.cluster().create('ManagedDatabase', database(namespace, 'orders'))
       const labelled = await suite
@@ -217,7 +217,7 @@ export function describeWrites(suite: Suite): void {
       expect(written.metadata.finalizers).toBeUndefined()
     })
 
-    test('replace keeps the status as it is stored, whatever the object says', async () => {
+    test('replace keeps the stored status, whatever the object contains', async () => {
       const namespace = await suite.namespace()
       const created = await suite.cluster().create('ManagedDatabase', database(namespace, 'orders'))
       const ready = await suite
@@ -236,7 +236,7 @@ export function describeWrites(suite: Suite): void {
       expect(again.status).toEqual({ phase: 'available' })
     })
 
-    test('a built-in kind has its status apart too', async () => {
+    test('a built-in kind has a separate status too', async () => {
       const namespace = await suite.namespace()
       const created = await suite.cluster().create('StatefulSet', smallest.StatefulSet(namespace, 'set'))
       const key = keyOf(created)

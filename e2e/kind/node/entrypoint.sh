@@ -9,10 +9,10 @@ for hierarchy in /sys/fs/cgroup/*/; do mount -o remount,rw "$hierarchy" 2>/dev/n
 mkdir -p /run/containerd /opt/cni/bin
 cp --no-clobber /usr/lib/cni/* /opt/cni/bin/
 
-# The engine's own resolver makes CoreDNS ask itself. An address for documentation (RFC 5737) answers nothing, as
-# there is nothing to ask: no name outside the cluster is looked up here.
-{ grep -v '127\.0\.0\.11' /etc/resolv.conf; echo 'nameserver 192.0.2.1'; } >/run/resolv.conf
-cat /run/resolv.conf >/etc/resolv.conf
+# What pods have for a resolver (the kubelet's resolvConf): the engine's own makes CoreDNS ask itself. An address for
+# documentation (RFC 5737) answers nothing, as there is nothing to ask: no name outside the cluster is looked up here.
+# The node itself keeps the engine's, by which a worker finds the control plane.
+echo 'nameserver 192.0.2.1' >/run/resolv.conf
 
 # Volumes are loop devices; those that the machine makes later do not show up here by themselves.
 for number in $(seq 0 63); do [ -e "/dev/loop$number" ] || mknod -m 660 "/dev/loop$number" b 7 "$number"; done

@@ -1,17 +1,20 @@
-/** Copies of binaries and programs in the home, for users that cannot read the originals. A copy appears by one rename, whole or not at all. */
+/**
+ * Copies of binaries and programs in the home directory, for users that cannot read the originals. A copy appears by
+ * one rename, complete or not at all.
+ */
 import { chmodSync, constants, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { access, chmod, copyFile, mkdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { makeOwned, type Owner } from '../directories.ts'
 
 export type HomeCopies = {
-  /** Where the copies are. */
+  /** The directory of the copies. */
   directory: string
-  /** Returns the directory `name` among the copies. `fill` makes it unless it is there already. */
+  /** Returns the directory `name` of the copies. `fill` creates it if it is missing. */
   copyOnce(name: string, fill: (directory: string) => Promise<void>): Promise<string>
   /** The path of a copy of this process's Node. */
   node(): Promise<string>
-  /** The directory where workloads keep what Node has compiled: most of the time that a start takes. */
+  /** Node's compile cache for workloads: compiling is most of the start time. */
   compiled(): Promise<string>
 }
 
@@ -20,7 +23,7 @@ export function createHomeCopies({ home, owner }: { home: string; owner?: Owner 
 
   async function makeDirectory(): Promise<void> {
     mkdirSync(directory, { recursive: true, mode: 0o755 })
-    await chmod(directory, 0o755) // whatever the umask
+    await chmod(directory, 0o755) // independent of the umask
   }
 
   async function copyOnce(name: string, fill: (directory: string) => Promise<void>): Promise<string> {
@@ -67,7 +70,7 @@ export async function exists(path: string): Promise<boolean> {
   }
 }
 
-/** Lets every user read a tree, and run in it what its owner may run. */
+/** Makes a tree readable for every user, and executable where its owner can execute it. */
 function openToAll(directory: string): void {
   chmodSync(directory, 0o755)
   for (const entry of readdirSync(directory, { withFileTypes: true })) {

@@ -1,6 +1,6 @@
 /**
- * What of an instance's pod runs in the process of the runtime: the agent. It waits nearly all the time, and as a process of
- * its own takes 20 MB of memory and more for each database.
+ * The instance agent runs inside the runtime's process: it is idle nearly all the time, and its own process would use
+ * at least 20 MB of memory per database.
  */
 import { parseAgentArguments } from '../../../instance/agent/command.ts'
 import { startAgent } from '../../../instance/agent/index.ts'
@@ -8,8 +8,8 @@ import { logVariable } from '../../../instance/log/directory.ts'
 import type { HostedProgram } from './resolver.ts'
 
 /**
- * It passes no log on: nobody gathers what containers print here, the log stands on the disk already, and a flood would take the time of the
- * process that serves everything.
+ * It does not forward logs: no component collects container output here, the log is already on disk, and a flood would
+ * slow down the process that serves everything.
  */
 const agent: HostedProgram = async (args, { log, environment, mayWrite }) => {
   const logDirectory = environment.get(logVariable)

@@ -1,6 +1,6 @@
 /**
- * Makes binaries usable: the npm packages lack the symbolic links between their libraries, and where workloads run as
- * another user they, Node and the instance's programs are copied to where that user can read them.
+ * Installs binaries: creates the symbolic links between libraries that the npm packages lack. If workloads run as
+ * another user, copies the binaries, Node and the instance's programs to a place that this user can read.
  */
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -18,18 +18,21 @@ import type { ResolvedImage } from './resolver.ts'
 type InstallerOptions = { home: string; owner?: Owner | undefined; packagesFrom?: string }
 
 type Installer = {
-  /** The directory with postgres and initdb of the npm package, or undefined where it is not installed. */
+  /** The directory with postgres and initdb of the npm package; undefined if it is not installed. */
   packageBinaries(major: string): Promise<string | undefined>
-  /** How `espalier instance ...` is run in an image. */
+  /** How an image runs `espalier instance ...`. */
   instanceCommand(): Promise<Pick<ResolvedImage, 'commands' | 'env'>>
-  /** Copies the extensions of the home into the binaries of the npm packages; databases that run have them at once. */
+  /**
+   * Copies the home directory's extensions into the binaries of the npm packages; running databases can use them at
+   * once.
+   */
   addExtensions(major: string): Promise<void>
 }
 
 const instanceDirectory = fileURLToPath(new URL('../../../instance', import.meta.url))
 const arch = process.arch
 
-/** Calls a function once for each argument, however many ask at a time; again after a failure. */
+/** Calls a function once per argument, also for concurrent callers; again after a failure. */
 function once<T>(make: (key: string) => Promise<T>): (key: string) => Promise<T> {
   const made = new Map<string, Promise<T>>()
   return key => {
@@ -67,7 +70,7 @@ export function createInstaller({ home, owner, packagesFrom = import.meta.filena
     return join(directory, 'bin')
   }
 
-  /** Also to copies of earlier releases: a database that has not been restarted since still runs from one. */
+  /** Also to copies of earlier releases: a database that was not restarted since still runs from one. */
   async function addExtensions(major: string): Promise<void> {
     await installPackage(major)
     for (const name of (await exists(copies.directory)) ? readdirSync(copies.directory) : []) {
@@ -84,7 +87,7 @@ export function createInstaller({ home, owner, packagesFrom = import.meta.filena
   }
 
   async function installInstance(): Promise<Pick<ResolvedImage, 'commands' | 'env'>> {
-    // Compiled once, not at each start of a database: this is most of what the command would take.
+    // Compiled once, not at each start of a database: compiling is most of the command's time.
     const env = { NODE_COMPILE_CACHE: await copies.compiled() }
     if (owner === undefined)
       return { commands: { espalier: [process.execPath, join(instanceDirectory, 'main.ts')] }, env }
@@ -107,7 +110,7 @@ export function createInstaller({ home, owner, packagesFrom = import.meta.filena
   return { packageBinaries: once(installPackage), instanceCommand: () => instance(''), addExtensions }
 }
 
-/** The links that the package lists, each beside what it stands for; one that is there already is left alone. */
+/** Creates the links that the package lists, each next to its target; an existing link is unchanged. */
 async function makeLinks(native: string): Promise<void> {
   const list: { source: string; target: string }[] = JSON.parse(
     await readFile(join(native, 'pg-symlinks.json'), 'utf8'),

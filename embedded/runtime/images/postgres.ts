@@ -1,10 +1,11 @@
 /**
- * Finds the binaries behind an image named `.../postgres:<major>`. Two families: `machine`, an installation of the
- * machine that has pgvector, preferred where there is one; `package`, from npm. One volume keeps to the family that it
- * began with (its locale and extension libraries differ): a marker at its root says which.
+ * Finds the binaries for an image named `.../postgres:<major>`. Two families: `machine`, a system installation with
+ * pgvector, preferred if it exists; `package`, from npm. A volume always uses the family that created it, because
+ * locale and extension libraries differ. A marker file at its root names the family.
  */
 import { closeSync, constants, existsSync, fstatSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { programsVariable } from '../../../instance/import/programs.ts'
 import { directoriesOf } from '../../extensions/store.ts'
 import type { Owner } from '../directories.ts'
 import { errorCode, RuntimeError } from '../errors.ts'
@@ -18,17 +19,17 @@ type Family = (typeof families)[number]
 const supportedMajors = ['16', '17', '18']
 
 type PostgresImagesOptions = {
-  /** Where copies are kept for a user that cannot enter the packages' own directories. */
+  /** Directory of the copies for a user that cannot enter the packages' directories. */
   home: string
-  /** Workloads run as this user rather than as this process's. */
+  /** The user that workloads run as, if not this process's user. */
   owner?: Owner | undefined
-  /** Directories with one directory per major; default: where Debian and its kin install. */
+  /** Directories with one directory per major; default: those of Debian and derived distributions. */
   machineDirectories?: string[]
-  /** Where the packages are looked up from: a file of the checkout. */
+  /** The file of the checkout from which packages are resolved. */
   packagesFrom?: string
 }
 
-/** The major of an image's name, or undefined. */
+/** The major version in an image name; undefined if there is none. */
 export function majorOf(image: string): string | undefined {
   const major = /(?:^|\/)postgres:(\d+)(?:[.-][\w.-]+)?$/.exec(image)?.[1]
   return major !== undefined && supportedMajors.includes(major) ? major : undefined
@@ -36,12 +37,12 @@ export function majorOf(image: string): string | undefined {
 
 /** Whether an installation of Postgres has pgvector. */
 function hasPgvector(root: string): boolean {
-  const ofMachine = [join(root, 'share'), root.replace('/lib/', '/share/')] // the second is Debian's place
+  const ofMachine = [join(root, 'share'), root.replace('/lib/', '/share/')] // the second is Debian's path
   const directories = [directoriesOf(root).share, ...ofMachine.map(share => join(share, 'extension'))]
   return directories.some(directory => existsSync(join(directory, 'vector.control')))
 }
 
-/** `bin` of an installation of the machine that has pgvector. */
+/** `bin` of a system installation with pgvector. */
 function machineBinaries(directories: string[], major: string): string | undefined {
   for (const directory of directories) {
     const root = join(directory, major)
@@ -51,13 +52,16 @@ function machineBinaries(directories: string[], major: string): string | undefin
   return undefined
 }
 
-/** Whether a database of this image, made now, has pgvector. */
+/** Whether a new database of this image has pgvector. */
 export async function imageHasPgvector(images: ImageResolver, image: string): Promise<boolean> {
   const { path } = await images(image)
   return path.some(bin => hasPgvector(dirname(bin)))
 }
 
-/** The family a volume began with; undefined where it has not begun. The volume belongs to a workload: no links. */
+/**
+ * The family that created a volume; undefined for an empty volume. The volume belongs to a workload, so links are not
+ * followed.
+ */
 function familyOf(volume: string): Family | undefined {
   const path = join(volume, familyMarker)
   let file: number
@@ -77,7 +81,7 @@ function familyOf(volume: string): Family | undefined {
   }
 }
 
-function markFamily(volume: string, family: Family): void {
+function recordFamily(volume: string, family: Family): void {
   const temporary = join(volume, `${familyMarker}.${crypto.randomUUID()}`)
   writeFileSync(temporary, `${JSON.stringify({ family })}\n`, { flag: 'wx', mode: 0o644, flush: true })
   renameSync(temporary, join(volume, familyMarker))
@@ -86,16 +90,19 @@ function markFamily(volume: string, family: Family): void {
 export function createPostgresImages(options: PostgresImagesOptions): ImageResolver {
   const machineDirectories = options.machineDirectories ?? ['/usr/lib/postgresql', '/usr/local/lib/postgresql']
   const installer = createInstaller(options)
+  const named = process.env[programsVariable]
+  // Where imports find pg_dump, if not in a distribution's directories.
+  const programs: Record<string, string> = named === undefined ? {} : { [programsVariable]: named }
 
   async function binariesOf(family: Family, major: string): Promise<string | undefined> {
     return family === 'machine' ? machineBinaries(machineDirectories, major) : await installer.packageBinaries(major)
   }
 
-  /** @throws RuntimeError `ImageFamilyGone` where volumes disagree */
+  /** @throws RuntimeError `ImageFamilyGone` if volumes have different families */
   function pinnedFamily(volumes: string[]): Family | undefined {
     const pinned = new Set(volumes.flatMap(volume => familyOf(volume) ?? []))
     if (pinned.size > 1)
-      throw new RuntimeError('ImageFamilyGone', 'the volumes began with different families of Postgres')
+      throw new RuntimeError('ImageFamilyGone', 'the volumes were created by different families of Postgres')
     return [...pinned][0]
   }
 
@@ -103,19 +110,20 @@ export function createPostgresImages(options: PostgresImagesOptions): ImageResol
     const major = majorOf(image)
     if (major === undefined) {
       const known = supportedMajors.map(supported => `postgres:${supported}`).join(', ')
-      throw new RuntimeError('ImageNotFound', `image "${image}" is not known here, only ${known}`)
+      throw new RuntimeError('ImageNotFound', `unknown image "${image}"; known image: ${known}`)
     }
     const pinned = pinnedFamily(volumes)
     for (const family of pinned === undefined ? families : [pinned]) {
       const binaries = await binariesOf(family, major)
       if (binaries === undefined) continue
-      for (const volume of volumes) if (familyOf(volume) === undefined) markFamily(volume, family)
-      // SIGINT is Postgres's fast shutdown; SIGTERM would wait for every client to leave (Postgres manual, 18.5).
-      return { path: [binaries], stopSignal: 'SIGINT', hosted, ...(await installer.instanceCommand()) }
+      for (const volume of volumes) if (familyOf(volume) === undefined) recordFamily(volume, family)
+      // SIGINT is Postgres's fast shutdown; SIGTERM would wait until every client disconnects (Postgres manual, 18.5).
+      const { commands, env } = await installer.instanceCommand()
+      return { path: [binaries], stopSignal: 'SIGINT', hosted, commands, env: { ...env, ...programs } }
     }
     if (pinned !== undefined) {
       const origin = pinned === 'machine' ? 'this machine with pgvector' : 'the npm packages'
-      const message = `the volume began with Postgres ${major} of ${origin}, which is no longer there`
+      const message = `the volume was created by Postgres ${major} of ${origin}, which is no longer installed`
       throw new RuntimeError('ImageFamilyGone', message)
     }
     const platform = `${process.platform}-${process.arch}`

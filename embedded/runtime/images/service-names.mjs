@@ -1,7 +1,7 @@
 /**
- * Loaded before a server of the image `espalier` in a pod of the embedded default: `dns.lookup` then knows the Services of
- * the cluster, as a cluster's DNS does. The query of this module's own URL names the file that the runtime keeps
- * (network/names.ts). Other names are looked up as usual.
+ * Preloaded into servers of the image `espalier` in pods of the embedded installation: makes `dns.lookup` resolve the
+ * cluster's Services, like cluster DNS. The query of this module's URL names the file that the runtime maintains
+ * (network/names.ts). Other names are resolved as usual.
  */
 import dns from 'node:dns'
 import { readFileSync } from 'node:fs'

@@ -1,8 +1,8 @@
-/** The image `espalier` in a runtime: the user it runs as, what it is made of, and how it finds Services. */
+/** The image `espalier` in a runtime: its user, its contents, and how it resolves Services. */
 import { execFile } from 'node:child_process'
 import { globSync, mkdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
 import { createNamesFile } from '../network/names.ts'
@@ -23,7 +23,7 @@ function imageIn(home: string, owner = testOwner()) {
   return withServicesImage(nodeImage, { home, owner, names: join(home, 'binaries/service-names') })
 }
 
-test('a pod runs `espalier` as the user that workloads run as', async () => {
+test("a pod runs `espalier` as the workloads' user", async () => {
   const directory = temporaryDirectory()
   const home = join(directory, 'home')
   mkdirSync(home, { mode: 0o755 })
@@ -43,17 +43,29 @@ test('a pod runs `espalier` as the user that workloads run as', async () => {
   expect(lines.join('\n')).toContain('db-uri')
 })
 
-test('the packages that the services import are named, and no others', () => {
-  const files = globSync(serviceFolders.map(folder => `${folder}/**/*.ts`)).filter(
-    path =>
-      !/\.test\.ts$|(^|\/)testing\/|^bin\/(?!(main|command)\.ts|commands\/(rest|rag|mcp|mcp-bridge)\b)/.test(path),
+const serviceFiles = globSync(serviceFolders.map(folder => `${folder}/**/*.ts`)).filter(
+  path => !/\.test\.ts$|(^|\/)testing\/|^bin\/(?!(main|command)\.ts|commands\/(rest|rag|mcp|mcp-bridge)\b)/.test(path),
+)
+
+test('every folder from which the services import is copied', () => {
+  const imported = serviceFiles.flatMap(path =>
+    [...readFileSync(path, 'utf8').matchAll(/^(?:import|export|\}).* from '(\.[^']+)'/gm)].map(([, target = '']) =>
+      join(dirname(path), target),
+    ),
   )
+  expect(imported.length).toBeGreaterThan(100)
+  expect(new Set(imported.map(path => path.split('/')[0]))).toEqual(new Set([...serviceFolders, 'package.json']))
+})
+
+test('exactly the packages that the services import are listed', () => {
   const packages = /(?:^(?:import|export|\}).* from |\bimport\()'((?:@[\w.-]+\/)?[a-z][\w.-]*)(?:\/[\w./-]+)?'/gm
-  const imported = files.flatMap(path => [...readFileSync(path, 'utf8').matchAll(packages)].map(([, name]) => name))
+  const imported = serviceFiles.flatMap(path =>
+    [...readFileSync(path, 'utf8').matchAll(packages)].map(([, name]) => name),
+  )
   expect([...new Set(imported)].toSorted()).toEqual(servicePackages.toSorted())
 })
 
-test('a server finds a Service by its name, and anything else as usual', async () => {
+test('a server resolves a Service by its name, and other names as usual', async () => {
   const home = temporaryDirectory()
   const names = join(home, 'binaries/service-names')
   const file = createNamesFile(names, error => expect.unreachable(String(error)))

@@ -1,6 +1,7 @@
 /**
- * The image `espalier`: this checkout's command, with which the services of databases run. Where workloads run as another user, who may
- * not be able to read the checkout, what the services are made of is copied to where that user can: once for each content.
+ * The image `espalier`: this checkout's command, which runs the services of databases. If workloads run as another
+ * user, who may not be able to read the checkout, the services' files are copied to a place that this user can read,
+ * once per content.
  */
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -14,15 +15,15 @@ import { RuntimeError } from '../errors.ts'
 import { createHomeCopies, type HomeCopies } from './copies.ts'
 import type { ImageResolver } from './resolver.ts'
 
-/** The image that the services of databases run with. */
+/** The image of the services of databases. */
 export const servicesImage = 'espalier'
 
 const checkout = fileURLToPath(new URL('../../../', import.meta.url))
 const namesModule = fileURLToPath(new URL('./service-names.mjs', import.meta.url))
 
-/** The folders that the services are made of. */
-export const serviceFolders = ['bin', 'server', 'services', 'values']
-/** The packages that these folders import. Their own dependencies are found by their package.json. */
+/** The source folders of the services. */
+export const serviceFolders = ['bin', 'server', 'services', 'values', 'wire']
+/** The packages that these folders import. Their dependencies are found by their package.json. */
 export const servicePackages = [
   'ajv',
   'csv-parse',
@@ -41,10 +42,10 @@ export const servicePackages = [
 ]
 
 type Options = {
-  /** Where copies are kept. */
+  /** The directory of the copies. */
   home: string
   owner?: Owner | undefined
-  /** The file with the names of Services (network/names.ts). The command is kept beside it. */
+  /** The file with the names of Services (network/names.ts). The command is stored next to it. */
   names: string
 }
 
@@ -65,7 +66,7 @@ export function withServicesImage(others: ImageResolver, options: Options): Imag
   }
 }
 
-/** Returns the directory that holds the command `espalier`. */
+/** Returns the directory of the command `espalier`. */
 async function makeCommand(copies: HomeCopies, { owner, names }: Options): Promise<string> {
   const root = owner === undefined ? checkout : await copyServices(copies)
   const node = owner === undefined ? process.execPath : await copies.node()
@@ -120,10 +121,10 @@ const packageFile = z.looseObject({
   dependencies: z.record(z.string(), z.string()).default({}),
 })
 
-/** A package, and where it is below the root of the copy, as npm has laid it out. */
+/** A package and its path relative to the copy's root, as npm has laid it out. */
 type Package = { name: string; version: string; directory: string; at: string }
 
-/** The packages of these names and all that they depend on. */
+/** The packages with these names and all their dependencies. */
 function packagesOf(names: readonly string[]): Package[] {
   const found = new Map<string, Package>()
   const add = (name: string, from: string): void => {
@@ -140,7 +141,7 @@ function packagesOf(names: readonly string[]): Package[] {
   return [...found.values()]
 }
 
-/** @throws Error where the package is not installed */
+/** @throws Error if the package is not installed */
 function directoryOf(name: string, from: string): string {
   for (const modules of createRequire(from).resolve.paths(name) ?? []) {
     const directory = join(modules, name)
@@ -148,7 +149,7 @@ function directoryOf(name: string, from: string): string {
       readFileSync(join(directory, 'package.json'))
       return directory
     } catch {
-      // It is further up.
+      // It is in a parent directory.
     }
   }
   throw new Error(`the package ${name} is not installed`)

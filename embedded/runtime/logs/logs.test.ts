@@ -9,7 +9,7 @@ import { defaultLogLimits, logFile, openContainerLog } from './write.ts'
 const text = (line: string): string => line.slice(line.indexOf(' ') + 1)
 
 describe('a container log', () => {
-  test('keeps lines with times, across pieces, streams and openings', async () => {
+  test('keeps lines with times, across chunks, streams and reopening', async () => {
     const directory = temporaryDirectory()
     const log = openContainerLog(directory, 'main', defaultLogLimits, () => Date.parse('2026-01-02T03:04:05.006Z'))
     const [out, err] = [log.stream(), log.stream()]
@@ -27,7 +27,7 @@ describe('a container log', () => {
     expect(statSync(logFile(directory, 'main')).mode & 0o777).toBe(0o600)
   })
 
-  test('gives the newest lines, and those since a time', async () => {
+  test('returns the newest lines, and those since a time', async () => {
     const directory = temporaryDirectory()
     let time = Date.parse('2026-01-01T00:00:00.000Z')
     const log = openContainerLog(directory, 'main', defaultLogLimits, () => time)
@@ -45,7 +45,7 @@ describe('a container log', () => {
     expect(await readContainerLog(directory, 'other')).toEqual([])
   })
 
-  test('turns over at its size, reads across the files, and stays bounded', async () => {
+  test('rotates at its size limit, reads across the files, and stays bounded', async () => {
     const directory = temporaryDirectory()
     const limits = { fileBytes: 2000, files: 3, lineBytes: 500, bytesPerSecond: 1e9 }
     let time = 0
@@ -62,7 +62,7 @@ describe('a container log', () => {
     log.close()
   })
 
-  test('a flood is dropped and counted, a long line is cut', async () => {
+  test('a flood is dropped and counted, a long line is split', async () => {
     const directory = temporaryDirectory()
     let time = 0
     const limits = { fileBytes: 10_000, files: 2, lineBytes: 100, bytesPerSecond: 1000 }
@@ -79,7 +79,7 @@ describe('a container log', () => {
     log.close()
   })
 
-  test('what cannot be written is lost and counted, and nothing else', async () => {
+  test('output that cannot be written is dropped and counted, without other effects', async () => {
     const directory = join(temporaryDirectory(), 'logs')
     writeFileSync(directory, 'in the way')
     const log = openContainerLog(directory, 'main')
@@ -92,19 +92,19 @@ describe('a container log', () => {
     expect(lines).toEqual([expect.stringMatching(/^\(\d+ bytes of output dropped\)$/), 'kept'])
   })
 
-  test('any output in any pieces comes back line by line', async () => {
+  test('any output in any chunks is returned line by line', async () => {
     const line = fc.string({ maxLength: 50 }).map(value => value.replaceAll(/[\n\r]/g, ''))
     await fc.assert(
       fc.asyncProperty(fc.array(line, { maxLength: 20 }), fc.array(fc.nat(40)), async (lines, cuts) => {
         const directory = temporaryDirectory()
         const log = openContainerLog(directory, 'main')
         const out = log.stream()
-        let whole = Buffer.from(lines.map(value => `${value}\n`).join(''))
+        let content = Buffer.from(lines.map(value => `${value}\n`).join(''))
         for (const cut of cuts) {
-          out.push(whole.subarray(0, cut))
-          whole = whole.subarray(cut)
+          out.push(content.subarray(0, cut))
+          content = content.subarray(cut)
         }
-        out.push(whole)
+        out.push(content)
         out.end()
         log.close()
         expect((await readContainerLog(directory, 'main')).map(text)).toEqual(lines)

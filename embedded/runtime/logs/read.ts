@@ -1,4 +1,4 @@
-/** Reads the newest lines of a container's log, from the end, across its turned-over files. */
+/** Reads the newest lines of a container's log, from the end, across its rotated files. */
 import { type FileHandle, open } from 'node:fs/promises'
 import { errorCode } from '../errors.ts'
 import { logFile } from './write.ts'
@@ -9,15 +9,15 @@ const newline = 0x0a
 type LogQuery = {
   /** At most this many, the newest ones. */
   tailLines?: number | undefined
-  /** RFC 3339; lines of an earlier time are left out. */
+  /** RFC 3339; earlier lines are omitted. */
   sinceTime?: string | undefined
 }
 
-/** The lines of one file, the last one first, read in blocks from its end. */
+/** The lines of one file, last line first, read in blocks from its end. */
 async function* linesBackwards(file: FileHandle): AsyncGenerator<string> {
   const block = Buffer.alloc(blockBytes)
   let position = (await file.stat()).size
-  let unfinished: Buffer = Buffer.alloc(0) // a line whose beginning lies in an earlier block
+  let unfinished: Buffer = Buffer.alloc(0) // the line begins in an earlier block
   while (position > 0) {
     const length = Math.min(blockBytes, position)
     position -= length
@@ -47,7 +47,7 @@ export async function readContainerLog(directory: string, container: string, que
       file = await open(index === 0 ? path : `${path}.${index}`)
     } catch (error) {
       if (errorCode(error) !== 'ENOENT') throw error
-      if (index === 0) continue // between two files: the newest lines are in `.1`
+      if (index === 0) continue // rotated just now: the newest lines are in `.1`
       break
     }
     try {

@@ -1,7 +1,4 @@
-/**
- * How long logs are kept: as long as their pod, and those of a StatefulSet's pods, whose names come back, as long as
- * the set.
- */
+/** Log retention: as long as the pod; for pods of a StatefulSet, whose names are reused, as long as the set. */
 import { readdirSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -16,7 +13,7 @@ type RetentionOptions = {
   logger: Logger
 }
 
-/** Removes what is not needed now, and from now on what is not needed any more. Returns what ends that. */
+/** Removes old logs now and from now on. Returns a function that stops this. */
 export function keepLogs({ layout, pods, statefulSets, logger }: RetentionOptions): () => void {
   const isNeeded = (namespace: string, pod: string): boolean => {
     const set = /^(.+)-\d+$/.exec(pod)?.[1]

@@ -1,8 +1,8 @@
 /**
- * Keeps what a container prints: one file of lines `<RFC 3339 time> <line>`, turned over when it is full. Memory does
- * not grow: lines are written as they come, and what comes faster than the allowance is dropped and counted; whoever
- * reads the container's output is asked to take its time then, so that a flood slows the container down and nobody
- * else. A full disk loses lines, nothing else.
+ * Writes a container's output to one file of lines `<RFC 3339 time> <line>`, rotated when it is full. Memory use is
+ * bounded: lines are written as they arrive, and output above the rate limit is dropped and counted. Then the reader of
+ * the output pauses, so that a flood slows down only its own container. On a full disk, lines are lost without other
+ * effects.
  */
 import { closeSync, fstatSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,9 +11,9 @@ type LogLimits = {
   fileBytes: number
   /** The current file and its predecessors `.1`, `.2`, ... */
   files: number
-  /** A longer line is cut into several. */
+  /** A longer line is split. */
   lineBytes: number
-  /** Output above this rate is dropped, after a burst of as much as one file holds. */
+  /** Output above this rate is dropped, after a burst of up to one file's size. */
   bytesPerSecond: number
 }
 
@@ -25,13 +25,13 @@ export const defaultLogLimits: LogLimits = {
 }
 
 type LogStream = {
-  /** False: output was dropped; let some time pass before more is read. */
+  /** False: output was dropped; the caller pauses before it reads more. */
   push(chunk: Buffer): boolean
   end(): void
 }
 
 export type ContainerLog = {
-  /** Takes output of one stream as it comes, in pieces of any size. */
+  /** Accepts output of one stream, in chunks of any size. */
   stream(): LogStream
   close(): void
 }
@@ -39,7 +39,7 @@ export type ContainerLog = {
 const newline = 0x0a
 export const logFile = (directory: string, container: string): string => join(directory, `${container}.log`)
 
-/** Opens the log of a container, going on where an earlier one ended. */
+/** Opens the log of a container and continues an existing one. */
 export function openContainerLog(
   directory: string,
   container: string,
@@ -59,20 +59,20 @@ export function openContainerLog(
     size = fstatSync(file).size
     return file
   }
-  function turnOver(): void {
+  function rotateLog(): void {
     if (file !== undefined) closeSync(file)
     file = undefined
     for (let index = limits.files - 1; index > 0; index -= 1) {
       try {
         renameSync(index === 1 ? path : `${path}.${index - 1}`, `${path}.${index}`)
       } catch {
-        // there are not that many yet
+        // fewer files exist
       }
     }
   }
   function append(text: Buffer): void {
     try {
-      if (file !== undefined && size + text.length > limits.fileBytes) turnOver()
+      if (file !== undefined && size + text.length > limits.fileBytes) rotateLog()
       size += writeSync(file ?? open(), text)
     } catch {
       dropped += text.length
@@ -86,7 +86,7 @@ export function openContainerLog(
     allowance -= bytes
     return true
   }
-  /** Writes whole lines, all with the time of now; false where they were dropped. */
+  /** Writes complete lines with the current time; false if they were dropped. */
   function writeLines(lines: Buffer[]): boolean {
     const bytes = lines.reduce((sum, line) => sum + line.length + 26, 0)
     if (!spend(bytes)) {
@@ -114,7 +114,7 @@ export function openContainerLog(
             lines.push(text.subarray(0, length))
             text = text.subarray(length === end ? end + 1 : length)
           }
-          rest = Buffer.from(text) // a copy: the chunk it is cut from must not be kept
+          rest = Buffer.from(text) // a copy, so that the full chunk is not retained
           return lines.length === 0 || writeLines(lines)
         },
         end() {

@@ -9,7 +9,7 @@ async function claim(preferred?: number) {
 }
 
 describe('claimAddresses', () => {
-  test('two claims never share a network, and a network given up can be claimed again', async () => {
+  test('two reservations never share a network, and a released network can be reserved again', async () => {
     const [one, two] = [await claim(), await claim()]
     expect(one.network).not.toBe(two.network)
     const network = one.network
@@ -17,7 +17,7 @@ describe('claimAddresses', () => {
     expect((await claim(network)).network).toBe(network)
   })
 
-  test('addresses are bindable, distinct, and not used again at once', async () => {
+  test('addresses are bindable, distinct, and not reused at once', async () => {
     const pool = await claim(200)
     const first = pool.allocate()
     pool.release(first)
@@ -32,7 +32,7 @@ describe('claimAddresses', () => {
     await new Promise(resolve => server.close(resolve))
   })
 
-  test('ends of networks are left out, and a released address comes round again', async () => {
+  test('the ends of networks are not used, and a released address is used again later', async () => {
     const pool = await claim(201)
     const all = new Set<string>()
     expect(() => {

@@ -1,24 +1,24 @@
 /**
- * An address of its own for every pod. A runtime claims one network 127.x.0.0/16 by holding a listening socket on a
- * fixed address in it, so two runtimes on one machine never meet, and the claim ends with the process that holds it.
- * Linux serves all of 127.0.0.0/8 on the loopback device (RFC 1122 3.2.1.3) without any configuration.
+ * An address for every pod. A runtime reserves one network 127.x.0.0/16 by a listening socket on a fixed address in it.
+ * So two runtimes on one machine never share addresses, and the reservation ends with the process. Linux serves all of
+ * 127.0.0.0/8 on the loopback device (RFC 1122 3.2.1.3) without configuration.
  */
 import { createServer, type Server } from 'node:net'
 import { errorCode, messageOf, RuntimeError } from '../errors.ts'
 
-/** The port of the claim's socket: on 127.x.0.1, an address that no pod is given. */
+/** The port of the reserving socket: on 127.x.0.1, which no pod gets. */
 const claimPort = 41_137
-/** 127.0 is the machine's own (127.0.0.1, 127.0.1.1, the resolver's 127.0.0.53). */
+/** 127.0 belongs to the machine (127.0.0.1, 127.0.1.1, the resolver's 127.0.0.53). */
 const firstNetwork = 1
 const lastNetwork = 254
 const addressesPerNetwork = 65_536
-/** 127.x.0.* stays free for the claim; the last address is the network's broadcast. */
+/** 127.x.0.* is for the reservation; the last address is the network's broadcast. */
 const firstAddress = 256
 
 export type AddressPool = {
-  /** The second octet of the network claimed. */
+  /** The second octet of the reserved network. */
   network: number
-  /** @throws RuntimeError where all 65,000 are taken */
+  /** @throws RuntimeError if all 65,000 are in use */
   allocate(): string
   release(address: string): void
   close(): Promise<void>
@@ -44,8 +44,8 @@ function candidates(preferred: number | undefined): number[] {
 }
 
 /**
- * Claims a network: `preferred` where it is free, so that addresses look alike after a restart.
- * @throws RuntimeError `UnsupportedPlatform` where none can be bound
+ * Reserves a network: `preferred` if it is free, so that addresses stay similar after a restart.
+ * @throws RuntimeError `UnsupportedPlatform` if none can be bound
  */
 export async function claimAddresses(preferred?: number): Promise<AddressPool> {
   if (process.platform !== 'linux') {
@@ -62,7 +62,7 @@ export async function claimAddresses(preferred?: number): Promise<AddressPool> {
   }
   throw new RuntimeError(
     'UnsupportedPlatform',
-    `no network in 127.0.0.0/8 could be claimed for pods: ${messageOf(refusal)}`,
+    `no network in 127.0.0.0/8 could be reserved for pods: ${messageOf(refusal)}`,
     { cause: refusal },
   )
 }
@@ -73,7 +73,7 @@ function poolOf(network: number, claim: Server): AddressPool {
   return {
     network,
     allocate() {
-      // Onwards, not the lowest free one: an address just given back may still be in a client's hands.
+      // Continues from the last address: a client may still use a released one.
       for (let tries = firstAddress; tries < addressesPerNetwork; tries += 1) {
         const candidate = next
         next = next + 1 >= addressesPerNetwork - 1 ? firstAddress : next + 1

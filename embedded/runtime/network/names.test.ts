@@ -11,8 +11,8 @@ const endpoints = (namespace: string, service: string, host?: string, port = 543
   ports: host === undefined ? [] : [{ port, addresses: [{ host, port }] }],
 })
 
-/** A write replaces the file, so its inode tells whether it was written again. */
-test('the file has the namespaces whose pods read it, and is written when their names change only', async () => {
+/** A write replaces the file, so a new inode shows a write. */
+test('the file has the namespaces whose pods read it, and is written only when their names change', async () => {
   const path = join(temporaryDirectory(), 'names')
   const file = createNamesFile(path, error => expect.unreachable(String(error)))
   const text = () => readFileSync(path, 'utf8')
@@ -22,10 +22,10 @@ test('the file has the namespaces whose pods read it, and is written when their 
   expect(text()).toBe('127.9.1.1 db-1.tenant.svc\n')
   const { ino } = statSync(path)
 
-  for (let turn = 0; turn < 20; turn++) {
-    file.put([endpoints('other', 'db-2', `127.9.2.${turn}`)])
-    // Another port is no other name.
-    file.put([endpoints('tenant', 'db-1', '127.9.1.1', 5433 + turn)])
+  for (let round = 0; round < 20; round++) {
+    file.put([endpoints('other', 'db-2', `127.9.2.${round}`)])
+    // A change of port is not a change of name.
+    file.put([endpoints('tenant', 'db-1', '127.9.1.1', 5433 + round)])
   }
   await new Promise(resolve => setTimeout(resolve, 150))
   expect(statSync(path).ino).toBe(ino)
@@ -37,13 +37,13 @@ test('the file has the namespaces whose pods read it, and is written when their 
   await until(() => text() === '127.9.2.19 db-2.other.svc\n')
 })
 
-test('many changes in a row are few writes', async () => {
+test('many successive changes cause few writes', async () => {
   const path = join(temporaryDirectory(), 'names')
   const file = createNamesFile(path, error => expect.unreachable(String(error)))
   file.use('tenant')
   const written = new Set<number>()
-  for (let turn = 0; turn < 50; turn++) {
-    file.put([endpoints('tenant', 'db-1', `127.9.1.${turn}`)])
+  for (let round = 0; round < 50; round++) {
+    file.put([endpoints('tenant', 'db-1', `127.9.1.${round}`)])
     await new Promise(resolve => setTimeout(resolve, 5))
     const found = statSync(path, { throwIfNoEntry: false })
     if (found !== undefined) written.add(found.mtimeMs)

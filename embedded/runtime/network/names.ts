@@ -1,7 +1,7 @@
 /**
- * Keeps a file of the names of Services, as /etc/hosts has them: `<address> <service>.<namespace>.svc`, one line for each
- * address that serves. Pods of the embedded default have no DNS of the cluster's; their servers read this file
- * (images/service-names.mjs). It has the namespaces that such servers run in, and is written only when their names change.
+ * Maintains a file with the names of Services, in the format of /etc/hosts: `<address> <service>.<namespace>.svc`, one
+ * line per serving address. Pods of the embedded installation have no cluster DNS; their servers read this file
+ * (images/service-names.mjs). It contains the namespaces of such servers, and is written only when their names change.
  */
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -11,7 +11,7 @@ import type { Informer } from '../../../cluster/informer/index.ts'
 import { servicesImage } from '../images/services.ts'
 import type { Endpoints, EndpointsFeed } from './endpoints.ts'
 
-/** From a change to its write, and at least between two writes. */
+/** Delay between a change and its write, and minimum interval between two writes. */
 const delays = { changeMs: 10, betweenMs: 100 }
 
 type NamesFile = {
@@ -21,8 +21,8 @@ type NamesFile = {
 }
 
 /**
- * `onFailure`: the file could not be written; the next change tries again. Its directory is made once, so that a write after the home
- * was removed makes nothing anew.
+ * `onFailure`: the file could not be written; the next change retries. Its directory is created once, so that a write
+ * after the deletion of the home directory does not create it again.
  */
 export function createNamesFile(path: string, onFailure: (error: unknown) => void): NamesFile {
   mkdirSync(dirname(path), { recursive: true, mode: 0o755 })
@@ -70,7 +70,7 @@ export function createNamesFile(path: string, onFailure: (error: unknown) => voi
   }
 }
 
-/** Keeps the file for as long as the runtime reports. A server takes longer to start than the file to be written. */
+/** Updates the file as long as the runtime reports. A server starts more slowly than the file is written. */
 export function keepNames(
   path: string,
   { feed, pods, logger }: { feed: EndpointsFeed; pods: Informer<'Pod'>; logger: Logger },

@@ -4,13 +4,13 @@ import { expect, test } from 'vitest'
 import { createEndpointTable } from '../../gateway/endpoint-table.ts'
 import { namespace, openTestCluster, pod, ready, script, until, untilPod } from '../testing/runtime.ts'
 
-test.each(['asked of the runtime', 'as the runtime reports it'])(
-  'a Service resolves to its ready pods, or to all that run where it says so, in turn, by name or number of the port, and to nothing else, %s',
+test.each(['as the runtime resolves it', 'as the runtime reports it'])(
+  'a Service resolves to its ready pods, or to all running ones if it says so, one after another, by name or number of the port, and to nothing else, %s',
   async how => {
     const { cluster, runtime } = await openTestCluster()
     const table = createEndpointTable()
     runtime.followEndpoints(table.put)
-    const source = how === 'asked of the runtime' ? runtime : table
+    const source = how === 'as the runtime resolves it' ? runtime : table
     const resolve = (port: number, service = 'web') => source.resolve({ namespace, service, port })
     const server = `
     const server = require('node:net').createServer(socket => socket.on('error', () => {}).end(process.env.HOSTNAME))

@@ -1,4 +1,4 @@
-/** From a Service to the pods that serve it: selection by labels, ready pods only unless it says otherwise. */
+/** Resolves a Service to its pods: by label selector, and only ready pods by default. */
 import type { Pod, Service } from '../../../cluster/index.ts'
 import type { Informer } from '../../../cluster/informer/index.ts'
 import { portNumber } from '../pods/probes.ts'
@@ -6,14 +6,14 @@ import { portNumber } from '../pods/probes.ts'
 export type Target = { namespace: string; service: string; port: number }
 export type Address = { host: string; port: number }
 
-/** Name of the index by namespace, of pods and of Services. */
+/** Name of the namespace index of pods and Services. */
 export const namespaceIndex = 'namespace'
 
 export type ServicesOptions = {
   services: Informer<'Service'>
   pods: Informer<'Pod'>
   readyAddress(pod: Pod): string | undefined
-  /** Of a pod that runs, ready or not. */
+  /** For a running pod, ready or not. */
   address(pod: Pod): string | undefined
 }
 
@@ -23,14 +23,14 @@ export const selects = (service: Service, pod: Pod): boolean => {
   return selector.length > 0 && selector.every(([label, value]) => pod.metadata.labels?.[label] === value)
 }
 
-/** The container port behind a port of the Service, or undefined where the Service has no such port. */
+/** The container port of a Service port; undefined if the Service has no such port. */
 function targetPort(service: Service, pod: Pod, port: number): number | undefined {
   const declared = service.spec?.ports?.find(candidate => candidate.port === port)
   const ports = pod.spec?.containers.flatMap(container => container.ports ?? []) ?? []
   return declared && portNumber(declared.targetPort ?? declared.port, ports)
 }
 
-/** Where connections to a port of a Service can go now. */
+/** The current targets of connections to a Service port. */
 export function addressesOf(
   { pods, readyAddress, address }: ServicesOptions,
   service: Service,
@@ -44,14 +44,14 @@ export function addressesOf(
   })
 }
 
-/** Finds where the next connection of a Service goes, one pod after the other; undefined where no pod is ready for it. */
+/** Returns the target of a Service's next connection, round robin; undefined if no pod is ready. */
 export function createServiceResolver(options: ServicesOptions) {
-  let turn = 0
+  let nextIndex = 0
   return ({ namespace, service: name, port }: Target): Address | undefined => {
     const service = options.services.get({ namespace, name })
     if (service === undefined) return undefined
     const addresses = addressesOf(options, service, port)
-    turn = (turn + 1) % Number.MAX_SAFE_INTEGER
-    return addresses[turn % addresses.length]
+    nextIndex = (nextIndex + 1) % Number.MAX_SAFE_INTEGER
+    return addresses[nextIndex % addresses.length]
   }
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { defaultBackoff, nextWait } from './backoff.ts'
 
-test('at once, then ten seconds, doubling to five minutes, and anew after a long run', () => {
+test('immediately, then ten seconds, doubling to five minutes, and reset after a long run', () => {
   let state = { waits: 0 }
   const waits = [0, 0, 0, 0, 0, 0, 0, 0, 599_999, 600_000, 0].map(ranMs => {
     const next = nextWait(state, ranMs, defaultBackoff)
@@ -11,7 +11,7 @@ test('at once, then ten seconds, doubling to five minutes, and anew after a long
   expect(waits).toEqual([0, 10, 20, 40, 80, 160, 300, 300, 300, 0, 10])
 })
 
-test('thousands of failures are waited for like a dozen', () => {
+test('thousands of failures have the same delay as a dozen', () => {
   const limits = { ...defaultBackoff, initialMs: 0 }
   expect(nextWait({ waits: 5000 }, 0, limits).waitMs).toBe(0)
   expect(nextWait({ waits: 5000 }, 0, defaultBackoff).waitMs).toBe(300_000)

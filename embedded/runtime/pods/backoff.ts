@@ -1,22 +1,24 @@
-/** How long a container that ended waits before it runs again. Pure. */
+/** The delay before a container restarts. Pure. */
 
 export type BackoffLimits = {
-  /** The first wait; each further one is twice as long. */
+  /** The first delay; each further one is twice as long. */
   initialMs: number
   maximumMs: number
-  /** A container that ran this long begins anew. */
+  /** After a run of this length the delay is reset. */
   resetAfterMs: number
 }
 
 export const defaultBackoff: BackoffLimits = { initialMs: 10_000, maximumMs: 300_000, resetAfterMs: 600_000 }
 
-/** More would leave the range of numbers; the longest wait is reached long before. */
+/** More doublings would overflow a number; the maximum is reached long before. */
 const mostDoublings = 30
 
-/** The waits so far: none for a container that has not ended yet. */
+/** The number of delays so far: none for a container that has not ended yet. */
 type BackoffState = { waits: number }
 
-/** After a run of `ranMs`: the first restart is at once, the next after `initialMs`, then twice that, up to the most. */
+/**
+ * After a run of `ranMs`: the first restart is immediate, the next after `initialMs`, then doubling up to the maximum.
+ */
 export function nextWait(
   state: BackoffState,
   ranMs: number,

@@ -1,7 +1,6 @@
 /**
- * Runs one container through all its starts: prepare, launch, probe, wait for its end, clean up what it left, and again
- * where the pod's policy says so, with growing waits. It owns the container's view; whoever shows it is told by
- * `changed`.
+ * Runs one container through all its starts: prepare, launch, probe, wait for its end, clean up, and repeat as the
+ * pod's policy says, with growing delays. It owns the container's view and calls `changed` after each change.
  */
 import type { Logger } from 'pino'
 import type { Owner } from '../directories.ts'
@@ -21,10 +20,10 @@ import type { SharedProbes } from './shared-probe.ts'
 import { forgetTerminationMessage, terminationMessage } from './termination.ts'
 import type { ContainerView, Terminated } from './view.ts'
 
-/** Everything that a start needs, worked out anew for each. */
+/** Everything that a start needs, computed again for each start. */
 export type Preparation = {
   command: [string, ...string[]]
-  /** It takes no process: this is started in ours. */
+  /** It needs no process: this runs in the runtime's process. */
   hosted?: { start: HostedProgram; args: string[] }
   environment: ReadonlyMap<string, string>
   workingDirectory: string
@@ -37,10 +36,10 @@ export type ContainerOptions = {
   view: ContainerView
   changed: () => void
   podIp: string
-  /** @throws RuntimeError where something that it needs is missing */
+  /** @throws RuntimeError if something that it needs is missing */
   prepare(): Promise<Preparation>
-  /** Resolves when a new attempt to prepare may go better. */
-  nextPoke(): Promise<void>
+  /** Resolves when preparing again may succeed. */
+  nextWake(): Promise<void>
   shouldRestart(exitCode: number): boolean
   graceMs(): number
   /** Volumes it may write to, with the directories of those that no other pod uses. */
@@ -68,11 +67,11 @@ const waitingReasons: Partial<Record<RuntimeErrorReason, string>> = {
   ReferenceMissing: 'CreateContainerConfigError',
   Unsupported: 'CreateContainerConfigError',
 }
-/** How often, and for how long each time, output is waited for once the last of a container's processes is gone. */
-const drainTurns = 10
+/** How often, and how long each time, output is awaited after the container's last process has ended. */
+const drainRounds = 10
 const drainMs = 50
 
-/** Runs the container until it has ended for good or `stopping` aborts and its processes are gone. */
+/** Runs the container until it has ended permanently, or `stopping` aborts and its processes have ended. */
 export async function superviseContainer(options: ContainerOptions, stopping: AbortSignal): Promise<void> {
   const { view, changed, backoff } = options
   let waits = { waits: 0 }
@@ -105,7 +104,7 @@ async function prepareUntilPossible(
 ): Promise<Preparation | undefined> {
   const { view, changed } = options
   for (let attempt = 0; !stopping.aborted; attempt += 1) {
-    const poked = options.nextPoke()
+    const woken = options.nextWake()
     try {
       return await options.prepare()
     } catch (error) {
@@ -116,7 +115,7 @@ async function prepareUntilPossible(
       options.warn('Failed', message)
     }
     const wake = new AbortController()
-    void poked.then(() => wake.abort())
+    void woken.then(() => wake.abort())
     await pause(Math.min(1000 * 2 ** attempt, 60_000), AbortSignal.any([stopping, wake.signal]))
   }
   return undefined
@@ -132,7 +131,7 @@ async function runOnce(
   forgetTerminationMessage(options.terminationFile)
   const launched = await use.start(volumes, () => launch(launchOptions(options, preparation, streams)))
   const startedAt = now()
-  // One that could not be started has no process to show; its end follows at once.
+  // A container that failed to start has no process; its end is reported at once.
   if (launched.pid > 0) {
     view.state = { kind: 'running', startedAt }
     changed()
@@ -157,11 +156,11 @@ async function runOnce(
   return terminatedOf(options, exit, startedAt, await terminationMessage(options, exit))
 }
 
-/** Many short waits, not one long one: when this process was held up, what has come meanwhile is read between them. */
+/** Many short waits instead of a long one: if this process was delayed, arrived output is read between them. */
 async function lastOutput({ drained }: Launched): Promise<void> {
   const over = new AbortController()
   void drained.then(() => over.abort())
-  for (let turn = 0; turn < drainTurns; turn += 1) await pause(drainMs, over.signal)
+  for (let round = 0; round < drainRounds; round += 1) await pause(drainMs, over.signal)
 }
 
 const launchOptions = (
@@ -182,7 +181,7 @@ const launchOptions = (
 })
 
 async function endGently(options: ContainerOptions, launched: Launched): Promise<void> {
-  await options.use.whenReleased(options.volumes) // a signal now would wake what a snapshot has stopped
+  await options.use.whenReleased(options.volumes) // a signal now would wake a process that a snapshot has stopped
   if (launched.pid === 0) return
   try {
     await endTrees([launched], options.graceMs())
@@ -192,8 +191,8 @@ async function endGently(options: ContainerOptions, launched: Launched): Promise
 }
 
 /**
- * Kills what outlived the container's main process, but nothing that belongs to another one on the same volumes. It
- * does not return before they are gone, however long that takes: the volumes are not free until then.
+ * Kills processes that outlived the container's main process, but none of other containers on the same volumes. Returns
+ * only when they have ended: until then the volumes are in use.
  */
 async function endOrphans(options: ContainerOptions, launched: Launched): Promise<void> {
   if (launched.pid === 0) return

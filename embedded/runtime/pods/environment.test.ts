@@ -43,7 +43,7 @@ const environment = (container: Partial<Container>, changes: Partial<Environment
   )
 
 describe('environmentOf', () => {
-  test('holds nothing of the parent', () => {
+  test("contains nothing of the parent's environment", () => {
     process.env.ESPALIER_TEST_LEAK = 'secret'
     const values = environment({})
     expect(Object.keys(values).sort()).toEqual([
@@ -86,7 +86,7 @@ describe('environmentOf', () => {
       ESPALIER_RUNTIME_ID: 'r',
     })
   })
-  test('Secrets and ConfigMaps, whose values are taken as they are', () => {
+  test('Secrets and ConfigMaps, with unchanged values', () => {
     const values = environment({
       envFrom: [{ secretRef: { name: 's' }, prefix: 'S_' }, { configMapRef: { name: 'absent', optional: true } }],
       env: [
@@ -117,7 +117,7 @@ describe('filesOf', () => {
         `${mode.toString(8)} ${content}`,
       ]),
     )
-  test('a Secret is for its owner alone, a ConfigMap has the mode asked for', () => {
+  test('a Secret is readable only by its owner, a ConfigMap has the requested mode', () => {
     expect(files({ secret: { secretName: 's', defaultMode: 0o444 } })).toEqual({
       password: '400 /data $(HOME)',
       user: '400 app',
@@ -146,13 +146,13 @@ describe('filesOf', () => {
   ])('refuses: %s', (message, volume) => {
     expect(() => files(volume)).toThrow(message)
   })
-  test('a key that is no file name is refused', () => {
+  test('a key that is not a file name is refused', () => {
     const hostile: References = { ...references, secret: () => ({ ...secret, data: { '../../x': '' } }) }
-    expect(() => filesOf({ name: 'v', secret: { secretName: 's' } }, pod, '', hostile)).toThrow('no valid key')
+    expect(() => filesOf({ name: 'v', secret: { secretName: 's' } }, pod, '', hostile)).toThrow('is not a valid key')
   })
 })
 
-test('referencesOf names all that a pod takes from other objects', () => {
+test('referencesOf returns all Secrets and ConfigMaps that a pod uses', () => {
   const names = referencesOf({
     volumes: [
       { name: 'a', secret: { secretName: 'a' } },

@@ -1,6 +1,6 @@
 /**
- * The environment of a container: exactly what its spec and its image say and a few fixed names; nothing of the
- * runtime's own environment, which may hold secrets. Pure.
+ * The environment of a container: exactly what its spec and image set and a few fixed names; nothing of the runtime's
+ * own environment, which may contain secrets. Pure.
  */
 import type { Pod } from '../../../cluster/index.ts'
 import { RuntimeError } from '../errors.ts'
@@ -12,12 +12,12 @@ export type Container = PodSpec['containers'][number]
 type EnvironmentVariable = NonNullable<Container['env']>[number]
 
 const systemPath = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
-/** Names that a container cannot set: processes are found again by them. */
+/** Names that a container cannot set: they identify processes. */
 const reservedPrefix = 'ESPALIER_RUNTIME_'
 
 const subscript = /^metadata\.(labels|annotations)\['([^']+)'\]$/
 
-/** A field of the downward API. @throws RuntimeError `Unsupported` for one that is not served here */
+/** A field of the downward API. @throws RuntimeError `Unsupported` for other fields */
 export function fieldOf(pod: Pod, podIp: string, path: string): string {
   const [, map, key] = subscript.exec(path) ?? []
   if (key !== undefined) return pod.metadata[map === 'labels' ? 'labels' : 'annotations']?.[key] ?? ''
@@ -48,11 +48,11 @@ export type EnvironmentInput = {
   podIp: string
   references: References
   image: { path: string[]; env?: Record<string, string> }
-  /** From mount paths to directories; applied to what the spec says, never to a value from a Secret. */
+  /** Translates mount paths to directories; applied to values of the spec, never to a value from a Secret. */
   translate: (text: string) => string
-  /** HOME and TMPDIR: a directory of the pod's own. */
+  /** HOME and TMPDIR: a directory of this pod. */
   home: string
-  /** Variables by which the runtime knows its processes. */
+  /** Variables that identify the runtime's processes. */
   markers: Record<string, string>
 }
 

@@ -18,7 +18,7 @@ describe('expandReferences', () => {
   ])('%s becomes %s', (text, expanded) => {
     expect(expandReferences(text, values)).toBe(expanded)
   })
-  test('leaves what holds no dollar as it is', () => {
+  test('text without a dollar is unchanged', () => {
     fc.assert(
       fc.property(fc.string(), text => {
         const plain = text.replaceAll('$', '')

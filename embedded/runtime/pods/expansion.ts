@@ -1,30 +1,30 @@
 /**
- * What changes in a container's command, arguments and environment before it runs here: $(NAME) references, as the
- * kubelet expands them, and mount paths, which stand for directories of the machine since there are no mount namespaces.
+ * Translates a container's command, arguments and environment for this machine: expands $(NAME) references, like the
+ * kubelet, and replaces mount paths by directories, since there are no mount namespaces.
  */
 
 const reference = /\$\$|\$\(([^()$\s]+)\)/g
 
 /**
- * Expands `$(NAME)`. `$$` is one `$`, so `$$(NAME)` stays a reference in words; an unknown name is left as it is
+ * Expands `$(NAME)`. `$$` becomes `$`, so `$$(NAME)` becomes the literal `$(NAME)`; an unknown name is unchanged
  * (Kubernetes API, Container.command).
  */
 export function expandReferences(text: string, values: ReadonlyMap<string, string>): string {
-  return text.replace(reference, (whole, name: string | undefined) =>
-    name === undefined ? '$' : (values.get(name) ?? whole),
+  return text.replace(reference, (match, name: string | undefined) =>
+    name === undefined ? '$' : (values.get(name) ?? match),
   )
 }
 
-/** Where a path of the container lies on this machine. */
+/** The path on this machine for a path in the container. */
 export type PathMapping = { mountPath: string; directory: string }
 
 const escapePattern = (text: string): string => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
 const withoutTrailingSlash = (path: string): string => (path.length > 1 ? path.replace(/\/+$/, '') : path)
 
 /**
- * A function that replaces each mount path, standing as a whole path or as the beginning of one, by its directory. The
- * longest mount path wins; what has been replaced is not looked at again. A path begins at the start of the text or
- * after white space, a quote, or one of `= : , ; (`.
+ * Returns a function that replaces each mount path, as a complete path or as the beginning of one, by its directory.
+ * The longest mount path wins; replaced text is not searched again. A path begins at the start of the text or after
+ * white space, a quote, or one of `= : , ; (`.
  */
 export function pathTranslator(mappings: PathMapping[]): (text: string) => string {
   const directories = new Map(mappings.map(({ mountPath, directory }) => [withoutTrailingSlash(mountPath), directory]))

@@ -1,4 +1,4 @@
-/** Containers that run in the runtime's own process, beside those that do not. */
+/** Containers that run in the runtime's process, next to ordinary ones. */
 import { expect, test } from 'vitest'
 import type { HostedContext, HostedProgram } from '../images/resolver.ts'
 import type { ImageResolver } from '../index.ts'
@@ -20,7 +20,7 @@ import { initialView } from './view.ts'
 
 const quick = { initialMs: 10, maximumMs: 20, resetAfterMs: 60_000 }
 
-/** An image with one program that is hosted; `starts`: what each start of it does. */
+/** An image with one hosted program; `starts`: the behaviour of each start. */
 function hosting(...starts: ('runs' | 'fails' | 'ends')[]) {
   const seen: (Omit<HostedContext, 'log'> & { args: readonly string[]; isOver: boolean })[] = []
   const images: ImageResolver = async (image, volumes) => ({
@@ -59,7 +59,7 @@ const watch = {
 }
 const volumes = [{ name: 'state', emptyDir: {} }]
 
-test('one runs with its arguments beside a process, has a log, and ends with the pod', async () => {
+test('one runs with its arguments next to a process, has a log, and ends with the pod', async () => {
   const { images, seen } = hosting()
   const { cluster, runtime } = await openTestCluster({ images })
   await cluster.create('Pod', pod('p', { volumes, containers: [script(staying), watch] }))
@@ -75,20 +75,20 @@ test('one runs with its arguments beside a process, has a log, and ends with the
   expect(seen.map(({ isOver }) => isOver)).toEqual([true])
 })
 
-test('one may write to the volumes of its pod while no image of them is taken', async () => {
+test("one may write to its pod's volumes except while an image of them is taken", async () => {
   const use = createVolumeUse()
   const view = initialView('watch', 'node', undefined)
-  const told = Promise.withResolvers<HostedContext['mayWrite']>()
+  const received = Promise.withResolvers<HostedContext['mayWrite']>()
   const stopping = new AbortController()
   const over = Promise.withResolvers<number>()
   const start: HostedProgram = async (_args, { mayWrite }) => {
-    told.resolve(mayWrite)
+    received.resolve(mayWrite)
     return { ended: over.promise, stop: async () => over.resolve(0) }
   }
   const log = { stream: () => ({ push: () => true, end() {} }), close() {} }
   const options = { view, log, use, volumes: ['volume'], changed() {}, now: Date.now, stopping: stopping.signal }
   const run = runHosted(options, { start, args: [], environment: new Map() })
-  const mayWrite = await told.promise
+  const mayWrite = await received.promise
   const release = await use.freeze('volume')
   expect(mayWrite()).toBe(false)
   release()
@@ -97,7 +97,7 @@ test('one may write to the volumes of its pod while no image of them is taken', 
   expect(await run).toMatchObject({ exitCode: 0 })
 })
 
-test('one that cannot start, or ends, is started again, and the process beside it goes on', async () => {
+test('one that cannot start, or ends, is restarted, and the process next to it continues', async () => {
   const { images, seen } = hosting('fails', 'ends', 'runs')
   const { cluster } = await openTestCluster({ images, backoff: quick })
   await cluster.create('Pod', pod('p', { volumes, containers: [script(staying), watch] }))

@@ -1,7 +1,7 @@
 /**
- * One start of a container that takes no process. It is ready while it runs; probes, which tell whether a process still
- * does, are left out, since it runs where they would. It writes to a volume of data only while no image of that is taken, so
- * that no snapshot waits for it.
+ * One start of a container without a process. It is ready while it runs. Probes are skipped: they check whether a
+ * process runs, and this one runs in the runtime's own process. It writes to a data volume only while no image of it is
+ * taken, so that no snapshot waits for it.
  */
 import { messageOf } from '../errors.ts'
 import type { HostedContext, HostedProgram } from '../images/resolver.ts'
@@ -16,11 +16,11 @@ type HostedOptions = {
   now: () => number
   stopping: AbortSignal
   use: VolumeUse
-  /** Handles of the volumes that its pod holds. */
+  /** Handles of its pod's volumes. */
   volumes: string[]
 }
 
-/** Exit code of what cannot be started, as for a process. */
+/** Exit code for a program that cannot be started, as for a process. */
 const cannotStart = 128
 
 export async function runHosted(

@@ -33,7 +33,7 @@ export type Kubelet = {
   /** Returns the pod's address if the pod runs, ready or not. */
   address(pod: Pod): string | undefined
   /** Retries pods of this namespace that may wait for a volume; without a namespace, all pods. */
-  poke(namespace?: string): void
+  wake(namespace?: string): void
   /** Updates the files of pods that name a Secret or ConfigMap that has changed. */
   refresh(namespace: string, reference: string): void
   /** Stops all pods, those of StatefulSets last. Their objects stay for the next start. */
@@ -94,12 +94,12 @@ class ProcessKubelet implements Kubelet {
     return this.#viewOf(pod)?.ip
   }
 
-  poke(namespace?: string): void {
+  wake(namespace?: string): void {
     for (const text of this.#unscheduled) {
       if (namespace === undefined || parseKey(text).namespace === namespace) this.#controller.enqueue(text)
     }
     for (const [text, { run }] of this.#runs) {
-      if (namespace === undefined || parseKey(text).namespace === namespace) run.poke()
+      if (namespace === undefined || parseKey(text).namespace === namespace) run.wake()
     }
   }
 
@@ -197,7 +197,7 @@ class ProcessKubelet implements Kubelet {
     this.#controller.enqueue(text)
   }
 
-  /** Removes what is left of a pod whose processes have ended, so that its object can be deleted. */
+  /** Deletes the files of a pod whose processes have ended, so that its object can be deleted. */
   async #release(pod: Pod): Promise<void> {
     await removePodDirectory(this.#host.layout, pod.metadata.uid ?? '')
     await this.#writer.release(pod)

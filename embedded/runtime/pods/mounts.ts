@@ -1,5 +1,5 @@
 /**
- * The volumes of a pod as directories of this machine. Claims are held as long as the pod lives; the files of Secrets
+ * The volumes of a pod as directories of this machine. Claims are in use as long as the pod lives; the files of Secrets
  * and ConfigMaps follow their objects.
  */
 import { rmSync } from 'node:fs'
@@ -14,7 +14,7 @@ import type { PathMapping } from './expansion.ts'
 import { filesOf, isProjected, type ProjectedFiles, type Volume } from './projection.ts'
 import type { References } from './references.ts'
 
-/** A bound claim, or why there is none to use. */
+/** A bound claim, or why it cannot be used. */
 export type ClaimVolume =
   | {
       bound: true
@@ -40,16 +40,16 @@ export type Mounts = {
   directories: ReadonlyMap<string, string>
   /** Handles of the claims' volumes. */
   claims: string[]
-  /** Roots of all claims, and of those no other pod may use meanwhile. */
+  /** Roots of all claims, and of those that no other pod may use meanwhile. */
   claimDirectories: string[]
   exclusiveDirectories: string[]
-  /** Brings the files of Secrets and ConfigMaps up to date. @throws RuntimeError where one is missing now */
+  /** Updates the files of Secrets and ConfigMaps. @throws RuntimeError if one is missing now */
   refresh(): void
 }
 
 const uidOf = (pod: Pod): string => pod.metadata.uid ?? ''
 
-/** @throws RuntimeError `ReferenceMissing` while something is not there yet, `Unsupported` */
+/** @throws RuntimeError `ReferenceMissing` while something is missing, `Unsupported` */
 export function mountVolumes(options: MountOptions): Mounts {
   const { pod, layout, use } = options
   const volumes = pod.spec?.volumes ?? []
@@ -65,7 +65,7 @@ export function mountVolumes(options: MountOptions): Mounts {
     const before = written.get(volume.name)
     if (before !== undefined && sameFiles(before, files)) return
     const directory = join(root, volume.name)
-    if (before === undefined) rmSync(directory, { recursive: true, force: true }) // what a crash may have left
+    if (before === undefined) rmSync(directory, { recursive: true, force: true }) // possible leftovers of a crash
     writeAtomically(directory, files, layout.owner)
     written.set(volume.name, files)
   }
@@ -77,7 +77,7 @@ export function mountVolumes(options: MountOptions): Mounts {
     else if (volume.emptyDir) makeOwned(layout, join(root, volume.name))
   }
   for (const { volume, alone } of bound.values()) {
-    if (use.hold(volume, uidOf(pod), alone)) continue
+    if (use.acquire(volume, uidOf(pod), alone)) continue
     releaseVolumes(use, uidOf(pod), bound)
     throw new RuntimeError('ReferenceMissing', 'a volume is in use by another pod')
   }
@@ -101,7 +101,7 @@ function claimsOf({ pod, findClaim }: MountOptions, volumes: Volume[]) {
   const bound = new Map<string, Extract<ClaimVolume, { bound: true }>>()
   for (const volume of volumes) {
     if (volume.name.includes('/') || volume.name.startsWith('.')) {
-      throw new RuntimeError('Unsupported', `"${volume.name}" is no valid name of a volume`)
+      throw new RuntimeError('Unsupported', `"${volume.name}" is not a valid volume name`)
     }
     const name = volume.persistentVolumeClaim?.claimName
     if (name !== undefined) {
@@ -116,14 +116,14 @@ function claimsOf({ pod, findClaim }: MountOptions, volumes: Volume[]) {
   return bound
 }
 
-/** Where the paths of a container lie. @throws RuntimeError `Unsupported` */
+/** Maps a container's mount paths to directories. @throws RuntimeError `Unsupported` */
 export function pathMappings(container: Container, directories: ReadonlyMap<string, string>): PathMapping[] {
   return (container.volumeMounts ?? []).map(({ name, mountPath, subPath }) => {
     const directory = directories.get(name)
     if (directory === undefined) {
       throw new RuntimeError(
         'Unsupported',
-        `container "${container.name}" mounts "${name}", which is no volume of the pod`,
+        `container "${container.name}" mounts "${name}", which is not a volume of the pod`,
       )
     }
     if (subPath?.split('/').includes('..') || subPath?.startsWith('/')) {

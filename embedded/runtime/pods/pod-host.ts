@@ -1,4 +1,4 @@
-/** What the runtime provides to all pods, and where a pod's files are. */
+/** What the runtime provides to all pods, and the paths of a pod's files. */
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import type { Pod } from '../../../cluster/index.ts'
@@ -20,7 +20,7 @@ export type PodHost = {
   use: VolumeUse
   referencesIn(namespace: string): References
   findClaim(namespace: string, name: string): ClaimVolume
-  /** Marks the processes of this runtime. */
+  /** Identifies the processes of this runtime. */
   runtimeId: string
   warn(pod: Pod, reason: string, message: string): void
   backoff: BackoffLimits
@@ -41,6 +41,6 @@ export const homeOf = (layout: Layout, uid: string): string => join(layout.pod(u
 export const terminationFile = (layout: Layout, uid: string, container: Container): string =>
   join(homeOf(layout, uid), `.termination-${container.name}`)
 
-/** The environment variable, with its value, that marks the processes of a container. */
-export const containerMark = (host: PodHost, podUid: string, container: Container): string =>
+/** The environment variable, with its value, that identifies the processes of a container. */
+export const containerMarkerVariable = (host: PodHost, podUid: string, container: Container): string =>
   `${containerMarker}=${containerId(host, podUid, container)}`

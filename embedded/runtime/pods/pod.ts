@@ -11,7 +11,7 @@ import { openContainerLog } from '../logs/write.ts'
 import { type ContainerOptions, superviseContainer } from './container.ts'
 import type { Container, PodSpec } from './environment.ts'
 import { type Mounts, mountVolumes } from './mounts.ts'
-import { containerMark, homeOf, type PodHost, terminationFile } from './pod-host.ts'
+import { containerMarkerVariable, homeOf, type PodHost, terminationFile } from './pod-host.ts'
 import { prepare } from './preparation.ts'
 import { pause } from './probing.ts'
 import { referencesOf } from './references.ts'
@@ -23,7 +23,7 @@ export type PodRun = {
   /** The Secrets and ConfigMaps that the pod names, by `referenceName`. */
   readonly references: ReadonlySet<string>
   /** Retries what the pod waits for. */
-  poke(): void
+  wake(): void
   /** Updates the pod's files after a Secret or ConfigMap that it names has changed. */
   refresh(): void
   /**
@@ -51,7 +51,7 @@ class RunningPod implements PodRun {
   readonly #changed: () => void
   readonly #stopping = new AbortController()
   readonly #ended: Promise<void>
-  #poked = Promise.withResolvers<void>()
+  #woken = Promise.withResolvers<void>()
   #mounts: Mounts | undefined
 
   constructor(host: PodHost, pod: Pod, changed: () => void) {
@@ -65,17 +65,17 @@ class RunningPod implements PodRun {
     this.#ended = this.#run()
   }
 
-  poke(): void {
-    this.#poked.resolve()
-    this.#poked = Promise.withResolvers<void>()
+  wake(): void {
+    this.#woken.resolve()
+    this.#woken = Promise.withResolvers<void>()
   }
 
   refresh(): void {
-    this.poke()
+    this.wake()
     try {
       this.#mounts?.refresh()
     } catch (error) {
-      this.#host.warn(this.#pod, 'FailedMount', messageOf(error)) // the files stay as they were
+      this.#host.warn(this.#pod, 'FailedMount', messageOf(error)) // the files stay unchanged
     }
   }
 
@@ -144,7 +144,7 @@ class RunningPod implements PodRun {
     const { signal } = this.#stopping
     while (!signal.aborted) {
       const wake = new AbortController()
-      void this.#poked.promise.then(() => wake.abort())
+      void this.#woken.promise.then(() => wake.abort())
       try {
         const mounted = mountVolumes({ pod, podIp, layout, use, findClaim, references })
         makeOwned(layout, homeOf(layout, this.uid))
@@ -199,11 +199,11 @@ class RunningPod implements PodRun {
       changed: this.#changed,
       podIp,
       prepare: () => prepare(host, pod, container, podIp, mounts),
-      nextPoke: () => this.#poked.promise,
+      nextWake: () => this.#woken.promise,
       graceMs: () => graceSeconds * 1000,
       volumes: mounts.claims,
       exclusiveDirectories: mounts.exclusiveDirectories,
-      marker: containerMark(host, this.uid, container),
+      marker: containerMarkerVariable(host, this.uid, container),
       terminationFile: terminationFile(host.layout, this.uid, container),
       warn: (reason, message) => host.warn(pod, reason, message),
       use: host.use,
@@ -240,8 +240,8 @@ function initialPodView({ spec, status }: Pod, now: number): PodView {
 }
 
 /**
- * Deletes a pod's files, except its logs. First moves them out of reach of other workloads, so that no workload can redirect
- * the deletion by a link.
+ * Deletes a pod's files, except its logs. First moves them to a directory that workloads cannot reach, so that none can
+ * redirect the deletion by a link.
  */
 export async function removePodDirectory(layout: Layout, uid: string): Promise<void> {
   const removed = join(layout.staging, `pod-${uid}`)

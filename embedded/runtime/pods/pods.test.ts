@@ -1,4 +1,4 @@
-/** Pods as real processes: containers, environment, probes, volumes, ends. */
+/** Pods as real processes: containers, environment, probes, volumes, termination. */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -34,7 +34,7 @@ const secret = (data: Record<string, string>) => ({
   data: Object.fromEntries(Object.entries(data).map(([name, value]) => [name, base64(value)])),
 })
 
-test('a pod with scheduling gates never runs, and keeps a StatefulSet from a pod of its name', async () => {
+test("a pod with scheduling gates never runs, and blocks a StatefulSet's pod of the same name", async () => {
   const { cluster } = await openTestCluster({ backoff: quick })
   const gated = pod('held-0', { schedulingGates: [{ name: 'lock' }], containers: [script(staying)] })
   const made = await cluster.create('Pod', gated)
@@ -50,7 +50,7 @@ test('a pod with scheduling gates never runs, and keeps a StatefulSet from a pod
 })
 
 describe('containers', () => {
-  test('init containers run one after the other, and again until they succeed', async () => {
+  test('init containers run one after another, and are restarted until they succeed', async () => {
     const { cluster, runtime } = await openTestCluster({ backoff: quick })
     const mount = { volumeMounts: [{ name: 'shared', mountPath: '/shared' }] }
     const failing = `
@@ -70,7 +70,7 @@ describe('containers', () => {
     expect(up.status?.conditions?.find(({ type }) => type === 'Initialized')?.status).toBe('True')
   })
 
-  test('one killed with SIGKILL is back at once; one that goes on failing waits', async () => {
+  test('a container killed with SIGKILL restarts at once; one that keeps failing waits', async () => {
     const { cluster, runtime } = await openTestCluster({ backoff: { ...quick, initialMs: 60_000, maximumMs: 60_000 } })
     await cluster.create('Pod', pod('p', { containers: [script(staying)] }))
     await untilPod(cluster, 'p', ready)
@@ -87,7 +87,7 @@ describe('containers', () => {
     expect(ready(waiting)).toBe(false)
   })
 
-  test('policy Never: the pod succeeds or fails with its containers, and says how', async () => {
+  test('policy Never: the pod succeeds or fails with its containers, and reports the exit', async () => {
     const { cluster } = await openTestCluster()
     const spec = { restartPolicy: 'Never' }
     await cluster.create('Pod', pod('good', { ...spec, containers: [script('')] }))
@@ -104,7 +104,7 @@ describe('containers', () => {
     expect(await stateOf('loud')).toMatchObject({ exitCode: 1, message: 'last words' })
   })
 
-  test('what cannot be started says why, and starts when it can', async () => {
+  test('a container that cannot be started reports why, and starts when it can', async () => {
     const { cluster } = await openTestCluster()
     const waitingFor = async (name: string, reason: string) => {
       const found = await untilPod(
@@ -122,7 +122,7 @@ describe('containers', () => {
       pod('unknown', { restartPolicy: 'Never', containers: [script('', { command: ['/nope'] })] }),
     )
     expect(await waitingFor('waiting', 'CreateContainerConfigError')).toBe('Secret "secret" not found')
-    expect(await waitingFor('mute', 'CreateContainerConfigError')).toContain('must name its command')
+    expect(await waitingFor('mute', 'CreateContainerConfigError')).toContain('must set a command')
     const failed = await untilPod(cluster, 'unknown', phase('Failed'))
     expect(failed.status?.containerStatuses?.[0]?.state?.terminated).toMatchObject({
       ...{ exitCode: 128, reason: 'StartError' },
@@ -158,8 +158,8 @@ describe('containers', () => {
   })
 })
 
-describe('the end of a pod', () => {
-  test('a container that ignores its signal is killed after the grace, with all that descends from it', async () => {
+describe('termination of a pod', () => {
+  test('a container that ignores its signal is killed after the grace period, with all its descendants', async () => {
     const { cluster, runtime } = await openTestCluster()
     const source = `
       process.on('SIGTERM', () => console.log('ignored'))
@@ -195,14 +195,14 @@ describe('the end of a pod', () => {
       ${staying}`
     await cluster.create('Pod', pod('p', { containers: [script(source, { lifecycle })] }))
     await untilPod(cluster, 'p', ready)
-    // A signal before the handler stands would just end it.
+    // Before the handler is installed, a signal would just end it.
     await until(async () => (await processOf(runtime, 'p')) > 0)
     await cluster.delete('Pod', key('p'))
     await until(async () => (await cluster.get('Pod', key('p'))) === undefined)
     expect(readFileSync(file, 'utf8')).toBe(expected)
   })
 
-  test('what a dead container leaves does not live beside its successor', async () => {
+  test('processes of a dead container do not run next to its successor', async () => {
     const { cluster, runtime } = await openTestCluster({ backoff: quick })
     const source = `
       const options = { detached: true, stdio: 'ignore' }
@@ -221,8 +221,8 @@ describe('the end of a pod', () => {
   })
 })
 
-describe('what a pod is given', () => {
-  test('an environment of its own, without anything of ours', async () => {
+describe('resources of a pod', () => {
+  test("its own environment, without the runtime's variables", async () => {
     process.env.ESPALIER_TEST_LEAK = 'do not show'
     const { cluster, runtime } = await openTestCluster()
     const container = script(`console.log(JSON.stringify(process.env)); ${staying}`, {
@@ -240,7 +240,7 @@ describe('what a pod is given', () => {
     delete process.env.ESPALIER_TEST_LEAK
   })
 
-  test('files of a Secret for its user alone, that follow the Secret', async () => {
+  test('Secret files readable only by its user, which follow the Secret', async () => {
     const owner = testOwner()
     const directory = temporaryDirectory()
     const { cluster } = await openTestCluster({ directory, runAs: owner, images: shellImage })
@@ -283,7 +283,7 @@ describe('what a pod is given', () => {
     await until(() => !existsSync(join(directory, 'logs', namespace, 'p')))
   })
 
-  test('a volume that another pod has for itself alone is waited for', async () => {
+  test('a pod waits for a volume that another pod uses exclusively', async () => {
     const { cluster } = await openTestCluster()
     await cluster.create('PersistentVolumeClaim', claim('data'))
     const spec = {
@@ -299,7 +299,7 @@ describe('what a pod is given', () => {
     await untilPod(cluster, 'two', ready, 5000)
   })
 
-  test('a flood of output is slowed down, never stopped, and leaves the newest lines', async () => {
+  test('a flood of output is slowed down, never stopped, and the newest lines remain', async () => {
     const { cluster, runtime } = await openTestCluster()
     const flood = `
       const block = 'x'.repeat(99) + '\\n'
@@ -314,7 +314,7 @@ describe('what a pod is given', () => {
   })
 })
 
-test('hundreds of restarts leave no file or listener behind', { timeout: 180_000 }, async () => {
+test('hundreds of restarts leak no file or listener', { timeout: 180_000 }, async () => {
   const { cluster } = await openTestCluster({
     images: shellImage,
     backoff: { initialMs: 0, maximumMs: 0, resetAfterMs: 1e9 },

@@ -1,4 +1,4 @@
-/** A Postgres as the operator runs it: every major, its fast shutdown, and what is left of it after kill -9. */
+/** A Postgres as the operator runs it: every major version, its fast shutdown, and its leftovers after kill -9. */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -6,7 +6,7 @@ import { descendantsOf, isAlive, readProcesses } from '../processes/table.ts'
 import { connectPostgres, openPostgresCluster, postgresPod } from '../testing/postgres.ts'
 import { claim, key, namespace, pod, ready, until, untilPod } from '../testing/runtime.ts'
 
-test('every major starts, answers, and shuts down fast while a client is connected', async () => {
+test('every major version starts, answers, and shuts down fast while a client is connected', async () => {
   const { cluster, directory } = await openPostgresCluster()
   await Promise.all(
     ['16', '17', '18'].map(async major => {
@@ -28,7 +28,7 @@ test('every major starts, answers, and shuts down fast while a client is connect
   )
 })
 
-test('after kill -9 of a postmaster a backend that noticed nothing is ended, and the server is back with its data', async () => {
+test('after kill -9 of a postmaster, a backend that did not notice is ended, and the server restarts with its data', async () => {
   const { cluster, directory } = await openPostgresCluster()
   const { metadata } = await cluster.create('PersistentVolumeClaim', claim('db'))
   await cluster.create('Pod', pod('db', postgresPod({ claimName: 'db' })))
@@ -38,7 +38,7 @@ test('after kill -9 of a postmaster a backend that noticed nothing is ended, and
   const busy = client.query('DO $$ BEGIN LOOP END LOOP; END $$').catch(() => {})
   const data = join(directory, 'volumes', namespace, metadata.uid ?? '', 'pgdata')
   const postmaster = Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0])
-  // The backend must be in its loop: only there does it not look whether its parent lives.
+  // The backend must be in its loop: only there it does not check whether its parent lives.
   await until(() => descendantsOf(readProcesses(), [postmaster]).some(({ state }) => state === 'R'))
   const before = descendantsOf(readProcesses(), [postmaster])
   process.kill(postmaster, 'SIGKILL')

@@ -45,7 +45,10 @@ export async function prepare(
     expandReferences(translate(argument), environment),
   )
   if (word === undefined || container.command === undefined) {
-    throw new RuntimeError('Unsupported', `container "${container.name}" must name its command: images have none here`)
+    throw new RuntimeError(
+      'Unsupported',
+      `container "${container.name}" must set a command: images have no default command here`,
+    )
   }
   const [program = word, ...leading] = image.commands[word] ?? [word]
   const named = container.command.join(' ')

@@ -1,4 +1,4 @@
-/** One look at a container: exec, httpGet or tcpSocket (Kubernetes API, Probe). What fails says why, in one line. */
+/** One probe of a container: exec, httpGet or tcpSocket (Kubernetes API, Probe). A failure has a one-line reason. */
 import { request as httpsRequest } from 'node:https'
 import { connect } from 'node:net'
 import { request as httpRequest } from '../../../server/node-http.ts'
@@ -8,13 +8,16 @@ export type Probe = NonNullable<Container['readinessProbe']>
 /** `isCertain`: one such failure is enough, whatever the threshold. */
 export type ProbeResult = { ok: true } | { ok: false; message: string; isCertain?: boolean }
 
-/** The exit code of a probe that found the disk full, after the number of ENOSPC. No command of ours ends with it otherwise. */
+/**
+ * The exit code of a probe that found the disk full, the number of ENOSPC. None of Espalier's commands uses it
+ * otherwise.
+ */
 export const fullDiskCode = 28
 
 export type ProbeContext = {
   podIp: string
   ports: NonNullable<Container['ports']>
-  /** Runs a command in the container's environment; resolves to its exit code, or undefined when it was cut off. */
+  /** Runs a command in the container's environment; resolves to its exit code, or undefined if it was interrupted. */
   execute(command: string[], timeoutMs: number): Promise<number | undefined>
 }
 
@@ -66,7 +69,7 @@ function getOnce(
   const headers = Object.fromEntries((get.httpHeaders ?? []).map(({ name, value }) => [name, value]))
   const options = { host, port, path: get.path ?? '/', headers, agent: false }
   return new Promise(resolve => {
-    // The kubelet does not verify certificates either: a probe asks whether the server answers, not who it is.
+    // The kubelet does not verify certificates either: a probe checks that the server answers, not its identity.
     const request =
       get.scheme === 'HTTPS' ? httpsRequest({ ...options, rejectUnauthorized: false }) : httpRequest(options)
     const end = (result: ProbeResult) => {

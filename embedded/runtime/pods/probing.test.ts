@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { until } from '../testing/runtime.ts'
 import type { Container } from './environment.ts'
 import { fullDiskCode, type Probe, portNumber, runProbe } from './probes.ts'
-import { count, defaultProbeTiming, noTally, startProbing, waitMs } from './probing.ts'
+import { count, defaultProbeTiming, initialState, startProbing, waitMs } from './probing.ts'
 
 async function listen(server: Server): Promise<number> {
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
@@ -16,67 +16,67 @@ const context = { podIp: '127.0.0.1', ports: [], execute: async () => 0 }
 
 describe('count', () => {
   const probe: Probe = { periodSeconds: 10, failureThreshold: 2, successThreshold: 2 }
-  const tallyOf = (looks: [ok: boolean, at: number][]) =>
-    looks.reduce((tally, [ok, at]) => count(tally, probe, ok, at), noTally)
-  test('hasty failures count once a period', () => {
+  const stateOf = (probes: [ok: boolean, at: number][]) =>
+    probes.reduce((state, [ok, at]) => count(state, probe, ok, at), initialState)
+  test('early failures count once per period', () => {
     expect(
-      tallyOf([
+      stateOf([
         [false, 0],
         [false, 50],
         [false, 100],
       ]).failures,
     ).toBe(1)
     expect(
-      tallyOf([
+      stateOf([
         [false, 0],
         [false, 50],
         [false, 10_000],
-      ]).verdict,
+      ]).result,
     ).toBe('failure')
   })
-  test('successes must follow one another', () => {
+  test('only consecutive successes count', () => {
     expect(
-      tallyOf([
+      stateOf([
         [true, 0],
         [false, 50],
         [true, 100],
-      ]).verdict,
+      ]).result,
     ).toBe('unknown')
     expect(
-      tallyOf([
+      stateOf([
         [true, 0],
         [true, 50],
-      ]).verdict,
+      ]).result,
     ).toBe('success')
   })
-  test('a success forgives failures, and failures take success back', () => {
+  test('a success resets failures, and failures reset successes', () => {
     expect(
-      tallyOf([
+      stateOf([
         [false, 0],
         [true, 50],
         [false, 10_000],
       ]).failures,
     ).toBe(1)
     expect(
-      tallyOf([
+      stateOf([
         [true, 0],
         [true, 1],
         [false, 2],
         [false, 10_002],
-      ]).verdict,
+      ]).result,
     ).toBe('failure')
   })
 })
 
-test('looks are hasty until the first success, and no longer than it makes sense', () => {
+test('probes are frequent until the first success, for a limited time', () => {
   const probe: Probe = { periodSeconds: 10, tcpSocket: { port: 1 } }
-  expect(waitMs(noTally, probe, 0, 3_000, defaultProbeTiming)).toBe(10)
-  expect(waitMs(noTally, { periodSeconds: 10, exec: {} }, 0, 3_000, defaultProbeTiming)).toBe(50)
-  expect(waitMs(noTally, probe, 60_000, 3_000, defaultProbeTiming)).toBe(1000)
+  expect(waitMs(initialState, probe, 0, 3_000, defaultProbeTiming)).toBe(10)
+  expect(waitMs(initialState, { periodSeconds: 10, exec: {} }, 0, 3_000, defaultProbeTiming)).toBe(50)
+  expect(waitMs(initialState, probe, 60_000, 3_000, defaultProbeTiming)).toBe(1000)
 })
 
-test('those that are well are looked at in turns of five seconds, and never later than their period says', () => {
-  const well = { ...noTally, verdict: 'success' } as const
+test('healthy containers are probed in groups every five seconds, and never later than their period', () => {
+  const well = { ...initialState, result: 'success' } as const
   const wait = (periodSeconds: number, now: number) =>
     waitMs(well, { periodSeconds, tcpSocket: { port: 1 } }, 0, now, defaultProbeTiming)
   expect(wait(10, 0)).toBe(10_000)
@@ -117,7 +117,7 @@ describe('runProbe', () => {
     expect(await exec(3)).toMatchObject({ message: 'command ended with exit code 3' })
     expect(await exec(undefined)).toMatchObject({ message: 'command timed out after 1000 ms' })
   })
-  test('ports go by number or by name', () => {
+  test('ports are given by number or by name', () => {
     const ports = [{ name: 'postgres', containerPort: 5432 }]
     expect([
       portNumber(80, ports),
@@ -176,7 +176,7 @@ describe('startProbing', () => {
   test('without probes a container is ready at once', () => {
     expect(probing({}, () => 0)).toEqual(['started', 'ready'])
   })
-  test('startup comes first, then readiness goes up and down', async () => {
+  test('startup is first, then readiness goes up and down', async () => {
     const answers: Record<string, number> = { startup: 1, ready: 1 }
     const events = probing(
       { startupProbe: exec('startup'), readinessProbe: exec('ready', { periodSeconds: 0.01, failureThreshold: 1 }) },
@@ -192,31 +192,31 @@ describe('startProbing', () => {
     await until(() => events.length === 4)
     expect(events).toEqual(['started', 'unready', 'ready', 'unready'])
   })
-  test('a startup or liveness probe that fails for good asks for a restart', async () => {
+  test('a startup or liveness probe that fails permanently requests a restart', async () => {
     const failing = { periodSeconds: 0.01, failureThreshold: 3 }
     const startup = probing({ startupProbe: exec('x', failing) }, () => 1)
     const liveness = probing({ livenessProbe: exec('x', failing) }, () => 1)
     await until(() => startup.length > 0 && liveness.includes('unhealthy liveness'))
     expect(startup).toEqual(['unhealthy startup'])
   })
-  test('looks during a freeze do not count', async () => {
+  test('probes during a freeze do not count', async () => {
     let frozen = true
     let epoch = 0
-    let looks = 0
+    let probes = 0
     const failing = { periodSeconds: 0.01, failureThreshold: 1 }
     const events = probing(
       { livenessProbe: exec('x', failing) },
       () => {
-        looks += 1
-        epoch += 1 // a freeze that came and went meanwhile
+        probes += 1
+        epoch += 1 // a freeze that began and ended meanwhile
         return 1
       },
       () => (frozen ? -1 : epoch),
     )
     await new Promise(resolve => setTimeout(resolve, 20))
-    expect(looks).toBe(0)
+    expect(probes).toBe(0)
     frozen = false
-    await until(() => looks > 5)
+    await until(() => probes > 5)
     expect(events).toEqual(['started', 'ready'])
   })
 })

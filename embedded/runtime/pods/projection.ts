@@ -1,4 +1,4 @@
-/** Which files a Secret, ConfigMap or projected volume holds. Pure: `volumes/atomic.ts` writes them. */
+/** Files of a Secret, ConfigMap or projected volume. Pure: `volumes/atomic.ts` writes them. */
 import type { Pod } from '../../../cluster/index.ts'
 import { RuntimeError } from '../errors.ts'
 import { fieldOf, type PodSpec } from './environment.ts'
@@ -12,7 +12,9 @@ export type ProjectedFiles = Map<string, ProjectedFile>
 type Items = { key: string; path: string; mode?: number }[]
 type Source = { kind: ReferenceKind; name: string | undefined; optional: boolean | undefined; items: Items | undefined }
 
-/** A Secret's file is for its owner alone, whatever mode is asked for: here the machine is shared with other users. */
+/**
+ * A Secret's file is readable only by its owner, whatever mode is requested: the machine is shared with other users.
+ */
 const ownerOnly = 0o700
 const defaultSecretMode = 0o600
 const defaultMode = 0o644
@@ -47,7 +49,7 @@ function addSource(
   }
 }
 
-/** Whether a volume's files come from objects of the cluster. */
+/** Whether a volume's files are read from cluster objects. */
 export const isProjected = (volume: Volume): boolean =>
   volume.secret !== undefined || volume.configMap !== undefined || volume.projected !== undefined
 

@@ -1,8 +1,11 @@
-/** What a pod takes from Secrets and ConfigMaps: one look-up for environment and volumes, with errors that name the place. */
+/**
+ * Values that a pod reads from Secrets and ConfigMaps: one look-up for environment and volumes, with errors that name
+ * the location.
+ */
 import type { ConfigMap, Pod, Secret } from '../../../cluster/index.ts'
 import { RuntimeError } from '../errors.ts'
 
-/** The Secrets and ConfigMaps of one namespace, as they are now. */
+/** The current Secrets and ConfigMaps of one namespace. */
 export type References = {
   secret(name: string): Secret | undefined
   configMap(name: string): ConfigMap | undefined
@@ -10,10 +13,10 @@ export type References = {
 
 export type ReferenceKind = 'secret' | 'configMap'
 const kindInWords = { secret: 'Secret', configMap: 'ConfigMap' } as const
-/** What the API server allows as a key (ConfigMap.data); it also becomes a file name. */
+/** Valid keys of the API server (ConfigMap.data); keys also become file names. */
 const keyPattern = /^[-._a-zA-Z0-9]{1,253}$/
 
-/** All values of a Secret or ConfigMap, or undefined where there is none and the pod does not insist. */
+/** All values of a Secret or ConfigMap; undefined if it is missing and optional. */
 export function valuesOf(
   references: References,
   kind: ReferenceKind,
@@ -29,7 +32,7 @@ export function valuesOf(
   const add = (data: Record<string, string> | undefined, encoding: 'base64' | 'utf8') => {
     for (const [key, value] of Object.entries(data ?? {})) {
       if (!keyPattern.test(key) || key === '.' || key.startsWith('..')) {
-        throw new RuntimeError('Unsupported', `${kindInWords[kind]} "${name}": "${key}" is no valid key`)
+        throw new RuntimeError('Unsupported', `${kindInWords[kind]} "${name}": "${key}" is not a valid key`)
       }
       values.set(key, Buffer.from(value, encoding))
     }
@@ -42,7 +45,7 @@ export function valuesOf(
   return values
 }
 
-/** One value, or undefined where it is not there and the pod does not insist. */
+/** One value; undefined if it is missing and optional. */
 export function valueAt(
   references: References,
   kind: ReferenceKind,
@@ -55,10 +58,10 @@ export function valueAt(
   return value
 }
 
-/** How a Secret or ConfigMap is called among what a pod needs. */
+/** The name of a Secret or ConfigMap in a pod's set of references. */
 export const referenceName = (kind: ReferenceKind, name: string): string => `${kind}/${name}`
 
-/** Every Secret and ConfigMap that a pod names, in its volumes or its containers' environment. */
+/** Every Secret and ConfigMap that a pod references, in its volumes or its containers' environment. */
 export function referencesOf(spec: Pod['spec']): Set<string> {
   const names = new Set<string>()
   const add = (kind: ReferenceKind, source: { name?: string } | undefined) => {

@@ -1,59 +1,59 @@
 /**
- * The probe of WAL (operator/member/pod/wal-probe.ts) asks whether a file system takes a synced write. On
- * one machine many databases stand on the same one, so the answer for one of them is the answer for all. The
- * runtime writes itself to the file systems that its volumes are on: to start a process costs a process as large as this one twenty
- * milliseconds, and a command does not report a full disk for certain.
+ * The probe of WAL (operator/member/pod/wal-probe.ts) checks whether a file system completes a synced write. Many
+ * databases of one machine share a file system, so one answer is valid for all of them. The runtime itself writes to
+ * the file systems of its volumes, because starting a process takes twenty milliseconds from a process as large as this
+ * one, and because a command does not reliably report a full disk.
  */
 import { statSync } from 'node:fs'
 import { constants, open, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { roomBytes, walProbeName } from '../../../operator/member/pod/wal-probe.ts'
+import { leastFreeBytes, walProbeName } from '../../../operator/member/pod/wal-probe.ts'
 import { fullDiskCode } from './probes.ts'
 
-/** An exit code; undefined where the probe was cut off. */
+/** An exit code; undefined if the probe was interrupted. */
 type Answer = number | undefined
 
 export type SharedProbes = {
   /**
-   * Answers a probe with what one on the same file system has just found, by a write of our own, or by running it. Commands
-   * that are no such probe are always run.
+   * Answers a probe with a recent result for the same file system, by a write of the runtime, or by running it. Other
+   * commands always run.
    */
   run(command: readonly string[], execute: () => Promise<Answer>): Promise<Answer>
   /** Aborts with the next `alarm`. */
   nextAlarm(): AbortSignal
-  /** The disk has just become full: no earlier answer holds any more, and every database is probed at once. */
+  /** The disk has just become full: earlier answers are invalid, and every database is probed at once. */
   alarm(): void
 }
 
-/** Less than the probe's period: no database is told the same answer twice. */
+/** Less than the probe's period: no database gets the same answer twice. */
 const freshMs = 10_000
-const patienceMs = 10_000
+const timeoutMs = 10_000
 
 export function createSharedProbes(options: {
   now: () => number
-  /** One on each file system of volumes, that no workload can write to. */
+  /** One on each file system with volumes, in a directory that no workload can write to. */
   directories: readonly string[]
-  /** How long a write of our own may take before it counts as hanging. */
-  patienceMs?: number
-  /** The file system that a directory stands on; undefined where that cannot be told. */
+  /** After this time a write of the runtime counts as hanging. */
+  timeoutMs?: number
+  /** The file system of a directory; undefined if unknown. */
   deviceOf?: (directory: string) => number | undefined
-  /** Whether its file system takes more. */
-  hasRoom?: (directory: string) => Promise<boolean>
+  /** Whether its file system accepts more data. */
+  hasFreeSpace?: (directory: string) => Promise<boolean>
 }): SharedProbes {
-  const { now, directories, deviceOf = readDevice, hasRoom = readRoom } = options
+  const { now, directories, deviceOf = readDevice, hasFreeSpace = readFreeSpace } = options
   const passedAt = new Map<number, number>()
   const running = new Map<number, Promise<Answer>>()
   let alarm = new AbortController()
   const own = directories.map(directory => ({
     directory,
-    probe: createOwnProbe(join(directory, 'espalier-probe'), options.patienceMs ?? patienceMs, hasRoom),
+    probe: createOwnProbe(join(directory, 'espalier-probe'), options.timeoutMs ?? timeoutMs, hasFreeSpace),
   }))
 
   const share = (device: number, probe: () => Promise<Answer>): Promise<Answer> => {
     const begun = now()
     const answer = probe()
       .then(code => {
-        // Only what went well stands for a while: a failure is looked into by whoever asks next.
+        // Only success is cached: after a failure the next caller probes again.
         if (code === 0) passedAt.set(device, begun)
         return code
       })
@@ -84,27 +84,27 @@ export function createSharedProbes(options: {
 }
 
 /**
- * The same as the command does, in one of this process's own threads: nothing can end it while the disk hangs, so there is never a
- * second one.
+ * Does the same as the command, in a thread of this process. It cannot be stopped while the disk hangs, so there is
+ * never a second one.
  */
 function createOwnProbe(
   path: string,
-  patienceMs: number,
-  hasRoom: (directory: string) => Promise<boolean>,
+  timeoutMs: number,
+  hasFreeSpace: (directory: string) => Promise<boolean>,
 ): () => Promise<Answer> {
   let writing: Promise<void> | undefined
   return async () => {
     if (writing !== undefined) return 1
     const ended = writeSynced(path)
-      // Only a hang counts, and a disk that is full.
+      // Only a hang or a full disk is a failure.
       .catch(() => {})
       .finally(() => {
         writing = undefined
       })
     writing = ended
     const late = Promise.withResolvers<Answer>()
-    const timer = setTimeout(() => late.resolve(1), patienceMs)
-    const written = ended.then(() => hasRoom(dirname(path))).then(is => (is ? 0 : fullDiskCode))
+    const timer = setTimeout(() => late.resolve(1), timeoutMs)
+    const written = ended.then(() => hasFreeSpace(dirname(path))).then(is => (is ? 0 : fullDiskCode))
     const answer = await Promise.race([written, late.promise])
     clearTimeout(timer)
     return answer
@@ -123,9 +123,9 @@ async function writeSynced(path: string): Promise<void> {
   }
 }
 
-async function readRoom(directory: string): Promise<boolean> {
+async function readFreeSpace(directory: string): Promise<boolean> {
   const found = await statfs(directory).catch(() => undefined)
-  return found === undefined || found.bavail * found.bsize >= roomBytes
+  return found === undefined || found.bavail * found.bsize >= leastFreeBytes
 }
 
 function readDevice(directory: string): number | undefined {

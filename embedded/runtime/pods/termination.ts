@@ -1,13 +1,13 @@
 /**
- * What a container says about its own end: the file that its spec names (Kubernetes API, terminationMessagePath), or
- * the last lines of its log where it asks for those.
+ * A container's termination message: the file that its spec names (Kubernetes API, terminationMessagePath), or the last
+ * lines of its log if the spec says so.
  */
 import { closeSync, constants, fstatSync, openSync, readSync, unlinkSync } from 'node:fs'
 import { readContainerLog } from '../logs/read.ts'
 import type { Exit } from '../processes/launch.ts'
 import type { Container } from './environment.ts'
 
-/** Kubernetes keeps so much of a message, and so much of a log in its place. */
+/** Kubernetes' size limits for a message, and for the log used instead. */
 const messageBytes = 4096
 const fallbackLines = 80
 const fallbackBytes = 2048
@@ -27,12 +27,12 @@ export async function terminationMessage(
   return text.slice(-fallbackBytes)
 }
 
-/** Removes what an earlier run of the container wrote; a directory in its place is the container's own affair. */
+/** Removes the message of an earlier run of the container; a directory at its path is left to the container. */
 export function forgetTerminationMessage(terminationFile: string): void {
   try {
     unlinkSync(terminationFile)
   } catch {
-    // there is none
+    // it does not exist
   }
 }
 

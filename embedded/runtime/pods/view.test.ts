@@ -48,7 +48,7 @@ test('a pod is ready when all its containers are, and conditions keep the time o
   expect(isPodReady(view({ outcome: 'Succeeded' }))).toBe(false)
 })
 
-test('what an earlier run knew of a container goes on: one it lost sight of has ended, by nobody knows what', () => {
+test("an earlier run's view of a container continues: a container that was lost has ended, with unknown cause", () => {
   const base = { name: 'main', image: 'i', imageID: '', ready: true, restartCount: 2 }
   const lost = initialView('main', 'i', { ...base, state: { running: { startedAt: '2026-01-01T00:00:00Z' } } })
   expect(lost).toMatchObject({ restarts: 3, last: { exitCode: 255, reason: 'Unknown' }, ready: false })

@@ -1,4 +1,4 @@
-/** What is known of a running pod and its containers, and how that reads as a pod's status. Pure. */
+/** The view of a running pod and its containers, and its conversion to a pod status. Pure. */
 import type { Pod } from '../../../cluster/index.ts'
 import { timestamp } from '../../../values/time.ts'
 
@@ -21,7 +21,7 @@ export type ContainerView = {
   name: string
   image: string
   state: ContainerState
-  /** How it ended before, where it runs or waits again. */
+  /** How it ended last time, if it runs or waits again. */
   last: Terminated | undefined
   restarts: number
   started: boolean
@@ -35,7 +35,7 @@ export type PodView = {
   main: ContainerView[]
   /** Why no container can be started yet. */
   blocked: { reason: string; message: string } | undefined
-  /** How the pod ended for good. */
+  /** How the pod ended. */
   outcome: 'Succeeded' | 'Failed' | undefined
 }
 
@@ -69,7 +69,7 @@ const containerStatus = (view: ContainerView): ContainerStatus => ({
   ...(view.last !== undefined && { lastState: { terminated: terminatedOf(view.last) } }),
 })
 
-/** Whether an init container is done. */
+/** Whether an init container has completed. */
 export const hasCompleted = (view: ContainerView): boolean =>
   view.state.kind === 'terminated' && view.state.exitCode === 0
 
@@ -81,10 +81,10 @@ function phaseOf(view: PodView): string {
   return view.init.every(hasCompleted) && view.main.some(begun) ? 'Running' : 'Pending'
 }
 
-/** The status of a pod, given the one it had: a condition keeps the time of its last change. */
+/** A pod's status, based on the previous one: a condition keeps the time of its last change. */
 export function podStatus(view: PodView, previous: PodStatus | undefined, now: number): PodStatus {
-  const condition = (type: string, holds: boolean, because?: { reason: string; message?: string }): PodCondition => {
-    const status = holds ? 'True' : 'False'
+  const condition = (type: string, isTrue: boolean, because?: { reason: string; message?: string }): PodCondition => {
+    const status = isTrue ? 'True' : 'False'
     const before = previous?.conditions?.find(candidate => candidate.type === type)
     const changed = before?.status !== status || before.lastTransitionTime === undefined
     return { type, status, lastTransitionTime: changed ? timestamp(now) : before.lastTransitionTime, ...because }
@@ -122,13 +122,13 @@ export function podStatus(view: PodView, previous: PodStatus | undefined, now: n
   }
 }
 
-/** What a container's view begins with: what an earlier run of the runtime knew of it goes on. */
+/** The initial view of a container: continues the view of an earlier run of the runtime. */
 export function initialView(name: string, image: string, earlier: ContainerStatus | undefined): ContainerView {
   const ran = earlier?.state?.running ?? earlier?.state?.terminated
   const ended = earlier?.state?.terminated ?? (ran === undefined ? earlier?.lastState?.terminated : undefined)
   const startedAt = Date.parse((ended ?? ran)?.startedAt ?? '') || 0
   const last: Terminated | undefined = (ended ?? ran) && {
-    // The kubelet's words for a container that it lost sight of.
+    // The kubelet's words for a lost container.
     exitCode: ended?.exitCode ?? 255,
     signal: ended?.signal,
     reason: ended?.reason ?? 'Unknown',

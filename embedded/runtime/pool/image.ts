@@ -1,6 +1,6 @@
 /**
- * The file system of a pool: an XFS image beside the volumes' directories, mounted by a loop device. It is made once,
- * found again after a crash, mounted at one place, and unmounted when the runtime stops.
+ * The file system of a pool: an XFS image next to the volumes' directories, mounted through a loop device. It is
+ * created once, found again after a crash, mounted at one path, and unmounted when the runtime stops.
  */
 import { existsSync, mkdirSync, rmdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { stat, statfs, truncate } from 'node:fs/promises'
@@ -15,28 +15,28 @@ import { firstSize, type PoolState } from './size.ts'
 
 /** XFS counts its reserve in blocks. */
 const blockBytes = 4096
-/** What XFS reserves by itself, for its own needs in a full file system. */
+/** Space that XFS reserves for its own needs in a full file system. */
 const ownReserveBlocks = 8192
 const unmountTries = 20
 const unmountRetryMs = 250
 
 export type PoolImage = {
   file: string
-  /** Where it is mounted. */
+  /** The mount point. */
   directory: string
 }
 
 export const poolImage = (root: string): PoolImage => ({ file: join(root, 'pool.xfs'), directory: join(root, 'pool') })
 
 /**
- * Creates and mounts a pool. What was made is removed again where it cannot be mounted.
+ * Creates and mounts a pool. Removes it again if it cannot be mounted.
  * @throws with the reason why there can be no pool here
  */
 export async function createPool(image: PoolImage, root: string, logger: Logger): Promise<void> {
   const bytes = firstSize(await diskOf(root))
-  if (bytes === undefined) throw new Error('the disk has too little room')
+  if (bytes === undefined) throw new Error('the disk has too little space')
   try {
-    // Growing and limiting it takes these as well: without them it could not be kept.
+    // Growing and limiting it need these programs too: without them the pool could not be maintained.
     for (const program of ['mkfs.xfs', 'xfs_growfs', 'xfs_io', 'losetup']) {
       await run(program, '-V').catch((cause: unknown) => {
         throw new Error(`${program} of xfsprogs or util-linux is missing: ${messageOf(cause)}`, { cause })
@@ -51,14 +51,14 @@ export async function createPool(image: PoolImage, root: string, logger: Logger)
   }
 }
 
-/** Mounts the image, unless it is. @throws RuntimeError `PoolNotMounted` */
+/** Mounts the image if it is not mounted. @throws RuntimeError `PoolNotMounted` */
 export async function mountPool({ file, directory }: PoolImage, logger: Logger): Promise<void> {
   try {
     const mounted = await mountAt(directory)
     const devices = await devicesOf(file)
     if (mounted !== undefined && !devices.includes(mounted.device))
       throw new Error(`${mounted.device} is mounted at ${directory}`)
-    if (mounted !== undefined && isAlive(directory)) return
+    if (mounted !== undefined && isWritable(directory)) return
     if (mounted !== undefined) await run('umount', directory)
     mkdirSync(directory, { recursive: true, mode: 0o700 })
     await attach(file, directory, logger)
@@ -68,23 +68,25 @@ export async function mountPool({ file, directory }: PoolImage, logger: Logger):
   }
 }
 
-/** Through the device that the image has already, if any: two devices over one image would destroy it. */
+/** Through the image's existing device, if there is one: two devices over one image would destroy it. */
 async function attach(file: string, directory: string, logger: Logger): Promise<void> {
   const [device] = await devicesOf(file)
-  // `discard` gives back to the disk what is deleted; a copy of a home has its source's UUID.
+  // `discard` returns deleted blocks to the disk; a copy of a home directory has its source's UUID.
   const options = 'noatime,nouuid,discard'
   if (device === undefined) await run('mount', '-t', 'xfs', '-o', `loop,${options}`, file, directory)
   else await run('mount', '-t', 'xfs', '-o', options, device, directory)
   const [used] = await devicesOf(file)
   if (used === undefined) return
-  // Pages are cached by the pool's own file system; a second cache below it takes memory and makes each sync longer.
+  // The pool's own file system caches pages; a second cache below it uses memory and makes each sync slower.
   await run('losetup', '--direct-io=on', used).catch((error: unknown) => {
-    logger.debug({ err: error }, 'the pool is cached twice: its disk takes no direct writes')
+    logger.debug({ err: error }, 'the pool is cached twice: its disk does not support direct writes')
   })
 }
 
-/** Whether the mounted file system still works: one whose disk failed refuses everything until it is mounted again. */
-function isAlive(directory: string): boolean {
+/**
+ * Whether the mounted file system still works: after a disk failure it refuses everything until it is mounted again.
+ */
+function isWritable(directory: string): boolean {
   const probe = join(directory, '.probe')
   try {
     writeFileSync(probe, '')
@@ -96,7 +98,7 @@ function isAlive(directory: string): boolean {
   }
 }
 
-/** Waits for the last process that uses it. One that stays in use is found mounted by the next start. */
+/** Waits until no process uses it. If one still does, the next start finds it mounted. */
 export async function unmountPool({ directory }: PoolImage, logger: Logger): Promise<void> {
   for (let tries = 1; (await mountAt(directory)) !== undefined; tries += 1) {
     try {
@@ -113,7 +115,7 @@ async function diskOf(root: string): Promise<Pick<PoolState, 'diskFreeBytes' | '
   return { diskFreeBytes: bavail * bsize, diskBytes: blocks * bsize }
 }
 
-/** `reservedBytes`: what was reserved last. */
+/** `reservedBytes`: the last reserved size. */
 export async function stateOf(image: PoolImage, root: string, reservedBytes: number): Promise<PoolState> {
   const [file, pool, disk] = await Promise.all([stat(image.file), statfs(image.directory), diskOf(root)])
   return {
@@ -122,20 +124,20 @@ export async function stateOf(image: PoolImage, root: string, reservedBytes: num
   }
 }
 
-/** Each step is made again after a crash: the device and the file system take the size that the image has. */
+/** Each step can be repeated after a crash: the device and the file system get the image's size. */
 export async function growPool({ file, directory }: PoolImage, imageBytes: number): Promise<void> {
   if (statSync(file).size < imageBytes) await truncate(file, imageBytes)
   for (const device of await devicesOf(file)) await run('losetup', '--set-capacity', device)
   await run('xfs_growfs', directory)
 }
 
-/** Keeps so much of the pool from being written. */
+/** Reserves this much of the pool, so that it cannot be written. */
 export async function reserveInPool({ directory }: PoolImage, bytes: number): Promise<void> {
   const blocks = ownReserveBlocks + Math.ceil(bytes / blockBytes)
   await run('xfs_io', '-x', '-c', `resblks ${blocks}`, directory)
 }
 
-/** What an earlier `reserveInPool` keeps: a pool that a crash left mounted has its reserve still. */
+/** The size that an earlier `reserveInPool` reserved: a pool that stayed mounted after a crash keeps its reserve. */
 export async function reservedInPool({ directory }: PoolImage): Promise<number> {
   const [, blocks] = /^reserved blocks = ([0-9]+)/m.exec(await run('xfs_io', '-x', '-c', 'resblks', directory)) ?? []
   return Math.max(0, Number(blocks ?? 0) - ownReserveBlocks) * blockBytes

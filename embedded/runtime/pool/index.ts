@@ -1,6 +1,7 @@
 /**
- * Whether copies of volumes share their blocks, and the pool that makes it so. Where the home's file system cannot share
- * blocks (ext4), root gets a pool: an XFS image in the home, in which all new volumes and snapshots are made.
+ * Whether copies of volumes share their blocks, and the pool that makes this possible. If the home directory's file
+ * system cannot share blocks (ext4), a runtime with root gets a pool: an XFS image in the home directory, for all new
+ * volumes and snapshots.
  */
 import { existsSync } from 'node:fs'
 import type { Logger } from 'pino'
@@ -19,12 +20,12 @@ import {
 } from './image.ts'
 import { planSize } from './size.ts'
 
-/** What copies of volumes are: they share their blocks with their source, or each is a whole copy. */
+/** Whether copies of volumes share blocks with their source or are complete copies. */
 export type Copies = { kind: 'shared'; pool: string | undefined } | { kind: 'whole'; why: string }
 
 export type Pool = {
   copies: Copies
-  /** Where new volumes are made; undefined without a pool. */
+  /** The location of new volumes; undefined without a pool. */
   directory: string | undefined
   stop(): Promise<void>
 }
@@ -32,16 +33,16 @@ export type Pool = {
 type PoolOptions = {
   /** The runtime's directory, by its real path. */
   root: string
-  /** Whether a pool may be made. One that is there is used in any case: volumes are in it. */
+  /** Whether a pool may be created. An existing one is used in any case: volumes are in it. */
   make: boolean
   logger: Logger
 }
 
-const lookMs = 1_000
+const checkMs = 1_000
 
 /**
- * Nothing else may work in this directory: there is one mount of an image.
- * @throws RuntimeError `PoolNotMounted` where there is a pool that cannot be used
+ * No other runtime may use this directory: an image is mounted once.
+ * @throws RuntimeError `PoolNotMounted` if there is a pool that cannot be used
  */
 export async function openPool(options: PoolOptions): Promise<Pool> {
   const { root, logger } = options
@@ -59,7 +60,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
   }
 }
 
-/** Mounts the pool, made where there is none. @returns what copies are where there is none */
+/** Mounts the pool; creates it if missing. @returns the kind of copies if there is no pool */
 async function findPool({ root, make, logger }: PoolOptions, image: PoolImage): Promise<Copies | undefined> {
   const isRoot = process.getuid?.() === 0
   if (existsSync(image.file)) {
@@ -68,30 +69,33 @@ async function findPool({ root, make, logger }: PoolOptions, image: PoolImage): 
     return undefined
   }
   if (existsSync(image.directory)) {
-    const message = `${image.file} is missing, and volumes were in it: put it back, or remove ${image.directory} to go on without them`
+    const message = `${image.file} is missing, and volumes were in it: put it back, or remove ${image.directory} to continue without them`
     throw new RuntimeError('PoolNotMounted', message)
   }
-  const whole = (why: string): Copies => ({ kind: 'whole', why })
+  const fullCopies = (why: string): Copies => ({ kind: 'whole', why })
   try {
     if (canShareBlocks(root)) return { kind: 'shared', pool: undefined }
   } catch (error) {
     if (errorCode(error) !== 'ENOSPC') throw error
-    return whole('the disk is full')
+    return fullCopies('the disk is full')
   }
-  if (!make) return whole('the file system of the home cannot share blocks, and ESPALIER_POOL is off')
-  if (!isRoot) return whole('the file system of the home cannot share blocks, and only root can mount a pool')
+  if (!make) return fullCopies('the file system of the home cannot share blocks, and ESPALIER_POOL is off')
+  if (!isRoot) return fullCopies('the file system of the home cannot share blocks, and only root can mount a pool')
   if (!existsSync('/dev/loop-control'))
-    return whole('the file system of the home cannot share blocks, and there are no loop devices')
+    return fullCopies('the file system of the home cannot share blocks, and there are no loop devices')
   try {
     await createPool(image, root, logger)
     return undefined
   } catch (error) {
     logger.info({ err: error }, 'no pool could be made')
-    return whole(`the file system of the home cannot share blocks, and no pool could be made: ${messageOf(error)}`)
+    return fullCopies(`the file system of the home cannot share blocks, and no pool could be made: ${messageOf(error)}`)
   }
 }
 
-/** Keeps the pool as large as its volumes need, and no more of it writable than its disk has. @returns what ends that */
+/**
+ * Keeps the pool as large as its volumes need, and limits its writable part to what the disk can back. @returns a
+ * function that stops this
+ */
 async function keepSize(image: PoolImage, root: string, logger: Logger): Promise<() => Promise<void>> {
   let reserved: number | undefined
   let isReserved = false
@@ -101,7 +105,7 @@ async function keepSize(image: PoolImage, root: string, logger: Logger): Promise
     reserved ??= await reservedInPool(image)
     const state = await stateOf(image, root, reserved)
     const { imageBytes, reservedBytes } = planSize(state)
-    // At the start a crash may have come between two steps of growing, and the reserve is what XFS chose.
+    // At start: a crash may have interrupted growing, and the reserve is XFS's default.
     if (imageBytes > state.imageBytes || !isReserved) await growPool(image, imageBytes)
     if (imageBytes > state.imageBytes) logger.info({ bytes: imageBytes }, 'the pool has grown')
     if (reservedBytes === reserved && isReserved) return
@@ -111,7 +115,7 @@ async function keepSize(image: PoolImage, root: string, logger: Logger): Promise
     reserved = reservedBytes
     isReserved = true
   }
-  const look = (): Promise<void> =>
+  const check = (): Promise<void> =>
     adjust().then(
       () => {
         failure = undefined
@@ -122,13 +126,13 @@ async function keepSize(image: PoolImage, root: string, logger: Logger): Promise
       },
     )
 
-  await look()
+  await check()
   let current: Promise<void> | undefined
   const timer = setInterval(() => {
-    current ??= look().finally(() => {
+    current ??= check().finally(() => {
       current = undefined
     })
-  }, lookMs).unref()
+  }, checkMs).unref()
   return async () => {
     clearInterval(timer)
     await current

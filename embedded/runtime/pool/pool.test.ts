@@ -1,4 +1,4 @@
-/** The pool on a real kernel: on a small disk of the test's own, whose file system cannot share blocks. */
+/** The pool on a real kernel: on a small disk of the test, whose file system cannot share blocks. */
 import { execFileSync, spawnSync } from 'node:child_process'
 import {
   closeSync,
@@ -49,7 +49,7 @@ function smallDisk(size: string): string {
   return disk
 }
 
-/** Of the running test: a crash is one that is not stopped. */
+/** The running runtime: a crash is one that is not stopped. */
 async function openTestPool(root: string, make = true): Promise<Pool> {
   const pool = await openPool({ root, make, logger: testLogger })
   onTestFinished(() => pool.stop())
@@ -69,7 +69,7 @@ async function directoryOf(cluster: Cluster, root: string, name: string): Promis
   return join(root, 'volumes', volume?.spec?.csi?.volumeHandle ?? 'none')
 }
 
-/** A copy of a claim by way of a snapshot. */
+/** Copies a claim through a snapshot. */
 async function copyClaim(cluster: Cluster, from: string, to: string): Promise<void> {
   await cluster.create('VolumeSnapshot', snapshot(to, from))
   await until(async () => (await cluster.get('VolumeSnapshot', key(to)))?.status?.readyToUse === true)
@@ -85,7 +85,7 @@ const freeOf = (path: string): number => {
 }
 
 describe.runIf(able)('the pool on a real kernel', () => {
-  test('copies share blocks; it is unmounted at the stop and found at the next start', async () => {
+  test('copies share blocks; the pool is unmounted at the stop and found at the next start', async () => {
     const directory = smallDisk('3g')
     const { store, cluster } = await openTestStore()
     const first = await startTestRuntime(store, { directory, pool: true })
@@ -110,7 +110,7 @@ describe.runIf(able)('the pool on a real kernel', () => {
     expect(readFileSync(join(copy, 'file')).equals(readFileSync(join(source, 'file')))).toBe(true)
   })
 
-  test('after a crash the mount that is there is used, or the device', async () => {
+  test('after a crash the existing mount or device is used', async () => {
     const root = smallDisk('3g')
     const crashed = await openTestPool(root)
     const { file, directory } = poolImage(root)
@@ -126,7 +126,7 @@ describe.runIf(able)('the pool on a real kernel', () => {
     expect(readFileSync(join(directory, 'kept'), 'utf8')).toBe('kept')
   })
 
-  test('volumes of a home from before stay where they are, and are copied into the pool', async () => {
+  test('volumes created before the pool stay in place, and are copied into the pool', async () => {
     const directory = smallDisk('3g')
     const { store, cluster } = await openTestStore()
     const before = await startTestRuntime(store, { directory })
@@ -144,10 +144,10 @@ describe.runIf(able)('the pool on a real kernel', () => {
     for (const name of ['old', 'copy']) await cluster.delete('PersistentVolumeClaim', key(name))
     await until(async () => (await cluster.list('PersistentVolume')).items.length === 0)
     expect(existsSync(old)).toBe(false)
-    for (const place of [directory, pool]) expect(readdirSync(join(place, 'staging'))).toEqual([])
+    for (const path of [directory, pool]) expect(readdirSync(join(path, 'staging'))).toEqual([])
   })
 
-  /** Writes until nothing more can be written. @returns why */
+  /** Writes until the disk is full. @returns the error */
   function fill(file: string): string {
     const descriptor = openSync(file, 'w')
     try {
@@ -162,7 +162,7 @@ describe.runIf(able)('the pool on a real kernel', () => {
     }
   }
 
-  test('a disk that others fill leaves writers in the pool a full disk, and room again with the disk', async () => {
+  test('when other files fill the disk, writers in the pool get a full disk, and space again with the disk', async () => {
     const root = smallDisk('2g')
     await openTestPool(root)
     const { directory } = poolImage(root)
@@ -176,7 +176,7 @@ describe.runIf(able)('the pool on a real kernel', () => {
     writeFileSync(join(directory, 'more'), 'more')
   })
 
-  test('a full disk leaves no free block in the pool, also of deleted files and after a crash', async () => {
+  test('a full disk leaves no free block in the pool, not even of deleted files or after a crash', async () => {
     const root = smallDisk('2g')
     await openTestPool(root)
     const { directory } = poolImage(root)
@@ -189,7 +189,7 @@ describe.runIf(able)('the pool on a real kernel', () => {
     expect(freeOf(directory)).toBe(0)
   })
 
-  test('a pool that is full grows with its disk', async () => {
+  test('a full pool grows with its disk', async () => {
     const root = smallDisk('1500m')
     await openTestPool(root)
     const { directory, file } = poolImage(root)
@@ -198,7 +198,7 @@ describe.runIf(able)('the pool on a real kernel', () => {
     await until(() => statSync(file).size > size && freeOf(directory) > 3 * 2 ** 30)
   })
 
-  test('where there are no programs for it copies are whole, and nothing is left', async () => {
+  test('without the programs for a pool, copies are complete and no files remain', async () => {
     const root = smallDisk('2g')
     const { PATH } = process.env
     onTestFinished(() => void Object.assign(process.env, { PATH }))
@@ -212,7 +212,7 @@ describe.runIf(able)('the pool on a real kernel', () => {
     expect(readdirSync(root)).toEqual([])
   })
 
-  test('a pool whose image is gone, or which something else is mounted over, is refused', async () => {
+  test('a pool whose image is missing, or with another mount over it, is refused', async () => {
     const root = smallDisk('3g')
     const pool = await openTestPool(root)
     await pool.stop()
@@ -225,7 +225,7 @@ describe.runIf(able)('the pool on a real kernel', () => {
   })
 })
 
-test('copies are whole where no pool is wanted, or where the user is not root', async () => {
+test('copies are complete if the pool is off, or if the user is not root', async () => {
   const root = temporaryDirectory()
   const pool = await openTestPool(root, false)
   expect(pool.directory).toBeUndefined()

@@ -1,29 +1,29 @@
 /**
- * Ending processes for good: ask with a signal, wait out the grace, then kill the whole tree. Resolves only when none
- * of them runs any more; what would not even die of SIGKILL is an error, never passed over.
+ * Ends processes: sends a signal, waits for the grace period, then kills the complete tree. Resolves only when none of
+ * them runs any more. A process that survives SIGKILL is an error.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RuntimeError } from '../errors.ts'
 import { processesNow } from './scan.ts'
 import { descendantsOf, isAlive, type ProcessIdentity, signal } from './table.ts'
 
-/** How long a killed process may take to disappear; only a hung disk takes longer than milliseconds. */
+/** How long a killed process may take to disappear; only a hung disk needs more than milliseconds. */
 const killDeadlineMs = 10_000
 
-/** Waits until none of these runs; false when the deadline came first. */
-export async function waitUntilGone(targets: ProcessIdentity[], deadlineMs: number): Promise<boolean> {
+/** Waits until none of these runs; false at the deadline. */
+export async function waitUntilEnded(targets: ProcessIdentity[], deadlineMs: number): Promise<boolean> {
   const end = performance.now() + deadlineMs
   for (let wait = 2; targets.some(isAlive); wait = Math.min(wait * 2, 50)) {
-    const left = end - performance.now()
-    if (left <= 0) return false
-    await sleep(Math.min(wait, left))
+    const remainingMs = end - performance.now()
+    if (remainingMs <= 0) return false
+    await sleep(Math.min(wait, remainingMs))
   }
   return true
 }
 
 /**
- * Kills the targets and all that descends from them, again until a look at the table finds none: a child born
- * between the look and the kill is met by the next round.
+ * Kills the targets and all their descendants, and repeats until the process table has none: a child created between
+ * reading the table and the kill is killed in the next round.
  * @throws RuntimeError `ProcessWouldNotEnd`
  */
 export async function killTrees(targets: ProcessIdentity[]): Promise<void> {
@@ -38,11 +38,11 @@ export async function killTrees(targets: ProcessIdentity[]): Promise<void> {
     if (performance.now() > end) {
       throw new RuntimeError('ProcessWouldNotEnd', `processes ${roots.join(', ')} did not end after SIGKILL`)
     }
-    await waitUntilGone([...known.values()], 100)
+    await waitUntilEnded([...known.values()], 100)
   }
 }
 
-/** Asks each root to end with its signal, then, after the grace, kills whatever is left of the trees. */
+/** Sends each root its signal; after the grace period kills the rest of the trees. */
 export async function endTrees(
   roots: (ProcessIdentity & { stopSignal: NodeJS.Signals })[],
   graceMs: number,
@@ -55,6 +55,6 @@ export async function endTrees(
     signal(root, 'SIGCONT') // a stopped process handles no signal but SIGKILL
     signal(root, root.stopSignal)
   }
-  await waitUntilGone(roots, graceMs)
+  await waitUntilEnded(roots, graceMs)
   await killTrees([...roots, ...tree])
 }

@@ -14,7 +14,7 @@ const canFreezeDisks = process.getuid?.() === 0 && existsSync('/dev/loop-control
 const identity = (child: ChildProcess): ProcessIdentity => readProcess(child.pid ?? 0) ?? { pid: 0, startTime: '' }
 
 /**
- * A process whose three children stand in sessions of their own, all of them appending to one file without end.
+ * A process whose three children are in sessions of their own, and all append to one file continuously.
  * @param other the file of the last child, if it has another
  */
 async function family(file: string, other = file): Promise<ProcessIdentity> {
@@ -31,7 +31,7 @@ async function family(file: string, other = file): Promise<ProcessIdentity> {
   return root
 }
 
-test('a frozen family writes nothing, and goes on afterwards', async () => {
+test('a frozen process tree writes nothing, and continues afterwards', async () => {
   const file = join(temporaryDirectory(), 'out')
   const root = await family(file)
   const freeze = await freezeTrees([root], 10_000)
@@ -40,12 +40,12 @@ test('a frozen family writes nothing, and goes on afterwards', async () => {
   await new Promise(resolve => setTimeout(resolve, 50))
   expect(statSync(file).size).toBe(size)
   expect(freeze.broken).toBe(false)
-  freeze.thaw()
-  freeze.thaw()
+  freeze.unfreeze()
+  freeze.unfreeze()
   await until(() => statSync(file).size > size)
 })
 
-test.runIf(canFreezeDisks)('one that waits for the disk holds up the others for less than a second', async () => {
+test.runIf(canFreezeDisks)('a process that waits for the disk delays the others for less than a second', async () => {
   const mounted = mountDisk('ext4', '64M')
   const [file, other] = [join(temporaryDirectory(), 'out'), join(mounted, 'out')]
   const root = await family(file, other)
@@ -55,45 +55,45 @@ test.runIf(canFreezeDisks)('one that waits for the disk holds up the others for 
     const now = statSync(file).size
     if (now !== size) [longest, last, size] = [Math.max(longest, performance.now() - last), performance.now(), now]
   }, 5)
-  let thaw: NodeJS.Timeout | undefined
-  // Before the freeze: a wait that fails leaves no process that nothing can end.
+  let unfreezeTimer: NodeJS.Timeout | undefined
+  // Before the freeze: if waiting fails, no process remains that cannot be ended.
   onTestFinished(() => {
-    clearTimeout(thaw)
+    clearTimeout(unfreezeTimer)
     clearInterval(watch)
     spawnSync('fsfreeze', ['-u', mounted])
   })
   execFileSync('fsfreeze', ['-f', mounted])
   await until(() => descendantsOf(readProcesses(), [root.pid]).some(({ state }) => state === 'D'))
-  thaw = setTimeout(() => execFileSync('fsfreeze', ['-u', mounted]), 1_600)
+  unfreezeTimer = setTimeout(() => execFileSync('fsfreeze', ['-u', mounted]), 1_600)
   const freeze = await freezeTrees([root], 10_000)
   clearInterval(watch)
   longest = Math.max(longest, performance.now() - last)
   expect(freeze.processes).toBe(4)
   expect(longest).toBeGreaterThan(200)
   expect(longest).toBeLessThan(1_000)
-  freeze.thaw()
+  freeze.unfreeze()
 })
 
-test('the watchdog continues what nobody continues, and says so', async () => {
+test('the watchdog continues processes that nothing else continues, and reports it', async () => {
   const file = join(temporaryDirectory(), 'out')
   const root = await family(file)
   const freeze = await freezeTrees([root], 1000)
   const size = statSync(file).size
   await until(() => statSync(file).size > size)
   expect(freeze.broken).toBe(true)
-  freeze.thaw()
+  freeze.unfreeze()
 })
 
-test('a freeze that somebody else breaks is noticed', async () => {
+test('a freeze that another process breaks is detected', async () => {
   const root = await family(join(temporaryDirectory(), 'out'))
   const freeze = await freezeTrees([root], 10_000)
   signal(root, 'SIGCONT')
   await until(() => !isStopped(root.pid))
   expect(freeze.broken).toBe(true)
-  freeze.thaw()
+  freeze.unfreeze()
 })
 
-test('an exit of the freezing process does not leave a family stopped', async () => {
+test('an exit of the freezing process does not leave processes stopped', async () => {
   const file = join(temporaryDirectory(), 'out')
   const root = await family(file)
   const module = new URL('./freeze.ts', import.meta.url).href
@@ -110,8 +110,8 @@ test('an exit of the freezing process does not leave a family stopped', async ()
   await until(() => statSync(file).size > size)
 })
 
-test('nothing to freeze is frozen at once', async () => {
+test('an empty set is frozen at once', async () => {
   const freeze = await freezeTrees([], 1000)
   expect([freeze.processes, freeze.broken]).toEqual([0, false])
-  freeze.thaw()
+  freeze.unfreeze()
 })

@@ -1,31 +1,31 @@
 /**
- * Stops a set of process trees for a moment, so that what they have on disk is the image that a power cut would leave.
- * The roots are stopped first (a stopped postmaster forks no more), then every descendant found in /proc, until a look
- * finds no new one and every thread of all of them is stopped: a signal is taken between system calls, so no write is
- * under way any more. Whatever goes wrong, they are continued: by the caller, by the watchdog, at this process's exit,
- * or by the next start of the runtime.
+ * Stops a set of process trees briefly, so that their files on disk are as after a power failure. The roots are stopped
+ * first, because a stopped postmaster forks no more. Then every descendant in /proc is stopped, until no new one
+ * appears and every thread is stopped. A signal is handled between system calls, so no write is in progress then. In
+ * every case the processes are continued: by the caller, by the watchdog, at this process's exit, or at the next start
+ * of the runtime.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RuntimeError } from '../errors.ts'
 import { descendantsOf, isAlive, isStopped, type ProcessIdentity, readProcesses, signal } from './table.ts'
 
 /**
- * How long processes may take to stop, attempt by attempt. One that waits for the disk stops only afterwards, and all others stand still
- * meanwhile: so the first attempts are given up soon, and the processes run on for as long before the next.
+ * How long processes may take to stop, per attempt. One that waits for the disk stops only afterwards, and all others
+ * are stopped meanwhile. So the first attempts are abandoned early, and the processes run for as long before the next.
  */
 const stopDeadlinesMs = [250, 500, 1_000, 5_000]
 
 type Freeze = {
   /** Processes that are stopped. */
   processes: number
-  /** Continues all of them, children before parents. Does nothing the second time. */
-  thaw(): void
-  /** True where the watchdog, or anybody else, has continued any of them: what was copied meanwhile is worthless. */
+  /** Continues all of them, children before parents. A second call does nothing. */
+  unfreeze(): void
+  /** True if the watchdog or another process has continued any of them: the copy is unusable then. */
   readonly broken: boolean
 }
 
 /**
- * @param mostMs after so long the watchdog continues them
+ * @param mostMs after this time the watchdog continues them
  * @throws RuntimeError `FreezeFailed`; all are continued then
  */
 export async function freezeTrees(roots: ProcessIdentity[], mostMs: number): Promise<Freeze> {
@@ -44,27 +44,27 @@ async function freezeOnce(roots: ProcessIdentity[], mostMs: number, stopMs: numb
   const stopped: ProcessIdentity[] = []
   let over = false
   let brokenOff = false
-  const thaw = () => {
+  const unfreeze = () => {
     if (over) return
     over = true
     clearTimeout(watchdog)
-    process.off('exit', thaw)
+    process.off('exit', unfreeze)
     for (const target of stopped.toReversed()) signal(target, 'SIGCONT')
   }
   const watchdog = setTimeout(() => {
     brokenOff = true
-    thaw()
+    unfreeze()
   }, mostMs)
-  process.on('exit', thaw)
+  process.on('exit', unfreeze)
   try {
     await stopAll(roots, stopped, stopMs, () => over)
   } catch (error) {
-    thaw()
+    unfreeze()
     throw error
   }
   return {
     processes: stopped.length,
-    thaw,
+    unfreeze,
     get broken() {
       return brokenOff || over || stopped.some(target => isAlive(target) && !isStopped(target.pid))
     },

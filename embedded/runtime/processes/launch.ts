@@ -1,7 +1,7 @@
 /**
- * Starts a process and tells how it ended. It stands in a session of its own, so that a Ctrl-C meant for the runtime
- * does not reach it, gets exactly the environment it is given, and leaves a record on disk by which it is found again
- * should the runtime die first.
+ * Starts a process and reports how it ended. It has a session of its own, so that a Ctrl-C for the runtime does not
+ * reach it, gets exactly the given environment, and is recorded on disk, so that the next start finds it if the runtime
+ * dies first.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -13,43 +13,43 @@ import { messageOf } from '../errors.ts'
 import { type ProcessIdentity, readProcess } from './table.ts'
 
 type LaunchOptions = {
-  /** The program, looked up in the PATH of `environment`, and its arguments. */
+  /** The program, found through PATH of `environment`, and its arguments. */
   command: [string, ...string[]]
   environment: ReadonlyMap<string, string>
   workingDirectory: string
   owner: Owner | undefined
   stopSignal: NodeJS.Signals
-  /** Where records lie. */
+  /** The directory of the records. */
   records: string
-  /** Take output; false asks for a moment's rest before more is read. */
+  /** Receives output; returns false to pause reading briefly. */
   onOutput: { stdout(chunk: Buffer): boolean; stderr(chunk: Buffer): boolean }
 }
 
-/** How a process ended: `exitCode` is 128 + the signal's number where it died of one. */
+/** How a process ended: `exitCode` is 128 + the signal's number if a signal killed it. */
 export type Exit = { exitCode: number; signal: number | undefined; error?: string }
 
 export type Launched = ProcessIdentity & {
   stopSignal: NodeJS.Signals
-  /** Resolves when the process has ended; its output may still come. */
+  /** Resolves when the process has ended; output may still arrive. */
   exited: Promise<Exit>
-  /** Resolves when all output is in; after `close` at the latest. */
+  /** Resolves when all output was read; after `close` at the latest. */
   drained: Promise<void>
-  /** Gives up on output that a descendant may still hold open, and forgets the record. */
+  /** Stops reading output that a descendant may still keep open, and deletes the record. */
   close(): void
 }
 
 export type ProcessRecord = ProcessIdentity & {
-  /** Of the system's run: after a reboot the same numbers mean other processes. */
+  /** Identifies the current boot: after a reboot the same numbers belong to other processes. */
   boot: string
   stopSignal: NodeJS.Signals
 }
 
 export const bootId = (): string => readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()
 
-/** Exit code of a command that could not be started (as shells and container runtimes have it). */
+/** Exit code of a command that could not be started, as in shells and container runtimes. */
 const cannotStart = 128
 
-/** How long a flood of output is left unread at a time. */
+/** How long reading pauses after a flood of output. */
 const restMs = 25
 
 function drain(child: ChildProcess, onOutput: LaunchOptions['onOutput']): Promise<void> {
@@ -67,7 +67,7 @@ function drain(child: ChildProcess, onOutput: LaunchOptions['onOutput']): Promis
   return Promise.all([end(child.stdout, onOutput.stdout), end(child.stderr, onOutput.stderr)]).then(() => {})
 }
 
-/** Starts it, or tells by `exited` (code 128, with an error) why that cannot be. Never throws. */
+/** Starts it, or reports through `exited` (code 128, with an error) why it cannot. Never throws. */
 export function launch(options: LaunchOptions): Launched {
   const { command, environment, workingDirectory, owner, stopSignal, records, onOutput } = options
   const [program, ...args] = command
@@ -92,13 +92,13 @@ export function launch(options: LaunchOptions): Launched {
     })
   })
   if (pid === undefined) return { ...failed('', stopSignal), exited }
-  // It cannot be gone from the table: Node collects it only in a later turn.
+  // It is still in the process table: Node reaps it only in a later turn.
   const startTime = readProcess(pid)?.startTime ?? ''
   const record = join(records, `${pid}.json`)
   try {
     writeFileSync(record, JSON.stringify({ pid, startTime, boot: bootId(), stopSignal } satisfies ProcessRecord))
   } catch {
-    // A full disk. The process is found by its environment, too.
+    // On a full disk. The process can also be found by its environment.
   }
   const drained = drain(child, onOutput)
   return {

@@ -1,7 +1,7 @@
 /**
- * Ends what an earlier run of this runtime left behind, before anything starts on the same volumes. Found by the
- * records on disk and, whatever happened to those, by a look at every process of the machine: the marker in its
- * environment, or a Postgres working inside a volume.
+ * Ends processes of an earlier run of this runtime, before anything starts on the same volumes. It finds them by the
+ * records on disk and, in case records are missing, by checking every process of the machine: for the runtime's
+ * variable in its environment, or for a Postgres working inside a volume.
  */
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,12 +12,12 @@ import { bootId, type ProcessRecord } from './launch.ts'
 import { findOwned } from './scan.ts'
 import { isAlive, isPostgres, type ProcessEntry, readProcess } from './table.ts'
 
-/** How long a leftover may take to end by itself; a Postgres writes its shutdown checkpoint in this time, mostly. */
+/** How long an old process may take to end by itself; usually enough for Postgres's shutdown checkpoint. */
 const graceMs = 5_000
 
 const isSignal = (name: unknown): name is NodeJS.Signals => typeof name === 'string' && /^SIG[A-Z0-9]+$/.test(name)
 
-/** A record as it was written; undefined for one that a crash cut short. */
+/** Parses a record; undefined if a crash truncated it. */
 export function parseRecord(text: string): ProcessRecord | undefined {
   try {
     const { pid, startTime, boot, stopSignal }: Record<string, unknown> = JSON.parse(text)
@@ -37,9 +37,9 @@ function readRecords(directory: string): ProcessRecord[] {
 }
 
 /**
- * Ends them all and waits until they are gone; asks again until a look finds none, since a process may have been
- * about to start another.
- * @returns how many there were
+ * Ends all of them and waits for their end; repeats until none is found, since a process may have been about to start
+ * another.
+ * @returns their number
  * @throws RuntimeError `ProcessWouldNotEnd`
  */
 export async function endLeftovers(layout: Layout, marker: string, logger: Logger): Promise<number> {
@@ -48,10 +48,10 @@ export async function endLeftovers(layout: Layout, marker: string, logger: Logge
   const recorded = records.flatMap(record => readProcess(record.pid) ?? [])
   const ended = new Set<string>()
   for (let found: ProcessEntry[] = recorded; ; ) {
-    const owned = await findOwned({ marker, directories: layout.places.map(({ volumes }) => volumes) })
+    const owned = await findOwned({ marker, directories: layout.locations.map(({ volumes }) => volumes) })
     const all = new Map([...found, ...owned].map(entry => [entry.pid, entry]))
     if (all.size === 0) break
-    // Only the tops of the trees are asked: a postmaster stops its own children.
+    // Only the roots of the trees get the signal: a postmaster stops its own children.
     const tops = [...all.values()].filter(entry => !all.has(entry.parent))
     logger.warn({ processes: tops.map(top => top.pid) }, 'ending processes of an earlier run')
     const stopSignalOf = (pid: number) => stopSignals.get(pid) ?? (isPostgres(pid) ? 'SIGINT' : 'SIGTERM')

@@ -1,4 +1,4 @@
-/** kill -9 of the runtime at any moment: the next start ends what is left, then goes on with the same data. */
+/** kill -9 of the runtime at any moment: the next start ends old processes, then continues with the same data. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -48,8 +48,8 @@ function start(directory: string, home: string): Started {
   }
 }
 
-/** A directory whose processes, whatever the test does, are gone in the end. */
-function place(): { directory: string; home: string; owned(): Promise<ProcessEntry[]> } {
+/** A directory whose processes are killed at the end, whatever the test does. */
+function makeDirectories(): { directory: string; home: string; owned(): Promise<ProcessEntry[]> } {
   const root = temporaryDirectory()
   chmodSync(root, 0o711)
   const directory = join(root, 'cluster')
@@ -74,21 +74,21 @@ async function query(status: Pod['status'], sql: string): Promise<unknown[]> {
 }
 
 describe('after kill -9 of the runtime', () => {
-  test('the database of before is ended and runs again with its data; a clean stop leaves nothing', async () => {
-    const { directory, home, owned } = place()
+  test('the old database process is ended and the database runs again with its data; a clean stop leaves nothing', async () => {
+    const { directory, home, owned } = makeDirectories()
     const first = start(directory, home)
     const status: Pod['status'] = JSON.parse(await first.line('ready'))
     await query(status, 'CREATE TABLE kept AS SELECT 42 AS n')
     await first.kill()
-    const left = await owned()
-    expect(left.filter(entry => isPostgres(entry.pid)).length).toBeGreaterThan(3)
-    // One of them stopped, as a snapshot that was cut off would leave it.
-    const [stopped] = left
+    const remaining = await owned()
+    expect(remaining.filter(entry => isPostgres(entry.pid)).length).toBeGreaterThan(3)
+    // One process is stopped, as after an interrupted snapshot.
+    const [stopped] = remaining
     if (stopped) signal(stopped, 'SIGSTOP')
 
     const second = start(directory, home)
     await second.line('started')
-    expect(left.some(isAlive)).toBe(false)
+    expect(remaining.some(isAlive)).toBe(false)
     const again: NonNullable<Pod['status']> = JSON.parse(await second.line('ready'))
     expect(await query(again, 'SELECT n FROM kept')).toEqual([{ n: 42 }])
     expect(again.containerStatuses?.[0]).toMatchObject({
@@ -104,7 +104,7 @@ describe('after kill -9 of the runtime', () => {
   })
 
   test('at any moment of a start, the next start succeeds', async () => {
-    const { directory, home } = place()
+    const { directory, home } = makeDirectories()
     for (const waitMs of spread([0, 20, 60, 150, 300, 500], 2)) {
       const next = start(directory, home)
       await next.line('started')
@@ -119,21 +119,21 @@ describe('after kill -9 of the runtime', () => {
 })
 
 describe('endLeftovers', () => {
-  test('finds what no record tells of, ends what ignores signals, and spares what is not ours', async () => {
+  test('finds processes without a record, ends those that ignore signals, and spares other processes', async () => {
     const directory = temporaryDirectory()
     const layout = openLayout(directory)
     const marker = `ESPALIER_RUNTIME_ID=${crypto.randomUUID()}`
     const [name = '', value = ''] = marker.split('=')
     const stubborn = `process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)`
-    const ours = spawn(process.execPath, ['-e', stubborn], { env: { [name]: value }, stdio: 'ignore' })
+    const own = spawn(process.execPath, ['-e', stubborn], { env: { [name]: value }, stdio: 'ignore' })
     const foreign = spawn(process.execPath, ['-e', stubborn], {
       env: {},
       stdio: 'ignore',
-      cwd: layout.places[0].volumes,
+      cwd: layout.locations[0].volumes,
     })
-    const entries = [ours, foreign].map(child => readProcess(child.pid ?? 0))
+    const entries = [own, foreign].map(child => readProcess(child.pid ?? 0))
     onTestFinished(() => killTrees(entries.flatMap(entry => entry ?? [])))
-    // Records of a process that is another by now, and of one cut short.
+    // Records of a reused pid, and a truncated one.
     const stale = { pid: foreign.pid, startTime: '1', boot: 'another', stopSignal: 'SIGTERM' }
     writeFileSync(join(layout.processes, '1.json'), JSON.stringify(stale))
     writeFileSync(join(layout.processes, '2.json'), '{"pid":')
@@ -160,7 +160,7 @@ describe('endLeftovers', () => {
   })
 })
 
-test('two runtimes never work in one directory, and a copy of one is another', async () => {
+test('two runtimes never use one directory, and a copy of it is another runtime', async () => {
   const directory = temporaryDirectory()
   const { store } = await openTestStore()
   const first = await startTestRuntime(store, { directory })

@@ -1,14 +1,14 @@
 /**
- * Looks at all processes of the machine. A look reads a few files per process, so whoever asks while one is under way
- * shares the next: a hundred containers that end together cost two looks, not a hundred.
+ * Reads all processes of the machine. A scan reads a few files per process. Callers that arrive during a scan share the
+ * next one: a hundred containers that end together cost two scans, not a hundred.
  */
 import { setImmediate } from 'node:timers/promises'
 import { isPostgres, link, listPids, type ProcessEntry, read, readProcess } from './table.ts'
 
-/** How many processes are looked at before others get their turn in this thread. */
+/** How many processes are read before other work of this thread continues. */
 const slice = 128
 
-/** Answers questions in batches: a batch is begun after its last question was asked, and after the one before it. */
+/** Answers queries in batches: a batch starts after its last query, and after the previous batch. */
 function inBatches<Question, Answer>(
   answerAll: (questions: Question[]) => Promise<Answer[]>,
 ): (question: Question) => Promise<Answer> {
@@ -27,7 +27,7 @@ function inBatches<Question, Answer>(
     const { questions, answers } = next
     const index = questions.push(question) - 1
     const answer = (await answers)[index]
-    if (answer === undefined) throw new Error('a batch left a question open')
+    if (answer === undefined) throw new Error('a batch left a query unanswered')
     return answer
   }
 }
@@ -48,23 +48,25 @@ async function readTable(): Promise<ProcessEntry[]> {
   return table
 }
 
-const readTableFor = inBatches(async (askers: undefined[]) => {
+const readTableFor = inBatches(async (callers: undefined[]) => {
   const table = await readTable()
-  return askers.map(() => table)
+  return callers.map(() => table)
 })
 
-/** The process table, read after this was called. */
+/** The process table, read after this call. */
 export const processesNow = (): Promise<ProcessEntry[]> => readTableFor(undefined)
 
-/** What tells a process to be ours: a variable of its environment, or a Postgres working inside one of the directories. */
+/**
+ * Identifies the runtime's processes: by a variable of their environment, or as a Postgres working inside one of the
+ * directories.
+ */
 type Ownership = { marker: string; directories: string[] }
 
 const isInside = (path: string, directory: string): boolean => path === directory || path.startsWith(`${directory}/`)
 
 /**
- * Which of the questions a process is an answer to. Postgres overwrites the environment area of its children with their
- * titles, so those are known by executable and working directory instead (a shell that someone opened in a volume is
- * none of ours).
+ * Which of the queries a process matches. Postgres overwrites the environment area of its children with their titles,
+ * so those are identified by executable and working directory instead. A user's shell in a volume does not match.
  */
 function ownersOf(pid: number, questions: Ownership[], anyDirectory: boolean): number[] {
   const environment = new Set(read(`/proc/${pid}/environ`)?.split('\0'))
@@ -76,7 +78,7 @@ function ownersOf(pid: number, questions: Ownership[], anyDirectory: boolean): n
   })
 }
 
-/** Every process on the machine that is ours by `ownership` and still runs; never this one itself. */
+/** All running processes of the machine that match `ownership`, except this one. */
 export const findOwned = inBatches(async (questions: Ownership[]) => {
   const found: ProcessEntry[][] = questions.map(() => [])
   const anyDirectory = questions.some(({ directories }) => directories.length > 0)

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { describe, expect, test } from 'vitest'
 import { until } from '../testing/runtime.ts'
-import { killTrees, waitUntilGone } from './end.ts'
+import { killTrees, waitUntilEnded } from './end.ts'
 import { findOwned } from './scan.ts'
 import { descendantsOf, isAlive, isStopped, parseStat, readProcess, readProcesses, signal } from './table.ts'
 
@@ -10,7 +10,7 @@ const entry = (pid: number, parent: number) => ({ pid, parent, state: 'S', start
 const idle = 'setInterval(() => {}, 1000)'
 
 describe('parseStat', () => {
-  test('reads a command that holds spaces and parentheses', () => {
+  test('reads a command that contains spaces and parentheses', () => {
     const rest = Array.from({ length: 48 }, (_, index) => String(index)).join(' ')
     expect(parseStat(`77 (a) b (c)) S ${rest}`)).toEqual({ pid: 77, parent: 0, state: 'S', startTime: '18' })
   })
@@ -18,7 +18,7 @@ describe('parseStat', () => {
     expect(parseStat('')).toBeUndefined()
     expect(parseStat('12 (x) S')).toBeUndefined()
   })
-  test('this process is alive and has the parent the system says', () => {
+  test('this process is alive and has the parent that the system reports', () => {
     const self = readProcess(process.pid)
     expect(self?.parent).toBe(process.ppid)
     expect(self && isAlive(self)).toBe(true)
@@ -26,13 +26,13 @@ describe('parseStat', () => {
   })
 })
 
-test('descendants come parents first, across generations, without the roots', () => {
+test('descendants are listed parents first, across generations, without the roots', () => {
   const table = [entry(5, 4), entry(2, 1), entry(3, 1), entry(4, 2), entry(9, 8)]
   expect(descendantsOf(table, [1]).map(found => found.pid)).toEqual([2, 3, 4, 5])
   expect(descendantsOf(table, [8]).map(found => found.pid)).toEqual([9])
 })
 
-test('a process is found by a variable of its environment, its orphans too, and the whole lot dies', async () => {
+test('a process is found by a variable of its environment, also its orphans, and all are killed', async () => {
   const marker = `ESPALIER_TEST=${crypto.randomUUID()}`
   const [name = '', value = ''] = marker.split('=')
   const script = `
@@ -50,7 +50,7 @@ test('a process is found by a variable of its environment, its orphans too, and 
   expect(await findOwned({ marker, directories: [] })).toEqual([])
 })
 
-test('killing takes the whole tree, and waiting says whether it is gone', async () => {
+test('killing ends the complete tree, and waiting reports whether it has ended', async () => {
   const script = `
     const { spawn } = require('node:child_process')
     process.on('SIGTERM', () => {})
@@ -61,7 +61,7 @@ test('killing takes the whole tree, and waiting says whether it is gone', async 
   await until(() => descendantsOf(readProcesses(), [pid]).length === 1)
   const self = readProcess(pid) ?? entry(pid, 0)
   const tree = [self, ...descendantsOf(readProcesses(), [pid])]
-  expect(await waitUntilGone(tree, 20)).toBe(false)
+  expect(await waitUntilEnded(tree, 20)).toBe(false)
   await killTrees([self])
   expect(tree.some(isAlive)).toBe(false)
 })

@@ -1,6 +1,6 @@
 /**
- * The machine's process table, read from /proc (proc_pid_stat(5), proc_pid_environ(5)). A process is named by its pid
- * together with its start time, so that a number used again is never taken for the process that had it before.
+ * The machine's process table, read from /proc (proc_pid_stat(5), proc_pid_environ(5)). A process is identified by its
+ * pid and start time, so that a reused pid is never mistaken for the previous process.
  */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { basename } from 'node:path'
@@ -10,14 +10,14 @@ export type ProcessEntry = {
   parent: number
   /** R, S, D, T, t, Z, X ... as in proc_pid_stat(5). */
   state: string
-  /** Clock ticks between boot and its start. */
+  /** Clock ticks between boot and process start. */
   startTime: string
 }
 
-/** A process whose number cannot be mistaken for a later one's. */
+/** Identifies a process uniquely, even if its pid is reused. */
 export type ProcessIdentity = { pid: number; startTime: string }
 
-/** One line of /proc/<pid>/stat. The command stands in parentheses and may itself hold any character. */
+/** One line of /proc/<pid>/stat. The command is in parentheses and may contain any character. */
 export function parseStat(line: string): ProcessEntry | undefined {
   const close = line.lastIndexOf(')')
   const pid = Number.parseInt(line, 10)
@@ -32,7 +32,7 @@ export const read = (path: string): string | undefined => {
   try {
     return readFileSync(path, 'latin1')
   } catch {
-    return undefined // ended meanwhile, or another user's
+    return undefined // it ended meanwhile, or belongs to another user
   }
 }
 
@@ -59,13 +59,13 @@ export function readProcesses(): ProcessEntry[] {
   return listPids().flatMap(pid => readProcess(pid) ?? [])
 }
 
-/** Whether this very process still runs; one that ended and waits to be collected (Z, X) does not. */
+/** Whether exactly this process still runs; an ended one that waits to be reaped (Z, X) does not. */
 export function isAlive({ pid, startTime }: ProcessIdentity): boolean {
   const entry = readProcess(pid)
   return entry !== undefined && entry.startTime === startTime && entry.state !== 'Z' && entry.state !== 'X'
 }
 
-/** All that descend from `roots`, parents before children, the roots themselves left out. */
+/** All descendants of `roots`, parents before children, without the roots. */
 export function descendantsOf(table: ProcessEntry[], roots: number[]): ProcessEntry[] {
   const children = Map.groupBy(table, entry => entry.parent)
   const seen = new Set(roots)
@@ -85,13 +85,13 @@ export function descendantsOf(table: ProcessEntry[], roots: number[]): ProcessEn
   return found
 }
 
-/** Whether all threads of a process are stopped (T) or over: the leader alone says little about the others. */
+/** Whether all threads of a process are stopped (T) or ended; the state of the leader alone is not enough. */
 export function isStopped(pid: number): boolean {
   let threads: string[]
   try {
     threads = readdirSync(`/proc/${pid}/task`)
   } catch {
-    return true // gone: it will write nothing more
+    return true // it has ended: it writes nothing more
   }
   return threads.every(thread => {
     const line = read(`/proc/${pid}/task/${thread}/stat`)
@@ -105,7 +105,7 @@ export function isPostgres(pid: number): boolean {
   return executable !== undefined && basename(executable) === 'postgres'
 }
 
-/** Sends a signal to this very process; false where it is gone. */
+/** Sends a signal to exactly this process; false if it has ended. */
 export function signal(target: ProcessIdentity, name: NodeJS.Signals): boolean {
   if (!isAlive(target)) return false
   try {

@@ -1,11 +1,11 @@
-/** A file system of its own for a test, which only root can mount. */
+/** A separate file system for a test, which only root can mount. */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { temporaryDirectory } from './runtime.ts'
 
-/** @param size as truncate(1) takes it. @returns where it is mounted, until the test has finished */
+/** @param size as truncate(1) accepts it. @returns the mount point, valid until the test ends */
 export function mountDisk(kind: 'ext4' | 'xfs', size: string): string {
   const disk = temporaryDirectory()
   const [image, mounted] = [join(disk, 'image'), join(disk, 'mounted')]

@@ -1,4 +1,4 @@
-/** A real Postgres as a pod, for the tests of this folder. */
+/** A real Postgres in a pod, for the tests of this folder. */
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -12,7 +12,7 @@ import { openTestCluster, temporaryDirectory, testOwner } from './runtime.ts'
 type PostgresOptions = {
   claimName: string
   image?: string
-  /** The shell command that makes the data directory ready; default: initdb, once. */
+  /** The shell command that prepares the data directory; default: initdb, once. */
   prepare?: string
   settings?: string[]
 }
@@ -45,7 +45,7 @@ export function postgresPod({
   }
 }
 
-/** Connects as soon as the server lets anybody in. */
+/** Connects as soon as the server accepts connections. */
 export async function connectPostgres(status: Pod['status'], deadlineMs = 20_000): Promise<pg.Client> {
   for (const end = performance.now() + deadlineMs; ; ) {
     const client = new pg.Client({ host: status?.podIP ?? '', port: 5432, user: 'postgres', database: 'postgres' })
@@ -54,7 +54,7 @@ export async function connectPostgres(status: Pod['status'], deadlineMs = 20_000
       await client.connect()
       return client
     } catch (error) {
-      // 57P03: the server is starting up, or recovering from its log.
+      // 57P03: the server is starting up or recovering.
       const early = error instanceof Error && 'code' in error && error.code === '57P03'
       if (!early || performance.now() > end) throw error
       await new Promise(resolve => setTimeout(resolve, 20))
@@ -62,7 +62,7 @@ export async function connectPostgres(status: Pod['status'], deadlineMs = 20_000
   }
 }
 
-/** A cluster that has the packaged Postgres. */
+/** A cluster with the packaged Postgres. */
 export async function openPostgresCluster(options: Partial<RuntimeOptions> = {}) {
   const home = temporaryDirectory()
   chmodSync(home, 0o711)

@@ -1,6 +1,6 @@
 /**
- * A runtime in a process of its own, for tests that kill it: `node recovery.ts <directory> <package home>`. It
- * keeps its store in the directory, applies one StatefulSet of Postgres, and prints a line when its pod is ready.
+ * A runtime in a separate process, for kill tests: `node recovery.ts <directory> <package home>`. It stores its objects
+ * in the directory, applies one StatefulSet of Postgres, and prints a line when its pod is ready.
  */
 import { join } from 'node:path'
 import { pino } from 'pino'

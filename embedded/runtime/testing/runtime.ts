@@ -1,4 +1,4 @@
-/** What the tests of this folder share. */
+/** Shared by the tests of this folder. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { pino } from 'pino'
@@ -10,7 +10,7 @@ import type { Owner } from '../directories.ts'
 import { type ImageResolver, type Runtime, type RuntimeOptions, startRuntime } from '../index.ts'
 import type { PodSpec } from '../pods/environment.ts'
 
-/** Polls until the condition holds. @throws where it does not within the deadline */
+/** Polls until the condition holds. @throws if it does not before the deadline */
 export async function until(
   condition: () => boolean | Promise<boolean>,
   deadlineMs = 20_000,
@@ -23,14 +23,14 @@ export async function until(
   }
 }
 
-/** A directory of the running test's own, removed when it ends. */
+/** A directory for the running test, deleted at its end. */
 export function temporaryDirectory(): string {
   const directory = mkdtempSync(join(postgresDirectory, 'espalier-runtime-'))
   onTestFinished(() => rmSync(directory, { recursive: true, force: true, maxRetries: 3 }))
   return directory
 }
 
-/** Whom workloads of a test run as: nobody in particular where the test is root, else the user itself. */
+/** The user of a test's workloads: an unprivileged one if the test is root, otherwise the test's user. */
 export const testOwner = (): Owner | undefined => (process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : undefined)
 
 export const testLogger = pino({ level: process.env.ESPALIER_TEST_LOG ?? 'silent' })
@@ -42,7 +42,7 @@ export const nodeImage: ImageResolver = async image => {
   return { path: [dirname(process.execPath)], commands: {} }
 }
 
-/** A cluster in memory with a namespace to work in. */
+/** A cluster in memory with a namespace. */
 export async function openTestStore(): Promise<{ store: Store; cluster: Cluster }> {
   const store = await openStore({ definitions: [], logger: testLogger })
   onTestFinished(() => store.close())
@@ -51,7 +51,7 @@ export async function openTestStore(): Promise<{ store: Store; cluster: Cluster 
   return { store, cluster }
 }
 
-/** A runtime of the running test's own; ended with it. */
+/** A runtime for the running test, stopped at its end. */
 export async function startTestRuntime(
   store: Store,
   options: Partial<RuntimeOptions> & { directory: string },
@@ -71,7 +71,7 @@ export async function startTestRuntime(
   return { ...runtime, stop }
 }
 
-/** A store and a runtime on it. */
+/** A store with a runtime. */
 export async function openTestCluster(options: Partial<RuntimeOptions> = {}) {
   const directory = options.directory ?? temporaryDirectory()
   const { store, cluster } = await openTestStore()
@@ -89,7 +89,7 @@ export const script = (source: string, more: object = {}): PodSpec['containers']
   ...more,
 })
 
-/** Prints a line and stays until SIGTERM. */
+/** Prints a line and waits for SIGTERM. */
 export const staying = `console.log('up', process.pid); setInterval(() => {}, 1000)`
 
 export function statefulSet(name: string, spec: Containers, more: Partial<StatefulSet['spec']> = {}): StatefulSet {
@@ -122,7 +122,7 @@ export const claim = (name: string, spec: object = {}) => ({
   spec: { accessModes: ['ReadWriteOncePod'], resources: { requests: { storage: '1Gi' } }, ...spec },
 })
 
-/** Waits for a pod to be as described, and gives it. */
+/** Waits until a pod matches, and returns it. */
 export async function untilPod(
   cluster: Cluster,
   name: string,
@@ -151,7 +151,7 @@ export const phase =
   (object: Pod): boolean =>
     object.status?.phase === wanted
 
-/** A line of a log without its time. */
+/** A log line without its time. */
 export const text = (line: string): string => line.slice(line.indexOf(' ') + 1)
 
 /** The process of the newest container that printed `up <pid>`. */
@@ -162,7 +162,7 @@ export async function processOf(runtime: Runtime, name: string): Promise<number>
 
 export const key = (name: string) => ({ namespace, name })
 
-/** Waits for a claim to be as described, bound by default, and gives it. */
+/** Waits until a claim matches, bound by default, and returns it. */
 export async function untilClaim(
   cluster: Cluster,
   name: string,

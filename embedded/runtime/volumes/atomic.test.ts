@@ -8,7 +8,7 @@ import { sameFiles, writeAtomically } from './atomic.ts'
 const files = (entries: Record<string, string>, mode = 0o600): ProjectedFiles =>
   new Map(Object.entries(entries).map(([path, content]) => [path, { content: Buffer.from(content), mode }]))
 
-test('the files of a volume change together, in place, and nothing of the old stays', () => {
+test('the files of a volume change together, in place, and no old file remains', () => {
   const directory = join(temporaryDirectory(), 'volume')
   const owner = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : undefined
   writeAtomically(directory, files({ a: '1', 'sub/b': '2', old: '3' }), owner)
@@ -19,22 +19,22 @@ test('the files of a volume change together, in place, and nothing of the old st
   expect(readFileSync(join(directory, 'a'), 'utf8')).toBe('changed')
   expect(readFileSync(join(directory, 'new/c'), 'utf8')).toBe('4')
   expect(readdirSync(directory).filter(name => !name.startsWith('..'))).toEqual(['a', 'new'])
-  expect(readdirSync(directory)).toHaveLength(4) // a, new, ..data and the directory behind it
+  expect(readdirSync(directory)).toHaveLength(4) // a, new, ..data and its target directory
 })
 
-test('a reader meets all of the old or all of the new', () => {
+test('a reader sees either all old files or all new ones', () => {
   const directory = join(temporaryDirectory(), 'volume')
   writeAtomically(directory, files({ a: '0', b: '0' }), undefined)
   for (let round = 1; round < 50; round += 1) {
-    const held = readdirSync(join(directory, '..data')).map(name =>
+    const contents = readdirSync(join(directory, '..data')).map(name =>
       readFileSync(join(directory, '..data', name), 'utf8'),
     )
-    expect(new Set(held)).toEqual(new Set([String(round - 1)]))
+    expect(new Set(contents)).toEqual(new Set([String(round - 1)]))
     writeAtomically(directory, files({ a: String(round), b: String(round) }), undefined)
   }
 })
 
-test('sameFiles tells content, mode and names apart', () => {
+test('sameFiles compares content, mode and names', () => {
   expect(sameFiles(files({ a: '1' }), files({ a: '1' }))).toBe(true)
   expect(sameFiles(files({ a: '1' }), files({ a: '2' }))).toBe(false)
   expect(sameFiles(files({ a: '1' }), files({ a: '1' }, 0o644))).toBe(false)

@@ -1,6 +1,6 @@
 /**
- * Which volume a claim gets: a pure decision, as the controller manager of a cluster makes it. A volume that names a claim
- * is that claim's alone; a claim that names a volume takes no other; what was bound once and is not there is lost.
+ * Decides which volume a claim gets, like a cluster's controller manager. Pure. A volume that names a claim is reserved
+ * for it; a claim that names a volume accepts no other; a bound claim whose volume is missing is lost.
  */
 import type { PersistentVolume, PersistentVolumeClaim } from '../../../cluster/index.ts'
 import { parseQuantity } from '../../../values/quantity.ts'
@@ -53,7 +53,7 @@ function withoutVolume(claim: PersistentVolumeClaim, volumeName: string): Bindin
   if (isBound(claim)) {
     return { kind: 'lost', message: 'Bound claim has lost its PersistentVolume. Data on the volume is lost!' }
   }
-  // Before there were volumes, a claim was given this name as the first thing.
+  // Releases before PersistentVolumes wrote this name into a claim first.
   if (volumeName === newVolumeName(claim)) {
     const { phase } = claim.status ?? {}
     return { kind: phase === 'Bound' || phase === 'Lost' ? 'adopt' : 'provision' }
@@ -61,14 +61,14 @@ function withoutVolume(claim: PersistentVolumeClaim, volumeName: string): Bindin
   return wait('FailedBinding', `volume "${volumeName}" not found`)
 }
 
-/** Whether a volume names this claim, as the one that has it or as the one that is to get it. */
+/** Whether a volume names this claim, bound to it or reserved for it. */
 function isMeant({ metadata }: PersistentVolumeClaim, { spec }: PersistentVolume): boolean {
   const { claimRef } = spec ?? {}
   const isNamed = claimRef?.namespace === metadata.namespace && claimRef?.name === metadata.name
   return isNamed && (!claimRef?.uid || claimRef.uid === metadata.uid)
 }
 
-/** A claim that names no volume. */
+/** A claim without a volume name. */
 function findVolume(claim: PersistentVolumeClaim, all: PersistentVolume[]): Binding {
   const volumes = all.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
   const own = volumes.find(({ spec }) => spec?.claimRef?.uid === claim.metadata.uid)
@@ -76,7 +76,7 @@ function findVolume(claim: PersistentVolumeClaim, all: PersistentVolume[]): Bind
   const fitting = volumes.filter(volume => mismatchOf(claim, volume) === undefined)
   const meant = fitting.find(volume => isMeant(claim, volume))
   if (meant !== undefined) return { kind: 'bind', volume: meant }
-  // What is to be filled from somewhere wants no volume that holds something else.
+  // A claim with a data source does not accept a volume with other data.
   const isToBeFilled = (claim.spec?.dataSource ?? claim.spec?.dataSourceRef) !== undefined
   const free = isToBeFilled ? [] : fitting.filter(({ spec }) => spec?.claimRef === undefined)
   const [smallest] = free.sort((one, other) => capacityOf(one) - capacityOf(other))
@@ -88,7 +88,7 @@ function findVolume(claim: PersistentVolumeClaim, all: PersistentVolume[]): Bind
 const capacityOf = ({ spec }: PersistentVolume): number => parseQuantity(spec?.capacity?.storage) ?? 0
 const requestOf = ({ spec }: PersistentVolumeClaim): number => parseQuantity(spec?.resources?.requests?.storage) ?? 0
 
-/** Why a volume is not what a claim asks for. */
+/** Why a volume does not match a claim. */
 function mismatchOf(claim: PersistentVolumeClaim, volume: PersistentVolume): string | undefined {
   const { storageClassName: wanted = '', volumeMode = 'Filesystem', accessModes = [] } = claim.spec ?? {}
   if (capacityOf(volume) < requestOf(claim)) return 'requested PV is too small'

@@ -1,4 +1,4 @@
-/** Claims as directories: bound, filled, kept while in use, removed, lost. */
+/** Claims as directories: bound, filled, retained while in use, removed, lost. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -31,7 +31,7 @@ const fromSnapshot = (name: string) => ({
   dataSource: { apiGroup: 'snapshot.storage.k8s.io', kind: 'VolumeSnapshot', name },
 })
 
-test('a claim is bound at once to a directory of its own, with the capacity it asks for', async () => {
+test('a claim is bound at once to a directory of its own, with the requested capacity', async () => {
   const { cluster, directory } = await openTestCluster({ runAs: testOwner() })
   await cluster.create('PersistentVolumeClaim', claim('data'))
   const found = await untilClaim(cluster, 'data')
@@ -44,7 +44,7 @@ test('a claim is bound at once to a directory of its own, with the capacity it a
   await untilClaim(cluster, 'data', ({ status }) => status?.capacity?.storage === '2Gi')
 })
 
-test('a claim in use outlives its deletion until the pod is gone, then its directory goes with it', async () => {
+test('a claim in use is deleted only after its pod, then its directory is deleted too', async () => {
   const { cluster, directory } = await openTestCluster()
   await cluster.create('PersistentVolumeClaim', claim('data'))
   const found = await untilClaim(cluster, 'data')
@@ -62,7 +62,7 @@ test('a claim in use outlives its deletion until the pod is gone, then its direc
   expect(readdirSync(join(directory, 'staging'))).toEqual([])
 })
 
-test('a claim that was bound and finds its directory gone is lost, and stays so', async () => {
+test('a bound claim whose directory is missing is lost, permanently', async () => {
   const { store, cluster, runtime, directory } = await openTestCluster()
   await cluster.create('PersistentVolumeClaim', claim('data'))
   const found = await untilClaim(cluster, 'data')
@@ -77,7 +77,7 @@ test('a claim that was bound and finds its directory gone is lost, and stays so'
   expect(existsSync(directoryOf(directory, found))).toBe(false)
 })
 
-test('a claim is filled from a snapshot or from another claim, as soon as that is ready', async () => {
+test('a claim is filled from a snapshot or another claim as soon as that is ready', async () => {
   const { cluster, directory } = await openTestCluster()
   await cluster.create('PersistentVolumeClaim', claim('late', fromSnapshot('snapshot')))
   const waiting = await untilClaim(cluster, 'late', ({ status }) => status?.conditions !== undefined)
@@ -102,7 +102,7 @@ test('a claim is filled from a snapshot or from another claim, as soon as that i
   expect(readdirSync(join(directory, 'snapshots', namespace))).toEqual([])
 })
 
-test('a volume that cannot be made says why and is made as soon as it can be', async () => {
+test('a volume that cannot be created reports why and is created as soon as possible', async () => {
   const { cluster, directory } = await openTestCluster()
   writeFileSync(join(directory, 'volumes', namespace), 'in the way')
   await cluster.create('PersistentVolumeClaim', claim('data'))
@@ -113,12 +113,12 @@ test('a volume that cannot be made says why and is made as soon as it can be', a
   })
   rmSync(join(directory, 'volumes', namespace))
   mkdirSync(join(directory, 'volumes', namespace))
-  await cluster.create('PersistentVolumeClaim', claim('another')) // any change in the namespace is a reason to look
+  await cluster.create('PersistentVolumeClaim', claim('another')) // any change in the namespace causes a retry
   const found = await untilClaim(cluster, 'data')
   expect(found.status?.conditions).toBeUndefined()
 })
 
-test('a snapshot of no claim, or whose image is gone, says so', async () => {
+test('a snapshot without a claim, or without its image, reports that', async () => {
   const { store, cluster, runtime, directory } = await openTestCluster()
   const statusOf = async (name: string) => (await cluster.get('VolumeSnapshot', key(name)))?.status
   await cluster.create('VolumeSnapshot', snapshot('early', 'data'))

@@ -1,7 +1,7 @@
 /**
  * Reconciles PersistentVolumeClaims: binds each to the volume that it names or that names it, or to a new directory,
- * filled from a snapshot or another claim if the claim has such a source. A claim that was bound and whose volume or
- * directory is missing becomes `Lost`; it never gets an empty volume.
+ * filled from a snapshot or another claim if the claim has such a source. A bound claim whose volume or directory is
+ * missing becomes `Lost`; it never gets an empty volume.
  */
 import { existsSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -15,7 +15,7 @@ import { errorCode, messageOf } from '../errors.ts'
 import type { ClaimVolume } from '../pods/mounts.ts'
 import { decideBinding, type Volumes } from './binding.ts'
 import { ClaimWriter } from './claim-writer.ts'
-import { createGrowth, type GrowthOptions, growingStatus, isMore, settledStatus } from './growth.ts'
+import { createGrowth, type GrowthOptions, growingStatus, isMore, ungrowingStatus } from './growth.ts'
 import { claimReference, driver, handleOf, newHandle } from './persistent-volume.ts'
 import { SourceNotReady } from './provision.ts'
 
@@ -151,11 +151,11 @@ class ClaimController {
         : await this.#writer.writeVolume({ ...volume, spec: { ...volume.spec, claimRef: reference } })
     const complete = await this.#writer.completeBinding(claim, taken.metadata.name)
     if (complete !== claim) this.#options.onProvisioned(key)
-    return this.#settle(complete, taken, key)
+    return this.#complete(complete, taken, key)
   }
 
   /** Writes the status of a bound claim, and grows the volume if the claim requests more than the volume has. */
-  async #settle(claim: PersistentVolumeClaim, volume: PersistentVolume, key: ObjectKey): Promise<ReconcileResult> {
+  async #complete(claim: PersistentVolumeClaim, volume: PersistentVolume, key: ObjectKey): Promise<ReconcileResult> {
     const directory = this.#directoryOf(volume)
     if (directory !== undefined && !existsSync(directory)) return this.#lose(claim, missing(directory))
     const handle = handleOf(volume)
@@ -166,7 +166,7 @@ class ClaimController {
     const { accessModes } = volume.spec ?? {}
     const bound = { ...claim.status, phase: 'Bound', capacity: { storage: from }, ...(accessModes && { accessModes }) }
     if (handle === undefined || !isMore(to, from)) {
-      await this.#writer.writeStatus(claim, settledStatus(bound))
+      await this.#writer.writeStatus(claim, ungrowingStatus(bound))
       return undefined
     }
     const uid = claim.metadata.uid ?? ''
@@ -189,7 +189,7 @@ class ClaimController {
     key: ObjectKey,
   ): Promise<ReconcileResult> {
     const spec = { ...volume.spec, capacity: { ...volume.spec?.capacity, storage } }
-    return this.#settle(claim, await this.#writer.writeVolume({ ...volume, spec }), key)
+    return this.#complete(claim, await this.#writer.writeVolume({ ...volume, spec }), key)
   }
 
   async #wait(claim: PersistentVolumeClaim, reason: string, message: string): Promise<ReconcileResult> {
@@ -216,4 +216,4 @@ class ClaimController {
   }
 }
 
-const missing = (directory: string): string => `the directory ${dirname(directory)} no longer holds its volume`
+const missing = (directory: string): string => `the directory ${dirname(directory)} no longer contains its volume`

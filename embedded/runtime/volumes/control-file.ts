@@ -1,9 +1,12 @@
-/** Where Postgres would begin to recover, as its control file (`global/pg_control`) says. */
+/** The position where Postgres would start recovery, from its control file (`global/pg_control`). */
 
-/** PG_CONTROL_VERSION of Postgres 16 and 17, and of 18. What stands before the checkpoint's redo pointer is alike in all three. */
+/**
+ * PG_CONTROL_VERSION of Postgres 16 and 17, and of 18. The layout before the checkpoint's redo pointer is the same in
+ * all three.
+ */
 const knownVersions = [1300, 1800]
 const offsets = { version: 8, redo: 40 }
-/** The checksum ends what the file holds; its place differs between versions. */
+/** The checksum is at the end of the content; its offset differs between versions. */
 const checksum = { least: 200, most: 500 }
 
 /** CRC-32C (Castagnoli), a byte at a time. */
@@ -13,8 +16,8 @@ const table = Uint32Array.from({ length: 256 }, (_, byte) => {
   return value
 })
 
-/** Whether a checksum stands right behind the bytes that it is of: a file that is torn, or of another layout, has none. */
-function isWhole(control: Buffer): boolean {
+/** Whether the bytes are followed by their checksum: a torn file, or one of another layout, has none. */
+function isIntact(control: Buffer): boolean {
   let crc = 0xffffffff
   for (const [offset, byte] of control.subarray(0, Math.min(checksum.most, control.length - 4)).entries()) {
     if (offset >= checksum.least && offset % 4 === 0 && control.readUInt32LE(offset) === (crc ^ 0xffffffff) >>> 0)
@@ -25,10 +28,10 @@ function isWhole(control: Buffer): boolean {
 }
 
 /**
- * The place in the WAL from which recovery reads; it only ever moves forward. Pure.
- * @returns undefined where that is not certain
+ * The WAL position where recovery starts; it only moves forward. Pure.
+ * @returns undefined if it is not certain
  */
 export function redoOf(control: Buffer): bigint | undefined {
   if (control.length < checksum.most || !knownVersions.includes(control.readUInt32LE(offsets.version))) return undefined
-  return isWhole(control) ? control.readBigUInt64LE(offsets.redo) : undefined
+  return isIntact(control) ? control.readBigUInt64LE(offsets.redo) : undefined
 }

@@ -1,4 +1,4 @@
-/** Copies a tree in another thread (`copy.ts` does the work), so that a large volume never holds up the runtime. */
+/** Copies a tree in another thread (`copy.ts` does the work), so that a large volume never blocks the runtime. */
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { messageOf } from '../errors.ts'
@@ -6,55 +6,55 @@ import type { PassResult } from './copy.ts'
 
 type CopyOrder = { source: string; target: string }
 export type CopyRequest = { open: CopyOrder } | { frozen: boolean }
-/** Only the message of an error comes through from one thread to another. */
+/** Only the message of an error is passed between threads. */
 export type CopyAnswer = { opened: true } | { result: PassResult } | { message: string; code: string | undefined }
 
 type Copier = {
-  /** As TreeCopy.pass. @throws what the pass threw; a system error keeps its code */
+  /** Like TreeCopy.pass. @throws what the pass threw; a system error keeps its code */
   pass(frozen: boolean): Promise<PassResult>
   close(): Promise<void>
 }
 
-/** A hot pass that leaves no more than this for the next one is good enough to freeze upon. */
+/** After a hot pass that leaves no more than this for the next one, the processes can be frozen. */
 const littleBytes = 16 * 1024 * 1024
 const mostHotPasses = 5
 
 type Thread = {
-  ask(request: CopyRequest): Promise<CopyAnswer>
-  /** Whether it answers at this moment, and can take another tree. */
+  send(request: CopyRequest): Promise<CopyAnswer>
+  /** Whether it is idle and can copy another tree. */
   isFree(): boolean
   end(): Promise<void>
   ref(): void
   unref(): void
 }
 
-/** How long a thread without work is kept: to start one takes a tenth of a branch. */
+/** How long an idle thread is kept: starting one takes a tenth of a branch's time. */
 const idleMs = 300_000
-/** The thread that waits for the next tree: one at most. */
+/** The thread that waits for the next tree: at most one. */
 let idle: { thread: Thread; timer: NodeJS.Timeout } | undefined
 
 function startThread(): Thread {
   const worker = new Worker(new URL('./copy-worker.ts', import.meta.url))
-  let isAlive = true
-  let asked = 0
+  let isRunning = true
+  let pending = 0
   const died = new Promise<never>((_, reject) => {
     worker.once('error', reject)
     worker.once('exit', () => reject(new Error('the copying thread ended')))
   })
   died.catch(() => {
-    isAlive = false
+    isRunning = false
   }) // reported to the caller that waits for an answer
   return {
-    async ask(request) {
-      asked += 1
+    async send(request) {
+      pending += 1
       const answered = once(worker, 'message')
       worker.postMessage(request)
       const [answer]: CopyAnswer[] = await Promise.race([answered, died])
-      asked -= 1
-      if (answer === undefined) throw new Error('the copying thread said nothing')
+      pending -= 1
+      if (answer === undefined) throw new Error('the copying thread did not answer')
       return answer
     },
-    isFree: () => isAlive && asked === 0,
+    isFree: () => isRunning && pending === 0,
     async end() {
       await worker.terminate()
     },
@@ -73,7 +73,7 @@ function takeThread(): Thread {
   return thread
 }
 
-/** Keeps a thread that has done its work for the next tree. It keeps no process from ending. */
+/** Keeps an idle thread for the next tree. It does not keep the process alive. */
 async function giveBack(thread: Thread): Promise<void> {
   if (idle !== undefined || !thread.isFree()) return thread.end()
   const timer = setTimeout(() => {
@@ -99,24 +99,24 @@ export async function openCopier(order: CopyOrder): Promise<Copier> {
     await giveBack(thread)
   }
   try {
-    resultOf(await thread.ask({ open: order }))
+    resultOf(await thread.send({ open: order }))
   } catch (error) {
     await close()
     throw error
   }
   return {
     async pass(frozen) {
-      const answer = resultOf(await thread.ask({ frozen }))
+      const answer = resultOf(await thread.send({ frozen }))
       if ('result' in answer) return answer.result
-      throw new Error('the copying thread said nothing')
+      throw new Error('the copying thread did not answer')
     },
     close,
   }
 }
 
 /**
- * Passes while the source is written to, until what is left is little or stops shrinking. Where copies share blocks one pass is enough:
- * to share the blocks of a file once more takes as long as the first time, however little of it has changed.
+ * Passes while the source is being written, until little remains or the rest no longer shrinks. If copies share blocks,
+ * one pass is enough: sharing a file's blocks again takes as long as the first time, however little changed.
  */
 export async function copyHot(copier: Copier): Promise<void> {
   let before = Number.POSITIVE_INFINITY
@@ -127,7 +127,7 @@ export async function copyHot(copier: Copier): Promise<void> {
   }
 }
 
-/** Copies a tree that nothing writes to. @returns its bytes */
+/** Copies a tree that is not being written. @returns its bytes */
 export async function copyTree(order: CopyOrder): Promise<number> {
   const copier = await openCopier(order)
   try {

@@ -20,8 +20,8 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 import { updateCopy, writeCopy } from './file-copy.ts'
-import type { Mark } from './mark.ts'
-import { requireRoom } from './room.ts'
+import type { Fingerprint } from './fingerprint.ts'
+import { requireFreeSpace } from './free-space.ts'
 import { shareBlocks } from './share.ts'
 
 /** Up to this size, a file that may have changed is compared before it is copied. Of a larger one, only changed blocks are written. */
@@ -29,31 +29,37 @@ export const comparedBytes = 16n * 1024n * 1024n
 const blockBytes = 1024 * 1024
 
 /** Copies one entry. `hasEarlier`: an earlier copy exists that shares no blocks. Returns the bytes that were written. */
-export function copyEntry(from: string, to: string, mark: Mark, stats: BigIntStats, hasEarlier: boolean): number {
+export function copyEntry(
+  from: string,
+  to: string,
+  fingerprint: Fingerprint,
+  stats: BigIntStats,
+  hasEarlier: boolean,
+): number {
   const mode = Number(stats.mode) & 0o777
   let written = 0
-  if (mark.kind === 'link') {
+  if (fingerprint.kind === 'link') {
     rmSync(to, { force: true })
     symlinkSync(readlinkSync(from), to)
-  } else if (mark.kind === 'directory') {
+  } else if (fingerprint.kind === 'directory') {
     mkdirSync(to, { recursive: true })
     chmodSync(to, mode)
-  } else written = copyFile(from, to, mark, mode, hasEarlier)
+  } else written = copyFile(from, to, fingerprint, mode, hasEarlier)
   if (process.getuid?.() === 0) lchownSync(to, Number(stats.uid), Number(stats.gid))
   return written
 }
 
-/** Opens the file that has this mark. @throws Error if another file has its path, or a link is part of it */
-export function openSource(from: string, mark: Mark): number {
+/** Opens the file that has this fingerprint. @throws Error if another file has its path, or a link is part of it */
+export function openSource(from: string, fingerprint: Fingerprint): number {
   const file = openSync(from, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
-  if (fstatSync(file, { bigint: true }).ino === mark.inode && readlinkSync(`/proc/self/fd/${file}`) === from)
+  if (fstatSync(file, { bigint: true }).ino === fingerprint.inode && readlinkSync(`/proc/self/fd/${file}`) === from)
     return file
   closeSync(file)
   throw new Error(`${from} was replaced while it was copied`)
 }
 
-export function flush(from: string, mark: Mark): void {
-  const file = openSource(from, mark)
+export function flush(from: string, fingerprint: Fingerprint): void {
+  const file = openSource(from, fingerprint)
   try {
     fdatasyncSync(file)
   } finally {
@@ -62,11 +68,11 @@ export function flush(from: string, mark: Mark): void {
 }
 
 /** Returns the bytes that were written; 0 if the copy shares its blocks with the source. */
-function copyFile(from: string, to: string, mark: Mark, mode: number, hasEarlier: boolean): number {
-  const file = openSource(from, mark)
+function copyFile(from: string, to: string, fingerprint: Fingerprint, mode: number, hasEarlier: boolean): number {
+  const file = openSource(from, fingerprint)
   let written: number
   try {
-    written = copyContent(file, to, mark, hasEarlier)
+    written = copyContent(file, to, fingerprint, hasEarlier)
   } finally {
     closeSync(file)
   }
@@ -74,28 +80,28 @@ function copyFile(from: string, to: string, mark: Mark, mode: number, hasEarlier
   return written
 }
 
-function copyContent(file: number, to: string, mark: Mark, hasEarlier: boolean): number {
-  if (hasEarlier && mark.size > comparedBytes) {
-    requireRoom(dirname(to), Math.max(0, Number(mark.size - lstatSync(to, { bigint: true }).size)))
+function copyContent(file: number, to: string, fingerprint: Fingerprint, hasEarlier: boolean): number {
+  if (hasEarlier && fingerprint.size > comparedBytes) {
+    requireFreeSpace(dirname(to), Math.max(0, Number(fingerprint.size - lstatSync(to, { bigint: true }).size)))
     return updateCopy(file, to)
   }
   if (shareBlocks(`/proc/self/fd/${file}`, to)) return 0
-  requireRoom(dirname(to), Number(mark.size))
+  requireFreeSpace(dirname(to), Number(fingerprint.size))
   return writeCopy(file, to)
 }
 
-const [ours, theirs] = [Buffer.allocUnsafe(blockBytes), Buffer.allocUnsafe(blockBytes)]
+const [sourceBlock, copyBlock] = [Buffer.allocUnsafe(blockBytes), Buffer.allocUnsafe(blockBytes)]
 
-export function sameContent(from: string, to: string, mark: Mark): boolean {
-  const source = openSource(from, mark)
+export function sameContent(from: string, to: string, fingerprint: Fingerprint): boolean {
+  const source = openSource(from, fingerprint)
   try {
     const copy = openSync(to, constants.O_RDONLY | constants.O_NOFOLLOW)
     try {
       for (;;) {
-        const length = readSync(source, ours)
-        if (readSync(copy, theirs) !== length) return false
+        const length = readSync(source, sourceBlock)
+        if (readSync(copy, copyBlock) !== length) return false
         if (length === 0) return true
-        if (ours.compare(theirs, 0, length, 0, length) !== 0) return false
+        if (sourceBlock.compare(copyBlock, 0, length, 0, length) !== 0) return false
       }
     } finally {
       closeSync(copy)

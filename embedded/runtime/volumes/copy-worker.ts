@@ -1,4 +1,4 @@
-/** The thread that copies trees, one after the other: file by file without a turn of the event loop in between, beside the runtime's own. */
+/** The thread that copies trees one after another: synchronously file by file, next to the runtime's event loop. */
 import { parentPort } from 'node:worker_threads'
 import { messageOf } from '../errors.ts'
 import type { CopyAnswer, CopyRequest } from './copier.ts'

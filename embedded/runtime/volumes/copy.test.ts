@@ -28,13 +28,13 @@ import { mountDisk } from '../testing/disk.ts'
 import { temporaryDirectory } from '../testing/runtime.ts'
 import { copyHot, openCopier } from './copier.ts'
 import { createTreeCopy } from './copy.ts'
-import { compareMarks, type Mark } from './mark.ts'
+import { compareFingerprints, type Fingerprint } from './fingerprint.ts'
 import { isUnwrittenSegment } from './wal.ts'
 
 const isRoot = process.getuid?.() === 0
 const canShareBlocks = isRoot && existsSync('/dev/loop-control') && spawnSync('mkfs.xfs', ['-V']).status === 0
 
-/** All of a tree: kinds, modes, contents, targets of links. */
+/** The full content of a tree: kinds, modes, contents, link targets. */
 function contents(root: string, path = ''): Record<string, string> {
   const here = join(root, path)
   const stats = lstatSync(here)
@@ -52,7 +52,7 @@ function tree(): { source: string; target: string } {
 }
 
 /** A file system that can share blocks. */
-const sharingDisk = (): string => mountDisk('xfs', '400M')
+const reflinkDisk = (): string => mountDisk('xfs', '400M')
 
 const names = ['a', 'b', 'd/a', 'd/b', 'd/e/a']
 type Change = { kind: number; name: string; other: string; text: string }
@@ -63,7 +63,7 @@ const change: fc.Arbitrary<Change> = fc.record({
   text: fc.string({ maxLength: 20 }),
 })
 
-/** Does something to a tree; what cannot be done is left. */
+/** Changes a tree at random; impossible changes are skipped. */
 function apply(root: string, { kind, name, other, text }: Change): void {
   const [path, second] = [join(root, name), join(root, other)]
   try {
@@ -77,20 +77,23 @@ function apply(root: string, { kind, name, other, text }: Change): void {
     else if (kind === 7) symlinkSync(other, path)
     else linkSync(path, second)
   } catch {
-    // no such file, a directory in the way, ...
+    // no such file, a directory at the path, ...
   }
 }
 
-test('an entry is the same only where a change would be sure to show', () => {
-  const mark: Mark = { kind: 'file', size: 8n, inode: 7n, modified: 1000n, changed: 2000n }
-  expect(compareMarks(undefined, mark)).toBe('changed')
-  expect(compareMarks({ mark, certainBefore: 2001n }, mark)).toBe('same')
-  expect(compareMarks({ mark, certainBefore: 2000n }, mark)).toBe('uncertain')
-  expect(compareMarks({ mark, certainBefore: 1500n }, mark)).toBe('uncertain')
+test('an entry is unchanged only if a change would certainly be visible', () => {
+  const fingerprint: Fingerprint = { kind: 'file', size: 8n, inode: 7n, modified: 1000n, changed: 2000n }
+  expect(compareFingerprints(undefined, fingerprint)).toBe('changed')
+  expect(compareFingerprints({ fingerprint, certainBefore: 2001n }, fingerprint)).toBe('same')
+  expect(compareFingerprints({ fingerprint, certainBefore: 2000n }, fingerprint)).toBe('uncertain')
+  expect(compareFingerprints({ fingerprint, certainBefore: 1500n }, fingerprint)).toBe('uncertain')
   // A time in the future, after the clock was set back.
-  expect(compareMarks({ mark: { ...mark, modified: 9000n }, certainBefore: 5000n }, { ...mark, modified: 9000n })).toBe(
-    'uncertain',
-  )
+  expect(
+    compareFingerprints(
+      { fingerprint: { ...fingerprint, modified: 9000n }, certainBefore: 5000n },
+      { ...fingerprint, modified: 9000n },
+    ),
+  ).toBe('uncertain')
   for (const change of [
     { size: 9n },
     { inode: 1n },
@@ -98,15 +101,15 @@ test('an entry is the same only where a change would be sure to show', () => {
     { changed: 2001n },
     { kind: 'link' as const },
   ]) {
-    expect(compareMarks({ mark, certainBefore: 5000n }, { ...mark, ...change })).toBe('changed')
+    expect(compareFingerprints({ fingerprint, certainBefore: 5000n }, { ...fingerprint, ...change })).toBe('changed')
   }
 })
 
 describe('createTreeCopy', () => {
-  const whatever = (numRuns: number, place: () => { source: string; target: string }) =>
+  const whatever = (numRuns: number, makePaths: () => { source: string; target: string }) =>
     fc.assert(
       fc.property(fc.array(fc.array(change, { maxLength: 12 }), { maxLength: 4 }), rounds => {
-        const { source, target } = place()
+        const { source, target } = makePaths()
         const copy = createTreeCopy(source, target)
         for (const round of rounds) {
           for (const step of round) apply(source, step)
@@ -119,20 +122,23 @@ describe('createTreeCopy', () => {
       { numRuns },
     )
 
-  test('whatever happens between the passes, the last one makes the copy the same', () => whatever(80, tree))
+  test('the last pass makes the copy exact, whatever changed between the passes', () => whatever(80, tree))
 
-  test.runIf(canShareBlocks)('whatever happens between the passes, where blocks are shared as well', () => {
-    const disk = sharingDisk()
-    let runs = 0
-    whatever(80, () => {
-      runs += 1
-      const [source, target] = [join(disk, `source-${runs}`), join(disk, `target-${runs}`)]
-      mkdirSync(source)
-      return { source, target }
-    })
-  })
+  test.runIf(canShareBlocks)(
+    'the last pass makes the copy exact with shared blocks too, whatever changed between the passes',
+    () => {
+      const disk = reflinkDisk()
+      let runs = 0
+      whatever(80, () => {
+        runs += 1
+        const [source, target] = [join(disk, `source-${runs}`), join(disk, `target-${runs}`)]
+        mkdirSync(source)
+        return { source, target }
+      })
+    },
+  )
 
-  test('a change that leaves size and times as they were is not missed', () => {
+  test('a change that keeps size and times is not missed', () => {
     const { source, target } = tree()
     for (let index = 0; index < 300; index += 1) writeFileSync(join(source, String(index)), 'before')
     const copy = createTreeCopy(source, target)
@@ -150,7 +156,7 @@ describe('createTreeCopy', () => {
     expect(contents(target)).toEqual(contents(source))
   })
 
-  test('the last pass copies what has changed, and no more', () => {
+  test('the last pass copies only what has changed', () => {
     const { source, target } = tree()
     for (const name of ['a', 'b', 'c']) writeFileSync(join(source, name), 'x'.repeat(1000))
     const copy = createTreeCopy(source, target)
@@ -159,7 +165,7 @@ describe('createTreeCopy', () => {
     expect(copy.pass(true)).toMatchObject({ copiedBytes: 1001, bytes: 3001 })
   })
 
-  test('of a long file only what has changed is written again, whatever was done to it', () => {
+  test('only changed blocks of a long file are written again, whatever the change', () => {
     const { source, target } = tree()
     const [file, length] = [join(source, 'long'), 24 * 1024 * 1024]
     writeFileSync(file, Buffer.alloc(length, 'x'))
@@ -208,7 +214,7 @@ describe('createTreeCopy', () => {
   }
   const mebibyte = 1024n * 1024n
 
-  test('segments of WAL that hold nothing are left out, and copied once they hold something', () => {
+  test('WAL segments without records are omitted, and copied once they have records', () => {
     const { source, target } = tree()
     mkdirSync(join(source, 'pg_wal'))
     const [written, recycled, empty] = [
@@ -233,18 +239,18 @@ describe('createTreeCopy', () => {
   })
 
   test.each([
-    ['its own place', 'd/pg_wal/0000000A0000000300000041', 2n ** 24n, 0x3_4100_0000n, false],
-    ['another place', 'd/pg_wal/0000000A0000000300000041', 2n ** 24n, 0x3_4000_0000n, true],
+    ['its own position', 'd/pg_wal/0000000A0000000300000041', 2n ** 24n, 0x3_4100_0000n, false],
+    ['another position', 'd/pg_wal/0000000A0000000300000041', 2n ** 24n, 0x3_4000_0000n, true],
     ['nothing', 'd/pg_wal/0000000A0000000300000041', 2n ** 24n, 0n, true],
-    ['large segments', 'd/pg_wal/000000010000000200000003', 2n ** 30n, 0x2_c000_0000n, false],
-    ['a file that is not whole', 'd/pg_wal/0000000A0000000300000041', 2n ** 24n - 1n, 0n, false],
-    ['a file of another folder', 'd/base/0000000A0000000300000041', 2n ** 24n, 0n, false],
+    ['a segment of 1 GiB', 'd/pg_wal/000000010000000200000003', 2n ** 30n, 0x2_c000_0000n, false],
+    ['a file of another size', 'd/pg_wal/0000000A0000000300000041', 2n ** 24n - 1n, 0n, false],
+    ['a file in another directory', 'd/base/0000000A0000000300000041', 2n ** 24n, 0n, false],
     ['a partial segment', 'd/pg_wal/0000000A0000000300000041.partial', 2n ** 24n, 0n, false],
   ])('a segment that begins with a page of %s', (_, path, size, address, isUnwritten) => {
     expect(isUnwrittenSegment(path, size, segment(address).subarray(0, 16))).toBe(isUnwritten)
   })
 
-  /** How many hot passes are made where each writes so many MB. */
+  /** The number of hot passes if each writes this many MB. */
   const hotPasses = async (...written: number[]) => {
     let passes = 0
     await copyHot({
@@ -257,14 +263,14 @@ describe('createTreeCopy', () => {
     return passes
   }
 
-  test('hot passes are made while they leave less to write, and one where blocks are shared', async () => {
+  test('hot passes continue while they leave less to write; with shared blocks there is one', async () => {
     expect(await hotPasses(0)).toBe(1)
     expect(await hotPasses(1000, 100, 10, 0)).toBe(3)
     expect(await hotPasses(1000, 600, 100)).toBe(2)
     expect(await hotPasses(6400, 3200, 1600, 800, 400, 200)).toBe(5)
   })
 
-  test('files that come and go under a hot pass are no error, and are right in the end', async () => {
+  test('files created and deleted during a hot pass cause no error, and are correct at the end', async () => {
     const { source, target } = tree()
     const copier = await openCopier({ source, target })
     let going = true
@@ -292,7 +298,7 @@ describe('createTreeCopy', () => {
     expect(readlinkSync(join(target, 'link'))).toBe(outside)
   })
 
-  test('a thread copies one tree after the other, also after one that failed, and two at once', async () => {
+  test('a thread copies one tree after another, also after a failure, and two at once', async () => {
     const trees = [tree(), tree(), tree()]
     for (const [index, { source }] of trees.entries()) writeFileSync(join(source, 'f'), `${index}`)
     const [one, other] = await Promise.all(trees.slice(0, 2).map(order => openCopier(order)))
@@ -305,7 +311,7 @@ describe('createTreeCopy', () => {
     for (const { source, target } of trees) expect(contents(target)).toEqual(contents(source))
   })
 
-  test('what cannot be copied is an error when it counts, and the thread passes it on', async () => {
+  test('a file that cannot be copied fails the frozen pass, and the thread passes on the error', async () => {
     const { source, target } = tree()
     const copier = await openCopier({ source, target })
     rmSync(source, { recursive: true })
@@ -321,7 +327,7 @@ describe('createTreeCopy', () => {
     expect(existsSync(`${target}2`)).toBe(false)
   })
 
-  test.runIf(isRoot)('leaves room to whoever writes meanwhile, where nothing can be shared', () => {
+  test.runIf(isRoot)('keeps space for concurrent writers if blocks cannot be shared', () => {
     const disk = temporaryDirectory()
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=100m', 'tmpfs', disk])
     onTestFinished(() => void execFileSync('umount', ['-l', disk]))
@@ -338,9 +344,9 @@ describe('createTreeCopy', () => {
   })
 
   test.runIf(canShareBlocks)(
-    'where blocks are shared, a file that may have changed is copied once, by the last pass, and compared with nothing',
+    'with shared blocks, a file that may have changed is copied once, by the last pass, and not compared',
     () => {
-      const mounted = sharingDisk()
+      const mounted = reflinkDisk()
       const source = join(mounted, 'source')
       mkdirSync(source)
       const long = Buffer.alloc(20 * 1024 * 1024, 'x')
@@ -349,10 +355,10 @@ describe('createTreeCopy', () => {
       const segmentBytes = 16 * 1024 * 1024
       writeFileSync(join(source, 'used'), Buffer.alloc(segmentBytes, 'w'))
       const made = statSync(join(source, 'young')).ctimeMs
-      // Only a time that has passed makes a file old: nobody can set the time of its last change.
+      // Only waiting makes a file old: its change time cannot be set.
       while (Date.now() < made + 10_500) execFileSync('sleep', ['0.5'])
       appendFileSync(join(source, 'young'), 'y')
-      // As a checkpoint recycles a segment of WAL.
+      // Like a checkpoint that recycles a WAL segment.
       renameSync(join(source, 'used'), join(source, 'recycled'))
       const copy = createTreeCopy(source, join(mounted, 'target'))
       expect(copy.pass(false)).toMatchObject({ copiedBytes: 5 + long.length, writtenBytes: 0 })

@@ -1,16 +1,16 @@
 /**
- * Copies a volume's tree in passes: the first ones while Postgres writes to the volume, the last one while nothing writes.
- * A pass copies the entries that may have changed since the pass that copied them (mark.ts), so the last pass is short and
- * the copy is exact.
+ * Copies a volume's tree in passes: the first ones while Postgres writes to the volume, the last one while nothing
+ * writes. A pass copies the entries that may have changed since the pass that copied them (fingerprint.ts), so the last pass
+ * is short and the copy is exact.
  *
- * If blocks are not shared, the copy omits WAL segments that it does not need (wal.ts). A copy leaves some disk space to
- * concurrent writers (room.ts).
+ * If blocks are not shared, the copy omits WAL segments that it does not need (wal.ts). A copy leaves some disk space
+ * to concurrent writers (free-space.ts).
  */
 import { type BigIntStats, closeSync, lstatSync, mkdirSync, readdirSync, realpathSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { errorCode } from '../errors.ts'
 import { comparedBytes, copyEntry, flush, openSource, sameContent } from './copy-entry.ts'
-import { type Copied, compareMarks, isCertain, kindOf, type Mark, markOf } from './mark.ts'
+import { type Copied, compareFingerprints, type Fingerprint, fingerprintOf, isCertain, kindOf } from './fingerprint.ts'
 import { canShareBlocks } from './share.ts'
 import { isBeforeRecovery, isUnwrittenSegment, isWalSegment, readRedo, readSegmentHeader } from './wal.ts'
 
@@ -47,7 +47,7 @@ class Copy implements TreeCopy {
   readonly #source: string
   readonly #target: string
   readonly #sharesBlocks: boolean
-  /** By path from the root: what the target holds, and what it was copied from. */
+  /** By path from the root: what the target contains, and its source. */
   readonly #known = new Map<string, Copied>()
   /** Paths that may exist in the target, also those of a failed copy. */
   readonly #begun = new Set<string>()
@@ -91,30 +91,30 @@ class Copy implements TreeCopy {
     const stats = lstatSync(from, { bigint: true })
     const kind = kindOf(stats)
     if (kind === undefined) return
-    const mark = markOf(kind, stats)
+    const fingerprint = fingerprintOf(kind, stats)
     // Segments that share blocks take no space, and Postgres can recycle them.
-    if (!this.#sharesBlocks && isUnneeded(from, mark, pass)) return
+    if (!this.#sharesBlocks && isUnneeded(from, fingerprint, pass)) return
     seen.add(path)
     if (kind === 'file') result.bytes += Number(stats.size)
-    if (this.#isCopied(path, mark)) this.#known.set(path, { mark, certainBefore })
-    else if (!frozen && this.#isLeft(mark, certainBefore)) {
+    if (this.#isCopied(path, fingerprint)) this.#known.set(path, { fingerprint, certainBefore })
+    else if (!frozen && this.#isDeferred(fingerprint, certainBefore)) {
       this.#known.delete(path)
-      if (mark.size >= flushedBytes) flush(from, mark)
-    } else this.#copy(path, mark, stats, pass)
+      if (fingerprint.size >= flushedBytes) flush(from, fingerprint)
+    } else this.#copy(path, fingerprint, stats, pass)
     // The entries of a directory are visited in any case: its own times do not show changes inside its entries.
     if (kind === 'directory') for (const name of readdirSync(from)) this.#tryEntry(join(path, name), pass)
   }
 
-  #copy(path: string, mark: Mark, stats: BigIntStats, { result, certainBefore }: Pass): void {
+  #copy(path: string, fingerprint: Fingerprint, stats: BigIntStats, { result, certainBefore }: Pass): void {
     const to = join(this.#target, path)
-    const isThere = this.#known.get(path)?.mark.kind === mark.kind
+    const isThere = this.#known.get(path)?.fingerprint.kind === fingerprint.kind
     if (!isThere && this.#begun.has(path)) rmSync(to, { recursive: true, force: true })
     this.#begun.add(path)
     this.#known.delete(path)
-    result.writtenBytes += copyEntry(join(this.#source, path), to, mark, stats, isThere && !this.#sharesBlocks)
-    this.#known.set(path, { mark, certainBefore })
+    result.writtenBytes += copyEntry(join(this.#source, path), to, fingerprint, stats, isThere && !this.#sharesBlocks)
+    this.#known.set(path, { fingerprint, certainBefore })
     result.copied += 1
-    if (mark.kind === 'file') result.copiedBytes += Number(stats.size)
+    if (fingerprint.kind === 'file') result.copiedBytes += Number(stats.size)
   }
 
   #removeUnseen(seen: ReadonlySet<string>): void {
@@ -135,31 +135,33 @@ class Copy implements TreeCopy {
     return time
   }
 
-  /** Whether the target holds the entry as it is now. */
-  #isCopied(path: string, mark: Mark): boolean {
-    const verdict = compareMarks(this.#known.get(path), mark)
-    if (verdict !== 'uncertain') return verdict === 'same'
-    if (mark.kind !== 'file') return false
+  /** Whether the target contains the current version of the entry. */
+  #isCopied(path: string, fingerprint: Fingerprint): boolean {
+    const comparison = compareFingerprints(this.#known.get(path), fingerprint)
+    if (comparison !== 'uncertain') return comparison === 'same'
+    if (fingerprint.kind !== 'file') return false
     // Sharing the blocks again reads nothing. A comparison would read the copy from disk while Postgres is stopped; a
     // checkpoint renames WAL segments, so all of them may have changed.
     if (this.#sharesBlocks) return false
     // Comparing a small file is much faster than writing it again.
-    return mark.size <= comparedBytes && sameContent(join(this.#source, path), join(this.#target, path), mark)
+    return (
+      fingerprint.size <= comparedBytes && sameContent(join(this.#source, path), join(this.#target, path), fingerprint)
+    )
   }
 
   /**
-   * Whether to leave a file to the last pass, which copies it in any case. Postgres may be writing the file, and sharing
-   * its blocks takes as long whatever has changed. Until then, only a large file is flushed.
+   * Whether to skip a file until the last pass, which copies it in any case. Postgres may be writing the file, and
+   * sharing its blocks takes equally long whatever has changed. Until then, only a large file is flushed.
    */
-  #isLeft(mark: Mark, certainBefore: bigint): boolean {
-    return this.#sharesBlocks && mark.kind === 'file' && !isCertain(mark, certainBefore)
+  #isDeferred(fingerprint: Fingerprint, certainBefore: bigint): boolean {
+    return this.#sharesBlocks && fingerprint.kind === 'file' && !isCertain(fingerprint, certainBefore)
   }
 }
 
 /** State of one pass. */
 type Pass = {
   readonly frozen: boolean
-  /** Changes before this time show in the marks of this pass. */
+  /** Changes before this time are visible in the fingerprints of this pass. */
   readonly certainBefore: bigint
   readonly seen: Set<string>
   /** By directory of WAL segments: where recovery starts. */
@@ -168,11 +170,11 @@ type Pass = {
 }
 
 /** Whether a file is a WAL segment that recovery does not need. */
-function isUnneeded(from: string, mark: Mark, { redos }: Pass): boolean {
-  if (mark.kind !== 'file' || !isWalSegment(from)) return false
+function isUnneeded(from: string, fingerprint: Fingerprint, { redos }: Pass): boolean {
+  if (fingerprint.kind !== 'file' || !isWalSegment(from)) return false
   const directory = dirname(from)
   if (!redos.has(directory)) redos.set(directory, readRedo(dirname(directory)))
-  return isBeforeRecovery(from, mark.size, redos.get(directory)) || isUnwritten(from, mark)
+  return isBeforeRecovery(from, fingerprint.size, redos.get(directory)) || isUnwritten(from, fingerprint)
 }
 
 /** Deletes entries of the target that the source does not have, such as one whose copy failed. */
@@ -187,10 +189,10 @@ function verifyNames(source: string, target: string): void {
 const isOnOneFileSystem = (one: string, other: string): boolean => lstatSync(one).dev === lstatSync(other).dev
 
 /** Whether a WAL segment holds no records. */
-function isUnwritten(from: string, mark: Mark): boolean {
-  const file = openSource(from, mark)
+function isUnwritten(from: string, fingerprint: Fingerprint): boolean {
+  const file = openSource(from, fingerprint)
   try {
-    return isUnwrittenSegment(from, mark.size, readSegmentHeader(file))
+    return isUnwrittenSegment(from, fingerprint.size, readSegmentHeader(file))
   } finally {
     closeSync(file)
   }

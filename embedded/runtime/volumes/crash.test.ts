@@ -1,6 +1,6 @@
 /**
- * The runtime is stopped after each of its writes and started again: a claim is bound, its volume outlives it, goes to a new
- * claim, grows, and goes, with all its data until then and nothing left behind.
+ * The runtime is stopped after each of its writes and started again, while a claim is bound, its volume outlives it, is
+ * bound to a new claim, grows, and is deleted. The data survive until the deletion, and nothing remains after it.
  */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,7 +11,9 @@ import { claim, namespace, openTestStore, temporaryDirectory, until } from '../t
 
 const key = { namespace, name: 'data' }
 
-/** One life of a volume, with a runtime that dies after so many writes. @returns how many it made before that */
+/**
+ * One life cycle of a volume, with a runtime that dies after a number of writes. @returns how many it made before that
+ */
 async function liveThrough(after: number): Promise<string[]> {
   const { store, cluster } = await openTestStore()
   const directory = temporaryDirectory()
@@ -35,8 +37,8 @@ async function liveThrough(after: number): Promise<string[]> {
 
   await cluster.create('PersistentVolumeClaim', claim('data', { storageClassName: 'local' }))
   await comesAbout('bound', () => inPhase('Bound'))
-  const place = await path()
-  const file = join(place, 'file')
+  const first = await path()
+  const file = join(first, 'file')
   writeFileSync(file, 'precious')
 
   await change(spec => ({ ...spec, persistentVolumeReclaimPolicy: 'Retain' }))
@@ -46,7 +48,7 @@ async function liveThrough(after: number): Promise<string[]> {
   const volumeName = (await volumeOf())?.metadata.name ?? ''
   await cluster.create('PersistentVolumeClaim', claim('data', { storageClassName: 'local', volumeName }))
   await comesAbout('bound again', () => inPhase('Bound'))
-  expect(await path()).toBe(place)
+  expect(await path()).toBe(first)
   expect(readFileSync(file, 'utf8')).toBe('precious')
 
   const resources = { requests: { storage: '2Gi' } }
@@ -61,7 +63,7 @@ async function liveThrough(after: number): Promise<string[]> {
   await change(spec => ({ ...spec, persistentVolumeReclaimPolicy: 'Delete' }))
   await cluster.delete('PersistentVolumeClaim', key)
   await comesAbout('gone', async () => (await volumeOf()) === undefined)
-  expect(existsSync(place)).toBe(false)
+  expect(existsSync(first)).toBe(false)
   expect(readdirSync(join(directory, 'volumes', namespace))).toEqual([])
   expect(readdirSync(join(directory, 'staging'))).toEqual([])
   return effects

@@ -1,4 +1,4 @@
-/** The image of a volume that no pod has mounted is the volume, until a pod asks for it or it goes. */
+/** The image of an unmounted volume is the volume itself, until a pod mounts it or it is deleted. */
 import { existsSync, lstatSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -52,7 +52,7 @@ async function take(cluster: Cluster, name: string): Promise<void> {
   await until(() => isReady(cluster, name))
 }
 
-/** Writes to the volume as soon as it may. */
+/** Writes to the volume as soon as it can. */
 const writer = pod('writer', {
   containers: [
     script(`require('fs').writeFileSync('/data/file', 'changed'); console.log('up'); setInterval(() => {}, 1000)`, {
@@ -62,7 +62,7 @@ const writer = pod('writer', {
   volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }],
 })
 
-test('nothing is copied until a pod asks for the volume, which waits until it has been', async () => {
+test('nothing is copied until a pod needs the volume; the pod waits for the copy', async () => {
   const directory = temporaryDirectory()
   const { cluster, path } = await withData(directory)
   await take(cluster, 'one')
@@ -84,7 +84,7 @@ test('nothing is copied until a pod asks for the volume, which waits until it ha
   await until(() => !existsSync(image))
 })
 
-test('the directory of a volume that is deleted becomes the image', async () => {
+test('the directory of a deleted volume becomes the image', async () => {
   const directory = temporaryDirectory()
   const { cluster, path } = await withData(directory)
   for (const name of ['one', 'two']) await take(cluster, name)
@@ -101,7 +101,7 @@ test('the directory of a volume that is deleted becomes the image', async () => 
   await until(() => files.every(file => !existsSync(file)))
 })
 
-test('a volume that is not said to be at rest is copied at once', async () => {
+test('a volume that is not declared at rest is copied at once', async () => {
   const directory = temporaryDirectory()
   const { cluster } = await withData(directory)
   await cluster.create('VolumeSnapshot', snapshotDraft('one', false))
@@ -110,7 +110,7 @@ test('a volume that is not said to be at rest is copied at once', async () => {
   expect(readFileSync(join(image, 'file'), 'utf8')).toBe('precious')
 })
 
-test('a snapshot that is deleted before its volume takes nothing of it along', async () => {
+test('deleting a snapshot before its volume deletes nothing of the volume', async () => {
   const directory = temporaryDirectory()
   const { cluster, path } = await withData(directory)
   await take(cluster, 'one')
@@ -120,7 +120,10 @@ test('a snapshot that is deleted before its volume takes nothing of it along', a
   expect(readdirSync(join(directory, 'deferred', namespace))).toEqual([])
 })
 
-/** A snapshot, then its volume is written to, or deleted; the runtime dies after so many writes. @returns how many it made */
+/**
+ * Takes a snapshot, then writes to or deletes its volume; the runtime dies after a number of writes. @returns how many
+ * it made
+ */
 async function liveThrough(after: number, isDeleted: boolean): Promise<number> {
   const directory = temporaryDirectory()
   const { store, cluster, runtime, path } = await withData(directory)

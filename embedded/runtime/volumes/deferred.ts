@@ -1,37 +1,41 @@
 /**
- * Images that are not copied yet. Where a snapshot says that its volume is at rest, and no pod has it mounted, the image is the volume itself: a link says so. A pod
- * that asks for the volume waits until the image has been copied; where the volume is deleted, its directory becomes the
- * image. Of one volume there is one such image at most, so that a directory never has two owners.
+ * Images that are not copied yet. If a snapshot states that its volume is at rest, and no pod has it mounted, the image
+ * is the volume itself, as a link records. A pod that needs the volume waits until the image has been copied; if the
+ * volume is deleted, its directory becomes the image. A volume has at most one such image, so that a directory never
+ * has two owners.
  *
- * An image at its own place counts before a link, so each change is one renaming, and a crash leaves one or the other.
+ * A copied image has precedence over a link, so each change is one rename, and a crash leaves one or the other.
  */
 import { existsSync, lstatSync, mkdirSync, readdirSync, readlinkSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { type Layout, makePassage, type Place } from '../directories.ts'
+import { type Layout, makePassage, type StorageLocation } from '../directories.ts'
 import { copyTree } from './copier.ts'
 import type { VolumeUse } from './use.ts'
 import { flushDirectory, writeToDisk } from './write-to-disk.ts'
 
 /** A snapshot whose image is a volume. */
-type Link = { path: string; uid: string; image: string; place: Place }
+type Link = { path: string; uid: string; image: string; location: StorageLocation }
 type Volume = { volume: string; directory: string }
 
 export type Deferred = {
-  /** Makes a volume the image of a snapshot. @returns false where a copy has to be made now */
+  /** Makes a volume the image of a snapshot. @returns false if a copy must be made now */
   defer(snapshot: { namespace: string; uid: string }, volume: Volume): boolean
-  /** Whether a volume is an image, which is copied from now on; called again when it may be mounted. */
+  /** Whether a volume is an image; if so, starts copying it. The caller retries when the volume may be mounted. */
   isImage(volume: Volume): boolean
-  /** Makes the directory of a volume that is deleted an image. @returns whether it has become one, or has to wait until one has been read */
+  /**
+   * Makes the directory of a deleted volume an image. @returns whether it is one now, or must wait until one has been
+   * read
+   */
   take(directory: string): 'none' | 'taken' | 'busy'
 }
 
 type DeferredOptions = {
   layout: Layout
   use: VolumeUse
-  /** Called when a volume that was waited for may be mounted. */
+  /** Called when a volume may be mounted after a wait. */
   onChange(): void
   logger: Logger
 }
@@ -44,10 +48,10 @@ export function createDeferred({ layout, use, onChange, logger }: DeferredOption
   const copying = new Set<string>()
 
   const linksTo = (directory: string): Link[] =>
-    layout.places.flatMap(place => linksOf(place)).filter(({ path }) => targetOf(path) === directory)
+    layout.locations.flatMap(location => linksOf(location)).filter(({ path }) => targetOf(path) === directory)
 
-  async function copy({ uid, image, path, place }: Link, { volume, directory }: Volume): Promise<void> {
-    const staging = join(place.staging, uid)
+  async function copy({ uid, image, path, location }: Link, { volume, directory }: Volume): Promise<void> {
+    const staging = join(location.staging, uid)
     const done = [use.read(volume), use.read(uid)]
     try {
       await rm(staging, { recursive: true, force: true })
@@ -58,8 +62,8 @@ export function createDeferred({ layout, use, onChange, logger }: DeferredOption
     } finally {
       for (const end of done) end()
     }
-    // Whoever reads it still reads the volume.
-    while (use.isHeld(uid)) await delay(readersMs)
+    // Its readers still read the volume.
+    while (use.isInUse(uid)) await delay(readersMs)
   }
 
   async function copyAll(links: Link[], volume: Volume): Promise<void> {
@@ -76,10 +80,10 @@ export function createDeferred({ layout, use, onChange, logger }: DeferredOption
 
   return {
     defer({ namespace, uid }, { volume, directory }) {
-      const place = layout.places.find(({ volumes }) => directory.startsWith(`${volumes}/`))
-      if (place === undefined || use.isMounted(volume) || copying.has(directory)) return false
+      const location = layout.locations.find(({ volumes }) => directory.startsWith(`${volumes}/`))
+      if (location === undefined || use.isMounted(volume) || copying.has(directory)) return false
       if (linksTo(directory).length > 0) return false
-      const path = join(place.deferred, namespace, uid)
+      const path = join(location.deferred, namespace, uid)
       makePassage({ owner: undefined }, dirname(path))
       symlinkSync(relative(dirname(path), directory), path)
       flushDirectory(dirname(path))
@@ -96,7 +100,7 @@ export function createDeferred({ layout, use, onChange, logger }: DeferredOption
     take(directory) {
       const [link] = linksTo(directory)
       if (link === undefined) return 'none'
-      if (copying.has(directory) || use.isHeld(link.uid)) return 'busy'
+      if (copying.has(directory) || use.isInUse(link.uid)) return 'busy'
       publish(directory, link.image)
       rmSync(link.path)
       return 'taken'
@@ -112,21 +116,21 @@ function publish(directory: string, image: string): void {
 
 const targetOf = (path: string): string => resolve(dirname(path), readlinkSync(path))
 
-/** The links of a file system; one whose image has been made is left over from a crash. */
-function linksOf(place: Place): Link[] {
-  const paths = readdirSync(place.deferred).flatMap(namespace =>
-    readdirSync(join(place.deferred, namespace)).map(uid => join(place.deferred, namespace, uid)),
+/** The links of a file system; a link whose image exists remains from a crash. */
+function linksOf(location: StorageLocation): Link[] {
+  const paths = readdirSync(location.deferred).flatMap(namespace =>
+    readdirSync(join(location.deferred, namespace)).map(uid => join(location.deferred, namespace, uid)),
   )
   return paths.flatMap(path => {
     const uid = basename(path)
-    const image = join(place.snapshots, basename(dirname(path)), uid)
-    if (!existsSync(image)) return [{ path, uid, image, place }]
+    const image = join(location.snapshots, basename(dirname(path)), uid)
+    if (!existsSync(image)) return [{ path, uid, image, location }]
     rmSync(path)
     return []
   })
 }
 
-/** What the files of a tree hold. */
+/** The contents of a tree's files. */
 export function treeBytes(path: string): number {
   const stats = lstatSync(path)
   if (!stats.isDirectory()) return stats.isFile() ? stats.size : 0

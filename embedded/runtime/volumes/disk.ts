@@ -1,6 +1,6 @@
-/** Notices at once that a disk of volumes is full: Postgres says so only when it needs another segment of WAL. */
+/** Detects at once that a disk with volumes is full: Postgres detects it only when it needs another WAL segment. */
 import { statfsSync } from 'node:fs'
-import { roomBytes } from '../../../operator/member/pod/wal-probe.ts'
+import { leastFreeBytes } from '../../../operator/member/pod/wal-probe.ts'
 
 type DiskWatch = { isFull(): boolean; stop(): void }
 
@@ -9,13 +9,13 @@ const everyMs = 1000
 function readFull(directory: string): boolean {
   try {
     const { bavail, bsize } = statfsSync(directory)
-    return bavail * bsize < roomBytes
+    return bavail * bsize < leastFreeBytes
   } catch {
-    return false // a directory that is gone is another's to report
+    return false // other code reports a missing directory
   }
 }
 
-/** `onFull` is called once each time one of them becomes full: a pool does so after the disk that it is on. */
+/** `onFull` is called each time one of them becomes full: a pool becomes full after its disk. */
 export function watchDisk(directories: readonly string[], onFull: () => void): DiskWatch {
   let full = directories.filter(readFull)
   const timer = setInterval(() => {

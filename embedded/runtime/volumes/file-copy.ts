@@ -1,4 +1,4 @@
-/** Copies the content of one file where blocks cannot be shared: with its holes, and no more than what has changed. */
+/** Copies the content of one file if blocks cannot be shared: with its holes, and only changed parts. */
 import {
   closeSync,
   constants,
@@ -12,11 +12,11 @@ import {
 } from 'node:fs'
 
 const blockBytes = 1024 * 1024
-/** What is compared and written as one. */
+/** The unit of comparing and writing. */
 const pieceBytes = 64 * 1024
 const bytesOfStatBlock = 512
 
-const [ours, theirs] = [Buffer.allocUnsafe(blockBytes), Buffer.allocUnsafe(blockBytes)]
+const [sourceBlock, copyBlock] = [Buffer.allocUnsafe(blockBytes), Buffer.allocUnsafe(blockBytes)]
 const zeros = Buffer.alloc(pieceBytes)
 
 /** @param source open for reading. @returns the bytes written */
@@ -35,21 +35,22 @@ export function writeCopy(source: number, to: string): number {
   }
 }
 
-/** Makes an earlier copy the same again. @param source open for reading. @returns the bytes written */
+/** Updates an earlier copy. @param source open for reading. @returns the bytes written */
 export function updateCopy(source: number, to: string): number {
   const copy = openSync(to, constants.O_RDWR | constants.O_NOFOLLOW)
   try {
     let before = { position: -1, length: 0 }
     return writePieces(source, copy, (block, start, end, position) => {
-      if (before.position !== position) before = { position, length: readSync(copy, theirs, 0, blockBytes, position) }
-      return end > before.length || block.compare(theirs, start, end, start, end) !== 0
+      if (before.position !== position)
+        before = { position, length: readSync(copy, copyBlock, 0, blockBytes, position) }
+      return end > before.length || block.compare(copyBlock, start, end, start, end) !== 0
     })
   } finally {
     closeSync(copy)
   }
 }
 
-/** Writes those pieces of a file that differ from what its copy has there. `position`: of the block in the file. */
+/** Writes the parts of a file that differ from its copy. `position`: offset of the block in the file. */
 function writePieces(
   source: number,
   copy: number,
@@ -58,11 +59,11 @@ function writePieces(
   let written = 0
   let position = 0
   for (;;) {
-    const length = readSync(source, ours, 0, blockBytes, position)
+    const length = readSync(source, sourceBlock, 0, blockBytes, position)
     if (length === 0) break
     for (let start = 0; start < length; start += pieceBytes) {
       const end = Math.min(start + pieceBytes, length)
-      if (differs(ours, start, end, position)) written += writeAll(copy, start, end, position + start)
+      if (differs(sourceBlock, start, end, position)) written += writeAll(copy, start, end, position + start)
     }
     position += length
   }
@@ -71,6 +72,6 @@ function writePieces(
 }
 
 function writeAll(copy: number, start: number, end: number, position: number): number {
-  for (let done = start; done < end; ) done += writeSync(copy, ours, done, end - done, position + done - start)
+  for (let done = start; done < end; ) done += writeSync(copy, sourceBlock, done, end - done, position + done - start)
   return end - start
 }

@@ -1,14 +1,14 @@
-/** Volumes grow when they do: until then the capacity stays what it is, and the claim says what is going on. */
+/** Volume growth: until it is done the capacity is unchanged, and the claim reports the progress. */
 import { expect, test } from 'vitest'
 import type { Cluster, PersistentVolumeClaim } from '../../../cluster/index.ts'
 import { claim, key, openTestCluster, until, untilClaim } from '../testing/runtime.ts'
 import { type GrowthRequest, InfeasibleGrowth } from './growth.ts'
 
 const capacity = (storage: string) => (found: PersistentVolumeClaim) => found.status?.capacity?.storage === storage
-const ask = (cluster: Cluster, storage: string) =>
+const requestStorage = (cluster: Cluster, storage: string) =>
   cluster.apply('PersistentVolumeClaim', claim('data', { resources: { requests: { storage } } }))
 
-/** A bound claim, and growing that waits to be told how it ends. */
+/** A bound claim, and growth whose result the test controls. */
 async function openGrowing() {
   const requests: GrowthRequest[] = []
   const ends: PromiseWithResolvers<void>[] = []
@@ -25,9 +25,9 @@ async function openGrowing() {
   return { cluster, requests, ends, volume }
 }
 
-test('growing that takes its time leaves the capacity, and says that it goes on', async () => {
+test('slow growth keeps the capacity, and is reported as resizing', async () => {
   const { cluster, requests, ends, volume } = await openGrowing()
-  await ask(cluster, '2Gi')
+  await requestStorage(cluster, '2Gi')
   const growing = await untilClaim(cluster, 'data', ({ status }) => status?.conditions !== undefined)
   expect(growing.status).toMatchObject({
     phase: 'Bound',
@@ -46,9 +46,9 @@ test('growing that takes its time leaves the capacity, and says that it goes on'
   expect(requests).toHaveLength(1)
 })
 
-test('growing that fails says why, is tried again, and counts once it is done', async () => {
+test('growth that fails reports why, is retried, and counts once it is done', async () => {
   const { cluster, requests, ends } = await openGrowing()
-  await ask(cluster, '2Gi')
+  await requestStorage(cluster, '2Gi')
   await until(() => ends.length === 1)
   ends[0]?.reject(new Error('the array is busy'))
   const failed = await untilClaim(
@@ -69,9 +69,9 @@ test('growing that fails says why, is tried again, and counts once it is done', 
   expect(requests).toHaveLength(2)
 })
 
-test('growing that cannot be done says so, until less is asked for', async () => {
+test('growth that is impossible is reported, until less is requested', async () => {
   const { cluster, requests, ends } = await openGrowing()
-  // Every try of the large one fails; of the small one, none does.
+  // Every attempt for the large size fails; none for the small size.
   const answer = () => {
     for (const [index, { to }] of requests.entries()) {
       if (to === '2Gi') ends[index]?.resolve()
@@ -83,7 +83,7 @@ test('growing that cannot be done says so, until less is asked for', async () =>
       answer()
       return condition(found)
     })
-  await ask(cluster, '2Ti')
+  await requestStorage(cluster, '2Ti')
   const failed = await untilIt(
     ({ status }) => status?.allocatedResourceStatuses?.storage === 'ControllerResizeInfeasible',
   )
@@ -91,6 +91,6 @@ test('growing that cannot be done says so, until less is asked for', async () =>
   expect(failed.status?.conditions).toMatchObject([
     { type: 'ControllerResizeError', status: 'True', message: 'the pool has 3 GiB left' },
   ])
-  await ask(cluster, '2Gi')
+  await requestStorage(cluster, '2Gi')
   expect((await untilIt(capacity('2Gi'))).status?.conditions).toBeUndefined()
 })

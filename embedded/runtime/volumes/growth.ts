@@ -1,6 +1,6 @@
 /**
- * How volumes grow: what drives it, what of it runs at the moment, and how the claim's status tells of it, as a cluster's
- * resizer writes it. The capacity is what is granted: it follows the request, or stays where growing fails.
+ * Volume growth: the driver, running attempts, and the claim's status, as a cluster's resizer writes it. The capacity
+ * is the granted size: it follows the request, or stays if growing fails.
  */
 import type { ObjectKey, PersistentVolumeClaim } from '../../../cluster/index.ts'
 import { parseQuantity } from '../../../values/quantity.ts'
@@ -8,15 +8,15 @@ import { timestamp } from '../../../values/time.ts'
 import { messageOf } from '../errors.ts'
 
 export type GrowthRequest = { claim: ObjectKey; handle: string; from: string; to: string }
-/** Grows a volume; resolves when it is done. What it throws is said in the claim's conditions, and tried again. */
+/** Grows a volume; resolves when it is done. An error is reported in the claim's conditions, and growth is retried. */
 type GrowVolume = (request: GrowthRequest) => Promise<void>
 
-/** Growing that cannot be done at all: what is asked for must change first. */
+/** Growth that is impossible: the request must change first. */
 export class InfeasibleGrowth extends Error {}
 
 export type GrowthOptions = {
   grow: GrowVolume
-  /** After how long growing that failed is tried again. */
+  /** Retry delay after failed growth. */
   retryMs: number
 }
 
@@ -28,7 +28,7 @@ type Attempt =
   | { kind: 'grown'; to: string }
   | { kind: 'failed'; message: string; infeasible: boolean; at: number }
 
-/** Attempts run beside the passes that ask for them; `ended` is called when one has. */
+/** Attempts run in the background; `ended` is called at the end of each. */
 export function createGrowth({ grow, retryMs }: GrowthOptions, now: () => number, ended: (claim: ObjectKey) => void) {
   const attempts = new Map<string, { to: string; attempt: Attempt }>()
 
@@ -41,7 +41,7 @@ export function createGrowth({ grow, retryMs }: GrowthOptions, now: () => number
     }
   }
 
-  /** What came of an earlier attempt, as long as it says something about this one. */
+  /** The result of an earlier attempt, as long as it applies to the current one. */
   function earlier(uid: string, to: string): Attempt | undefined {
     const current = attempts.get(uid)
     if (current === undefined) return undefined
@@ -54,7 +54,7 @@ export function createGrowth({ grow, retryMs }: GrowthOptions, now: () => number
   }
 
   return {
-    /** Begins to grow the volume of a claim, or says how that goes. */
+    /** Starts growing a claim's volume, or returns the state of that. */
     attempt(uid: string, request: GrowthRequest): Attempt {
       const before = earlier(uid, request.to)
       if (before !== undefined) return before
@@ -72,10 +72,10 @@ export function createGrowth({ grow, retryMs }: GrowthOptions, now: () => number
 type ClaimStatus = NonNullable<PersistentVolumeClaim['status']>
 type Condition = NonNullable<ClaimStatus['conditions']>[number]
 
-/** The conditions by which a cluster tells of growing. */
+/** The conditions that report growth on a cluster. */
 const conditionTypes = ['Resizing', 'ControllerResizeError']
 
-/** The status of a claim whose volume is to grow, after an attempt that has not grown it. */
+/** The status of a claim whose volume must grow, after an attempt without success. */
 export function growingStatus(
   status: ClaimStatus,
   to: string,
@@ -88,11 +88,11 @@ export function growingStatus(
     return { type, status: 'True', lastTransitionTime, ...(message !== undefined && { message }) }
   }
   const infeasible = 'ControllerResizeInfeasible'
-  // A later try of what could not be done says nothing new until it has ended.
+  // A retry of impossible growth changes nothing until it has ended.
   const isStill = status.allocatedResourceStatuses?.storage === infeasible && status.allocatedResources?.storage === to
   if (attempt.kind === 'running' && isStill) return status
   const isInfeasible = attempt.kind === 'failed' && attempt.infeasible
-  const told =
+  const reported =
     attempt.kind === 'failed'
       ? [condition('ControllerResizeError', attempt.message), ...(isInfeasible ? [] : [condition('Resizing')])]
       : [condition('Resizing'), ...(status.conditions ?? []).filter(({ type }) => type === 'ControllerResizeError')]
@@ -103,15 +103,15 @@ export function growingStatus(
       ...status.allocatedResourceStatuses,
       storage: isInfeasible ? infeasible : 'ControllerResizeInProgress',
     },
-    conditions: [...otherConditions(status), ...told],
+    conditions: [...otherConditions(status), ...reported],
   }
 }
 
 const otherConditions = ({ conditions = [] }: ClaimStatus): Condition[] =>
   conditions.filter(({ type }) => !conditionTypes.includes(type))
 
-/** The status of a claim of which nothing is being grown. */
-export function settledStatus(status: ClaimStatus): ClaimStatus {
+/** The status of a claim without running growth. */
+export function ungrowingStatus(status: ClaimStatus): ClaimStatus {
   const { conditions: _conditions, allocatedResourceStatuses, ...rest } = status
   const { storage: _storage, ...statuses } = allocatedResourceStatuses ?? {}
   const conditions = otherConditions(status).filter(({ type }) => type !== 'Provisioned')

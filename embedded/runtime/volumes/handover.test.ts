@@ -1,4 +1,4 @@
-/** A snapshot that is for one volume alone becomes that volume: nothing is copied, nothing is lost, and the snapshot says so. */
+/** A snapshot for a single volume becomes that volume: nothing is copied or lost, and the snapshot records it. */
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -43,7 +43,7 @@ async function withData(directory: string) {
   return { store, cluster, runtime }
 }
 
-test('the image becomes the volume, and the snapshot is ready no more', async () => {
+test('the image becomes the volume, and the snapshot is no longer ready', async () => {
   const directory = temporaryDirectory()
   const { store, cluster, runtime } = await withData(directory)
   await cluster.create('VolumeSnapshot', snapshotDraft('once', true))
@@ -57,11 +57,11 @@ test('the image becomes the volume, and the snapshot is ready no more', async ()
   expect(readFileSync(join(path, 'file'), 'utf8')).toBe('precious')
   expect([statSync(join(path, 'file')).ino, existsSync(image)]).toEqual([ino, false])
   await until(async () => !isReady(await snapshotOf(cluster, 'once')))
-  const told = await snapshotOf(cluster, 'once')
-  expect(told?.status?.error?.message).toBe('the image has become the volume of the claim branch')
-  expect(told?.metadata.annotations?.[annotations.becameVolume]).toBe('branch')
+  const found = await snapshotOf(cluster, 'once')
+  expect(found?.status?.error?.message).toBe('the image has become the volume of the claim branch')
+  expect(found?.metadata.annotations?.[annotations.becameVolume]).toBe('branch')
 
-  // No other image is made in its place, and nobody else gets any data from it.
+  // No other image replaces it, and no other claim gets data from it.
   await runtime.stop()
   await startTestRuntime(store, { directory })
   await cluster.create('PersistentVolumeClaim', claim('late', from('once')))
@@ -88,7 +88,7 @@ test('an image that may be used again is copied', async () => {
   expect(readdirSync(imageOf(directory, await snapshotOf(cluster, 'kept')))).toEqual(['file'])
 })
 
-/** A branch is made, with a runtime that dies after so many writes. @returns how many it made */
+/** Creates a branch, with a runtime that dies after a number of writes. @returns how many it made */
 async function branchThrough(after: number): Promise<number> {
   const directory = temporaryDirectory()
   const { store, cluster, runtime } = await withData(directory)

@@ -1,6 +1,6 @@
 /**
- * Takes the image of a volume while processes write to it: crash-consistent, that is, what a power cut at one moment
- * would have left. Without copy-on-write most of it is copied before that moment and only what changed since at it.
+ * Takes a crash-consistent image of a volume in use: the state after a power failure at one moment. Without
+ * copy-on-write most of it is copied before that moment, and only changed parts at it.
  */
 import { rmSync } from 'node:fs'
 import { RuntimeError } from '../errors.ts'
@@ -24,17 +24,17 @@ type ImageOptions = {
   /** The volume's handle and directory. */
   volume: string
   source: string
-  /** Made by this; removed again where it fails. */
+  /** Created by this function; deleted if it fails. */
   target: string
   use: VolumeUse
   now: () => number
 }
 
-/** @throws RuntimeError `FreezeFailed`, or the system error that the copy met */
+/** @throws RuntimeError `FreezeFailed`, or the system error of the copy */
 export async function takeImage({ volume, source, target, use, now }: ImageOptions): Promise<ImageResult> {
   const copier = await openCopier({ source, target })
   try {
-    // What nothing writes to needs no second look.
+    // A volume without writers needs no second pass.
     if (use.isMounted(volume)) await copyHot(copier)
     const release = await use.freeze(volume)
     try {
@@ -43,11 +43,12 @@ export async function takeImage({ volume, source, target, use, now }: ImageOptio
       try {
         const takenAt = now()
         const { bytes } = await copier.pass(true)
-        if (freeze.broken) throw new RuntimeError('FreezeFailed', 'processes were continued before the image was whole')
-        freeze.thaw()
+        if (freeze.broken)
+          throw new RuntimeError('FreezeFailed', 'processes were continued before the image was complete')
+        freeze.unfreeze()
         return { takenAt, bytes, frozenMs: performance.now() - begin, processes: freeze.processes }
       } finally {
-        freeze.thaw()
+        freeze.unfreeze()
       }
     } finally {
       release()

@@ -1,36 +1,36 @@
 /**
- * PersistentVolumes of this runtime: each stands for one directory, which it names by a handle of its own. The handle is
- * given once, when the directory is made, and stays when the volume is bound to another claim.
+ * PersistentVolumes of this runtime: each represents one directory, which it names by a handle. The handle is set once,
+ * when the directory is created, and stays when the volume is bound to another claim.
  */
 import type { Draft, PersistentVolume, PersistentVolumeClaim } from '../../../cluster/index.ts'
 
-/** Whose volumes are directories here. */
+/** The driver whose volumes are directories here. */
 export const driver = 'local.espalier.dev'
-/** Keeps a volume's object until its directory is removed, where it is to be. */
+/** Keeps a volume's object until its directory is removed, if it must be. */
 export const reclaimFinalizer = 'external-provisioner.volume.kubernetes.io/finalizer'
 const provisionedBy = 'pv.kubernetes.io/provisioned-by'
-/** On a claim: it and its volume have found each other. From then on a volume that is not there is lost. */
+/** Set on a claim when it is bound to its volume. From then on a missing volume is lost. */
 export const bindCompleted = 'pv.kubernetes.io/bind-completed'
 
-/** Two names, and nothing that leads elsewhere: a handle is part of a path. */
+/** Two names without path separators or dots: a handle is part of a path. */
 const handlePattern = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\/[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
 
-/** Where the directory of a volume is, relative to the volumes' own; undefined where it is not one of ours. */
+/** The path of a volume's directory, relative to the volumes' directory; undefined for another driver's volume. */
 export function handleOf({ spec }: Pick<PersistentVolume, 'spec'>): string | undefined {
   const { csi } = spec ?? {}
   return csi?.driver === driver && handlePattern.test(csi.volumeHandle) ? csi.volumeHandle : undefined
 }
 
-/** The handle of the directory that is made for a claim. */
+/** The handle of a claim's new directory. */
 export const newHandle = ({ metadata: { namespace = '', uid = '' } }: PersistentVolumeClaim): string =>
   `${namespace}/${uid}`
 
-/** Beside a volume's directory: what is known of its database (embedded/rescue). */
+/** The record of a volume's database, next to its directory (embedded/rescue). */
 export const recordFile = (directory: string): string => `${directory}.json`
-/** A record that is being written, or that a crash left so. */
+/** An incomplete record, being written or left by a crash. */
 export const unfinishedRecord = (directory: string): string => `${directory}.json.new`
 
-/** The name of the volume that is made for a claim. */
+/** The name of a claim's new volume. */
 export const newVolumeName = ({ metadata }: PersistentVolumeClaim): string => `pvc-${metadata.uid}`
 
 export const claimReference = ({ metadata: { namespace = '', name, uid = '' } }: PersistentVolumeClaim) => ({
@@ -41,7 +41,7 @@ export const claimReference = ({ metadata: { namespace = '', name, uid = '' } }:
   uid,
 })
 
-/** The volume that is made for a claim. */
+/** A claim's new volume. */
 export const volumeDraft = (claim: PersistentVolumeClaim): Draft<'PersistentVolume'> => ({
   apiVersion: 'v1',
   kind: 'PersistentVolume',

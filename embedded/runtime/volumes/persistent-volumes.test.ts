@@ -1,4 +1,6 @@
-/** Volumes stand for directories: they outlive their claims where they are to, go where they are to, and lose nothing. */
+/**
+ * Volumes represent directories: they outlive their claims or are deleted with them, as configured, and lose nothing.
+ */
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -37,10 +39,10 @@ async function untilVolume(
 }
 
 const inPhase = (wanted: string) => (volume: PersistentVolume) => volume.status?.phase === wanted
-const untilGone = (cluster: Cluster, kind: 'PersistentVolume' | 'PersistentVolumeClaim', name: string) =>
+const untilDeleted = (cluster: Cluster, kind: 'PersistentVolume' | 'PersistentVolumeClaim', name: string) =>
   until(async () => (await cluster.get(kind, key(name))) === undefined)
 
-/** Writes the volume over what it is now. */
+/** Updates the volume's current version. */
 async function change(
   cluster: Cluster,
   name: string,
@@ -73,7 +75,7 @@ async function written(cluster: Cluster, directory: string, content = 'precious'
 const users = [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }]
 const volumeMounts = [{ name: 'data', mountPath: '/data' }]
 
-/** What a pod reads in the claim's volume. */
+/** What a pod reads from the claim's volume. */
 async function readThroughPod(cluster: Cluster, logs: (pod: object) => Promise<string[]>): Promise<string> {
   const containers = [script("console.log(require('fs').readFileSync('/data/file', 'utf8'))", { volumeMounts })]
   await cluster.create('Pod', pod('reader', { restartPolicy: 'Never', volumes: users, containers }))
@@ -83,7 +85,7 @@ async function readThroughPod(cluster: Cluster, logs: (pod: object) => Promise<s
   return text(line)
 }
 
-test('a claim gets a volume that stands for its directory', async () => {
+test('a claim gets a volume that represents its directory', async () => {
   const { cluster, directory } = await openTestCluster()
   const { bound, volume, path } = await written(cluster, directory)
   expect(volume).toMatchObject({
@@ -105,16 +107,16 @@ test('a claim gets a volume that stands for its directory', async () => {
   expect(bound.metadata.annotations).toMatchObject({ 'pv.kubernetes.io/bind-completed': 'yes' })
 })
 
-test('a retained volume outlives its claim, and a new claim that it is meant for finds everything', async () => {
+test('a retained volume outlives its claim, and the next claim reserved for it finds all data', async () => {
   const { cluster, runtime, directory } = await openTestCluster()
   const { volume, name, path } = await written(cluster, directory)
   await change(cluster, name, spec => ({ ...spec, persistentVolumeReclaimPolicy: 'Retain' }))
   await cluster.delete('PersistentVolumeClaim', key('data'))
-  await untilGone(cluster, 'PersistentVolumeClaim', 'data')
+  await untilDeleted(cluster, 'PersistentVolumeClaim', 'data')
   await untilVolume(cluster, name, inPhase('Released'))
   expect(readFileSync(join(path, 'file'), 'utf8')).toBe('precious')
 
-  // A claim of the old name alone gets nothing of it.
+  // A claim that only has the old name gets nothing of it.
   await change(cluster, name, spec => ({
     ...spec,
     claimRef: { apiVersion: 'v1', kind: 'PersistentVolumeClaim', namespace, name: 'data' },
@@ -130,14 +132,14 @@ test('a retained volume outlives its claim, and a new claim that it is meant for
   expect(await readThroughPod(cluster, object => runtime.logs(object as { name: string }))).toBe('precious')
   expect((await cluster.get('PersistentVolumeClaim', key('stranger')))?.status?.phase).toBe('Pending')
 
-  // The directory is no longer of the claim's uid, and goes with its volume all the same.
+  // The directory no longer has the claim's uid, and is still deleted with its volume.
   await change(cluster, name, spec => ({ ...spec, persistentVolumeReclaimPolicy: 'Delete' }))
   await cluster.delete('PersistentVolumeClaim', key('data'))
-  await untilGone(cluster, 'PersistentVolume', name)
+  await untilDeleted(cluster, 'PersistentVolume', name)
   expect(existsSync(path)).toBe(false)
 })
 
-test('a volume that is set to Retain while its claim waits for a pod is kept', async () => {
+test('a volume set to Retain while its claim waits for a pod is retained', async () => {
   const { cluster, directory } = await openTestCluster()
   const { name, path } = await written(cluster, directory)
   await cluster.create('Pod', pod('p', { volumes: users, containers: [script(staying)] }))
@@ -146,12 +148,12 @@ test('a volume that is set to Retain while its claim waits for a pod is kept', a
   await untilClaim(cluster, 'data', ({ metadata }) => metadata.deletionTimestamp !== undefined)
   await change(cluster, name, spec => ({ ...spec, persistentVolumeReclaimPolicy: 'Retain' }))
   await cluster.delete('Pod', key('p'))
-  await untilGone(cluster, 'PersistentVolumeClaim', 'data')
+  await untilDeleted(cluster, 'PersistentVolumeClaim', 'data')
   await untilVolume(cluster, name, inPhase('Released'))
   expect(readFileSync(join(path, 'file'), 'utf8')).toBe('precious')
 })
 
-test('no node is given to a pod whose claim is being deleted, so that the claim can go', async () => {
+test('a pod is not scheduled while its claim is being deleted, so that the claim can be deleted', async () => {
   const { cluster, directory } = await openTestCluster()
   const { name } = await written(cluster, directory)
   await cluster.create('Pod', pod('p', { volumes: users, containers: [script(staying)] }))
@@ -167,13 +169,13 @@ test('no node is given to a pod whose claim is being deleted, so that the claim 
     },
   ])
   await cluster.delete('Pod', key('p'))
-  await untilGone(cluster, 'PersistentVolumeClaim', 'data')
-  await untilGone(cluster, 'PersistentVolume', name)
+  await untilDeleted(cluster, 'PersistentVolumeClaim', 'data')
+  await untilDeleted(cluster, 'PersistentVolume', name)
   await cluster.create('PersistentVolumeClaim', claim('data'))
   await untilPod(cluster, 'q', ready)
 })
 
-test('a volume that is taken away by force leaves its directory, and the claim says that it is lost', async () => {
+test('a volume deleted by force keeps its directory, and the claim reports that it is lost', async () => {
   const { cluster, runtime, directory } = await openTestCluster()
   const { bound, volume, name, path } = await written(cluster, directory)
   await cluster.delete('PersistentVolume', { name })
@@ -194,7 +196,7 @@ test('a volume that is taken away by force leaves its directory, and the claim s
   expect(await readThroughPod(cluster, object => runtime.logs(object as { name: string }))).toBe('precious')
 })
 
-test('a directory that another volume names as well stays', async () => {
+test('a directory that another volume also names is kept', async () => {
   const { cluster, directory } = await openTestCluster()
   const { volume, name, path } = await written(cluster, directory)
   const { claimRef: _claimRef, ...spec } = volume.spec ?? {}
@@ -204,11 +206,11 @@ test('a directory that another volume names as well stays', async () => {
   })
   await untilVolume(cluster, 'copy', inPhase('Available'))
   await cluster.delete('PersistentVolumeClaim', key('data'))
-  await untilGone(cluster, 'PersistentVolume', name)
+  await untilDeleted(cluster, 'PersistentVolume', name)
   expect(readFileSync(join(path, 'file'), 'utf8')).toBe('precious')
 })
 
-test('a volume with a handle that leads elsewhere, or of another driver, is bound but never touched', async () => {
+test('a volume with an invalid handle, or of another driver, is bound but never touched', async () => {
   const { cluster, directory } = await openTestCluster()
   const outside = join(directory, 'outside')
   mkdirSync(outside)
@@ -246,10 +248,10 @@ test('a volume with a handle that leads elsewhere, or of another driver, is boun
   expect(existsSync(outside)).toBe(true)
 })
 
-test('claims that were bound before there were volumes get one, and nothing moves', async () => {
+test('claims bound before PersistentVolumes existed get one, and nothing is moved', async () => {
   const { store, cluster } = await openTestStore()
   const directory = temporaryDirectory()
-  // As an earlier release left them: one that was bound, one that was only named, and a directory of nobody.
+  // As left by an earlier release: a bound claim, a claim with only a volume name, and a directory without owner.
   const old = async (name: string) => {
     const created = await cluster.create('PersistentVolumeClaim', claim(name))
     const spec = { ...created.spec, volumeName: `pvc-${created.metadata.uid}` }
@@ -279,7 +281,7 @@ test('claims that were bound before there were volumes get one, and nothing move
   expect(existsSync(join(directory, 'volumes', namespace, begun.metadata.uid ?? ''))).toBe(true)
 
   await cluster.delete('PersistentVolumeClaim', key('data'))
-  await untilGone(cluster, 'PersistentVolume', volume.metadata.name)
+  await untilDeleted(cluster, 'PersistentVolume', volume.metadata.name)
   expect(existsSync(path)).toBe(false)
   expect(existsSync(orphan)).toBe(true)
 })

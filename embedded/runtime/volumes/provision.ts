@@ -1,6 +1,6 @@
 /**
- * Makes the directory of a claim, whole or not at all: empty, or filled from a snapshot or from another claim. What is
- * copied stands in the staging area until then. A snapshot that is for this claim alone becomes its directory.
+ * Creates the directory of a claim, completely or not at all: empty, or filled from a snapshot or another claim. Copies
+ * are made in the staging area. A snapshot for this claim alone becomes its directory.
  */
 import { existsSync, lstatSync, mkdirSync, renameSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -12,13 +12,13 @@ import { annotations } from '../../../crds/index.ts'
 import { type Layout, makeOwned, makePassage } from '../directories.ts'
 import type { ClaimVolume } from '../pods/mounts.ts'
 import { copyTree } from './copier.ts'
+import { requireFreeSpace } from './free-space.ts'
 import { takeImage } from './image.ts'
 import { newHandle } from './persistent-volume.ts'
-import { requireRoom } from './room.ts'
 import type { VolumeUse } from './use.ts'
 import { flushDirectory, writeToDisk } from './write-to-disk.ts'
 
-/** Why a claim cannot be filled yet; it is looked at again when its source changes. */
+/** Why a claim cannot be filled yet; retried when its source changes. */
 export class SourceNotReady extends Error {}
 
 type ProvisionerOptions = {
@@ -28,9 +28,9 @@ type ProvisionerOptions = {
   use: VolumeUse
   logger: Logger
   now: () => number
-  /** Writes on a snapshot which claim's volume it is about to become. */
-  markBecome(snapshot: VolumeSnapshot, claim: string): Promise<void>
-  /** Called when it has. */
+  /** Records on a snapshot which claim's volume it is about to become. */
+  recordBecameVolume(snapshot: VolumeSnapshot, claim: string): Promise<void>
+  /** Called when it has become the volume. */
   onBecome(snapshot: ObjectKey): void
 }
 
@@ -39,7 +39,7 @@ const isReady = ({ metadata, status }: VolumeSnapshot): boolean =>
 
 const sourceOf = ({ spec }: PersistentVolumeClaim) => spec?.dataSource ?? spec?.dataSourceRef
 
-/** @returns what makes the directory of a claim, or finds the one that was made before */
+/** @returns a function that creates the directory of a claim, or finds an existing one */
 export function createProvisioner(options: ProvisionerOptions): (claim: PersistentVolumeClaim) => Promise<void> {
   const { snapshots, findClaim, layout, use, logger, now } = options
 
@@ -47,15 +47,15 @@ export function createProvisioner(options: ProvisionerOptions): (claim: Persiste
     const directory = layout.volume(newHandle(claim))
     if (existsSync(directory)) return
     if (await handOver(claim, directory)) return
-    const [{ volumes, staging: area }] = layout.places
-    requireRoom(volumes)
+    const [{ volumes, staging: area }] = layout.locations
+    requireFreeSpace(volumes)
     const staging = join(area, claim.metadata.uid ?? '')
     await rm(staging, { recursive: true, force: true })
     try {
       await fill(claim, staging)
       makeOwned(layout, staging)
       makePassage(layout, dirname(directory))
-      // Also so that Postgres, which syncs every file when it recovers, finds them clean: that takes it a tenth of the time.
+      // Also because Postgres syncs every file during recovery: clean files take a tenth of the time.
       if (sourceOf(claim) !== undefined) await writeToDisk(staging, logger)
       renameSync(staging, directory)
       flushDirectory(dirname(directory))
@@ -66,22 +66,22 @@ export function createProvisioner(options: ProvisionerOptions): (claim: Persiste
   }
 
   /**
-   * Makes the image of a snapshot that is for one volume alone into that volume: nothing is copied. The snapshot says so first; the renaming is
-   * one step, so a crash leaves the image or the volume.
-   * @returns false where a copy has to be made
+   * Makes the image of a snapshot that is for one volume alone into that volume, without copying. The snapshot records
+   * it first; the rename is one step, so a crash leaves the image or the volume.
+   * @returns false if a copy must be made
    */
   async function handOver(claim: PersistentVolumeClaim, directory: string): Promise<boolean> {
     const { namespace = '', name: claimName } = claim.metadata
     const source = sourceOf(claim)
     if (source?.kind !== 'VolumeSnapshot') return false
     const snapshot = snapshots.get({ namespace, name: source.name })
-    const { uid = '', annotations: marks } = snapshot?.metadata ?? {}
-    if (snapshot === undefined || marks?.[annotations.singleUse] !== 'true' || !isReady(snapshot)) return false
+    const { uid = '', annotations: recorded } = snapshot?.metadata ?? {}
+    if (snapshot === undefined || recorded?.[annotations.singleUse] !== 'true' || !isReady(snapshot)) return false
     const image = layout.snapshot(namespace, uid)
-    // A link leads to a volume, which has an owner.
-    if (use.isHeld(uid) || !existsSync(image) || !lstatSync(image).isDirectory()) return false
+    // A link points to a volume, which has an owner.
+    if (use.isInUse(uid) || !existsSync(image) || !lstatSync(image).isDirectory()) return false
     if (layout.stagingOf(image) !== layout.stagingOf(directory)) return false
-    if (marks[annotations.becameVolume] !== claimName) await options.markBecome(snapshot, claimName)
+    if (recorded[annotations.becameVolume] !== claimName) await options.recordBecameVolume(snapshot, claimName)
     makeOwned(layout, image)
     makePassage(layout, dirname(directory))
     renameSync(image, directory)
@@ -103,7 +103,7 @@ export function createProvisioner(options: ProvisionerOptions): (claim: Persiste
   async function fillFromSnapshot(snapshot: VolumeSnapshot | undefined, target: string): Promise<void> {
     const { namespace = '', uid = '' } = snapshot?.metadata ?? {}
     if (snapshot === undefined || !isReady(snapshot)) {
-      throw new SourceNotReady('the snapshot that it is to be filled from is not there or not ready')
+      throw new SourceNotReady('the snapshot that it is to be filled from is missing or not ready')
     }
     const done = use.read(uid)
     try {

@@ -1,7 +1,7 @@
 /**
- * PersistentVolumes: whether a volume is free, bound or left behind, and what becomes of one that is left behind. Its
- * directory is removed only when the volume says `Delete`, its claim is certainly gone, nothing uses it and no other
- * volume names it. A directory that no volume names is never touched.
+ * PersistentVolumes: whether a volume is available, bound or released, and what happens to a released one. Its
+ * directory is removed only if the volume's policy is `Delete`, its claim is certainly deleted, nothing uses it and no
+ * other volume names it. A directory without a volume is never touched.
  */
 import { existsSync, renameSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -34,7 +34,7 @@ type Reclaim = { reconcile(key: ObjectKey): Promise<ReconcileResult> }
 type Phase = 'Available' | 'Bound' | 'Released'
 
 export function createReclaim({ cluster, volumes, layout, use, deferred, record }: ReclaimOptions): Reclaim {
-  /** The phase that follows from the claim, as the cluster itself has it; undefined while it stays what it is. */
+  /** The new phase, derived from the claim as in Kubernetes; undefined if unchanged. */
   async function phaseOf({ metadata, spec, status }: PersistentVolume): Promise<Phase | undefined> {
     const { claimRef } = spec ?? {}
     if (!claimRef?.uid) return 'Available'
@@ -43,7 +43,7 @@ export function createReclaim({ cluster, volumes, layout, use, deferred, record 
       name: claimRef.name ?? '',
     })
     if (claim === undefined || claim.metadata.uid !== claimRef.uid) return 'Released'
-    // A claim that has yet to name it, or that has come to another volume: nobody's data are decided on here.
+    // A claim that does not name this volume yet, or was bound to another volume: its data are not decided on here.
     return claim.spec?.volumeName === metadata.name ? 'Bound' : (status?.phase as Phase | undefined)
   }
 
@@ -55,13 +55,13 @@ export function createReclaim({ cluster, volumes, layout, use, deferred, record 
     return written
   }
 
-  /** Lets go of a volume that is being deleted. */
+  /** Releases a volume that is being deleted. */
   async function letGo({ metadata, ...volume }: PersistentVolume): Promise<void> {
     const { finalizers = [] } = metadata
     if (!finalizers.includes(reclaimFinalizer)) return
-    const left = finalizers.filter(each => each !== reclaimFinalizer)
+    const remaining = finalizers.filter(each => each !== reclaimFinalizer)
     try {
-      await cluster.replace('PersistentVolume', { ...volume, metadata: { ...metadata, finalizers: left } })
+      await cluster.replace('PersistentVolume', { ...volume, metadata: { ...metadata, finalizers: remaining } })
     } catch (error) {
       if (!isClusterError(error, 'NotFound')) throw error
     }
@@ -75,21 +75,24 @@ export function createReclaim({ cluster, volumes, layout, use, deferred, record 
     }
     const { finalizers = [] } = volume.metadata
     if (deletionTimestamp === undefined && !finalizers.includes(reclaimFinalizer)) {
-      // Without it the object could go before the directory does; its change brings it here again.
+      // Without the finalizer the object could be deleted before the directory; the change enqueues it again.
       const metadata = { ...volume.metadata, finalizers: [...finalizers, reclaimFinalizer] }
       return volumes.writeThrough(await cluster.replace('PersistentVolume', { ...volume, metadata }))
     }
-    // The mark first, on this very version: whoever has just asked to keep the volume comes before it, or too late to bind it.
+    // First the annotation, on exactly this version: a concurrent change to Retain is either seen, or is too late.
     if (deletionTimestamp === undefined) return cluster.delete('PersistentVolume', { name }, { uid, resourceVersion })
-    if (use.isHeld(handle)) return undefined // looked at again when that ends
+    if (use.isInUse(handle)) return undefined // retried when that ends
     if (await removeDirectory(volume, handle)) await letGo(volume)
   }
 
-  /** @returns whether the directory is gone, or another's; where it is still read, that ends with another look */
+  /**
+   * @returns whether the directory is deleted or belongs to another volume; if it is still read, the end of that causes
+   * a retry
+   */
   async function removeDirectory(volume: PersistentVolume, handle: string): Promise<boolean> {
     const { name, resourceVersion = '', uid } = volume.metadata
     const stored = await cluster.get('PersistentVolume', { name })
-    // From here to the renaming nothing comes between: it is decided on what the cluster has at this moment.
+    // Up to the rename no other code runs: the decision uses the cluster's current state.
     if (stored?.metadata.uid !== uid || stored?.metadata.resourceVersion !== resourceVersion) return false
     const another = volumes.list().find(other => other.metadata.name !== name && handleOf(other) === handle)
     if (another !== undefined) {

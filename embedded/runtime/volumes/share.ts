@@ -1,11 +1,11 @@
-/** Files that share their blocks with another one, where the file system can. */
+/** Copies files by sharing blocks (reflinks), if the file system supports it. */
 import { constants, copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { errorCode } from '../errors.ts'
 
 /**
- * Tries it with empty files of its own: those need no free block on a full disk.
- * @throws NodeJS.ErrnoException `ENOSPC` where the disk has no space even for a file's name
+ * Tests it with empty files: those need no free block on a full disk.
+ * @throws NodeJS.ErrnoException `ENOSPC` if the disk has no space even for a file name
  */
 export function canShareBlocks(directory: string): boolean {
   const [from, to] = [join(directory, '.share-from'), join(directory, '.share-to')]
@@ -17,7 +17,7 @@ export function canShareBlocks(directory: string): boolean {
   }
 }
 
-/** Where the file system can, which takes no room. @returns whether it did */
+/** Uses no disk space, if the file system supports it. @returns whether it did */
 export function shareBlocks(from: string, to: string): boolean {
   try {
     copyFileSync(from, to, constants.COPYFILE_FICLONE_FORCE)

@@ -1,4 +1,4 @@
-/** Snapshots of a Postgres under load: each image must be one that a power cut could have left. */
+/** Snapshots of a Postgres under load: each image must be a possible state after a power failure. */
 import type pg from 'pg'
 import { pino } from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
@@ -9,13 +9,13 @@ import { connectPostgres, openPostgresCluster, postgresPod } from '../testing/po
 import { claim, namespace, pod, ready, until, untilPod } from '../testing/runtime.ts'
 
 const settings = ['checkpoint_timeout=30s', 'max_wal_size=64MB']
-/** Each has a Postgres started on it. */
+/** A Postgres is started on each. */
 const snapshotCount = isSoak ? 10 : 4
 
-/** Of a step's trace. */
+/** Of a step's log. */
 const padding = 20
 
-/** Moves money about, and counts each step in two tables, until it is told to stop. */
+/** Transfers money, and counts each step in two tables, until stopped. */
 async function write(client: pg.Client, writer: number, acknowledged: number[], signal: AbortSignal): Promise<void> {
   for (let n = 1; !signal.aborted; n += 1) {
     await transfer(client, writer, n, padding)
@@ -34,7 +34,7 @@ async function snapshotOf(cluster: Cluster, name: string): Promise<void> {
   await until(async () => (await taken())?.readyToUse === true, 20_000, `snapshot ${name}`)
 }
 
-/** Starts a Postgres on the image and looks whether everything in it fits together. */
+/** Starts a Postgres on the image and checks that its content is consistent. */
 async function check(cluster: Cluster, name: string, atLeast: number[], atMost: number[]): Promise<void> {
   const dataSource = { apiGroup: 'snapshot.storage.k8s.io', kind: 'VolumeSnapshot', name }
   await cluster.create('PersistentVolumeClaim', claim(name, { dataSource }))
@@ -53,7 +53,7 @@ async function check(cluster: Cluster, name: string, atLeast: number[], atMost: 
   for (const { writer, n, traces, last } of rows) {
     expect([traces, last]).toEqual([n, n])
     expect(n).toBeGreaterThanOrEqual(atLeast[writer] ?? 0)
-    // The transaction under way may be in it, acknowledged or not.
+    // The running transaction may be included, acknowledged or not.
     expect(n).toBeLessThanOrEqual((atMost[writer] ?? 0) + 1)
   }
   await client.query('CREATE EXTENSION amcheck')
@@ -63,7 +63,7 @@ async function check(cluster: Cluster, name: string, atLeast: number[], atMost: 
   await cluster.delete('PersistentVolumeClaim', { namespace, name })
 }
 
-test('every snapshot of a Postgres under load recovers, with nothing lost and nothing torn', {
+test('every snapshot of a Postgres under load recovers, with nothing lost or torn', {
   timeout: 180_000,
 }, async () => {
   const freezes: { frozenMs: number; processes: number }[] = []

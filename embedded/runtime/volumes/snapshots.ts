@@ -34,14 +34,14 @@ type SnapshotsOptions = {
 type Snapshots = {
   reconcile(key: ObjectKey): Promise<ReconcileResult>
   /** Records the claim whose volume the snapshot's image is about to become. */
-  markBecome(snapshot: VolumeSnapshot, claim: string): Promise<void>
+  recordBecameVolume(snapshot: VolumeSnapshot, claim: string): Promise<void>
 }
 
 export function createSnapshots(options: SnapshotsOptions): Snapshots {
   const controller = new SnapshotController(options)
   return {
     reconcile: key => controller.reconcile(key),
-    markBecome: (snapshot, claim) => controller.markBecome(snapshot, claim),
+    recordBecameVolume: (snapshot, claim) => controller.recordBecameVolume(snapshot, claim),
   }
 }
 
@@ -67,13 +67,13 @@ class SnapshotController implements Snapshots {
     return hasImage ? undefined : this.#fail(snapshot, 'the image of this snapshot is gone')
   }
 
-  async markBecome({ metadata }: VolumeSnapshot, claim: string): Promise<void> {
+  async recordBecameVolume({ metadata }: VolumeSnapshot, claim: string): Promise<void> {
     const { cluster, snapshots } = this.#options
     const found = await cluster.get('VolumeSnapshot', metadata)
     if (found === undefined || found.metadata.uid !== metadata.uid) throw new Error('the snapshot is gone')
-    const marks = { ...found.metadata.annotations, [annotations.becameVolume]: claim }
-    const marked = { ...found, metadata: { ...found.metadata, annotations: marks } }
-    snapshots.writeThrough(await cluster.replace('VolumeSnapshot', marked))
+    const changed = { ...found.metadata.annotations, [annotations.becameVolume]: claim }
+    const annotated = { ...found, metadata: { ...found.metadata, annotations: changed } }
+    snapshots.writeThrough(await cluster.replace('VolumeSnapshot', annotated))
   }
 
   async #takeImage(snapshot: VolumeSnapshot, key: ObjectKey): Promise<ReconcileResult> {
@@ -123,7 +123,7 @@ class SnapshotController implements Snapshots {
 
   async #remove(snapshot: VolumeSnapshot): Promise<ReconcileResult> {
     const { finalizers = [], uid = '' } = snapshot.metadata
-    if (!finalizers.includes(snapshotFinalizer) || this.#options.use.isHeld(uid)) return undefined
+    if (!finalizers.includes(snapshotFinalizer) || this.#options.use.isInUse(uid)) return undefined
     await this.#removeImage(snapshot)
     const metadata = { ...snapshot.metadata, finalizers: finalizers.filter(name => name !== snapshotFinalizer) }
     await this.#options.cluster.replace('VolumeSnapshot', { ...snapshot, metadata })

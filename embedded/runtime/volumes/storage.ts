@@ -1,4 +1,4 @@
-/** Claims, volumes and snapshots together: what each waits for and another one does. */
+/** Claims, volumes and snapshots together: forwards changes of one to those that wait for them. */
 import type { Logger } from 'pino'
 import type {
   AnyObject,
@@ -27,7 +27,7 @@ type StorageOptions = {
   use: VolumeUse
   record(subject: AnyObject, type: 'Normal' | 'Warning', reason: string, message: string): void
   growth: GrowthOptions
-  /** A volume that pods of this namespace may wait for has changed; undefined: of any. */
+  /** A volume that pods of this namespace may wait for has changed; undefined: of any namespace. */
   onChange(namespace: string | undefined): void
   logger: Logger
   now: () => number
@@ -35,12 +35,12 @@ type StorageOptions = {
 
 export type Storage = {
   find(namespace: string, name: string): ClaimVolume
-  /** As find, for a pod that is to mount it: a volume that is the image of a snapshot is given to no pod. */
+  /** Like find, for a pod that wants to mount it: a volume that is the image of a snapshot is not available. */
   findForPod(namespace: string, name: string): ClaimVolume
-  /** Reads what there is; claims of an earlier release get their volumes before anything else looks at them. */
+  /** Reads existing objects; claims of an earlier release get their volumes before anything else reads them. */
   start(): Promise<void>
-  /** Looks again at what waits for something, in a namespace or everywhere. */
-  lookAgain(namespace: string | undefined): void
+  /** Retries waiting objects, in a namespace or everywhere. */
+  retryWaiting(namespace: string | undefined): void
   stop(): Promise<void>
 }
 
@@ -53,24 +53,26 @@ const volumeIndex = 'volume'
 const claimsOfVolume = ({ spec }: PersistentVolume): string[] =>
   spec?.claimRef?.name === undefined ? [] : [keyText({ namespace: spec.claimRef.namespace, name: spec.claimRef.name })]
 
-/** Objects of the one-machine store are shared with it: a copy without managedFields would cost more than it saves. */
-const whole = <T>(object: T): T => object
+/**
+ * Objects of the embedded store are shared with the cache: copies without managedFields would cost more than they save.
+ */
+const identity = <T>(object: T): T => object
 
 export function createStorage(options: StorageOptions): Storage {
   const { cluster, layout, use, now, logger, onChange } = options
   const claimObjects = createInformer(cluster, 'PersistentVolumeClaim', {
     logger,
-    transform: whole,
+    transform: identity,
     indexes: { [volumeIndex]: ({ spec }) => (spec?.volumeName === undefined ? [] : [spec.volumeName]) },
   })
   const volumeObjects = createInformer(cluster, 'PersistentVolume', {
     logger,
-    transform: whole,
+    transform: identity,
     indexes: { [claimIndex]: claimsOfVolume },
   })
-  const snapshotObjects = createInformer(cluster, 'VolumeSnapshot', { logger, transform: whole })
+  const snapshotObjects = createInformer(cluster, 'VolumeSnapshot', { logger, transform: identity })
   const informers = [claimObjects, volumeObjects, snapshotObjects]
-  /** The controllers, once they run. */
+  /** The controllers, once started. */
   let running: ReturnType<typeof run> | undefined
 
   const deferred = createDeferred({ layout, use, onChange: () => onChange(undefined), logger })
@@ -80,7 +82,7 @@ export function createStorage(options: StorageOptions): Storage {
     provision: createProvisioner({
       ...{ snapshots: snapshotObjects, layout, use, logger, now },
       findClaim: (namespace, name) => claims.find(namespace, name),
-      markBecome: (snapshot, claim) => snapshots.markBecome(snapshot, claim),
+      recordBecameVolume: (snapshot, claim) => snapshots.recordBecameVolume(snapshot, claim),
       onBecome: key => running?.snapshots.enqueue(key),
     }),
     onProvisioned: ({ namespace }) => onChange(namespace),
@@ -92,13 +94,13 @@ export function createStorage(options: StorageOptions): Storage {
   function run() {
     const control = controlWith(logger)
     return {
-      claims: control('claims', claimWorkers, claimObjects, isClaimSettled, claims.reconcile),
-      volumes: control('volumes', claimWorkers, volumeObjects, isVolumeSettled, reclaim.reconcile),
-      snapshots: control('snapshots', snapshotWorkers, snapshotObjects, isSnapshotSettled, snapshots.reconcile),
+      claims: control('claims', claimWorkers, claimObjects, isClaimReconciled, claims.reconcile),
+      volumes: control('volumes', claimWorkers, volumeObjects, isVolumeReconciled, reclaim.reconcile),
+      snapshots: control('snapshots', snapshotWorkers, snapshotObjects, isSnapshotReconciled, snapshots.reconcile),
     }
   }
 
-  function lookAgain(namespace: string | undefined): void {
+  function retryWaiting(namespace: string | undefined): void {
     running?.claims.enqueueUnsettled(namespace)
     running?.snapshots.enqueueUnsettled(namespace)
     if (namespace === undefined) running?.volumes.enqueueUnsettled(undefined)
@@ -106,7 +108,7 @@ export function createStorage(options: StorageOptions): Storage {
 
   function noticeClaim({ metadata }: PersistentVolumeClaim): void {
     onChange(metadata.namespace)
-    lookAgain(metadata.namespace)
+    retryWaiting(metadata.namespace)
     for (const volume of volumeObjects.byIndex(claimIndex, keyText(metadata))) running?.volumes.enqueue(volume.metadata)
   }
 
@@ -133,9 +135,9 @@ export function createStorage(options: StorageOptions): Storage {
       running = run()
       claimObjects.onChange(({ object }) => noticeClaim(object))
       volumeObjects.onChange(({ object }) => noticeVolume(object))
-      snapshotObjects.onChange(({ object }) => lookAgain(object.metadata.namespace))
+      snapshotObjects.onChange(({ object }) => retryWaiting(object.metadata.namespace))
     },
-    lookAgain,
+    retryWaiting,
     async stop() {
       await running?.snapshots.stop()
       await running?.claims.stop()
@@ -145,23 +147,23 @@ export function createStorage(options: StorageOptions): Storage {
   }
 }
 
-const isClaimSettled = ({ metadata, spec, status }: PersistentVolumeClaim): boolean =>
+const isClaimReconciled = ({ metadata, spec, status }: PersistentVolumeClaim): boolean =>
   metadata.deletionTimestamp === undefined &&
   status?.phase === 'Bound' &&
   !isMore(spec?.resources?.requests?.storage, status.capacity?.storage)
-const isVolumeSettled = ({ metadata, status }: PersistentVolume): boolean =>
+const isVolumeReconciled = ({ metadata, status }: PersistentVolume): boolean =>
   metadata.deletionTimestamp === undefined && (status?.phase === 'Bound' || status?.phase === 'Available')
-const isSnapshotSettled = ({ metadata, status }: VolumeSnapshot): boolean =>
+const isSnapshotReconciled = ({ metadata, status }: VolumeSnapshot): boolean =>
   metadata.deletionTimestamp === undefined && status?.readyToUse === true
 
-/** A controller of one kind; those of its objects that wait for something can be looked at again. */
+/** A controller of one kind whose waiting objects can be retried. */
 const controlWith =
   (logger: Logger) =>
   <K extends 'PersistentVolumeClaim' | 'PersistentVolume' | 'VolumeSnapshot'>(
     name: string,
     workers: number,
     informer: Informer<K>,
-    isSettled: (object: Kinds[K]) => boolean,
+    isReconciled: (object: Kinds[K]) => boolean,
     reconcile: (key: ObjectKey) => Promise<ReconcileResult>,
   ) => {
     const keys = () => informer.list().map(object => keyText(object.metadata))
@@ -171,7 +173,7 @@ const controlWith =
       enqueue: (key: ObjectKey) => controller.enqueue(keyText(key)),
       enqueueUnsettled(namespace: string | undefined) {
         for (const object of informer.list({ namespace })) {
-          if (!isSettled(object)) controller.enqueue(keyText(object.metadata))
+          if (!isReconciled(object)) controller.enqueue(keyText(object.metadata))
         }
       },
       stop: () => controller.stop(),

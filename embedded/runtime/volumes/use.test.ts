@@ -3,31 +3,31 @@ import { createVolumeUse } from './use.ts'
 
 const process = (pid: number) => ({ pid, startTime: '1' })
 
-test('a volume wanted alone has one holder, and a shared one many', () => {
+test('a volume for exclusive use has one user, a shared one many', () => {
   const use = createVolumeUse()
   const released: string[] = []
   use.onRelease(volume => released.push(volume))
-  expect(use.hold('v', 'a', true)).toBe(true)
-  expect(use.hold('v', 'a', true)).toBe(true)
-  expect(use.hold('v', 'b', true)).toBe(false)
-  expect(use.hold('v', 'b', false)).toBe(false)
+  expect(use.acquire('v', 'a', true)).toBe(true)
+  expect(use.acquire('v', 'a', true)).toBe(true)
+  expect(use.acquire('v', 'b', true)).toBe(false)
+  expect(use.acquire('v', 'b', false)).toBe(false)
   use.release('v', 'b')
   use.release('v', 'a')
   expect(released).toEqual(['v'])
-  expect(use.hold('v', 'b', false)).toBe(true)
-  expect(use.hold('v', 'c', false)).toBe(true)
-  expect(use.hold('v', 'd', true)).toBe(false)
-  expect(use.isHeld('v')).toBe(true)
+  expect(use.acquire('v', 'b', false)).toBe(true)
+  expect(use.acquire('v', 'c', false)).toBe(true)
+  expect(use.acquire('v', 'd', true)).toBe(false)
+  expect(use.isInUse('v')).toBe(true)
 })
 
-test('a volume that is read is held, until the reader is done', () => {
+test('a volume that is read is in use until the reader is done', () => {
   const use = createVolumeUse()
   const [one, two] = [use.read('v'), use.read('v')]
   one()
   one()
-  expect(use.isHeld('v')).toBe(true)
+  expect(use.isInUse('v')).toBe(true)
   two()
-  expect(use.isHeld('v')).toBe(false)
+  expect(use.isInUse('v')).toBe(false)
 })
 
 test('nothing starts on a frozen volume, not even between its release and the next freeze', async () => {
@@ -54,7 +54,7 @@ test('nothing starts on a frozen volume, not even between its release and the ne
   expect(use.writers(['v', 'other'])).toHaveLength(1)
 })
 
-test('the epoch tells whether a freeze lay between two looks', async () => {
+test('the epoch shows whether a freeze happened between two checks', async () => {
   const use = createVolumeUse()
   const writer = await use.start(['v'], () => process(1))
   const before = use.epoch(['v', 'w'])

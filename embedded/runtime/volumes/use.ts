@@ -1,31 +1,34 @@
 /**
- * Who uses which volume at this moment, in memory: the pods that hold it and the processes that may write to it. A
- * volume can be frozen for a moment; until it is released no process starts on it and no probe's answer counts.
+ * Current use of volumes, in memory: the pods that have one mounted and the processes that may write to it. A volume
+ * can be frozen briefly; until it is released no process starts on it and no probe result counts.
  */
 import type { ProcessIdentity } from '../processes/table.ts'
 
-/** A volume is named by its handle, a snapshot and a pod by its own uid. */
+/** A volume is identified by its handle, a snapshot and a pod by its uid. */
 export type VolumeUse = {
-  /** Takes a volume for a pod; false while another holds it and one of both wants it for itself alone. */
-  hold(volume: string, pod: string, alone: boolean): boolean
+  /** Reserves a volume for a pod; false while another pod uses it and one of both wants exclusive use. */
+  acquire(volume: string, pod: string, alone: boolean): boolean
   release(volume: string, pod: string): void
-  /** Keeps a volume (or an image) from being removed while it is copied; the result ends that. */
+  /** Keeps a volume (or an image) from being removed while it is copied; the returned function ends that. */
   read(volume: string): () => void
-  /** Whether a pod holds it, or a process that may write to it runs. */
+  /** Whether a pod uses it, or a process that may write to it runs. */
   isMounted(volume: string): boolean
-  /** Whether a pod holds it, or a copy reads it. */
-  isHeld(volume: string): boolean
-  /** Calls `launch` as soon as none of the volumes is frozen, and counts what it starts as a writer until it has ended. */
+  /** Whether a pod uses it, or a copy reads it. */
+  isInUse(volume: string): boolean
+  /**
+   * Calls `launch` as soon as none of the volumes is frozen, and counts the started process as a writer until it has
+   * ended.
+   */
   start<T extends ProcessIdentity>(volumes: string[], launch: () => T): Promise<T>
   ended(volumes: string[], writer: ProcessIdentity): void
   /** Resolves at a moment when none of them is frozen. */
   whenReleased(volumes: string[]): Promise<void>
   writers(volumes: string[]): ProcessIdentity[]
-  /** Freezes a volume once no other freeze of it is under way; the result releases it. */
+  /** Freezes a volume once no other freeze of it is running; the returned function releases it. */
   freeze(volume: string): Promise<() => void>
-  /** Grows with every freeze of any of them; a negative number while one is frozen. */
+  /** Increases with every freeze of any of them; negative while one is frozen. */
   epoch(volumes: string[]): number
-  /** Called whenever a pod or a copy gives a volume up. */
+  /** Called whenever a pod or a copy releases a volume. */
   onRelease(handler: (volume: string) => void): void
 }
 
@@ -66,7 +69,7 @@ export function createVolumeUse(): VolumeUse {
   }
 
   return {
-    hold(volume, pod, alone) {
+    acquire(volume, pod, alone) {
       const { holders } = entryOf(volume)
       const others = [...holders].filter(([holder]) => holder !== pod)
       if (others.length > 0 && (alone || others.some(([, other]) => other.alone))) return false
@@ -95,12 +98,12 @@ export function createVolumeUse(): VolumeUse {
       const entry = entries.get(volume)
       return entry !== undefined && (entry.holders.size > 0 || entry.writers.size > 0)
     },
-    isHeld(volume) {
+    isInUse(volume) {
       const entry = entries.get(volume)
       return entry !== undefined && (entry.holders.size > 0 || entry.readers > 0)
     },
     async start(volumes, launch) {
-      // Looked at again in the very turn of the launch: a freeze may have begun while this one waited.
+      // Checked again in the same event loop turn as the launch: a freeze may have begun meanwhile.
       for (let frozen = frozenOne(volumes); frozen !== undefined; frozen = frozenOne(volumes)) await frozen.promise
       const writer = launch()
       for (const volume of volumes) entryOf(volume).writers.add(writer)

@@ -1,4 +1,4 @@
-/** Whole copies without the WAL that they do not need: what of the control file decides it, and that a real Postgres recovers. */
+/** Complete copies without unneeded WAL: which control file values decide, and that a real Postgres recovers. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
@@ -13,13 +13,13 @@ const segmentBytes = 2n ** 24n
 test.each([
   ['that ends before it', '000000010000000000000004', 5n * segmentBytes, true],
   ['of another timeline', '0000000A0000000000000004', 5n * segmentBytes, true],
-  ['that holds it', '000000010000000000000005', 5n * segmentBytes + 40n, false],
-  ['that holds its last byte', '000000010000000000000004', 5n * segmentBytes - 1n, false],
+  ['that contains it', '000000010000000000000005', 5n * segmentBytes + 40n, false],
+  ['that contains its last byte', '000000010000000000000004', 5n * segmentBytes - 1n, false],
   ['after it', '000000010000000000000006', 5n * segmentBytes, false],
   ['of another 4 GiB', '000000010000000100000000', 5n * segmentBytes, false],
-  ['where it is not certain', '000000010000000000000004', undefined, false],
+  ['without a known position', '000000010000000000000004', undefined, false],
   ['that is no segment', '00000002.history', 5n * segmentBytes, false],
-])('recovery from a place: a file of WAL %s', (_, name, redo, isBefore) => {
+])('recovery from a position: a file of WAL %s', (_, name, redo, isBefore) => {
   expect(isBeforeRecovery(`/v/pgdata/pg_wal/${name}`, segmentBytes, redo)).toBe(isBefore)
 })
 
@@ -31,7 +31,7 @@ async function running(cluster: Cluster, name: string, options: Parameters<typeo
   return { client, one: async (sql: string) => (await client.query(sql)).rows[0] }
 }
 
-test('a copy recovers without the WAL before its checkpoint, and removes and summarises its own as ever', {
+test('a copy recovers without the WAL before its checkpoint, and removes and summarises its own as usual', {
   timeout: 60_000,
 }, async () => {
   const { cluster, directory } = await openPostgresCluster()
@@ -41,7 +41,7 @@ test('a copy recovers without the WAL before its checkpoint, and removes and sum
   const insert = (from: number) =>
     source.client.query(`INSERT INTO t SELECT n, repeat('x', 900) FROM generate_series(${from}, ${from + 29_999}) n`)
   await insert(0)
-  // One that lags behind keeps segments that recovery does not need.
+  // A slot that lags behind retains segments that recovery does not need.
   const { pid } = await source.one("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walsummarizer'")
   process.kill(pid, 'SIGSTOP')
   onTestFinished(() => {

@@ -1,4 +1,7 @@
-/** Carries out the plans for StatefulSets, Deployments and Jobs: every change of one of them or of its pods is one look. */
+/**
+ * Executes the plans for StatefulSets, Deployments and Jobs: every change of one of them or of its pods causes one
+ * pass.
+ */
 import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
 import { type Cluster, isClusterError, type ObjectKey, type Pod } from '../../../cluster/index.ts'
@@ -22,7 +25,7 @@ type WorkloadsOptions = {
   random: () => number
 }
 
-/** Name of the pods' index by the uid of the workload that owns them. */
+/** Name of the pods' index by the uid of the owning workload. */
 export const ownerIndex = 'owner'
 export const ownersOf = (pod: Pod): string[] =>
   pod.metadata.ownerReferences?.flatMap(({ controller, uid }) => (controller === true ? [uid] : [])) ?? []
@@ -43,7 +46,9 @@ export function startWorkloads(options: WorkloadsOptions): { stop(): Promise<voi
     }
   }
 
-  /** A pass over one workload; a conflict means that the cache was behind, and the change that it missed asks again. */
+  /**
+   * A pass over one workload; a conflict means that the cache was stale, and the missing change causes another pass.
+   */
   async function pass<W extends Workload>(informer: Source<W>, key: ObjectKey, act: Act<W>): Promise<ReconcileResult> {
     const workload = informer.get(key)
     if (workload === undefined) return undefined
@@ -101,7 +106,7 @@ export function startWorkloads(options: WorkloadsOptions): { stop(): Promise<voi
   }
 }
 
-/** The error by which the cluster refuses a pod, such as a quota. */
+/** The cluster's error if it refuses a pod, for example because of a quota. */
 async function refusalOf(performed: Promise<void>): Promise<Error | undefined> {
   try {
     await performed
@@ -115,7 +120,7 @@ async function refusalOf(performed: Promise<void>): Promise<Error | undefined> {
 type Source<W> = { get(key: ObjectKey): W | undefined }
 type Act<W> = (workload: W, pods: Pod[]) => Promise<ReconcileResult>
 
-/** A controller of one kind, woken by its objects and by the pods that they own. */
+/** A controller of one kind, triggered by its objects and the pods that they own. */
 function run(
   { pods, logger }: WorkloadsOptions,
   name: string,

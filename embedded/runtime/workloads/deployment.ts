@@ -1,4 +1,4 @@
-/** What a Deployment needs done now, and its status: new pods are ready before old ones go. Pure. */
+/** Plans the next actions for a Deployment, and its status: new pods are ready before old ones are deleted. Pure. */
 import type { Deployment, Pod } from '../../../cluster/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import { isFinished, isReady, isTerminating, type PodAction, podFrom, randomSuffix, revisionOf } from './template.ts'
@@ -9,7 +9,7 @@ type Condition = NonNullable<Status['conditions']>[number]
 type DeploymentPlan = {
   actions: PodAction[]
   status: Status
-  /** When to look again although nothing has changed. */
+  /** When to check again without a change. */
   requeueAfterMs: number | undefined
 }
 
@@ -49,8 +49,8 @@ export function planDeployment(input: DeploymentInput): DeploymentPlan {
 
   const remove = (some: Pod[]): PodAction[] => some.map(pod => ({ do: 'delete', pod }))
   const unreadyFirst = (some: Pod[]): Pod[] => some.toSorted((a, b) => Number(isReady(a)) - Number(isReady(b)))
-  const room = recreate ? (pods.some(pod => !isNew(pod)) ? 0 : replicas) : replicas + surge - active.length
-  const missing = Math.max(0, Math.min(replicas - fresh.length, room))
+  const available = recreate ? (pods.some(pod => !isNew(pod)) ? 0 : replicas) : replicas + surge - active.length
+  const missing = Math.max(0, Math.min(replicas - fresh.length, available))
   const created = Array.from({ length: missing }, (): PodAction => {
     const name = `${metadata.name}-${revision}-${randomSuffix(random)}`
     return { do: 'create', pod: podFrom(deployment, { name, nodeName, labels: { [templateLabel]: revision } }) }
@@ -79,8 +79,8 @@ function statusOf({ deployment, now }: DeploymentInput, { active, fresh, minimum
     availableReplicas: available,
     unavailableReplicas: Math.max(0, replicas - available),
   }
-  const condition = (type: string, holds: boolean, reason: string, updatedAt: string): Condition => {
-    const status = holds ? 'True' : 'False'
+  const condition = (type: string, isTrue: boolean, reason: string, updatedAt: string): Condition => {
+    const status = isTrue ? 'True' : 'False'
     const before = previous?.conditions?.find(candidate => candidate.type === type)
     const lastTransitionTime =
       before?.status === status ? (before.lastTransitionTime ?? timestamp(now)) : timestamp(now)
@@ -107,7 +107,8 @@ function statusOf({ deployment, now }: DeploymentInput, { active, fresh, minimum
 
 /** The status of a Deployment whose pods the cluster refuses. */
 export function withFailure(status: Status, deployment: Deployment, refusal: Error, now: number): Status {
-  // Each try has a pod of another name: with it, every try would change the status, and every change of the status would be a try.
+  // Each attempt has another pod name: if the message contained it, every attempt would change the status, and every
+  // status change would cause an attempt.
   const message = refusal.message.replace(/^[a-zA-Z]+ "[^"]*" is (forbidden|invalid): /, '')
   const before = deployment.status?.conditions?.find(({ type }) => type === 'ReplicaFailure')
   const at = before?.lastTransitionTime ?? timestamp(now)
@@ -120,7 +121,7 @@ export function withFailure(status: Status, deployment: Deployment, refusal: Err
 
 const deadlineMs = ({ spec }: Deployment): number => (spec?.progressDeadlineSeconds ?? defaultDeadlineSeconds) * 1000
 
-/** Until the deadline of a roll-out that is under way. */
+/** Time until the deadline of a running rollout. */
 function requeueAfter({ deployment, now }: DeploymentInput, { conditions }: Status): number | undefined {
   const progressing = conditions?.find(({ type }) => type === 'Progressing')
   if (progressing?.reason !== 'ReplicaSetUpdated' || progressing.lastUpdateTime === undefined) return undefined

@@ -1,4 +1,4 @@
-/** What a Job needs done now, and its status: one pod that must succeed, tried again with growing waits. Pure. */
+/** Plans the next actions for a Job, and its status: one pod that must succeed, retried with growing delays. Pure. */
 import type { Job, Pod } from '../../../cluster/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import { isFinished, isTerminating, type PodAction, podFrom, randomSuffix } from './template.ts'
@@ -9,7 +9,7 @@ type JobPlan = {
   actions: PodAction[]
   status: Status
   requeueAfterMs: number | undefined
-  /** The Job has outlived its ttlSecondsAfterFinished. */
+  /** The Job's ttlSecondsAfterFinished has expired. */
   expired: boolean
 }
 
@@ -37,7 +37,7 @@ export function planJob(input: JobInput): JobPlan {
   const { pods } = input
   const startTime = job.status?.startTime ?? timestamp(now)
   const active = pods.filter(pod => !isFinished(pod))
-  // Never fewer than before: somebody may have deleted a failed pod, which is no reason to try more often.
+  // Never decreases: a deleted failed pod is no reason for more retries.
   const failed = Math.max(job.status?.failed ?? 0, pods.filter(pod => pod.status?.phase === 'Failed').length)
   const succeeded = pods.filter(pod => pod.status?.phase === 'Succeeded').length
   const status: Status = { startTime, active: active.length, succeeded, failed }
@@ -48,14 +48,14 @@ export function planJob(input: JobInput): JobPlan {
     return finish(input, status, 'Failed', 'BackoffLimitExceeded', 'the pod has failed as often as backoffLimit allows')
   }
   const deadline = seconds(job.spec?.activeDeadlineSeconds)
-  const left = deadline === undefined ? undefined : Date.parse(startTime) + deadline - now
-  if (left !== undefined && left <= 0) {
+  const remainingMs = deadline === undefined ? undefined : Date.parse(startTime) + deadline - now
+  if (remainingMs !== undefined && remainingMs <= 0) {
     return finish(input, status, 'Failed', 'DeadlineExceeded', 'the Job has run for longer than activeDeadlineSeconds')
   }
-  if (active.length > 0) return plan(status, [], left)
+  if (active.length > 0) return plan(status, [], remainingMs)
   const wait = retryWait(input, failed)
-  if (wait > 0) return plan(status, [], Math.min(wait, left ?? wait))
-  return plan({ ...status, active: 1 }, [create(input)], left)
+  if (wait > 0) return plan(status, [], Math.min(wait, remainingMs ?? wait))
+  return plan({ ...status, active: 1 }, [create(input)], remainingMs)
 }
 
 const plan = (status: Status, actions: PodAction[] = [], requeueAfterMs?: number): JobPlan => ({
@@ -85,7 +85,7 @@ function pastRestarts(job: Job, active: Pod[], limit: number): boolean {
   return limit === 0 ? restarts > 0 : restarts >= limit
 }
 
-/** How long until the next try: twice as long after each failure, from the end of the last one. */
+/** Delay until the next attempt: doubled after each failure, from the end of the last attempt. */
 function retryWait({ pods, now, limits }: JobInput, failed: number): number {
   if (failed === 0) return 0
   const ends = pods.flatMap(pod =>
@@ -117,15 +117,15 @@ function finish(
   )
 }
 
-/** A finished Job only waits for its time to go; a pod that a crash left running is ended. */
+/** A finished Job only waits for its TTL; a pod that still runs after a crash is deleted. */
 function planFinished({ job, pods, now }: JobInput, finishedAt: string | undefined): JobPlan {
   const ttl = seconds(job.spec?.ttlSecondsAfterFinished)
-  const left = ttl === undefined ? undefined : (Date.parse(finishedAt ?? '') || now) + ttl - now
+  const remainingMs = ttl === undefined ? undefined : (Date.parse(finishedAt ?? '') || now) + ttl - now
   const running = pods.filter(pod => !isFinished(pod) && !isTerminating(pod))
   return {
     actions: running.map(pod => ({ do: 'delete', pod })),
     status: job.status ?? {},
-    requeueAfterMs: left,
-    expired: left !== undefined && left <= 0 && job.metadata.deletionTimestamp === undefined,
+    requeueAfterMs: remainingMs,
+    expired: remainingMs !== undefined && remainingMs <= 0 && job.metadata.deletionTimestamp === undefined,
   }
 }

@@ -1,4 +1,4 @@
-/** The plans for workloads, as tables: pods go in, actions and status come out. */
+/** Tables for the workloads' plans: from pods to actions and status. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Deployment, Job, Pod, StatefulSet } from '../../../cluster/index.ts'
@@ -41,10 +41,10 @@ const podOf = ({ name, ready = false, phase = 'Running', terminating, revision =
     ],
   },
 })
-const told = (actions: PodAction[]): string[] =>
+const summaryOf = (actions: PodAction[]): string[] =>
   actions.map(action => `${action.do} ${action.pod.metadata.name.replace(/-[a-z0-9]{10}-.*/, '')}`)
 
-test('a revision depends on the template alone, whatever the order of its fields', () => {
+test('a revision depends only on the template, whatever the order of its fields', () => {
   expect(revisionOf({ spec: template.spec, metadata: template.metadata })).toBe(revisionOf(template))
   expect(revisionOf({ ...template, metadata: { labels: { app: 'y' } } })).not.toBe(revisionOf(template))
 })
@@ -62,17 +62,22 @@ describe('planStatefulSet', () => {
   const parallel = { podManagementPolicy: 'Parallel' }
   const onDelete = { updateStrategy: { type: 'OnDelete' } }
   test.each<[string, Partial<StatefulSet['spec']>, Brief[], string[]]>([
-    ['nothing yet: the first', {}, [], ['create x-0']],
-    ['all at once if so asked', parallel, [], ['create x-0', 'create x-1']],
-    ['the next only when the first is ready', {}, [{ ...zero, ready: false }], []],
-    ['the next', {}, [zero], ['create x-1']],
-    ['one in the middle is gone', {}, [one], ['create x-0']],
-    ['a name is free only when its pod is gone', {}, [{ ...zero, terminating: true }, one], []],
-    ['a pod that has ended is made again', {}, [{ ...zero, ready: false, phase: 'Failed' }, one], ['delete x-0']],
-    ['too many: the last goes first', { replicas: 0 }, [zero, one], ['delete x-1']],
-    ['too many, all at once', { replicas: 0, ...parallel }, [zero, one], ['delete x-1', 'delete x-0']],
+    ['no pods: the first is created', {}, [], ['create x-0']],
+    ['Parallel: all pods are created at once', parallel, [], ['create x-0', 'create x-1']],
+    ['the next pod waits until the first is ready', {}, [{ ...zero, ready: false }], []],
+    ['the next pod is created', {}, [zero], ['create x-1']],
+    ['a missing pod in the middle is created', {}, [one], ['create x-0']],
+    ['a name is free only when its pod is deleted', {}, [{ ...zero, terminating: true }, one], []],
+    ['a pod that has ended is replaced', {}, [{ ...zero, ready: false, phase: 'Failed' }, one], ['delete x-0']],
+    ['too many pods: the last is deleted first', { replicas: 0 }, [zero, one], ['delete x-1']],
     [
-      'an old pod, from the end',
+      'Parallel: too many pods are deleted at once',
+      { replicas: 0, ...parallel },
+      [zero, one],
+      ['delete x-1', 'delete x-0'],
+    ],
+    [
+      'outdated pods are replaced from the last',
       {},
       [
         { ...zero, revision: 'old' },
@@ -80,9 +85,14 @@ describe('planStatefulSet', () => {
       ],
       ['delete x-1'],
     ],
-    ['the next old one when the last is ready', {}, [{ ...zero, revision: 'old' }, one], ['delete x-0']],
     [
-      'not before',
+      'the next outdated pod is deleted when the last is ready',
+      {},
+      [{ ...zero, revision: 'old' }, one],
+      ['delete x-0'],
+    ],
+    [
+      'the next outdated pod is not deleted before that',
       {},
       [
         { ...zero, revision: 'old' },
@@ -90,15 +100,15 @@ describe('planStatefulSet', () => {
       ],
       [],
     ],
-    ['OnDelete: never', onDelete, [{ ...zero, revision: 'old' }, one], []],
+    ['OnDelete: outdated pods are not deleted', onDelete, [{ ...zero, revision: 'old' }, one], []],
   ])('%s', (_, spec, pods, actions) => {
-    expect(told(planStatefulSet(set(spec), pods.map(podOf), 'node').actions)).toEqual(actions)
+    expect(summaryOf(planStatefulSet(set(spec), pods.map(podOf), 'node').actions)).toEqual(actions)
   })
-  test('a set that is being deleted makes nothing', () => {
+  test('a set that is being deleted creates nothing', () => {
     const deleted = { ...set(), metadata: { ...metadata, deletionTimestamp: at(0) } }
     expect(planStatefulSet(deleted, [], 'node').actions).toEqual([])
   })
-  test('its status counts, and its current revision follows when all are updated', () => {
+  test('its status counts, and its current revision changes when all pods are updated', () => {
     const before = { ...set(), status: { replicas: 2, currentRevision: 'old' } }
     const mixed = planStatefulSet(before, [podOf({ ...zero, revision: 'old' }), podOf(one)], 'node').status
     expect(mixed).toMatchObject({
@@ -127,27 +137,37 @@ describe('planDeployment', () => {
   const fresh = { name: 'new', revision, ready: true }
   const recreate = { strategy: { type: 'Recreate' } }
   test.each<[string, Partial<Deployment['spec']>, Brief[], string[]]>([
-    ['nothing yet', {}, [], ['create x']],
-    ['a new one beside the old', {}, [old], ['create x']],
-    ['the old one stays until the new one is ready', {}, [old, { ...fresh, ready: false }], []],
-    ['then it goes', {}, [old, fresh], ['delete old']],
-    ['an old one that is not ready need not be waited for', {}, [{ ...old, ready: false }], ['create x', 'delete old']],
-    ['too many: the unready go first', {}, [fresh, { ...fresh, name: 'spare', ready: false }], ['delete spare']],
-    ['scaled to nothing', { replicas: 0 }, [fresh], ['delete new']],
-    ['one that has ended is replaced', {}, [{ ...fresh, ready: false, phase: 'Failed' }], ['create x', 'delete new']],
-    ['Recreate: the old ones first', recreate, [old], ['delete old']],
-    ['Recreate: wait until they are gone', recreate, [{ ...old, terminating: true }], []],
-    ['no surge', { strategy: { rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } } }, [old], ['delete old']],
+    ['no pods: one is created', {}, [], ['create x']],
+    ['a new pod is created beside the old one', {}, [old], ['create x']],
+    ['the old pod remains until the new one is ready', {}, [old, { ...fresh, ready: false }], []],
+    ['the old pod is deleted once the new one is ready', {}, [old, fresh], ['delete old']],
+    ['an old pod that is not ready is deleted at once', {}, [{ ...old, ready: false }], ['create x', 'delete old']],
     [
-      'neither surge nor absence is taken as absence',
+      'too many pods: those that are not ready are deleted first',
+      {},
+      [fresh, { ...fresh, name: 'spare', ready: false }],
+      ['delete spare'],
+    ],
+    ['scaled to zero', { replicas: 0 }, [fresh], ['delete new']],
+    ['a pod that has ended is replaced', {}, [{ ...fresh, ready: false, phase: 'Failed' }], ['create x', 'delete new']],
+    ['Recreate: old pods are deleted first', recreate, [old], ['delete old']],
+    ['Recreate: no pod is created until they are deleted', recreate, [{ ...old, terminating: true }], []],
+    [
+      'no surge: the old pod is deleted first',
+      { strategy: { rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } } },
+      [old],
+      ['delete old'],
+    ],
+    [
+      'neither surge nor unavailability: one pod may be unavailable',
       { strategy: { rollingUpdate: { maxSurge: 0, maxUnavailable: 0 } } },
       [old],
       ['delete old'],
     ],
   ])('%s', (_, spec, pods, actions) => {
-    expect(told(plan(deployment(spec), pods).actions)).toEqual(actions)
+    expect(summaryOf(plan(deployment(spec), pods).actions)).toEqual(actions)
   })
-  test('a roll-out that makes no progress is late at its deadline, and asks to be looked at then', () => {
+  test('a rollout without progress is late at its deadline, and is checked again then', () => {
     const first = plan(deployment({ progressDeadlineSeconds: 60 }), [{ ...fresh, ready: false }])
     expect(first.requeueAfterMs).toBe(61_000)
     const stuck = deployment({ progressDeadlineSeconds: 60 }, first.status)
@@ -157,7 +177,7 @@ describe('planDeployment', () => {
       { reason: 'ProgressDeadlineExceeded' },
     ])
   })
-  test('with any pods: never fewer ready ones than allowed, never more than allowed', () => {
+  test('with any pods: never fewer ready pods, and never more pods, than allowed', () => {
     const brief = fc.record({
       name: fc.string({ minLength: 1, maxLength: 4 }),
       ready: fc.boolean(),
@@ -201,32 +221,32 @@ describe('planJob', () => {
       ...{ random: Math.random, limits: defaultJobLimits },
     })
   const failed = { name: 'f', phase: 'Failed' }
-  test('starts one pod, and no second beside it', () => {
+  test('starts one pod, and no second one next to it', () => {
     expect(plan(job(), []).actions.map(action => action.do)).toEqual(['create'])
     expect(plan(job(), []).status).toMatchObject({ startTime: at(0), active: 1 })
     expect(plan(job(), [{ name: 'r' }]).actions).toEqual([])
   })
-  test('waits before another try, twice as long each time', () => {
+  test('waits before another attempt, twice as long each time', () => {
     expect(plan(job(), [failed])).toMatchObject({ actions: [], requeueAfterMs: 5000 })
     expect(plan(job(), [failed, failed])).toMatchObject({ actions: [], requeueAfterMs: 15_000 })
     expect(plan(job(), [failed], now + 5000).actions).toHaveLength(1)
   })
-  test('fails when it has been tried too often, also where failed pods were removed meanwhile', () => {
+  test('fails after too many attempts, even if failed pods were removed meanwhile', () => {
     expect(plan(job({ backoffLimit: 1 }), [failed, failed]).status.conditions).toMatchObject([
       { type: 'Failed', reason: 'BackoffLimitExceeded' },
     ])
     const status = { failed: 2, startTime: at(-60) }
     expect(plan(job({ backoffLimit: 1 }, status), []).status.conditions).toHaveLength(1)
   })
-  test('restarts inside a pod count where the policy is OnFailure', () => {
+  test('restarts inside a pod count with the policy OnFailure', () => {
     const onFailure = {
       template: { ...template, spec: { ...template.spec, restartPolicy: 'OnFailure' } },
       backoffLimit: 2,
     }
     expect(plan(job(onFailure), [{ name: 'r', restarts: 1 }]).status.conditions).toBeUndefined()
-    expect(told(plan(job(onFailure), [{ name: 'r', restarts: 2 }]).actions)).toEqual(['delete r'])
+    expect(summaryOf(plan(job(onFailure), [{ name: 'r', restarts: 2 }]).actions)).toEqual(['delete r'])
   })
-  test('ends at its deadline, and is removed when its time is over', () => {
+  test('ends at its deadline, and is removed when its TTL expires', () => {
     const started = { startTime: at(-10) }
     expect(plan(job({ activeDeadlineSeconds: 30 }, started), [{ name: 'r' }]).requeueAfterMs).toBe(20_000)
     expect(plan(job({ activeDeadlineSeconds: 10 }, started), [{ name: 'r' }]).status.conditions).toMatchObject([

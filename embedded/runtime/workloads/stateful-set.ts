@@ -1,4 +1,4 @@
-/** What a StatefulSet needs done now, and its status: pods of stable names, one after the other. Pure. */
+/** Plans the next actions for a StatefulSet, and its status: pods with stable names, one after another. Pure. */
 import type { Pod, StatefulSet } from '../../../cluster/index.ts'
 import { isFinished, isReady, isTerminating, type PodAction, podFrom, revisionLabel, revisionOf } from './template.ts'
 
@@ -16,7 +16,7 @@ export function planStatefulSet(set: StatefulSet, pods: Pod[], nodeName: string)
 
 function actionsOf(set: StatefulSet, pods: Pod[], revision: string, nodeName: string): PodAction[] {
   const replicas = set.spec?.replicas ?? 1
-  const inTurn = set.spec?.podManagementPolicy !== 'Parallel'
+  const isOrdered = set.spec?.podManagementPolicy !== 'Parallel'
   const byOrdinal = new Map(pods.map(pod => [ordinalOf(pod), pod]))
   const actions: PodAction[] = []
 
@@ -31,21 +31,24 @@ function actionsOf(set: StatefulSet, pods: Pod[], revision: string, nodeName: st
       }
       actions.push({ do: 'create', pod: podFrom(set, { name, nodeName, labels }) })
     } else if (isFinished(pod) && !isTerminating(pod)) actions.push({ do: 'delete', pod })
-    if (inTurn && (pod === undefined || !isReady(pod))) break
+    if (isOrdered && (pod === undefined || !isReady(pod))) break
   }
   if (actions.length > 0) return actions
 
   const surplus = [...byOrdinal].filter(([ordinal]) => !(ordinal < replicas)).sort(([a], [b]) => b - a)
   for (const [, pod] of surplus) {
     if (!isTerminating(pod)) actions.push({ do: 'delete', pod })
-    if (inTurn) return actions
+    if (isOrdered) return actions
   }
   return actions.length > 0 || set.spec?.updateStrategy?.type === 'OnDelete'
     ? actions
     : nextOutdated(byOrdinal, replicas, revision)
 }
 
-/** From the highest ordinal down, one at a time: a pod of an older revision goes, a new one must be ready first. */
+/**
+ * From the highest ordinal down, one at a time: a pod of an older revision is deleted; the new one must be ready before
+ * the next.
+ */
 function nextOutdated(byOrdinal: Map<number, Pod>, replicas: number, revision: string): PodAction[] {
   for (let ordinal = replicas - 1; ordinal >= 0; ordinal -= 1) {
     const pod = byOrdinal.get(ordinal)

@@ -1,4 +1,4 @@
-/** From a workload's template to its pods: names, owners, and the revision that tells an old pod from a new one. Pure. */
+/** From a workload's template to its pods: names, owners, and the revision that identifies old pods. Pure. */
 import { createHash } from 'node:crypto'
 import type { Deployment, Draft, Job, Pod, StatefulSet } from '../../../cluster/index.ts'
 import { isRecord } from '../../../values/record.ts'
@@ -6,22 +6,22 @@ import { isRecord } from '../../../values/record.ts'
 export type Workload = StatefulSet | Deployment | Job
 type PodTemplate = NonNullable<StatefulSet['spec']>['template']
 
-/** Kept on every pod until its processes are gone, so that a pod that is gone runs nowhere any more. */
+/** Set on every pod until its processes have ended, so that a deleted pod no longer runs. */
 export const podFinalizer = 'espalier.dev/processes'
 /** Kubernetes' own label for the revision of a pod. */
 export const revisionLabel = 'controller-revision-hash'
 
-/** What a plan wants done, in this order. */
+/** Planned actions, in this order. */
 export type PodAction = { do: 'create'; pod: Draft<'Pod'> } | { do: 'delete'; pod: Pod }
 
-/** JSON with the keys of every object in order, so that equal values read alike. */
+/** JSON with sorted keys, so that equal values have equal text. */
 function canonical(value: unknown): string {
   return JSON.stringify(value, (_, inner: unknown) =>
     isRecord(inner) ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1))) : inner,
   )
 }
 
-/** Ten characters that change whenever the template does. */
+/** Ten characters that change with every change of the template. */
 export const revisionOf = (template: PodTemplate | undefined): string =>
   createHash('sha256')
     .update(canonical(template ?? {}))
@@ -34,7 +34,7 @@ export const isReady = (pod: Pod): boolean =>
   !isTerminating(pod) &&
   pod.status?.conditions?.some(condition => condition.type === 'Ready' && condition.status === 'True') === true
 
-/** Whether the pod is this very workload's, not that of an earlier one of the same name. */
+/** Whether the pod belongs to this workload, not to an earlier one of the same name. */
 export const isOwnedBy = (pod: Pod, owner: Workload): boolean =>
   pod.metadata.ownerReferences?.some(({ controller, uid }) => controller === true && uid === owner.metadata.uid) ===
   true

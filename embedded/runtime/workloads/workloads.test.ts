@@ -1,4 +1,4 @@
-/** Workloads as real processes: how they start, are replaced, fail and go. */
+/** Workloads as real processes: how they start, are replaced, fail and end. */
 import { describe, expect, test } from 'vitest'
 import type { Cluster, Deployment, Job } from '../../../cluster/index.ts'
 import {
@@ -15,7 +15,7 @@ import {
 } from '../testing/runtime.ts'
 
 describe('a StatefulSet', () => {
-  test('has its process in milliseconds, its pod ready, and its status told', async () => {
+  test('has its process in milliseconds, its pod ready, and its status updated', async () => {
     const { cluster, runtime } = await openTestCluster()
     const begin = performance.now()
     await cluster.create('StatefulSet', statefulSet('db', { containers: [script(staying)] }))
@@ -34,7 +34,7 @@ describe('a StatefulSet', () => {
     expect(text((await runtime.logs(key('db-0')))[0] ?? '')).toMatch(/^up \d+$/)
   })
 
-  test('a pod that is deleted ends first, and comes back as another', async () => {
+  test('a deleted pod ends first, and is replaced by another', async () => {
     const { cluster, runtime } = await openTestCluster()
     const source = `process.on('SIGTERM', () => { console.log('bye'); process.exit(0) }); ${staying}`
     await cluster.create('StatefulSet', statefulSet('db', { containers: [script(source)] }))
@@ -47,7 +47,7 @@ describe('a StatefulSet', () => {
     expect((await runtime.logs(key('db-0'))).map(line => text(line).split(' ')[0])).toEqual(['up', 'bye', 'up'])
   })
 
-  test('goes with its pods, and scales to nothing and back', async () => {
+  test('is deleted with its pods, and scales to zero and back', async () => {
     const { cluster } = await openTestCluster()
     const created = await cluster.create('StatefulSet', statefulSet('db', { containers: [script(staying)] }))
     await untilPod(cluster, 'db-0', ready)
@@ -60,7 +60,7 @@ describe('a StatefulSet', () => {
     await until(async () => (await cluster.list('Pod', { namespace })).items.length === 0)
   })
 
-  test('OnDelete leaves a pod of the old template alone until it is deleted', async () => {
+  test('OnDelete keeps a pod of the old template until it is deleted', async () => {
     const { cluster } = await openTestCluster()
     await cluster.create('StatefulSet', statefulSet('db', { containers: [script(staying)] }))
     const first = await untilPod(cluster, 'db-0', ready)
@@ -94,7 +94,7 @@ describe('a Deployment', () => {
     },
   })
 
-  test('reports that a quota refuses its pods, and has them once the quota admits them', async () => {
+  test('reports that a quota refuses its pods, and creates them once the quota allows it', async () => {
     const { cluster } = await openTestCluster()
     await cluster.create('ResourceQuota', {
       ...{ apiVersion: 'v1', kind: 'ResourceQuota', metadata: { name: 'none', namespace } },
@@ -112,7 +112,7 @@ describe('a Deployment', () => {
     expect(await failure()).toBeUndefined()
   })
 
-  test('replaces its pods without a moment without one that is ready', async () => {
+  test('replaces its pods and always has a ready one', async () => {
     const { cluster } = await openTestCluster()
     await cluster.create('Deployment', deployment(staying, 2))
     await until(async () => (await cluster.get('Deployment', key('web')))?.status?.availableReplicas === 2)
@@ -142,7 +142,7 @@ describe('a Job', () => {
   const jobLimits = { retryMs: 20, mostRetryMs: 100 }
   const condition = async (cluster: Cluster) => (await cluster.get('Job', key('job')))?.status?.conditions?.[0]
 
-  test('is complete when its pod has succeeded, and goes when its time is over', async () => {
+  test('is complete when its pod has succeeded, and is removed when its TTL expires', async () => {
     const { cluster } = await openTestCluster()
     await cluster.create('Job', job('', { ttlSecondsAfterFinished: 1 }))
     await until(async () => (await condition(cluster))?.type === 'Complete')
@@ -151,7 +151,7 @@ describe('a Job', () => {
     await until(async () => (await cluster.list('Pod', { namespace })).items.length === 0)
   })
 
-  test('tries again as often as it may, then has failed', async () => {
+  test('retries as often as allowed, then fails', async () => {
     const { cluster } = await openTestCluster({ jobLimits })
     await cluster.create('Job', job('process.exit(3)', { backoffLimit: 2 }))
     await until(async () => (await condition(cluster))?.type === 'Failed')

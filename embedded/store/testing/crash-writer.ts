@@ -1,6 +1,6 @@
 /**
- * A process to be killed: `crash-writer.ts DIRECTORY ROUND` writes to the store in that directory from several sides until
- * it dies, and prints a line for every write that was acknowledged: `<version> <name> <value>`, value `-` for a deletion.
+ * A process for kill tests: `crash-writer.ts DIRECTORY ROUND` writes concurrently to the store in that directory until
+ * it is killed, and prints a line for every acknowledged write: `<version> <name> <value>`, value `-` for a deletion.
  */
 import { writeSync } from 'node:fs'
 import pino from 'pino'
@@ -12,13 +12,13 @@ const store = await openStore({
   directory,
   definitions: [],
   logger: pino({ level: 'silent' }),
-  // Small, so that many of the kills come in the middle of a compaction.
+  // Small, so that many kills happen during a compaction.
   compactAfterBytes: 20_000,
 })
 
-async function write(cluster: Cluster, name: string, turn: number): Promise<void> {
-  const value = `${round}.${turn}`
-  if (turn % 9 === 8) {
+async function write(cluster: Cluster, name: string, step: number): Promise<void> {
+  const value = `${round}.${step}`
+  if (step % 9 === 8) {
     await cluster.delete('ConfigMap', { namespace: 'default', name })
     writeSync(1, `0 ${name} -\n`)
     return
@@ -35,7 +35,7 @@ async function write(cluster: Cluster, name: string, turn: number): Promise<void
 
 async function writeForEver(side: number): Promise<void> {
   const cluster = store.connect(`side-${side}`)
-  for (let turn = 0; ; turn++) await write(cluster, `side-${side}-${turn % 3}`, turn)
+  for (let step = 0; ; step++) await write(cluster, `side-${side}-${step % 3}`, step)
 }
 
 await Promise.all([0, 1, 2, 3, 4].map(writeForEver))

@@ -1,6 +1,6 @@
 /**
- * A process without file descriptors: `descriptors.ts DIRECTORY` opens a store, takes every descriptor that is
- * left, writes, gives them back, writes again, and prints a line for every write: `<name> kept` or `<name> <message>`.
+ * A process without free file descriptors: `descriptors.ts DIRECTORY` opens a store, uses up all descriptors, writes,
+ * frees them, writes again, and prints a line for every write: `<name> kept` or `<name> <message>`.
  */
 import { closeSync, openSync, writeSync } from 'node:fs'
 import pino from 'pino'
@@ -8,7 +8,7 @@ import { openStore } from '../index.ts'
 
 const [directory = ''] = process.argv.slice(2)
 const logger = pino({ level: 'silent' })
-// Small, so that a new journal is due again and again.
+// Small, so that new journals are needed often.
 const store = await openStore({ directory, definitions: [], logger, compactAfterBytes: 3000 })
 const cluster = store.connect('test')
 
@@ -36,7 +36,7 @@ function takeAll(): number[] {
 
 await write('before')
 const taken = takeAll()
-for (let turn = 0; turn < 30; turn++) await write(`without-${turn}`)
+for (let round = 0; round < 30; round++) await write(`without-${round}`)
 for (const descriptor of taken) closeSync(descriptor)
-for (let turn = 0; turn < 30; turn++) await write(`after-${turn}`)
+for (let round = 0; round < 30; round++) await write(`after-${round}`)
 process.kill(process.pid, 'SIGKILL')

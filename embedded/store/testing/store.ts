@@ -1,4 +1,7 @@
-/** What the store's tests share: stores in memory and on disk that go when the test ends, small objects, bad disks. */
+/**
+ * Shared by the store's tests: stores in memory and on disk that are removed when the test ends, small objects, bad
+ * disks.
+ */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -24,7 +27,7 @@ export function temporaryDirectory(): string {
 export const openDirectory = (directory: string, options: Partial<StoreOptions> = {}): Promise<Store> =>
   openStore({ directory, definitions, logger: silent, ...options })
 
-/** Why a directory is not opened. @throws where it is, or fails otherwise */
+/** Why a directory cannot be opened. @throws if it can, or if it fails otherwise */
 export async function refusedToOpen(directory: string): Promise<StoreError> {
   const error = await openDirectory(directory).then(
     async store => {
@@ -39,7 +42,7 @@ export async function refusedToOpen(directory: string): Promise<StoreError> {
 
 type TestStore = { store: Store; cluster: Cluster }
 
-/** A store with all of our kinds, closed when the test ends. */
+/** A store with all Espalier kinds, closed when the test ends. */
 export async function testStore(options: Partial<StoreOptions> = {}): Promise<TestStore> {
   const store = await openStore({ definitions, logger: silent, ...options })
   onTestFinished(() => store.close())
@@ -57,23 +60,23 @@ export const configMap = (
   data,
 })
 
-/** What a bad disk does to the next calls: nothing, take a few bytes and then be full, or fail to confirm. */
+/** How a bad disk fails the next calls: not at all, full after a few bytes, or failing to confirm. */
 type Fault = 'none' | 'full' | 'unconfirmed'
 
-/** Files on a disk that fails as told, for good or so many times. `fails`: which of them. */
+/** Files on a disk that fails as configured, always or for some calls. `fails`: which calls. */
 export function faultyFiles(fails: (path: string) => boolean = () => true): {
   openFile: OpenFile
   fail(fault: Fault, times?: number): void
 } {
   let fault: Fault = 'none'
-  let left = 0
-  /** Bytes that a full disk has still taken. */
+  let remainingFaults = 0
+  /** Bytes that a full disk still accepts. */
   let written = 0
   const error = (code: string): Error => Object.assign(new Error(`${code}: test`), { code })
   return {
     fail: (next, times = Number.POSITIVE_INFINITY) => {
       fault = next
-      left = times
+      remainingFaults = times
       written = 0
     },
     openFile: async (path, flags, mode) => {
@@ -83,7 +86,7 @@ export function faultyFiles(fails: (path: string) => boolean = () => true): {
         truncate: length => file.truncate(length),
         close: () => file.close(),
         datasync: async () => {
-          if (fault === 'unconfirmed' && left-- > 0) throw error('EIO')
+          if (fault === 'unconfirmed' && remainingFaults-- > 0) throw error('EIO')
           await file.datasync()
         },
         write: async (buffer, offset, length, position) => {

@@ -1,22 +1,24 @@
 /**
- * How much of a volume the log may take, and which of its files go for it: the oldest first. Postgres writes on in the newest of each
- * kind, which is never removed; one that has grown past everything, since Postgres could not turn it over, is emptied, and goes on from
- * there. Pure.
+ * How much of a volume the log may use, and which files are deleted for that: the oldest first. The newest file of each
+ * kind, which Postgres is writing, is never deleted; if Postgres could not rotate it and it exceeds the limit, it is
+ * truncated to zero. Pure.
  */
 import { fileBytes } from '../../log/directory.ts'
 import type { LogFile } from './directory.ts'
 
 const MiB = 2 ** 20
 
-/** A fiftieth of the volume, within limits: less is no log, and more is more than is ever read of it. */
+/** A fiftieth of the volume, within limits: less is too little for a log, and more is never read. */
 const share = 0.02
 const [least, most] = [16 * MiB, 256 * MiB]
-/** What is left of it on a volume that is all but full: what Postgres writes in now, and the file before. */
+/** What remains on an almost full volume: the file that Postgres is writing, and the previous one. */
 const leastOfAll = 2 * fileBytes
-/** More are not held, however small they are: each is opened and looked at. */
+/** Maximum number of files of any size: each is opened and read. */
 const mostFiles = 500
 
-/** In bytes. A log is worth less than the data: where less is free than it may take, it gives way. */
+/**
+ * In bytes. If the free space is smaller than the log's limit, the limit is reduced: the data matter more than the log.
+ */
 export function boundOf({ size, free }: { size: number; free: number }): number {
   const bound = Math.min(most, Math.max(least, Math.floor(size * share)))
   return free < bound ? leastOfAll : bound

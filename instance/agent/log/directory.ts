@@ -1,7 +1,7 @@
 /**
- * The directory of Postgres's log, as the agent goes about it. It belongs to Postgres, and where the agents of a machine run in one
- * process, to another user than that one: so it is held by its descriptor, no link is followed, and nothing but files by the names
- * of Postgres's log is touched.
+ * Access to the directory of Postgres's log. It belongs to Postgres, and if the agents of a machine run in one process,
+ * to another user than that process. So it is accessed by its descriptor, no link is followed, and only files with
+ * names of Postgres's log are touched.
  */
 import { closeSync, constants, ftruncateSync, lstatSync, openSync, readdirSync, unlinkSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
@@ -12,9 +12,9 @@ import { careful, readBounded, withFile } from '../files.ts'
 export type LogFile = { name: string; kind: 'json' | 'log'; begunAt: number; bytes: number }
 
 export type LogDirectory = {
-  /** Files of the log, the oldest of each kind first. */
+  /** Log files, the oldest of each kind first. */
   files: LogFile[]
-  /** Of a JSON log. @throws where it is gone, or no file */
+  /** Of a JSON log. @throws if it is missing or not a file */
   open(name: string): Promise<FileHandle>
   /** With its descriptor. @throws likewise */
   use<T>(name: string, work: (descriptor: number) => T): T
@@ -23,7 +23,7 @@ export type LogDirectory = {
   close(): void
 }
 
-/** Whose log it is, is told in so many bytes at most. */
+/** Maximum size of the owner file. */
 const mostOwnerBytes = 256
 
 const tryTo = <T>(what: () => T): T | undefined => {
@@ -46,7 +46,10 @@ function filesIn(base: string): LogFile[] {
   return files.sort((left, right) => left.begunAt - right.begunAt)
 }
 
-/** The directory as it is now, of this owner alone; undefined where there is none, or it is another's. To be closed. */
+/**
+ * The current directory, if it belongs to this owner; undefined if it is missing or another owner's. The caller closes
+ * it.
+ */
 export function openLogDirectory(path: string, owner: string): LogDirectory | undefined {
   const descriptor = tryTo(() => openSync(path, constants.O_RDONLY | constants.O_DIRECTORY | careful))
   if (descriptor === undefined) return undefined

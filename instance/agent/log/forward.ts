@@ -1,7 +1,7 @@
 /**
- * Passes on what comes to the log, as lines of JSON, for those who read what containers print: `kubectl logs` and collectors of logs.
- * Without what may be a password, and no faster than so much at a time: what comes faster is left out, and how much it was is said.
- * Where it is, is in a file, so that it goes on there when the agent was started anew.
+ * Forwards new log entries as JSON lines, for readers of container output: `kubectl logs` and log collectors. It omits
+ * possible passwords, and limits the rate: entries above the limit are skipped, and a line reports how many bytes were
+ * skipped. The position is stored in a file, so that a restarted agent continues there.
  */
 import { readSync } from 'node:fs'
 import { isAboutCollector } from '../../log/entry.ts'
@@ -10,17 +10,17 @@ import { presented } from '../../log/present.ts'
 import { readBounded, replace } from '../files.ts'
 import type { LogDirectory, LogFile } from './directory.ts'
 
-/** So much is read at a time. */
+/** Size of one read. */
 const blockBytes = 64 * 1024
-/** Of what lies further back than this the newest block is passed on. */
+/** If more than this is unread, only the newest block is forwarded. */
 const mostBehind = 4 * blockBytes
 const newline = 0x0a
 
-/** What was passed on: all before this. */
+/** The position up to which entries were forwarded. */
 type Position = { name: string; offset: number }
 
 export type Forwarder = {
-  /** Passes on a block. @returns whether there is more */
+  /** Forwards a block. @returns whether there is more */
   pass(directory: LogDirectory): boolean
 }
 
@@ -33,7 +33,10 @@ function readPosition(path: string): Position | undefined {
   }
 }
 
-/** The files that are not passed on yet, with where each goes on, oldest first. A pod begins with the file that its Postgres began with. */
+/**
+ * Files that are not forwarded completely, with the position in each, oldest first. A pod starts with the first file of
+ * its Postgres.
+ */
 function remaining(files: readonly LogFile[], at: Position | undefined): (Position & { bytes: number })[] {
   const ofJson = files.filter(({ kind }) => kind === 'json')
   const first = at?.name ?? ofJson.at(-1)?.name ?? ''
@@ -41,7 +44,7 @@ function remaining(files: readonly LogFile[], at: Position | undefined): (Positi
     .filter(({ name }) => name >= first)
     .map(({ name, bytes }) => {
       const before = name === at?.name ? at.offset : 0
-      // It was emptied: it goes on from its beginning.
+      // It was truncated: start again at its beginning.
       const offset = before > bytes ? 0 : before
       return { name, offset, bytes: bytes - offset }
     })
@@ -59,7 +62,7 @@ const readBlock = (directory: LogDirectory, { name, offset }: Position): Buffer 
     return block.subarray(0, readSync(descriptor, block, 0, blockBytes, offset))
   })
 
-/** `path`: where it keeps its place. `write`: takes whole lines. */
+/** `path`: the file of the position. `write`: accepts complete lines. */
 export function createForwarder(path: string, write: (text: string) => void): Forwarder {
   let position = readPosition(path)
   const moveTo = (next: Position) => {
@@ -68,7 +71,7 @@ export function createForwarder(path: string, write: (text: string) => void): Fo
     try {
       replace(path, JSON.stringify(next))
     } catch {
-      // After a start some of it comes twice.
+      // After a start some entries may be repeated.
     }
   }
   const leaveOut = (bytes: number) => {
@@ -90,7 +93,7 @@ export function createForwarder(path: string, write: (text: string) => void): Fo
       const end = block.lastIndexOf(newline) + 1
       const isLast = from.name === last.name
       if (isTooFar) leaveOut(behind - Math.max(0, end - begin))
-      // A line that is longer than a block, or that nobody will go on with, is passed over.
+      // A line longer than a block, or one that is never completed, is skipped.
       const isPassedOver = end === 0 && (block.length === blockBytes || !isLast)
       if (isPassedOver && !isTooFar) leaveOut(block.length)
       if (end > begin) write(linesIn(block.toString('utf8', begin, end)).join(''))

@@ -1,7 +1,7 @@
 /**
- * Keeps the log of the Postgres beside it within its bounds, and passes on what comes to it. It hears of changes from the kernel
- * (inotify), so that a Postgres that writes nothing costs nothing; one that writes much is looked at once a second. Whatever goes
- * wrong is said once, and tried again with the next change.
+ * Limits the size of the log of its Postgres, and forwards new entries. The kernel reports changes (inotify), so that a
+ * silent Postgres costs nothing; a busy log is checked once a second. An error is logged once, and retried with the
+ * next change.
  */
 import { type FSWatcher, statfsSync, watch } from 'node:fs'
 import { boundOf, surplusOf } from './bound.ts'
@@ -10,58 +10,58 @@ import type { Forwarder } from './forward.ts'
 
 type KeeperOptions = {
   path: string
-  /** Whose log it is to be. */
+  /** The expected owner of the log. */
   owner: string
-  /** Absent: nothing is passed on. */
+  /** Absent: nothing is forwarded. */
   forwarder: Forwarder | undefined
-  /** Whether the volume may be written to at this moment. */
+  /** Whether the volume may be written now. */
   mayWrite: () => boolean
   log: (line: string) => void
   /** For tests. */
   pauseMs?: number
-  roomOf?: (path: string) => { size: number; free: number }
+  spaceOf?: (path: string) => { size: number; free: number }
 }
 
-/** From a change to the look at it, and from one look to the next. */
+/** Delay between a change and the check, and minimum interval between checks. */
 const defaultPauseMs = 1_000
-/** Where the kernel tells of no changes. */
+/** Interval if the kernel reports no changes. */
 const unwatchedMs = 60_000
 
-function roomIn(path: string): { size: number; free: number } {
+function spaceIn(path: string): { size: number; free: number } {
   const { blocks, bfree, bavail, bsize } = statfsSync(path)
   return { size: (blocks - bfree + bavail) * bsize, free: bavail * bsize }
 }
 
-function bound(directory: LogDirectory, room: { size: number; free: number }): void {
-  const { remove, empty } = surplusOf(directory.files, boundOf(room))
+function bound(directory: LogDirectory, space: { size: number; free: number }): void {
+  const { remove, empty } = surplusOf(directory.files, boundOf(space))
   for (const name of remove) directory.remove(name)
   for (const name of empty) directory.empty(name)
 }
 
-/** Keeps it until the result is called. */
+/** Runs until the returned function is called. */
 export function keepLog(options: KeeperOptions): () => void {
-  const { path, owner, forwarder, mayWrite, log, pauseMs = defaultPauseMs, roomOf = roomIn } = options
+  const { path, owner, forwarder, mayWrite, log, pauseMs = defaultPauseMs, spaceOf = spaceIn } = options
   let timer: NodeJS.Timeout | undefined
   let watcher: FSWatcher | undefined
   let isOver = false
-  let lastSaid = ''
+  let lastLogged = ''
   const attempt = (what: () => void) => {
     try {
       what()
     } catch (error) {
       const line = `the log: ${error instanceof Error ? error.message : error}`
-      if (line !== lastSaid) log(line)
-      lastSaid = line
+      if (line !== lastLogged) log(line)
+      lastLogged = line
     }
   }
 
   /** @returns whether there is more to do at once */
-  function look(): boolean {
+  function readOnce(): boolean {
     const directory = openLogDirectory(path, owner)
     if (directory === undefined) return false
     let isMore = !mayWrite()
     try {
-      if (!isMore) attempt(() => bound(directory, roomOf(path)))
+      if (!isMore) attempt(() => bound(directory, spaceOf(path)))
       attempt(() => {
         isMore = (forwarder?.pass(directory) ?? false) || isMore
       })
@@ -70,12 +70,12 @@ export function keepLog(options: KeeperOptions): () => void {
     }
     return isMore
   }
-  const lookIn = (ms: number) => {
+  const readIn = (ms: number) => {
     if (isOver) return
     timer ??= setTimeout(() => {
       timer = undefined
-      if (look()) lookIn(pauseMs)
-      else if (watcher === undefined) lookIn(unwatchedMs)
+      if (readOnce()) readIn(pauseMs)
+      else if (watcher === undefined) readIn(unwatchedMs)
     }, ms)
   }
   const unwatch = () => {
@@ -84,16 +84,16 @@ export function keepLog(options: KeeperOptions): () => void {
   }
 
   attempt(() => {
-    watcher = watch(path, { persistent: false }, () => lookIn(pauseMs))
+    watcher = watch(path, { persistent: false }, () => readIn(pauseMs))
     watcher.on('error', error => {
       unwatch()
       attempt(() => {
         throw error
       })
-      lookIn(unwatchedMs)
+      readIn(unwatchedMs)
     })
   })
-  lookIn(0)
+  readIn(0)
   return () => {
     isOver = true
     clearTimeout(timer)

@@ -1,36 +1,36 @@
-/** The lines of a file, the last one first, in blocks from its end. Whatever stands in it, little of it is held at once. */
+/** The lines of a file, last line first, in blocks from its end. Memory use is small for any content. */
 import type { FileHandle } from 'node:fs/promises'
 
 const blockBytes = 64 * 1024
-/** Of a longer line its beginning is told. */
+/** For a longer line only its beginning is returned. */
 const longestLine = 256 * 1024
 const newline = 0x0a
 
-type Line = { text: string; isCut: boolean }
+type Line = { text: string; isTruncated: boolean }
 
-/** `onBlock`: told of each block that is read; false ends it. */
+/** `onBlock`: called for each block read; false stops reading. */
 export async function* linesBackwards(file: FileHandle, onBlock: (bytes: number) => boolean): AsyncGenerator<Line> {
   const block = Buffer.alloc(blockBytes)
   let position = (await file.stat()).size
   /** The beginning, as far as it was read, of a line that begins in an earlier block. */
   let rest: Buffer = Buffer.alloc(0)
-  let isCut = false
+  let isTruncated = false
   while (position > 0) {
     const length = Math.min(blockBytes, position)
     position -= length
     const { bytesRead } = await file.read(block, 0, length, position)
-    if (bytesRead < length) return // it was emptied meanwhile
+    if (bytesRead < length) return // it was truncated meanwhile
     if (!onBlock(bytesRead)) return
     const text = Buffer.concat([block.subarray(0, bytesRead), rest])
     let end = text.length
     for (let before = text.lastIndexOf(newline, end - 1); before >= 0; ) {
-      if (before + 1 < end) yield { text: text.toString('utf8', before + 1, end), isCut }
-      isCut = false
+      if (before + 1 < end) yield { text: text.toString('utf8', before + 1, end), isTruncated }
+      isTruncated = false
       end = before
       before = end === 0 ? -1 : text.lastIndexOf(newline, end - 1)
     }
-    isCut ||= end > longestLine
+    isTruncated ||= end > longestLine
     rest = text.subarray(0, Math.min(end, longestLine))
   }
-  if (rest.length > 0) yield { text: rest.toString('utf8'), isCut }
+  if (rest.length > 0) yield { text: rest.toString('utf8'), isTruncated }
 }

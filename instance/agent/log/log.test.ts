@@ -1,4 +1,4 @@
-/** The log of a Postgres as its agent keeps it: bounded, read, and passed on. No Postgres writes here. */
+/** The log of a Postgres in the agent: limited, read, and forwarded. No Postgres writes here. */
 import {
   appendFileSync,
   existsSync,
@@ -48,14 +48,14 @@ beforeEach(() => {
 })
 const write = (name: string, text: string) => writeFileSync(join(path, name), text)
 
-describe('what is read', () => {
+describe('a read of the log', () => {
   const all = { sinceMs: Number.NEGATIVE_INFINITY, untilMs: Number.POSITIVE_INFINITY, most: 1000 }
   const read = async (query: Partial<typeof all> = {}, limits?: Parameters<typeof readLog>[3]) => {
     const { entries, isWhole } = await readLog(path, owner, { ...all, ...query }, limits)
     return { messages: entries.map(({ message }) => message), isWhole }
   }
 
-  test('is the newest, first, over all files', async () => {
+  test('returns the newest first, over all files', async () => {
     write(nameOf(0), lines(0, 3))
     write(nameOf(10), lines(10, 3))
     write(nameOf(10, 'log'), 'printed past the log\n')
@@ -64,7 +64,7 @@ describe('what is read', () => {
     expect(await read({ most: 4 })).toEqual({ messages: messages.slice(0, 4), isWhole: false })
   })
 
-  test('is what a window holds, its beginning included and its end not', async () => {
+  test('returns a window, including its beginning and excluding its end', async () => {
     for (const from of [0, 100, 200]) write(nameOf(from), lines(from, 100))
     const [sinceMs, untilMs] = [begin + 98_000, begin + 102_000]
     expect(await read({ sinceMs, untilMs })).toEqual({ messages: numbers(98, 4).reverse(), isWhole: true })
@@ -72,19 +72,19 @@ describe('what is read', () => {
     expect(await read({ untilMs: begin })).toEqual({ messages: [], isWhole: true })
   })
 
-  test('is by time, where processes took turns', async () => {
+  test('sorts by time when processes alternated', async () => {
     write(nameOf(0), line(1) + line(3) + line(2))
     expect((await read()).messages).toEqual(numbers(1, 3).reverse())
   })
 
-  test('is not of files outside the window', async () => {
+  test('skips files outside the window', async () => {
     for (let from = 0; from < 40; from++) write(nameOf(from * 100), lines(from * 100, 100))
     const limits = { readBytes: 40_000, answerBytes: MiB, ms: 60_000 }
     const window = { sinceMs: begin + 500_000, untilMs: begin + 501_000 }
     expect(await read(window, limits)).toEqual({ messages: numbers(500, 1), isWhole: true })
   })
 
-  test('is bounded by what is read, by what is answered and by time', async () => {
+  test('is limited by bytes read, response size and time', async () => {
     write(nameOf(0), lines(0, 20_000))
     const limits = { readBytes: Number.POSITIVE_INFINITY, answerBytes: Number.POSITIVE_INFINITY, ms: 60_000 }
     for (const less of [{ readBytes: 100_000 }, { answerBytes: 10_000 }, { ms: 0 }]) {
@@ -95,7 +95,7 @@ describe('what is read', () => {
     }
   })
 
-  test('holds little of a line without end, and tells that it was there', async () => {
+  test('keeps little of an endless line, and reports that it exists', async () => {
     write(nameOf(0), line(0) + line(1, { user: 'app', statement: 'x'.repeat(5 * MiB) }) + line(2))
     const { entries } = await readLog(path, owner, all)
     expect(entries).toMatchObject([
@@ -106,12 +106,12 @@ describe('what is read', () => {
     expect(JSON.stringify(entries).length).toBeLessThan(1000)
   })
 
-  test('is whatever can be understood of what was cut off, cut apart or written by others', async () => {
-    const whole = lines(0, 400)
+  test('returns what can be parsed of truncated, split or foreign lines', async () => {
+    const complete = lines(0, 400)
     await fc.assert(
-      fc.asyncProperty(fc.nat(whole.length), fc.uint8Array({ maxLength: 50 }), async (at, garbage) => {
+      fc.asyncProperty(fc.nat(complete.length), fc.uint8Array({ maxLength: 50 }), async (at, garbage) => {
         write(nameOf(0), '')
-        for (const part of [whole.slice(0, at), Buffer.from(garbage), '\n', whole.slice(at)])
+        for (const part of [complete.slice(0, at), Buffer.from(garbage), '\n', complete.slice(at)])
           appendFileSync(join(path, nameOf(0)), part)
         const { messages } = await read()
         expect(messages.length).toBeGreaterThanOrEqual(398)
@@ -121,7 +121,7 @@ describe('what is read', () => {
     )
   })
 
-  test("is nothing of another owner's, of what a link leads to, or where there is no directory", async () => {
+  test('returns nothing of another owner, behind a link, or without a directory', async () => {
     write(nameOf(0), lines(0, 3))
     expect((await readLog(path, 'another', all)).entries).toEqual([])
     symlinkSync(join(path, nameOf(0)), join(path, nameOf(5)))
@@ -134,18 +134,18 @@ describe('what is read', () => {
     expect((await readLog(none, owner, all)).entries).toEqual([])
   })
 
-  test('leaves out what may be a password', async () => {
+  test('omits possible passwords', async () => {
     write(nameOf(0), line(0, { statement: "ALTER ROLE x PASSWORD 'hunter2'" }))
     expect(JSON.stringify(await readLog(path, owner, all))).not.toContain('hunter2')
   })
 })
 
-describe('the bound', () => {
+describe('the size limit', () => {
   test.each([
     ['a fiftieth of the volume', 10_000, 9_000, 200],
     ['no less than 16 MiB', 100, 90, 16],
     ['no more than 256 MiB', 1_000_000, 900_000, 256],
-    ['little where the volume is all but full', 10_000, 199, 8],
+    ['little if the volume is nearly full', 10_000, 199, 8],
   ])('is %s', (_, size, free, bound) => {
     expect(boundOf({ size: size * MiB, free: free * MiB })).toBe(bound * MiB)
   })
@@ -153,7 +153,7 @@ describe('the bound', () => {
   const file = (second: number, bytes: number, kind: 'json' | 'log' = 'json') => ({
     ...{ name: nameOf(second, kind), kind, begunAt: begin + second * 1000, bytes },
   })
-  test('takes the oldest, and what holds nothing', () => {
+  test('deletes the oldest, and empty files', () => {
     const files = [file(0, 40), file(0, 10, 'log'), file(1, 40), file(2, 0), file(3, 40)]
     const names = (...seconds: number[]) => seconds.map(second => nameOf(second))
     expect(surplusOf(files, 130)).toEqual({ remove: names(2), empty: [] })
@@ -164,7 +164,7 @@ describe('the bound', () => {
     expect(surplusOf([], 0)).toEqual({ remove: [], empty: [] })
   })
 
-  test('holds for whatever files there are, and leaves those that are in use', () => {
+  test('is kept for any files, without deleting those in use', () => {
     const some = fc.array(fc.tuple(fc.nat(900), fc.nat(50), fc.constantFrom('json' as const, 'log' as const)))
     fc.assert(
       fc.property(some, fc.nat(500), (made, bound) => {
@@ -172,37 +172,39 @@ describe('the bound', () => {
           .map(([second, bytes, kind]) => file(second, bytes, kind))
           .sort((a, b) => a.begunAt - b.begunAt)
         const { remove, empty } = surplusOf(files, bound)
-        const left = files.filter(({ name }) => !remove.includes(name))
-        const bytes = left.filter(({ name }) => !empty.includes(name)).reduce((sum, each) => sum + each.bytes, 0)
+        const remaining = files.filter(({ name }) => !remove.includes(name))
+        const bytes = remaining.filter(({ name }) => !empty.includes(name)).reduce((sum, each) => sum + each.bytes, 0)
         expect(bytes).toBeLessThanOrEqual(bound)
         for (const kind of ['json', 'log'] as const)
-          expect(left.findLast(each => each.kind === kind)?.name).toBe(files.findLast(each => each.kind === kind)?.name)
+          expect(remaining.findLast(each => each.kind === kind)?.name).toBe(
+            files.findLast(each => each.kind === kind)?.name,
+          )
       }),
     )
   })
 })
 
-describe('what is passed on', () => {
-  let said: string[]
+describe('the forwarded log', () => {
+  let logged: string[]
   let forwarder: ReturnType<typeof createForwarder>
   const state = () => join(root, 'position')
   const start = () => {
-    forwarder = createForwarder(state(), text => said.push(text))
+    forwarder = createForwarder(state(), text => logged.push(text))
   }
-  /** Everything that there is now. */
+  /** Everything that exists now. */
   const pass = () => {
-    said = []
+    logged = []
     for (let isMore = true; isMore; ) {
       const directory = openLogDirectory(path, owner)
       isMore = directory !== undefined && forwarder.pass(directory)
       directory?.close()
     }
-    return said.join('').split('\n').slice(0, -1)
+    return logged.join('').split('\n').slice(0, -1)
   }
   const messages = (printed: string[]) => printed.map(text => (text.startsWith('{') ? JSON.parse(text).message : text))
   beforeEach(start)
 
-  test('is each entry once, over files and starts', () => {
+  test('contains each entry once, over files and starts', () => {
     write(nameOf(0), lines(0, 3))
     expect(messages(pass())).toEqual(numbers(0, 3))
     expect(pass()).toEqual([])
@@ -214,18 +216,18 @@ describe('what is passed on', () => {
     expect(messages(pass())).toEqual([...numbers(5, 1), ...numbers(10, 1)])
   })
 
-  test('begins with the file that Postgres began with', () => {
+  test('starts with the first file of the current Postgres', () => {
     write(nameOf(0), lines(0, 3))
     write(nameOf(10), lines(10, 2))
     expect(messages(pass())).toEqual(numbers(10, 2))
   })
 
-  test('is without what may be a password', () => {
+  test('contains no possible passwords', () => {
     write(nameOf(0), line(0, { statement: "ALTER ROLE x PASSWORD 'hunter2'" }))
     expect(pass().join()).toMatch(/ALTER ROLE x \(the rest is left out/)
   })
 
-  test('is the newest of a flood, with how much was left out', () => {
+  test('contains the newest of a flood, with the number of omitted bytes', () => {
     write(nameOf(0), lines(0, 3))
     pass()
     const flood = lines(100, 20_000)
@@ -234,14 +236,14 @@ describe('what is passed on', () => {
     const passed = rest.length
     expect(messages(rest)).toEqual(numbers(20_100 - passed, passed))
     expect(passed).toBeGreaterThan(500)
-    const left = flood.length - lines(20_100 - passed, passed).length
-    expect(first).toBe(`(${left} bytes of the log are left out here: they came too fast)`)
+    const remaining = flood.length - lines(20_100 - passed, passed).length
+    expect(first).toBe(`(${remaining} bytes of the log are left out here: they came too fast)`)
   })
 
-  test('goes on past a line that is too long, one that is cut off, and a file that was emptied or removed', () => {
+  test('continues after a line that is too long, a truncated one, and a file that was truncated or removed', () => {
     write(nameOf(0), line(0, { statement: 'x'.repeat(100_000) }) + line(1))
-    const [left, ...rest] = pass()
-    expect(left).toMatch(/bytes of the log are left out/)
+    const [remaining, ...rest] = pass()
+    expect(remaining).toMatch(/bytes of the log are left out/)
     expect(messages(rest)).toEqual(numbers(1, 1))
     appendFileSync(join(path, nameOf(0)), line(2).slice(0, 20))
     write(nameOf(10), line(10))
@@ -255,49 +257,49 @@ describe('what is passed on', () => {
   })
 })
 
-describe('the keeper', () => {
+describe('the log keeper', () => {
   const keep = (options: Partial<Parameters<typeof keepLog>[0]> = {}) => {
-    const said: string[] = []
+    const logged: string[] = []
     const stop = keepLog({
       ...{
         path,
         owner,
         forwarder: undefined,
         mayWrite: () => true,
-        log: (text: string) => said.push(text),
+        log: (text: string) => logged.push(text),
         pauseMs: 5,
       },
-      roomOf: () => ({ size: 100 * MiB, free: 90 * MiB }),
+      spaceOf: () => ({ size: 100 * MiB, free: 90 * MiB }),
       ...options,
     })
     onTestFinished(stop)
-    return said
+    return logged
   }
   const bytes = () => readdirSync(path).reduce((sum, name) => sum + statSync(join(path, name)).size, 0)
 
-  test('bounds what was there before it, and what comes, and touches nothing else', async () => {
+  test('limits existing and new files, and touches nothing else', async () => {
     for (let index = 0; index < 6; index++) write(nameOf(index), 'x'.repeat(4 * MiB))
     write('other', 'x'.repeat(MiB))
     symlinkSync(join(path, 'other'), join(path, nameOf(0, 'log')))
-    const said = keep()
+    const logged = keep()
     await expect.poll(() => existsSync(join(path, nameOf(1)))).toBe(false)
     expect(readdirSync(path).sort()).toEqual(
       ['other', 'owner', nameOf(0, 'log'), ...[2, 3, 4, 5].map(index => nameOf(index))].sort(),
     )
     write(nameOf(6), 'x'.repeat(4 * MiB))
     await expect.poll(() => existsSync(join(path, nameOf(2)))).toBe(false)
-    expect(said).toEqual([])
+    expect(logged).toEqual([])
   })
 
-  test('empties what Postgres could not turn over', async () => {
+  test('truncates a file that Postgres could not rotate', async () => {
     write(nameOf(0), 'x'.repeat(17 * MiB))
     keep()
     await expect.poll(bytes).toBeLessThan(MiB)
   })
 
-  test('waits while the volume may not be written to', async () => {
+  test('waits while the volume may not be written', async () => {
     for (let index = 0; index < 6; index++) write(nameOf(index), 'x'.repeat(4 * MiB))
-    /** What was there each time that it might not. */
+    /** The files each time that it may not be written. */
     const seen: boolean[] = []
     keep({
       mayWrite: () => {
@@ -310,18 +312,18 @@ describe('the keeper', () => {
     expect(seen).toEqual([true, true, true])
   })
 
-  test('does nothing while nothing is written, and is no worse for a directory that is not there', async () => {
-    let looks = 0
+  test('does nothing while nothing is written, and tolerates a missing directory', async () => {
+    let reads = 0
     const pass = () => {
-      looks += 1
+      reads += 1
       return false
     }
     keep({ forwarder: { pass }, pauseMs: 50 })
-    await expect.poll(() => looks).toBe(1)
+    await expect.poll(() => reads).toBe(1)
     write(nameOf(0), line(0))
-    await expect.poll(() => looks).toBe(2)
+    await expect.poll(() => reads).toBe(2)
     await new Promise(resolve => setTimeout(resolve, 100))
-    expect(looks).toBe(2)
+    expect(reads).toBe(2)
     expect(keep({ path: join(root, 'none') })[0]).toMatch(/^the log: .*ENOENT/)
   })
 })

@@ -1,6 +1,6 @@
 /**
- * The newest entries of the log on the volume within a window. Files are read from their ends, those outside the window not at all;
- * what one answer reads and holds is bounded, and so is the time that it takes.
+ * The newest entries of the log on the volume within a window. Files are read from their ends, those outside the window
+ * are skipped; bytes read, memory and time of one response are limited.
  */
 
 import { isAboutCollector, type LogEntry, newestFirst } from '../../log/entry.ts'
@@ -11,12 +11,12 @@ import { type LogDirectory, type LogFile, openLogDirectory } from './directory.t
 import { linesBackwards } from './lines.ts'
 
 type LogQuery = {
-  /** Of this time and later, and before that one; in ms since the epoch. */
+  /** From this time on, and before that one; in ms since the epoch. */
   sinceMs: number
   untilMs: number
   most: number
 }
-/** Newest first. `isWhole`: the window holds no older ones. */
+/** Newest first. `isWhole`: the window contains no older ones. */
 type LogAnswer = { entries: LogEntry[]; isWhole: boolean }
 
 type Limits = { readBytes: number; answerBytes: number; ms: number }
@@ -24,10 +24,10 @@ type Limits = { readBytes: number; answerBytes: number; ms: number }
 const MiB = 2 ** 20
 const defaultLimits: Limits = { readBytes: 32 * MiB, answerBytes: 2 * MiB, ms: logAnswerMs }
 
-/** Each process of Postgres takes the time of what it says before it is its turn to write, and a file is named by the second. */
+/** Each process of Postgres takes the time before it waits for its turn to write, and file names have seconds only. */
 const slackMs = 5_000
 
-/** What may be spent on one answer. */
+/** Limits of one response. */
 function budget({ readBytes, answerBytes, ms }: Limits) {
   const until = performance.now() + ms
   let [read, answered] = [0, 0]
@@ -37,11 +37,11 @@ function budget({ readBytes, answerBytes, ms }: Limits) {
   }
 }
 
-/** About what it takes, without making a text of it. */
+/** Its approximate size, without converting it to text. */
 const lengthOf = (entry: LogEntry): number =>
   Object.entries(entry).reduce((sum, [name, value]) => sum + name.length + String(value).length, 0)
 
-/** Those that may hold something of the window, the newest first. */
+/** Files that may contain entries of the window, the newest first. */
 function filesWithin(files: readonly LogFile[], { sinceMs, untilMs }: LogQuery): LogFile[] {
   const ofJson = files.filter(({ kind }) => kind === 'json')
   return ofJson
@@ -64,12 +64,12 @@ async function readFrom(directory: LogDirectory, query: LogQuery, limits: Limits
         spend.read(bytes)
         return !isSpent()
       })
-      for await (const { text, isCut } of lines) {
+      for await (const { text, isTruncated } of lines) {
         if (entries.length >= most) return { entries, isWhole: false }
         const at = timeOfLine(text)
         if (at === undefined || at >= untilMs) continue
         if (at < sinceMs - slackMs) return { entries, isWhole: true }
-        const entry = at < sinceMs ? undefined : isCut ? entryOfHead(text) : entryOfLine(text)
+        const entry = at < sinceMs ? undefined : isTruncated ? entryOfHead(text) : entryOfLine(text)
         if (entry === undefined || isAboutCollector(entry)) continue
         const shown = presented(entry)
         spend.answer(lengthOf(shown))
@@ -83,7 +83,7 @@ async function readFrom(directory: LogDirectory, query: LogQuery, limits: Limits
   return { entries, isWhole: true }
 }
 
-/** Nothing where there is no log of this owner. */
+/** Empty if this owner has no log. */
 export async function readLog(
   path: string,
   owner: string,

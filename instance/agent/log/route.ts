@@ -1,9 +1,12 @@
-/** The agent's answer to `/log?since=MS&until=MS&most=N`: one after the other, so that several askers take no more than one. */
+/**
+ * The agent's response to `/log?since=MS&until=MS&most=N`: one at a time, so that several clients use no more memory
+ * than one.
+ */
 import { mostLogEntries } from '../contract.ts'
 import type { Route } from '../server.ts'
 import { readLog } from './read.ts'
 
-/** A whole number of a query; undefined for none. */
+/** A query parameter as an integer; undefined for other values. */
 function numberIn(query: URLSearchParams, name: string): number | undefined {
   const text = query.get(name) ?? ''
   return /^\d{1,15}$/.test(text) ? Number(text) : undefined
@@ -14,12 +17,12 @@ export function logRoute(path: string, id: string): Route {
   return {
     for: ['api'],
     async answer(query) {
-      const asked = {
+      const requested = {
         sinceMs: numberIn(query, 'since') ?? Number.NEGATIVE_INFINITY,
         untilMs: numberIn(query, 'until') ?? Number.POSITIVE_INFINITY,
         most: Math.min(mostLogEntries, numberIn(query, 'most') ?? mostLogEntries),
       }
-      const found = last.then(() => readLog(path, id, asked))
+      const found = last.then(() => readLog(path, id, requested))
       last = found.catch(() => {})
       return { contentType: 'application/json', body: JSON.stringify({ id, ...(await found) }) }
     },

@@ -1,4 +1,4 @@
-/** What a plan comes to at the edges that no life of a backup meets by itself. */
+/** Edge cases of the plan that no test of a complete backup reaches. */
 import { describe, expect, test } from 'vitest'
 import { conditionOf } from '../../objects/conditions.ts'
 import {
@@ -16,13 +16,13 @@ import {
 import type { Observed } from '../observed.ts'
 import { plan } from './index.ts'
 
-const told = (more: Partial<Observed>) => {
-  const { actions, status, wakeAt } = plan(observed(more), now, deadlines)
+const summaryOf = (more: Partial<Observed>) => {
+  const { actions, status, requeueAt } = plan(observed(more), now, deadlines)
   return {
     does: actions.map(action => action.do),
     phase: status.phase,
     reason: conditionOf(status, 'Progressing')?.reason,
-    wakeAt,
+    requeueAt,
   }
 }
 const blocked = (reason: string) => [ready('True'), { ...ready('True'), type: 'DeletionBlocked', reason }]
@@ -30,81 +30,93 @@ const ofBranchToCome = { ...backup(), spec: { ...backup().spec, purpose: 'prebra
 const going = { deletionTimestamp: ago(1_000) }
 
 describe('a plan', () => {
-  test.each<[string, Partial<Observed>, Partial<ReturnType<typeof told>>]>([
-    ['gives an id first', { id: undefined }, { does: ['identify'], phase: undefined }],
-    ['marks a new one first', { backup: backup(undefined, { annotations: {} }) }, { does: ['identify'] }],
+  test.each<[string, Partial<Observed>, Partial<ReturnType<typeof summaryOf>>]>([
+    ['writes the id first', { id: undefined }, { does: ['identify'], phase: undefined }],
     [
-      'but none of an earlier release that is under way',
+      'writes the uid of a new backup first',
+      { backup: backup(undefined, { annotations: {} }) },
+      { does: ['identify'] },
+    ],
+    [
+      'a running backup of an earlier release without the uid annotation continues',
       { backup: backup({ phase: 'running' }, { annotations: {} }) },
       { does: ['checkpoint'] },
     ],
     [
-      'takes none again that is put back without its snapshot',
+      'a backup restored from a copy of the cluster, without its snapshot, fails',
       { backup: backup(undefined, { uid: 'another' }) },
       { does: [], phase: 'failed', reason: 'PutBack' },
     ],
     [
-      'whatever is on record of it meanwhile',
+      'the same, if its status was restored too',
       { backup: backup({ phase: 'pending' }, { uid: 'another' }) },
       { does: [], phase: 'failed', reason: 'PutBack' },
     ],
     [
-      'nor one of an earlier release, by its id',
+      'a restored backup of an earlier release is detected by its id',
       { id: '019a0000-0000-7000-8000-000000000000', backup: backup(undefined, { annotations: {} }) },
       { does: [], phase: 'failed', reason: 'PutBack' },
     ],
     [
-      'is content with the snapshot of one that is put back',
+      'a restored backup whose snapshot is ready completes',
       { backup: backup(undefined, { uid: 'another' }), snapshot: snapshot({ cutAt: 1, isReady: true }) },
       { phase: 'completed' },
     ],
     [
-      'does not know of one that is put back before it is known whether there are snapshots',
+      'a restored backup waits until its snapshot can be read',
       { backup: backup(undefined, { uid: 'another' }), snapshots: 'unknown', snapshot: 'unknown' },
       { does: [], phase: 'pending' },
     ],
-    ['takes hold first', { backup: backup(undefined, { finalizers: [] }) }, { does: ['identify'] }],
+    ['adds its finalizer first', { backup: backup(undefined, { finalizers: [] }) }, { does: ['identify'] }],
     [
-      'waits until it is known whether there are snapshots',
+      'waits until it is known whether the cluster has snapshots',
       { snapshots: 'unknown', snapshot: 'unknown' },
       { does: [], phase: 'pending' },
     ],
     [
-      'and no longer than for a snapshot',
-      { snapshots: 'unknown', snapshot: 'unknown', snapshotsAskedAt: now - 600_000 },
+      'fails if that is unknown at the deadline of a snapshot',
+      { snapshots: 'unknown', snapshot: 'unknown', snapshotsQueriedAt: now - 600_000 },
       { phase: 'failed', reason: 'SnapshotsUnknown' },
     ],
     ['begins with a checkpoint', {}, { does: ['checkpoint'], phase: 'running', reason: 'Checkpointing' }],
     [
-      'asks again for one that found no room',
+      'requests the checkpoint again if the worker had no free slot',
       { checkpoint: { state: 'waiting' } },
-      { does: ['checkpoint'], wakeAt: now + 5_000 },
+      { does: ['checkpoint'], requeueAt: now + 5_000 },
     ],
-    ['asks for no second one', { checkpoint: { state: 'running', since: now } }, { does: [], phase: 'running' }],
-    ['goes on to the snapshot', { checkpoint: { state: 'succeeded', point } }, { does: ['create-snapshot'] }],
     [
-      'takes no snapshot of other data than it made a checkpoint of',
+      'requests no second checkpoint while one runs',
+      { checkpoint: { state: 'running', since: now } },
+      { does: [], phase: 'running' },
+    ],
+    [
+      'creates the snapshot after the checkpoint',
+      { checkpoint: { state: 'succeeded', point } },
+      { does: ['create-snapshot'] },
+    ],
+    [
+      'fails if the checkpoint ran on other data',
       { checkpoint: { state: 'succeeded', point: { ...point, systemIdentifier: '8' } } },
       { does: [], phase: 'failed', reason: 'OtherData' },
     ],
     [
-      'does not count on a volume that is on no record',
+      'fails if no volume is recorded to compare the checkpoint with',
       { checkpoint: { state: 'succeeded', point }, ...source({ volume: undefined }) },
       { does: [], phase: 'failed', reason: 'OtherData' },
     ],
     [
-      'leaves one that runs to run, whoever is ahead',
+      'a running backup continues, although another one is ahead of it',
       { backup: backup({ phase: 'running' }), ahead: 'other' },
       { does: ['checkpoint'] },
     ],
-    ['waits its turn', { ahead: 'other' }, { does: [], phase: 'pending', reason: 'Queued' }],
+    ['waits while another backup is ahead of it', { ahead: 'other' }, { does: [], phase: 'pending', reason: 'Queued' }],
     [
       'waits for a database that does not serve',
       source({ conditions: [ready('False', 20_000)] }),
-      { does: [], phase: 'pending', reason: 'AwaitingDatabase', wakeAt: now - 1_000 + 60_000 },
+      { does: [], phase: 'pending', reason: 'AwaitingDatabase', requeueAt: now - 1_000 + 60_000 },
     ],
     [
-      'and no longer than said, from when it was asked on',
+      'fails if the database does not serve at the deadline, counted from the request',
       {
         backup: backup(undefined, { creationTimestamp: ago(60_000) }),
         ...source({ conditions: [ready('False', 90_000)] }),
@@ -112,134 +124,138 @@ describe('a plan', () => {
       { phase: 'failed', reason: 'DatabaseNotServing' },
     ],
     [
-      'or from when it stopped serving',
+      'counts the deadline from the moment the database stopped serving, if that is later',
       {
         backup: backup(undefined, { creationTimestamp: ago(600_000) }),
         ...source({ conditions: [ready('False', 10_000)] }),
       },
-      { phase: 'pending', wakeAt: now + 50_000 },
+      { phase: 'pending', requeueAt: now + 50_000 },
     ],
     [
-      'refuses a database that is being deleted',
+      'fails if the database is being deleted',
       source({ phase: 'deleting' }, going),
       { phase: 'failed', reason: 'DatabaseDeleting' },
     ],
     [
-      'and one whose deletion is stuck',
+      'fails if the deletion of the database is stuck',
       source({ phase: 'deleting', conditions: blocked('DeletionStuck') }, going),
       { reason: 'DatabaseDeleting' },
     ],
     [
-      'but none whose deletion is held up, and which serves',
+      'a serving database whose deletion is blocked by branches is backed up',
       source({ phase: 'deleting', conditions: blocked('HasBranches') }, going),
       { does: ['checkpoint'] },
     ],
     [
-      'whether by branches or by protection',
+      'a serving database whose deletion is blocked by its protection is backed up',
       source({ phase: 'deleting', conditions: blocked('DeletionProtected') }, going),
       { does: ['checkpoint'] },
     ],
     [
-      'takes what a branch is made of as long as that holds the deletion up',
+      'a prebranch backup blocks the deletion of its database, and is taken',
       { ...source({ phase: 'available' }, going), backup: ofBranchToCome },
       { does: ['checkpoint'] },
     ],
     [
-      'and no longer',
+      'a prebranch backup fails once the deletion of its database has begun',
       {
         ...source({ phase: 'deleting', conditions: [{ ...ready('False'), reason: 'Deleting' }] }, going),
         backup: ofBranchToCome,
       },
       { reason: 'DatabaseDeleting' },
     ],
-    ['refuses one that has failed', source({ phase: 'failed' }), { reason: 'DatabaseFailed' }],
-    ['is of a branch as well', ofBranch({}), { does: ['checkpoint'] }],
-    ['refuses a branch that there is not', { ...ofBranch({}), source: undefined }, { reason: 'BranchMissing' }],
-    ['and one that is going', ofBranch({}, { deletionRequestedAt: ago(1_000) }), { reason: 'BranchDeleting' }],
-    ['and one that is gone', ofBranch({ phase: 'deleted' }), { reason: 'BranchDeleting' }],
-    ['and one that has failed', ofBranch({ phase: 'failed' }), { reason: 'BranchFailed' }],
+    ['fails if the database has failed', source({ phase: 'failed' }), { reason: 'DatabaseFailed' }],
+    ['backs up a branch', ofBranch({}), { does: ['checkpoint'] }],
+    ['fails if the branch does not exist', { ...ofBranch({}), source: undefined }, { reason: 'BranchMissing' }],
     [
-      'looks at a snapshot before anything else',
+      'fails if the deletion of the branch is requested',
+      ofBranch({}, { deletionRequestedAt: ago(1_000) }),
+      { reason: 'BranchDeleting' },
+    ],
+    ['fails if the branch is deleted', ofBranch({ phase: 'deleted' }), { reason: 'BranchDeleting' }],
+    ['fails if the branch has failed', ofBranch({ phase: 'failed' }), { reason: 'BranchFailed' }],
+    [
+      'an existing snapshot continues, whatever the state of the database',
       { snapshot: snapshot(), claimUid: 'claim', source: source({ phase: 'failed' }).source },
-      { does: [], phase: 'running', reason: 'Snapshotting', wakeAt: now - 1_000 + 600_000 },
+      { does: [], phase: 'running', reason: 'Snapshotting', requeueAt: now - 1_000 + 600_000 },
     ],
     [
-      'gives the storage time to mend an error',
+      'waits 30 s for the storage to recover from an error',
       { snapshot: snapshot({ error: 'busy' }) },
-      { phase: 'running', wakeAt: now - 1_000 + 30_000 },
+      { phase: 'running', requeueAt: now - 1_000 + 30_000 },
     ],
     [
-      'and no more',
-      { snapshot: snapshot({ error: 'full', askedAt: now - 30_000 }) },
+      'fails 30 s after the request if the storage reports an error',
+      { snapshot: snapshot({ error: 'full', requestedAt: now - 30_000 }) },
       { phase: 'failed', reason: 'SnapshotFailed' },
     ],
     [
-      'gives up on a cut',
-      { snapshot: snapshot({ askedAt: now - 600_000 }) },
+      'fails if the snapshot is not cut at the deadline',
+      { snapshot: snapshot({ requestedAt: now - 600_000 }) },
       { phase: 'failed', reason: 'SnapshotStalled' },
     ],
     [
-      'counts from the cut on, once there is one',
-      { snapshot: snapshot({ askedAt: now - 600_000, cutAt: now - 5_000 }) },
-      { does: [], phase: 'running', reason: 'Finishing', wakeAt: now - 5_000 + 3600_000 },
+      'counts the deadline of readiness from the cut',
+      { snapshot: snapshot({ requestedAt: now - 600_000, cutAt: now - 5_000 }) },
+      { does: [], phase: 'running', reason: 'Finishing', requeueAt: now - 5_000 + 3600_000 },
     ],
     [
-      'and waits for the storage longer than for a cut',
-      { snapshot: snapshot({ askedAt: now - 700_000, cutAt: now - 700_000 }) },
+      'the deadline of readiness is longer than that of the cut',
+      { snapshot: snapshot({ requestedAt: now - 700_000, cutAt: now - 700_000 }) },
       { phase: 'running', reason: 'Finishing' },
     ],
     [
-      'from the cut on without the database',
+      'continues after the cut without the database',
       { snapshot: snapshot({ cutAt: now - 500 }), source: undefined },
       { phase: 'running', reason: 'Finishing' },
     ],
     [
-      'believes no clock that is behind',
+      'counts from the request if the time of the cut is before it',
       { snapshot: snapshot({ cutAt: 0 }) },
-      { phase: 'running', wakeAt: now - 1_000 + 3600_000 },
+      { phase: 'running', requeueAt: now - 1_000 + 3600_000 },
     ],
     [
-      'is content with what is ready, however long it took',
-      { snapshot: snapshot({ askedAt: 0, cutAt: 1, isReady: true }) },
+      'completes with a ready snapshot, however long it took',
+      { snapshot: snapshot({ requestedAt: 0, cutAt: 1, isReady: true }) },
       { phase: 'completed', reason: 'Completed' },
     ],
     [
-      'and does not need the database for that',
+      'completes with a ready snapshot without the database',
       { source: undefined, snapshot: snapshot({ cutAt: 1, isReady: true }) },
       { phase: 'completed' },
     ],
     [
-      'takes no snapshot that nobody can read',
+      'fails if the annotation of the snapshot cannot be read',
       { snapshot: snapshot({ cutOf: undefined, isReady: true }) },
       { phase: 'failed', reason: 'SnapshotUnknown' },
     ],
     [
-      "takes no snapshot of another's",
-      { snapshot: snapshot({ isOurs: false }) },
+      'fails if another owner has a snapshot of that name',
+      { snapshot: snapshot({ isOwn: false }) },
       { does: [], phase: 'failed', reason: 'NameTaken' },
     ],
     [
-      'leaves one that failed as it is, with or without a snapshot',
+      'a failed backup does not change, with or without a snapshot',
       { backup: backup({ phase: 'failed', finishedAt: ago(9_000) }) },
       { does: [], phase: 'failed', reason: undefined },
     ],
     [
-      'sees that its snapshot was taken away',
+      'fails if its recorded snapshot was deleted',
       { backup: backup({ phase: 'running', snapshotName: 'bkp-i' }) },
       { phase: 'failed', reason: 'SnapshotDeleted' },
     ],
     [
-      'lets nothing go before it is known what is left',
+      'keeps the finalizer while it is unknown whether a snapshot remains',
       { backup: backup({}, going), snapshots: 'unknown', snapshot: 'unknown' },
       { does: [] },
     ],
     [
-      'lets go of what is not its own, too',
-      { backup: backup({}, going), snapshot: snapshot({ isOurs: false }) },
+      'removes its finalizer if the snapshot belongs to another owner',
+      { backup: backup({}, going), snapshot: snapshot({ isOwn: false }) },
       { does: ['release'] },
     ],
     [
-      'keeps its finalizer until its database records when it was due',
+      'keeps its finalizer until its database records its due time',
       { backup: backup({}, going), awaitsRecord: true },
       { does: [] },
     ],
@@ -248,14 +264,18 @@ describe('a plan', () => {
       { backup: backup({}, going), awaitsRecord: true, snapshot: snapshot() },
       { does: ['delete-snapshot'] },
     ],
-    ['waits for what goes already', { backup: backup({}, going), snapshot: snapshot({ isGoing: true }) }, { does: [] }],
     [
-      'does nothing for another that holds it',
+      'waits while its snapshot is being deleted',
+      { backup: backup({}, going), snapshot: snapshot({ isGoing: true }) },
+      { does: [] },
+    ],
+    [
+      'does nothing if only a finalizer of another controller remains',
       { backup: backup({}, { ...going, finalizers: ['other'] }) },
       { does: [] },
     ],
   ])('%s', (_, more, expected) => {
-    expect(told(more)).toMatchObject(expected)
+    expect(summaryOf(more)).toMatchObject(expected)
   })
 
   test('forgets its Task once that has ended, and not before', () => {

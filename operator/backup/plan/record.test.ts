@@ -1,4 +1,4 @@
-/** What is said of a backup as it goes: its status is what a restore goes by. */
+/** The status of a backup during its life, which a restore relies on. */
 import { describe, expect, test } from 'vitest'
 import { teardownFinalizer } from '../../../crds/index.ts'
 import { preciseTime, timestamp } from '../../../values/time.ts'
@@ -39,82 +39,87 @@ const failedFor = (message: string | RegExp) => ({
   error: expect.stringMatching(message),
 })
 
-describe('on its way', () => {
+describe('a running backup', () => {
   test.each<[string, Partial<Observed>, object, [step: string, message: string], at?: number]>([
-    ['to be looked for', { snapshot: 'unknown' }, { phase: 'pending' }, ['Preparing', 'looking for its snapshot']],
     [
-      'to its turn',
+      'before its snapshot is read',
+      { snapshot: 'unknown' },
+      { phase: 'pending' },
+      ['Preparing', 'reading its snapshot'],
+    ],
+    [
+      'while another backup is ahead',
       { ahead: 'other' },
       { phase: 'pending' },
       ['Queued', 'waiting for other: one backup of a database is taken at a time'],
     ],
     [
-      'to a database that serves',
+      'while the database does not serve',
       source({ conditions: [ready('False')] }),
       { phase: 'pending' },
       ['AwaitingDatabase', 'the database does not serve: the pod is gone'],
     ],
     [
-      'to a database that comes',
+      'while the database is being created',
       source({ conditions: [] }, { creationTimestamp: ago(1_000) }),
       { phase: 'pending' },
       ['AwaitingDatabase', 'the database does not serve yet'],
     ],
     [
-      'to a database whose volume is not on record',
+      'while the database has no recorded volume',
       source({ volume: undefined }, { creationTimestamp: ago(1_000) }),
       { phase: 'pending' },
       ['AwaitingDatabase', 'the database does not serve yet'],
     ],
     [
-      'to a database that is out of reach',
+      'while the database is not reachable',
       { source: { database: database({}, { creationTimestamp: ago(1_000) }), region, isReachable: false } },
       { phase: 'pending' },
       ['AwaitingDatabase', 'the database does not serve yet'],
     ],
     [
-      'to a checkpoint',
+      'before its checkpoint',
       {},
       { phase: 'running', startedAt: timestamp(now) },
-      ['Checkpointing', 'writing what Postgres holds to its files'],
+      ['Checkpointing', 'running a checkpoint'],
     ],
     [
-      'by a checkpoint',
+      'during its checkpoint',
       { checkpoint: { state: 'running', since: now } },
       { phase: 'running' },
-      ['Checkpointing', 'writing what Postgres holds to its files'],
+      ['Checkpointing', 'running a checkpoint'],
     ],
     [
-      'to a snapshot',
+      'before its snapshot',
       { checkpoint: { state: 'succeeded', point } },
       { phase: 'running' },
-      ['Snapshotting', 'asking the storage for a snapshot'],
+      ['Snapshotting', 'requesting a snapshot from the storage'],
     ],
     [
-      'by a snapshot',
+      'during its snapshot',
       { snapshot: snapshot() },
       { phase: 'running', ...recorded },
-      ['Snapshotting', 'the storage makes the snapshot'],
+      ['Snapshotting', 'the storage takes the snapshot'],
     ],
     [
-      'to a snapshot that is ready',
+      'once the snapshot is cut',
       { snapshot: snapshot({ cutAt: now - 500 }) },
       { phase: 'running', ...recorded, cutAt: timestamp(now - 500) },
-      ['Finishing', 'the snapshot is cut, and is being made ready'],
+      ['Finishing', 'the snapshot is cut, and not ready yet'],
     ],
-  ])('%s it says so', (_, more, status, [step, message]) => {
+  ])('reports its step %s', (_, more, status, [step, message]) => {
     expect(planOf(more).status).toMatchObject({ taskId: 't', ...status })
     expect(conditions(more)).toEqual({ Ready: notYet, Progressing: ['True', step, message] })
   })
 
-  test('it was begun when it was begun, and runs from then on', () => {
+  test('records its start once, and is running from then on', () => {
     const begun = backup({ phase: 'running', startedAt: ago(5_000) })
     expect(planOf({ backup: begun, checkpoint: { state: 'running', since: now } }).status.startedAt).toBe(ago(5_000))
     const waiting = planOf({ backup: begun, ...source({ conditions: [ready('False')] }) }).status
     expect([waiting.phase, waiting.startedAt]).toEqual(['running', ago(5_000)])
     expect(planOf({ ahead: 'other' }).status).not.toHaveProperty('startedAt')
   })
-  test('it says which generation it is of', () => {
+  test('records the observed generation', () => {
     const of = (generation?: number) =>
       planOf({ backup: backup(undefined, generation === undefined ? {} : { generation }) }).status
     expect(of(3)).toMatchObject({
@@ -123,26 +128,31 @@ describe('on its way', () => {
     })
     expect(of()).not.toHaveProperty('observedGeneration')
   })
-  test('its snapshot is of the volume on record, and says what the checkpoint said', () => {
+  test('has a snapshot of the recorded volume, with the result of the checkpoint', () => {
     expect(planOf({ checkpoint: { state: 'succeeded', point } }).actions).toEqual([
       { do: 'create-snapshot', of: { ...cutOf, pgVersion: '18', region: 'here' } },
     ])
   })
-  test('an error of the storage leaves it as much time as is said, from its last step on', () => {
-    const wakeAt = (more: Parameters<typeof snapshot>[0]) => planOf({ snapshot: snapshot(more) }).wakeAt
-    const askedAt = now - 20_000
-    expect(wakeAt({ askedAt })).toBe(askedAt + deadlines.cutMs)
-    expect(wakeAt({ askedAt, error: 'busy' })).toBe(askedAt + deadlines.errorMs)
-    expect(wakeAt({ askedAt, cutAt: now - 5_000 })).toBe(now - 5_000 + deadlines.readyMs)
-    expect(wakeAt({ askedAt, cutAt: now - 5_000, error: 'busy' })).toBe(now - 5_000 + deadlines.errorMs)
-    expect(planOf({ snapshot: 'unknown', snapshotsAskedAt: now - 1_000 }).wakeAt).toBe(now - 1_000 + deadlines.cutMs)
+  test('has the full timeout from its last step on after an error of the storage', () => {
+    const requeueAt = (more: Parameters<typeof snapshot>[0]) => planOf({ snapshot: snapshot(more) }).requeueAt
+    const requestedAt = now - 20_000
+    expect(requeueAt({ requestedAt })).toBe(requestedAt + deadlines.cutMs)
+    expect(requeueAt({ requestedAt, error: 'busy' })).toBe(requestedAt + deadlines.errorMs)
+    expect(requeueAt({ requestedAt, cutAt: now - 5_000 })).toBe(now - 5_000 + deadlines.readyMs)
+    expect(requeueAt({ requestedAt, cutAt: now - 5_000, error: 'busy' })).toBe(now - 5_000 + deadlines.errorMs)
+    expect(planOf({ snapshot: 'unknown', snapshotsQueriedAt: now - 1_000 }).requeueAt).toBe(
+      now - 1_000 + deadlines.cutMs,
+    )
   })
 })
 
 describe('completed', () => {
   const done = { snapshot: snapshot({ cutAt: now - 500, isReady: true, bytes: 7 }) }
-  test('it says what it is of, and can be restored', () => {
-    const { status, actions, wakeAt } = planOf({ ...done, backup: backup({ phase: 'running', startedAt: ago(5_000) }) })
+  test('records its source, and can be restored', () => {
+    const { status, actions, requeueAt } = planOf({
+      ...done,
+      backup: backup({ phase: 'running', startedAt: ago(5_000) }),
+    })
     expect(status).toMatchObject({
       ...{
         phase: 'completed',
@@ -154,7 +164,7 @@ describe('completed', () => {
       },
       ...recorded,
     })
-    expect([actions, wakeAt]).toEqual([[], undefined])
+    expect([actions, requeueAt]).toEqual([[], undefined])
     expect(conditions(done)).toEqual({
       Ready: ['True', 'Completed', 'it can be restored'],
       Progressing: ['False', 'Completed', 'the backup is completed'],
@@ -163,11 +173,11 @@ describe('completed', () => {
     expect(planOf({ snapshot: snapshot({ cutAt: now, isReady: true }) }).status).not.toHaveProperty('sizeBytes')
   })
   test.each<[string, Observed['snapshot']]>([
-    ['taken away', 'absent'],
-    ['being taken away', snapshot({ isGoing: true })],
-    ["somebody else's", snapshot({ isOurs: false })],
+    ['deleted', 'absent'],
+    ['being deleted', snapshot({ isGoing: true })],
+    ['of another owner', snapshot({ isOwn: false })],
     ['without its content', snapshot({ cutAt: 1, error: 'VolumeSnapshotContent is missing' })],
-  ])('it is lost with a snapshot that is %s', (_, its) => {
+  ])('is lost with a snapshot that is %s', (_, its) => {
     const more = { backup: backup({ phase: 'completed', finishedAt: ago(9_000), ...recorded }), snapshot: its }
     expect(planOf(more).status).toMatchObject({
       ...failedFor(/nothing to restore from/),
@@ -177,7 +187,7 @@ describe('completed', () => {
     expect(planOf(more).actions).toEqual([])
     expect(conditions(more).Ready.slice(0, 2)).toEqual(['False', 'SnapshotLost'])
   })
-  test('it says which volume its data have become, where it was for that alone', () => {
+  test('names the volume that its data have become, if it was only for that volume', () => {
     const more = {
       backup: backup({ phase: 'completed', finishedAt: ago(9_000), ...recorded }),
       snapshot: snapshot({ cutAt: 1, becameVolume: 'branch-1-data' }),
@@ -188,42 +198,47 @@ describe('completed', () => {
       expect.stringMatching(/become the volume of the claim branch-1-data: there is nothing to restore from/),
     ])
   })
-  test('it is not lost while nobody knows of its snapshot', () => {
+  test('is not lost while the state of its snapshot is unknown', () => {
     const status = { phase: 'completed' as const, finishedAt: ago(9_000) }
     for (const its of ['unknown' as const, snapshot({ cutAt: 1, isReady: true })])
-      expect(planOf({ backup: backup(status), snapshot: its })).toEqual({ actions: [], status, wakeAt: undefined })
+      expect(planOf({ backup: backup(status), snapshot: its })).toEqual({ actions: [], status, requeueAt: undefined })
   })
 })
 
 describe('failed', () => {
   test.each<[string, Partial<Observed>, reason: string, error: RegExp]>([
     [
-      'with its checkpoint',
+      'after an error of the checkpoint',
       { checkpoint: { state: 'failed', message: 'no room' } },
       'CheckpointFailed',
       /^the checkpoint before the snapshot failed: no room$/,
     ],
-    ['with its database', { source: undefined }, 'DatabaseMissing', /^there is no database one with the id i$/],
     [
-      'with what it asks for',
-      { backup: { ...backup(), spec: { ...backup().spec, kind: 'durable' } } },
-      'NotAvailable',
-      /takes no durable backups/,
+      'if the database does not exist',
+      { source: undefined },
+      'DatabaseMissing',
+      /^there is no database one with the id i$/,
     ],
     [
-      'without snapshots in the cluster',
+      'if it is durable and the durable tier is off',
+      { backup: { ...backup(), spec: { ...backup().spec, kind: 'durable' } } },
+      'DurableTierOff',
+      /the durable tier is not enabled/,
+    ],
+    [
+      'if the cluster has no snapshots',
       { snapshots: 'absent' },
       'SnapshotsNotServed',
-      /^the cluster knows no snapshots of volumes/,
+      /^the cluster does not support volume snapshots/,
     ],
     [
-      'without snapshots in the region',
+      'if the region does not exist',
       { source: { database: database(), region: undefined, isReachable: true } },
       'RegionMissing',
       /^there is no region here$/,
     ],
     [
-      'with a suspended database',
+      'if the database is suspended',
       {
         source: { ...here, database: { ...database({ phase: 'suspended' }), spec: { ...plainSpec, suspended: true } } },
       },
@@ -231,43 +246,43 @@ describe('failed', () => {
       /^the database is suspended: resume it first$/,
     ],
     [
-      'with its claim',
+      'if another claim has the name',
       { snapshot: snapshot(), claimUid: 'another' },
       'OtherData',
       /^another volume claim has taken the name data meanwhile$/,
     ],
     [
-      'with the database, before the cut',
+      'if the database is deleted before the cut',
       { snapshot: snapshot(), source: undefined },
       'DatabaseMissing',
       /^the database was deleted before the snapshot was cut$/,
     ],
     [
-      'with the storage',
-      { snapshot: snapshot({ error: 'full', askedAt: now - 30_000 }) },
+      'after an error of the storage',
+      { snapshot: snapshot({ error: 'full', requestedAt: now - 30_000 }) },
       'SnapshotFailed',
       /^the storage makes no snapshot: full$/,
     ],
     [
-      'with the time, before the cut',
-      { snapshot: snapshot({ askedAt: now - 600_400 }) },
+      'at the deadline of the cut',
+      { snapshot: snapshot({ requestedAt: now - 600_400 }) },
       'SnapshotStalled',
       /^the snapshot is not cut after 600 s$/,
     ],
     [
-      'with the time, after the cut',
-      { snapshot: snapshot({ cutAt: now - 3600_000, askedAt: now - 3700_000 }) },
+      'at the deadline of readiness',
+      { snapshot: snapshot({ cutAt: now - 3600_000, requestedAt: now - 3700_000 }) },
       'SnapshotStalled',
       /^the snapshot is cut, and not ready after 3600 s$/,
     ],
     [
-      'with its snapshot',
+      'if its snapshot is being deleted',
       { snapshot: snapshot({ isGoing: true }) },
       'SnapshotDeleted',
-      /^its snapshot was deleted by somebody/,
+      /^its snapshot was deleted before it was ready/,
     ],
-  ])('%s it says why, and when', (_, more, reason, error) => {
-    expect(planOf(more)).toMatchObject({ actions: [], wakeAt: undefined, status: failedFor(error) })
+  ])('%s, with reason and time', (_, more, reason, error) => {
+    expect(planOf(more)).toMatchObject({ actions: [], requeueAt: undefined, status: failedFor(error) })
     const { Ready, Progressing } = conditions(more)
     expect([Ready, Progressing].map(([is, why]) => [is, why])).toEqual([
       ['False', reason],
@@ -275,49 +290,49 @@ describe('failed', () => {
     ])
     expect(Ready[2]).toMatch(error)
   })
-  test('its snapshot is on record where it is its own, so that it is taken away', () => {
+  test('records its own snapshot, so that it is deleted', () => {
     expect(planOf({ snapshot: snapshot({ isGoing: true }) }).status.snapshotName).toBe('bkp-i')
-    const theirs = planOf({ snapshot: snapshot({ isOurs: false }) })
-    expect(theirs.status).toMatchObject(failedFor(/^VolumeSnapshot bkp-i belongs to someone else/))
-    expect(theirs.status).not.toHaveProperty('snapshotName')
-    const left = backup({ phase: 'failed', finishedAt: ago(1_000) })
+    const ofAnotherOwner = planOf({ snapshot: snapshot({ isOwn: false }) })
+    expect(ofAnotherOwner.status).toMatchObject(failedFor(/^VolumeSnapshot bkp-i belongs to someone else/))
+    expect(ofAnotherOwner.status).not.toHaveProperty('snapshotName')
+    const failedBackup = backup({ phase: 'failed', finishedAt: ago(1_000) })
     const uid = { do: 'delete-snapshot', name: 'bkp-i', uid: 'snapshot' }
-    expect(planOf({ backup: left, snapshot: snapshot() }).actions).toEqual([uid])
-    expect(planOf({ backup: left, snapshot: snapshot({ isGoing: true }) }).actions).toEqual([])
-    expect(planOf({ backup: left, snapshot: snapshot({ isOurs: false }) }).actions).toEqual([])
+    expect(planOf({ backup: failedBackup, snapshot: snapshot() }).actions).toEqual([uid])
+    expect(planOf({ backup: failedBackup, snapshot: snapshot({ isGoing: true }) }).actions).toEqual([])
+    expect(planOf({ backup: failedBackup, snapshot: snapshot({ isOwn: false }) }).actions).toEqual([])
   })
-  test('it says no more than a status holds', () => {
+  test('has messages no longer than the limit of the status', () => {
     const error = planOf({ checkpoint: { state: 'failed', message: 'x'.repeat(2000) } }).status.error
     expect(error).toHaveLength(1000)
   })
-  test('by an earlier version it stays as it was', () => {
+  test('of an earlier version is not changed', () => {
     const status = { phase: 'failed' as const }
     expect(planOf({ backup: backup(status), checkpoint: { state: 'succeeded', point } })).toEqual({
       actions: [],
       status,
-      wakeAt: undefined,
+      requeueAt: undefined,
     })
   })
 })
 
-describe('taken away', () => {
+describe('deletion', () => {
   const going = (finalizers = [teardownFinalizer]) =>
     backup({ phase: 'completed' }, { deletionTimestamp: ago(0), finalizers })
-  test('it takes its snapshot with it, by uid, and goes after that', () => {
+  test('deletes its snapshot, by uid, then the backup', () => {
     expect(planOf({ backup: going(), snapshot: snapshot() }).actions).toEqual([
       { do: 'delete-snapshot', name: 'bkp-i', uid: 'snapshot' },
     ])
     expect(planOf({ backup: going() })).toEqual({
       actions: [{ do: 'release' }],
       status: { phase: 'completed' },
-      wakeAt: undefined,
+      requeueAt: undefined,
     })
     expect(planOf({ backup: going([]), snapshot: snapshot() }).actions).toEqual([])
     expect(
       planOf({ backup: backup({ phase: 'completed' }, { deletionTimestamp: ago(0), finalizers: undefined }) }).actions,
     ).toEqual([])
   })
-  test('it is given its id and held from its first pass on', () => {
+  test('it gets its id and finalizer in its first pass', () => {
     expect(planOf({ id: undefined }).actions).toEqual([{ do: 'identify', id: undefined }])
     expect(planOf({ backup: backup(undefined, { finalizers: undefined }) }).actions).toEqual([
       { do: 'identify', id: 'i' },

@@ -1,4 +1,4 @@
-/** Why a backup cannot be taken at all, whatever is waited for. Pure. */
+/** Permanent reasons why a backup cannot be taken. Pure. */
 import {
   type Backup,
   type Branch,
@@ -19,41 +19,49 @@ const refused = (reason: string, message: string): Refusal => ({ reason, message
 
 function databaseRefusal(database: ManagedDatabase, purpose: Backup['spec']['purpose']): Refusal | undefined {
   const phase = visiblePhase(database)
-  // A database whose deletion is held up serves. The branch that this backup is for holds it up, also where no pass has said so yet.
+  // A database whose deletion is blocked serves. The branch that this backup is for blocks it, even if no pass has
+  // reported that yet.
   const block = conditionOf(database.status, 'DeletionBlocked')?.reason
-  const isHeldUp = block === 'DeletionProtected' || block === 'HasBranches' || purpose === 'prebranch'
-  const isGoing = phase === 'deleting' && (isTeardownBegun(database) || !isHeldUp)
+  const isDelayed = block === 'DeletionProtected' || block === 'HasBranches' || purpose === 'prebranch'
+  const isGoing = phase === 'deleting' && (isTeardownBegun(database) || !isDelayed)
   if (isGoing) return refused('DatabaseDeleting', 'the database is being deleted')
-  // A suspension waits for the backups that were asked for before it.
+  // A suspension waits for the backups that were requested before it.
   if (phase === 'suspended') return refused('DatabaseSuspended', 'the database is suspended: resume it first')
-  if (phase === 'failed') return refused('DatabaseFailed', 'the database has failed: its conditions say why')
+  if (phase === 'failed') return refused('DatabaseFailed', 'the database has failed: see its conditions')
   return undefined
 }
 
 function branchRefusal(branch: Branch): Refusal | undefined {
   const phase = branchPhase(branch)
   if (phase === 'deleting' || phase === 'deleted') return refused('BranchDeleting', 'the branch is being deleted')
-  // One that served before is waited for: its Postgres may just be restarted.
-  if (isFailedCreation(branch)) return refused('BranchFailed', 'the branch has failed: its conditions say why')
+  // One that served before is waited for: its Postgres may just be restarting.
+  if (isFailedCreation(branch)) return refused('BranchFailed', 'the branch has failed: see its conditions')
   return undefined
 }
 
-/** What would have to change before a backup like this can be taken; undefined where it can, now or soon. */
-export function refusalOf({ backup, source, snapshots, anchorOf }: Observed): Refusal | undefined {
+/** Why no durable backup of this can be taken, apart from its state. */
+function durableRefusal(database: ManagedDatabase | Branch, durable: Observed['durable']): Refusal | undefined {
+  if (database.kind === 'Branch') return refused('NotAvailable', 'a branch has no durable backups: take a hot one')
+  if (!database.spec.backup.durable)
+    return refused('DurableTierOff', 'the durable tier is not enabled for this database (spec.backup.durable)')
+  return durable?.hasArchive === true
+    ? undefined
+    : refused('NoArchive', 'this installation has no archive (archive.enabled of the chart)')
+}
+
+/** What would have to change before such a backup can be taken; undefined if it can be taken, now or soon. */
+export function refusalOf({ backup, source, snapshots, prerestoreOf, durable }: Observed): Refusal | undefined {
   const { kind, purpose, databaseName, databaseId, sourceBranch } = backup.spec
-  if (kind === 'durable')
-    return refused(
-      'NotAvailable',
-      'this version of Espalier takes no durable backups: nothing comes of this, delete it',
-    )
   if (source === undefined && sourceBranch !== undefined)
     return refused('BranchMissing', `there is no branch ${sourceBranch.name} with the id ${sourceBranch.id}`)
   if (source === undefined)
     return refused('DatabaseMissing', `there is no database ${databaseName} with the id ${databaseId}`)
   const { database, region } = source
-  if (snapshots === 'absent') return refused('SnapshotsNotServed', snapshotsNotServed)
-  // The volume is stopped, whatever its database is; but that the storage copies it whole is declared, or unknown.
-  if (anchorOf !== undefined) return snapshotRefusal(database.spec.region, region)
   const ofSource = database.kind === 'Branch' ? branchRefusal(database) : databaseRefusal(database, purpose)
+  if (kind === 'durable') return durableRefusal(database, durable) ?? ofSource
+  if (snapshots === 'absent') return refused('SnapshotsNotServed', snapshotsNotServed)
+  // The volume is stopped, whatever the state of its database. But the storage must be declared to copy it atomically,
+  // unless that is unknown.
+  if (prerestoreOf !== undefined) return snapshotRefusal(database.spec.region, region)
   return ofSource ?? snapshotRefusal(database.spec.region, region)
 }

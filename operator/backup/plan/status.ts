@@ -1,5 +1,6 @@
-/** The status of a backup at each point of its life. Pure. */
+/** The status of a backup during its life. Pure. */
 import type { Backup } from '../../../crds/index.ts'
+import { shortened } from '../../../values/text.ts'
 import { preciseTime, timestamp } from '../../../values/time.ts'
 import { completed, type Finding, no, yes } from '../../objects/conditions.ts'
 import { withFindings } from '../../objects/run-status.ts'
@@ -11,7 +12,7 @@ type More = { DatabaseServing?: Finding }
 
 export const notYet = no('NotCompleted', 'the backup is not completed')
 
-/** Not begun, unless it was before. */
+/** Not started, unless it was before. */
 export const waiting = (backup: Backup, step: string, message: string, now: number, more: More = {}): Status =>
   withFindings(
     backup,
@@ -41,6 +42,15 @@ export const finished = (backup: Backup, now: number): Status =>
     now,
   )
 
+/** For a backup that is deleted while it is needed. `usedBy`: kind and name of the user. */
+export const inUse = (usedBy: string): Finding =>
+  yes('InUse', `${usedBy} needs it: it is deleted when that has its data`)
+
+export const unrecorded: Finding = yes(
+  'AwaitingRecord',
+  'it is deleted once the status of the database records its due time',
+)
+
 export const failed = (backup: Backup, { reason, message }: Refusal, now: number): Status =>
   withFindings(
     backup,
@@ -48,7 +58,7 @@ export const failed = (backup: Backup, { reason, message }: Refusal, now: number
       ...backup.status,
       phase: 'failed',
       finishedAt: backup.status?.finishedAt ?? preciseTime(now),
-      error: message.slice(0, 1000),
+      error: shortened(message, 1000),
     },
     { Ready: no(reason, message), Progressing: no(reason, message) },
     now,

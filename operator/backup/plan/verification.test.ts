@@ -1,4 +1,4 @@
-/** Which backups are verified, what is done for it, and what is on record of its end. */
+/** Which backups are verified, the actions for it, and the record of the result. */
 import { describe, expect, test } from 'vitest'
 import { annotations, type Backup } from '../../../crds/index.ts'
 import { preciseTime } from '../../../values/time.ts'
@@ -22,11 +22,11 @@ import { notVerified, outcomeOf } from './verification.ts'
 type Status = NonNullable<Backup['status']>
 type Verify = NonNullable<(typeof plainSpec)['backup']['verify']>
 
-const whole = snapshot({ cutAt: now - 500, isReady: true })
+const complete = snapshot({ cutAt: now - 500, isReady: true })
 const begin = { do: 'begin-verification' }
 const end = { do: 'end-verification' }
 
-describe('verified by itself', () => {
+describe('an automatic verification', () => {
   const ofDatabase = (purpose: Backup['spec']['purpose'], verify?: Verify): Partial<Observed> => {
     const policy = { durable: false, ...(verify === undefined ? {} : { verify }) }
     const spec = { ...plainSpec, backup: policy }
@@ -40,15 +40,15 @@ describe('verified by itself', () => {
     backup: { ...its, spec: { ...its.spec, purpose: 'scheduled' } },
   })
   test.each<[string, Partial<Observed>, Status['verification']]>([
-    ['is what was scheduled', ofDatabase('scheduled'), 'pending'],
-    ['and where its database says so', ofDatabase('scheduled', 'scheduled'), 'pending'],
-    ['is nothing where its database says so', ofDatabase('scheduled', 'none'), undefined],
-    ['is nothing that somebody asked for', ofDatabase('user'), undefined],
-    ['is nothing that a restore took', ofDatabase('postrestore'), undefined],
-    ['is nothing of a branch', scheduledOf(ofBranch({})), undefined],
-    ['is nothing whose database is gone', { ...ofDatabase('scheduled'), source: undefined }, undefined],
+    ['is pending for a scheduled backup', ofDatabase('scheduled'), 'pending'],
+    ['is pending if the database requests it', ofDatabase('scheduled', 'scheduled'), 'pending'],
+    ['is absent if the database switches it off', ofDatabase('scheduled', 'none'), undefined],
+    ['is absent for a backup of a user', ofDatabase('user'), undefined],
+    ['is absent for a backup of a restore', ofDatabase('postrestore'), undefined],
+    ['is absent for a backup of a branch', scheduledOf(ofBranch({})), undefined],
+    ['is absent if the database no longer exists', { ...ofDatabase('scheduled'), source: undefined }, undefined],
   ])('%s', (_, more, expected) => {
-    const { status } = plan(observed({ ...more, snapshot: whole }), now, deadlines)
+    const { status } = plan(observed({ ...more, snapshot: complete }), now, deadlines)
     expect([status.phase, status.verification]).toEqual(['completed', expected])
   })
 })
@@ -56,14 +56,14 @@ describe('verified by itself', () => {
 const ended = (status: Partial<Status>, metadata = {}): Backup =>
   backup({ phase: 'completed', finishedAt: ago(9_000), ...status }, metadata)
 const planOf = (its: Backup, verification: Partial<VerificationFacts> = {}) => {
-  const place = { pgVersion: '18' as const, region }
-  const facts = { isThere: false, claim: false, pod: undefined, isTurn: true, place, ...verification }
-  return plan(observed({ backup: its, snapshot: whole, verification: facts }), now, deadlines)
+  const target = { pgVersion: '18' as const, region }
+  const facts = { isThere: false, claim: false, pod: undefined, hasSlot: true, target, ...verification }
+  return plan(observed({ backup: its, snapshot: complete, verification: facts }), now, deadlines)
 }
-const asked = (mark: string) => ({ annotations: { [annotations.verify]: mark } })
-const result = (mark?: string) => ({ endedAt: ago(5_000), ...(mark === undefined ? {} : { asked: mark }) })
+const verifyMetadata = (value: string) => ({ annotations: { [annotations.verify]: value } })
+const result = (value?: string) => ({ endedAt: ago(5_000), ...(value === undefined ? {} : { asked: value }) })
 
-test('where somebody has changed its id, is given up: nobody waits for it', () => {
+test('is stopped if the id of the backup was changed, and nothing waits for it', () => {
   const its = ended({ verification: 'pending', snapshotName: 'bkp-another' })
   const { actions, status } = planOf(its)
   expect(actions).toEqual([])
@@ -81,49 +81,57 @@ describe('a verification', () => {
 
   test.each<[string, Backup, Partial<VerificationFacts>, object[], number?]>([
     ['begins', pending, {}, [begin]],
-    ['waits its turn', pending, { isTurn: false }, []],
-    ['clears what is left before it begins', pending, { isThere: true, claim: true }, [end]],
-    ['is waited for', pending, runs, [], until],
+    ['waits for a free slot', pending, { hasSlot: false }, []],
+    ['deletes objects of an earlier attempt before it begins', pending, { isThere: true, claim: true }, [end]],
+    ['is checked at its deadline', pending, runs, [], until],
     [
-      'is waited for the longer the more there is to read',
+      'has a later deadline for a larger backup',
       ended({ verification: 'pending', sizeBytes: 10 ** 9 }),
       runs,
       [],
       until + 200_000,
     ],
-    ['is waited for whoever is next', pending, { ...runs, isTurn: false }, [], until],
-    ['begins anew when its pod goes', pending, { ...runs, pod: { ...pod, isGoing: true } }, [end]],
-    ['begins anew when its copy is lost', pending, { ...runs, claim: false }, [end]],
-  ])('%s', (_, its, facts, actions, wakeAt) => {
-    expect(planOf(its, facts)).toEqual({ actions, status: its.status, wakeAt })
+    ['a running one keeps its slot', pending, { ...runs, hasSlot: false }, [], until],
+    ['is repeated if its pod is being deleted', pending, { ...runs, pod: { ...pod, isGoing: true } }, [end]],
+    ['is repeated if its copy is lost', pending, { ...runs, claim: false }, [end]],
+  ])('%s', (_, its, facts, actions, requeueAt) => {
+    expect(planOf(its, facts)).toEqual({ actions, status: its.status, requeueAt })
   })
 
   test.each<[string, Partial<VerificationFacts>, RegExp]>([
     [
-      'whose time is over',
+      'that exceeds its time limit',
       { ...runs, pod: { ...pod, madeAt: now - deadlines.verificationMs } },
       /^not checked: a copy of it was not through after 30 minutes$/,
     ],
-    ['whose data can run nowhere', { place: undefined }, /^not checked: what it is a backup of is gone/],
-    ['whose place is lost on the way', { ...runs, place: undefined }, /^not checked: what it is a backup of is gone/],
-  ])('%s is given up, and what it had goes after that', (_, facts, error) => {
-    const { actions, status, wakeAt } = planOf(pending, facts)
+    [
+      'without a region or an image of its version',
+      { target: undefined },
+      /^not checked: its database or branch no longer exists/,
+    ],
+    [
+      'that loses its region or image meanwhile',
+      { ...runs, target: undefined },
+      /^not checked: its database or branch no longer exists/,
+    ],
+  ])('%s is stopped, and its objects are deleted after that', (_, facts, error) => {
+    const { actions, status, requeueAt } = planOf(pending, facts)
     expect(status).toEqual({
       ...pending.status,
       verification: 'failed',
       verificationResult: { endedAt: preciseTime(now), error: expect.stringMatching(error) },
     })
-    expect([actions, wakeAt]).toEqual([[], undefined])
+    expect([actions, requeueAt]).toEqual([[], undefined])
     expect(planOf({ ...pending, status }, runs).actions).toEqual([end])
   })
 
-  test('that nobody can make says why, and no more than a status holds', () => {
+  test('that is impossible has a reason, no longer than the limit of the status', () => {
     expect(notVerified(pending, 'x'.repeat(2000), now).verificationResult?.error).toHaveLength(1000)
   })
 })
 
-describe('what it comes to', () => {
-  const says = (exitCode: number, message: string, metadata = {}, more: Partial<VerificationFacts> = {}) => {
+describe('its result', () => {
+  const statusAfter = (exitCode: number, message: string, metadata = {}, more: Partial<VerificationFacts> = {}) => {
     const its: VerifierEnd = { exitCode, message }
     const pod = { isGoing: false, madeAt: 0, end: its }
     const { actions, status } = planOf(ended({ verification: 'pending', verificationTries: 2 }, metadata), {
@@ -137,24 +145,26 @@ describe('what it comes to', () => {
   const found = (...findings: string[]) => JSON.stringify({ ...counts, faults: findings.length, findings })
   const endedAt = preciseTime(now)
 
-  test('is what the pod says', () => {
+  test('is the output of the pod', () => {
     const sound = { endedAt, ...counts, faults: 0 }
-    expect(says(0, soundCopy.message)).toEqual(['verified', sound])
+    expect(statusAfter(0, soundCopy.message)).toEqual(['verified', sound])
     const damaged = { endedAt, ...counts, faults: 2, error: '2 found: page 7 does not match; public.t: x' }
-    expect(says(0, found('page 7 does not match', 'public.t: x'))).toEqual(['failed', damaged])
+    expect(statusAfter(0, found('page 7 does not match', 'public.t: x'))).toEqual(['failed', damaged])
   })
-  test('is a failure where it says nothing that can be believed, and no damage', () => {
+  test('is a failure without an implied damage if the output is invalid', () => {
     const failed = (error: string) => ['failed', { endedAt, error }]
-    expect(says(1, soundCopy.message)).toEqual(failed(expect.stringMatching(/^not checked: .*ended with code 1: /)))
-    expect(says(70, 'out of memory')).toEqual(failed('not checked: its copy ended with code 70: out of memory'))
-    expect(says(137, '')).toEqual(failed('not checked: its copy ended with code 137: it said nothing'))
-    expect(says(0, 'all is well')).toEqual(failed('not checked: its copy ended with code 0: all is well'))
+    expect(statusAfter(1, soundCopy.message)).toEqual(
+      failed(expect.stringMatching(/^not checked: .*ended with code 1: /)),
+    )
+    expect(statusAfter(70, 'out of memory')).toEqual(failed('not checked: its copy ended with code 70: out of memory'))
+    expect(statusAfter(137, '')).toEqual(failed('not checked: its copy ended with code 137: it reported nothing'))
+    expect(statusAfter(0, 'all is well')).toEqual(failed('not checked: its copy ended with code 0: all is well'))
   })
   test.each<[string, number, string]>([
     ['is killed', 137, ''],
-    ['is put out by its node', -1, 'Evicted: the node was low on memory'],
-    ['says nothing that can be read', 0, 'all is well'],
-  ])('is not known of a copy that %s: another one is made, three in all', (_, exitCode, message) => {
+    ['is evicted by its node', -1, 'Evicted: the node was low on memory'],
+    ['reports invalid output', 0, 'all is well'],
+  ])('is unknown for a copy that %s: another copy is made, three in all', (_, exitCode, message) => {
     const pod = { isGoing: false, madeAt: now - 1_000, end: { exitCode, message } }
     const next = (tries?: number, more = {}) => {
       const its = ended({ verification: 'pending', ...(tries === undefined ? {} : { verificationTries: tries }) })
@@ -162,22 +172,22 @@ describe('what it comes to', () => {
       return [actions, status.verification, status.verificationTries]
     }
     expect(next()).toEqual([[end], 'pending', 1])
-    // It is counted once, however long it takes to go.
+    // It is counted once, however long its deletion takes.
     expect(next(1, { isGoing: true })).toEqual([[end], 'pending', 1])
     expect(next(1)).toEqual([[end], 'pending', 2])
     expect(next(2)).toEqual([[], 'failed', undefined])
   })
-  test('holds whatever its time and wherever its data are now', () => {
-    expect(says(0, soundCopy.message, {}, { place: undefined })[0]).toBe('verified')
+  test('is valid whatever its time and wherever its data are now', () => {
+    expect(statusAfter(0, soundCopy.message, {}, { target: undefined })[0]).toBe('verified')
   })
-  test('is no longer than a status holds', () => {
+  test('is no longer than the limit of the status', () => {
     const long = { endedAt, error: expect.stringMatching(/^.{1000}$/) }
-    expect(says(70, JSON.stringify({ message: 'x'.repeat(2000) }))[1]).toEqual(long)
-    expect(says(0, found('y'.repeat(2000)))[1]).toMatchObject({ error: long.error, faults: 1 })
+    expect(statusAfter(70, JSON.stringify({ message: 'x'.repeat(2000) }))[1]).toEqual(long)
+    expect(statusAfter(0, found('y'.repeat(2000)))[1]).toMatchObject({ error: long.error, faults: 1 })
   })
-  test('says who asked for it', () => {
-    expect(says(0, soundCopy.message, asked('once'))[1]).toMatchObject({ asked: 'once' })
-    expect(says(0, soundCopy.message)[1]).not.toHaveProperty('asked')
+  test('names the request', () => {
+    expect(statusAfter(0, soundCopy.message, verifyMetadata('once'))[1]).toMatchObject({ asked: 'once' })
+    expect(statusAfter(0, soundCopy.message)[1]).not.toHaveProperty('asked')
   })
 
   test.each<[string, Parameters<typeof outcomeOf>[0]]>([
@@ -187,33 +197,30 @@ describe('what it comes to', () => {
   ])('counts as %s', (expected, its) => expect(outcomeOf(its)).toBe(expected))
 })
 
-describe('once there is nothing to check', () => {
+describe('if there is nothing to verify', () => {
   const there = { isThere: true, claim: true }
   test.each<[string, Backup]>([
     ['it has ended', ended({ verification: 'verified', verificationResult: result() })],
     [
-      'it has ended as it was asked for',
-      ended({ verification: 'failed', verificationResult: result('1') }, asked('1')),
+      'it has ended, and answers the latest request',
+      ended({ verification: 'failed', verificationResult: result('1') }, verifyMetadata('1')),
     ],
-    ['it was never asked for', ended({})],
-    [
-      'the backup was lost after it',
-      ended({ phase: 'failed', verification: 'verified', verificationResult: result() }),
-    ],
-    ['the backup failed', ended({ phase: 'failed' }, asked('1'))],
-  ])('what was made for it goes, and nothing is said: %s', (_, its) => {
+    ['it was never requested', ended({})],
+    ['the backup was lost later', ended({ phase: 'failed', verification: 'verified', verificationResult: result() })],
+    ['the backup failed', ended({ phase: 'failed' }, verifyMetadata('1'))],
+  ])('its objects are deleted, and nothing is reported: %s', (_, its) => {
     expect(planOf(its, there)).toMatchObject({ actions: expect.arrayContaining([end]), status: its.status })
     expect(planOf(its).actions).not.toContainEqual(end)
     expect(planOf(its).status).toEqual(its.status)
   })
-  test('since the backup is lost, nobody waits for it any more', () => {
+  test('nothing waits for a lost backup any more', () => {
     const lost = ended({ phase: 'failed', verification: 'pending' })
     expect(planOf(lost, there).actions).toContainEqual(end)
     expect(planOf(lost, there).status.verification).toBeUndefined()
     expect(planOf(lost).status).toMatchObject({ phase: 'failed', finishedAt: ago(9_000) })
   })
-  test('asked for again, it is done again once the last is cleared', () => {
-    const verified = ended({ verification: 'verified', verificationResult: result('1') }, asked('2'))
+  test('a new request is done once the previous verification is deleted', () => {
+    const verified = ended({ verification: 'verified', verificationResult: result('1') }, verifyMetadata('2'))
     expect(planOf(verified, there)).toMatchObject({ actions: [end], status: { verification: 'pending' } })
     expect(planOf(verified)).toMatchObject({ actions: [], status: { verification: 'pending' } })
   })

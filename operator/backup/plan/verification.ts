@@ -1,10 +1,11 @@
 /**
- * Whether a backup is to be verified, what is done for it, and what its end says. A copy of the snapshot is checked in a pod that nobody
- * reaches; copy and pod go as soon as the result is on record. What was begun and lost, with its node or by a crash, is begun anew on
- * a fresh copy, since a copy that was checked half-way is not what was backed up.
+ * Whether a backup is to be verified, the actions for that, and its result. A copy is checked in a pod that accepts no
+ * connections; copy and pod are deleted as soon as the result is recorded. A verification that is lost, by a lost node
+ * or a crash, starts again on a fresh copy, since a half-checked copy may have been changed.
  */
-import { type Backup, type BackupVerification, verificationAsked, verificationOf } from '../../../crds/index.ts'
+import { type Backup, type BackupVerification, requestedVerification, verificationOf } from '../../../crds/index.ts'
 import { readVerificationResult } from '../../../instance/verify/result.ts'
+import { shortened } from '../../../values/text.ts'
 import { preciseTime } from '../../../values/time.ts'
 import { readMessage } from '../../member/pod/pod.ts'
 import { isRelabelled } from '../id.ts'
@@ -12,84 +13,93 @@ import type { Observed, VerifierEnd } from '../observed.ts'
 import type { Action, BackupDeadlines } from './actions.ts'
 
 type Status = NonNullable<Backup['status']>
-type Verification = { actions: Action[]; status: Partial<Status>; wakeAt: number | undefined }
+type Verification = { actions: Action[]; status: Partial<Status>; requeueAt: number | undefined }
 
 export const verificationPending: Partial<Status> = { verification: 'pending' }
 
-/** Beside the time that any copy is given. */
+/** In addition to the time for any copy. */
 const slowestBytesPerMs = 5_000
 
-/** One that was taken by itself, unless its database says otherwise. */
+/** A scheduled backup, unless its database disables verification. */
 export const isVerifiedByItself = ({ backup, source }: Observed): boolean => {
   if (backup.spec.purpose !== 'scheduled' || source?.database.kind !== 'ManagedDatabase') return false
   return source.database.spec.backup.verify !== 'none'
 }
 
-/** Of a backup that has ended. */
+/** For a backup that has ended. */
 export function planVerification(observed: Observed, now: number, deadlines: BackupDeadlines): Verification {
   const { backup, verification: facts } = observed
   const { phase, verification } = backup.status ?? {}
   const removed: Verification = {
     actions: facts.isThere ? [{ do: 'end-verification' }] : [],
     status: {},
-    wakeAt: undefined,
+    requeueAt: undefined,
   }
   if (phase !== 'completed')
     return verification === 'pending' ? { ...removed, status: { verification: undefined } } : removed
   if (verification === 'pending') return underWay(observed, now, deadlines)
-  return verificationOf(backup) === 'pending' ? { ...removed, status: verificationPending } : removed
+  const { proof } = observed
+  if (verificationOf(backup) === 'pending' || proof?.isDue) return { ...removed, status: verificationPending }
+  return proof === undefined ? removed : { ...removed, requeueAt: proof.retryAt }
 }
 
-/** What is on record of a check that could not be made. */
+/** The record of a check that was impossible. */
 export const notVerified = (backup: Backup, why: string, now: number): Partial<Status> =>
-  ended(backup, { error: `not checked: ${why}`.slice(0, 1000) }, now)
+  ended(backup, { error: shortened(`not checked: ${why}`, 1000) }, now)
 
-/** For figures: `unchecked` tells nothing of the backup. */
+/** For metrics. `unchecked` reveals nothing about the backup. */
 export const outcomeOf = ({ error, faults }: BackupVerification): 'verified' | 'damaged' | 'unchecked' => {
   if (error === undefined) return 'verified'
   return faults === undefined ? 'unchecked' : 'damaged'
 }
 
-/** So many copies are made of a backup before it is told that it cannot be checked. */
+/** After this many copies the backup is reported as uncheckable. */
 const mostTries = 3
 
 type Found = Omit<BackupVerification, 'endedAt' | 'asked'>
 
 function ended(backup: Backup, result: Found, now: number): Partial<Status> {
-  const asked = verificationAsked(backup)
+  const requested = requestedVerification(backup)
   return {
     verification: result.error === undefined ? 'verified' : 'failed',
     verificationTries: undefined,
-    verificationResult: { endedAt: preciseTime(now), ...result, ...(asked === undefined ? {} : { asked }) },
+    verificationResult: {
+      endedAt: preciseTime(now),
+      ...result,
+      ...(requested === undefined ? {} : { asked: requested }),
+    },
   }
 }
 
 function underWay(observed: Observed, now: number, { verificationMs }: BackupDeadlines): Verification {
   const { backup, id, verification: facts } = observed
-  const waiting: Verification = { actions: [], status: {}, wakeAt: undefined }
+  const waiting: Verification = { actions: [], status: {}, requeueAt: undefined }
   const giveUp = (why: string): Verification => ({ ...waiting, status: notVerified(backup, why, now) })
-  const { pod, isThere, isTurn, place } = facts
+  const { pod, isThere, hasSlot, target } = facts
   if (pod?.end !== undefined) {
     const found = resultOf(pod.end)
     const { verificationTries: tries = 0 } = backup.status ?? {}
     if (found.faults !== undefined || tries + 1 >= mostTries) return { ...waiting, status: ended(backup, found, now) }
-    // What ended without a word, as by the loss of its node or a kill, says nothing of the backup.
+    // A copy that ended without a result, for example by the loss of its node or a kill, reveals nothing about the
+    // backup.
     const counted = pod.isGoing ? {} : { verificationTries: tries + 1 }
     return { ...waiting, actions: [{ do: 'end-verification' }], status: counted }
   }
-  // It would wait for a snapshot that is not there, and others for it.
+  // It would wait for a missing snapshot, and others for it.
   if (id !== undefined && isRelabelled(backup, id))
     return giveUp('its label espalier.dev/id is not the one that it was made with')
-  if (place === undefined)
+  if (target === undefined)
     return giveUp(
-      'what it is a backup of is gone, and with it where its data can run: make a new database of it instead',
+      'its database or branch no longer exists, so no region is known to run a copy in: create a database from it instead',
     )
+  if (backup.spec.kind === 'durable' && observed.durable?.hasArchive !== true)
+    return giveUp('this installation no longer has an archive')
   if (pod === undefined && isThere) return { ...waiting, actions: [{ do: 'end-verification' }] }
-  if (pod === undefined) return { ...waiting, actions: isTurn ? [{ do: 'begin-verification' }] : [] }
+  if (pod === undefined) return { ...waiting, actions: hasSlot ? [{ do: 'begin-verification' }] : [] }
   if (pod.isGoing || !facts.claim) return { ...waiting, actions: [{ do: 'end-verification' }] }
   const until = pod.madeAt + verificationMs + (backup.status?.sizeBytes ?? 0) / slowestBytesPerMs
   if (now >= until) return giveUp(`a copy of it was not through after ${minutes(now - pod.madeAt)}`)
-  return { ...waiting, wakeAt: until }
+  return { ...waiting, requeueAt: until }
 }
 
 const minutes = (ms: number): string => `${Math.round(ms / 60_000)} minutes`
@@ -97,11 +107,11 @@ const minutes = (ms: number): string => `${Math.round(ms / 60_000)} minutes`
 function resultOf({ exitCode, message }: VerifierEnd): Found {
   const result = exitCode === 0 ? readVerificationResult(message) : undefined
   if (result === undefined) {
-    const told = readMessage(message) || 'it said nothing'
-    return { error: `not checked: its copy ended with code ${exitCode}: ${told}`.slice(0, 1000) }
+    const output = readMessage(message) || 'it reported nothing'
+    return { error: shortened(`not checked: its copy ended with code ${exitCode}: ${output}`, 1000) }
   }
   const { findings, ...counts } = result
   const { faults } = counts
   const first = findings.join('; ')
-  return { ...counts, ...(faults === 0 ? {} : { error: `${faults} found: ${first}`.slice(0, 1000) }) }
+  return { ...counts, ...(faults === 0 ? {} : { error: shortened(`${faults} found: ${first}`, 1000) }) }
 }

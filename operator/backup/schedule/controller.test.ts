@@ -1,10 +1,10 @@
-/** Backups that are taken by themselves: on time, once where they were missed, and let go in their time. */
+/** Scheduled backups: taken on time, taken once if several were missed, and deleted by retention. */
 import { afterEach, expect, test } from 'vitest'
 import { type Cluster, ClusterError } from '../../../cluster/index.ts'
 import { type Backup, labels, type ManagedDatabase } from '../../../crds/index.ts'
-import type { Operator } from '../../index.ts'
+import type { Operator, OperatorConfiguration } from '../../index.ts'
 import { conditionOf } from '../../objects/conditions.ts'
-import { createFuse, type Fuse } from '../../testing/fuse.ts'
+import { type CrashPoint, createCrashPoint } from '../../testing/crash-point.ts'
 import {
   backupDraft,
   databaseDraft,
@@ -17,6 +17,7 @@ import {
   startTestOperator,
   testConfiguration,
   testNamespace,
+  withArchive,
 } from '../../testing/installation.ts'
 import { createLaggingWatch } from '../../testing/lagging-watch.ts'
 import { rememberLists } from '../../testing/older-lists.ts'
@@ -29,13 +30,13 @@ afterEach(async () => {
   for (const part of opened.splice(0)) await part.close()
 })
 
-/** An hour after the next nightly backup, of which the operator missed as many as it has been away for. */
+/** An hour after the next nightly backup. The operator missed as many as it was down for. */
 const nextNight = (nights = 1): number => {
   const schedule = scheduleOf({}, id, 0, Date.now())
   return (schedule.state === 'on' ? (schedule.next ?? 0) : 0) + (nights - 1) * dayMs + 3600_000
 }
 
-/** Steps are waited for by the clock of the cluster, which is behind. */
+/** Timeouts use the clock of the cluster, which is behind. */
 const backups = {
   ...testConfiguration.backups,
   schedules: true,
@@ -43,7 +44,7 @@ const backups = {
   ...{ cutMs: 365 * dayMs, readyMs: 365 * dayMs, errorMs: 365 * dayMs, servingMs: 365 * dayMs },
 }
 
-async function open(spec: Partial<ManagedDatabase['spec']> = {}) {
+async function open(spec: Partial<ManagedDatabase['spec']> = {}, more: Partial<OperatorConfiguration> = {}) {
   const installation: Installation = await openInstallation()
   const { cluster } = installation
   let operator: Operator | undefined
@@ -59,11 +60,14 @@ async function open(spec: Partial<ManagedDatabase['spec']> = {}) {
   })
   await giveSnapshots(cluster)
   await cluster.create('ManagedDatabase', databaseDraft('one', spec, id))
-  const start = async (nowMs?: number, disturbed?: Pick<Fuse, 'cluster'> & Partial<Pick<Fuse, 'access'>>) => {
+  const start = async (
+    nowMs?: number,
+    disturbed?: Pick<CrashPoint, 'cluster'> & Partial<Pick<CrashPoint, 'access'>>,
+  ) => {
     await stop()
     const offset = nowMs === undefined ? 0 : nowMs - Date.now()
     operator = await startTestOperator(installation, {
-      configuration: { backups },
+      configuration: { backups, ...more },
       now: () => Date.now() + offset,
       ...(disturbed === undefined ? {} : { wrap: disturbed.cluster }),
       ...(disturbed?.access && installation.workload
@@ -78,17 +82,17 @@ async function open(spec: Partial<ManagedDatabase['spec']> = {}) {
     found => found?.status?.phase === 'available' && found.status.operation === undefined,
   )
   const list = async () => (await cluster.list('Backup', { namespace: testNamespace })).items
-  const settled = (count: number) =>
+  const untilReconciled = (count: number) =>
     eventually(list, items => items.length === count && items.every(({ status }) => status?.finishedAt !== undefined))
   const recorded = () => databaseWhen(cluster, 'one', found => found?.status?.scheduledBackupAt !== undefined)
-  return { installation, cluster, start, stop, list, settled, recorded }
+  return { installation, cluster, start, stop, list, untilReconciled, recorded }
 }
 
 test('a new database has no backup due from the night before; the next night takes one, without a Task', async () => {
-  const { cluster, start, settled, list } = await open()
+  const { cluster, start, untilReconciled, list } = await open()
   expect(await list()).toEqual([])
   await start(nextNight())
-  const [backup] = await settled(1)
+  const [backup] = await untilReconciled(1)
   expect(backup).toMatchObject({
     metadata: {
       name: expect.stringMatching(/^one-scheduled-[0-9]{8}-020000$/),
@@ -101,10 +105,10 @@ test('a new database has no backup due from the night before; the next night tak
   expect(tasks.map(({ spec }) => spec.name)).toEqual(['create-managed'])
 })
 
-test('several missed backups are replaced by one, which is not taken again if somebody deletes it', async () => {
-  const { cluster, start, settled, list, recorded } = await open()
+test('several missed backups are replaced by one, which is not taken again if a user deletes it', async () => {
+  const { cluster, start, untilReconciled, list, recorded } = await open()
   await start(nextNight(4))
-  const [backup] = await settled(1)
+  const [backup] = await untilReconciled(1)
   await recorded()
   const { name = '' } = backup?.metadata ?? {}
   await cluster.delete('Backup', { namespace: testNamespace, name })
@@ -114,11 +118,11 @@ test('several missed backups are replaced by one, which is not taken again if so
   await databaseWhen(cluster, 'one', found => found?.status?.observedGeneration === found?.metadata.generation)
   expect(await list()).toEqual([])
   await start(nextNight(5))
-  await settled(1)
+  await untilReconciled(1)
 })
 
 test('a backup that is deleted before its database records it is kept until then, and not created again', async () => {
-  const { cluster, start, settled, list, recorded } = await open()
+  const { cluster, start, untilReconciled, list, recorded } = await open()
   const at = nextNight()
   const refusing = (inner: Cluster): Cluster => ({
     ...inner,
@@ -128,11 +132,11 @@ test('a backup that is deleted before its database records it is kept until then
     },
   })
   await start(at, { cluster: refusing })
-  const [backup] = await settled(1)
+  const [backup] = await untilReconciled(1)
   const { name = '', uid } = backup?.metadata ?? {}
   await cluster.delete('Backup', { namespace: testNamespace, name })
-  const isHeld = (items: Backup[]) => conditionOf(items[0]?.status, 'Progressing')?.reason === 'AwaitingRecord'
-  expect((await eventually(list, isHeld))[0]?.metadata).toMatchObject({ uid, deletionTimestamp: expect.any(String) })
+  const isDelayed = (items: Backup[]) => conditionOf(items[0]?.status, 'Progressing')?.reason === 'AwaitingRecord'
+  expect((await eventually(list, isDelayed))[0]?.metadata).toMatchObject({ uid, deletionTimestamp: expect.any(String) })
   // Another operator continues.
   await start(at)
   await recorded()
@@ -143,11 +147,11 @@ test('a backup that is deleted before its database records it is kept until then
 })
 
 test('a leader whose caches are older than a recorded and deleted backup does not create it again', async () => {
-  const { cluster, start, settled, list, recorded } = await open()
+  const { cluster, start, untilReconciled, list, recorded } = await open()
   const older = await rememberLists(cluster)
   const at = nextNight()
   await start(at)
-  const [backup] = await settled(1)
+  const [backup] = await untilReconciled(1)
   await recorded()
   await cluster.delete('Backup', { namespace: testNamespace, name: backup?.metadata.name ?? '' })
   await eventually(list, items => items.length === 0)
@@ -172,37 +176,37 @@ test('a leader whose caches are older than a recorded and deleted backup does no
 
 test('a crash after any effect creates no second backup', async () => {
   for (let after = 1; ; after++) {
-    const { start, settled, recorded, cluster } = await open()
-    const fuse = createFuse(after)
+    const { start, untilReconciled, recorded, cluster } = await open()
+    const crashPoint = createCrashPoint(after)
     const at = nextNight()
-    await start(at, fuse)
+    await start(at, crashPoint)
     const isDone = async () => {
       const { items } = await cluster.list('Backup')
       const database = await cluster.get('ManagedDatabase', { namespace: testNamespace, name: 'one' })
       return items[0]?.status?.finishedAt !== undefined && database?.status?.scheduledBackupAt !== undefined
     }
     await eventually(
-      async () => fuse.isBlown || (await isDone()),
+      async () => crashPoint.hasCrashed || (await isDone()),
       over => over,
     )
-    const wasBlown = fuse.isBlown
+    const wasBlown = crashPoint.hasCrashed
     if (wasBlown) await start(at)
     await recorded()
-    const [backup] = await settled(1)
-    expect(backup?.status?.phase, fuse.effects.at(-1)).toBe('completed')
+    const [backup] = await untilReconciled(1)
+    expect(backup?.status?.phase, crashPoint.effects.at(-1)).toBe('completed')
     if (!wasBlown) return expect(after).toBeGreaterThan(4)
   }
 })
 
 test('no backup is taken with schedules off or of a suspended database; a missed one is taken later', async () => {
-  const { cluster, start, settled, list } = await open({ backup: { durable: false, schedule: 'off' } })
+  const { cluster, start, untilReconciled, list } = await open({ backup: { durable: false, schedule: 'off' } })
   const seen = () =>
     databaseWhen(cluster, 'one', found => found?.status?.observedGeneration === found?.metadata.generation)
   await start(nextNight())
   await editSpec(cluster, 'one', spec => ({ ...spec, displayName: 'looked at' }))
   await seen()
   expect(await list()).toEqual([])
-  // Gateways are believed by the clock that they have.
+  // Gateways are trusted by their own clock.
   await start()
   await editSpec(cluster, 'one', spec => ({ ...spec, suspended: true, backup: { durable: false } }))
   await databaseWhen(cluster, 'one', found => found?.status?.phase === 'suspended')
@@ -214,14 +218,16 @@ test('no backup is taken with schedules off or of a suspended database; a missed
   await editSpec(cluster, 'one', spec => ({ ...spec, suspended: false }))
   await databaseWhen(cluster, 'one', found => found?.status?.phase === 'available')
   await start(nextNight())
-  await settled(1)
+  await untilReconciled(1)
 })
 
 test('backups beyond retention are deleted with their snapshots; the last good one is kept', async () => {
-  const { cluster, start, settled, list, installation } = await open({ backup: { durable: false, schedule: 'off' } })
+  const { cluster, start, untilReconciled, list, installation } = await open({
+    backup: { durable: false, schedule: 'off' },
+  })
   for (const number of [1, 2, 3]) {
     await cluster.create('Backup', backupDraft(`one-${number}`, { name: 'one', id }, { purpose: 'scheduled' }))
-    await settled(number)
+    await untilReconciled(number)
   }
   await start(Date.now() + 8 * dayMs)
   await eventually(list, items => items.length === 1)
@@ -233,7 +239,7 @@ test('backups beyond retention are deleted with their snapshots; the last good o
 })
 
 test('the newest verified backup is kept if later ones fail verification, and the database reports that', async () => {
-  const { cluster, start, stop, settled, list } = await open({ backup: { durable: false, schedule: 'off' } })
+  const { cluster, start, stop, untilReconciled, list } = await open({ backup: { durable: false, schedule: 'off' } })
   for (const [number, verification] of [
     [1, 'verified'],
     [2, 'failed'],
@@ -241,7 +247,7 @@ test('the newest verified backup is kept if later ones fail verification, and th
   ] as const) {
     const draft = backupDraft(`one-${number}`, { name: 'one', id }, { purpose: 'scheduled' })
     await cluster.create('Backup', draft)
-    const found = (await settled(number)).find(({ metadata }) => metadata.name === draft.metadata.name)
+    const found = (await untilReconciled(number)).find(({ metadata }) => metadata.name === draft.metadata.name)
     if (found === undefined) throw new Error('there is no backup')
     await cluster.replaceStatus('Backup', { ...found, status: { ...found.status, verification } })
   }
@@ -255,42 +261,42 @@ test('the newest verified backup is kept if later ones fail verification, and th
 })
 
 test('a backup that a new database reads from is kept until the database is created', async () => {
-  const { cluster, start, settled, list, installation } = await open({ backup: { durable: false, schedule: 'off' } })
+  const { cluster, start, untilReconciled, list, installation } = await open({
+    backup: { durable: false, schedule: 'off' },
+  })
   const { workload } = installation
   for (const number of [1, 2, 3]) {
     await cluster.create('Backup', backupDraft(`one-${number}`, { name: 'one', id }, { purpose: 'scheduled' }))
-    await settled(number)
+    await untilReconciled(number)
   }
-  const asked = new Set<string>()
+  const deletionRequested = new Set<string>()
   const names = async () => {
     const items = await list()
-    for (const { metadata } of items) if (metadata.deletionTimestamp !== undefined) asked.add(metadata.name)
+    for (const { metadata } of items) if (metadata.deletionTimestamp !== undefined) deletionRequested.add(metadata.name)
     return items.map(({ metadata }) => metadata.name).sort()
   }
   if (workload) workload.volumes.unprovisioned = claim => (claim.spec?.dataSource === undefined ? undefined : 'not yet')
   await cluster.create('ManagedDatabase', databaseDraft('two', { dataSource: { backupName: 'one-1' } }))
   await databaseWhen(cluster, 'two', found => found?.status?.operation !== undefined)
   await start(Date.now() + 8 * dayMs)
-  await eventually(names, left => left.length === 2)
+  await eventually(names, remaining => remaining.length === 2)
   expect(await names()).toEqual(['one-1', 'one-3'])
-  expect(asked).not.toContain('one-1')
+  expect(deletionRequested).not.toContain('one-1')
 })
 
 test('the database reports a schedule that takes no backups, and a scheduled backup that failed', async () => {
-  const { cluster, settled, installation } = await open()
+  const { cluster, untilReconciled, installation } = await open()
   const reason = (expected: string | undefined) =>
     databaseWhen(cluster, 'one', found => conditionOf(found?.status, 'BackupsReady')?.reason === expected)
-  const ask = (backup: Partial<ManagedDatabase['spec']['backup']>) =>
+  const editBackup = (backup: Partial<ManagedDatabase['spec']['backup']>) =>
     editSpec(cluster, 'one', spec => ({ ...spec, backup: { durable: false, ...backup } }))
-  await ask({ schedule: 'daily' })
+  await editBackup({ schedule: 'daily' })
   await reason('ScheduleInvalid')
-  await ask({ durable: true })
-  await reason('NotAvailable')
-  await ask({ schedule: '0 3 * * *' })
+  await editBackup({ schedule: '0 3 * * *' })
   await reason(undefined)
   await giveSnapshots(cluster, false)
-  const told = await reason('NotAtomic')
-  expect(told?.status?.phase).toBe('available')
+  const reported = await reason('NotAtomic')
+  expect(reported?.status?.phase).toBe('available')
   await giveSnapshots(cluster)
   await reason(undefined)
   const { workload } = installation
@@ -299,7 +305,20 @@ test('the database reports a schedule that takes no backups, and a scheduled bac
     data.checkpoint.catch(() => {})
   }
   await cluster.create('Backup', backupDraft('one-1', { name: 'one', id }, { purpose: 'scheduled' }))
-  await settled(1)
+  await untilReconciled(1)
   const failed = await reason('LastBackupFailed')
   expect(conditionOf(failed?.status, 'BackupsReady')?.message).toMatch(/one-1, failed: .*no$/)
+})
+
+test('with the durable tier a durable backup is created beside each hot one, and alone where there are no snapshots', async () => {
+  const { cluster, start, list } = await open({ backup: { durable: true } }, withArchive)
+  await start(nextNight())
+  const kinds = async () =>
+    (await list()).map(({ metadata, spec }) => `${spec.kind} ${metadata.name.slice(0, -16)}`).sort()
+  await eventually(kinds, found => found.length === 2)
+  expect(await kinds()).toEqual(['durable one-durable', 'hot one-scheduled'])
+  await giveSnapshots(cluster, false)
+  await start(nextNight(2))
+  await eventually(kinds, found => found.length === 3)
+  expect(await kinds()).toContain('durable one-scheduled')
 })

@@ -20,28 +20,31 @@ import type { Caches } from '../../caches.ts'
 import type { ControllerOptions } from '../../controller-options.ts'
 import { createIfAbsent } from '../../objects/create.ts'
 import { isUnderWay, ownBackups } from '../observe.ts'
+import { isBase, nextBase } from './base.ts'
 import { isServing, nextBackup, scheduleOf } from './due.ts'
-import { doneUpTo, recordedAt, scheduledName } from './recorded.ts'
+import { besideName, doneUpTo, recordedAt, scheduledName } from './recorded.ts'
 import { retentionOf } from './retention.ts'
 
 type ScheduleOptions = ControllerOptions & {
-  /** False: creates no scheduled backup. Retention still applies. */
+  /** If false, creates no scheduled backup. Retention still applies. */
   schedules: boolean
   spreadMs: number
   workers: number
+  /** Databases with the durable tier can have durable backups. */
+  hasArchive: boolean
 }
 
-/** Longest time between two passes: machines sleep, clocks are set, backups grow old. */
+/** Longest time between two passes, since machines sleep, clocks are changed, and backups expire. */
 const longestMs = 3600_000
 /** Most backups that one pass deletes. */
 const deletedAtOnce = 10
 
 export function startBackupSchedules(options: ScheduleOptions): { stop(): Promise<void> } {
   const schedules = new ScheduleController(options)
-  const unfollow = follow(options, key => schedules.enqueue(key))
+  const unsubscribe = follow(options, key => schedules.enqueue(key))
   return {
     stop: async () => {
-      for (const end of unfollow) end()
+      for (const end of unsubscribe) end()
       await schedules.stop()
     },
   }
@@ -86,16 +89,17 @@ class ScheduleController {
     if (database === undefined || id === undefined) return undefined
     if (database.metadata.deletionTimestamp !== undefined) return undefined
     const backups = ownBackups(caches, database)
-    const isMoreLeft = await this.#deleteSurplus(database, backups)
-    const wakeMs = schedules ? await this.#createDue(database, id, backups) : undefined
-    return { requeueAfterMs: isMoreLeft ? 0 : Math.min(longestMs, wakeMs ?? longestMs) }
+    const hasMore = await this.#deleteSurplus(database, backups)
+    const requeueMs = schedules ? await this.#createDue(database, id, backups) : undefined
+    const baseMs = schedules ? await this.#createBase(database, id, backups) : undefined
+    return { requeueAfterMs: hasMore ? 0 : Math.min(longestMs, requeueMs ?? longestMs, baseMs ?? longestMs) }
   }
 
   /** @returns whether more is to be deleted */
   async #deleteSurplus({ spec, status }: ManagedDatabase, backups: readonly Backup[]): Promise<boolean> {
     const { caches, clock, logger, now } = this.#options
-    if (clock.doubt() !== undefined) return false
-    // Without its backup the volume from before a restore would be kept until somebody deletes it.
+    if (clock.distrust() !== undefined) return false
+    // Without its backup the volume from before a restore would be kept until a user deletes it.
     const ofPrevious = new Set(status?.previous?.map(({ backup }) => backup))
     const surplus = retentionOf(backups, spec.backup, now()).goes.filter(
       backup => !isInUse(caches, backup) && !ofPrevious.has(backup.metadata.name),
@@ -110,26 +114,60 @@ class ScheduleController {
 
   /** Creates the backup that is due now. @returns after how many ms to check again */
   async #createDue(database: ManagedDatabase, id: string, backups: readonly Backup[]): Promise<number | undefined> {
-    const { caches, spreadMs, now } = this.#options
+    const { spreadMs, now } = this.#options
     const schedule = scheduleOf(database.spec.backup, id, spreadMs, now())
-    if (schedule.state !== 'on' || !canBeTaken(caches, database)) return undefined
-    const scheduled = backups.filter(({ spec }) => spec.purpose === 'scheduled')
+    const kinds = this.#kindsOf(database)
+    if (schedule.state !== 'on' || kinds.length === 0) return undefined
+    const scheduled = backups.filter(backup => backup.spec.purpose === 'scheduled' && !isBase(backup))
     const taken = {
       createdAt: Date.parse(database.metadata.creationTimestamp ?? ''),
       doneUpTo: doneUpTo(database.status, scheduled, now()),
-      askedAt: scheduled.map(({ metadata }) => Date.parse(metadata.creationTimestamp ?? '')),
+      requestedAt: scheduled.map(({ metadata }) => Date.parse(metadata.creationTimestamp ?? '')),
       isUnderWay: scheduled.some(isUnderWay),
     }
     const due = nextBackup(schedule, taken, { id, spreadMs, operatorStartedAt: this.#startedAt, now: now() })
     const untilNext = schedule.next === undefined ? undefined : schedule.next - now()
     if (due === undefined) return untilNext
     if (due.takeAt > now()) return due.takeAt - now()
-    if (await this.#isStillDue(database, due.dueAt))
-      await createIfAbsent(this.#cluster, 'Backup', backupDraft(database, id, due.dueAt, this.#newId()))
+    if (await this.#isStillDue(database, due.dueAt)) await this.#create(database, id, due.dueAt, kinds)
     return untilNext
   }
 
-  /** Reads the cluster itself: the caches may lag behind a backup that another leader created and somebody deleted. */
+  /** Creates the durable backup that starts the recovery window. @returns after how many ms to check again */
+  async #createBase(database: ManagedDatabase, id: string, backups: readonly Backup[]): Promise<number | undefined> {
+    const { hasArchive, now } = this.#options
+    if (!hasArchive || !database.spec.backup.durable || !isServing(database)) return undefined
+    const next = nextBase(database, backups, now())
+    if (next === undefined) return undefined
+    if (next.takeAt > now()) return next.takeAt - now()
+    const names = { name: next.name, kind: 'durable' as const, databaseId: id, backupId: this.#newId() }
+    await createIfAbsent(this.#cluster, 'Backup', backupDraft(database, names))
+    return undefined
+  }
+
+  /**
+   * The last one is the record of the schedule. If there is a hot one, it is that, since it exists before any other
+   * ends.
+   */
+  #kindsOf(database: ManagedDatabase): Kind[] {
+    const { caches, hasArchive } = this.#options
+    if (!isServing(database)) return []
+    const isDurable = hasArchive && database.spec.backup.durable
+    return [...(isDurable ? ['durable' as const] : []), ...(canBeHot(caches, database) ? ['hot' as const] : [])]
+  }
+
+  /** After a crash before the last one, the next pass continues, since only the last has the name of the schedule. */
+  async #create(database: ManagedDatabase, id: string, dueAt: number, kinds: readonly Kind[]): Promise<void> {
+    const { name } = database.metadata
+    for (const kind of kinds) {
+      const isLast = kind === kinds.at(-1)
+      const backupName = isLast ? scheduledName(name, dueAt) : besideName(name, dueAt)
+      const draft = backupDraft(database, { name: backupName, kind, databaseId: id, backupId: this.#newId() })
+      await createIfAbsent(this.#cluster, 'Backup', draft)
+    }
+  }
+
+  /** Reads the cluster itself: the caches may lag behind a backup that another leader created and a user deleted. */
   async #isStillDue({ metadata }: ManagedDatabase, dueAt: number): Promise<boolean> {
     const current = await this.#cluster.get('ManagedDatabase', metadata)
     if (current === undefined || current.metadata.uid !== metadata.uid) return false
@@ -138,7 +176,7 @@ class ScheduleController {
   }
 }
 
-/** Enqueues the databases that a change concerns. @returns what ends it */
+/** Enqueues the databases that a change concerns. @returns the function that stops it */
 function follow({ caches, clock }: ScheduleOptions, enqueue: (key: string) => void): (() => void)[] {
   const all = () => {
     for (const database of caches.databases.list()) enqueue(keyOf(database))
@@ -156,25 +194,25 @@ function follow({ caches, clock }: ScheduleOptions, enqueue: (key: string) => vo
 const isInUse = (caches: Caches, backup: Backup): boolean =>
   [caches.restores, caches.databases, caches.branches].some(cache => cache.byIndex('source', keyOf(backup)).length > 0)
 
-function canBeTaken(caches: Caches, database: ManagedDatabase): boolean {
+type Kind = Backup['spec']['kind']
+
+function canBeHot(caches: Caches, database: ManagedDatabase): boolean {
   const { region } = database.spec
   const refusal = snapshotRefusal(region, caches.regions.get({ name: region }))
-  return caches.snapshots.served === 'served' && refusal === undefined && isServing(database)
+  return caches.snapshots.served === 'served' && refusal === undefined
 }
 
 function backupDraft(
   { metadata }: ManagedDatabase,
-  databaseId: string,
-  dueAt: number,
-  backupId: string,
+  { name: backupName, kind, databaseId, backupId }: { name: string; kind: Kind; databaseId: string; backupId: string },
 ): Draft<'Backup'> {
-  const { namespace = '', name, labels: marks } = metadata
-  const tenant = marks?.[labels.tenant]
+  const { namespace = '', name, labels: objectLabels } = metadata
+  const tenant = objectLabels?.[labels.tenant]
   return {
     apiVersion,
     kind: 'Backup',
     metadata: {
-      name: scheduledName(name, dueAt),
+      name: backupName,
       namespace,
       labels: {
         [labels.id]: backupId,
@@ -183,6 +221,6 @@ function backupDraft(
       },
       finalizers: [teardownFinalizer],
     },
-    spec: { databaseName: name, databaseId, kind: 'hot', purpose: 'scheduled' },
+    spec: { databaseName: name, databaseId, kind, purpose: 'scheduled' },
   }
 }

@@ -1,4 +1,4 @@
-/** When scheduled backups are due. Pure; the calendar of cron expressions is croner's. */
+/** When scheduled backups are due. Pure; croner computes the cron expressions. */
 import { createHash } from 'node:crypto'
 import { Cron } from 'croner'
 import type { ManagedDatabase, ManagedDatabaseSpec } from '../../../crds/index.ts'
@@ -12,16 +12,19 @@ type Schedule =
   | { state: 'on'; last: number | undefined; next: number | undefined }
 
 const dayMs = 24 * 3600_000
-/** Of a night in UTC, since the epoch began at midnight. */
+/** The time of night in UTC, since the epoch began at midnight. */
 const nightlyAtMs = 2 * 3600_000
 
-/** Where in a span of time a database has its place: the same in every process, whole seconds. */
-export function placeIn(spanMs: number, id: string): number {
-  const place = createHash('sha256').update(`espalier/schedule/${id}`).digest().readUInt32BE() / 2 ** 32
-  return Math.floor((place * spanMs) / 1000) * 1000
+/** The offset of a database within a span of time: the same in every process, in whole seconds. */
+export function offsetIn(spanMs: number, id: string): number {
+  const fraction = createHash('sha256').update(`espalier/schedule/${id}`).digest().readUInt32BE() / 2 ** 32
+  return Math.floor((fraction * spanMs) / 1000) * 1000
 }
 
-/** `spreadMs`: over how long the nightly ones of all databases are spread. One that asks for a time of its own gets that. */
+/**
+ * `spreadMs`: the span over which the nightly backups of all databases are spread. A cron expression is followed
+ * exactly.
+ */
 export function scheduleOf(
   { schedule }: Pick<ManagedDatabaseSpec['backup'], 'schedule'>,
   id: string,
@@ -30,7 +33,7 @@ export function scheduleOf(
 ): Schedule {
   if (schedule === 'off') return { state: 'off' }
   if (schedule === undefined) {
-    const first = nightlyAtMs + placeIn(spreadMs, id)
+    const first = nightlyAtMs + offsetIn(spreadMs, id)
     const last = first + Math.floor((now - first) / dayMs) * dayMs
     return { state: 'on', last, next: last + dayMs }
   }
@@ -44,36 +47,37 @@ export function scheduleOf(
   }
 }
 
-/** Whether a database serves, and is to go on serving. */
+/** Whether a database serves, and is not to be suspended. */
 export const isServing = ({ spec, status }: Pick<ManagedDatabase, 'spec' | 'status'>): boolean =>
   !spec.suspended && conditionOf(status, 'Ready')?.status === 'True'
 
-/** What is known of the backups of a database; times in ms since the epoch. */
+/** The backups of a database; times in ms since the epoch. */
 type Taken = {
   createdAt: number
   /** The latest due time that needs no backup any more. */
   doneUpTo: number | undefined
-  /** When scheduled ones were asked for. */
-  askedAt: readonly number[]
-  /** One of them is being taken. */
+  /** When scheduled backups were requested. */
+  requestedAt: readonly number[]
+  /** Whether one of them is being taken. */
   isUnderWay: boolean
 }
 
-/** A backup is late where it is taken so long after it was due: then it was missed, and others may have been as well. */
+/** A backup taken this long after its due time counts as missed; other databases may have missed theirs too. */
 const lateMs = 600_000
 
 /**
- * When to take one: `dueAt` names it. Of several that were missed one is taken, at the database's place in the time after
- * the operator started, so that those of all databases do not come at once. Nothing is due from before there was the database.
+ * When to take the next one; `dueAt` names it. Of several missed ones only one is taken, at the database's offset after
+ * the operator's start, so that those of all databases are not taken at once. Nothing is due from before the creation
+ * of the database.
  */
 export function nextBackup(
   { last }: Extract<Schedule, { state: 'on' }>,
   taken: Taken,
   { id, spreadMs, operatorStartedAt, now }: { id: string; spreadMs: number; operatorStartedAt: number; now: number },
 ): { dueAt: number; takeAt: number } | undefined {
-  const { createdAt, doneUpTo = 0, askedAt, isUnderWay } = taken
+  const { createdAt, doneUpTo = 0, requestedAt, isUnderWay } = taken
   if (last === undefined || isUnderWay || last <= createdAt || last <= doneUpTo) return undefined
-  if (askedAt.some(at => at >= last)) return undefined
+  if (requestedAt.some(at => at >= last)) return undefined
   const isMissed = now - last > lateMs
-  return { dueAt: last, takeAt: isMissed ? operatorStartedAt + placeIn(spreadMs, id) : last }
+  return { dueAt: last, takeAt: isMissed ? operatorStartedAt + offsetIn(spreadMs, id) : last }
 }

@@ -32,10 +32,10 @@ describe('a database records', () => {
     ['the latest of its backups', undefined, [last - dayMs, last], last],
     ['a later one than before', timestamp(last - dayMs), [last], last],
     ['the same if its backups are older, or deleted', timestamp(last), [last - dayMs], last],
-    ['the latest again after its status was put back', timestamp(last - 9 * dayMs), [last - 2 * dayMs, last], last],
+    ['the latest again after its status was restored', timestamp(last - 9 * dayMs), [last - 2 * dayMs, last], last],
     ['nothing later than now', timestamp(last), [now + 1_000], last],
-    ['what an operator recorded whose clock was ahead', timestamp(now + dayMs), [last], now + dayMs],
-    ['the latest of its backups in the place of no time', 'soon', [last], last],
+    ['the future time that an operator with a fast clock recorded', timestamp(now + dayMs), [last], now + dayMs],
+    ['the latest of its backups in place of an invalid time', 'soon', [last], last],
   ])('%s', (_, scheduledBackupAt, dues, expected) => {
     const status = scheduledBackupAt === undefined ? {} : { scheduledBackupAt }
     const backups = dues.map(dueAt)
@@ -52,17 +52,37 @@ describe('a database records', () => {
 })
 
 describe('a deleted backup is kept until its database records it', () => {
-  const marked = { labels: { [labels.id]: 'i' } }
+  const labelled = { labels: { [labels.id]: 'i' } }
   test.each<[string, boolean, Parameters<typeof awaitsRecord>[1], Backup]>([
-    ['a database that records nothing', true, database({}, marked), dueAt(last)],
-    ['one with an earlier record', true, database({ scheduledBackupAt: timestamp(last - dayMs) }, marked), dueAt(last)],
-    ['one with the record', false, database({ scheduledBackupAt: timestamp(last) }, marked), dueAt(last)],
-    ['one with a later record', false, database({ scheduledBackupAt: timestamp(now) }, marked), dueAt(last)],
-    ['one that is being deleted', false, database({}, { ...marked, deletionTimestamp: ago(0) }), dueAt(last)],
-    ['another one of its name', false, database({}, { labels: { [labels.id]: 'j' } }), dueAt(last)],
-    ['no database', false, undefined, dueAt(last)],
-    ['a backup that no schedule named', false, database({}, marked), named('one-1')],
-    ['a backup of a later time than now', false, database({}, marked), dueAt(now + 1_000)],
+    ['for a database without a record', true, database({}, labelled), dueAt(last)],
+    [
+      'for a database with an earlier record',
+      true,
+      database({ scheduledBackupAt: timestamp(last - dayMs) }, labelled),
+      dueAt(last),
+    ],
+    [
+      'not for a database with this record',
+      false,
+      database({ scheduledBackupAt: timestamp(last) }, labelled),
+      dueAt(last),
+    ],
+    [
+      'not for a database with a later record',
+      false,
+      database({ scheduledBackupAt: timestamp(now) }, labelled),
+      dueAt(last),
+    ],
+    [
+      'not for a database that is being deleted',
+      false,
+      database({}, { ...labelled, deletionTimestamp: ago(0) }),
+      dueAt(last),
+    ],
+    ['not for another database of that name', false, database({}, { labels: { [labels.id]: 'j' } }), dueAt(last)],
+    ['not without a database', false, undefined, dueAt(last)],
+    ['not if its name has no due time', false, database({}, labelled), named('one-1')],
+    ['not if its due time is in the future', false, database({}, labelled), dueAt(now + 1_000)],
   ])('%s: %s', (_, waits, of, found) => {
     expect(awaitsRecord(found, of, now)).toBe(waits)
   })

@@ -1,14 +1,18 @@
 /**
- * Which due times of a database's schedule need no backup any more. Pure. The name of a scheduled backup contains the time it
- * was due. The status of the database records the latest such time, so a backup that somebody deleted is not created again.
+ * Which due times of a database's schedule need no backup any more. Pure. The name of a scheduled backup contains the
+ * time it was due. The status of the database records the latest such time, so a backup that a user deleted is not
+ * created again.
  */
 import { type Backup, labels, type ManagedDatabase, type ManagedDatabaseStatus } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
 
-export function scheduledName(databaseName: string, dueAt: number): string {
-  const time = timestamp(dueAt).replaceAll(/[-:Z]/g, '').replace('T', '-')
-  return `${databaseName}-scheduled-${time}`
-}
+const timeIn = (dueAt: number): string => timestamp(dueAt).replaceAll(/[-:Z]/g, '').replace('T', '-')
+
+export const scheduledName = (databaseName: string, dueAt: number): string =>
+  `${databaseName}-scheduled-${timeIn(dueAt)}`
+
+/** The name of a durable backup that is created together with a hot one: the schedule is recorded by the hot one. */
+export const besideName = (databaseName: string, dueAt: number): string => `${databaseName}-durable-${timeIn(dueAt)}`
 
 /** When a scheduled backup was due, in ms since the epoch. Undefined for a backup whose name contains no such time. */
 export function dueAtOf({ metadata, spec }: Pick<Backup, 'metadata' | 'spec'>): number | undefined {
@@ -26,8 +30,8 @@ export function recordedAt(status: Pick<ManagedDatabaseStatus, 'scheduledBackupA
 }
 
 /**
- * The latest due time that is recorded or that one of the database's backups has. Times after `now` in names are ignored: a
- * client that may create Backups chooses their names.
+ * The latest due time that is recorded or that one of the database's backups has. Times after `now` in names are
+ * ignored: a client that may create Backups chooses their names.
  */
 export function doneUpTo(
   status: ManagedDatabaseStatus | undefined,
@@ -40,7 +44,7 @@ export function doneUpTo(
     .reduce<number | undefined>((latest, at) => Math.max(latest ?? at, at), undefined)
 }
 
-/** The status with the latest due time. It never gets lower, and stays as it is written if nothing is later. */
+/** The status with the latest due time. It never decreases, and is not written if nothing is later. */
 export function withScheduledBackup(
   status: ManagedDatabaseStatus,
   backups: readonly Backup[],

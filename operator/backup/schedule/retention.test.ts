@@ -39,33 +39,48 @@ const again = (daysAgo: number): Backup => {
 }
 const copied = { sourceBranch: { name: 'copy', id: 'c' } }
 const range = (count: number) => Array.from({ length: count }, (_, index) => index)
-const gone = (backups: Backup[], policy: Partial<ManagedDatabaseSpec['backup']> = {}) =>
+const deletedNames = (backups: Backup[], policy: Partial<ManagedDatabaseSpec['backup']> = {}) =>
   retentionOf(backups, { durable: false, ...policy }, now)
     .goes.map(({ metadata }) => metadata.name)
     .sort()
 
 describe('what retention deletes', () => {
   test.each<[string, Backup[], Partial<ManagedDatabaseSpec['backup']>, string[]]>([
-    ['scheduled ones after 7 days', of([0, 6, 7, 8]), {}, ['scheduled-completed-7', 'scheduled-completed-8']],
-    ['never the last one, however old', of([400]), {}, []],
-    ['nor the last of each purpose', [...of([400]), ...of([500], 'prerestore'), ...of([1], 'user')], {}, []],
-    ['the last good one counts, not a failed one after it', [...of([8]), ...of([1], 'scheduled', 'failed')], {}, []],
-    ['after as many days as are asked for', of([0, 6, 7, 13, 14]), { retentionDays: 14 }, ['scheduled-completed-14']],
-    ['none that users asked for', of([0, 100, 1000], 'user'), {}, []],
-    ['however long scheduled ones are kept', of([0, 100], 'user'), { retentionDays: 1 }, []],
-    ['what branches were made from, after a day', of([0, 1], 'prebranch'), {}, ['prebranch-completed-1']],
-    ['what restores took, after 7 days', of([0, 6, 7], 'prerestore'), {}, ['prerestore-completed-7']],
-    ['before or after them', of([0, 6, 7], 'postrestore'), {}, ['postrestore-completed-7']],
-    ['and more than 5 of those', of([0, 1, 2, 3, 4, 5], 'prerestore'), {}, ['prerestore-completed-5']],
-    ['each', of([0, 1, 2, 3, 4, 5], 'postrestore'), {}, ['postrestore-completed-5']],
+    ['scheduled backups after 7 days', of([0, 6, 7, 8]), {}, ['scheduled-completed-7', 'scheduled-completed-8']],
+    ['not the last scheduled backup, however old', of([400]), {}, []],
+    ['not the last backup of each purpose', [...of([400]), ...of([500], 'prerestore'), ...of([1], 'user')], {}, []],
     [
-      'those too, where that is said',
+      'not the last completed backup, although a failed one is newer',
+      [...of([8]), ...of([1], 'scheduled', 'failed')],
+      {},
+      [],
+    ],
+    [
+      'scheduled backups after the days that the database sets',
+      of([0, 6, 7, 13, 14]),
+      { retentionDays: 14 },
+      ['scheduled-completed-14'],
+    ],
+    ['no backups of users', of([0, 100, 1000], 'user'), {}, []],
+    [
+      'no backups of users, however short the retention of scheduled ones is',
+      of([0, 100], 'user'),
+      { retentionDays: 1 },
+      [],
+    ],
+    ['prebranch backups after a day', of([0, 1], 'prebranch'), {}, ['prebranch-completed-1']],
+    ['prerestore backups after 7 days', of([0, 6, 7], 'prerestore'), {}, ['prerestore-completed-7']],
+    ['postrestore backups after 7 days', of([0, 6, 7], 'postrestore'), {}, ['postrestore-completed-7']],
+    ['more than 5 prerestore backups', of([0, 1, 2, 3, 4, 5], 'prerestore'), {}, ['prerestore-completed-5']],
+    ['more than 5 postrestore backups', of([0, 1, 2, 3, 4, 5], 'postrestore'), {}, ['postrestore-completed-5']],
+    [
+      'backups of users, if the database limits them',
       of([0, 1, 2, 100], 'user'),
       { retention: { hot: { user: { count: 2 } } } },
       ['user-completed-100', 'user-completed-2'],
     ],
     [
-      'more than 30 that were scheduled',
+      'more than 30 scheduled backups',
       of(range(40).map(n => n / 40)),
       {},
       of([30, 31, 32, 33, 34, 35, 36, 37, 38, 39].map(n => n / 40))
@@ -73,13 +88,13 @@ describe('what retention deletes', () => {
         .sort(),
     ],
     [
-      'a rule of one kind is none of the other',
+      'a rule for durable backups does not affect hot ones',
       of([8, 9]),
       { retention: { durable: { scheduled: { days: 30 } } } },
       ['scheduled-completed-9'],
     ],
     [
-      'more than 10 that failed',
+      'more than 10 failed backups',
       of(
         range(12).map(n => n / 2),
         'user',
@@ -88,30 +103,35 @@ describe('what retention deletes', () => {
       {},
       ['user-failed-5', 'user-failed-5.5'],
     ],
-    ['failed ones after 7 days, also the last', of([1, 8], 'user', 'failed'), {}, ['user-failed-8']],
-    ['none that is being taken', of([8, 9], 'scheduled', 'running'), {}, []],
-    ['none that goes already', [...of([0]), backup(9, 'scheduled', 'completed', { deletionTimestamp: 'x' })], {}, []],
+    ['failed backups after 7 days, also the last one', of([1, 8], 'user', 'failed'), {}, ['user-failed-8']],
+    ['no backup that is being taken', of([8, 9], 'scheduled', 'running'), {}, []],
+    [
+      'no backup that is being deleted already',
+      [...of([0]), backup(9, 'scheduled', 'completed', { deletionTimestamp: 'x' })],
+      {},
+      [],
+    ],
   ])('%s', (_, backups, policy, expected) => {
-    expect(gone(backups, policy)).toEqual(expected)
+    expect(deletedNames(backups, policy)).toEqual(expected)
   })
 
   test('by the age since its end, or since its creation if no end is recorded', () => {
     const long = backup(8)
     const ended = { ...long, status: { ...long.status, finishedAt: timestamp(now - 6 * dayMs) } }
-    const { finishedAt: _, ...unsaid } = long.status ?? {}
-    expect(gone([backup(0), ended])).toEqual([])
-    expect(gone([backup(0), { ...long, status: unsaid }])).toEqual(['scheduled-completed-8'])
+    const { finishedAt: _, ...withoutEnd } = long.status ?? {}
+    expect(deletedNames([backup(0), ended])).toEqual([])
+    expect(deletedNames([backup(0), { ...long, status: withoutEnd }])).toEqual(['scheduled-completed-8'])
   })
 
   test.each<[string, Backup[], number[], [number, string][]]>([
     [
-      'the newest verified one stays, however many damaged ones come after it',
+      'the newest verified backup is retained, however many damaged ones follow',
       [verifiedAs('verified', 9), verifiedAs('verified', 8), ...range(8).map(n => verifiedAs('failed', n))],
       [7, 9],
       [[8, 'NewestVerified']],
     ],
     [
-      'and the newest one of before the first failed verification, also where nobody verified that',
+      'the newest backup before the first failed verification is retained, although it was never verified',
       [verifiedAs('verified', 20), verifiedAs(undefined, 12), verifiedAs('failed', 6), verifiedAs('failed', 1)],
       [],
       [
@@ -120,38 +140,38 @@ describe('what retention deletes', () => {
       ],
     ],
     [
-      'until a later one is verified and the failed ones are gone',
+      'it is retained until a later backup is verified and the failed ones are deleted',
       [verifiedAs('verified', 9), verifiedAs('failed', 8), verifiedAs('verified', 1)],
       [8],
       [[9, 'BeforeFailedVerification']],
     ],
-    ['then it goes', [verifiedAs('verified', 9), verifiedAs('verified', 1)], [9], []],
+    ['it is deleted then', [verifiedAs('verified', 9), verifiedAs('verified', 1)], [9], []],
     [
-      'one that is verified again counts by its last result',
+      'a backup that is being verified again counts by its last result',
       [again(9), verifiedAs('failed', 1)],
       [],
       [[9, 'NewestVerified']],
     ],
     [
-      'no copy of a branch stands for the database',
+      'a backup of a branch does not count for the database',
       [verifiedAs('verified', 9, copied), verifiedAs('failed', 1)],
       [9],
       [],
     ],
     [
-      'of whatever purpose it is',
+      'the newest verified backup is retained, whatever its purpose',
       [verifiedAs('verified', 9, { purpose: 'prerestore' }), backup(1, 'prerestore')],
       [],
       [[9, 'NewestVerified']],
     ],
-  ])('%s', (_, backups, goes, held) => {
+  ])('%s', (_, backups, goes, retained) => {
     const found = retentionOf(backups, { durable: false }, now)
     const daysOf = ({ metadata }: Backup) => Number(metadata.name.split('-').at(-1))
     expect(found.goes.map(daysOf)).toEqual(goes)
-    expect(found.held.map(({ backup: one, why }) => [daysOf(one), why])).toEqual(held)
+    expect(found.retained.map(({ backup: one, why }) => [daysOf(one), why])).toEqual(retained)
   })
 
-  test('any policy keeps what a restore needs, and deletes only what is older than what it keeps', () => {
+  test('any policy keeps what a restore needs, and deletes only backups older than those it keeps', () => {
     const rule = fc.record(
       { count: fc.integer({ min: 1, max: 5 }), days: fc.integer({ min: 1, max: 20 }) },
       { requiredKeys: [] },
@@ -170,34 +190,36 @@ describe('what retention deletes', () => {
           } as Backup
         })
         const policy = { durable: false, retention: { hot: { scheduled, user } } }
-        const { goes, held } = retentionOf(all, policy, now)
+        const { goes, retained } = retentionOf(all, policy, now)
         const timeOf = ({ status }: Backup) => status?.finishedAt ?? ''
-        const left = all.filter(one => !goes.includes(one)).toSorted((a, b) => (timeOf(a) < timeOf(b) ? 1 : -1))
+        const remaining = all.filter(one => !goes.includes(one)).toSorted((a, b) => (timeOf(a) < timeOf(b) ? 1 : -1))
         const newestOf = (ones: Backup[]) => ones.toSorted((a, b) => (timeOf(a) < timeOf(b) ? 1 : -1))[0]
         const is = (wanted: string) => all.filter(({ status }) => status?.verification === wanted)
 
         const verified = newestOf(is('verified'))
-        if (verified !== undefined) expect(left).toContain(verified)
+        if (verified !== undefined) expect(remaining).toContain(verified)
         const firstFailed = is('failed').toSorted((a, b) => (timeOf(a) < timeOf(b) ? -1 : 1))[0]
         const before = firstFailed && newestOf(all.filter(one => timeOf(one) < timeOf(firstFailed)))
-        if (before !== undefined) expect(left).toContain(before)
-        expect(held.length).toBeLessThanOrEqual(2)
-        for (const { backup: one } of held) expect([verified, before]).toContain(one)
+        if (before !== undefined) expect(remaining).toContain(before)
+        expect(retained.length).toBeLessThanOrEqual(2)
+        for (const { backup: one } of retained) expect([verified, before]).toContain(one)
 
         for (const purpose of ['user', 'scheduled'] as const) {
           const group = all.filter(({ spec }) => spec.purpose === purpose)
           const newest = newestOf(group)
-          if (newest !== undefined) expect(left).toContain(newest)
-          // But for what verification keeps, age and count alone decide.
-          const kept = group.filter(one => left.includes(one) && !held.some(({ backup: its }) => its === one))
-          const gone = group.filter(one => goes.includes(one))
-          expect(gone.every(one => kept.every(other => timeOf(one) <= timeOf(other)))).toBe(true)
+          if (newest !== undefined) expect(remaining).toContain(newest)
+          // Apart from what verification keeps, only age and count decide.
+          const remainingOfGroup = group.filter(
+            one => remaining.includes(one) && !retained.some(({ backup: its }) => its === one),
+          )
+          const deletedNames = group.filter(one => goes.includes(one))
+          expect(deletedNames.every(one => remainingOfGroup.every(other => timeOf(one) <= timeOf(other)))).toBe(true)
         }
       }),
     )
   })
 
-  test('while data become damaged day by day, a sound backup is kept', () => {
+  test('while data become more damaged each day, an intact backup is kept', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 10 }), fc.integer({ min: 11, max: 60 }), (damagedFrom, days) => {
         let all: Backup[] = []

@@ -1,20 +1,27 @@
 /**
- * Which backups have been kept long enough. Pure. Each kind and purpose is counted by itself, so that no number of one
- * drives out another; the newest that can be restored is never let go by its age. Nor is the newest verified one, and the newest of
- * before the first failed verification: where data get damaged, every later backup is as damaged as they are.
+ * Which backups retention deletes. Pure. Each kind and purpose is counted separately, so that none displaces another.
+ * Age never deletes the newest restorable backup, nor the newest verified one, nor the newest one older than the first
+ * failed verification: if data get damaged, every later backup has the same damage.
  */
 import type { Backup, ManagedDatabaseSpec, RetentionRule } from '../../../crds/index.ts'
-import { placeOf } from '../../objects/order.ts'
+import { orderOf } from '../../objects/order.ts'
 
 type Policy = ManagedDatabaseSpec['backup']
 type Purpose = Backup['spec']['purpose']
 type Status = NonNullable<Backup['status']>
 
 const dayMs = 24 * 3600_000
-/** As many as a rule can ask for. */
+const defaultWindowDays = 7
+
+/** For how long the WAL of a database with the durable tier is kept, in ms. */
+export const windowMs = ({ retentionDays = defaultWindowDays }: Pick<Policy, 'retentionDays'>): number =>
+  retentionDays * dayMs
+/** The largest count that a rule accepts. */
 const highestCount = 1000
 
-/** What users ask for stays until they delete it. A branch has its own copy long before a day is over. */
+/**
+ * Backups that users request are kept until users delete them. A branch has its own copy long before a day has passed.
+ */
 const defaults: Record<Purpose, RetentionRule> = {
   user: {},
   scheduled: { count: 30, days: 7 },
@@ -23,7 +30,7 @@ const defaults: Record<Purpose, RetentionRule> = {
   postrestore: { count: 5, days: 7 },
 }
 
-/** Of those that have failed, which hold no data: why they did is of interest for a while. */
+/** Failed ones contain no data; they are kept for a while to show the reason. */
 const ofFailed = { count: 10, days: 7 }
 
 function ruleOf({ retention, retentionDays }: Policy, { kind, purpose }: Pick<Backup['spec'], 'kind' | 'purpose'>) {
@@ -37,7 +44,7 @@ const endedAt = ({ metadata, status }: Backup): number =>
   Date.parse(status?.finishedAt ?? metadata.creationTimestamp ?? '')
 
 const newestFirst = (backups: readonly Backup[]): Backup[] =>
-  backups.toSorted((left, right) => (placeOf(left) > placeOf(right) ? -1 : 1))
+  backups.toSorted((left, right) => (orderOf(left) > orderOf(right) ? -1 : 1))
 
 const isOld = (backup: Backup, days: number | undefined, now: number): boolean =>
   days !== undefined && now - endedAt(backup) >= days * dayMs
@@ -59,17 +66,23 @@ function surplusOfGroup(group: readonly Backup[], policy: Policy, now: number): 
 const hasFault = ({ verification, verificationResult: result }: Status): boolean =>
   verification === 'failed' || (verification === 'pending' && result?.error !== undefined)
 
-/** While it is verified again, the last result holds. */
+/** While it is verified again, the last result counts. */
 const isVerified = ({ verification, verificationResult: result }: Status): boolean =>
   verification === 'verified' || (verification === 'pending' && result !== undefined && result.error === undefined)
 
-export type Held = { backup: Backup; why: 'NewestVerified' | 'BeforeFailedVerification' }
+/** The start of the recovery window: the newest durable backup that is older than the window. */
+function baseOfWindow(backups: readonly Backup[], policy: Policy, now: number): Backup | undefined {
+  const completed = backups.filter(({ spec, status }) => spec.kind === 'durable' && status?.phase === 'completed')
+  return newestFirst(completed).find(backup => now - endedAt(backup) >= windowMs(policy))
+}
+
+export type Retained = { backup: Backup; why: 'NewestVerified' | 'BeforeFailedVerification' }
 
 /**
- * The backups of the database's own data that verification keeps, of one kind: the newest verified one; and the newest one older than
- * the first that did not pass, since that one may be damaged and so may be all that came after it.
+ * The backups of the database's own data that verification keeps, of one kind: the newest verified one; and the newest
+ * one older than the first failed one, since that one and all later ones may be damaged.
  */
-function keptByVerification(backups: readonly Backup[]): Held[] {
+function retainedByVerification(backups: readonly Backup[]): Retained[] {
   const own = newestFirst(
     backups.filter(({ spec, status }) => status?.phase === 'completed' && spec.sourceBranch === undefined),
   )
@@ -85,15 +98,21 @@ function keptByVerification(backups: readonly Backup[]): Held[] {
 }
 
 /**
- * Which backups are deleted, and which are only kept because of verification, whatever age and count say. `backups`: of one database.
- * Something may be in the making of one that has been kept long enough.
+ * Which backups are deleted, and which are kept only because of verification. `backups`: of one database. An object may
+ * be in creation from an expired backup.
  */
-export function retentionOf(backups: readonly Backup[], policy: Policy, now: number): { goes: Backup[]; held: Held[] } {
+export function retentionOf(
+  backups: readonly Backup[],
+  policy: Policy,
+  now: number,
+): { goes: Backup[]; retained: Retained[] } {
   const present = backups.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
   const groups = Map.groupBy(present, ({ spec }) => `${spec.kind}/${spec.purpose}`)
   const surplus = new Set([...groups.values()].flatMap(group => surplusOfGroup(group, policy, now)))
   const kinds = Map.groupBy(present, ({ spec }) => spec.kind)
-  const held = [...kinds.values()].flatMap(keptByVerification).filter(({ backup }) => surplus.has(backup))
-  for (const { backup } of held) surplus.delete(backup)
-  return { goes: [...surplus], held }
+  const retained = [...kinds.values()].flatMap(retainedByVerification).filter(({ backup }) => surplus.has(backup))
+  for (const { backup } of retained) surplus.delete(backup)
+  const base = baseOfWindow(present, policy, now)
+  if (base !== undefined) surplus.delete(base)
+  return { goes: [...surplus], retained }
 }

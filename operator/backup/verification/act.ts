@@ -1,42 +1,54 @@
-/** Makes what a copy of a backup is checked with, and takes it away again. */
+/** Creates and deletes the objects that verify a copy of a backup. */
 import { type AnyObject, type Cluster, ClusterError, type Draft, isRefused } from '../../../cluster/index.ts'
 import { type Backup, childNames, type PgVersion, type Region } from '../../../crds/index.ts'
-import { bytesTold } from '../../../values/quantity.ts'
+import { sizeInBytes } from '../../../values/quantity.ts'
+import type { InstallationKeys } from '../../keys.ts'
 import { createIfAbsent } from '../../objects/create.ts'
 import { ownerUidOf } from '../../objects/ownership.ts'
 import type { PodSettings } from '../../pod-settings.ts'
 import type { Observed } from '../observed.ts'
 import type { Refusal } from '../plan/refusal.ts'
-import { copyDraft, fenceDraft, verificationOwner, verifierDraft } from './drafts.ts'
-import { isOfVerification, verificationKinds } from './observe.ts'
+import { copyDraft, fenceDraft, readerDraft, verificationOwner, verifierDraft } from './drafts.ts'
+import { isOfVerification, kindsOf, type VerificationKind } from './observe.ts'
+import { copyRecovery } from './recovery.ts'
 
 export type Verifier = {
   cluster: Cluster
   images: Partial<Record<PgVersion, string>>
   pods: PodSettings
+  keys: () => InstallationKeys
+  now: () => number
 }
 
 /** @returns why nothing can be checked */
 export async function beginVerification(
-  { cluster, images, pods }: Verifier,
+  { cluster, images, pods, keys, now }: Verifier,
   observed: Observed,
 ): Promise<Refusal | undefined> {
-  const { backup, id, snapshot, verification } = observed
-  const { place } = verification
-  if (id === undefined || place === undefined || typeof snapshot !== 'object')
-    throw new ClusterError('Conflict', 'the snapshot of the backup is not there')
-  const { pgVersion, region } = place
+  const { backup, id, verification } = observed
+  const { target } = verification
+  const snapshot = typeof observed.snapshot === 'object' ? observed.snapshot : undefined
+  const isDurable = backup.spec.kind === 'durable'
+  if (id === undefined || target === undefined || (snapshot === undefined && !isDurable))
+    throw new ClusterError('Conflict', 'the snapshot of the backup does not exist')
+  const recovery = isDurable ? copyRecovery(observed, pods) : undefined
+  if (isDurable && recovery === undefined) return refused('the installation has no archive to read it from')
+  const { authority } = keys()
+  if (isDurable && authority === undefined) throw new ClusterError('Conflict', "the installation's CA is missing")
+  const { pgVersion, region } = target
   const image = images[pgVersion]
   if (image === undefined) return refused(`there is no image of Postgres ${pgVersion}`)
   const owner = verificationOwner(backup, id)
   const { bytes, storageClass } = await volumeOf(cluster, observed, region)
-  // The fence stands before there is anything inside, and the volume before its user.
+  // The network policy is created before anything it protects, and the volume before the pod.
   try {
-    const make = makerOf(cluster, backup, snapshot.name)
+    const make = makerOf(cluster, backup, snapshot?.name)
+    const reader = recovery && authority && readerDraft(owner, recovery, authority, now)
     return (
-      (await make('NetworkPolicy', fenceDraft(owner))) ??
+      (await make('NetworkPolicy', fenceDraft(owner, isDurable))) ??
+      (reader && (await make('Secret', reader))) ??
       (await make('PersistentVolumeClaim', copyDraft({ owner, snapshot, bytes, storageClass }))) ??
-      (await make('Pod', verifierDraft(owner, image, pods)))
+      (await make('Pod', verifierDraft(owner, image, pods, recovery)))
     )
   } catch (error) {
     if (isRefused(error)) return refused(error.message)
@@ -46,33 +58,38 @@ export async function beginVerification(
 
 const refused = (message: string): Refusal => ({ reason: 'NotVerified', message })
 
-/** Makes one after the other; what is there already is used only where another pass made it for this very check. */
+/** Creates the objects in order; an existing one is used only if another pass created it for this verification. */
 const makerOf =
-  (cluster: Cluster, backup: Backup, snapshot: string) =>
-  async <K extends (typeof verificationKinds)[number]>(kind: K, draft: Draft<K>): Promise<Refusal | undefined> => {
+  (cluster: Cluster, backup: Backup, snapshot: string | undefined) =>
+  async <K extends VerificationKind>(kind: K, draft: Draft<K>): Promise<Refusal | undefined> => {
     if (await createIfAbsent(cluster, kind, draft)) return undefined
     const { namespace, name } = draft.metadata
     const found = await cluster.get(kind, { namespace, name })
-    if (found === undefined) throw new ClusterError('Conflict', `the ${kind} ${name} was there, and is gone`)
+    if (found === undefined) throw new ClusterError('Conflict', `the ${kind} ${name} existed, and is deleted`)
     if (isOfVerification(backup, found) && isOfSnapshot(backup, snapshot, found)) return undefined
-    return refused(`the ${kind} ${name} is in the way: it is there already, and was not made for this`)
+    return refused(`the ${kind} ${name} already exists and was not created for this`)
   }
 
-/** For the same backup, not one that had its name, and of the same snapshot. */
-function isOfSnapshot({ metadata }: Backup, snapshot: string, found: AnyObject): boolean {
+/** For the same backup, not an earlier one with its name, and from the same snapshot. */
+function isOfSnapshot({ metadata }: Backup, snapshot: string | undefined, found: AnyObject): boolean {
   if (ownerUidOf(found) !== metadata.uid) return false
   return found.kind !== 'PersistentVolumeClaim' || found.spec?.dataSource?.name === snapshot
 }
 
-/** As large as what was backed up, and of the same class. */
-async function volumeOf(cluster: Cluster, { backup, snapshot }: Observed, region: Region) {
+/** The space for WAL beside a base backup on a volume. */
+const walBytes = 2 ** 30
+
+/** The same size as the source's volume, and the same class. */
+async function volumeOf(cluster: Cluster, { backup, snapshot, source }: Observed, region: Region) {
   const { namespace } = backup.metadata
   const facts = typeof snapshot === 'object' ? snapshot : undefined
-  const name = facts?.cutOf?.claim
+  const isDurable = backup.spec.kind === 'durable'
+  const name = isDurable ? source?.database.status?.volume?.claim : facts?.cutOf?.claim
   const claim = name === undefined ? undefined : await cluster.get('PersistentVolumeClaim', { namespace, name })
-  const capacity = bytesTold(claim?.status?.capacity?.storage) ?? 0
+  const capacity = sizeInBytes(claim?.status?.capacity?.storage) ?? 0
+  const least = isDurable ? (backup.status?.sizeBytes ?? 0) + walBytes : (facts?.bytes ?? 0)
   return {
-    bytes: Math.max(facts?.bytes ?? 0, capacity, 1),
+    bytes: Math.max(least, capacity, 1),
     storageClass: claim?.spec?.storageClassName ?? region.spec.storageClass,
   }
 }
@@ -80,7 +97,7 @@ async function volumeOf(cluster: Cluster, { backup, snapshot }: Observed, region
 export async function endVerification({ cluster }: Pick<Verifier, 'cluster'>, { backup, id }: Observed): Promise<void> {
   if (id === undefined) return
   const key = { namespace: backup.metadata.namespace, name: childNames.verification(id) }
-  for (const kind of verificationKinds) {
+  for (const kind of kindsOf(backup)) {
     const found = await cluster.get(kind, key)
     if (found === undefined || found.metadata.deletionTimestamp !== undefined || !isOfVerification(backup, found))
       continue

@@ -1,27 +1,42 @@
 /**
- * What a copy of a backup is checked with: a volume out of its snapshot; a pod on it that runs `espalier instance verify` once; and a fence
- * around that, since what a copy holds is a tenant's. The pod meets the "restricted" Pod Security Standard, has no credentials, and
- * Postgres in it listens nowhere.
+ * The objects that verify a copy of a backup: a volume from its snapshot, or an empty one for a copy from the archive;
+ * a pod on it that runs `espalier instance verify` once; and a network policy, since the copy contains a tenant's data.
+ * The pod meets the "restricted" Pod Security Standard and has no credentials except those that read the archive.
+ * Postgres in it listens on no address.
  */
 import type { Draft } from '../../../cluster/index.ts'
 import { type Backup, childNames, labels } from '../../../crds/index.ts'
+import { archiveTlsVariable, type RecoverySource } from '../../../instance/recovery/source.ts'
+import { toArchive } from '../../endpoint/network-policy.ts'
+import { archiveSourceMount, readerSecretData } from '../../member/archive/source.ts'
 import { placementOf } from '../../member/pod/placement.ts'
 import { podSecurityContext, securityContext } from '../../member/pod/security.ts'
 import { childMetadata, type Owner, ownerOf } from '../../objects/ownership.ts'
+import type { Trust } from '../../pki/trust.ts'
 import type { PodSettings } from '../../pod-settings.ts'
 import type { SnapshotFacts } from '../observed.ts'
 
 export const verifierContainer = 'verify'
 const dataPath = '/var/lib/espalier/data'
 const terminationPath = '/dev/termination-log'
+const readerVolume = ({ id }: Owner) => ({
+  name: archiveSourceMount.name,
+  secret: { secretName: childNames.verification(id), defaultMode: 0o400 },
+})
 
-/** Its children are found by the backup's own id, so that nobody takes them for the database's. */
+/** Its objects are labelled with the backup's own id, so that they are not treated as the database's. */
 export const verificationOwner = ({ metadata }: Backup, id: string): Owner => ownerOf({ kind: 'Backup', metadata }, id)
 
 const metadataOf = (owner: Owner) => childMetadata(owner, childNames.verification(owner.id), 'verification')
 const selector = (owner: Owner) => ({ [labels.database]: owner.id, [labels.component]: 'verification' })
 
-type CopyRequest = { owner: Owner; snapshot: SnapshotFacts; bytes: number; storageClass: string | undefined }
+/** `snapshot`: undefined for a volume that starts empty. */
+type CopyRequest = {
+  owner: Owner
+  snapshot: SnapshotFacts | undefined
+  bytes: number
+  storageClass: string | undefined
+}
 
 export const copyDraft = ({ owner, snapshot, bytes, storageClass }: CopyRequest): Draft<'PersistentVolumeClaim'> => ({
   apiVersion: 'v1',
@@ -31,20 +46,46 @@ export const copyDraft = ({ owner, snapshot, bytes, storageClass }: CopyRequest)
     accessModes: ['ReadWriteOncePod'],
     ...(storageClass === undefined ? {} : { storageClassName: storageClass }),
     resources: { requests: { storage: String(bytes) } },
-    dataSource: { apiGroup: 'snapshot.storage.k8s.io', kind: 'VolumeSnapshot', name: snapshot.name },
+    ...(snapshot && {
+      dataSource: { apiGroup: 'snapshot.storage.k8s.io', kind: 'VolumeSnapshot', name: snapshot.name },
+    }),
   },
 })
 
-/** Nothing comes in, and nothing goes out. */
-export const fenceDraft = (owner: Owner): Draft<'NetworkPolicy'> => ({
+/** No ingress. No egress, except to the archive for a copy from it. */
+export const fenceDraft = (owner: Owner, recovers: boolean): Draft<'NetworkPolicy'> => ({
   apiVersion: 'networking.k8s.io/v1',
   kind: 'NetworkPolicy',
   metadata: metadataOf(owner),
-  spec: { podSelector: { matchLabels: selector(owner) }, policyTypes: ['Ingress', 'Egress'] },
+  spec: {
+    podSelector: { matchLabels: selector(owner) },
+    policyTypes: ['Ingress', 'Egress'],
+    ...(recovers ? { egress: toArchive } : {}),
+  },
 })
 
-export function verifierDraft(owner: Owner, image: string, pods: PodSettings): Draft<'Pod'> {
-  // Spread is for databases.
+/** With which the copy is read from the archive. */
+export const readerDraft = (
+  owner: Owner,
+  source: RecoverySource,
+  trust: Trust,
+  now: () => number,
+): Draft<'Secret'> => ({
+  apiVersion: 'v1',
+  kind: 'Secret',
+  type: 'Opaque',
+  metadata: metadataOf(owner),
+  data: readerSecretData(owner.id, source, trust, now),
+})
+
+/** `recovery`: what the copy is first created from; undefined if the volume contains it. */
+export function verifierDraft(
+  owner: Owner,
+  image: string,
+  pods: PodSettings,
+  recovery: RecoverySource | undefined,
+): Draft<'Pod'> {
+  // Spreading over nodes is only for databases.
   const { topologySpreadConstraints: _, terminationGracePeriodSeconds: __, ...placement } = placementOf(pods)
   return {
     apiVersion: 'v1',
@@ -61,7 +102,11 @@ export function verifierDraft(owner: Owner, image: string, pods: PodSettings): D
           name: verifierContainer,
           image,
           command: ['espalier', 'instance', 'verify'],
-          args: ['--data', dataPath, '--termination-message', terminationPath],
+          args: [
+            ...['--data', dataPath, '--termination-message', terminationPath],
+            ...(recovery === undefined ? [] : ['--recover', JSON.stringify(recovery)]),
+          ],
+          ...(recovery && { env: [{ name: archiveTlsVariable, value: archiveSourceMount.mountPath }] }),
           resources: { requests: { cpu: '50m', memory: '128Mi' }, limits: { cpu: '1', memory: '512Mi' } },
           securityContext,
           terminationMessagePath: terminationPath,
@@ -69,12 +114,14 @@ export function verifierDraft(owner: Owner, image: string, pods: PodSettings): D
           volumeMounts: [
             { name: 'data', mountPath: dataPath },
             { name: 'temporary', mountPath: '/tmp' },
+            ...(recovery === undefined ? [] : [archiveSourceMount]),
           ],
         },
       ],
       volumes: [
         { name: 'data', persistentVolumeClaim: { claimName: childNames.verification(owner.id) } },
         { name: 'temporary', emptyDir: { sizeLimit: '100Mi' } },
+        ...(recovery === undefined ? [] : [readerVolume(owner)]),
       ],
     },
   } satisfies Draft<'Pod'>

@@ -1,4 +1,7 @@
-/** How the check of a backup's copy stands: by the caches, and where the backup is being deleted by the cluster itself. */
+/**
+ * The state of the verification of a backup's copy: from the caches, and from the cluster itself if the backup is being
+ * deleted.
+ */
 import type { AnyObject, Cluster, Pod } from '../../../cluster/index.ts'
 import { type Backup, childNames, labels, type PgVersion } from '../../../crds/index.ts'
 import type { Caches } from '../../caches.ts'
@@ -6,18 +9,24 @@ import { ownerKeyOf, ownerKindOf } from '../../objects/ownership.ts'
 import type { VerificationFacts, VerifierEnd } from '../observed.ts'
 import { verifierContainer } from './drafts.ts'
 
-/** Kubernetes keeps no more of a termination message. */
+/** Kubernetes truncates a termination message to this length. */
 const longestMessage = 4_096
 
-export const verificationKinds = ['Pod', 'PersistentVolumeClaim', 'NetworkPolicy'] as const
+export type VerificationKind = 'Pod' | 'PersistentVolumeClaim' | 'Secret' | 'NetworkPolicy'
 
-/** What is not marked as made for this check is neither used nor touched, whatever its name. */
+/** In the order in which they are deleted. The Secret reads the archive, for a copy from it. */
+export const kindsOf = ({ spec }: Backup): readonly VerificationKind[] =>
+  spec.kind === 'durable'
+    ? ['Pod', 'PersistentVolumeClaim', 'Secret', 'NetworkPolicy']
+    : ['Pod', 'PersistentVolumeClaim', 'NetworkPolicy']
+
+/** An object that is not annotated as created for this verification is neither used nor changed, whatever its name. */
 export const isOfVerification = ({ metadata }: Backup, object: Pick<AnyObject, 'metadata'>): boolean =>
   ownerKindOf(object) === 'Backup' &&
   ownerKeyOf(object) === `${metadata.namespace}/${metadata.name}` &&
   object.metadata.labels?.[labels.component] === 'verification'
 
-const none: VerificationFacts = { isThere: false, claim: false, pod: undefined, isTurn: false, place: undefined }
+const none: VerificationFacts = { isThere: false, claim: false, pod: undefined, hasSlot: false, target: undefined }
 
 export async function verificationFacts(
   caches: Caches,
@@ -25,11 +34,11 @@ export async function verificationFacts(
   backup: Backup,
   id: string | undefined,
   source: { region: string; pgVersion: PgVersion } | undefined,
-  isTurn: (backup: Backup) => boolean,
+  hasSlot: (backup: Backup) => boolean,
 ): Promise<VerificationFacts> {
   if (id === undefined) return none
   const key = { namespace: backup.metadata.namespace, name: childNames.verification(id) }
-  const ours = <T extends Pick<AnyObject, 'metadata'>>(object: T | undefined): T | undefined =>
+  const own = <T extends Pick<AnyObject, 'metadata'>>(object: T | undefined): T | undefined =>
     object !== undefined && isOfVerification(backup, object) ? object : undefined
   const isLeaving = backup.metadata.deletionTimestamp !== undefined
   const [pod, claim, fence] = isLeaving
@@ -39,26 +48,26 @@ export async function verificationFacts(
         cluster.get('NetworkPolicy', key),
       ])
     : [caches.pods.get(key), caches.claims.get(key), caches.networkPolicies.get(key)]
-  const verifier = ours(pod)
+  const verifier = own(pod)
   return {
-    isThere: [verifier, ours(claim), ours(fence)].some(object => object !== undefined),
-    claim: ours(claim) !== undefined,
+    isThere: [verifier, own(claim), own(fence)].some(object => object !== undefined),
+    claim: own(claim) !== undefined,
     pod: verifier && {
       isGoing: verifier.metadata.deletionTimestamp !== undefined,
       madeAt: Date.parse(verifier.metadata.creationTimestamp ?? ''),
       end: endOf(verifier),
     },
-    isTurn: backup.status?.verification === 'pending' && isTurn(backup),
-    place: placeFor(caches, backup, source),
+    hasSlot: backup.status?.verification === 'pending' && hasSlot(backup),
+    target: targetFor(caches, backup, source),
   }
 }
 
-/** A kept backup says itself which Postgres it is of, and where; an older one is where there is one region. */
-function placeFor(
+/** A kept backup names its Postgres version and region; an older one can be placed only if there is one region. */
+function targetFor(
   { regions }: Caches,
   { status }: Backup,
   source: { region: string; pgVersion: PgVersion } | undefined,
-): VerificationFacts['place'] {
+): VerificationFacts['target'] {
   if (status?.verification !== 'pending') return undefined
   const pgVersion = source?.pgVersion ?? status.pgVersion
   const all = regions.list()
@@ -70,7 +79,7 @@ function placeFor(
 function endOf({ status }: Pod): VerifierEnd | undefined {
   if (status?.phase !== 'Succeeded' && status?.phase !== 'Failed') return undefined
   const ended = status.containerStatuses?.find(({ name }) => name === verifierContainer)?.state?.terminated
-  // A pod that its node put out has no containers to tell of.
-  const told = ended?.message ?? [status.reason, status.message].filter(text => text).join(': ')
-  return { exitCode: ended?.exitCode ?? -1, message: told.trim().slice(0, longestMessage) }
+  // A pod that was evicted by its node has no container statuses.
+  const text = ended?.message ?? [status.reason, status.message].filter(text => text).join(': ')
+  return { exitCode: ended?.exitCode ?? -1, message: text.trim().slice(0, longestMessage) }
 }

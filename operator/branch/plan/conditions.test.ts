@@ -1,4 +1,4 @@
-/** Which conditions a branch has, in which order, and which are gone as soon as nothing is found of them. */
+/** The conditions of a branch, their order, and when they are removed. */
 import { expect, test } from 'vitest'
 import { nextConditions } from './conditions.ts'
 

@@ -1,4 +1,4 @@
-/** A branch until its data are cut: what it is refused for, what is asked to be copied, and what is on record of that. */
+/** A branch until its data are copied: why it is refused, which copy is requested, and what is recorded of it. */
 import { describe, expect, test } from 'vitest'
 import {
   apiVersion,
@@ -12,20 +12,20 @@ import {
 } from '../../../crds/index.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { ownerUidAnnotation } from '../../objects/ownership.ts'
-import { type GivenBranch, settledBranch } from '../../testing/settled-branch.ts'
+import { type GivenBranch, reconciledBranch } from '../../testing/reconciled-branch.ts'
 import type { Observed } from '../observed.ts'
 import { copied, prebranchDraft } from './prebranch.ts'
 
-const { now, ago, id, root, observedOf, planOf } = settledBranch()
-const settled = observedOf()
-const { region } = settled
+const { now, ago, id, root, observedOf, planOf } = reconciledBranch()
+const reconciled = observedOf()
+const { region } = reconciled
 if (region === undefined) throw new Error('it serves')
 
 const none = <Parts extends object>(parts: Parts, nothing: undefined | never[]): Parts =>
-  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // nothing of each
-/** Nothing is there but its source. */
+  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // all lists are empty
+/** Only its source exists. */
 const bare: Partial<Observed> = {
-  ...{ source: root, children: none(settled.children, undefined), owned: none(settled.owned, []) },
+  ...{ source: root, children: none(reconciled.children, undefined), owned: none(reconciled.owned, []) },
   ...{ pod: undefined, postgres: undefined, route: undefined },
   ...{ credentials: { state: 'absent' }, certificate: { state: 'absent' } },
 }
@@ -39,7 +39,7 @@ const fresh = ({ rest, status, ...given }: GivenBranch = {}): GivenBranch => ({
 })
 const does = (given: GivenBranch) =>
   planOf(given).actions.map(action => ('kind' in action ? `${action.do} ${action.kind}` : action.do))
-const told = (given: GivenBranch) => {
+const summaryOf = (given: GivenBranch) => {
   const { status } = planOf(given)
   const of = (type: string) => {
     const { status: is, reason } = conditionOf(status, type) ?? {}
@@ -58,12 +58,12 @@ const prebranch = (status: Backup['status'], more: Partial<Backup['spec']> = {},
   spec: { databaseName: 'one', databaseId: 'i', kind: 'hot', purpose: 'prebranch', ...more },
   ...(status === undefined ? {} : { status }),
 })
-const cut = { snapshotName: 'bkp', endLsn: '0/2', systemIdentifier: '7', cutAt: ago(2_000), sizeBytes: 7 }
-const completed = { phase: 'completed' as const, ...cut }
+const restorePoint = { snapshotName: 'bkp', endLsn: '0/2', systemIdentifier: '7', cutAt: ago(2_000), sizeBytes: 7 }
+const completed = { phase: 'completed' as const, ...restorePoint }
 const branchOf = (name: string, depth: number, more: Partial<Branch['spec']> = {}): Branch => ({
-  ...settled.branch,
-  metadata: { ...settled.branch.metadata, name, uid: name, labels: { [labels.id]: name } },
-  spec: { ...settled.branch.spec, depth, ...more },
+  ...reconciled.branch,
+  metadata: { ...reconciled.branch.metadata, name, uid: name, labels: { [labels.id]: name } },
+  spec: { ...reconciled.branch.spec, depth, ...more },
 })
 
 describe('a new branch', () => {
@@ -80,17 +80,21 @@ describe('a new branch', () => {
     )
     for (const ofVolume of ['create-claim', 'apply StatefulSet', 'apply ConfigMap'])
       expect(actions).not.toContain(ofVolume)
-    const { status, wakeAt } = planOf(fresh())
-    expect(told(fresh())).toEqual({
+    const { status, requeueAt } = planOf(fresh())
+    expect(summaryOf(fresh())).toEqual({
       ...{ phase: 'creating', ready: 'False NotCopied', volume: 'False NotCopied', progressing: 'True Copying' },
     })
-    expect([status.operation?.name, status.operation?.startedAt, wakeAt]).toEqual(['create-branch', ago(0), undefined])
+    expect([status.operation?.name, status.operation?.startedAt, requeueAt]).toEqual([
+      'create-branch',
+      ago(0),
+      undefined,
+    ])
   })
   test('reports its address before it has a configuration or StatefulSet', () => {
-    const { credentials, certificate, owned, route } = settled
-    const unmarked = settled.children.route && { ...settled.children.route }
+    const { credentials, certificate, owned, route } = reconciled
+    const unmarked = reconciled.children.route && { ...reconciled.children.route }
     const stale = unmarked && { ...unmarked, data: {}, metadata: { ...unmarked.metadata, annotations: {} } }
-    const children = { ...none(settled.children, undefined), route: stale }
+    const children = { ...none(reconciled.children, undefined), route: stale }
     const rest = { children, owned: { ...owned, routes: [] }, route, credentials, certificate }
     const written = planOf(fresh({ rest })).actions.flatMap(action =>
       action.do === 'apply' ? [action.draft.metadata.name] : [],
@@ -100,23 +104,23 @@ describe('a new branch', () => {
     expect(written).not.toContain(childNames.statefulSet(id, 1))
   })
   test('with a leftover claim creates no Postgres on it', () => {
-    const { claim } = settled.children
-    const left = claim && {
+    const { claim } = reconciled.children
+    const remaining = claim && {
       ...claim,
-      metadata: { ...claim.metadata, annotations: { [ownerUidAnnotation]: settled.branch.metadata.uid ?? '' } },
+      metadata: { ...claim.metadata, annotations: { [ownerUidAnnotation]: reconciled.branch.metadata.uid ?? '' } },
     }
     const children = {
-      ...none(settled.children, undefined),
-      claim: left,
-      configuration: settled.children.configuration,
+      ...none(reconciled.children, undefined),
+      claim: remaining,
+      configuration: reconciled.children.configuration,
     }
-    const { credentials, certificate } = settled
+    const { credentials, certificate } = reconciled
     const actions = does(fresh({ rest: { children, credentials, certificate } }))
     expect(actions).toContain('apply Service')
     expect(actions).not.toContain('apply StatefulSet')
   })
   test('requests a backup of its source, named by its own id, with the finalizer', () => {
-    const { branch } = settled
+    const { branch } = reconciled
     const draft = prebranchDraft(branch, id, false)
     expect(draft).toStrictEqual({
       ...{ apiVersion, kind: 'Backup' },
@@ -136,11 +140,11 @@ describe('a new branch', () => {
     expect(deeper.spec).toMatchObject({ databaseId: 'i', sourceBranch })
   })
   test('with a backup that outlives its creation does not mark the backup as single-use', () => {
-    const { branch, root } = settled
+    const { branch, root } = reconciled
     if (root === undefined) throw new Error('no database')
     const backup = { durable: false, retention: { hot: { prebranch: { days: 3 } } } }
-    const kept = { ...root, spec: { ...root.spec, backup } }
-    expect(planOf(fresh({ rest: { root: kept } })).actions).toContainEqual({
+    const retained = { ...root, spec: { ...root.spec, backup } }
+    expect(planOf(fresh({ rest: { root: retained } })).actions).toContainEqual({
       ...{ do: 'create-backup', draft: prebranchDraft(branch, id, true) },
     })
     expect(prebranchDraft(branch, id, true).metadata.annotations).toBeUndefined()
@@ -159,7 +163,7 @@ describe('a new branch', () => {
     const messageOf = (given: GivenBranch) => conditionOf(planOf(given).status, 'Progressing')?.message
     expect(messageOf(waits([progressing]))).toBe('m')
     expect(messageOf(waits([]))).toBe('waiting for a snapshot')
-    expect(messageOf(fresh())).toBe('asking for a snapshot of its source')
+    expect(messageOf(fresh())).toBe('requesting a snapshot of its source')
     expect(planOf(waits([])).status.source).toBeUndefined()
   })
   test('with a completed copy records it before it creates the volume', () => {
@@ -170,7 +174,7 @@ describe('a new branch', () => {
   test('whose copy failed is failed and creates nothing more', () => {
     const given = fresh({ rest: { backup: prebranch({ phase: 'failed', error: 'why' }) } })
     expect(planOf(given).actions).toEqual([])
-    expect(told(given)).toMatchObject({
+    expect(summaryOf(given)).toMatchObject({
       phase: 'failed',
       ready: 'False BackupFailed',
       progressing: 'False BackupFailed',
@@ -180,7 +184,7 @@ describe('a new branch', () => {
 })
 
 describe('a copy', () => {
-  const { branch } = settled
+  const { branch } = reconciled
   const stored = { ...root, status: { ...root.status, storage: { capacity: '2Gi', since: ago(0) } } }
   const ready = {
     type: 'Ready',
@@ -218,28 +222,40 @@ describe('a copy', () => {
     expect(copied(prebranch(completed, { sourceBranch }), deeper, root, now)).toMatchObject({ source: { id: 'f' } })
   })
   test.each<[string, Backup, RegExp]>([
-    ['NameTaken', prebranch(completed, { purpose: 'user' }), /^the backup prebranch is none of this branch's source$/],
-    ['NameTaken', prebranch(completed, { databaseId: 'other' }), /none of this/],
-    ['NameTaken', prebranch(completed, {}, { labels: {} }), /prebranch is none of this/],
-    ['NameTaken', prebranch(completed, { databaseName: 'other' }), /none of this/],
-    ['NameTaken', prebranch(completed, { kind: 'durable' }), /none of this/],
-    ['NameTaken', prebranch(completed, { purpose: 'user' }), /none of this/],
-    ['NameTaken', prebranch(completed, { sourceBranch: { name: 'first', id: 'f' } }), /none of this/],
+    [
+      'NameTaken',
+      prebranch(completed, { purpose: 'user' }),
+      /^the backup prebranch is not a backup of this branch's source$/,
+    ],
+    ['NameTaken', prebranch(completed, { databaseId: 'other' }), /is not a backup of this/],
+    ['NameTaken', prebranch(completed, {}, { labels: {} }), /prebranch is not a backup of this/],
+    ['NameTaken', prebranch(completed, { databaseName: 'other' }), /is not a backup of this/],
+    ['NameTaken', prebranch(completed, { kind: 'durable' }), /is not a backup of this/],
+    ['NameTaken', prebranch(completed, { purpose: 'user' }), /is not a backup of this/],
+    ['NameTaken', prebranch(completed, { sourceBranch: { name: 'first', id: 'f' } }), /is not a backup of this/],
     ['NotAtomic', prebranch({ phase: 'failed', error: 'why', conditions: [ready] }), /^nothing could be copied: why$/],
     ['NotAtomic', prebranch({ phase: 'failed', conditions: [ready] }), /: m$/],
     ['BackupFailed', prebranch({ phase: 'failed' }), /^nothing could be copied: $/],
-    ['SnapshotDeleted', prebranch(completed, {}, { deletionTimestamp: ago(0) }), /deleted by somebody/],
-    ['SnapshotDeleted', prebranch({ phase: 'running' }, {}, { deletionTimestamp: ago(0) }), /deleted by somebody/],
-    ['SnapshotUnknown', prebranch({ ...completed, snapshotName: undefined }), /^the backup prebranch does not say/],
-    ['SnapshotUnknown', prebranch({ ...completed, endLsn: undefined }), /does not say/],
-    ['SnapshotUnknown', prebranch({ ...completed, systemIdentifier: undefined }), /does not say/],
+    [
+      'SnapshotDeleted',
+      prebranch(completed, {}, { deletionTimestamp: ago(0) }),
+      /^the backup to create it from was deleted$/,
+    ],
+    [
+      'SnapshotDeleted',
+      prebranch({ phase: 'running' }, {}, { deletionTimestamp: ago(0) }),
+      /^the backup to create it from was deleted$/,
+    ],
+    ['SnapshotUnknown', prebranch({ ...completed, snapshotName: undefined }), /^the backup prebranch has no snapshot/],
+    ['SnapshotUnknown', prebranch({ ...completed, endLsn: undefined }), /has no snapshot/],
+    ['SnapshotUnknown', prebranch({ ...completed, systemIdentifier: undefined }), /has no snapshot/],
   ])('fails with the reason %s', (reason, backup, message) => {
     expect(copied(backup, branch, root, now)).toEqual({
       state: 'failed',
       refusal: { reason, message: expect.stringMatching(message) },
     })
   })
-  test('is under way until its backup has ended', () => {
+  test('is running until its backup has ended', () => {
     for (const status of [undefined, { phase: 'pending' as const }, { phase: 'running' as const }])
       expect(copied(prebranch(status), branch, root, now).state).toBe('underway')
   })
@@ -262,7 +278,7 @@ describe('a branch is refused', () => {
       conditions: [{ type: 'Ready', status: 'False', reason: teardownReason, message: '', lastTransitionTime: ago(0) }],
     },
   }
-  const justAsked: GivenBranch = { metadata: { creationTimestamp: ago(0) } }
+  const justRequested: GivenBranch = { metadata: { creationTimestamp: ago(0) } }
   const uneven = { ...region, spec: { ...region.spec, snapshotClass: { name: 'slow', atomic: false } } }
 
   test.each<[string, GivenBranch, RegExp]>([
@@ -273,9 +289,13 @@ describe('a branch is refused', () => {
     ],
     ['SourceMissing', { rest: { source: undefined } }, /^there is no database one with the id i$/],
     ['SourceMissing', { spec: deeper(), rest: { source: undefined } }, /^there is no branch first with the id f$/],
-    ['SourceDeleting', { ...justAsked, rest: { source: deleting, root: deleting } }, /^the database is being deleted$/],
-    ['SourceDeleting', { ...justAsked, spec: deeper(), rest: { source: parent, root: deleting } }, /being deleted/],
-    ['SourceDeleting', { ...justAsked, rest: { source: begun, root: begun } }, /being deleted/],
+    [
+      'SourceDeleting',
+      { ...justRequested, rest: { source: deleting, root: deleting } },
+      /^the database is being deleted$/,
+    ],
+    ['SourceDeleting', { ...justRequested, spec: deeper(), rest: { source: parent, root: deleting } }, /being deleted/],
+    ['SourceDeleting', { ...justRequested, rest: { source: begun, root: begun } }, /being deleted/],
     ['SourceMismatch', { spec: { depth: 2 } }, /^spec\.depth is 2, and must be 1: one more than its source's$/],
     ['SourceMismatch', { spec: deeper({ depth: 3 }), rest: { source: parent } }, /must be 2: one more/],
     ['SourceMismatch', { spec: { region: 'there' } }, /^spec\.region is there, and must be here as its source is$/],
@@ -292,7 +312,11 @@ describe('a branch is refused', () => {
   ])('%s', (reason, given, message) => {
     const refused = fresh(given)
     expect(planOf(refused).actions).toEqual([])
-    expect(told(refused)).toMatchObject({ phase: 'failed', ready: `False ${reason}`, progressing: `False ${reason}` })
+    expect(summaryOf(refused)).toMatchObject({
+      phase: 'failed',
+      ready: `False ${reason}`,
+      progressing: `False ${reason}`,
+    })
     expect(conditionOf(planOf(refused).status, 'Ready')?.message).toMatch(message)
   })
   test.each<[string, GivenBranch]>([

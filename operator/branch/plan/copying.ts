@@ -1,6 +1,9 @@
-/** Plans a branch until its source is copied. The endpoint is created meanwhile, and the member afterwards. Pure. */
+/**
+ * Plans a branch until its source is copied. The endpoint is created in the meantime, and the volume and Postgres
+ * afterwards. Pure.
+ */
 
-import { contestFinding } from '../../children/drift.ts'
+import { conflictFinding } from '../../children/drift.ts'
 import { nothingServes, planEndpoint } from '../../endpoint/plan/index.ts'
 import { no, yes } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
@@ -8,30 +11,48 @@ import { nothing } from '../../owner/plan/steps.ts'
 import type { Observed } from '../observed.ts'
 import { operationOf } from './operation.ts'
 import { creationFailed, type Plan, type PlanSettings, withFindings } from './plan.ts'
-import { copied, copyingStep, isKept, prebranchDraft } from './prebranch.ts'
+import { copied, copyingStep, isRetained, prebranchDraft } from './prebranch.ts'
+import { isOutOfArchive, recovered } from './recovering.ts'
 import { refusalOf } from './refusal.ts'
 
 export function copying(observed: Observed, owner: Owner, now: number, settings: PlanSettings): Plan {
   const { branch, backup, source } = observed
-  const refusal = backup === undefined ? refusalOf(observed, settings) : undefined
+  const refusal = backup === undefined || isOutOfArchive(observed) ? refusalOf(observed, settings) : undefined
   if (refusal !== undefined) return creationFailed(observed, refusal, now)
+  if (isOutOfArchive(observed)) {
+    const found = recovered(observed, now)
+    if ('refused' in found) return creationFailed(observed, found.refused, now)
+    return begun(observed, now, found.source)
+  }
   const copy = backup && copied(backup, branch, source, now)
   if (copy?.state === 'failed') return creationFailed(observed, copy.refusal, now)
   const endpoint = planEndpoint(observed, owner, nothingServes)
   const actions: Plan['actions'] = [...endpoint.actions]
   if (backup === undefined)
-    actions.push({ do: 'create-backup', draft: prebranchDraft(branch, owner.id, isKept(observed)) })
+    actions.push({ do: 'create-backup', draft: prebranchDraft(branch, owner.id, isRetained(observed)) })
   const notYet = no('NotCopied', 'its data are being copied')
-  const asking = { step: copyingStep, message: 'asking for a snapshot of its source' }
-  const { step, message } = copy?.state === 'underway' ? copy : asking
-  const contested = contestFinding(observed)
+  const requesting = { step: copyingStep, message: 'requesting a snapshot of its source' }
+  const { step, message } = copy?.state === 'underway' ? copy : requesting
+  const contested = conflictFinding(observed)
   const findings = {
     ...(contested ? { ChildrenApplied: contested } : {}),
-    KeysAvailable: yes('Present', "the installation's keys are there"),
+    KeysAvailable: yes('Present', "the installation's keys exist"),
     ...endpoint.findings,
     ...{ Ready: notYet, VolumeReady: notYet, Progressing: yes(step, message) },
   }
   const operation = operationOf(branch, 'create-branch', now)
   const status = withFindings(observed, findings, { phase: 'creating', operation }, now)
   return { ...nothing(copy?.state === 'cut' ? { ...status, source: copy.source } : status), actions }
+}
+
+/** Records in the status from which part of the archive the branch is recovered. Nothing is created before that. */
+function begun(observed: Observed, now: number, source: NonNullable<Plan['status']['source']>): Plan {
+  const notYet = no('NotCopied', 'its data are being recovered from the archive')
+  const message = `the archive can recover the requested moment, beginning with the backup ${source.backupName}`
+  const findings = {
+    KeysAvailable: yes('Present', "the installation's keys exist"),
+    ...{ Ready: notYet, VolumeReady: notYet, Progressing: yes(copyingStep, message) },
+  }
+  const operation = operationOf(observed.branch, 'create-branch', now)
+  return nothing(withFindings(observed, findings, { phase: 'creating', operation, source }, now))
 }

@@ -1,26 +1,26 @@
-/** How a branch goes: in which order, what is left of it, and for how long. */
+/** The deletion of a branch: the order, what remains, and for how long. */
 import { describe, expect, test } from 'vitest'
 import { apiVersion, type Backup, labels, managedByEspalier, type Task } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { derivedId } from '../../objects/derived-id.ts'
-import { type GivenBranch, settledBranch } from '../../testing/settled-branch.ts'
+import { type GivenBranch, reconciledBranch } from '../../testing/reconciled-branch.ts'
 import type { Observed } from '../observed.ts'
 
-const { now, ago, status: settled, observedOf, planOf } = settledBranch()
+const { now, ago, status: reconciled, observedOf, planOf } = reconciledBranch()
 const serving = observedOf()
 const taskId = derivedId(`${serving.branch.metadata.uid}/delete-branch`)
 const day = 24 * 3600_000
 
 const none = <Parts extends object>(parts: Parts, nothing: undefined | never[]): Parts =>
-  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // nothing of each
-/** Nothing of its Postgres is left. */
+  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // none of each
+/** Nothing of its Postgres remains. */
 const cleared: Partial<Observed> = {
   ...{ children: none(serving.children, undefined), owned: none(serving.owned, []) },
   ...{ pod: undefined, postgres: undefined, route: undefined },
 }
-const task = { spec: { name: 'delete-branch' } } as Task // which is not looked into
-const ended = { status: { phase: 'succeeded', finishedAt: ago(0) } } as Task // which is all that is looked at
+const task = { spec: { name: 'delete-branch' } } as Task // not read
+const ended = { status: { phase: 'succeeded', finishedAt: ago(0) } } as Task // only these fields are read
 const operation = { taskId, name: 'delete-branch' as const, startedAt: ago(5_000) }
 const backup: Backup = {
   apiVersion,
@@ -29,7 +29,7 @@ const backup: Backup = {
   spec: { databaseName: 'one', databaseId: 'i', kind: 'hot', purpose: 'prebranch' },
 }
 const removal = { do: 'delete', kind: 'Backup', name: 'prebranch', namespace: 'n', uid: 'b' }
-const asked = (rest: Partial<Observed> = {}, status: GivenBranch['status'] = {}): GivenBranch => ({
+const deletionRequested = (rest: Partial<Observed> = {}, status: GivenBranch['status'] = {}): GivenBranch => ({
   ...{ spec: { deletionRequestedAt: ago(1_000) }, rest, status },
 })
 const condition = (given: GivenBranch, type: string) => {
@@ -39,10 +39,10 @@ const condition = (given: GivenBranch, type: string) => {
 
 describe('a branch whose deletion is requested', () => {
   test('closes its endpoint first, and reports it', () => {
-    const given = asked()
-    const { status, actions, wakeAt } = planOf(given)
+    const given = deletionRequested()
+    const { status, actions, requeueAt } = planOf(given)
     expect(actions).toMatchObject([{ do: 'apply', kind: 'ConfigMap' }])
-    expect([status.phase, status.operation, wakeAt]).toEqual([
+    expect([status.phase, status.operation, requeueAt]).toEqual([
       'deleting',
       { taskId, name: 'delete-branch', startedAt: ago(0) },
       undefined,
@@ -54,34 +54,34 @@ describe('a branch whose deletion is requested', () => {
   test('waits for the acknowledgement of the gateways', () => {
     const { route } = serving
     const closed = route?.route && { ...route, route: { ...route.route, rules: [] }, acknowledged: false }
-    expect(planOf(asked({ route: closed && { ...closed, waitingFor: ['g'] } }))).toMatchObject({
+    expect(planOf(deletionRequested({ route: closed && { ...closed, waitingFor: ['g'] } }))).toMatchObject({
       ...{ actions: [], awaitsGateways: true },
     })
-    expect(planOf(asked({ route: closed && { ...closed, acknowledged: true } }))).toMatchObject({
+    expect(planOf(deletionRequested({ route: closed && { ...closed, acknowledged: true } }))).toMatchObject({
       awaitsGateways: false,
     })
-    expect(planOf(asked({ route: route && { ...route, acknowledged: false } }))).toMatchObject({
+    expect(planOf(deletionRequested({ route: route && { ...route, acknowledged: false } }))).toMatchObject({
       awaitsGateways: false,
     })
-    expect(planOf(asked(cleared)).awaitsGateways).toBe(false)
+    expect(planOf(deletionRequested(cleared)).awaitsGateways).toBe(false)
   })
   test('on a silent node is checked again', () => {
     const node = { name: 'n', silentSince: timestamp(now - 1_000), isOutOfService: false }
-    expect(planOf(asked({ node })).wakeAt).toBe(now + 30_000)
+    expect(planOf(deletionRequested({ node })).requeueAt).toBe(now + 30_000)
   })
   test('deletes the backup that it was copied from after its volume', () => {
-    expect(planOf(asked({ backup })).actions).not.toContainEqual(removal)
-    const given = asked({ ...cleared, backup })
+    expect(planOf(deletionRequested({ backup })).actions).not.toContainEqual(removal)
+    const given = deletionRequested({ ...cleared, backup })
     expect(planOf(given).actions).toEqual([removal])
-    expect(condition(given, 'Progressing')[2]).toBe('deleting what it was copied from')
+    expect(condition(given, 'Progressing')[2]).toBe('deleting the backup that it was copied from')
     const going = { ...backup, metadata: { ...backup.metadata, deletionTimestamp: ago(0) } }
-    expect(planOf(asked({ ...cleared, backup: going, task }, { operation })).actions).toEqual([])
+    expect(planOf(deletionRequested({ ...cleared, backup: going, task }, { operation })).actions).toEqual([])
   })
   test('keeps a backup with that name that is not its own', () => {
-    const theirs = { ...backup, metadata: { ...backup.metadata, labels: {} } }
-    expect(planOf(asked({ ...cleared, backup: theirs })).actions).not.toContainEqual(removal)
+    const foreign = { ...backup, metadata: { ...backup.metadata, labels: {} } }
+    expect(planOf(deletionRequested({ ...cleared, backup: foreign })).actions).not.toContainEqual(removal)
     expect(
-      planOf({ status: { phase: 'failed', connectableAt: undefined }, rest: { ...cleared, backup: theirs } }),
+      planOf({ status: { phase: 'failed', connectableAt: undefined }, rest: { ...cleared, backup: foreign } }),
     ).toMatchObject({ actions: [{ do: 'finish-deletion' }] })
   })
   test.each<[string, Partial<Observed>, GivenBranch['status']]>([
@@ -93,11 +93,11 @@ describe('a branch whose deletion is requested', () => {
       { operation: { ...operation, name: 'create-branch', taskId: 't' } },
     ],
   ])('%s waits for the Task of its deletion', (_, rest, status) => {
-    expect(planOf(asked(rest, status)).actions).toEqual([])
-    expect(planOf(asked(rest, status)).status.operation?.taskId).toBe(taskId)
+    expect(planOf(deletionRequested(rest, status)).actions).toEqual([])
+    expect(planOf(deletionRequested(rest, status)).status.operation?.taskId).toBe(taskId)
   })
   test('leaves a record with the times of its billing, and without its volume and endpoint', () => {
-    const given = asked(
+    const given = deletionRequested(
       { ...cleared, task },
       { operation, storage: { capacity: '1Gi', since: ago(0) }, pendingRestart: [] },
     )
@@ -106,11 +106,11 @@ describe('a branch whose deletion is requested', () => {
     const { volume, instances, endpoint, storage, storageUsedBytes, pendingRestart, ...record } = action.status
     expect([volume, instances, endpoint, storage, storageUsedBytes, pendingRestart]).toEqual(Array(6).fill(undefined))
     expect(record).toMatchObject({
-      ...{ phase: 'deleted', deletedAt: ago(0), connectableAt: settled.connectableAt, source: settled.source },
-      domain: settled.domain,
+      ...{ phase: 'deleted', deletedAt: ago(0), connectableAt: reconciled.connectableAt, source: reconciled.source },
+      domain: reconciled.domain,
     })
-    const told = ['Ready', 'EndpointReady', 'Progressing'].map(type => conditionOf(record, type))
-    expect(told.map(one => [one?.status, one?.reason])).toEqual([
+    const reported = ['Ready', 'EndpointReady', 'Progressing'].map(type => conditionOf(record, type))
+    expect(reported.map(one => [one?.status, one?.reason])).toEqual([
       ...[
         ['False', 'Deleted'],
         ['False', 'Deleted'],
@@ -120,7 +120,10 @@ describe('a branch whose deletion is requested', () => {
     expect(others).toEqual([])
   })
   test('leaves no record if the object itself is deleted', () => {
-    const deleted = { ...asked({ ...cleared, task }, { operation }), metadata: { deletionTimestamp: ago(0) } }
+    const deleted = {
+      ...deletionRequested({ ...cleared, task }, { operation }),
+      metadata: { deletionTimestamp: ago(0) },
+    }
     expect(planOf(deleted).actions).toEqual([{ do: 'finish-deletion' }])
   })
 })
@@ -135,8 +138,8 @@ describe('a failed branch', () => {
   })
   test('keeps its status during that, except for the end of its Task', () => {
     const status = { ...failed, operation: created }
-    expect(planOf({ status }).status).toEqual({ ...settled, ...status })
-    expect(planOf({ status, rest: { task: ended } }).status).toEqual({ ...settled, ...failed, operation: undefined })
+    expect(planOf({ status }).status).toEqual({ ...reconciled, ...status })
+    expect(planOf({ status, rest: { task: ended } }).status).toEqual({ ...reconciled, ...failed, operation: undefined })
   })
 })
 
@@ -148,18 +151,18 @@ describe('the record of a branch', () => {
     rest: { ...cleared, ...more.rest },
   })
   test('is deleted after 30 days', () => {
-    expect(planOf(record(0))).toMatchObject({ actions: [], wakeAt: now + 30 * day })
-    expect(planOf(record(30 * day - 1_000))).toMatchObject({ actions: [], wakeAt: now + 1_000 })
-    expect(planOf(record(30 * day))).toMatchObject({ actions: [{ do: 'delete-record' }], wakeAt: undefined })
+    expect(planOf(record(0))).toMatchObject({ actions: [], requeueAt: now + 30 * day })
+    expect(planOf(record(30 * day - 1_000))).toMatchObject({ actions: [], requeueAt: now + 1_000 })
+    expect(planOf(record(30 * day))).toMatchObject({ actions: [{ do: 'delete-record' }], requeueAt: undefined })
   })
   test('without a time is kept', () => {
-    expect(planOf(record(0, { status: { deletedAt: undefined } }))).toMatchObject({ actions: [], wakeAt: undefined })
+    expect(planOf(record(0, { status: { deletedAt: undefined } }))).toMatchObject({ actions: [], requeueAt: undefined })
   })
   test('loses its finalizer first', () => {
-    const held = record(0, { metadata: { finalizers: ['espalier.dev/teardown'] } })
-    expect(planOf(held)).toMatchObject({ actions: [{ do: 'finish-deletion' }], wakeAt: undefined })
-    const gone = record(30 * day, { metadata: { deletionTimestamp: ago(0) } })
-    expect(planOf(gone)).toMatchObject({ actions: [], wakeAt: undefined })
+    const withFinalizer = record(0, { metadata: { finalizers: ['espalier.dev/teardown'] } })
+    expect(planOf(withFinalizer)).toMatchObject({ actions: [{ do: 'finish-deletion' }], requeueAt: undefined })
+    const deleted = record(30 * day, { metadata: { deletionTimestamp: ago(0) } })
+    expect(planOf(deleted)).toMatchObject({ actions: [], requeueAt: undefined })
   })
   test('drops its operation once the Task of the deletion has ended', () => {
     expect(planOf(record(0, { status: { operation } })).status.operation).toEqual(operation)
@@ -167,12 +170,12 @@ describe('the record of a branch', () => {
   })
 })
 
-describe('what a late write creates for a branch that has ended', () => {
+describe('objects that a late write creates for an ended branch', () => {
   const unheld = { metadata: { finalizers: [] } }
   test.each<[string, GivenBranch['status']]>([
     ['failed', { phase: 'failed', connectableAt: undefined }],
     ['is deleted', { phase: 'deleted', deletedAt: ago(30 * day) }],
-  ])('is deleted if the branch %s, before the record is', (_, status) => {
+  ])('are deleted if the branch %s, before the record is', (_, status) => {
     const [secret] = serving.owned.secrets
     if (secret === undefined) throw new Error('there is no Secret')
     const late = { ...cleared, owned: { ...none(serving.owned, []), secrets: [secret] } }
@@ -185,8 +188,8 @@ describe('what a late write creates for a branch that has ended', () => {
       [],
     )
     expect(planOf({ ...unheld, status, rest: { ...cleared, backup } }).actions).toEqual([removal])
-    const theirs = { ...backup, metadata: { ...backup.metadata, labels: {} } }
-    expect(planOf({ ...unheld, status, rest: { ...cleared, backup: theirs } }).actions).not.toContainEqual(removal)
+    const foreign = { ...backup, metadata: { ...backup.metadata, labels: {} } }
+    expect(planOf({ ...unheld, status, rest: { ...cleared, backup: foreign } }).actions).not.toContainEqual(removal)
   })
 })
 
@@ -208,7 +211,7 @@ describe('a problem that no longer exists', () => {
   test.each([
     ['failed', 'SnapshotFailed', 'SnapshotFailed'],
     ['deleted', 'Completed', 'Deleted'],
-  ] as const)('leaves its outcome in Ready of a branch that is %s', (phase, reason, told) => {
-    expect(condition(ended(phase, reason), 'Ready')).toEqual(['False', told, 'how it ended'])
+  ] as const)('leaves its outcome in Ready of a branch that is %s', (phase, reason, reported) => {
+    expect(condition(ended(phase, reason), 'Ready')).toEqual(['False', reported, 'how it ended'])
   })
 })

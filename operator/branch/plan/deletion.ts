@@ -1,7 +1,7 @@
 /**
- * Plans the deletion of a branch, in the order of a database: endpoint, Postgres, volume, the backup it was copied from,
- * credentials and address. A deletion by the API leaves a record for 30 days. A failed branch keeps its reason until a user deletes
- * it. Pure.
+ * Plans the deletion of a branch, in the same order as that of a database: endpoint, Postgres, volume, the backup it
+ * was copied from, credentials and address. A deletion by the API leaves a record for 30 days. A failed branch keeps
+ * its reason until a user deletes it. Pure.
  */
 import type { AnyObject } from '../../../cluster/index.ts'
 import type { Condition } from '../../../crds/index.ts'
@@ -11,7 +11,7 @@ import { type Owner, ownerUidOf } from '../../objects/ownership.ts'
 import { nothing } from '../../owner/plan/steps.ts'
 import { noServiceObjects } from '../../service/observed.ts'
 import { remove, type Teardown, teardown } from '../../workload/plan/teardown.ts'
-import { nodeWake } from '../../workload/plan/waits.ts'
+import { nodeRequeueAt } from '../../workload/plan/waits.ts'
 import type { Action } from '../actions.ts'
 import type { BranchStatus, Observed } from '../observed.ts'
 import { endedOperation, operationOf } from './operation.ts'
@@ -24,17 +24,21 @@ const recordMs = 30 * 24 * 3600_000
 function teardownStep(observed: Observed, owner: Owner | undefined, now: number): Teardown {
   const backup = ownBackup(observed)
   const source = (): Teardown | undefined =>
-    backup && { actions: remove('Backup', [backup]), message: 'deleting what it was copied from', progress: 85 }
+    backup && {
+      actions: remove('Backup', [backup]),
+      message: 'deleting the backup that it was copied from',
+      progress: 85,
+    }
   return teardown(observed, owner, now, source)
 }
 
-/** `last`: the actions once nothing is left. */
+/** `last`: the actions once nothing remains. */
 function planStep(observed: Observed, step: Teardown, last: Action[], now: number): Plan {
   return {
     ...nothing(observed.branch.status ?? {}),
     actions: step.isDone ? last : step.actions,
     awaitsGateways: step.actions.length === 0 && observed.route?.acknowledged === false,
-    wakeAt: nodeWake(observed, now),
+    requeueAt: nodeRequeueAt(observed, now),
   }
 }
 
@@ -57,34 +61,34 @@ export function planDeletion(observed: Observed, owner: Owner | undefined, now: 
   return { ...planStep(observed, step, isRecorded ? [last] : [], now), status }
 }
 
-/** The record of a deleted branch: when it was billed, and what it was a copy of. */
+/** The record of a deleted branch: the times of its billing, and its source. */
 function recordOf(observed: Observed, now: number): BranchStatus {
   const findings = {
     Ready: no('Deleted', 'the branch is deleted'),
     EndpointReady: no('Deleted', 'the endpoint is closed'),
     Progressing: no(completed, 'the branch is deleted'),
   }
-  const gone = {
+  const ended = {
     ...{ volume: undefined, instances: undefined, endpoint: undefined, storage: undefined },
-    ...{ storageUsedBytes: undefined, pendingRestart: undefined },
+    ...{ storageUsedBytes: undefined, pendingRestart: undefined, move: undefined },
   }
   return withFindings(
     observed,
     findings,
-    { phase: 'deleted', deletedAt: timestamp(now), updatedAt: preciseTime(now), ...gone },
+    { phase: 'deleted', deletedAt: timestamp(now), updatedAt: preciseTime(now), ...ended },
     now,
   )
 }
 
-/** The plan of a branch that failed: what was created of it is deleted. */
+/** The plan of a failed branch: its objects are deleted. */
 export const planCleanup = (observed: Observed, owner: Owner | undefined, now: number): Plan => ({
   ...planStep(observed, teardownStep(observed, owner, now), [{ do: 'finish-deletion' }], now),
   status: outcomeOf(observed),
 })
 
 /**
- * The plan of a branch that has ended: it waits for the end of its Task. A write that an earlier leader sent can still create a
- * child of the branch, or the backup that it was to be copied from: that is deleted.
+ * The plan of a branch that has ended: it waits for the end of its Task. A late write of an earlier leader can still
+ * create a child of the branch, or the backup to copy it from: such objects are deleted.
  */
 export const planEnded = (observed: Observed, now: number): Plan => {
   const services = { ...observed.services, objects: noServiceObjects }
@@ -97,7 +101,7 @@ export const planEnded = (observed: Observed, now: number): Plan => {
   }
 }
 
-/** Only children with the branch's uid: another branch that was created again meanwhile may have its id. */
+/** Only children with the branch's uid: a Branch that was created again in the meantime may have the same id. */
 function ownedByUid({ branch, owned }: Observed): Observed['owned'] {
   const own = <T extends Pick<AnyObject, 'metadata'>>(objects: readonly T[]): T[] =>
     objects.filter(object => ownerUidOf(object) === branch.metadata.uid)
@@ -122,7 +126,10 @@ const outcomeOf = (observed: Observed): BranchStatus =>
 /** Reasons that one pass reports and the next one does not. */
 const transientReasons = new Set(['Refused', 'NameTaken'])
 
-/** The status with the branch's outcome in Ready again. Progressing has kept it. */
+/**
+ * The status in which Ready reports the branch's outcome again, if a transient reason replaced it. Progressing has kept
+ * the outcome.
+ */
 function withOutcome(status: BranchStatus): BranchStatus {
   const outcome = conditionOf(status, 'Progressing')
   if (outcome?.status !== 'False') return status
@@ -133,13 +140,14 @@ function withOutcome(status: BranchStatus): BranchStatus {
   return { ...status, conditions }
 }
 
-/** The plan of a branch of which only a record is left. */
-export function planRecord(observed: Observed, isHeld: boolean, now: number): Plan {
+/** The plan of a branch of which only a record remains. */
+export function planRecord(observed: Observed, isFinalizerPresent: boolean, now: number): Plan {
   const { metadata, status } = observed.branch
   const ended = planEnded(observed, now)
-  if (isHeld) return { ...ended, actions: [{ do: 'finish-deletion' }] }
+  if (isFinalizerPresent) return { ...ended, actions: [{ do: 'finish-deletion' }] }
   if (metadata.deletionTimestamp !== undefined || ended.actions.length > 0) return ended
   const until = Date.parse(status?.deletedAt ?? '') + recordMs
-  if (now >= until) return observed.clockDoubt === undefined ? { ...ended, actions: [{ do: 'delete-record' }] } : ended
-  return { ...ended, wakeAt: Number.isNaN(until) ? undefined : until }
+  if (now >= until)
+    return observed.clockDistrust === undefined ? { ...ended, actions: [{ do: 'delete-record' }] } : ended
+  return { ...ended, requeueAt: Number.isNaN(until) ? undefined : until }
 }

@@ -1,13 +1,16 @@
 /**
- * Plans a branch: a pure function from what was observed to actions and status, the same after a crash at any point. A branch is
- * created in this order: a snapshot of its source, which the status records; a volume from it; Postgres, closed to clients, until
- * the data are its own; then the endpoint is opened, and billing starts.
+ * Plans a branch: a pure function from the observed state to actions and status. It needs nothing else, so the
+ * operator can continue after a crash at any point. A branch is created in this order:
+ * 1. A snapshot of its source, which the status records.
+ * 2. A volume from the snapshot.
+ * 3. Postgres. It accepts no clients until the source's slots and subscriptions are dropped and its passwords replaced.
+ * 4. The endpoint is opened, and billing starts.
  */
 import { isFailedCreation } from '../../../crds/index.ts'
 import { preciseTime } from '../../../values/time.ts'
 import { type Finding, no } from '../../objects/conditions.ts'
 import { earliest } from '../../objects/earliest.ts'
-import { foundRecord, hasFinalizer, identification, marking, nothing } from '../../owner/plan/steps.ts'
+import { foundRecord, hasFinalizer, identification, labelling, nothing } from '../../owner/plan/steps.ts'
 import type { Action } from '../actions.ts'
 import { isDeletionRequested, type Observed } from '../observed.ts'
 import { copying } from './copying.ts'
@@ -18,15 +21,15 @@ import { running } from './running.ts'
 export function plan(observed: Observed, now: number, settings: PlanSettings): Plan {
   const { branch } = observed
   const { metadata, status = {} } = branch
-  const isHeld = hasFinalizer(metadata)
+  const isFinalizerPresent = hasFinalizer(metadata)
   const idle = nothing(status)
-  if (status.phase === 'deleted') return planRecord(observed, isHeld, now)
-  if (metadata.deletionTimestamp !== undefined && !isHeld) return idle
+  if (status.phase === 'deleted') return planRecord(observed, isFinalizerPresent, now)
+  if (metadata.deletionTimestamp !== undefined && !isFinalizerPresent) return idle
   const isFailed = isFailedCreation(branch) && !isDeletionRequested(branch)
-  if (isFailed && !isHeld) return planEnded(observed, now)
-  const marked = marking(observed, { isGoing: isDeletionRequested(branch) || isFailed })
-  if (marked.state === 'key-missing') return withoutKeys(observed, marked, now)
-  if (marked.state === 'unmarked') return { ...idle, actions: marked.actions }
+  if (isFailed && !isFinalizerPresent) return planEnded(observed, now)
+  const labelled = labelling(observed, { isGoing: isDeletionRequested(branch) || isFailed })
+  if (labelled.state === 'key-missing') return withoutKeys(observed, labelled, now)
+  if (labelled.state === 'unmarked') return { ...idle, actions: labelled.actions }
   const owner = observed.identity.state === 'settled' ? observed.identity.owner : undefined
   if (isDeletionRequested(branch)) return planDeletion(observed, owner, now)
   if (isFailed) return planCleanup(observed, owner, now)
@@ -35,17 +38,17 @@ export function plan(observed: Observed, now: number, settings: PlanSettings): P
   if (identified.state === 'unidentified') return { ...idle, actions: identified.actions }
   const expiresAt = branch.spec.expiresAt === undefined ? undefined : Date.parse(branch.spec.expiresAt)
   const isExpired = expiresAt !== undefined && now >= expiresAt
-  if (isExpired && observed.clockDoubt === undefined)
+  if (isExpired && observed.clockDistrust === undefined)
     return { ...idle, actions: [{ do: 'request-deletion', at: preciseTime(now) }] }
   const found = foundRecord(observed)
   if (found !== undefined) return nothing({ ...status, ...found })
-  // The status of a branch that was created again from a backup of its object may have the volume alone.
+  // A Branch object that was restored from a copy of the cluster's objects may have only the volume in its status.
   const isCopied = status.source !== undefined || status.volume !== undefined
   const made = (isCopied ? running : copying)(observed, identified.owner, now, settings)
   return {
     ...made,
-    actions: [...marked.actions, ...made.actions],
-    wakeAt: earliest(made.wakeAt, isExpired ? undefined : expiresAt),
+    actions: [...labelled.actions, ...made.actions],
+    requeueAt: earliest(made.requeueAt, isExpired ? undefined : expiresAt),
   }
 }
 
@@ -58,7 +61,7 @@ function withoutKeys(
   return { ...nothing(withFindings(observed, { KeysAvailable: finding }, { phase }, now)), actions }
 }
 
-/** Does nothing, and stops nothing that runs, until a user has decided whose the data are. */
+/** Does nothing, and stops nothing that runs, until a user has decided which object owns the data. */
 function contested(observed: Observed, why: string, now: number): Plan {
   const finding = no('IdContested', why)
   const phase = observed.branch.status?.phase ?? 'creating'

@@ -1,5 +1,5 @@
-/** The running operation of a branch: its creation or its deletion. It stays in the status until its Task has ended. Pure. */
-import { annotatedOperation, type Branch } from '../../../crds/index.ts'
+/** The running operation of a branch: its creation, its deletion or a move. It stays in the status until its Task has ended. Pure. */
+import { annotatedOperation, type Branch, requestedMove } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import { derivedId } from '../../objects/derived-id.ts'
 import { isFinished } from '../../owner/operation.ts'
@@ -8,7 +8,7 @@ import type { BranchStatus, Observed } from '../observed.ts'
 type Operation = NonNullable<BranchStatus['operation']>
 
 /** The operation that the API requested, or one of the operator's own for a change without the API. */
-export function operationOf(branch: Branch, name: Operation['name'], now: number): Operation {
+export function operationOf(branch: Branch, name: 'create-branch' | 'delete-branch', now: number): Operation {
   const running = branch.status?.operation
   if (running?.name === name) return running
   const annotated = annotatedOperation(branch)
@@ -16,6 +16,13 @@ export function operationOf(branch: Branch, name: Operation['name'], now: number
   return { taskId: annotated?.name === name ? annotated.taskId : own, name, startedAt: timestamp(now) }
 }
 
-/** What the status keeps of an operation that has ended: nothing, once its Task has ended as well. */
+/** The move to `spec.target`. Each change of that field without the API is an operation of its own. */
+export const moveOperation = (branch: Branch, now: number): Operation => ({
+  taskId: requestedMove(branch) ?? derivedId(`${branch.metadata.uid}/move-branch/${branch.metadata.generation}`),
+  name: 'move-branch',
+  startedAt: timestamp(now),
+})
+
+/** An ended operation, which the status keeps until its Task has ended as well. */
 export const endedOperation = ({ branch, task }: Observed): Operation | undefined =>
   isFinished(task) ? undefined : branch.status?.operation

@@ -1,4 +1,4 @@
-/** What comes first in a pass over a branch: whose it is, whether it goes, and what must not be touched meanwhile. */
+/** The first steps of a pass over a branch: its owner, its deletion, and what must not be changed meanwhile. */
 import { describe, expect, test } from 'vitest'
 import type { AnyObject } from '../../../cluster/index.ts'
 import { annotatedOperation, annotations, type Task } from '../../../crds/index.ts'
@@ -6,10 +6,10 @@ import { preciseTime } from '../../../values/time.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { derivedId } from '../../objects/derived-id.ts'
 import { ownerUidAnnotation } from '../../objects/ownership.ts'
-import { type GivenBranch, settledBranch } from '../../testing/settled-branch.ts'
+import { type GivenBranch, reconciledBranch } from '../../testing/reconciled-branch.ts'
 import type { Observed } from '../observed.ts'
 
-const { now, ago, id, root, status: settled, observedOf, planOf } = settledBranch()
+const { now, ago, id, root, status: reconciled, observedOf, planOf } = reconciledBranch()
 const serving = observedOf()
 const { service, claim } = serving.children
 if (service === undefined || claim === undefined) throw new Error('it serves')
@@ -19,13 +19,13 @@ const does = (given: GivenBranch) =>
 const reasonOf = (given: GivenBranch, type: string) => conditionOf(planOf(given).status, type)?.reason
 
 const nothing = { awaitsPostgres: false, awaitsGateways: false, configurationDigest: undefined }
-const gone: GivenBranch['metadata'] = { deletionTimestamp: ago(1_000) }
-const asked: GivenBranch['spec'] = { deletionRequestedAt: ago(1_000) }
+const deleted: GivenBranch['metadata'] = { deletionTimestamp: ago(1_000) }
+const requested: GivenBranch['spec'] = { deletionRequestedAt: ago(1_000) }
 const unheld: GivenBranch['metadata'] = { finalizers: [] }
-const unmade: GivenBranch['status'] = { phase: 'failed', connectableAt: undefined }
-const ended = { status: { phase: 'succeeded', finishedAt: ago(0) } } as Task // which is all that is looked at
+const failedCreation: GivenBranch['status'] = { phase: 'failed', connectableAt: undefined }
+const ended = { status: { phase: 'succeeded', finishedAt: ago(0) } } as Task // only these fields are read
 
-/** With one object, of those found of it, that nobody has marked; `isChild`: it is one that work is done on. */
+/** One of its objects has no annotation of its owner. `isChild`: whether the plan changes that object. */
 function unmarked(object: AnyObject, field: 'services' | 'claims', isChild: boolean, more: object = {}): GivenBranch {
   const { owned, children } = serving
   const other: AnyObject = { ...object, metadata: { ...object.metadata, annotations: {}, uid: 'unmarked', ...more } }
@@ -47,12 +47,12 @@ const both = (left: GivenBranch, right: GivenBranch): GivenBranch => ({
   rest: { ...left.rest, ...right.rest },
 })
 
-const nothingLeft = Object.fromEntries(Object.keys(serving.owned).map(field => [field, []])) as never
+const nothingRemaining = Object.fromEntries(Object.keys(serving.owned).map(field => [field, []])) as never
 
 describe('a branch', () => {
   test('with everything applied needs no action', () => {
     expect(planOf()).toEqual({
-      ...{ actions: [], status: settled, wakeAt: undefined, awaitsPostgres: false, awaitsGateways: false },
+      ...{ actions: [], status: reconciled, requeueAt: undefined, awaitsPostgres: false, awaitsGateways: false },
       configurationDigest: expect.any(String),
     })
   })
@@ -61,7 +61,12 @@ describe('a branch', () => {
     ['has only a foreign finalizer', { metadata: { finalizers: ['other'] } }],
     ['never had a finalizer', { metadata: { finalizers: undefined } }],
   ])('that %s gets id and finalizer before anything is created', (_, given) => {
-    expect(planOf(given)).toEqual({ ...nothing, actions: [{ do: 'identify', id }], status: settled, wakeAt: undefined })
+    expect(planOf(given)).toEqual({
+      ...nothing,
+      actions: [{ do: 'identify', id }],
+      status: reconciled,
+      requeueAt: undefined,
+    })
   })
   test('that lost its id gets that of its children', () => {
     const identity: Observed['identity'] = { state: 'unsettled', id: 'lost', why: 'label' }
@@ -70,7 +75,7 @@ describe('a branch', () => {
   })
   test('with a contested id is not changed until a user decides', () => {
     const contested: GivenBranch = { rest: { identity: { state: 'contested', why: 'two have it' } } }
-    expect(planOf(contested)).toMatchObject({ ...nothing, actions: [], wakeAt: undefined })
+    expect(planOf(contested)).toMatchObject({ ...nothing, actions: [], requeueAt: undefined })
     expect(planOf(contested).status.phase).toBe('available')
     for (const type of ['Ready', 'VolumeReady'])
       expect(conditionOf(planOf(contested).status, type)).toMatchObject({
@@ -79,27 +84,27 @@ describe('a branch', () => {
     expect(planOf({ ...contested, status: { phase: undefined } }).status.phase).toBe('creating')
   })
   test.each<[string, GivenBranch, string[]]>([
-    ['has lost our finalizer needs no action', { metadata: { ...gone, ...unheld } }, []],
+    ['has lost our finalizer needs no action', { metadata: { ...deleted, ...unheld } }, []],
     [
       'failed and lost its finalizer needs no action',
-      { metadata: unheld, status: unmade, rest: { owned: nothingLeft } },
+      { metadata: unheld, status: failedCreation, rest: { owned: nothingRemaining } },
       [],
     ],
-    ['failed is deleted, and not created again', { status: unmade }, ['apply ConfigMap']],
-    ['has a deletion request closes its endpoint first', { spec: asked }, ['apply ConfigMap']],
-    ['is deleted by kubectl closes its endpoint first', { metadata: gone }, ['apply ConfigMap']],
-    ['came to nothing and is deleted goes', { metadata: gone, status: unmade }, ['apply ConfigMap']],
+    ['failed is deleted, and not created again', { status: failedCreation }, ['apply ConfigMap']],
+    ['has a deletion request closes its endpoint first', { spec: requested }, ['apply ConfigMap']],
+    ['is deleted by kubectl closes its endpoint first', { metadata: deleted }, ['apply ConfigMap']],
+    ['came to nothing and is deleted goes', { metadata: deleted, status: failedCreation }, ['apply ConfigMap']],
   ])('that %s', (_, given, expected) => {
     expect(does(given)).toEqual(expected)
   })
   test('being deleted reports it, even if it failed before', () => {
-    expect(planOf({ spec: asked }).status.phase).toBe('deleting')
-    expect(planOf({ spec: asked, status: unmade }).status.phase).toBe('deleting')
-    expect(planOf({ status: unmade }).status.phase).toBe('failed')
+    expect(planOf({ spec: requested }).status.phase).toBe('deleting')
+    expect(planOf({ spec: requested, status: failedCreation }).status.phase).toBe('deleting')
+    expect(planOf({ status: failedCreation }).status.phase).toBe('failed')
   })
   test('that is a record keeps its status, except for the end of its Task', () => {
     const operation = { taskId: 't', name: 'create-branch' as const, startedAt: ago(0) }
-    const record = { metadata: unheld, status: { ...unmade, operation } }
+    const record = { metadata: unheld, status: { ...failedCreation, operation } }
     expect(planOf(record).status.operation).toEqual(operation)
     expect(planOf({ ...record, rest: { task: ended } }).status.operation).toBeUndefined()
   })
@@ -111,18 +116,18 @@ describe('a branch', () => {
   describe('without a key', () => {
     const without: GivenBranch = { rest: { keys: { ...serving.keys, sealingKey: false } } }
     test('it is not changed, and reports the key', () => {
-      expect(planOf(without)).toMatchObject({ ...nothing, actions: [], wakeAt: undefined })
+      expect(planOf(without)).toMatchObject({ ...nothing, actions: [], requeueAt: undefined })
       expect(reasonOf(without, 'KeysAvailable')).toBe('SealingKeyMissing')
       expect(planOf(without).status.phase).toBe('available')
       expect(planOf({ ...without, status: { phase: undefined } }).status.phase).toBe('creating')
-      expect(planOf(both(without, { spec: asked })).actions).toEqual([])
+      expect(planOf(both(without, { spec: requested })).actions).toEqual([])
     })
     test('owner references of its children are removed, and nothing else is changed', () => {
-      const marks = (given: GivenBranch) => does(both(given, { rest: { ...without.rest, ...given.rest } }))
-      expect(marks(unmarked(service, 'services', true, reference))).toEqual(['mark Service'])
-      expect(marks(unmarked(service, 'services', true))).toEqual([])
+      const labelActions = (given: GivenBranch) => does(both(given, { rest: { ...without.rest, ...given.rest } }))
+      expect(labelActions(unmarked(service, 'services', true, reference))).toEqual(['mark Service'])
+      expect(labelActions(unmarked(service, 'services', true))).toEqual([])
       const stray = unmarked(claim, 'claims', true, reference)
-      expect(marks(both(stray, { status: { volume: undefined }, spec: asked }))).toEqual([])
+      expect(labelActions(both(stray, { status: { volume: undefined }, spec: requested }))).toEqual([])
     })
   })
 })
@@ -132,7 +137,7 @@ describe('the owner annotations of children', () => {
     for (const more of [{}, reference]) {
       const given = both(unmarked(service, 'services', true, more), { status: { phase: 'creating' } })
       expect(does(given)).toEqual(['mark Service'])
-      expect(planOf(given).status).toEqual({ ...settled, phase: 'creating' })
+      expect(planOf(given).status).toEqual({ ...reconciled, phase: 'creating' })
     }
   })
   test('of objects that nothing waits for are fixed beside other actions', () => {
@@ -150,13 +155,13 @@ describe('the owner annotations of children', () => {
       'other',
     ])
   })
-  test('of a claim on record are fixed, and those of another claim only in a deletion', () => {
+  test('of a recorded claim are fixed, and those of another claim only during a deletion', () => {
     const stray = both(unmarked(claim, 'claims', true, { annotations: { [ownerUidAnnotation]: 'another' } }), {
-      status: { ...unmade, volume: undefined },
+      status: { ...failedCreation, volume: undefined },
     })
     const creating = both(stray, { status: { phase: 'creating' } })
     expect(does(creating)).not.toContain('mark PersistentVolumeClaim')
-    expect(does(both(creating, { spec: asked }))).toEqual(['mark PersistentVolumeClaim'])
+    expect(does(both(creating, { spec: requested }))).toEqual(['mark PersistentVolumeClaim'])
     expect(does(stray)).toEqual(['mark PersistentVolumeClaim'])
   })
 })
@@ -165,36 +170,36 @@ describe('the expiry of a branch', () => {
   const at = (ms: number) => ({ spec: { expiresAt: new Date(now + ms).toISOString() } })
   test('requests its deletion at that time, and not before', () => {
     expect(planOf(at(0))).toEqual({
-      ...{ ...nothing, status: settled, wakeAt: undefined },
+      ...{ ...nothing, status: reconciled, requeueAt: undefined },
       actions: [{ do: 'request-deletion', at: preciseTime(now) }],
     })
-    expect(planOf(at(1))).toMatchObject({ actions: [], wakeAt: now + 1 })
+    expect(planOf(at(1))).toMatchObject({ actions: [], requeueAt: now + 1 })
   })
-  test('wakes the next pass if nothing else is due before', () => {
+  test('sets the time of the next pass if nothing else is due before', () => {
     const node = { name: 'n', silentSince: ago(1_000), isOutOfService: false }
-    expect(planOf({ ...at(60_000), rest: { node } }).wakeAt).toBe(now + 30_000)
-    expect(planOf({ ...at(10_000), rest: { node } }).wakeAt).toBe(now + 10_000)
+    expect(planOf({ ...at(60_000), rest: { node } }).requeueAt).toBe(now + 30_000)
+    expect(planOf({ ...at(10_000), rest: { node } }).requeueAt).toBe(now + 10_000)
   })
   test('does nothing during a deletion', () => {
-    expect(does(both(at(0), { spec: asked }))).toEqual(['apply ConfigMap'])
+    expect(does(both(at(0), { spec: requested }))).toEqual(['apply ConfigMap'])
   })
 })
 
 describe('the record', () => {
-  test('of a volume that its claim has is written first', () => {
+  test('of the volume is written first if its claim contains it', () => {
     const proven = { ...claim, metadata: { ...claim.metadata } }
     const given: GivenBranch = {
       status: { volume: undefined },
       rest: { children: { ...serving.children, claim: proven } },
     }
     const { status, actions } = planOf(given)
-    expect(status.volume).toEqual(settled.volume)
+    expect(status.volume).toEqual(reconciled.volume)
     expect([actions, status.incarnation]).toEqual([[], 1])
   })
-  test('of the source or of the volume alone keeps the branch from being copied again', () => {
+  test('with only the source or only the volume prevents a second copy', () => {
     const rest = { source: root, children: { ...serving.children, claim: undefined } }
     const copies = (status: GivenBranch['status']) => does({ status, rest }).includes('create-backup')
-    const { source } = settled
+    const { source } = reconciled
     expect(copies({ source: undefined, volume: undefined })).toBe(true)
     expect(copies({ source, volume: undefined })).toBe(false)
     expect(copies({ source: undefined })).toBe(false)
@@ -207,7 +212,7 @@ describe('the operation', () => {
     [annotations.operation]: JSON.stringify({ taskId, name, hash: 'h' }),
   })
   const uid = serving.branch.metadata.uid
-  const ofStatus = (given: GivenBranch) => planOf(both({ spec: asked }, given)).status.operation
+  const ofStatus = (given: GivenBranch) => planOf(both({ spec: requested }, given)).status.operation
   test("is the one that the API requested, or the operator's own", () => {
     expect(annotatedOperation({ metadata: { name: 'x', annotations: annotated('delete-branch') } })).toBeDefined()
     expect(ofStatus({ metadata: { annotations: annotated('delete-branch') } })).toEqual({

@@ -39,8 +39,8 @@ export function withFindings(
 /** The creation failed: the status reports it before anything is deleted. */
 export function creationFailed(observed: Observed, { reason, message }: Refusal, now: number): Plan {
   const operation = operationOf(observed.branch, 'create-branch', now)
-  // What was created depends on when the copy failed, and is deleted next.
-  const ended = no('BranchFailed', 'the branch failed, and what was made of it is deleted')
+  // Which objects exist depends on when the copy failed. They are deleted next.
+  const ended = no('BranchFailed', 'the branch failed, and its objects are being deleted')
   const findings = {
     Ready: no(reason, message),
     Progressing: no(reason, message),

@@ -1,6 +1,6 @@
 /**
- * The Backup that a branch is copied from: a snapshot of its source, with the purpose `prebranch`. It exists until the branch's
- * volume is bound, even if the source is deleted meanwhile. Pure.
+ * The Backup that a branch is copied from: a snapshot of its source, with the purpose `prebranch`. It exists until the
+ * branch's volume is bound, even if the source is deleted in the meantime. Pure.
  */
 import type { Draft } from '../../../cluster/index.ts'
 import {
@@ -13,18 +13,18 @@ import {
   managedByEspalier,
   teardownFinalizer,
 } from '../../../crds/index.ts'
-import { bytesTold } from '../../../values/quantity.ts'
+import { sizeInBytes } from '../../../values/quantity.ts'
 import { timestamp } from '../../../values/time.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { isTakenFor } from '../../objects/operator-backups.ts'
 import type { BranchStatus, Observed, Source } from '../observed.ts'
 import type { Refusal } from './refusal.ts'
 
-/** `id`: of the branch. The Backup gets its own id when it is created. `isKept`: whether it outlives the creation of the branch. */
-export function prebranchDraft({ metadata, spec }: Branch, id: string, isKept: boolean): Draft<'Backup'> {
-  const { namespace = '', labels: marks } = metadata
+/** `id`: of the branch. The Backup gets its own id when it is created. `isRetained`: whether it outlives the creation of the branch. */
+export function prebranchDraft({ metadata, spec }: Branch, id: string, isRetained: boolean): Draft<'Backup'> {
+  const { namespace = '', labels: objectLabels } = metadata
   const { databaseName, databaseId, sourceBranch } = spec
-  const tenant = marks?.[labels.tenant]
+  const tenant = objectLabels?.[labels.tenant]
   return {
     apiVersion,
     kind: 'Backup',
@@ -32,7 +32,7 @@ export function prebranchDraft({ metadata, spec }: Branch, id: string, isKept: b
       name: childNames.prebranch(id),
       namespace,
       labels: { [labels.managedBy]: managedByEspalier, ...(tenant === undefined ? {} : { [labels.tenant]: tenant }) },
-      ...(isKept ? {} : { annotations: { [annotations.singleUse]: 'true' } }),
+      ...(isRetained ? {} : { annotations: { [annotations.singleUse]: 'true' } }),
       finalizers: [teardownFinalizer],
     },
     spec: {
@@ -60,20 +60,23 @@ export function copied(backup: Backup, branch: Branch, source: Source | undefine
   const { databaseId, sourceBranch } = branch.spec
   const failed = (reason: string, message: string): Copied => ({ state: 'failed', refusal: { reason, message } })
   if (ownBackup({ branch, backup }) === undefined)
-    return failed('NameTaken', `the backup ${metadata.name} is none of this branch's source`)
+    return failed('NameTaken', `the backup ${metadata.name} is not a backup of this branch's source`)
   const ready = conditionOf(status, 'Ready')
   if (status.phase === 'failed')
     return failed(ready?.reason ?? 'BackupFailed', `nothing could be copied: ${status.error ?? ready?.message ?? ''}`)
   if (metadata.deletionTimestamp !== undefined)
-    return failed('SnapshotDeleted', 'what it was to be made from was deleted by somebody')
+    return failed('SnapshotDeleted', 'the backup to create it from was deleted')
   const { snapshotName, endLsn, systemIdentifier, cutAt, sizeBytes } = status
   if (status.phase !== 'completed') {
     const { reason, message = 'waiting for a snapshot' } = conditionOf(status, 'Progressing') ?? {}
     return { state: 'underway', step: reason === 'AwaitingDatabase' ? reason : copyingStep, message }
   }
   if (snapshotName === undefined || endLsn === undefined || systemIdentifier === undefined)
-    return failed('SnapshotUnknown', `the backup ${metadata.name} does not say what it is of`)
-  const bytes = sizeBytes ?? bytesTold(source?.status?.storage?.capacity)
+    return failed(
+      'SnapshotUnknown',
+      `the backup ${metadata.name} has no snapshot, position or system identifier in its status`,
+    )
+  const bytes = sizeBytes ?? sizeInBytes(source?.status?.storage?.capacity)
   return {
     state: 'cut',
     source: {
@@ -94,7 +97,7 @@ export const prebranchOf = ({ databaseName, databaseId, sourceBranch }: Branch['
   ...{ databaseName, databaseId, sourceBranch, purpose: 'prebranch' as const },
 })
 
-/** The backup that the branch is copied from; undefined for another one with its name. */
+/** The backup that the branch is copied from; undefined if the backup with that name was not taken for this branch. */
 export const ownBackup = ({ branch, backup }: Pick<Observed, 'branch' | 'backup'>): Backup | undefined =>
   backup !== undefined && isTakenFor(backup, prebranchOf(branch.spec)) ? backup : undefined
 
@@ -104,11 +107,13 @@ const isBound = ({ branch, children: { claim } }: Observed): boolean =>
 
 /** Whether the backup was deleted, or lost its snapshot, before the volume was created from it. */
 export const isLostBefore = (observed: Observed): boolean =>
-  !isBound(observed) && (ownBackup(observed) === undefined || observed.backup?.status?.phase === 'failed')
+  observed.branch.status?.source?.snapshotName !== undefined &&
+  !isBound(observed) &&
+  (ownBackup(observed) === undefined || observed.backup?.status?.phase === 'failed')
 
 /** Whether the database's retention, and not the branch, decides how long the backup is kept. */
-export const isKept = ({ root }: Pick<Observed, 'root'>): boolean =>
+export const isRetained = ({ root }: Pick<Observed, 'root'>): boolean =>
   root?.spec.backup.retention?.hot?.prebranch !== undefined
 
 /** Whether the backup is no longer needed. */
-export const isDone = (observed: Observed): boolean => isBound(observed) && !isKept(observed)
+export const isDone = (observed: Observed): boolean => isBound(observed) && !isRetained(observed)

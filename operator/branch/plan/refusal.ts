@@ -1,4 +1,6 @@
-/** Why a branch cannot be created, however long it waits. What concerns its source's Postgres, its Backup reports. Pure. */
+/**
+ * Permanent reasons why a branch cannot be created. Problems of its source's Postgres are reported by its Backup. Pure.
+ */
 import {
   type Branch,
   isCreatedBefore,
@@ -10,7 +12,7 @@ import type { Observed, Source } from '../observed.ts'
 
 export type Refusal = { reason: string; message: string }
 
-const refused = (reason: string, message: string): Refusal => ({ reason, message })
+export const refused = (reason: string, message: string): Refusal => ({ reason, message })
 
 const depthOf = (source: Source): number => (source.kind === 'Branch' ? source.spec.depth : 0)
 
@@ -21,7 +23,7 @@ function missing({ spec }: Branch): Refusal {
     : refused('SourceMissing', `there is no branch ${sourceBranch.name} with the id ${sourceBranch.id}`)
 }
 
-/** A field that differs from the source's. The API copies these fields; a user who writes them can err. */
+/** A field that differs from the source's. The API copies these fields; a user who writes them can make mistakes. */
 function mismatch({ spec }: Branch, source: Source): Refusal | undefined {
   const { databaseId, depth, region, pgVersion } = spec
   const wrong = (field: string, is: string | number, of: string | number) =>
@@ -38,7 +40,10 @@ function mismatch({ spec }: Branch, source: Source): Refusal | undefined {
   return undefined
 }
 
-/** Whether the branch was created after its database's deletion was requested, or is seen only after that has begun. */
+/**
+ * Whether the branch is too late: the operator has started to delete its database, or the branch was created after that
+ * deletion was requested.
+ */
 function isTooLate(branch: Branch, database: ManagedDatabase | undefined): boolean {
   const requestedAt = database?.metadata.deletionTimestamp
   if (database === undefined || requestedAt === undefined) return false
@@ -56,7 +61,8 @@ export function refusalOf(
   if (source === undefined) return missing(branch)
   const database = source.kind === 'ManagedDatabase' ? source : root
   if (isTooLate(branch, database)) return refused('SourceDeleting', 'the database is being deleted')
-  const refusal = mismatch(branch, source) ?? snapshotRefusal(branch.spec.region, region)
+  const isCopied = branch.spec.target === undefined
+  const refusal = mismatch(branch, source) ?? (isCopied ? snapshotRefusal(branch.spec.region, region) : undefined)
   if (refusal !== undefined || exceeded === undefined) return refusal
-  return refused('LimitReached', `the database has its ${exceeded} branches: delete one first, then ask again`)
+  return refused('LimitReached', `the database has its ${exceeded} branches: delete one first, then request it again`)
 }

@@ -1,4 +1,6 @@
-/** A branch whose data are cut: when it is connectable, what it is given up for, and what is said of it from then on. */
+/**
+ * A branch whose data are copied: when it is connectable, when its creation fails, and what is reported from then on.
+ */
 import { describe, expect, test } from 'vitest'
 import {
   apiVersion,
@@ -11,10 +13,10 @@ import {
 import { preciseTime, timestamp } from '../../../values/time.ts'
 import { systemIdentifierAnnotation } from '../../member/storage/claim.ts'
 import { conditionOf } from '../../objects/conditions.ts'
-import { branchSettings, type GivenBranch, settledBranch } from '../../testing/settled-branch.ts'
+import { branchSettings, type GivenBranch, reconciledBranch } from '../../testing/reconciled-branch.ts'
 import type { Observed } from '../observed.ts'
 
-const { now, ago, root, status: settled, observedOf, planOf } = settledBranch()
+const { now, ago, root, status: reconciled, observedOf, planOf } = reconciledBranch()
 const serving = observedOf()
 const { children, pod, postgres } = serving
 const { claim, statefulSet } = children
@@ -42,8 +44,8 @@ const backup: Backup = {
   spec: { databaseName: 'one', databaseId: 'i', kind: 'hot', purpose: 'prebranch' },
   status: { phase: 'completed' },
 }
-const theirs: Backup = { ...backup, metadata: { ...backup.metadata, labels: {} } }
-const ended = { status: { phase: 'succeeded', finishedAt: ago(0) } } as Task // which is all that is looked at
+const foreign: Backup = { ...backup, metadata: { ...backup.metadata, labels: {} } }
+const ended = { status: { phase: 'succeeded', finishedAt: ago(0) } } as Task // only these fields are read
 
 describe('a branch that is being created', () => {
   test('reports what it waits for', () => {
@@ -65,12 +67,12 @@ describe('a branch that is being created', () => {
   test('reports the end of its operation, and keeps the operation until the Task has ended', () => {
     const operation = { taskId: 't', name: 'create-branch' as const, startedAt: ago(9_000) }
     expect(statusOf(creating({ status: { operation } })).operation).toEqual(operation)
-    const told: GivenBranch = { status: { operation } }
-    expect(statusOf(told).operation).toEqual(operation)
-    expect(statusOf({ ...told, rest: { task: ended } }).operation).toBeUndefined()
+    const withOperation: GivenBranch = { status: { operation } }
+    expect(statusOf(withOperation).operation).toEqual(operation)
+    expect(statusOf({ ...withOperation, rest: { task: ended } }).operation).toBeUndefined()
     const running = { status: { phase: 'running' } } as Task // likewise
-    expect(statusOf({ ...told, rest: { task: running } }).operation).toEqual(operation)
-    const untold = { ...told, conditions: { Progressing: { status: 'True' as const } } }
+    expect(statusOf({ ...withOperation, rest: { task: running } }).operation).toEqual(operation)
+    const untold = { ...withOperation, conditions: { Progressing: { status: 'True' as const } } }
     expect(statusOf({ ...untold, rest: { task: ended } }).operation).toEqual(operation)
   })
 
@@ -81,15 +83,15 @@ describe('a branch that is being created', () => {
     expect(planOf(given, deadline).actions).toEqual([])
     expect(statusOf(given, deadline)).toMatchObject({ phase: 'failed', operation: { name: 'create-branch' } })
     expect(condition(given, 'Ready', deadline)).toEqual([
-      ...['False', 'DeadlineExceeded', 'it did not come up in time: the pod starts'],
+      ...['False', 'DeadlineExceeded', 'it did not start to serve in time: the pod starts'],
     ])
     const silent = { ...given, status: { ...given.status, conditions: [] }, conditions: {} }
-    expect(condition(silent, 'Ready', deadline)[2]).toBe('it did not come up in time: it does not serve')
+    expect(condition(silent, 'Ready', deadline)[2]).toBe('it did not start to serve in time: it does not serve')
   })
   test('is checked at its deadline', () => {
-    expect(planOf(creating({ rest: down })).wakeAt).toBe(deadline)
-    expect(planOf(creating()).wakeAt).toBe(deadline)
-    expect(planOf({}).wakeAt).toBeUndefined()
+    expect(planOf(creating({ rest: down })).requeueAt).toBe(deadline)
+    expect(planOf(creating()).requeueAt).toBe(deadline)
+    expect(planOf({}).requeueAt).toBeUndefined()
   })
   test('that serves has no deadline', () => {
     expect(statusOf(creating(), deadline).phase).toBe('available')
@@ -97,7 +99,7 @@ describe('a branch that is being created', () => {
   })
   test('without the time of its copy has no deadline', () => {
     const given = creating({ rest: down, status: { source: undefined } })
-    expect([planOf(given, deadline).wakeAt, statusOf(given, deadline).phase]).toEqual([undefined, 'creating'])
+    expect([planOf(given, deadline).requeueAt, statusOf(given, deadline).phase]).toEqual([undefined, 'creating'])
   })
   test('whose volume is lost fails', () => {
     const lost = creating({ rest: { ...down, children: { ...children, claim: undefined } } })
@@ -106,8 +108,8 @@ describe('a branch that is being created', () => {
   })
 
   describe('whose snapshot', () => {
-    const { [systemIdentifierAnnotation]: _, ...marks } = claim.metadata.annotations ?? {}
-    const made = { ...claim, metadata: { ...claim.metadata, annotations: marks } }
+    const { [systemIdentifierAnnotation]: _, ...objectAnnotations } = claim.metadata.annotations ?? {}
+    const made = { ...claim, metadata: { ...claim.metadata, annotations: objectAnnotations } }
     const unbound = { ...made, status: { phase: 'Pending' } }
     const waiting = (its: Backup | undefined, of = unbound): GivenBranch =>
       creating({
@@ -118,7 +120,7 @@ describe('a branch that is being created', () => {
     test.each<[string, GivenBranch, boolean]>([
       ['is deleted before the volume exists', waiting(undefined), true],
       ['failed before', waiting({ ...backup, status: { phase: 'failed' } }), true],
-      ['was replaced by another', waiting(theirs), true],
+      ['was replaced by another', waiting(foreign), true],
       ['exists', waiting(backup), false],
       ['is deleted after the claim is bound', waiting(undefined, { ...made, status: { phase: 'Bound' } }), false],
       ['is deleted after the volume is recorded', creating({ rest: { ...down, backup: undefined } }), false],
@@ -137,7 +139,7 @@ describe('a branch that is being created', () => {
     test.each<[string, GivenBranch, boolean]>([
       ['after the volume is bound', { rest: { backup } }, true],
       ['not before the volume is bound', waiting(backup), false],
-      ['only if it is its own', { rest: { backup: theirs } }, false],
+      ['only if it is its own', { rest: { backup: foreign } }, false],
       ['not if the database has a retention for it', { rest: { backup, root: keeping } }, false],
       ['if the database has a retention for others only', { rest: { backup, root: others } }, true],
       ['if the database no longer exists', { rest: { backup, root: undefined } }, true],
@@ -155,9 +157,9 @@ describe('a branch that was connectable', () => {
   })
   test('is not failed during a minute without serving', () => {
     expect(statusOf({ rest: down })).toMatchObject({ phase: 'available' })
-    expect(planOf({ rest: down }).wakeAt).toBe(now + 60_000)
-    expect([statusOf(since(59_000)).phase, planOf(since(59_000)).wakeAt]).toEqual(['available', now + 1_000])
-    expect([statusOf(since(60_000)).phase, planOf(since(60_000)).wakeAt]).toEqual(['failed', undefined])
+    expect(planOf({ rest: down }).requeueAt).toBe(now + 60_000)
+    expect([statusOf(since(59_000)).phase, planOf(since(59_000)).requeueAt]).toEqual(['available', now + 1_000])
+    expect([statusOf(since(60_000)).phase, planOf(since(60_000)).requeueAt]).toEqual(['failed', undefined])
   })
   test('and failed is not deleted, and can serve again', () => {
     expect(statusOf({ ...since(60_000), status: { phase: 'failed' } }).phase).toBe('failed')
@@ -166,22 +168,22 @@ describe('a branch that was connectable', () => {
     expect(statusOf({ ...since(1_000), status: { phase: 'failed' } }).phase).toBe('failed')
     expect(statusOf({ ...since(1_000), status: { phase: undefined } }).phase).toBe('available')
   })
-  test('whose volume is lost is failed at once, and keeps the record of it', () => {
+  test('whose volume is lost is failed at once, and keeps its record', () => {
     const lost = { rest: { ...down, children: { ...children, claim: undefined } } }
     expect(statusOf(lost)).toMatchObject({
       phase: 'failed',
-      volume: settled.volume,
-      connectableAt: settled.connectableAt,
+      volume: reconciled.volume,
+      connectableAt: reconciled.connectableAt,
     })
     expect(condition(lost, 'Ready')[1]).toBe('VolumeLost')
-    // Its creation stays what it was.
+    // Its creation does not change.
     expect(condition(lost, 'Progressing')[1]).toBe('Completed')
   })
 })
 
 describe('the status of a branch', () => {
-  test('has what is desired and what is observed', () => {
-    expect(statusOf({ status: { endpoint: undefined, domain: undefined, instances: undefined } })).toEqual(settled)
+  test('has the desired and the observed state', () => {
+    expect(statusOf({ status: { endpoint: undefined, domain: undefined, instances: undefined } })).toEqual(reconciled)
     expect(statusOf({ metadata: { generation: 7 } }).observedGeneration).toBe(7)
     const { generation: _, ...metadata } = serving.branch.metadata
     expect(
@@ -190,7 +192,7 @@ describe('the status of a branch', () => {
   })
   test('keeps its address if the region no longer exists', () => {
     expect(statusOf({ rest: { region: undefined } })).toMatchObject({
-      ...{ endpoint: settled.endpoint, domain: settled.domain },
+      ...{ endpoint: reconciled.endpoint, domain: reconciled.domain },
     })
   })
   test('has the node of its pod', () => {
@@ -234,14 +236,14 @@ describe('the status of a branch', () => {
   })
   test('on a silent node is checked again soon', () => {
     const node = { name: 'n', silentSince: timestamp(now - 1_000), isOutOfService: false }
-    expect(planOf({ rest: { node } }).wakeAt).toBe(now + 30_000)
+    expect(planOf({ rest: { node } }).requeueAt).toBe(now + 30_000)
   })
 })
 
 describe('a restart', () => {
   const waits: GivenBranch = { rest: { podSettings: { ...serving.podSettings, priorityClassName: 'databases' } } }
-  const mark = '2026-01-03T03:00:00.000Z'
-  const maintenance = { restart: mark, startedAt: ago(0) }
+  const windowId = '2026-01-03T03:00:00.000Z'
+  const maintenance = { restart: windowId, startedAt: ago(0) }
   /** The annotations of the next pod's template, after the pass that changes it. */
   const templateOf = (given: GivenBranch) => {
     const [apply] = planOf(given).actions.filter(action => action.do === 'apply' && action.kind === 'StatefulSet')
@@ -249,7 +251,7 @@ describe('a restart', () => {
     return apply.draft.spec?.template
   }
 
-  test('is not started by what waits for one, which is reported', () => {
+  test('is not started by a pending change, which is reported', () => {
     expect(templateOf(waits)).toBeUndefined()
     expect(statusOf(waits).pendingRestart).toMatchObject([{ reason: 'PodTemplate' }])
     expect(condition(waits, 'RestartPending')[0]).toBe('True')
@@ -257,17 +259,17 @@ describe('a restart', () => {
   test.each<[string, GivenBranch, string]>([
     ['that is requested', { metadata: { annotations: { 'espalier.dev/restart': 'now' } } }, 'espalier.dev/restart'],
     ["in the region's window", { status: { maintenance } }, 'espalier.dev/maintenance'],
-  ])('%s applies what has waited for it', (_, given, annotation) => {
+  ])('%s applies the pending change', (_, given, annotation) => {
     const template = templateOf({ ...waits, ...given })
     expect(template?.spec?.priorityClassName).toBe('databases')
     expect(template?.metadata?.annotations?.[annotation]).toMatch(/now|03:00/)
   })
   test('is repeated for another value of the annotation, and not for the same', () => {
-    const asked: GivenBranch = { metadata: { annotations: { 'espalier.dev/restart': 'now' } } }
-    const had = { pod: { ...pod, marks: { ...pod.marks, restart: 'now' } } }
-    const stood = (name: string) => planOf({ ...asked, rest: name === 'now' ? had : {} }).actions.length
+    const restartRequested: GivenBranch = { metadata: { annotations: { 'espalier.dev/restart': 'now' } } }
+    const had = { pod: { ...pod, restartAnnotations: { ...pod.restartAnnotations, restart: 'now' } } }
+    const stood = (name: string) => planOf({ ...restartRequested, rest: name === 'now' ? had : {} }).actions.length
     expect(stood('before')).toBeGreaterThan(0)
-    expect(planOf({ ...asked, rest: had }).actions.some(action => action.do === 'delete')).toBe(false)
+    expect(planOf({ ...restartRequested, rest: had }).actions.some(action => action.do === 'delete')).toBe(false)
   })
   test('in a window with nothing to apply ends at once', () => {
     expect(templateOf({ status: { maintenance } })).toBeUndefined()

@@ -1,8 +1,9 @@
 /** Plans a branch once its source is copied: its volume, its Postgres, and its endpoint. Pure. */
 
-import type { BranchPhase } from '../../../crds/index.ts'
+import { type BranchPhase, isMoveRunning } from '../../../crds/index.ts'
 import { durationText, preciseTime } from '../../../values/time.ts'
-import { completed, conditionOf, no, yes } from '../../objects/conditions.ts'
+import { recoveryMs } from '../../backup/recovery.ts'
+import { conditionOf, yes } from '../../objects/conditions.ts'
 import { earliest } from '../../objects/earliest.ts'
 import { isMaintained, type MaintenanceTime, maintenanceAfter } from '../../objects/maintenance.ts'
 import type { Owner } from '../../objects/ownership.ts'
@@ -14,37 +15,49 @@ import { remove } from '../../workload/plan/teardown.ts'
 import { nextPassAt } from '../../workload/plan/waits.ts'
 import type { Action } from '../actions.ts'
 import type { BranchStatus, Observed } from '../observed.ts'
+import { beginning, deletion, moveAfter, moveDeadline, progressOf, replacedBy, returning } from './moving.ts'
 import { endedOperation, operationOf } from './operation.ts'
 import { creationFailed, type Plan, type PlanSettings, withFindings } from './plan.ts'
 import { isDone, isLostBefore, ownBackup } from './prebranch.ts'
+import { isCopiedInstead, isRecovering, recoveringMessage } from './recovering.ts'
 import type { Refusal } from './refusal.ts'
 import { restartsOf } from './restarts.ts'
 
 /**
- * How long a connectable branch may not serve before it is reported as failed: Postgres may be restarting. In the region's window
- * it may take as long as any restart there.
+ * How long the operator waits for a connectable branch that does not serve, before it reports the branch as failed:
+ * Postgres may be restarting. During a restart in the region's window, the limit is `maintenanceMs` instead.
  */
 const toleratedMs = 60_000
+/** The delay before the deletion of a replaced volume is retried. */
+const retryMs = 5_000
 
 export function running(observed: Observed, owner: Owner, now: number, settings: PlanSettings): Plan {
   const { branch } = observed
   const backup = ownBackup(observed)
   const { status = {} } = branch
   const time = { now, maintenanceMs: settings.maintenanceMs }
+  const begun = beginning(observed, now, settings)
+  if (begun !== undefined) return begun
   const assessment = assess(observed, owner, now, restartsOf(observed, time))
   const deadline = deadlineOf(status, settings)
   const refusal = status.connectableAt === undefined ? creationFailure(observed, assessment, deadline, now) : undefined
   if (refusal !== undefined) return creationFailed(observed, refusal, now)
-  const actions: Action[] = [...nextActions(observed, assessment)]
+  const returned = returning(observed, assessment, now, conditionOf(status, 'Progressing')?.message)
+  if (returned !== undefined) return returned
+  const planned = branchStatus(observed, assessment, time)
+  const actions: Action[] = [...nextActions(observed, assessment), ...deletion(observed, planned, now)]
   if (backup !== undefined && isDone(observed)) actions.push(...remove('Backup', [backup]))
   return {
     actions,
-    status: branchStatus(observed, assessment, time),
+    status: planned,
     awaitsPostgres: awaitsPostgres(observed, assessment),
     awaitsGateways:
       assessment.findings.EndpointReady?.reason === 'AcknowledgementPending' || assessment.services.awaitsGateways,
     configurationDigest: assessment.desired.configurationDigest,
-    wakeAt: earliest(deadline, failsAt(observed, assessment, time), nextPassAt(observed, assessment, now)),
+    requeueAt: earliest(
+      ...[deadline, moveDeadline(observed), failsAt(observed, assessment, time), nextPassAt(observed, assessment, now)],
+      replacedBy(observed) === undefined ? undefined : now + retryMs,
+    ),
   }
 }
 
@@ -53,7 +66,9 @@ const sinceCreation = ({ metadata }: Observed['branch'], now: number): string =>
 
 /** The deadline of the creation. */
 const deadlineOf = ({ source, connectableAt }: BranchStatus, { creatingMs }: PlanSettings): number | undefined =>
-  source === undefined || connectableAt !== undefined ? undefined : Date.parse(source.recordedAt) + creatingMs
+  source === undefined || connectableAt !== undefined
+    ? undefined
+    : Date.parse(source.recordedAt) + creatingMs + recoveryMs(source.recovery)
 
 /** Why the creation of a branch fails. */
 function creationFailure(
@@ -62,29 +77,34 @@ function creationFailure(
   deadline: number | undefined,
   now: number,
 ): Refusal | undefined {
-  if (isLostBefore(observed))
-    return { reason: 'SnapshotLost', message: 'the snapshot that its volume was to be made from was deleted' }
+  if (isCopiedInstead(observed))
+    return { reason: 'NotRecovered', message: 'an earlier operator started it as a copy of the present data' }
+  if (isLostBefore(observed)) return { reason: 'SnapshotLost', message: 'the snapshot for its volume was deleted' }
   if (fatal !== undefined) return fatal
   if (serves || deadline === undefined || now < deadline) return undefined
   // What the cluster refused, or what the creation waits for.
-  const held = conditionOf(observed.branch.status, 'Progressing')?.message
+  const progress = conditionOf(observed.branch.status, 'Progressing')?.message
   return {
     reason: 'DeadlineExceeded',
-    message: `it did not come up in time: ${held ?? 'it does not serve'}`,
+    message: `it did not start to serve in time: ${progress ?? 'it does not serve'}`,
   }
 }
 
-/** Since when it does not serve: now, if it served until this pass. */
+/**
+ * Since when it does not serve: now, if it served until this pass. After a failed move, the time counts from the return
+ * to the previous data, which had served.
+ */
 function notServingSince({ branch }: Observed, now: number): number {
   const ready = conditionOf(branch.status, 'Ready')
-  return ready?.status === 'False' ? Date.parse(ready.lastTransitionTime) : now
+  const returnedAt = Date.parse(branch.status?.move?.endedAt ?? '') || 0
+  return ready?.status === 'False' ? Math.max(Date.parse(ready.lastTransitionTime), returnedAt) : now
 }
 
 /** When it is reported as failed because it does not serve; undefined if that time has passed. */
 function failsAt(observed: Observed, { serves }: Assessment, time: MaintenanceTime): number | undefined {
   const { now, maintenanceMs } = time
   const { connectableAt, maintenance } = observed.branch.status ?? {}
-  if (serves || connectableAt === undefined) return undefined
+  if (serves || connectableAt === undefined || isMoveRunning(observed.branch)) return undefined
   const at = notServingSince(observed, now) + (isMaintained(maintenance, time) ? maintenanceMs : toleratedMs)
   return at > now ? at : undefined
 }
@@ -92,11 +112,11 @@ function failsAt(observed: Observed, { serves }: Assessment, time: MaintenanceTi
 function phaseOf(observed: Observed, assessment: Assessment, time: MaintenanceTime): BranchPhase {
   const { phase = 'available', connectableAt } = observed.branch.status ?? {}
   if (assessment.serves) return 'available'
-  if (connectableAt === undefined) return 'creating'
+  if (connectableAt === undefined || isMoveRunning(observed.branch)) return 'creating'
   return assessment.fatal || failsAt(observed, assessment, time) === undefined ? 'failed' : phase
 }
 
-/** The creation, until its Task has ended. Progressing reports its end before that. */
+/** The creation, until its Task has ended. Progressing reports the end of the creation earlier. */
 function operationAfter(observed: Observed, isMade: boolean, now: number): BranchStatus['operation'] {
   const { status } = observed.branch
   if (!isMade) return operationOf(observed.branch, 'create-branch', now)
@@ -110,9 +130,10 @@ function branchStatus(observed: Observed, assessment: Assessment, time: Maintena
   const { fatal, serves, pending } = assessment
   const connectableAt = status.connectableAt ?? (serves ? preciseTime(now) : undefined)
   const isMade = connectableAt !== undefined
-  const progressing = isMade
-    ? no(completed, 'the branch has become connectable')
+  const step = isRecovering(observed)
+    ? yes('Recovering', recoveringMessage)
     : yes(pending?.reason ?? 'OpeningEndpoint', pending?.message ?? 'opening the endpoint')
+  const progressing = (isMade ? progressOf(observed, serves) : undefined) ?? step
   const ofPostgres = statusOf(observed, assessment, status, now)
   const more: Partial<BranchStatus> = {
     ...ofPostgres.status,
@@ -125,6 +146,7 @@ function branchStatus(observed: Observed, assessment: Assessment, time: Maintena
       time,
     ),
     operation: operationAfter(observed, isMade, now),
+    move: moveAfter(observed, serves, now),
   }
   return withFindings(observed, { ...ofPostgres.findings, Progressing: progressing }, more, now)
 }

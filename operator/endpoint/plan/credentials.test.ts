@@ -1,14 +1,14 @@
-/** Whether the passwords that a client is shown are those that Postgres takes. */
+/** Whether the passwords shown to a client are those that Postgres accepts. */
 import { describe, expect, test } from 'vitest'
-import { type Given, settledDatabase } from '../../testing/settled.ts'
+import { type Given, reconciledDatabase } from '../../testing/reconciled-database.ts'
 
-const { status, observedOf, assessmentOf, actionsOf } = settledDatabase()
+const { status, observedOf, assessmentOf, actionsOf } = reconciledDatabase()
 const { credentials } = observedOf()
 if (credentials.state !== 'readable') throw new Error('there are credentials')
 const found = (given: Given) => assessmentOf(given).findings.CredentialsReady
 
 const inOrder = { status: 'True', reason: 'InOrder', message: 'the roles have the passwords of the Secret' }
-const pending = { status: 'False', reason: 'RolesPending', message: 'the roles get their passwords' }
+const pending = { status: 'False', reason: 'RolesPending', message: 'the roles are getting their passwords' }
 const before = status.conditions?.find(({ type }) => type === 'CredentialsReady')
 const mintedAt = (text: string) => ({ credentials: { ...credentials, mintedAt: text } })
 
@@ -16,22 +16,22 @@ describe('credentials', () => {
   test('that the roles have are ready', () => {
     expect(found({})).toEqual(inOrder)
   })
-  test('that do not exist are being minted', () => {
+  test('that do not exist are being created', () => {
     expect(found({ rest: { credentials: { state: 'absent' } }, status: { volume: undefined } })).toEqual({
       status: 'False',
       reason: 'Minting',
-      message: 'the credentials are being minted',
+      message: 'the credentials are being created',
     })
   })
-  test('that are lost are not minted again without a request', () => {
-    const gone = (rest: object = {}): Given => ({ rest: { credentials: { state: 'absent' }, ...rest } })
-    expect(found(gone())).toMatchObject({ status: 'False', reason: 'CredentialsLost' })
-    expect(actionsOf(gone())).toContainEqual({ do: 'find-credentials' })
-    expect(actionsOf(gone())).not.toContainEqual({ do: 'mint-credentials' })
-    const asked = { rotations: { asked: { app: 'new' }, isGivenUp: false } }
-    expect(actionsOf(gone(asked))).toContainEqual({ do: 'mint-credentials' })
-    const late = { rotations: { ...asked.rotations, isGivenUp: true } }
-    expect(found(gone(late))?.reason).toBe('CredentialsLost')
+  test('that are lost are not created again without a request', () => {
+    const withoutSecret = (rest: object = {}): Given => ({ rest: { credentials: { state: 'absent' }, ...rest } })
+    expect(found(withoutSecret())).toMatchObject({ status: 'False', reason: 'CredentialsLost' })
+    expect(actionsOf(withoutSecret())).toContainEqual({ do: 'find-credentials' })
+    expect(actionsOf(withoutSecret())).not.toContainEqual({ do: 'mint-credentials' })
+    const requested = { rotations: { requested: { app: 'new' }, isGivenUp: false } }
+    expect(actionsOf(withoutSecret(requested))).toContainEqual({ do: 'mint-credentials' })
+    const late = { rotations: { ...requested.rotations, isGivenUp: true } }
+    expect(found(withoutSecret(late))?.reason).toBe('CredentialsLost')
   })
   test('that are not readable are reported with the fix', () => {
     const message = 'sealed with another key'
@@ -48,16 +48,16 @@ describe('credentials', () => {
     const rotated = { app: 'r', admin: 'r' }
     const replaced = { ...credentials, previous: ['app' as const, 'admin' as const], rotations: rotated }
     const of = (isGivenUp: boolean) =>
-      found({ rest: { credentials: replaced, rotations: { asked: rotated, isGivenUp } } })
+      found({ rest: { credentials: replaced, rotations: { requested: rotated, isGivenUp } } })
     expect(of(false)).toMatchObject({ status: 'True', reason: 'Rotating' })
     expect(of(false)?.message).toMatch(/^app, admin: the password is being replaced/)
     expect(of(true)).toMatchObject({ status: 'False', reason: 'RotationUnsettled' })
     expect(of(true)?.message).toMatch(/^app, admin: the password was not replaced in time/)
   })
   test('in an immutable Secret stay valid, and report why no password is replaced', () => {
-    const asked = { app: 'r' }
+    const requested = { app: 'r' }
     const immutable = { ...credentials, isImmutable: true as const }
-    const given: Given = { rest: { credentials: immutable, rotations: { asked, isGivenUp: false } } }
+    const given: Given = { rest: { credentials: immutable, rotations: { requested, isGivenUp: false } } }
     expect(found(given)).toMatchObject({
       status: 'False',
       reason: 'SecretImmutable',
@@ -65,7 +65,7 @@ describe('credentials', () => {
     })
     expect(assessmentOf(given).findings.Ready?.status).toBe('True')
     expect(actionsOf(given)).not.toContainEqual(expect.objectContaining({ do: 'rotate-passwords' }))
-    const mutable: Given = { rest: { credentials, rotations: { asked, isGivenUp: false } } }
+    const mutable: Given = { rest: { credentials, rotations: { requested, isGivenUp: false } } }
     expect(actionsOf(mutable)).toContainEqual(expect.objectContaining({ do: 'rotate-passwords' }))
     expect(found({ ...given, answer: { rolesInOrder: false } })).toEqual(pending)
   })
@@ -75,11 +75,11 @@ describe('credentials', () => {
     expect(changed?.message).toMatch(/^app, admin: the password was changed in Postgres/)
   })
 
-  /** Nothing has been heard of Postgres about the present passwords. */
+  /** There is no answer of Postgres about the present passwords. */
   const silences: [string, Given][] = [
     ['that has not answered in time', { answer: undefined }],
-    ['that the operator has not looked at', { postgres: undefined }],
-    ['that was started anew', { pod: { run: 'another' } }],
+    ['that the operator has not probed', { postgres: undefined }],
+    ['that was restarted', { pod: { run: 'another' } }],
     ['that refuses', { answer: { state: 'refused', reason: 'auth', message: 'no' } }],
   ]
   test.each(silences)('of a Postgres %s keep the last known state', (_, given) => {
@@ -91,13 +91,13 @@ describe('credentials', () => {
     expect(found({ ...given, conditions: { CredentialsReady: { status: 'False' } } })).toEqual(pending)
     expect(found({ ...given, status: { conditions: [] } })).toEqual(pending)
   })
-  test.each(silences)('of a Postgres %s are pending if they were minted since', (_, given) => {
+  test.each(silences)('of a Postgres %s are pending if they were created since', (_, given) => {
     const { lastTransitionTime = '' } = before ?? {}
     expect(found({ ...given, rest: mintedAt(lastTransitionTime) })).toEqual(inOrder)
     expect(found({ ...given, rest: mintedAt('2026-01-02T00:00:00Z') })).toEqual(pending)
   })
   test('that Postgres was not compared with are pending', () => {
-    expect(found({ postgres: { mark: 'older' } })).toEqual(pending)
-    expect(found({ postgres: { mark: 'older' }, answer: undefined })).toEqual(pending)
+    expect(found({ postgres: { passwordVersion: 'older' } })).toEqual(pending)
+    expect(found({ postgres: { passwordVersion: 'older' }, answer: undefined })).toEqual(pending)
   })
 })

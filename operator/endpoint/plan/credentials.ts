@@ -9,11 +9,14 @@ import { rolesToRevert } from './rotation.ts'
 
 const secretImmutable = 'SecretImmutable'
 
-/** What concerns passwords alone, and keeps no client out that knows one. */
+/** Messages about passwords only, while clients that know one are served. */
 export const keepsClientsIn = (observed: ObservedEndpoint, { reason }: Finding): boolean =>
   areCredentialsLost(observed) || reason === secretImmutable
 
-/** There is no copy of the passwords, so the operator does not delete this Secret to create it again, as it does with other children. */
+/**
+ * There is no copy of the passwords, so the operator does not delete this Secret to create it again, as it does with
+ * other children.
+ */
 function immutableFinding({ children }: ObservedEndpoint): Finding {
   const name = children.credentials?.metadata.name
   return no(
@@ -35,26 +38,28 @@ export function credentialsFinding(observed: ObservedEndpoint, answered: Answere
 function finding(observed: ObservedEndpoint, answered: Answered): Finding {
   const { credentials, postgres, instance } = observed
   if (areCredentialsLost(observed)) return no('CredentialsLost', lostCredentialsMessage(observed))
-  if (credentials.state === 'absent') return no('Minting', 'the credentials are being minted')
+  if (credentials.state === 'absent') return no('Minting', 'the credentials are being created')
   if (credentials.state === 'unreadable')
     return no(
       'CredentialsUnreadable',
-      `${credentials.message}; put the Secret, or the key, back. Only where that is lost, delete the Secret (annotation ${annotations.force}=true), and have new ones made by replacing one (annotation ${rotationAnnotations.app})`,
+      `${credentials.message}; put the Secret, or the key, back. Only if that is lost, delete the Secret (annotation ${annotations.force}=true), and request new passwords by a rotation (annotation ${rotationAnnotations.app})`,
     )
   const roles = credentials.previous.join(', ')
   if (rolesToRevert(observed).length > 0)
     return no(
       'RotationUnsettled',
-      `${roles}: the password was not replaced in time; which one is valid, Postgres will tell`,
+      `${roles}: the password was not replaced in time; the next answer of Postgres shows which one is valid`,
     )
   if (roles !== '')
-    return yes('Rotating', `${roles}: the password is being replaced; until that is done the one before is valid`)
-  const pending = no('RolesPending', 'the roles get their passwords')
-  if (answered === undefined || postgres?.mark !== credentials.mark) {
+    return yes('Rotating', `${roles}: the password is being replaced; until then the previous one is valid`)
+  const pending = no('RolesPending', 'the roles are getting their passwords')
+  if (answered === undefined || postgres?.passwordVersion !== credentials.passwordVersion) {
     const before = conditionOf(instance.status, 'CredentialsReady')
     const isSince = before !== undefined && before.lastTransitionTime >= credentials.mintedAt
     const stands =
-      before?.status === 'True' && isSince && (postgres === undefined || postgres.mark === credentials.mark)
+      before?.status === 'True' &&
+      isSince &&
+      (postgres === undefined || postgres.passwordVersion === credentials.passwordVersion)
     return stands ? yes(before.reason, before.message) : pending
   }
   if (!answered.rolesInOrder) return pending

@@ -1,6 +1,8 @@
-/** What every object of an endpoint should be, as far as its region is known. */
+/** The desired state of every object of an endpoint, as far as its region is known. */
 import type { Draft } from '../../../cluster/index.ts'
 import { type Endpoint, labels } from '../../../crds/index.ts'
+import { archiveOf } from '../../member/archive/settings.ts'
+import { archiveSourceOf } from '../../member/archive/source.ts'
 import type { Serving } from '../../member/pod/addresses.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
@@ -15,9 +17,9 @@ import { serviceDraft } from '../service.ts'
 export type DesiredEndpoint = {
   service: Draft<'Service'>
   networkPolicy: Draft<'NetworkPolicy'>
-  /** Absent where the installation asks for none. */
+  /** Absent if the installation requests none. */
   disruptionBudget: Draft<'PodDisruptionBudget'> | undefined
-  /** For the port it holds; absent while it holds none. */
+  /** For the reserved port; absent while it has none. */
   route: Draft<'ConfigMap'> | undefined
   rules: string[]
   domain: string | undefined
@@ -26,8 +28,9 @@ export type DesiredEndpoint = {
 }
 
 /**
- * Returns which pods the Service selects. A restored incarnation accepts no clients until its data are the database's own; until then
- * the Service selects the incarnation before it, so that clients retry instead of being refused.
+ * Returns the pods that the Service selects. A restored incarnation accepts no clients until its data are the
+ * database's own; until then the Service selects the previous incarnation, so that clients retry instead of being
+ * refused.
  */
 function selected(
   { children, incarnation }: ObservedEndpoint,
@@ -40,7 +43,7 @@ function selected(
     : { incarnation, byRole: isFoundByRole }
 }
 
-/** `isOpen`: the allowlist is applied, else nobody is admitted. `acceptsClients`: the member that serves does. */
+/** `isOpen`: the allowlist is applied, else no client is admitted. `acceptsClients`: the serving member does. */
 type Opening = { isOpen: boolean; acceptsClients: boolean; isFoundByRole: boolean }
 
 export function desiredEndpoint(
@@ -53,7 +56,12 @@ export function desiredEndpoint(
   const outside = region && externalAddressOf(owner, region)
   const port = observed.route?.port
   return {
-    networkPolicy: stamped(networkPolicyDraft(owner, podSettings)),
+    networkPolicy: stamped(
+      networkPolicyDraft(owner, podSettings, {
+        archives: archiveOf(instance, podSettings) !== undefined,
+        recovers: archiveSourceOf(instance) !== undefined,
+      }),
+    ),
     disruptionBudget: podSettings.disruptionBudget
       ? stamped(disruptionBudgetDraft(owner, { incarnation, byRole: serving.isFoundByRole }))
       : undefined,

@@ -1,4 +1,4 @@
-/** From what was observed of an endpoint to what is done about it, and what its conditions report: a pure function. */
+/** Plans the actions for an endpoint, and the findings for its conditions, from its observed state: a pure function. */
 import type { Secret } from '../../../cluster/index.ts'
 import type { ChildAction } from '../../children/actions.ts'
 import { applyIfChanged } from '../../children/drift.ts'
@@ -16,9 +16,9 @@ import { rotation } from './rotation.ts'
 /** The member that serves, or is to serve. */
 type Serving = {
   answered: Answered
-  /** Its data are lost or another's. */
+  /** Its data are lost or another database's. */
   isFatal: boolean
-  /** Its pods say which role they have. */
+  /** Its pods have their role label. */
   isFoundByRole: boolean
 }
 
@@ -56,7 +56,7 @@ export function planEndpoint(
   }
 }
 
-/** What the pods of members wait for: the Secrets that they mount, and the network policy. */
+/** Objects that the members' pods wait for: the Secrets that they mount, and the network policy. */
 export function prerequisitesOf(observed: ObservedPrerequisites) {
   const { children, certificate } = observed
   const { credentials, networkPolicy } = children
@@ -70,9 +70,10 @@ export function prerequisitesOf(observed: ObservedPrerequisites) {
 const works = (answer: Answered): boolean =>
   answer?.rolesInOrder === true && answer.login !== 'refused' && answer.closed === undefined
 
-/** Whether the allowlist may be in force: never before the data are known and its roles have been seen in order. */
+/** Whether the allowlist may be applied: never before the data are known and the roles have been observed in order. */
 function mayOpen(observed: ObservedEndpoint, answered: Answered): boolean {
-  if (observed.instance.status?.volume === undefined) return false
+  const { status, awaitsImport } = observed.instance
+  if (status?.volume === undefined || awaitsImport !== undefined) return false
   return works(answered) || (observed.route?.route?.rules.length ?? 0) > 0
 }
 
@@ -80,13 +81,13 @@ function endpointFinding(observed: ObservedEndpoint, desired: DesiredEndpoint): 
   const { route, instance, children } = observed
   if (route === undefined)
     return observed.region
-      ? no('PortPending', 'a port is being claimed')
+      ? no('PortPending', 'a port is being reserved')
       : no('RegionNotFound', `there is no region ${instance.spec.region}`)
-  if (route.refused) return no('PortInUse', `port ${route.port} is in use by something else on the gateway's machine`)
-  if (!isUpToDate(children.route, desired.route)) return no('RulesPending', 'the rules are being written')
-  const held = observed.isAtRest && conditionOf(instance.status, 'EndpointReady')?.status === 'True'
-  if (route.acknowledged || held)
-    return yes('InForce', desired.rules.length > 0 ? 'the rules are in force' : 'no rules: the endpoint is closed')
+  if (route.refused) return no('PortInUse', `port ${route.port} is used by another process on the gateway's machine`)
+  if (!isUpToDate(children.route, desired.route)) return no('RulesPending', 'the rules are being applied')
+  const keepsReady = observed.isAtRest && conditionOf(instance.status, 'EndpointReady')?.status === 'True'
+  if (route.acknowledged || keepsReady)
+    return yes('InForce', desired.rules.length > 0 ? 'the rules are applied' : 'no rules: the endpoint is closed')
   const whom = route.waitingFor.length > 0 ? route.waitingFor.join(', ') : 'a gateway: none is running'
   return no('AcknowledgementPending', `waiting for ${whom}`)
 }
@@ -102,7 +103,7 @@ function secrets(observed: ObservedEndpoint, owner: Owner, desired: DesiredEndpo
   return actions
 }
 
-/** Puts the labels of a Secret back. */
+/** Restores the labels of a Secret. */
 function labelled(secret: Secret | undefined, owner: Owner, component: Component): EndpointAction[] {
   if (secret === undefined || secret.metadata.deletionTimestamp !== undefined) return []
   const labels = { ...secret.metadata.labels, ...childLabels(owner, component) }
@@ -110,7 +111,7 @@ function labelled(secret: Secret | undefined, owner: Owner, component: Component
   return [{ do: 'relabel', secret: { ...secret, metadata: { ...secret.metadata, labels } } }]
 }
 
-/** Nothing waits for it: it says what others may do, and the database serves without. */
+/** Nothing waits for it: it restricts evictions, and the database serves without it. */
 function disruptionBudget(observed: ObservedEndpoint, desired: DesiredEndpoint['disruptionBudget']): ChildAction[] {
   const { disruptionBudget: actual } = observed.children
   if (desired !== undefined) return applyIfChanged(observed, 'PodDisruptionBudget', actual, desired)
@@ -119,12 +120,12 @@ function disruptionBudget(observed: ObservedEndpoint, desired: DesiredEndpoint['
   return [{ do: 'delete', kind: 'PodDisruptionBudget', name, namespace, uid }]
 }
 
-/** The port is claimed closed, at once; its rules come into force when the database can answer for itself. */
+/** The port is reserved at once, closed; its rules are applied when the database accepts logins. */
 function address(observed: ObservedEndpoint, desired: DesiredEndpoint): EndpointPlan['actions'] {
   const { instance, children, route, region } = observed
   if (!region) return []
   if (!route || !children.route || !desired.route)
-    return [{ do: 'claim-port', preferred: instance.status?.endpoint?.port }]
+    return [{ do: 'claim-port', preferred: instance.status?.endpoint?.port ?? instance.preferredPort }]
   if (route.refused && instance.status?.volume === undefined)
     return [{ do: 'leave-port', port: route.port, uid: children.route.metadata.uid ?? '' }]
   return applyIfChanged(observed, 'ConfigMap', children.route, desired.route)

@@ -1,23 +1,23 @@
 /**
- * A database whose passwords are in Postgres, and whose Secret is gone. New passwords would keep every client out: they are made only
- * where somebody asks for them by a rotation. Pure.
+ * A database whose passwords are in Postgres, but whose Secret does not exist. New passwords would lock every client
+ * out: they are created only if a user requests a rotation. Pure.
  */
 
 import { rotationAnnotations } from '../../../crds/index.ts'
 import type { ObservedEndpoint } from '../observed.ts'
 
-type Looked = Pick<ObservedEndpoint, 'credentials' | 'instance' | 'rotations'>
+type CredentialsFacts = Pick<ObservedEndpoint, 'credentials' | 'instance' | 'rotations'>
 
-const isAsked = ({ rotations: { asked, isGivenUp } }: Looked): boolean =>
-  !isGivenUp && Object.values(asked).some(rotation => rotation !== undefined)
+const isRequested = ({ rotations: { requested, isGivenUp } }: CredentialsFacts): boolean =>
+  !isGivenUp && Object.values(requested).some(rotation => rotation !== undefined)
 
-export const areCredentialsLost = (observed: Looked): boolean =>
-  observed.credentials.state === 'absent' && observed.instance.status?.volume !== undefined && !isAsked(observed)
+export const areCredentialsLost = (observed: CredentialsFacts): boolean =>
+  observed.credentials.state === 'absent' && observed.instance.status?.volume !== undefined && !isRequested(observed)
 
-export function lostCredentialsMessage({ instance }: Looked): string {
+export function lostCredentialsMessage({ instance }: CredentialsFacts): string {
   const remedy =
     instance.kind === 'Branch'
-      ? 'put it back, or delete the branch and make another'
-      : `put it back, or have new ones made by replacing one (annotation ${rotationAnnotations.app})`
-  return `the Secret with the passwords is gone; Postgres takes them still, and nothing can show them: ${remedy}`
+      ? 'put it back, or delete the branch and create another'
+      : `put it back, or request new passwords by a rotation (annotation ${rotationAnnotations.app})`
+  return `the Secret with the passwords does not exist; Postgres still accepts them, but they cannot be shown: ${remedy}`
 }

@@ -1,39 +1,55 @@
-/** What the conditions report of a database's backups: a schedule that is not followed, a failure, and retention that is held. */
-import { type Backup, snapshotRefusal } from '../../../crds/index.ts'
+/** The conditions about a database's backups: a schedule that is not followed, a failure, and blocked retention. */
+import { type Backup, backupKinds, snapshotRefusal } from '../../../crds/index.ts'
 import { scheduleOf } from '../../backup/schedule/due.ts'
-import { type Held, retentionOf } from '../../backup/schedule/retention.ts'
-import { type Finding, no, yes } from '../../objects/conditions.ts'
+import { type Retained, retentionOf } from '../../backup/schedule/retention.ts'
+import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import type { Observed } from '../observed.ts'
 
 /** The newest scheduled backup that has ended. */
 function lastScheduled(backups: readonly Backup[]): Backup | undefined {
-  const place = ({ metadata }: Backup) => `${metadata.creationTimestamp} ${metadata.name}`
+  const order = ({ metadata }: Backup) => `${metadata.creationTimestamp} ${metadata.name}`
   return backups
     .filter(({ spec, status }) => spec.purpose === 'scheduled' && status?.finishedAt !== undefined)
-    .toSorted((left, right) => (place(left) < place(right) ? -1 : 1))
+    .toSorted((left, right) => (order(left) < order(right) ? -1 : 1))
     .at(-1)
 }
 
-/** The result of the last verification, whoever requested it: a damaged copy may mean a damaged database. */
+/**
+ * The meaning of a damaged copy: a snapshot has the damage of the volume; in the archive, data may have been damaged
+ * later.
+ */
+const damage = { hot: 'is damaged, so the database may be as well', durable: 'from the archive is damaged' } as const
+
+/** The result of the last verification of each kind, scheduled or requested. */
 function verificationFinding(backups: readonly Backup[]): Finding | undefined {
   const endedAt = ({ status }: Backup) => status?.verificationResult?.endedAt ?? ''
-  const last = backups.toSorted((left, right) => (endedAt(left) < endedAt(right) ? -1 : 1)).at(-1)
-  const { error, faults } = last?.status?.verificationResult ?? {}
-  if (last === undefined || error === undefined) return undefined
-  return faults === undefined
-    ? no('LastBackupNotVerified', `a copy of backup ${last.metadata.name} could not be checked: ${error}`)
-    : no('BackupDamaged', `a copy of backup ${last.metadata.name} is damaged, so the database may be as well: ${error}`)
+  const inOrder = backups.toSorted((left, right) => (endedAt(left) < endedAt(right) ? -1 : 1))
+  for (const kind of backupKinds) {
+    const last = inOrder.findLast(({ spec }) => spec.kind === kind)
+    const { error, faults } = last?.status?.verificationResult ?? {}
+    if (last === undefined || error === undefined) continue
+    const copy = `a copy of backup ${last.metadata.name}`
+    return faults === undefined
+      ? no('LastBackupNotVerified', `${copy} could not be checked: ${error}`)
+      : no('BackupDamaged', `${copy} ${damage[kind]}: ${error}`)
+  }
+  return undefined
+}
+
+/** The archiving state of a database with the durable tier. The previous result is kept until its agent is called. */
+export function archivingOf({ database, archiving }: Observed): Finding | undefined {
+  const { spec, status } = database
+  if (!spec.backup.durable) return undefined
+  return archiving ?? conditionOf(status, 'Archiving') ?? no('Unknown', 'the agent of the pod has not been called yet')
 }
 
 export function backupsFinding({ database, backups, region }: Observed, now: number): Finding | undefined {
   const { spec, metadata } = database
-  const { durable, schedule: asked } = spec.backup
-  if (durable)
-    return no('NotAvailable', 'durable backups are not taken by this version; nothing comes of spec.backup.durable')
+  const { schedule: requested } = spec.backup
   const schedule = scheduleOf(spec.backup, metadata.uid ?? '', 0, now)
   if (schedule.state === 'invalid') return no('ScheduleInvalid', `spec.backup.schedule: ${schedule.message}`)
   const refusal = snapshotRefusal(spec.region, region)
-  if (asked !== undefined && schedule.state === 'on' && refusal !== undefined)
+  if (requested !== undefined && schedule.state === 'on' && refusal !== undefined)
     return no(refusal.reason, `no backup is taken as spec.backup.schedule says: ${refusal.message}`)
   const last = lastScheduled(backups)
   if (last?.status?.phase === 'failed')
@@ -44,17 +60,17 @@ export function backupsFinding({ database, backups, region }: Observed, now: num
   return verificationFinding(backups)
 }
 
-const whyHeld: Record<Held['why'], string> = {
+const whyRetained: Record<Retained['why'], string> = {
   NewestVerified: 'is the newest verified one',
-  BeforeFailedVerification: 'is the newest of before the first failed verification',
+  BeforeFailedVerification: 'is the newest from before the first failed verification',
 }
 
 /** Backups that are kept beyond their age or count because of verification. */
 export function retentionFinding({ database, backups }: Observed, now: number): Finding | undefined {
-  const { held } = retentionOf(backups, database.spec.backup, now)
-  const [first] = held
+  const { retained } = retentionOf(backups, database.spec.backup, now)
+  const [first] = retained
   if (first === undefined) return undefined
-  const each = held.map(({ backup, why }) => `backup ${backup.metadata.name} ${whyHeld[why]}`).join('; ')
-  const { why } = held.find(one => one.why === 'BeforeFailedVerification') ?? first
+  const each = retained.map(({ backup, why }) => `backup ${backup.metadata.name} ${whyRetained[why]}`).join('; ')
+  const { why } = retained.find(one => one.why === 'BeforeFailedVerification') ?? first
   return yes(why, `${each}: kept beyond its retention until a later one is verified, or until you delete it`)
 }

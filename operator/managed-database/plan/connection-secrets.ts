@@ -21,11 +21,11 @@ export function connectionSecrets(
   observed: Observed,
   assessment: Assessment,
 ): { actions: Action[]; finding: Finding | undefined } {
-  const { isAsked, wanted, unwanted } = observed.connectionSecrets
+  const { isRequested, wanted, unwanted } = observed.connectionSecrets
   const actions: Action[] = unwanted.map(({ name, namespace = '', uid = '' }) => ({
     ...{ do: 'delete', kind: 'Secret', name, namespace, uid },
   }))
-  if (!isAsked) return { actions, finding: undefined }
+  if (!isRequested) return { actions, finding: undefined }
   const open = wanted.filter(({ state }) => state === 'absent' || state === 'outdated')
   const mayWrite = areValid(observed, assessment)
   if (mayWrite) actions.push(...open.map(secret => ({ do: 'write-connection-secret' as const, secret })))
@@ -37,7 +37,7 @@ function findingOf({ connectionSecrets: { wanted } }: Observed, isOpen: boolean,
   if (foreign.length > 0)
     return no(
       'NameTaken',
-      `${foreign.join(', ')}: a Secret of that name exists and is not this database's; it is left as it is. Delete it to get the database's own`,
+      `${foreign.join(', ')}: a Secret of that name exists and does not belong to this database; it is not changed. Delete it to get the database's own`,
     )
   if (wanted.length === 0) return no('Pending', 'waiting for the address of the database')
   if (!isOpen) return yes('Written', `written: ${wanted.map(({ name }) => name).join(', ')}`)

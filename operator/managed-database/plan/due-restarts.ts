@@ -1,7 +1,7 @@
 /**
- * The restarts that a database's pod needs: the one that a user requested, until it is done, and the one in the region's window,
- * while that is open. An object that was created again from a backup carries old requests, so each ends at its deadline: such a
- * request never restarts a database that serves.
+ * The restarts that a database's pod is due: the one that a user requested, until it is done, and the one in the
+ * region's window, while that is open. An object created again from a backup carries old requests, so each request ends
+ * at its deadline and cannot restart a serving database later.
  */
 import { pendingRequest } from '../../../crds/index.ts'
 import type { MaintenanceTime } from '../../objects/maintenance.ts'
@@ -11,8 +11,11 @@ import { isPastDeadline } from '../operation.ts'
 
 export function restartsOf(observed: Observed, time: MaintenanceTime) {
   const { database, pod } = observed
-  const asked = pendingRequest(database, 'restart')
+  const requested = pendingRequest(database, 'restart')
   const isGivenUp =
-    asked !== undefined && isPastDeadline(database, time.now) && pod !== undefined && pod.marks.restart !== asked
-  return requestedRestarts(observed, { restart: isGivenUp ? undefined : asked, isGivenUp }, time)
+    requested !== undefined &&
+    isPastDeadline(database, time.now) &&
+    pod !== undefined &&
+    pod.restartAnnotations.restart !== requested
+  return requestedRestarts(observed, { restart: isGivenUp ? undefined : requested, isGivenUp }, time)
 }

@@ -3,25 +3,28 @@ import { expect, test } from 'vitest'
 import { annotations } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import { conditionOf } from '../../objects/conditions.ts'
-import { type Given, settledDatabase } from '../../testing/settled.ts'
+import { type Given, reconciledDatabase } from '../../testing/reconciled-database.ts'
 
-const { now, planOf } = settledDatabase()
+const { now, planOf } = reconciledDatabase()
 const forced: Given = { metadata: { annotations: { [annotations.force]: 'true' } } }
 const since = (ms: number): Given => ({
   ...forced,
   conditions: { DeletionForced: { status: 'True', lastTransitionTime: timestamp(now - ms) } },
 })
-const toldOf = (given: Given) => conditionOf(planOf(given).status, 'DeletionForced')
+const conditionOfForce = (given: Given) => conditionOf(planOf(given).status, 'DeletionForced')
 
 test('a force annotation without a deletion is reported, and removed after ten minutes', () => {
-  expect(toldOf({})).toBeUndefined()
-  expect(toldOf({ metadata: { annotations: { [annotations.force]: 'false' } } })).toBeUndefined()
+  expect(conditionOfForce({})).toBeUndefined()
+  expect(conditionOfForce({ metadata: { annotations: { [annotations.force]: 'false' } } })).toBeUndefined()
   const first = planOf(forced)
-  expect(toldOf(forced)).toMatchObject({ status: 'True', lastTransitionTime: timestamp(now) })
-  expect(first.wakeAt).toBeLessThanOrEqual(now + 600_000)
+  expect(conditionOfForce(forced)).toMatchObject({ status: 'True', lastTransitionTime: timestamp(now) })
+  expect(first.requeueAt).toBeLessThanOrEqual(now + 600_000)
   expect(planOf(since(599_000)).actions).toEqual([])
   expect(planOf(since(600_000)).actions).toEqual([{ do: 'remove-force' }])
-  expect(toldOf({ conditions: { DeletionForced: { status: 'True' } } }), 'nor is it told of without').toBeUndefined()
+  expect(
+    conditionOfForce({ conditions: { DeletionForced: { status: 'True' } } }),
+    'nor is it told of without',
+  ).toBeUndefined()
 })
 
 test('a force annotation is kept on a database that is being deleted', () => {

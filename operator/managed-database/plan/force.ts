@@ -1,6 +1,6 @@
 /**
- * The annotation `espalier.dev/force` on a database that is not being deleted. It is valid for a deletion within 10 minutes: the
- * operator removes it if none follows. The condition's lastTransitionTime is the time at which it was seen first. Pure.
+ * The annotation `espalier.dev/force` on a database that is not being deleted. It is valid for a deletion within 10
+ * minutes: otherwise the operator removes it. The condition's lastTransitionTime is when it was first seen. Pure.
  */
 import { annotations } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'

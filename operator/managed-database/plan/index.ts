@@ -1,11 +1,13 @@
-/** Plans a database: a pure function from what was observed to actions and status, the same after a crash at any point. */
+/**
+ * Plans a database: a pure function from the observed state to actions and status, the same after a crash at any point.
+ */
 
 import {
-  askedBy,
   blocksDeletion,
   type DatabasePhase,
   desiredDigests,
   desiredHash,
+  desiredStateOf,
   isLiveBranch,
   isTeardownBegun,
   type ManagedDatabaseStatus,
@@ -18,14 +20,22 @@ import type { Owner } from '../../objects/ownership.ts'
 import type { Plan as OwnerPlan } from '../../owner/kind.ts'
 import { hasEnded, isFinished } from '../../owner/operation.ts'
 import { statusOf } from '../../owner/plan/status.ts'
-import { foundRecord, hasFinalizer, identification, marking, nothing } from '../../owner/plan/steps.ts'
+import { foundRecord, hasFinalizer, identification, labelling, nothing } from '../../owner/plan/steps.ts'
 import { type Assessment, assess } from '../../workload/plan/assessment.ts'
 import { awaitsPostgres, nextActions } from '../../workload/plan/next-actions.ts'
-import { nextPassAt, nodeWake } from '../../workload/plan/waits.ts'
+import { nextPassAt, nodeRequeueAt } from '../../workload/plan/waits.ts'
 import type { Action } from '../actions.ts'
 import { type Findings, nextConditions } from '../conditions.ts'
+import {
+  allAttempts,
+  type ImportDeadlines,
+  importBefore,
+  importWait,
+  planImport,
+  usualDeadlines,
+} from '../import/plan.ts'
 import type { Observed } from '../observed.ts'
-import { backupsFinding, retentionFinding } from './backups.ts'
+import { archivingOf, backupsFinding, retentionFinding } from './backups.ts'
 import { connectionSecrets } from './connection-secrets.ts'
 import { deletionBlock, isOrphaned, slotsEndAt, teardownStep } from './deletion.ts'
 import { restartsOf } from './due-restarts.ts'
@@ -37,17 +47,17 @@ import { switchedStatus } from './switch.ts'
 
 export type Plan = OwnerPlan<Action, ManagedDatabaseStatus>
 
-export type PlanSettings = { deadlines: Deadlines }
+export type PlanSettings = { deadlines: Deadlines; imports?: ImportDeadlines }
 
-export function plan(observed: Observed, now: number, { deadlines }: PlanSettings): Plan {
+export function plan(observed: Observed, now: number, { deadlines, imports = usualDeadlines }: PlanSettings): Plan {
   const { database } = observed
   const { status = {}, metadata } = database
   const isDeleting = metadata.deletionTimestamp !== undefined
   const isGoing = isDeleting && deletionBlock(observed, now) === undefined
-  const marked = marking(observed, { isGoing })
-  if (marked.state === 'key-missing') return withoutKeys(observed, marked, now)
+  const labelled = labelling(observed, { isGoing })
+  if (labelled.state === 'key-missing') return withoutKeys(observed, labelled, now)
   const idle = nothing(status)
-  if (marked.state === 'unmarked') return { ...idle, actions: marked.actions }
+  if (labelled.state === 'unmarked') return { ...idle, actions: labelled.actions }
   if (isDeleting && !hasFinalizer(metadata)) return idle
   if (isOrphaned(database)) return { ...idle, actions: [{ do: 'orphan' }] }
   if (isGoing) return planTeardown(observed, now, deadlines)
@@ -55,54 +65,78 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   if (identified.state === 'contested') return contested(observed, identified.why, now)
   if (identified.state === 'unidentified') return { ...idle, actions: identified.actions }
 
+  const imported = importBefore(observed, now)
+  if (imported !== undefined) return nothing({ ...status, import: imported })
   const switched = switchedStatus(observed, identified.owner, now)
   if (switched !== undefined) return nothing(switched)
   const force = forceOf(observed, now)
   if (force !== undefined && now >= force.expiresAt) return { ...idle, actions: [{ do: 'remove-force' }] }
   const found = foundRecord(observed)
   if (found !== undefined) return nothing({ ...status, ...found })
-  return serving(observed, identified.owner, { now, deadlines, labelling: marked.actions, force })
+  return serving(withImport(observed), identified.owner, {
+    now,
+    deadlines,
+    imports,
+    labelling: labelled.actions,
+    force,
+  })
+}
+
+/** No client may connect before the import of a new database has ended. */
+function withImport(observed: Observed): Observed {
+  const awaitsImport = importWait(observed)
+  return awaitsImport === undefined ? observed : { ...observed, instance: { ...observed.instance, awaitsImport } }
 }
 
 type Serving = {
   now: number
   deadlines: Deadlines
+  imports: ImportDeadlines
   /** Labels that nothing waits for. */
   labelling: Action[]
   force: ReturnType<typeof forceOf>
 }
 
-/** The plan of a database that is to exist. */
-function serving(observed: Observed, owner: Owner, { now, deadlines, labelling, force }: Serving): Plan {
+/** The plan of a database that is not being deleted. */
+function serving(observed: Observed, owner: Owner, { now, deadlines, imports, labelling, force }: Serving): Plan {
   const time = { now, maintenanceMs: deadlines.modifyingMs }
   const assessment = assess(observed, owner, now, restartsOf(observed, time))
   const operation = operationState(observed, assessment, now, deadlines)
   const isDeleting = observed.database.metadata.deletionTimestamp !== undefined
   const block = isDeleting ? deletionBlock(observed, now) : undefined
   const previous = previousVolumes(observed, now)
+  const imported = planImport(observed, assessment, now, imports)
   const secrets = connectionSecrets(observed, assessment)
-  const reported = { block, previous, secrets: secrets.finding, force: force?.finding }
+  const reported = { block, previous, secrets: secrets.finding, force: force?.finding, imported: imported.status }
   const runs = operation.progressing.status === 'True'
   // The operation is recorded before anything restarts. A leader that dies in between would leave a restart without a Task.
   const next = assessment.awaitsSize ? [] : nextActions(observed, assessment)
   return {
-    actions: [...labelling, ...restoreRecording(observed, owner), ...next, ...previous.actions, ...secrets.actions],
+    actions: [
+      ...labelling,
+      ...restoreRecording(observed, owner),
+      ...next,
+      ...imported.actions,
+      ...previous.actions,
+      ...secrets.actions,
+    ],
     status: databaseStatus(observed, assessment, operation, reported, now),
-    awaitsPostgres: awaitsPostgres(observed, assessment),
+    awaitsPostgres: awaitsPostgres(observed, assessment) || imported.awaitsPostgres,
     configurationDigest: assessment.desired.configurationDigest,
     awaitsGateways:
       assessment.findings.EndpointReady?.reason === 'AcknowledgementPending' || assessment.services.awaitsGateways,
-    wakeAt: earliest(
+    requeueAt: earliest(
       runs && operation.operation ? Date.parse(operation.operation.deadlineAt) : undefined,
       nextPassAt(observed, assessment, now),
-      previous.wakeAt,
+      previous.requeueAt,
+      imported.requeueAt,
       force?.expiresAt,
       slotsEndAt(observed, now),
     ),
   }
 }
 
-/** Does nothing, and stops nothing that runs, until a user has decided whose the data are. */
+/** Does nothing, and stops nothing that runs, until a user has decided which database owns the data. */
 function contested(observed: Observed, why: string, now: number): Plan {
   const { database } = observed
   const { status = {}, metadata } = database
@@ -131,6 +165,8 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
   const ended = hasEnded(status) && !isFinished(task)
   const operation = ended ? status.operation : deletionOperation(observed, now, deadlines)
   const step = teardownStep(observed, identity.state === 'settled' ? identity.owner : undefined, now)
+  const importEnd: Action[] =
+    observed.importing.remaining === undefined ? [] : [{ do: 'end-import', upTo: allAttempts }]
   const late = operation !== undefined && now >= Date.parse(operation.deadlineAt)
   const findings: Findings = {
     Ready: no(teardownReason, 'the database is being deleted'),
@@ -145,7 +181,7 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
   const hasTask = !ended && operation?.taskId === status.operation?.taskId && task !== undefined
   const recorded = hasTask || isNamespaceGoing === true
   return {
-    actions: !isTeardownBegun(database) || (step.isDone && !recorded) ? [] : step.actions,
+    actions: !isTeardownBegun(database) || (step.isDone && !recorded) ? [] : [...importEnd, ...step.actions],
     status: {
       ...status,
       phase: 'deleting',
@@ -157,11 +193,17 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
     awaitsPostgres: false,
     configurationDigest: undefined,
     awaitsGateways: step.actions.length === 0 && observed.route?.acknowledged === false,
-    wakeAt: earliest(operation && !late ? Date.parse(operation.deadlineAt) : undefined, nodeWake(observed, now)),
+    requeueAt: earliest(
+      operation && !late ? Date.parse(operation.deadlineAt) : undefined,
+      nodeRequeueAt(observed, now),
+    ),
   }
 }
 
-/** A restart in the region's window ends with the database, without an outcome: no other restart waits for it. */
+/**
+ * If the database is deleted, its restart in the region's window ends without an outcome: no other restart waits for
+ * it.
+ */
 function withoutOutcome(
   maintenance: ManagedDatabaseStatus['maintenance'],
   now: number,
@@ -188,7 +230,7 @@ function phaseOf(
     if (spec.suspended) return isStopped && before === 'suspended' ? 'suspended' : 'suspending'
     return before === 'suspended' || before === 'suspending' || before === 'resuming' ? 'resuming' : 'modifying'
   }
-  if (fatal) return 'failed'
+  if (fatal || status?.import?.phase === 'failed') return 'failed'
   if (isStopped) return 'suspended'
   const isImpaired = impairing.has(findings.VolumeReady?.reason ?? '') || services.hasFailed
   if (serves && !isImpaired && !spec.suspended && findings.EndpointReady?.status === 'True') return 'available'
@@ -198,9 +240,9 @@ function phaseOf(
 
 /** The digests of what is applied; unchanged if that is not what is desired. */
 function digestsOf({ database }: Observed, { appliedHash }: OperationState) {
-  const asked = askedBy(database)
-  if (appliedHash !== desiredHash(asked)) return database.status?.appliedDigests
-  return { hash: appliedHash, members: desiredDigests(asked) }
+  const desired = desiredStateOf(database)
+  if (appliedHash !== desiredHash(desired)) return database.status?.appliedDigests
+  return { hash: appliedHash, members: desiredDigests(desired) }
 }
 
 /** What the status reports besides Postgres and the operation. */
@@ -210,12 +252,15 @@ type Reported = {
   /** About the Secrets for clients. */
   secrets: Finding | undefined
   force: Finding | undefined
+  imported: ManagedDatabaseStatus['import']
 }
 
 function findingsOf(observed: Observed, { block, previous, secrets, force }: Reported, now: number): Findings {
   const ofBackups = backupsFinding(observed, now)
   const retained = retentionFinding(observed, now)
+  const archiving = archivingOf(observed)
   return {
+    ...(archiving ? { Archiving: archiving } : {}),
     ...(ofBackups ? { BackupsReady: ofBackups } : {}),
     ...(secrets ? { SecretsReady: secrets } : {}),
     ...(retained ? { RetentionHeld: retained } : {}),
@@ -249,8 +294,10 @@ function databaseStatus(
     conditions: nextConditions(status.conditions ?? [], findings, metadata.generation, now),
     appliedHash: state.appliedHash,
     appliedDigests: digestsOf(observed, state),
+    ...(reported.imported === undefined ? {} : { import: reported.imported }),
     branchCount: branches.filter(isLiveBranch).length,
     previous: reported.previous.volumes,
+    archive: database.spec.backup.durable ? (observed.archived ?? status.archive) : undefined,
     blockingBranches: branches.filter(blocksDeletion).length || undefined,
     operation: state.operation,
     maintenance: state.maintenance,

@@ -1,4 +1,4 @@
-/** Which operation runs, when it has ended and how: what a Task tells its user. */
+/** Which operation runs, when it has ended and how, as its Task reports it. */
 import { describe, expect, test } from 'vitest'
 import type { StatefulSet } from '../../../cluster/index.ts'
 import {
@@ -13,10 +13,10 @@ import { timestamp } from '../../../values/time.ts'
 import { sizeAnnotation } from '../../member/pod/stateful-set.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { derivedId } from '../../objects/derived-id.ts'
-import { settings } from '../../testing/plan-world.ts'
-import { type Given, settledDatabase } from '../../testing/settled.ts'
+import { settings } from '../../testing/cluster-state.ts'
+import { type Given, reconciledDatabase } from '../../testing/reconciled-database.ts'
 
-const { now, status: onRecord, children, observedOf, assessmentOf, planOf } = settledDatabase()
+const { now, status: onRecord, children, observedOf, assessmentOf, planOf } = reconciledDatabase()
 const { claim, statefulSet } = children
 const { deadlines } = settings
 const { database, size } = observedOf()
@@ -48,9 +48,9 @@ const operationOf = (changes: Partial<NonNullable<ManagedDatabaseStatus['operati
   ...{ deadlineAt: timestamp(now + 60_000) },
   ...changes,
 })
-/** Something is asked that is not in force. */
-const asked: Given = { spec: { ipAllowlist: rules }, metadata: { generation: 2 } }
-const inHand = (given: Given = asked, changes: Parameters<typeof operationOf>[0] = {}): Given => ({
+/** A request that is not yet applied. */
+const requested: Given = { spec: { ipAllowlist: rules }, metadata: { generation: 2 } }
+const inHand = (given: Given = requested, changes: Parameters<typeof operationOf>[0] = {}): Given => ({
   ...given,
   status: { operation: operationOf({ hash: hashOf(given), ...changes }), ...given.status },
   conditions: { Progressing: { status: 'True', reason: 'Starting', message: 'on its way' }, ...given.conditions },
@@ -63,16 +63,16 @@ describe('without an operation', () => {
   test('everything requested is reported as applied', () => {
     expect(stateOf({})).toMatchObject({
       ...{ operation: undefined, appliedHash: hash, progressing: 'False', reason: 'Completed' },
-      message: 'everything asked is in force',
+      message: 'everything requested is applied',
     })
   })
   test('a database without a request reports that nothing is to be done', () => {
     const { reason, message } = stateOf({ status: { conditions: [] } })
     expect([reason, message]).toEqual(['Completed', 'nothing to be done'])
   })
-  test('a failure that has healed is not reported any more', () => {
+  test('a failure that no longer exists is not reported any more', () => {
     expect(stateOf(progress('False', 'DeadlineExceeded', 'not done'))).toMatchObject({
-      ...{ reason: 'Completed', message: 'everything asked is in force', operation: undefined },
+      ...{ reason: 'Completed', message: 'everything requested is applied', operation: undefined },
     })
   })
   test('a failure is reported while it lasts, and waiting alone starts no operation', () => {
@@ -85,7 +85,7 @@ describe('without an operation', () => {
     const silent = { name: 'node-1', silentSince: '2026-01-01T00:00:00Z', isOutOfService: false }
     expect(stateOf({ rest: { node: silent } })).toMatchObject({
       ...{ operation: undefined, progressing: 'False', reason: 'NodeLost' },
-      message: expect.stringMatching(/^nothing has been heard of node node-1/),
+      message: expect.stringMatching(/^node node-1 has not responded since/),
     })
   })
 })
@@ -98,7 +98,7 @@ describe('a request starts an operation', () => {
   const generation = { metadata: { generation: 2 } }
 
   test.each<[string, Given]>([
-    ['update-managed-ip-allowlists', asked],
+    ['update-managed-ip-allowlists', requested],
     ['suspend-managed', { ...generation, spec: { suspended: true } }],
     ['update-managed-size', { ...generation, spec: { size: { name: 'large', version: 1 } } }],
     ['update-managed', { ...generation, spec: { ipAllowlist: rules, suspended: true } }],
@@ -107,7 +107,7 @@ describe('a request starts an operation', () => {
   })
 
   test('whose request is not recorded as applied before it ends', () => {
-    expect(stateOf(asked)).toMatchObject({
+    expect(stateOf(requested)).toMatchObject({
       ...{ appliedHash: hash, phase: 'modifying', progressing: 'True', reason: 'OpeningEndpoint' },
     })
   })
@@ -131,7 +131,11 @@ describe('a request starts an operation', () => {
     test.each<[string, Given, string]>([
       ['nothing', {}, 'update-managed'],
       ['a size', { children: { statefulSet: template({ [sizeAnnotation]: 'large-v1' }) } }, 'update-managed-size'],
-      ['no size that they do not say', { children: { statefulSet: template({}) } }, 'update-managed'],
+      [
+        'no size if the StatefulSet has no size annotation',
+        { children: { statefulSet: template({}) } },
+        'update-managed',
+      ],
       [
         'a resumption',
         {
@@ -159,7 +163,7 @@ describe('a request starts an operation', () => {
   })
 
   describe('with the Task of the API', () => {
-    const annotated = (operation: Partial<Operation>, given: Given = asked): Given => ({
+    const annotated = (operation: Partial<Operation>, given: Given = requested): Given => ({
       ...given,
       metadata: {
         ...given.metadata,
@@ -178,11 +182,11 @@ describe('a request starts an operation', () => {
       expect(stateOf({ ...annotated({}), rest: { annotatedTask: running } }).operation?.taskId).toBe(taskId)
     })
     test.each<[string, Given]>([
-      ['is of something that was asked before', annotated({ hash: 'older' })],
+      ['is of an earlier request', annotated({ hash: 'older' })],
       ['has ended', { ...annotated({}), rest: { annotatedTask: ended } }],
       ['is of a deletion', annotated({ name: 'delete-managed' })],
     ])('and with a Task of its own if that Task %s', (_, given) => {
-      expect(stateOf(given).operation?.taskId).toBe(derivedId(`${uid}/${hashOf(asked)}/2`))
+      expect(stateOf(given).operation?.taskId).toBe(derivedId(`${uid}/${hashOf(requested)}/2`))
     })
   })
 })
@@ -190,27 +194,27 @@ describe('a request starts an operation', () => {
 describe('a running operation', () => {
   test('continues until everything requested is applied', () => {
     expect(stateOf(inHand())).toMatchObject({
-      ...{ operation: operationOf({ hash: hashOf(asked) }), appliedHash: hash, progressing: 'True' },
-      ...{ reason: 'OpeningEndpoint', message: 'the rules are being written' },
+      ...{ operation: operationOf({ hash: hashOf(requested) }), appliedHash: hash, progressing: 'True' },
+      ...{ reason: 'OpeningEndpoint', message: 'the rules are being applied' },
     })
   })
   test('is replaced by another one if the request changes', () => {
-    const { operation } = stateOf(inHand(asked, { hash: 'older' }))
-    expect(operation).toMatchObject({ taskId: derivedId(`${uid}/${hashOf(asked)}/2`), hash: hashOf(asked) })
+    const { operation } = stateOf(inHand(requested, { hash: 'older' }))
+    expect(operation).toMatchObject({ taskId: derivedId(`${uid}/${hashOf(requested)}/2`), hash: hashOf(requested) })
   })
   test('is replaced by another one if it was a deletion that was withdrawn', () => {
-    expect(stateOf(inHand(asked, { name: 'delete-managed' })).operation?.name).toBe('update-managed-ip-allowlists')
+    expect(stateOf(inHand(requested, { name: 'delete-managed' })).operation?.name).toBe('update-managed-ip-allowlists')
   })
   test('ends when the request is applied, and is kept with its outcome for its Task', () => {
-    const given = inHand({ ...asked, children: { route: assessmentOf(asked).desired.route } })
+    const given = inHand({ ...requested, children: { route: assessmentOf(requested).desired.route } })
     expect(stateOf(given)).toMatchObject({
-      ...{ operation: operationOf({ hash: hashOf(asked) }), appliedHash: hashOf(asked), progressing: 'False' },
-      ...{ reason: 'Completed', message: 'everything asked is in force' },
+      ...{ operation: operationOf({ hash: hashOf(requested) }), appliedHash: hashOf(requested), progressing: 'False' },
+      ...{ reason: 'Completed', message: 'everything requested is applied' },
     })
   })
   test('fails with a fatal finding', () => {
-    expect(stateOf(inHand({ ...asked, children: { claim: undefined } }))).toMatchObject({
-      ...{ operation: operationOf({ hash: hashOf(asked) }), appliedHash: hashOf(asked), progressing: 'False' },
+    expect(stateOf(inHand({ ...requested, children: { claim: undefined } }))).toMatchObject({
+      ...{ operation: operationOf({ hash: hashOf(requested) }), appliedHash: hashOf(requested), progressing: 'False' },
       ...{ reason: 'VolumeLost', phase: 'failed' },
     })
   })
@@ -222,8 +226,8 @@ describe('a running operation', () => {
     const deadline = now + 60_000
     expect(stateOf(inHand(), deadline - 1)).toMatchObject({ progressing: 'True', reason: 'OpeningEndpoint' })
     expect(stateOf(inHand(), deadline)).toMatchObject({
-      ...{ progressing: 'False', reason: 'DeadlineExceeded', appliedHash: hashOf(asked) },
-      message: `not done by ${timestamp(deadline)}; still trying: the rules are being written`,
+      ...{ progressing: 'False', reason: 'DeadlineExceeded', appliedHash: hashOf(requested) },
+      message: `not done by ${timestamp(deadline)}; still trying: the rules are being applied`,
     })
   })
 })
@@ -234,25 +238,27 @@ describe('an operation that has ended', () => {
   const given: Given = { ...over, conditions: outcome }
 
   test.each<[string, Task | undefined]>([
-    ['has not said so', running],
-    ['is not there yet', undefined],
+    ['has not recorded the end', running],
+    ['does not exist yet', undefined],
   ])('is kept with its outcome while its Task %s, even if the request changes', (_, task) => {
     const maintenance = { restart: 'w', startedAt: timestamp(now) }
-    const kept = {
+    const retained = {
       operation: operationOf(),
       appliedHash: hash,
       progressing: 'False',
       ...{ reason: 'DeadlineExceeded', message: 'not done' },
     }
-    expect(stateOf({ ...given, rest: { task } })).toMatchObject(kept)
-    expect(stateOf({ ...given, ...asked, status: { ...given.status, maintenance }, rest: { task } })).toMatchObject({
-      ...kept,
-      maintenance,
-    })
+    expect(stateOf({ ...given, rest: { task } })).toMatchObject(retained)
+    expect(stateOf({ ...given, ...requested, status: { ...given.status, maintenance }, rest: { task } })).toMatchObject(
+      {
+        ...retained,
+        maintenance,
+      },
+    )
   })
   test('is removed when its Task has ended, and a new request starts another one', () => {
     expect(stateOf({ ...given, rest: { task: ended } })).toMatchObject({ operation: undefined, reason: 'Completed' })
-    expect(stateOf({ ...given, ...asked, rest: { task: ended } }).operation).toMatchObject({
+    expect(stateOf({ ...given, ...requested, rest: { task: ended } }).operation).toMatchObject({
       ...{ name: 'update-managed-ip-allowlists', startedAt: timestamp(now) },
     })
   })
@@ -369,21 +375,21 @@ describe('a restart', () => {
   })
 
   describe('on request', () => {
-    const marked = (given: Given = {}): Given => ({
+    const withRestart = (given: Given = {}): Given => ({
       ...given,
       metadata: { generation: 2, annotations: { [annotations.restart]: 'now' }, ...given.metadata },
     })
-    const askedHash = desiredHash({ ...database.spec, restart: 'now' })
+    const requestedHash = desiredHash({ ...database.spec, restart: 'now' })
 
     test('is an operation that does not mention a maintenance window', () => {
-      const { operation, message, progressing } = stateOf(marked())
-      expect([operation?.name, operation?.hash, progressing]).toEqual(['restart-managed', askedHash, 'True'])
+      const { operation, message, progressing } = stateOf(withRestart())
+      expect([operation?.name, operation?.hash, progressing]).toEqual(['restart-managed', requestedHash, 'True'])
       expect(message).not.toMatch(/window/)
     })
     test('fails at its deadline and is not done afterwards', () => {
-      const next = written(marked())
-      const operation = operationOf({ name: 'restart-managed', hash: askedHash })
-      const given = marked({
+      const next = written(withRestart())
+      const operation = operationOf({ name: 'restart-managed', hash: requestedHash })
+      const given = withRestart({
         status: { operation },
         children: { statefulSet: next },
         conditions: { Progressing: { status: 'True' } },
@@ -392,14 +398,14 @@ describe('a restart', () => {
       expect(planOf(given, deadline - 1).actions).toContainEqual(expect.objectContaining({ do: 'delete', kind: 'Pod' }))
       expect(planOf(given, deadline).actions.filter(action => action.do === 'delete')).toEqual([])
       expect(stateOf(given, deadline)).toMatchObject({
-        ...{ operation, appliedHash: askedHash, progressing: 'False', reason: 'DeadlineExceeded' },
-        message: `not restarted by ${timestamp(deadline)}, and not any more: ask again`,
+        ...{ operation, appliedHash: requestedHash, progressing: 'False', reason: 'DeadlineExceeded' },
+        message: `not restarted by ${timestamp(deadline)}; it will not be restarted: ask again`,
       })
     })
     test('that is withdrawn counts as applied', () => {
       const applied = {
-        appliedHash: askedHash,
-        appliedDigests: { hash: askedHash, members: { ...onRecord.appliedDigests?.members, restart: 'x' } },
+        appliedHash: requestedHash,
+        appliedDigests: { hash: requestedHash, members: { ...onRecord.appliedDigests?.members, restart: 'x' } },
       }
       expect(stateOf({ status: applied })).toMatchObject({ operation: undefined, appliedHash: hash })
     })

@@ -1,15 +1,15 @@
 /**
  * Which operation runs, and when it has ended. It is in `status.operation` from its first pass until its Task is
- * finished; its outcome stands in the condition Progressing, written together with the phase it ends in. So a Task can
- * end no earlier than its subject settles, and neither a crash nor the next operation can take its outcome away.
+ * finished. Its outcome is in the condition Progressing, written together with the phase it ends in. So a Task never
+ * ends before its subject is reconciled, and neither a crash nor the next operation can lose the outcome.
  */
 import {
   appliedDigests,
-  askedBy,
   canonicalJson,
   type Digests,
   desiredDigests,
   desiredHash,
+  desiredStateOf,
   isInForce,
   type ManagedDatabaseStatus,
   type OperationName,
@@ -17,6 +17,7 @@ import {
   readOperation,
 } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
+import { recoveryMs } from '../../backup/recovery.ts'
 import { givenUpMessage, unfinished } from '../../endpoint/plan/rotation.ts'
 import { maskedRules } from '../../endpoint/route.ts'
 import { sizeAnnotation, sizeText } from '../../member/pod/stateful-set.ts'
@@ -35,25 +36,25 @@ export type Deadlines = { creatingMs: number; modifyingMs: number; restoringMs: 
 export type OperationState = {
   operation: StatusOperation | undefined
   progressing: Finding
-  /** The hash of what is applied; absent until an operation has ended. */
+  /** The hash of the applied request; absent until an operation has ended. */
   appliedHash: string | undefined
   /** The last restart in the region's window. */
   maintenance: ManagedDatabaseStatus['maintenance']
 }
 
 /**
- * The name of a change made without the API, by what differs from what was applied. If an older operator wrote the hash without
- * digests, the children show what was applied: template, replicas and route.
+ * The name of a change made without the API, from what differs from the applied request. If an older operator wrote the
+ * hash without digests, the children show what was applied: template, replicas and route.
  */
 function changeOf(observed: Observed): OperationName {
   const { database } = observed
   if (database.status?.appliedHash === undefined) return 'create-managed'
-  const after = desiredDigests(askedBy(database))
+  const after = desiredDigests(desiredStateOf(database))
   return operationOfChange(appliedDigests(database) ?? digestsOfChildren(observed, after), after)
 }
 
-/** The digests of what the children were created for; as desired where they do not show it. */
-function digestsOfChildren({ database: { spec }, children, route }: Observed, asked: Digests): Digests {
+/** The digests that the children were created for; the desired ones if the children do not show it. */
+function digestsOfChildren({ database: { spec }, children, route }: Observed, desired: Digests): Digests {
   const { statefulSet } = children
   const size = statefulSet?.spec?.template.metadata?.annotations?.[sizeAnnotation]
   const rules = route?.route?.rules
@@ -63,14 +64,14 @@ function digestsOfChildren({ database: { spec }, children, route }: Observed, as
     cidrs: rules !== undefined && canonicalJson(rules) !== canonicalJson(maskedRules(spec)),
   }
   return {
-    ...asked,
+    ...desired,
     ...Object.fromEntries(Object.entries(differing).flatMap(([name, is]) => (is ? [[name, '']] : []))),
   }
 }
 
 function deadlineOf(name: OperationName, { creatingMs, modifyingMs, restoringMs, deletingMs }: Deadlines): number {
   if (name === 'create-managed') return creatingMs
-  // A Restore has a deadline of its own until its data serve (operator/restore).
+  // A Restore has its own deadline until its data serve (operator/restore).
   if (name === 'restore-managed') return restoringMs + 2 * modifyingMs
   return name === 'delete-managed' ? deletingMs : modifyingMs
 }
@@ -90,7 +91,7 @@ function operationFrom(
   }
 }
 
-/** The operation that applies the spec: the API's, or one of the operator's own for a change made without it. */
+/** The operation that applies the spec: the API's, or the operator's own for a change made without the API. */
 function updateOperation(observed: Observed, hash: string, now: number, deadlines: Deadlines): StatusOperation {
   const { database } = observed
   const annotated = readOperation(database)
@@ -114,20 +115,20 @@ export function deletionOperation(observed: Observed, now: number, deadlines: De
   if (running?.name === 'delete-managed') return running
   const annotated = readOperation(database)
   const own = { taskId: derivedId(`${database.metadata.uid}/delete`), name: 'delete-managed' as const }
-  const asked = annotated?.name === 'delete-managed' ? annotated : own
-  return operationFrom(asked, desiredHash(askedBy(database)), now, deadlines)
+  const desired = annotated?.name === 'delete-managed' ? annotated : own
+  return operationFrom(desired, desiredHash(desiredStateOf(database)), now, deadlines)
 }
 
 /**
- * The hash of what is applied. It changes without an operation if only a request was withdrawn, such as that of a restart:
- * nothing has to be done for that.
+ * The hash of the applied request. It changes without an operation if only a request for an action was withdrawn, such
+ * as a restart: nothing has to be done for that.
  */
 const appliedNow = ({ database }: Observed, hash: string): string | undefined =>
   isInForce(database) ? hash : database.status?.appliedHash
 
 /** The operation of a restart in the region's window, which no client requested. */
-function maintenanceOperation(observed: Observed, mark: string, hash: string, now: number, deadlines: Deadlines) {
-  const taskId = derivedId(`${observed.database.metadata.uid}/maintenance/${mark}`)
+function maintenanceOperation(observed: Observed, windowId: string, hash: string, now: number, deadlines: Deadlines) {
+  const taskId = derivedId(`${observed.database.metadata.uid}/maintenance/${windowId}`)
   return operationFrom({ taskId, name: 'restart-managed' }, hash, now, deadlines)
 }
 
@@ -135,14 +136,14 @@ function maintenanceOperation(observed: Observed, mark: string, hash: string, no
 function restorePending({ restoring }: Observed): Pending | undefined {
   if (restoring === undefined || restoring.state === 'completed') return undefined
   const { state, reason, message } = restoring
-  return { step: 'Restoring', reason, message, ...(state === 'failed' ? { isHopeless: true } : {}) }
+  return { step: 'Restoring', reason, message, ...(state === 'failed' ? { isPermanent: true } : {}) }
 }
 
 /** A restart has ended once Postgres is restarted, even if a size waits for its volume meanwhile. */
 const pendingOf = (name: OperationName, pending: Pending | undefined): Pending | undefined =>
   name === 'restart-managed' && pending?.step === 'Growing' ? undefined : pending
 
-/** The state of the restart in the region's window. It ends at once if nothing waits for it. */
+/** The state of the restart in the region's window. It ends at once if nothing is pending. */
 function maintenanceNow(
   { database: { status } }: Observed,
   { pending, fatal, serves }: Assessment,
@@ -155,16 +156,35 @@ function maintenanceNow(
   return maintenanceAfter(status?.maintenance, { isDone, isFatal: fatal !== undefined }, time)
 }
 
+/** An import ends by its own deadlines, which depend on its progress; the steps after it have the usual time. */
+function whileImporting(
+  { database }: Observed,
+  pending: Pending | undefined,
+  operation: StatusOperation,
+  now: number,
+  deadlines: Deadlines,
+): StatusOperation {
+  const remainingMs = Date.parse(operation.deadlineAt) - now
+  const allowed = deadlineOf(operation.name, deadlines)
+  if ((database.status?.import?.attempt ?? 0) === 0 || pending?.step !== 'Importing' || remainingMs > allowed / 2)
+    return operation
+  return { ...operation, deadlineAt: timestamp(now + allowed) }
+}
+
 /** The state of operations after this pass. */
 export function operationState(
   observed: Observed,
   assessment: Assessment,
   now: number,
-  deadlines: Deadlines,
+  given: Deadlines,
 ): OperationState {
   const { fatal } = assessment
+  const { dataSource } = observed.instance
+  // The size that the backup names.
+  const copyMs = dataSource?.kind === 'archive' ? recoveryMs({ sizeBytes: dataSource.bytes }) : 0
+  const deadlines = { ...given, creatingMs: given.creatingMs + copyMs }
   const { status } = observed.database
-  const hash = desiredHash(askedBy(observed.database))
+  const hash = desiredHash(desiredStateOf(observed.database))
   const appliedHash = appliedNow(observed, hash)
   const outcome = conditionOf(status, 'Progressing')
   const last = outcome?.status === 'False' ? no(outcome.reason, outcome.message) : no(completed, 'nothing to be done')
@@ -196,30 +216,35 @@ export function operationState(
     isMaintained && appliedHash === hash
       ? maintenanceOperation(observed, maintenance.restart, hash, now, deadlines)
       : updateOperation(observed, hash, now, deadlines)
-  const operation = isCurrent ? current : next()
+  const operation = whileImporting(observed, assessment.pending, isCurrent ? current : next(), now, deadlines)
   const restoring = restorePending(observed)
   const pending = restoring ?? pendingOf(operation.name, assessment.pending)
-  const settled = (finding: Finding): OperationState => ({
+  const ended = (finding: Finding): OperationState => ({
     operation,
     progressing: finding,
     appliedHash: hash,
     maintenance,
   })
-  if (fatal && restoring === undefined) return settled(no(fatal.reason, fatal.message))
+  if (fatal && restoring === undefined) return ended(no(fatal.reason, fatal.message))
   if (isGivenUp)
-    return settled(no('DeadlineExceeded', `not restarted by ${operation.deadlineAt}, and not any more: ask again`))
+    return ended(
+      no('DeadlineExceeded', `not restarted by ${operation.deadlineAt}; it will not be restarted: ask again`),
+    )
   const unrotated = observed.rotations.isGivenUp ? unfinished(observed, assessment.answered) : []
-  if (unrotated.length > 0) return settled(no('DeadlineExceeded', givenUpMessage(unrotated, operation.deadlineAt)))
-  if (pending === undefined) return settled(no(completed, 'everything asked is in force'))
-  if (pending.isHopeless) return settled(no(pending.reason, pending.message))
+  if (unrotated.length > 0) return ended(no('DeadlineExceeded', givenUpMessage(unrotated, operation.deadlineAt)))
+  if (pending === undefined) return ended(no(completed, 'everything requested is applied'))
+  if (pending.isPermanent) return ended(no(pending.reason, pending.message))
   if (now >= Date.parse(operation.deadlineAt))
-    return settled(no('DeadlineExceeded', `not done by ${operation.deadlineAt}; still trying: ${pending.message}`))
+    return ended(no('DeadlineExceeded', `not done by ${operation.deadlineAt}; still trying: ${pending.message}`))
   const why = isMaintained && operation.name === 'restart-managed' ? ", in the region's maintenance window" : ''
   return { operation, progressing: yes(pending.reason, `${pending.message}${why}`), appliedHash, maintenance }
 }
 
-/** An outcome without an operation: a failure that no longer exists becomes Completed, and what cannot go on reports why. */
+/**
+ * An outcome without an operation: a failure that no longer exists becomes Completed; a blocked database reports the
+ * reason.
+ */
 function atRest(last: Finding, pending: Pending | undefined): Finding {
-  if (pending === undefined) return last.reason === completed ? last : no(completed, 'everything asked is in force')
+  if (pending === undefined) return last.reason === completed ? last : no(completed, 'everything requested is applied')
   return pending.reason === pending.step ? last : no(pending.reason, pending.message)
 }

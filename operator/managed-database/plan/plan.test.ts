@@ -1,4 +1,4 @@
-/** Properties of the plan, from any state that a database can be found in. */
+/** Properties of the plan, from any state of a database. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { AnyObject, Draft } from '../../../cluster/index.ts'
@@ -14,14 +14,14 @@ import {
 } from '../../../crds/index.ts'
 import { readRoute } from '../../../routes/route.ts'
 import { contains, parseCidr } from '../../../values/cidr.ts'
-import { bytesTold } from '../../../values/quantity.ts'
+import { sizeInBytes } from '../../../values/quantity.ts'
 import { sizeAnnotation, sizeText } from '../../member/pod/stateful-set.ts'
 import { instanceFile } from '../../member/postgres/configuration.ts'
 import type { VolumeFacts } from '../../member/storage/persistent-volume.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { ownerKeyAnnotation, ownerUidAnnotation, ownerUidOf, refersToDatabase } from '../../objects/ownership.ts'
 import { hasEnded, isFinished } from '../../owner/operation.ts'
-import { emptyWorld, observedIn, round, settings, type World } from '../../testing/plan-world.ts'
+import { type ClusterState, emptyClusterState, observedIn, round, settings } from '../../testing/cluster-state.ts'
 import type { Observed } from '../observed.ts'
 import { type Plan, plan } from './index.ts'
 
@@ -32,12 +32,12 @@ const rules = fc.uniqueArray(fc.constantFrom('10.0.0.0/8', '192.0.2.7', '203.0.1
 type Start = {
   spec: { suspended: boolean; rules: string[]; size: 'small' | 'large' }
   before: { suspended: boolean; rules: string[]; rounds: number }
-  growth: World['growth']
-  /** There is storage for no claim but one of the size that is asked for in the end. */
+  growth: ClusterState['growth']
+  /** There is storage only for a claim of the size requested in the end. */
   withheld: boolean
   lost: string[]
-  /** How the children say whose they are: as now, as in earlier versions, or as another uid's that was. */
-  marks: 'annotations' | 'references' | 'of another'
+  /** The owner annotations of the children: current, of earlier versions, or with an earlier uid. */
+  ownership: 'annotations' | 'references' | 'of another'
   phase: DatabasePhase | undefined
   appliedHash: 'absent' | 'asked' | 'other' | 'kept'
   forgetOperation: boolean
@@ -45,7 +45,7 @@ type Start = {
   isDeleted: boolean
 }
 
-/** A database that was on its way to one thing for some rounds, was damaged, and is asked for another. */
+/** A database that worked on one request for some rounds, was damaged, and gets another request. */
 const starts: fc.Arbitrary<Start> = fc.record({
   spec: fc.record({ suspended: fc.boolean(), rules, size: fc.constantFrom('small', 'small', 'large') }),
   before: fc.record({ suspended: fc.boolean(), rules, rounds: fc.nat(14) }),
@@ -61,7 +61,7 @@ const starts: fc.Arbitrary<Start> = fc.record({
     'route',
     'label',
   ]),
-  marks: fc.constantFrom('annotations', 'annotations', 'references', 'of another'),
+  ownership: fc.constantFrom('annotations', 'annotations', 'references', 'of another'),
   phase: fc.option(fc.constantFrom(...databasePhases), { nil: undefined }),
   appliedHash: fc.constantFrom('absent', 'asked', 'other', 'kept', 'kept'),
   forgetOperation: fc.boolean(),
@@ -70,41 +70,41 @@ const starts: fc.Arbitrary<Start> = fc.record({
 })
 
 const storageOf = { small: '1Gi', large: '2Gi' }
-const asked = (list: readonly string[]) => ({ rules: list.map(cidr => ({ cidr })) })
+const allowlist = (list: readonly string[]) => ({ rules: list.map(cidr => ({ cidr })) })
 
-function worldOf(start: Start): World {
-  const { before, marks, withheld } = start
-  const world = emptyWorld({ suspended: before.suspended, ipAllowlist: asked(before.rules) })
-  // What is another's is not replaced.
-  const isWithheld = withheld && marks !== 'of another'
-  if (isWithheld) world.provides = () => false
-  for (let count = 0; count < before.rounds; count++) round(world)
-  if (isWithheld) world.provides = storage => storage === storageOf[start.spec.size]
-  damage(world, start)
-  return world
+function clusterStateOf(start: Start): ClusterState {
+  const { before, ownership, withheld } = start
+  const clusterState = emptyClusterState({ suspended: before.suspended, ipAllowlist: allowlist(before.rules) })
+  // Objects of another owner are not replaced.
+  const isWithheld = withheld && ownership !== 'of another'
+  if (isWithheld) clusterState.provides = () => false
+  for (let count = 0; count < before.rounds; count++) round(clusterState)
+  if (isWithheld) clusterState.provides = storage => storage === storageOf[start.spec.size]
+  damage(clusterState, start)
+  return clusterState
 }
 
 function damage(
-  world: World,
-  { spec, growth, lost, marks, phase, appliedHash, forgetOperation, forgetTasks, isDeleted }: Start,
+  clusterState: ClusterState,
+  { spec, growth, lost, ownership, phase, appliedHash, forgetOperation, forgetTasks, isDeleted }: Start,
 ): void {
-  const { database } = world
+  const { database } = clusterState
   if (database === undefined) throw new Error('the database is there')
-  world.growth = growth
-  for (const key of [...world.objects.keys()]) {
+  clusterState.growth = growth
+  for (const key of [...clusterState.objects.keys()]) {
     const kind = key.includes('/route-') ? 'route' : (key.split('/')[0] ?? '')
-    if (lost.includes(kind)) world.objects.delete(key)
-    else if (kind !== 'Pod') remark(world, key, marks)
+    if (lost.includes(kind)) clusterState.objects.delete(key)
+    else if (kind !== 'Pod') remark(clusterState, key, ownership)
   }
   const size = { name: spec.size, version: 1 }
-  const next = { ...database.spec, suspended: spec.suspended, ipAllowlist: asked(spec.rules), size }
+  const next = { ...database.spec, suspended: spec.suspended, ipAllowlist: allowlist(spec.rules), size }
   const hash = { absent: undefined, asked: desiredHash(next), other: 'other', kept: database.status?.appliedHash }[
     appliedHash
   ]
   const { operation, ...status } = database.status ?? {}
   const { finalizers, labels, ...metadata } = database.metadata
-  if (forgetTasks) world.tasks.clear()
-  world.database = {
+  if (forgetTasks) clusterState.tasks.clear()
+  clusterState.database = {
     ...database,
     metadata: {
       ...metadata,
@@ -123,21 +123,21 @@ function damage(
   }
 }
 
-function remark(world: World, key: string, marks: Start['marks']): void {
-  const object = world.objects.get(key)
-  if (object === undefined || marks === 'annotations') return
+function remark(clusterState: ClusterState, key: string, ownership: Start['ownership']): void {
+  const object = clusterState.objects.get(key)
+  if (object === undefined || ownership === 'annotations') return
   const { [ownerUidAnnotation]: uid = '', [ownerKeyAnnotation]: _, ...others } = object.metadata.annotations ?? {}
   const reference = { apiVersion, kind: 'ManagedDatabase', name: 'one', uid, controller: true }
   const metadata =
-    marks === 'references' && !key.includes('/route-')
+    ownership === 'references' && !key.includes('/route-')
       ? { ...object.metadata, annotations: others, ownerReferences: [foreign, reference] }
       : { ...object.metadata, annotations: { ...object.metadata.annotations, [ownerUidAnnotation]: 'one-that-was' } }
-  if (marks === 'of another' || !key.includes('/route-')) world.objects.set(key, { ...object, metadata })
+  if (ownership === 'of another' || !key.includes('/route-')) clusterState.objects.set(key, { ...object, metadata })
 }
 
-const uidOf = ({ database }: World): string => database?.metadata.uid ?? ''
+const uidOf = ({ database }: ClusterState): string => database?.metadata.uid ?? ''
 
-/** Whose reference it is, nobody here knows. */
+/** It is unknown whose reference it is. */
 const foreign = { apiVersion: 'example.com/v1', kind: 'Application', name: 'theirs', uid: 'their-uid' }
 
 /** Whether everything that `inner` admits is admitted by one of `outer`. */
@@ -162,10 +162,10 @@ function checkInvariants(observed: Observed, { actions, status }: Plan): void {
           ? `mark ${action.kind}/${action.object.metadata.name}`
           : action.do,
   )
-  const isMarkOfChild = (action: (typeof actions)[number]): boolean =>
+  const labelsChild = (action: (typeof actions)[number]): boolean =>
     action.do === 'mark' &&
     Object.values(observed.children).some(child => child?.metadata.uid === action.object.metadata.uid)
-  if (actions.some(isMarkOfChild))
+  if (actions.some(labelsChild))
     expect(
       actions.every(action => action.do === 'mark'),
       'nothing is done before its children are marked',
@@ -205,17 +205,17 @@ function checkInvariants(observed: Observed, { actions, status }: Plan): void {
     expect(conditionOf(status, 'Progressing')?.reason, 'so is its outcome').toBe(outcome)
   }
   if (recorded !== undefined) expect(status.volume, 'a record of a volume never changes').toEqual(recorded)
-  const isTold = canonicalJson(status) !== canonicalJson(database.status)
-  if (isTold && status.phase === 'available') expect(conditionOf(status, 'Ready')?.status).toBe('True')
+  const isChanged = canonicalJson(status) !== canonicalJson(database.status)
+  if (isChanged && status.phase === 'available') expect(conditionOf(status, 'Ready')?.status).toBe('True')
 }
 
-/** A volume goes only with its database; the claim of one that never had any, as long as it has none. */
+/** A volume is deleted only with its database; so is the claim of a database that never had a volume. */
 function checkReplaced({ database, children: { claim }, isOrphanClaim }: Observed, uid: string): void {
   expect(database.status?.volume, 'a volume goes only with its database').toBeUndefined()
   expect([claim?.metadata.uid, claim?.status?.phase, isOrphanClaim]).toEqual([uid, 'Pending', false])
 }
 
-/** Postgres gets no size that its volume has not, or will not have. */
+/** Postgres gets no size that its volume does not have, or will not get. */
 function checkVolume({ children: { claim }, appliedSize }: Observed, draft: Draft<'StatefulSet'>): void {
   const given = draft.spec?.template.metadata?.annotations?.[sizeAnnotation]
   if (claim?.status === undefined || given === sizeText(appliedSize.pinned)) return
@@ -223,44 +223,44 @@ function checkVolume({ children: { claim }, appliedSize }: Observed, draft: Draf
   if (!isBound && draft.spec?.replicas === 0) return
   const has = isBound ? claim.status.capacity?.storage : claim.spec?.resources?.requests?.storage
   const desired = given === 'large-v1' ? '2Gi' : '1Gi'
-  expect(bytesTold(has)).toBeGreaterThanOrEqual(bytesTold(desired) ?? 0)
+  expect(sizeInBytes(has)).toBeGreaterThanOrEqual(sizeInBytes(desired) ?? 0)
 }
 
-/** The phase that a world comes to rest in. */
-function expectedEnd(world: World): (DatabasePhase | undefined)[] {
-  const { database, objects } = world
+/** The phase in which a state becomes stable. */
+function expectedEnd(clusterState: ClusterState): (DatabasePhase | undefined)[] {
+  const { database, objects } = clusterState
   if (database === undefined || database.metadata.deletionTimestamp !== undefined) return [undefined]
   const { volume } = database.status ?? {}
   const claim = [...objects].find(([key]) => key.startsWith('PersistentVolumeClaim/'))?.[1]
   if (volume !== undefined && claim?.metadata.uid !== volume.uid) return ['failed']
-  // What nothing says of: whether it was ever initialised is for the volume to say, and this one is empty.
+  // No record exists: the volume shows whether it was ever initialised, and this one is empty.
   const isOrphan = claim !== undefined && ownerUidOf(claim) !== database.metadata.uid
-  if (volume === undefined && isOrphan && !world.data.has(claim.metadata.uid ?? '')) {
+  if (volume === undefined && isOrphan && !clusterState.data.has(claim.metadata.uid ?? '')) {
     if (!database.spec.suspended) return ['failed', 'degraded']
   }
   return [database.spec.suspended ? 'suspended' : 'available']
 }
 
-const snapshot = ({ database, objects }: World): string => canonicalJson([database, [...objects]])
+const snapshot = ({ database, objects }: ClusterState): string => canonicalJson([database, [...objects]])
 
 describe('plan', () => {
   test('converges from any state, and keeps every invariant at each step', () => {
     fc.assert(
       fc.property(starts, start => {
-        const world = worldOf(start)
-        const expected = expectedEnd(world)
+        const clusterState = clusterStateOf(start)
+        const expected = expectedEnd(clusterState)
         let calm = 0
         for (let count = 0; count < 60 && calm < 3; count++) {
-          const before = snapshot(world)
-          const passed = round(world)
+          const before = snapshot(clusterState)
+          const passed = round(clusterState)
           if (passed) checkInvariants(passed.observed, passed.planned)
-          calm = snapshot(world) === before ? calm + 1 : 0
+          calm = snapshot(clusterState) === before ? calm + 1 : 0
         }
         expect(calm, 'it comes to rest').toBe(3)
-        expect(expected).toContain(world.database && visiblePhase(world.database))
-        const references = [...world.objects.values()].flatMap(({ metadata }) => metadata.ownerReferences ?? [])
+        expect(expected).toContain(clusterState.database && visiblePhase(clusterState.database))
+        const references = [...clusterState.objects.values()].flatMap(({ metadata }) => metadata.ownerReferences ?? [])
         expect(references.filter(({ kind }) => kind === 'ManagedDatabase')).toEqual([])
-        const open = [...world.tasks.values()].filter((task: Task) => task.status?.finishedAt === undefined)
+        const open = [...clusterState.tasks.values()].filter((task: Task) => task.status?.finishedAt === undefined)
         expect(open, 'every Task has ended').toEqual([])
       }),
       { numRuns: 200 },
@@ -268,27 +268,27 @@ describe('plan', () => {
   })
 
   test('keeps a requested disruption budget, and deletes it with the database', () => {
-    const world = emptyWorld({})
-    const budgets = () => [...world.objects.keys()].filter(key => key.startsWith('PodDisruptionBudget/'))
+    const clusterState = emptyClusterState({})
+    const budgets = () => [...clusterState.objects.keys()].filter(key => key.startsWith('PodDisruptionBudget/'))
     const rounds = (disruptionBudget: boolean) => {
-      world.podSettings = { ...world.podSettings, disruptionBudget }
-      for (let count = 0; count < 15; count++) round(world)
+      clusterState.podSettings = { ...clusterState.podSettings, disruptionBudget }
+      for (let count = 0; count < 15; count++) round(clusterState)
       return budgets().length
     }
     expect([rounds(false), rounds(true), rounds(false), rounds(true)]).toEqual([0, 1, 0, 1])
-    if (world.database === undefined) throw new Error('the database is there')
-    world.database.metadata.deletionTimestamp = '2026-01-01T00:00:00Z'
-    for (let count = 0; count < 15; count++) round(world)
-    expect([world.database, budgets()]).toEqual([undefined, []])
+    if (clusterState.database === undefined) throw new Error('the database is there')
+    clusterState.database.metadata.deletionTimestamp = '2026-01-01T00:00:00Z'
+    for (let count = 0; count < 15; count++) round(clusterState)
+    expect([clusterState.database, budgets()]).toEqual([undefined, []])
   })
 
   test('ends a restart in a maintenance window at a teardown, but not at a blocked deletion', () => {
     const maintenance = { restart: 'w', startedAt: '2026-01-01T00:00:00Z' }
     const deleted = (deletionProtection: boolean) => {
-      const world = emptyWorld({ deletionProtection })
-      for (let count = 0; count < 15; count++) round(world)
-      world.podSettings = { ...world.podSettings, priorityClassName: 'databases' }
-      const observed = observedIn(world)
+      const clusterState = emptyClusterState({ deletionProtection })
+      for (let count = 0; count < 15; count++) round(clusterState)
+      clusterState.podSettings = { ...clusterState.podSettings, priorityClassName: 'databases' }
+      const observed = observedIn(clusterState)
       const { metadata, status } = observed.database
       const database = {
         ...observed.database,
@@ -304,21 +304,25 @@ describe('plan', () => {
   })
 
   test('applies a new placement only with a restart that has another reason', () => {
-    const world = emptyWorld({})
-    for (let count = 0; count < 15; count++) round(world)
-    world.podSettings = { ...world.podSettings, priorityClassName: 'databases', terminationGracePeriodSeconds: 60 }
+    const clusterState = emptyClusterState({})
+    for (let count = 0; count < 15; count++) round(clusterState)
+    clusterState.podSettings = {
+      ...clusterState.podSettings,
+      priorityClassName: 'databases',
+      terminationGracePeriodSeconds: 60,
+    }
     for (let count = 0; count < 5; count++) {
-      const passed = round(world)
+      const passed = round(clusterState)
       expect(passed?.planned.actions.filter(action => action.do === 'delete')).toEqual([])
       expect(passed?.planned.status).toMatchObject({ phase: 'available', operation: undefined })
     }
   })
 
-  test('runs again soon for a volume without owner marks, and not for a marked one', () => {
-    const world = emptyWorld({})
-    for (let count = 0; count < 15; count++) round(world)
-    const observed = observedIn(world)
-    const volume = (isMarked: boolean): VolumeFacts => ({
+  test('runs again soon for a volume without owner annotations, and not for an annotated one', () => {
+    const clusterState = emptyClusterState({})
+    for (let count = 0; count < 15; count++) round(clusterState)
+    const observed = observedIn(clusterState)
+    const volume = (isLabelled: boolean): VolumeFacts => ({
       ...{
         name: 'pv',
         uid: 'pv-uid',
@@ -326,7 +330,7 @@ describe('plan', () => {
         isRetained: false,
         policyBefore: undefined,
         isBound: true,
-        isMarked,
+        isLabelled,
       },
       ...{
         claim: undefined,
@@ -337,18 +341,18 @@ describe('plan', () => {
         storageClass: '',
       },
     })
-    const wakeAt = (bound: VolumeFacts | undefined) =>
-      plan({ ...observed, volumes: { ...observed.volumes, bound } }, world.now, settings).wakeAt
-    expect(wakeAt(volume(false))).toBe(world.now + 1_000)
-    expect([wakeAt(volume(true)), wakeAt(undefined)]).toEqual([undefined, undefined])
+    const requeueAt = (bound: VolumeFacts | undefined) =>
+      plan({ ...observed, volumes: { ...observed.volumes, bound } }, clusterState.now, settings).requeueAt
+    expect(requeueAt(volume(false))).toBe(clusterState.now + 1_000)
+    expect([requeueAt(volume(true)), requeueAt(undefined)]).toEqual([undefined, undefined])
   })
 
   test('is deterministic and does not change its input', () => {
     fc.assert(
       fc.property(starts, start => {
-        const world = worldOf(start)
-        const first = plan(observedIn(world), world.now, settings)
-        expect(plan(observedIn(world), world.now, settings)).toEqual(first)
+        const clusterState = clusterStateOf(start)
+        const first = plan(observedIn(clusterState), clusterState.now, settings)
+        expect(plan(observedIn(clusterState), clusterState.now, settings)).toEqual(first)
       }),
       { numRuns: 100 },
     )
@@ -357,11 +361,11 @@ describe('plan', () => {
   test('without the keys only removes owner references from the children', () => {
     fc.assert(
       fc.property(starts, start => {
-        const world = worldOf(start)
-        world.keys = false
-        const observed = observedIn(world)
-        const planned = plan(observed, world.now, settings)
-        const before = [...world.objects.values()]
+        const clusterState = clusterStateOf(start)
+        clusterState.keys = false
+        const observed = observedIn(clusterState)
+        const planned = plan(observed, clusterState.now, settings)
+        const before = [...clusterState.objects.values()]
         const isReferring = ({ metadata }: Pick<AnyObject, 'metadata'>) => refersToDatabase(metadata)
         for (const action of planned.actions) {
           if (action.do !== 'mark') throw new Error(`${action.do} without the keys`)
@@ -374,8 +378,10 @@ describe('plan', () => {
           expect(rest, 'nothing of it changes but whose it is').toEqual(wasRest)
           expect(metadata.labels).toEqual(was.labels)
         }
-        const ours = before.filter(object => isReferring(object) && ownerUidOf(object as AnyObject) === uidOf(world))
-        expect(planned.actions).toHaveLength(ours.length)
+        const own = before.filter(
+          object => isReferring(object) && ownerUidOf(object as AnyObject) === uidOf(clusterState),
+        )
+        expect(planned.actions).toHaveLength(own.length)
         expect(conditionOf(planned.status, 'KeysAvailable')?.status).toBe('False')
       }),
       { numRuns: 100 },
@@ -385,13 +391,13 @@ describe('plan', () => {
   test('never applies an allowlist that no gateway has acknowledged before its deadline', () => {
     fc.assert(
       fc.property(starts, fc.integer({ min: 1, max: 20 }), (start, rounds) => {
-        const world = worldOf({
+        const clusterState = clusterStateOf({
           ...start,
-          ...{ isDeleted: false, lost: [], marks: 'annotations', appliedHash: 'other', phase: 'available' },
+          ...{ isDeleted: false, lost: [], ownership: 'annotations', appliedHash: 'other', phase: 'available' },
         })
-        world.gatewayAnswers = false
-        for (let count = 0; count < rounds; count++) round(world)
-        const { database } = world
+        clusterState.gatewayAnswers = false
+        for (let count = 0; count < rounds; count++) round(clusterState)
+        const { database } = clusterState
         if (database === undefined) throw new Error('the database is there')
         expect(database.status?.appliedHash).not.toBe(desiredHash(database.spec))
         expect(visiblePhase(database)).not.toBe('available')

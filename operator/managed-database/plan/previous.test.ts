@@ -1,4 +1,4 @@
-/** Which volumes of before restores are listed, why each is kept, and when one is deleted. */
+/** Which previous volumes are listed, why each is kept, and when one is deleted. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
@@ -11,7 +11,7 @@ import {
   type Restore,
 } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
-import { ago, anchor, database, now, restore } from '../../testing/observed-restore.ts'
+import { ago, database, now, prerestoreBackup, restore } from '../../testing/observed-restore.ts'
 import { previousVolumes } from './previous.ts'
 
 const day = 24 * 3600_000
@@ -23,7 +23,7 @@ const claim = (incarnation: number, uid: string, metadata = {}): PersistentVolum
 })
 const serving = { incarnation: 2, volume: { claim: 'db-2-data', uid: 'new', systemIdentifier: '7' } }
 const backup = (phase: NonNullable<Backup['status']>['phase'] = 'completed', metadata = {}): Backup => {
-  const its = anchor(phase)
+  const its = prerestoreBackup(phase)
   const spec = { ...its.spec, databaseId: 'i' }
   return { ...its, spec, metadata: { ...its.metadata, name: 'back-prerestore', uid: 'backup', ...metadata } }
 }
@@ -40,16 +40,19 @@ type Given = {
   backups?: Backup[]
   status?: Partial<ManagedDatabaseStatus>
   agreed?: string
-  clockDoubt?: string | undefined
+  clockDistrust?: string | undefined
 }
-const of = ({ claims, restores, backups, status, agreed, clockDoubt }: Given) => {
-  const marks = { labels: { [labels.id]: 'i' }, annotations: agreed ? { [annotations.discardPrevious]: agreed } : {} }
+const of = ({ claims, restores, backups, status, agreed, clockDistrust }: Given) => {
+  const metadata = {
+    labels: { [labels.id]: 'i' },
+    annotations: agreed ? { [annotations.discardPrevious]: agreed } : {},
+  }
   return previousVolumes(
     {
-      database: database({ ...serving, ...status }, marks),
+      database: database({ ...serving, ...status }, metadata),
       backups: backups ?? [backup()],
       previous: { claims: claims ?? [claim(2, 'new'), claim(1, 'old')], restores: restores ?? [done(60_000)] },
-      clockDoubt,
+      clockDistrust,
     },
     now,
   )
@@ -61,49 +64,79 @@ const recorded: PreviousVolume = {
 
 test.each<[string, Given, string | undefined, isDeleted?: true]>([
   ['is kept for a day', {}, 'KeptForADay'],
-  ['and no longer', { restores: [done(day)] }, 'Deleting', true],
-  ['is kept while the restore is under way', { restores: [done(day, { phase: 'running' })] }, 'RestoreUnderWay'],
-  ['even if somebody agrees', { restores: [done(day, { phase: 'running' })], agreed: 'old' }, 'RestoreUnderWay'],
-  ['after a restore that failed', { restores: [done(day, { phase: 'failed' })] }, 'RestoreFailed'],
-  ['unless somebody agrees', { restores: [done(day, { phase: 'failed' })], agreed: 'old' }, 'Deleting', true],
+  ['is deleted after a day', { restores: [done(day)] }, 'Deleting', true],
+  ['is kept while the restore is running', { restores: [done(day, { phase: 'running' })] }, 'RestoreUnderWay'],
   [
-    'not where that is of another',
+    'is kept while the restore is running, although its deletion is allowed',
+    { restores: [done(day, { phase: 'running' })], agreed: 'old' },
+    'RestoreUnderWay',
+  ],
+  ['is kept after a failed restore', { restores: [done(day, { phase: 'failed' })] }, 'RestoreFailed'],
+  [
+    'is deleted after a failed restore if a user allows it',
+    { restores: [done(day, { phase: 'failed' })], agreed: 'old' },
+    'Deleting',
+    true,
+  ],
+  [
+    'is kept if a user allows the deletion of other volumes',
     { restores: [done(day, { phase: 'failed' })], agreed: 'new,older' },
     'RestoreFailed',
   ],
-  ['without a backup', { restores: [done(day)], backups: [] }, 'NoBackup'],
-  ['with one that failed', { restores: [done(day)], backups: [backup('failed')] }, 'NoBackup'],
-  ['that goes', { restores: [done(day)], backups: [backup('completed', { deletionTimestamp: ago(0) })] }, 'NoBackup'],
-  ['that nobody of ours made', { restores: [done(day)], backups: [backup('completed', { labels: {} })] }, 'NoBackup'],
-  ['that was refused', { restores: [done(day, { anchorRefused: 'why' })] }, 'NoBackup'],
+  ['is kept without a prerestore backup', { restores: [done(day)], backups: [] }, 'NoBackup'],
+  ['is kept if the prerestore backup failed', { restores: [done(day)], backups: [backup('failed')] }, 'NoBackup'],
   [
-    'of another time',
+    'is kept if the prerestore backup is being deleted',
+    { restores: [done(day)], backups: [backup('completed', { deletionTimestamp: ago(0) })] },
+    'NoBackup',
+  ],
+  [
+    'is kept if the backup is not of the operator',
+    { restores: [done(day)], backups: [backup('completed', { labels: {} })] },
+    'NoBackup',
+  ],
+  ['is kept if the prerestore backup was refused', { restores: [done(day, { anchorRefused: 'why' })] }, 'NoBackup'],
+  [
+    'is kept if another backup has the recorded name',
     { status: { previous: [recorded] }, backups: [backup('completed', { uid: 'other' })], restores: [] },
     'NoBackup',
   ],
-  ['by the record alone', { status: { previous: [recorded] }, restores: [] }, 'Deleting', true],
   [
-    'a restore that asked for its deletion',
+    'is deleted by its record if the Restore no longer exists',
+    { status: { previous: [recorded] }, restores: [] },
+    'Deleting',
+    true,
+  ],
+  [
+    'is deleted at once if the restore requested that',
     { status: { previous: [{ ...recorded, discard: true, replacedAt: ago(0) }] }, restores: [], backups: [] },
     'Deleting',
     true,
   ],
   [
-    'but not before that has completed',
+    'is kept until that restore has completed',
     { status: { previous: [{ ...recorded, discard: true, restoredAt: undefined }] }, restores: [] },
     'RestoreUnknown',
   ],
-  ['where nobody knows of a restore', { restores: [] }, 'RestoreUnknown'],
-  ['unless somebody agrees to that', { restores: [], agreed: ' old ' }, 'Deleting', true],
-  ['and waited for', { claims: [claim(1, 'old', { deletionTimestamp: ago(0) })], agreed: 'old' }, 'Deleting'],
-  ['one that serves is none', { claims: [claim(2, 'new')] }, undefined],
-  ['nor one that is to serve', { claims: [claim(3, 'next')] }, undefined],
+  ['is kept if no restore is known', { restores: [] }, 'RestoreUnknown'],
+  ['is deleted if no restore is known and a user allows it', { restores: [], agreed: ' old ' }, 'Deleting', true],
   [
-    'nor one that never served',
+    'that is being deleted is waited for',
+    { claims: [claim(1, 'old', { deletionTimestamp: ago(0) })], agreed: 'old' },
+    'Deleting',
+  ],
+  ['that serves is not a previous volume', { claims: [claim(2, 'new')] }, undefined],
+  ['that will serve is not a previous volume', { claims: [claim(3, 'next')] }, undefined],
+  [
+    'that never served is not a previous volume',
     { claims: [claim(1, 'x')], restores: [restore({ phase: 'failed', incarnation: 1 })] },
     undefined,
   ],
-  ['nor a claim without a number', { claims: [claim(1, 'x', { labels: {} })], restores: [] }, undefined],
+  [
+    'without an incarnation is not a previous volume',
+    { claims: [claim(1, 'x', { labels: {} })], restores: [] },
+    undefined,
+  ],
 ])('a volume %s', (_, given, reason, isDeleted) => {
   const { volumes, actions, finding } = of(given)
   expect(volumes?.map(volume => volume.reason)).toEqual(reason === undefined ? undefined : [reason])
@@ -112,7 +145,7 @@ test.each<[string, Given, string | undefined, isDeleted?: true]>([
 })
 
 describe('on record', () => {
-  test('is the volume that the Restore names, with leave to delete it', () => {
+  test('is the volume that the Restore names, with permission to delete it', () => {
     const [volume] = of({ restores: [done(60_000, {})] }).volumes ?? []
     expect(volume).toMatchObject({
       ...{ incarnation: 1, claim: 'db-1-data', uid: 'old', restore: 'back', restoreUid: 'u' },
@@ -121,7 +154,7 @@ describe('on record', () => {
     })
     const after = of({ restores: [], status: { previous: volume && [volume] } })
     expect(after.volumes).toEqual([volume])
-    expect(after.wakeAt).toBe(now - 60_000 + day)
+    expect(after.requeueAt).toBe(now - 60_000 + day)
   })
   test('a Restore that has the name of another one does not count', () => {
     const failed = { ...recorded, restoredAt: undefined }
@@ -171,10 +204,10 @@ test('a previous volume without an agreement is deleted only after a day, a comp
   )
 })
 
-test('a previous volume is not deleted by age while the clock is in doubt, but by agreement', () => {
-  const old = { status: { previous: [recorded] }, restores: [], clockDoubt: 'the clock was set' }
-  const kept = of(old)
-  expect([kept.volumes?.[0]?.reason, kept.actions]).toEqual(['ClockDoubtful', []])
+test('a previous volume is not deleted by age while the clock is uncertain, but by agreement', () => {
+  const old = { status: { previous: [recorded] }, restores: [], clockDistrust: 'the clock was set' }
+  const retained = of(old)
+  expect([retained.volumes?.[0]?.reason, retained.actions]).toEqual(['ClockDoubtful', []])
   expect(of({ ...old, agreed: 'old' }).actions).toHaveLength(1)
-  expect(of({ ...old, clockDoubt: undefined }).actions).toHaveLength(1)
+  expect(of({ ...old, clockDistrust: undefined }).actions).toHaveLength(1)
 })

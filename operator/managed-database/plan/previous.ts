@@ -1,7 +1,7 @@
 /**
- * Previous volumes: those that served until a restore replaced them. The database lists and counts them. It deletes one a day
- * after the restore, once the restore and its prerestore backup are completed; or as soon as a user agrees. It reads the claims that
- * exist, so a Restore can be deleted at any time. Pure.
+ * Previous volumes: volumes that a restore replaced. The database lists and counts them. It deletes one a day after the
+ * restore, once the restore and its prerestore backup are completed; or as soon as a user agrees. It reads the claims
+ * that exist, so a Restore can be deleted at any time. Pure.
  */
 import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
 import {
@@ -13,7 +13,7 @@ import {
   type PreviousVolume,
   type Restore,
 } from '../../../crds/index.ts'
-import { bytesTold } from '../../../values/quantity.ts'
+import { sizeInBytes } from '../../../values/quantity.ts'
 import { timestamp } from '../../../values/time.ts'
 import { type Finding, yes } from '../../objects/conditions.ts'
 import { earliest } from '../../objects/earliest.ts'
@@ -21,26 +21,26 @@ import { isTakenFor, takenFor } from '../../objects/operator-backups.ts'
 import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
 
-type Facts = Pick<Observed, 'database' | 'backups' | 'previous' | 'clockDoubt'>
+type Facts = Pick<Observed, 'database' | 'backups' | 'previous' | 'clockDistrust'>
 
 export type Previous = {
   volumes: PreviousVolume[] | undefined
   actions: Action[]
   finding: Finding | undefined
-  wakeAt: number | undefined
+  requeueAt: number | undefined
 }
 
-/** How long a previous volume is kept at least, unless a user agrees before. */
-const keptMs = 24 * 3600_000
+/** How long a previous volume is kept at least, unless a user agrees earlier. */
+const retentionMs = 24 * 3600_000
 /** The delay before the deletion of a volume is retried. */
 const retryMs = 5_000
 
 export function previousVolumes(observed: Facts, now: number): Previous {
   const { database, previous } = observed
   const { incarnation, volume, previous: recorded } = database.status ?? {}
-  // Which claims are previous is unknown without a record of the one that serves.
+  // Which claims are previous is unknown without a record of the serving one.
   if (incarnation === undefined || volume === undefined)
-    return { volumes: recorded, actions: [], finding: undefined, wakeAt: undefined }
+    return { volumes: recorded, actions: [], finding: undefined, requeueAt: undefined }
   const found = previous.claims
     .filter(({ metadata }) => metadata.uid !== undefined && metadata.uid !== volume.uid)
     .flatMap(claim => entryOf(observed, claim))
@@ -51,7 +51,7 @@ export function previousVolumes(observed: Facts, now: number): Previous {
     volumes: volumes.length === 0 ? undefined : volumes.slice(-mostPreviousListed),
     actions: decided.flatMap(({ action }) => action ?? []),
     finding: findingOf(volumes),
-    wakeAt: earliest(...decided.map(({ wakeAt }) => wakeAt)),
+    requeueAt: earliest(...decided.map(({ requeueAt }) => requeueAt)),
   }
 }
 
@@ -61,19 +61,20 @@ const hasSwitched = ({ status }: Restore, serving: number | undefined): boolean 
 type Entry = { entry: PreviousVolume; claim: PersistentVolumeClaim }
 
 /**
- * A claim as a previous volume: by the status, by the Restore that replaced it, or by its incarnation alone, since Restores of
- * earlier releases left no record. A volume that never served has the incarnation of a Restore that never switched.
+ * Identifies a claim as a previous volume: by the status, by the Restore that replaced it, or by its incarnation alone,
+ * since Restores of earlier releases left no record. A volume that never served has the incarnation of a Restore that
+ * never switched.
  */
 function entryOf({ database, backups, previous: { restores } }: Facts, claim: PersistentVolumeClaim): Entry[] {
   const { incarnation: serving = 1, previous } = database.status ?? {}
-  const { name, uid = '', labels: marks } = claim.metadata
+  const { name, uid = '', labels: objectLabels } = claim.metadata
   const recorded = previous?.find(entry => entry.uid === uid)
   const restore = restores.find(({ metadata, status, ...rest }) =>
     recorded?.restoreUid === undefined
       ? status?.previous?.uid === uid && hasSwitched({ metadata, status, ...rest }, serving)
       : metadata.uid === recorded.restoreUid,
   )
-  const number = Number(marks?.[labels.incarnation])
+  const number = Number(objectLabels?.[labels.incarnation])
   const isOfNone =
     !(number < serving) || restores.some(other => other.status?.incarnation === number && !hasSwitched(other, serving))
   if (recorded === undefined && restore === undefined && isOfNone) return []
@@ -92,7 +93,7 @@ function entryOf({ database, backups, previous: { restores } }: Facts, claim: Pe
     backup,
     backupUid: recorded?.backupUid ?? (isTaken ? present.metadata.uid : undefined),
     discard: recorded?.discard ?? spec?.discardPrevious,
-    bytes: recorded?.bytes ?? bytesTold(claim.status?.capacity?.storage ?? claim.spec?.resources?.requests?.storage),
+    bytes: recorded?.bytes ?? sizeInBytes(claim.status?.capacity?.storage ?? claim.spec?.resources?.requests?.storage),
   }
   return [{ entry, claim }]
 }
@@ -101,23 +102,23 @@ function entryOf({ database, backups, previous: { restores } }: Facts, claim: Pe
 const agreedUids = ({ metadata }: Pick<Observed['database'], 'metadata'>): string[] =>
   (metadata.annotations?.[annotations.discardPrevious] ?? '').split(',').flatMap(text => text.trim() || [])
 
-type Decided = { entry: PreviousVolume; action?: Action; wakeAt?: number }
+type Decided = { entry: PreviousVolume; action?: Action; requeueAt?: number }
 
 function decide(
-  { database, backups, previous: { restores }, clockDoubt }: Facts,
+  { database, backups, previous: { restores }, clockDistrust }: Facts,
   entry: PreviousVolume,
   claim: PersistentVolumeClaim,
   now: number,
 ): Decided {
   const keep = (reason: string, message: string, until?: number): Decided => ({
     entry: { ...entry, reason, message, ...(until === undefined ? {} : { keptUntil: timestamp(until) }) },
-    ...(until === undefined ? {} : { wakeAt: until }),
+    ...(until === undefined ? {} : { requeueAt: until }),
   })
   const { incarnation, claim: name, uid, restoreUid, restoredAt, discard } = entry
   const remove = (backup?: Backup): Decided => ({
     entry: { ...entry, reason: 'Deleting', message: 'its claim is being deleted' },
     action: { do: 'delete-previous', volume: { incarnation, claim: name, uid }, backup: backup?.metadata },
-    wakeAt: now + retryMs,
+    requeueAt: now + retryMs,
   })
   if (claim.metadata.deletionTimestamp !== undefined) return keep('Deleting', 'its claim is being deleted')
   const restore = restores.find(({ metadata }) => metadata.uid === restoreUid)
@@ -131,10 +132,10 @@ function decide(
   if (discard) return remove()
   const backup = backups.find(({ metadata }) => metadata.name === entry.backup && metadata.uid === entry.backupUid)
   if (backup?.status?.phase !== 'completed' || backup.metadata.deletionTimestamp !== undefined)
-    return keep('NoBackup', `no completed prerestore backup of it is there: ${howToAgree(entry)}`)
-  const until = Date.parse(entry.replacedAt ?? restoredAt) + keptMs
+    return keep('NoBackup', `no completed prerestore backup of it exists: ${howToAgree(entry)}`)
+  const until = Date.parse(entry.replacedAt ?? restoredAt) + retentionMs
   if (now < until) return keep('KeptForADay', 'it is kept for a day after the restore', until)
-  return clockDoubt === undefined ? remove(backup) : keep('ClockDoubtful', `it is not deleted yet: ${clockDoubt}`)
+  return clockDistrust === undefined ? remove(backup) : keep('ClockDoubtful', `it is not deleted yet: ${clockDistrust}`)
 }
 
 const unknownRestore = 'RestoreUnknown'
@@ -142,7 +143,7 @@ const unknownRestore = 'RestoreUnknown'
 const awaitsAgreement = new Set([unknownRestore, 'RestoreFailed', 'NoBackup'])
 
 const howToAgree = ({ uid }: PreviousVolume): string =>
-  `it stays until you delete it (annotation ${annotations.discardPrevious}=${uid})`
+  `it is kept until you delete it (annotation ${annotations.discardPrevious}=${uid})`
 
 const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(1)} GB`
 

@@ -1,4 +1,4 @@
-/** What is said of a database: its phase, when to look at it again, and what is on record of it. */
+/** The status of a database: its phase, the time of the next pass, and its records. */
 import { describe, expect, test } from 'vitest'
 import type { Branch, ManagedDatabaseStatus, Task } from '../../../crds/index.ts'
 import { desiredDigests, desiredHash, teardownFinalizer } from '../../../crds/index.ts'
@@ -7,11 +7,11 @@ import { timestamp } from '../../../values/time.ts'
 import { systemIdentifierAnnotation } from '../../member/storage/claim.ts'
 import type { VolumeFacts } from '../../member/storage/persistent-volume.ts'
 import { conditionOf } from '../../objects/conditions.ts'
-import { settings } from '../../testing/plan-world.ts'
-import { type Given, settledDatabase } from '../../testing/settled.ts'
+import { settings } from '../../testing/cluster-state.ts'
+import { type Given, reconciledDatabase } from '../../testing/reconciled-database.ts'
 import { phaseNotServed } from '../conditions.ts'
 
-const { now, status: onRecord, children, observedOf, assessmentOf, planOf } = settledDatabase()
+const { now, status: onRecord, children, observedOf, assessmentOf, planOf } = reconciledDatabase()
 const { claim, statefulSet, route } = children
 const { database, size, appliedSize } = observedOf()
 const { deadlines } = settings
@@ -20,7 +20,7 @@ const changed = <T extends { metadata: object }>(object: T, metadata: object = {
   ...object,
   metadata: { ...object.metadata, ...metadata },
 })
-/** Of a claim that does not say which data stand on it. */
+/** For a claim that does not name its data. */
 const { [systemIdentifierAnnotation]: _, ...unnumbered } = claim.metadata.annotations ?? {}
 const hashOf = (given: Given) => desiredHash(observedOf(given).database.spec)
 const operationOf = (given: Given, name = 'update-managed' as const) => ({
@@ -38,13 +38,13 @@ const stopped = { statefulSet: assessmentOf(resting).desired.statefulSet }
 
 describe('the phase', () => {
   const phase = (given: Given, time = now) => planOf(given, time).status.phase
-  /** Something is asked, and its operation runs. */
+  /** There is a request, and its operation runs. */
   const changing = (given: Given): Given => ({
     ...given,
     spec: { ...rules, ...given.spec },
     metadata: { generation: 2 },
   })
-  const trouble = { reason: 'CrashLoopBackOff', message: 'it ended', refusal: undefined, diskFull: true }
+  const problem = { reason: 'CrashLoopBackOff', message: 'it ended', refusal: undefined, diskFull: true }
   const failing = { conditions: { Ready: { status: 'False' as const } } }
 
   test.each<[NonNullable<ManagedDatabaseStatus['phase']>, string, Given]>([
@@ -80,8 +80,8 @@ describe('the phase', () => {
       { ...resting, status: { appliedHash: hashOf(resting) }, children: { ...stopped, claim: undefined } },
     ],
     ['degraded', 'does not answer', { answer: { state: 'refused', reason: 'timeout', message: 'none' } }],
-    ['degraded', 'serves on a disk that is full', { pod: { trouble } }],
-    ['degraded', 'answers, and can write nothing', { answer: { hasRoom: false } }],
+    ['degraded', 'serves on a disk that is full', { pod: { problem } }],
+    ['degraded', 'answers, and can write nothing', { answer: { hasFreeSpace: false } }],
     [
       'degraded',
       'serves from data that are damaged',
@@ -89,7 +89,7 @@ describe('the phase', () => {
     ],
     [
       'degraded',
-      'serves from a volume that somebody deletes',
+      'serves from a volume that is being deleted',
       { children: { claim: changed(claim, { deletionTimestamp: at }) } },
     ],
     ['degraded', 'serves by rules that are not those asked', { children: { route: changed(route) } }],
@@ -117,9 +117,9 @@ describe('the phase', () => {
 })
 
 describe('the time of the next pass', () => {
-  const wakeAt = (given: Given, time = now) => planOf(given, time).wakeAt
+  const requeueAt = (given: Given, time = now) => planOf(given, time).requeueAt
   const running = { spec: rules, status: { operation: operationOf({ spec: rules }) }, conditions: onItsWay }
-  const volume = (isMarked: boolean): VolumeFacts => ({
+  const volume = (isLabelled: boolean): VolumeFacts => ({
     ...{
       name: 'pv',
       uid: 'pv-uid',
@@ -127,7 +127,7 @@ describe('the time of the next pass', () => {
       isRetained: true,
       policyBefore: undefined,
       isBound: true,
-      isMarked,
+      isLabelled,
     },
     ...{
       claim: undefined,
@@ -138,7 +138,9 @@ describe('the time of the next pass', () => {
       isProvisioned: true,
     },
   })
-  const bound = (isMarked: boolean) => ({ volumes: { bound: volume(isMarked), recorded: undefined, copy: undefined } })
+  const bound = (isLabelled: boolean) => ({
+    volumes: { bound: volume(isLabelled), recorded: undefined, copy: undefined },
+  })
   const large = size && { ...size, spec: { ...size.spec, shape: { ...size.spec.shape, storageSize: '2Gi' } } }
   const refusal = (isDue: boolean) => ({
     growthRefusal: { claim: claim.metadata.uid ?? '', storage: '2Gi', message: 'quota', retryAt: now + 7_000, isDue },
@@ -147,24 +149,28 @@ describe('the time of the next pass', () => {
   const ofLarger = { ...larger, status: { appliedHash: hashOf(larger) } }
 
   test.each<[string, Given, number | undefined]>([
-    ['never, at rest', {}, undefined],
-    ['at the deadline of what runs', running, now + 60_000],
-    ['at no deadline of what has ended', { ...running, conditions: { Progressing: { status: 'False' } } }, undefined],
-    ['soon, at a silent node', { rest: { node: silent } }, now + 30_000],
-    ['not at a node that speaks', { rest: { node: { ...silent, silentSince: undefined } } }, undefined],
-    ['at once, at a volume that does not say whose it is', { rest: bound(false) }, now + 1_000],
-    ['not at one that does', { rest: bound(true) }, undefined],
-    ['at what comes first', { ...running, rest: { node: silent } }, now + 30_000],
-    ['when a growth is to be asked for again', { ...ofLarger, rest: { size: large, ...refusal(false) } }, now + 7_000],
-    ['not where that is so by now', { ...ofLarger, rest: { size: large, ...refusal(true) } }, undefined],
-    ['not for a growth that nobody asks for any more', { rest: refusal(false) }, undefined],
+    ['never, if nothing changes', {}, undefined],
+    ['at the deadline of a running operation', running, now + 60_000],
     [
-      'not for a growth of a claim that is gone',
+      'not at the deadline of an ended operation',
+      { ...running, conditions: { Progressing: { status: 'False' } } },
+      undefined,
+    ],
+    ['soon, if the node is silent', { rest: { node: silent } }, now + 30_000],
+    ['not because of a node that reports', { rest: { node: { ...silent, silentSince: undefined } } }, undefined],
+    ['at once, if the volume lacks its labels', { rest: bound(false) }, now + 1_000],
+    ['not because of a volume that has its labels', { rest: bound(true) }, undefined],
+    ['at the earliest of several times', { ...running, rest: { node: silent } }, now + 30_000],
+    ['when a refused growth is due again', { ...ofLarger, rest: { size: large, ...refusal(false) } }, now + 7_000],
+    ['not if that growth is due now', { ...ofLarger, rest: { size: large, ...refusal(true) } }, undefined],
+    ['not for a growth that is no longer requested', { rest: refusal(false) }, undefined],
+    [
+      'not for a growth of a deleted claim',
       { ...ofLarger, children: { claim: undefined }, rest: { size: large, ...refusal(false) } },
       undefined,
     ],
   ])('%s', (_, given, expected) => {
-    expect(wakeAt(given)).toBe(expected)
+    expect(requeueAt(given)).toBe(expected)
   })
 
   test('is the next request for automatic growth of the volume', () => {
@@ -173,7 +179,7 @@ describe('the time of the next pass', () => {
       status: { storage: { capacity: '1Gi', since: at } },
       rest: { volumeUse: 2 ** 30, ...refusal(false) },
     }
-    expect(wakeAt(given)).toBe(now + 7_000)
+    expect(requeueAt(given)).toBe(now + 7_000)
   })
   test('is the polling interval while a claim waits for its volume', () => {
     const waiting = (ageMs: number, creationTimestamp = timestamp(now - ageMs)): Given => {
@@ -190,9 +196,9 @@ describe('the time of the next pass', () => {
         status: { ...given.status, operation: { ...operationOf(given), deadlineAt: timestamp(now + 3600_000) } },
       }
     }
-    expect(wakeAt(waiting(0))).toBe(now + 5_000)
-    expect(wakeAt(waiting(119_000))).toBe(now + 5_000)
-    expect(wakeAt(waiting(120_000))).toBe(now + 30_000)
+    expect(requeueAt(waiting(0))).toBe(now + 5_000)
+    expect(requeueAt(waiting(119_000))).toBe(now + 5_000)
+    expect(requeueAt(waiting(120_000))).toBe(now + 30_000)
   })
 })
 
@@ -204,11 +210,11 @@ describe('the wait of a pass', () => {
     }
     expect(awaits({})).toEqual({ awaitsPostgres: false, awaitsGateways: false })
     expect(awaits({ answer: undefined })).toEqual({ awaitsPostgres: true, awaitsGateways: false })
-    const unheard: Given = {
+    const unacknowledged: Given = {
       route: { acknowledged: false, waitingFor: ['a'] },
       conditions: { EndpointReady: { status: 'False' } },
     }
-    expect(awaits(unheard)).toEqual({ awaitsPostgres: false, awaitsGateways: true })
+    expect(awaits(unacknowledged)).toEqual({ awaitsPostgres: false, awaitsGateways: true })
   })
   test('names the configuration that Postgres should run with', () => {
     expect(planOf({}).configurationDigest).toBe(assessmentOf().desired.configurationDigest)
@@ -247,7 +253,7 @@ describe('the status', () => {
     const branches = [branch('available'), branch('available'), branch('deleted')]
     expect(statusOf({ rest: { branches } }).branchCount).toBe(2)
   })
-  test('follows the size on disk in steps that are worth a write', () => {
+  test('records the disk usage in steps that are worth a write', () => {
     const used = (before: number | undefined, dataBytes: number | undefined) =>
       statusOf({ status: { storageUsedBytes: before }, rest: { dataBytes } }).storageUsedBytes
     const mebibyte = 2 ** 20
@@ -285,13 +291,13 @@ describe('the status', () => {
       children: { claim: changed(claim, { annotations: unnumbered }) },
     }
     expect(statusOf(unrecorded).volume).toEqual(onRecord.volume)
-    const trouble = { reason: 'Refused', message: 'it is', refusal: 'other-database' as const, diskFull: false }
-    expect(statusOf({ ...unrecorded, pod: { trouble } }).volume).toBeUndefined()
+    const problem = { reason: 'Refused', message: 'it is', refusal: 'other-database' as const, diskFull: false }
+    expect(statusOf({ ...unrecorded, pod: { problem } }).volume).toBeUndefined()
   })
   test('has one condition for each finding, and no other', () => {
     const has = (given: Given, type: string) => conditionOf(statusOf(given), type)
     const backup = { durable: true }
-    expect(has({ spec: { backup } }, 'BackupsReady')).toMatchObject({ status: 'False', reason: 'NotAvailable' })
+    expect(has({ spec: { backup } }, 'Archiving')).toMatchObject({ status: 'False', reason: 'Unknown' })
     expect(has({ configuration: { errors: ['wrong'] } }, 'ConfigurationRefused')?.reason).toBe('NotTaken')
     expect(
       has({ spec: { size: { name: 'huge', version: 1 } }, rest: { size: undefined } }, 'SizeApplied')?.reason,
@@ -305,7 +311,14 @@ describe('the status', () => {
       reason: 'PodTemplate',
     })
     expect(statusOf({ pod: { template: 'older' } }).pendingRestart).toHaveLength(1)
-    for (const type of ['BackupsReady', 'ConfigurationRefused', 'SizeApplied', 'DeletionBlocked', 'RestartPending'])
+    for (const type of [
+      'BackupsReady',
+      'Archiving',
+      'ConfigurationRefused',
+      'SizeApplied',
+      'DeletionBlocked',
+      'RestartPending',
+    ])
       expect(has({}, type), type).toBeUndefined()
   })
 })
@@ -321,7 +334,7 @@ describe('without a key of the installation', () => {
     [keys(false, false), 'SealingKeyMissing'],
   ])('nothing is done, and a condition reports it: %#', (given, reason) => {
     const planned = planOf(given)
-    expect(planned).toMatchObject({ actions: [], awaitsPostgres: false, awaitsGateways: false, wakeAt: undefined })
+    expect(planned).toMatchObject({ actions: [], awaitsPostgres: false, awaitsGateways: false, requeueAt: undefined })
     expect(conditionOf(planned.status, 'KeysAvailable')).toMatchObject({ status: 'False', reason })
     const { conditions: _, ...others } = onRecord
     expect(planned.status).toMatchObject(others)
@@ -336,7 +349,7 @@ describe('without a key of the installation', () => {
 
 describe('the identity of the data', () => {
   const contested: Given = { rest: { identity: { state: 'contested', why: 'two say so' } } }
-  test('is left to an administrator if two databases match, and nothing is done', () => {
+  test('is decided by an administrator if two databases match, and nothing is done', () => {
     const planned = planOf(contested)
     expect(planned).toMatchObject({ actions: [], awaitsPostgres: false, awaitsGateways: false })
     expect(planned.status).toMatchObject({ phase: 'failed', observedGeneration: 1, volume: onRecord.volume })
@@ -395,7 +408,11 @@ describe('a deletion', () => {
     expect(progressing(deleting)).toMatchObject({ status: 'True', reason: 'Deleting' })
     for (const type of ['Ready', 'EndpointReady'])
       expect(conditionOf(planned.status, type)).toMatchObject({ status: 'False', reason: 'Deleting' })
-    expect(planned).toMatchObject({ awaitsPostgres: false, awaitsGateways: false, wakeAt: now + deadlines.deletingMs })
+    expect(planned).toMatchObject({
+      awaitsPostgres: false,
+      awaitsGateways: false,
+      requeueAt: now + deadlines.deletingMs,
+    })
     expect(planned.actions, 'the status says so before anything is deleted').toEqual([])
     expect(planOf({ ...deleting, status: planned.status }).actions).not.toEqual([])
   })
@@ -403,9 +420,9 @@ describe('a deletion', () => {
     const given: Given = { ...deleting, status: { operation } }
     expect(planOf(given).status.operation).toEqual(operation)
     expect(conditionOf(planOf(given, now + 59_999).status, 'DeletionBlocked')).toBeUndefined()
-    expect(planOf(given, now + 59_999).wakeAt).toBe(now + 60_000)
+    expect(planOf(given, now + 59_999).requeueAt).toBe(now + 60_000)
     const late = planOf(given, now + 60_000)
-    expect(late.wakeAt).toBeUndefined()
+    expect(late.requeueAt).toBeUndefined()
     expect(conditionOf(late.status, 'DeletionBlocked')).toMatchObject({
       ...{ status: 'True', reason: 'DeletionStuck' },
       message: expect.stringMatching(new RegExp(`^not done by ${operation.deadlineAt}; still `)),
@@ -423,13 +440,13 @@ describe('a deletion', () => {
     expect(planOf({ ...ended, rest: { task: over } }).status.operation?.name).toBe('delete-managed')
   })
   test('removes the finalizer when nothing is left and its Task exists', () => {
-    const gone: Given = {
+    const deleted: Given = {
       ...{ ...deleting, status: { operation, phase: 'deleting' }, conditions: { ...onItsWay, ...begun } },
       ...{ route: undefined, children: { route: undefined }, rest: { owned: none, task } },
     }
-    expect(planOf(gone).actions).toEqual([{ do: 'finish-deletion' }])
-    expect(planOf({ ...gone, rest: { owned: none } }).actions).toEqual([])
-    expect(planOf({ ...gone, status: {} }).actions).toEqual([])
+    expect(planOf(deleted).actions).toEqual([{ do: 'finish-deletion' }])
+    expect(planOf({ ...deleted, rest: { owned: none } }).actions).toEqual([])
+    expect(planOf({ ...deleted, status: {} }).actions).toEqual([])
   })
   test('is ignored without the finalizer of the operator', () => {
     expect(planOf({ metadata: { ...deleting.metadata, finalizers: ['theirs'] } })).toMatchObject({
@@ -454,7 +471,7 @@ describe('a deletion', () => {
     expect(planOf({ ...deleting, route: { acknowledged: false } }).awaitsGateways).toBe(false)
   })
   test('runs again for a silent node', () => {
-    expect(planOf({ ...deleting, rest: { node: silent } }).wakeAt).toBe(now + 30_000)
+    expect(planOf({ ...deleting, rest: { node: silent } }).requeueAt).toBe(now + 30_000)
   })
   test('ends a restart in a maintenance window without an outcome', () => {
     const begun = { restart: 'w', startedAt: at }
@@ -464,10 +481,10 @@ describe('a deletion', () => {
     expect(maintenance(begun)).toEqual({ ...begun, endedAt: timestamp(now) })
     expect(maintenance(ended)).toEqual({ ...begun, endedAt: ended.endedAt })
   })
-  test('marks the owner of the children first', () => {
-    const strange = changed(children.service, { annotations: { 'espalier.dev/owner-uid': 'one-that-was' } })
+  test('sets the owner annotations of the children first', () => {
+    const foreign = changed(children.service, { annotations: { 'espalier.dev/owner-uid': 'one-that-was' } })
     const { owned } = observedOf()
-    const given: Given = { children: { service: strange }, rest: { owned: { ...owned, services: [strange] } } }
+    const given: Given = { children: { service: foreign }, rest: { owned: { ...owned, services: [foreign] } } }
     for (const more of [{}, deleting]) {
       const { actions, status } = planOf({ ...given, ...more })
       expect(actions.map(action => action.do)).toEqual(['mark'])
@@ -477,7 +494,7 @@ describe('a deletion', () => {
   })
 })
 
-test('a database whose namespace is not served any more is not reported as available', () => {
+test('a database whose namespace is no longer served is not reported as available', () => {
   expect(phaseNotServed({ phase: 'available' })).toBe('degraded')
   expect(phaseNotServed({})).toBe('creating')
   for (const phase of ['suspended', 'failed', 'deleting'] as const) expect(phaseNotServed({ phase })).toBe(phase)

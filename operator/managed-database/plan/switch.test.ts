@@ -1,12 +1,12 @@
-/** How a restored volume takes the place of the one that serves, and when it does not. */
+/** How a restored volume replaces the serving one, and when it does not. */
 import { describe, expect, test } from 'vitest'
 import { childNames, type ManagedDatabaseStatus, type Restore } from '../../../crds/index.ts'
 import { conditionOf } from '../../objects/conditions.ts'
-import { ago, discarding, anchor as made, restore, running } from '../../testing/observed-restore.ts'
-import { type Given, settledDatabase } from '../../testing/settled.ts'
+import { ago, discarding, prerestoreBackup as made, restore, running } from '../../testing/observed-restore.ts'
+import { type Given, reconciledDatabase } from '../../testing/reconciled-database.ts'
 import { plan } from './index.ts'
 
-const { now, observedOf } = settledDatabase()
+const { now, observedOf } = reconciledDatabase()
 const settings = { deadlines: { creatingMs: 1, modifyingMs: 1, restoringMs: 1, deletingMs: 1 } }
 const found = observedOf()
 const { owner } = found
@@ -65,11 +65,11 @@ test.each<[string, Restore, Given?]>([
   ['whose data are not ready', ready({ volume: undefined })],
   ['that has failed', ready({ phase: 'failed' })],
   ['that has completed', ready({ phase: 'completed' })],
-  ['that replaces another volume than the one that serves', ready({ previous: { incarnation: 7 } })],
-  ['that does not say which it replaces', ready({ previous: undefined })],
-  ['of a volume of another database', ready({ volume: { ...volume, claim: 'db-other-2-data' } })],
-  ['that is done already', ready(), { status: { incarnation: 2 }, rest: { incarnation: 2 } }],
-  ['while the database is being deleted', ready(), { metadata: { deletionTimestamp: ago(0) } }],
+  ['that replaces another volume than the serving one', ready({ previous: { incarnation: 7 } })],
+  ['that does not name the volume it replaces', ready({ previous: undefined })],
+  ['with the volume of another database', ready({ volume: { ...volume, claim: 'db-other-2-data' } })],
+  ['that was switched to already', ready(), { status: { incarnation: 2 }, rest: { incarnation: 2 } }],
+  ['whose database is being deleted', ready(), { metadata: { deletionTimestamp: ago(0) } }],
 ])('a restore %s changes no volume', (_, its, given = {}) => {
   const status: ManagedDatabaseStatus = planOf([its], given).status
   const { incarnation, volume: recorded } = { ...before, ...given.status }

@@ -1,22 +1,22 @@
-/** What comes before all else in a pass over a database, and what is said while it goes. */
+/** The first steps of a pass over a database, and the reports of a teardown. */
 import { describe, expect, test } from 'vitest'
 import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
 import { type Condition, teardownFinalizer } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { ownerUidAnnotation } from '../../objects/ownership.ts'
-import { type Given, settledDatabase } from '../../testing/settled.ts'
+import { type Given, reconciledDatabase } from '../../testing/reconciled-database.ts'
 import type { Observed } from '../observed.ts'
 
-const { now, children, status: settled, observedOf, planOf } = settledDatabase()
+const { now, children, status: reconciled, observedOf, planOf } = reconciledDatabase()
 const serving = observedOf()
 const going = { deletionTimestamp: timestamp(now - 1_000), finalizers: [teardownFinalizer] }
 const typesOf = (conditions: readonly Condition[] = []) => conditions.map(({ type }) => type)
-const marked = (given: Given) =>
+const labelActions = (given: Given) =>
   planOf(given).actions.flatMap(action => (action.do === 'mark' ? [`mark ${action.kind}`] : []))
 
-/** A claim under the name of the child that another has left, of a database whose volume is on no record. */
-function strange(more: Partial<PersistentVolumeClaim['metadata']> = {}): Given {
+/** A claim with the name of a child of another owner, of a database without a recorded volume. */
+function foreignClaim(more: Partial<PersistentVolumeClaim['metadata']> = {}): Given {
   const metadata = { ...children.claim.metadata, annotations: { [ownerUidAnnotation]: 'another' }, ...more }
   const claim = { ...children.claim, metadata }
   return {
@@ -26,15 +26,15 @@ function strange(more: Partial<PersistentVolumeClaim['metadata']> = {}): Given {
   }
 }
 
-describe('a claim without owner marks', () => {
-  test('is deleted with the database, without being marked first', () => {
-    expect(marked({ ...strange(), metadata: going })).toEqual(['mark PersistentVolumeClaim'])
-    expect(marked(strange())).toEqual([])
+describe('a claim without owner annotations', () => {
+  test('is deleted with the database, without being annotated first', () => {
+    expect(labelActions({ ...foreignClaim(), metadata: going })).toEqual(['mark PersistentVolumeClaim'])
+    expect(labelActions(foreignClaim())).toEqual([])
   })
   test('is not changed without the keys', () => {
     const apiVersion = 'espalier.dev/v1alpha1'
     const reference = { apiVersion, kind: 'ManagedDatabase', name: 'o', uid: 'o', controller: true }
-    const given = strange({ ownerReferences: [reference] })
+    const given = foreignClaim({ ownerReferences: [reference] })
     const rest: Partial<Observed> = { ...given.rest, keys: { ...serving.keys, sealingKey: false } }
     expect(planOf({ ...given, rest }).actions).toEqual([])
     expect(planOf({ ...given, rest, metadata: going }).actions).toEqual([])
@@ -46,26 +46,26 @@ describe('a database whose pass is blocked', () => {
   const withoutKeys: Partial<Observed> = { keys: { ...serving.keys, authority: false } }
   test('reports the reason, and keeps all other conditions', () => {
     for (const rest of [contested, withoutKeys])
-      expect(typesOf(planOf({ rest }).status.conditions)).toEqual(typesOf(settled.conditions))
+      expect(typesOf(planOf({ rest }).status.conditions)).toEqual(typesOf(reconciled.conditions))
     expect(conditionOf(planOf({ rest: contested }).status, 'Ready')?.reason).toBe('IdContested')
     expect(conditionOf(planOf({ rest: withoutKeys }).status, 'KeysAvailable')?.status).toBe('False')
   })
   test('is creating if it had no status before', () => {
-    const { status: _, ...unsaid } = serving.database
-    const of = (rest: Partial<Observed>) => planOf({ rest: { ...rest, database: unsaid } }).status
+    const { status: _, ...withoutStatus } = serving.database
+    const of = (rest: Partial<Observed>) => planOf({ rest: { ...rest, database: withoutStatus } }).status
     expect(of(withoutKeys).phase).toBe('creating')
     expect(planOf({ rest: withoutKeys }).status.phase).toBe('available')
     expect(typesOf(of(contested).conditions)).toEqual(['Ready', 'VolumeReady'])
   })
-  test('keeps its address if its region is gone', () => {
+  test('keeps its address if its region is deleted', () => {
     const { endpoint, domain } = planOf({ rest: { region: undefined } }).status
-    expect([endpoint, domain]).toEqual([settled.endpoint, settled.domain])
+    expect([endpoint, domain]).toEqual([reconciled.endpoint, reconciled.domain])
     expect(domain).toBeDefined()
   })
 })
 
 describe('a creation that ended without success', () => {
-  const operation = { taskId: 't', name: 'create-managed' as const, hash: settled.appliedHash ?? '' }
+  const operation = { taskId: 't', name: 'create-managed' as const, hash: reconciled.appliedHash ?? '' }
   const ended = (reason: string): Given => ({
     status: { operation: { ...operation, startedAt: timestamp(now), deadlineAt: timestamp(now) }, phase: 'degraded' },
     conditions: { Progressing: { status: 'False', reason }, Ready: { status: 'False' } },

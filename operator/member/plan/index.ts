@@ -1,16 +1,17 @@
 /**
- * From what was observed of one member to what is done about it: a pure function. It concerns the objects of this member alone, so the
- * Postgres of a restore candidate is planned by it beside the one that serves.
+ * Plans the actions for one member from its observed state: a pure function. It concerns the objects of this member
+ * only, so it also plans the Postgres of a restore candidate beside the one that serves.
  */
 import { applyIfChanged } from '../../children/drift.ts'
 import type { Finding } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import type { MemberAction } from '../actions.ts'
+import { canMountArchive, planArchive } from '../archive/plan.ts'
 import type { ObservedMember } from '../observed.ts'
 import type { Role } from '../pod/addresses.ts'
 import { podRepair } from '../pod/plan/pod-repair.ts'
 import { restart } from '../pod/plan/restart.ts'
-import type { RestartsOf } from '../pod/plan/restart-marks.ts'
+import type { RestartsOf } from '../pod/plan/restart-annotations.ts'
 import { isStopped } from '../pod/plan/stop.ts'
 import { type Answered, isOwn, presentAnswer } from '../postgres/answer.ts'
 import { repairedClaim } from '../storage/claim.ts'
@@ -22,16 +23,16 @@ import { volumeFinding } from '../storage/plan/volume.ts'
 import { protectVolume } from '../storage/plan/volume-protection.ts'
 import { type DesiredMember, desiredMember } from './desired.ts'
 
-/** What a member needs of its owner and of the endpoint. */
+/** Inputs from its owner and the endpoint. */
 type Prerequisites = {
   restartsOf: RestartsOf
-  /** Among the members of its incarnation. */
+  /** Its number within its incarnation. */
   role: Role
-  /** All that its pod mounts, and the network policy, exist or are not waited for. */
+  /** Everything that its pod mounts, and the network policy, exist or are not waited for. */
   isComplete: boolean
   /** When the valid server certificate was issued, in ms since the epoch. */
   certificateIssuedAt: number | undefined
-  /** Its volume is protected from deletion by others. A candidate's is not: the restore creates another one. */
+  /** Its volume is protected from deletion by other managers. A candidate's is not: the restore creates another one. */
   protectsVolume: boolean
 }
 
@@ -39,11 +40,11 @@ type MemberState = {
   desired: DesiredMember
   /** VolumeReady. */
   volume: Finding
-  /** The data are lost or another's: nothing that the operator may do by itself mends this. */
+  /** The data are lost or another database's: no action of the operator can fix this. */
   fatal: Finding | undefined
-  /** What Postgres answered, in its present run. */
+  /** Postgres's answer in its present run. */
   answered: Answered
-  /** Of a volume that grows by itself. */
+  /** State of a volume that grows automatically. */
   autogrown: Autogrowth
 }
 
@@ -65,21 +66,22 @@ export function planMember(observed: ObservedMember, owner: Owner, now: number, 
 
 function actionsOf(observed: ObservedMember, owner: Owner, state: MemberState, needs: Prerequisites): MemberAction[] {
   const repairs = podRepair(observed, state)
-  // A restart is decided by the annotations once they are put back.
+  // Restores the annotations first, since the restart decision reads them.
   const isMisread = repairs.some(({ annotations }) => Object.keys(annotations).length > 0)
   return [
     ...storage(observed, owner, state),
+    ...planArchive(observed),
     ...(needs.protectsVolume ? protectVolume(observed, owner) : []),
     ...workload(observed, state, needs),
     ...repairs,
     ...(isMisread ? [] : restart(observed, state, needs.certificateIssuedAt)),
-    ...detach(observed, state),
+    ...dropInherited(observed, state),
   ]
 }
 
 /**
- * A volume is claimed, and a claim that waits for one replaced, only while none has been recorded; one that is lost never
- * is, and a claim that is not, or not yet, the database's is left as it is.
+ * A claim is created, and one that waits for its volume replaced, only before a volume is recorded. A lost claim is
+ * never replaced, and a claim that does not, or not yet, belong to the database is not changed.
  */
 function storage(observed: ObservedMember, owner: Owner, { desired, autogrown }: MemberState): MemberAction[] {
   const { instance, children, size, growthRefusal, isOrphanClaim } = observed
@@ -100,21 +102,21 @@ function storage(observed: ObservedMember, owner: Owner, { desired, autogrown }:
   return awaitsRetry(growthRefusal, claim, storage) ? [] : [{ do: 'grow-claim', claim: resized }]
 }
 
-/** Configuration first; the StatefulSet once all that its pod mounts, and the network policy, exist. */
+/** Configuration first; the StatefulSet once everything that its pod mounts, and the network policy, exist. */
 function workload(observed: ObservedMember, { desired }: MemberState, { isComplete }: Prerequisites): MemberAction[] {
   const { configuration, claim, statefulSet } = observed.children
   const actions: MemberAction[] = desired.configuration
     ? applyIfChanged(observed, 'ConfigMap', configuration, desired.configuration)
     : []
-  const canStart = isComplete && configuration !== undefined && claim !== undefined
+  const canStart = isComplete && canMountArchive(observed) && configuration !== undefined && claim !== undefined
   const stops = isStopped(observed) && statefulSet !== undefined
   if (desired.statefulSet && ((canStart && !observed.provisionsWithoutPod) || stops))
     actions.push(...applyIfChanged(observed, 'StatefulSet', statefulSet, desired.statefulSet))
   return actions
 }
 
-/** Removes from a closed copy what is its source's. One on record can have slots and subscriptions of its own. */
-function detach({ instance, postgres }: ObservedMember, { answered, fatal }: MemberState): MemberAction[] {
+/** Removes the objects of its source from a closed copy. A recorded copy can have its own slots and subscriptions. */
+function dropInherited({ instance, postgres }: ObservedMember, { answered, fatal }: MemberState): MemberAction[] {
   if (answered === undefined || fatal || postgres === undefined || postgres.isOutdated) return []
   return instance.status?.volume === undefined && !isOwn(answered) ? [{ do: 'detach' }] : []
 }

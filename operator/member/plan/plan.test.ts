@@ -1,16 +1,16 @@
-/** A member's plan, by itself: the one that serves, and a restore candidate beside it. */
+/** The plan of a member: the one that serves, and a restore candidate beside it. */
 import { describe, expect, test } from 'vitest'
 import { nothingServes, planEndpoint, prerequisitesOf } from '../../endpoint/plan/index.ts'
-import { type Given, settledDatabase } from '../../testing/settled.ts'
+import { type Given, reconciledDatabase } from '../../testing/reconciled-database.ts'
 import type { Action } from '../../workload/actions.ts'
-import { noRestarts } from '../pod/plan/restart-marks.ts'
+import { noRestarts } from '../pod/plan/restart-annotations.ts'
 import type { VolumeFacts } from '../storage/persistent-volume.ts'
 import { planMember } from './index.ts'
 
-const { owner, now, children, observedOf } = settledDatabase()
+const { owner, now, children, observedOf } = reconciledDatabase()
 const bound: VolumeFacts = {
   ...{ name: 'pv', uid: 'pv-uid', isTerminating: false, isRetained: false, policyBefore: undefined, isBound: true },
-  ...{ claim: undefined, claimUid: children.claim.metadata.uid, isMarked: false, accessModes: ['ReadWriteOnce'] },
+  ...{ claim: undefined, claimUid: children.claim.metadata.uid, isLabelled: false, accessModes: ['ReadWriteOnce'] },
   ...{ capacity: '1Gi', storageClass: 'fast', isProvisioned: true },
 }
 const empty: Given = {

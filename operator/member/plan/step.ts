@@ -14,11 +14,11 @@ export function memberStep(
   desired: Pick<DesiredMember, 'size' | 'restarts'>,
 ): MemberStep | undefined {
   const { pod } = observed
-  const unmade = unprovisionedMessage(observed)
-  if (unmade !== undefined) return at('Starting', unmade)
+  const notProvisioned = unprovisionedMessage(observed)
+  if (notProvisioned !== undefined) return at('Starting', notProvisioned)
   if (pod === undefined) return at('Starting', 'waiting for the pod')
   if (pod.terminating || isOutOfDate(observed, desired, pod)) return at('Starting', 'restarting Postgres')
-  if (pod.address === undefined) return at('Starting', pod.trouble?.message ?? 'starting the instance')
+  if (pod.address === undefined) return at('Starting', pod.problem?.message ?? 'starting the instance')
   const answer = presentAnswer(observed)
   return answer?.state === 'answered'
     ? undefined

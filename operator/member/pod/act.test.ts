@@ -1,4 +1,4 @@
-/** Stops of a pod in a cluster that has changed since they were planned. */
+/** Planned stops of a pod in a cluster that has changed in the meantime. */
 import { describe, expect, test } from 'vitest'
 import type { Draft } from '../../../cluster/index.ts'
 import { childNames } from '../../../crds/index.ts'
@@ -18,17 +18,17 @@ const podDraft = (of: Owner): Draft<'Pod'> => ({
   spec: { containers: [{ name: 'postgres', image: 'postgres:18' }] },
 })
 
-/** Blocks a deletion until it is removed. */
-const holding = 'test.example/held'
+/** Blocks a deletion until the finalizer is removed. */
+const finalizer = 'test.example/held'
 
 describe('a pod', () => {
-  /** A database that runs on a volume on record, as the caches have it. */
+  /** A database that runs on a recorded volume, in the caches. */
   async function running() {
     const volume = await it.cluster.create('PersistentVolume', volumeDraft(it.count))
     const protectedClaim = claimDraft(it.owner, it.count)
     const claim = await it.cluster.create('PersistentVolumeClaim', {
       ...protectedClaim,
-      metadata: { ...protectedClaim.metadata, finalizers: [holding] },
+      metadata: { ...protectedClaim.metadata, finalizers: [finalizer] },
     })
     const pod = await it.cluster.create('Pod', podDraft(it.owner))
     const record = { claim: claim.metadata.name, uid: claim.metadata.uid ?? '', volumeName: volume.metadata.name }
@@ -38,7 +38,7 @@ describe('a pod', () => {
     const options = { observed: { instance, database: instance, pod: facts }, children: { claim, pod } }
     const stops: [string, Action][] = [
       ['deleted', { do: 'delete', kind: 'Pod', name, namespace: testNamespace, uid }],
-      ['scaled away', { do: 'apply', kind: 'StatefulSet', draft: statefulSet(0) }],
+      ['scaled to zero', { do: 'apply', kind: 'StatefulSet', draft: statefulSet(0) }],
     ]
     const isStopped = async () => {
       const set = await it.cluster.get('StatefulSet', key(childNames.statefulSet(it.owner.id, 1)))
@@ -76,7 +76,7 @@ describe('a pod', () => {
       },
     ],
     [
-      'the claim is gone',
+      'the claim is deleted',
       async ({ claim }) => {
         await it.cluster.replace('PersistentVolumeClaim', { ...claim, metadata: { ...claim.metadata, finalizers: [] } })
         await it.cluster.delete('PersistentVolumeClaim', claim.metadata)
@@ -93,13 +93,13 @@ describe('a pod', () => {
     [
       'the volume is being deleted',
       async ({ volume }) => {
-        const metadata = { ...volume.metadata, finalizers: [holding] }
+        const metadata = { ...volume.metadata, finalizers: [finalizer] }
         await it.cluster.replace('PersistentVolume', { ...volume, metadata })
         await it.cluster.delete('PersistentVolume', { name: volume.metadata.name })
         expect(await it.cluster.get('PersistentVolume', { name: volume.metadata.name })).toBeDefined()
       },
     ],
-    ['the volume is gone', ({ volume }) => it.cluster.delete('PersistentVolume', { name: volume.metadata.name })],
+    ['the volume is deleted', ({ volume }) => it.cluster.delete('PersistentVolume', { name: volume.metadata.name })],
   ]
   for (const [what, change] of changes)
     test.each([0, 1])(`is not stopped (way %i) if ${what} and the caches do not know it yet`, async which => {

@@ -1,4 +1,4 @@
-/** Writes a member's running pod, and checks that a pod may be stopped. */
+/** Writes a member's running pod, and checks whether a pod may be stopped. */
 import { type Cluster, ClusterError, type Draft } from '../../../cluster/index.ts'
 import type { ApplyAction, DeleteAction } from '../../children/actions.ts'
 import type { ObservedMember } from '../observed.ts'
@@ -37,8 +37,8 @@ export const stopsPod = (action: ApplyAction | DeleteAction): boolean =>
     : action.kind === 'StatefulSet' && (action.draft as Draft<'StatefulSet'>).spec?.replicas === 0
 
 /**
- * Reads claim and volume from the cluster before a pod is stopped: a cache may not have heard yet that somebody deletes them.
- * @throws ClusterError `Conflict` if one of them is gone or terminating
+ * Reads claim and volume from the cluster before a pod is stopped: a cache may not have their deletion yet.
+ * @throws ClusterError `Conflict` if one of them is deleted or terminating
  */
 export async function checkVolumeStays(cluster: Cluster, observed: ObservedMember): Promise<void> {
   const { instance, children, pod } = observed
@@ -49,10 +49,10 @@ export async function checkVolumeStays(cluster: Cluster, observed: ObservedMembe
   const isThere = found?.metadata.uid === claim.metadata.uid && found?.metadata.deletionTimestamp === undefined
   const name = claim.spec?.volumeName
   if (isThere && (name === undefined || (await isThereToStay(cluster, name)))) return
-  throw new ClusterError('Conflict', 'the volume claim is not what it was: the pod is not stopped')
+  throw new ClusterError('Conflict', 'the volume claim has changed: the pod is not stopped')
 }
 
-/** Whether a volume exists and nobody deletes it. */
+/** Whether a volume exists and is not being deleted. */
 async function isThereToStay(cluster: Cluster, name: string): Promise<boolean> {
   const volume = await cluster.get('PersistentVolume', { name })
   return volume !== undefined && volume.metadata.deletionTimestamp === undefined

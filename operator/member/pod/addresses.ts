@@ -1,9 +1,9 @@
-/** Where a database's Postgres is found inside the cluster: pod labels, host name. */
+/** The address of a database's Postgres inside the cluster: pod labels, host name. */
 import { childNames, firstMember, labels } from '../../../crds/index.ts'
 import type { Component, Owner } from '../../objects/ownership.ts'
 import { type Member, memberLabels } from '../member.ts'
 
-/** The labels by which a StatefulSet finds its pod. */
+/** The labels by which a StatefulSet selects its pod. */
 export function podSelector({ owner, incarnation, number }: Member): Record<string, string> {
   return {
     [labels.database]: owner.id,
@@ -12,17 +12,20 @@ export function podSelector({ owner, incarnation, number }: Member): Record<stri
   }
 }
 
-/** What a member is among those of its incarnation. */
+/** The role of a member within its incarnation. */
 export type Role = 'primary' | 'replica'
 
-/** Which pods serve. `byRole`: those that say that they are the primary; else the first member's, which are from before there were roles. */
+/**
+ * Which pods serve. `byRole`: those with the role label of the primary; else the first member's, which may be from
+ * before there were roles.
+ */
 export type Serving = { incarnation: number; byRole: boolean }
 
-/** The labels by which Service and disruption budget find the member that serves. */
+/** The labels by which Service and disruption budget select the member that serves. */
 export const servingSelector = (owner: Owner, { incarnation, byRole }: Serving): Record<string, string> => ({
   ...podSelector({ owner, incarnation, number: firstMember }),
   ...(byRole ? { [labels.role]: 'primary' satisfies Role } : {}),
 })
 
-/** The name that the server's certificate carries and that the operator connects to. */
+/** The name in the server's certificate, to which the operator connects. */
 export const serviceHost = (owner: Owner): string => `${childNames.service(owner.id)}.${owner.namespace}.svc`

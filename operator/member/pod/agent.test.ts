@@ -3,7 +3,7 @@ import { smallShape } from '../../testing/samples.ts'
 import { agentContainer } from './agent.ts'
 
 const container = (qosClass: 'burstable' | 'guaranteed') =>
-  agentContainer({ image: 'i', shape: { ...smallShape, qosClass }, data: '/data', tls: '/tls' })
+  agentContainer({ image: 'i', shape: { ...smallShape, qosClass }, data: '/data', tls: '/tls', archive: undefined })
 
 describe('the container of the agent', () => {
   test('keeps the quality of service class of the pod', () => {

@@ -1,12 +1,13 @@
 /**
- * The second container of a Postgres pod: `espalier instance agent`, which samples what Postgres and its volume are like, and bounds
- * Postgres's log. It can neither hold up nor hurt Postgres: it has little to spend, no right to write to the volume but to the
- * directory of the log, a probe that restarts it alone, and nothing asks whether it is ready.
+ * The second container of a Postgres pod: `espalier instance agent`, which samples Postgres and its volume, and limits
+ * Postgres's log. It cannot delay or harm Postgres: its resources are small, it can write only to the log directory of
+ * the volume, its probe restarts it alone, and it has no readiness probe.
  */
 import type { StatefulSet } from '../../../cluster/index.ts'
 import { labels, type SizeShape } from '../../../crds/index.ts'
 import { agentPort } from '../../../instance/agent/contract.ts'
 import { logDirectory, logVariable } from '../../../instance/log/directory.ts'
+import { type Archive, markersDirectory } from '../archive/settings.ts'
 import { securityContext } from './security.ts'
 
 type PodSpec = NonNullable<NonNullable<StatefulSet['spec']>['template']['spec']>
@@ -16,26 +17,60 @@ type Volume = NonNullable<PodSpec['volumes']>[number]
 const state = '/var/lib/espalier/agent'
 const log = '/var/lib/espalier/log'
 
-/** What it keeps over a restart of its own: two hours of samples, and its modules as JavaScript. */
+/** Retained when it restarts: two hours of samples, and its modules as JavaScript. */
 export const agentVolume = { name: 'agent', emptyDir: { sizeLimit: '16Mi' } } satisfies Volume
 
-const limits = { cpu: '100m', memory: '96Mi' } as const
+type Limits = { cpu: string; memory: string }
+const limits: Limits = { cpu: '100m', memory: '96Mi' }
+/** It does not compress, but encrypts what it sends, and buffers some pieces of WAL and a part of a base backup. */
+const archivingLimits: Limits = { cpu: '1', memory: '192Mi' }
 
-/** A pod is of the class that its size promises only if every container of it is: what is requested is the limit then. */
-const resources = ({ qosClass }: SizeShape): Container['resources'] => ({
+/** A pod has the quality of service class of its size only if every container has it: requests must equal limits. */
+const resources = ({ qosClass }: SizeShape, limits: Limits): Container['resources'] => ({
   requests: qosClass === 'guaranteed' ? limits : { cpu: '5m', memory: '48Mi' },
   limits,
 })
 
-type AgentRequest = { image: string; shape: SizeShape; data: string; tls: string }
+type AgentRequest = {
+  image: string
+  shape: SizeShape
+  data: string
+  tls: string
+  /** Absent: it does not archive. */
+  archive: Archive | undefined
+}
 
-export const agentContainer = ({ image, shape, data, tls }: AgentRequest): Container => ({
+const archiveTls = '/etc/espalier/archive'
+
+/**
+ * The marker files belong to the pod, and a new pod has none: Postgres calls the command again for files not marked as
+ * archived.
+ */
+export const archiveVolumes = (secretName: string): Volume[] => [
+  { name: 'archive-tls', secret: { secretName, defaultMode: 0o400 } },
+  { name: 'archived', emptyDir: { sizeLimit: '16Mi' } },
+]
+
+const archiveArguments = ({ url }: Archive): string[] => [
+  ...['--archive', url, '--archive-tls', archiveTls, '--archive-markers', markersDirectory],
+]
+
+const archiveMounts = [
+  { name: 'archive-tls', mountPath: archiveTls, readOnly: true },
+  { name: 'archived', mountPath: markersDirectory },
+]
+
+export const agentContainer = ({ image, shape, data, tls, archive }: AgentRequest): Container => ({
   name: 'agent',
   image,
   command: ['espalier', 'instance', 'agent'],
-  args: ['--id', '$(INSTANCE_ID)', '--host', '$(POD_IP)', '--data', data, '--tls', tls, '--state', state],
+  args: [
+    ...['--id', '$(INSTANCE_ID)', '--host', '$(POD_IP)', '--data', data, '--tls', tls, '--state', state],
+    ...(archive === undefined ? [] : archiveArguments(archive)),
+  ],
   env: [
-    // Of the pod's label, so that the containers of all instances of a size are the same: the operator keeps them once.
+    // The value of the pod's label, so that the containers of all instances of a size are equal: the operator stores
+    // them once.
     {
       name: 'INSTANCE_ID',
       valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath: `metadata.labels['${labels.database}']` } },
@@ -46,7 +81,7 @@ export const agentContainer = ({ image, shape, data, tls }: AgentRequest): Conta
     { name: logVariable, value: log },
   ],
   ports: [{ name: 'agent', containerPort: agentPort, protocol: 'TCP' }],
-  resources: resources(shape),
+  resources: archive === undefined ? resources(shape, limits) : resources(shape, archivingLimits),
   securityContext,
   livenessProbe: {
     httpGet: { path: '/healthz', port: agentPort, scheme: 'HTTPS' },
@@ -61,5 +96,6 @@ export const agentContainer = ({ image, shape, data, tls }: AgentRequest): Conta
     { name: 'data', mountPath: log, subPath: logDirectory },
     { name: 'tls', mountPath: tls, readOnly: true },
     { name: 'agent', mountPath: state },
+    ...(archive === undefined ? [] : archiveMounts),
   ],
 })

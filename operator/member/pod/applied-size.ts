@@ -1,4 +1,4 @@
-/** Which size a Postgres has now. */
+/** The size that a Postgres has now. */
 import type { StatefulSet } from '../../../cluster/index.ts'
 import type { PinnedSize } from '../../../crds/index.ts'
 import type { Instance } from '../../objects/instance.ts'
@@ -11,8 +11,8 @@ function parseSize(text: string | undefined): PinnedSize | undefined {
 }
 
 /**
- * Returns the size of the running pod, whatever the status says. Without a running pod, the size in the status; an older operator
- * recorded none, and then the size of the template counts.
+ * Returns the size of the running pod, whatever the status contains. Without a running pod, the size in the status; an
+ * older operator recorded none, and then the size of the template counts.
  */
 export const appliedSizeOf = (
   { spec, status }: Instance,

@@ -1,6 +1,6 @@
 /**
- * Images of a running pod that somebody changed, by the API server's record. Whoever creates a container owns its name as
- * well: so a webhook that rewrites images as pods are created is nobody who changed one.
+ * Images of a running pod that another manager changed, by the API server's record (managedFields). The manager that
+ * creates a container also owns its name, so a webhook that rewrites images of new pods does not count.
  */
 import type { Pod } from '../../../cluster/index.ts'
 import type { ManagedFieldsEntry } from '../../../crds/index.ts'
@@ -23,12 +23,12 @@ function editedIn({ fieldsV1 }: ManagedFieldsEntry): string[] {
   })
 }
 
-/** The entries by which somebody else changed an image. */
+/** The entries of other managers that changed an image. */
 export const imageEdits = (managedFields: readonly ManagedFieldsEntry[] = []): ManagedFieldsEntry[] =>
   managedFields.filter(
     entry => entry.manager !== operatorManager && entry.subresource !== 'status' && editedIn(entry).length > 0,
   )
 
-/** Names of the containers whose image somebody else changed. */
+/** Names of the containers whose image another manager changed. */
 export const editedImages = ({ metadata }: Pick<Pod, 'metadata'>): string[] =>
   imageEdits(metadata.managedFields).flatMap(editedIn)

@@ -1,13 +1,13 @@
 /**
- * Which image a database runs, to the byte. A tag can be moved; the digest that the pod's node resolved it to cannot, so
- * from then on the template names that: whatever makes the pod anew, it is the same program. Pure.
+ * Which image a database runs, by digest. A tag can be moved; the digest that the pod's node resolved cannot. From then
+ * on the template names the digest, so that every new pod runs the same program. Pure.
  */
 
 const digestForm = /^(.+)@(sha256:[0-9a-f]{64})$/
-/** How some runtimes begin an id that names a repository too. */
+/** Prefix of some runtimes' image ids that name a repository too. */
 const pullable = /^docker-pullable:\/\//
 
-/** The repository that a reference names, as Docker reads it; without tag and digest. */
+/** The repository in a reference, parsed as Docker does; without tag and digest. */
 function repositoryOf(reference: string): string {
   const named = reference.replace(/@.*$/, '')
   const slash = named.lastIndexOf('/')
@@ -25,9 +25,9 @@ const withoutTag = (reference: string): string => {
 }
 
 /**
- * The reference by digest of what a container runs. `imageId` is what its status says: a repository with a digest, where
- * the image was pulled. Where it was loaded into the node by hand (an id without a repository, or one made up for the
- * occasion), or runs without an image, nothing could be pulled by that, and it is undefined.
+ * The reference by digest of the image that a container runs. `imageId` comes from its status: a repository with a
+ * digest, if the image was pulled. It is undefined if the image was loaded into the node by hand (an id without a
+ * repository, or an invented one) or the pod runs without an image: nothing could be pulled by that.
  */
 export function pinnedReference(reference: string, imageId: string): string | undefined {
   if (reference.includes('@')) return undefined

@@ -1,4 +1,4 @@
-/** When a Postgres that a restore stops counts as stopped, and what keeps it from starting. */
+/** When a Postgres that a restore stops counts as stopped, and what prevents its start. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Pod, StatefulSet } from '../../../cluster/index.ts'
 import { apiVersion, childNames, labels, type Restore } from '../../../crds/index.ts'
@@ -43,18 +43,23 @@ const pod = (id: string, metadata: Partial<Pod['metadata']> = {}) =>
 
 describe('a Postgres', () => {
   test.each<[string, number, StatefulSet['status'], string]>([
-    ['that is to run, runs', 1, { observedGeneration: 1, replicas: 0 }, 'running'],
-    ['whose StatefulSet nobody has seen, may run', 0, undefined, 'running'],
-    ['whose StatefulSet was seen as it was before, may run', 0, { observedGeneration: 0, replicas: 0 }, 'running'],
-    ['whose StatefulSet has a pod still, runs', 0, { observedGeneration: 1, replicas: 1 }, 'running'],
-    ['of which neither is so, has stopped', 0, { observedGeneration: 1, replicas: 0 }, 'stopped'],
+    ['that is to run counts as running', 1, { observedGeneration: 1, replicas: 0 }, 'running'],
+    ['whose StatefulSet is not observed may run', 0, undefined, 'running'],
+    [
+      'whose StatefulSet was observed in an older generation may run',
+      0,
+      { observedGeneration: 0, replicas: 0 },
+      'running',
+    ],
+    ['whose StatefulSet still has a pod runs', 0, { observedGeneration: 1, replicas: 1 }, 'running'],
+    ['with none of these has stopped', 0, { observedGeneration: 1, replicas: 0 }, 'stopped'],
   ])('%s', async (what, replicas, status, expected) => {
     const id = what.replaceAll(/[^a-z]/g, '').slice(-30)
     await set(id, replicas, status)
     expect(await stopOf(cluster(), of(id), holder)).toBe(expected)
   })
 
-  test('with a pod counts as running, whatever its StatefulSet has', async () => {
+  test('with a pod counts as running, whatever its StatefulSet requests', async () => {
     await set('podded', 0, { observedGeneration: 1, replicas: 0 })
     const made = await pod('podded', { labels: { [labels.database]: 'podded' } })
     expect(await stopOf(cluster(), of('podded'), holder)).toBe('running')
@@ -77,12 +82,12 @@ describe('a Postgres', () => {
     expect(await stopOf(cluster(), of('held'), holder)).toBe('locked')
     await expect(pod('held')).rejects.toMatchObject({ reason: 'AlreadyExists' })
     expect(await stopOf(cluster(), of('held'), restore(undefined, { uid: 'other' }))).toBe('running')
-    const held = await lockOf(cluster(), of('held'), holder)
-    expect(held?.spec).toMatchObject({
+    const blocked = await lockOf(cluster(), of('held'), holder)
+    expect(blocked?.spec).toMatchObject({
       schedulingGates: [{ name: 'espalier.dev/lock' }],
       containers: [{ image: 'postgres:18', command: ['false'], resources: { requests: { cpu: '1' } } }],
     })
-    expect(held?.spec?.volumes).toBeUndefined()
-    expect(held?.metadata.ownerReferences).toMatchObject([{ kind: 'Restore', uid: holder.metadata.uid }])
+    expect(blocked?.spec?.volumes).toBeUndefined()
+    expect(blocked?.metadata.ownerReferences).toMatchObject([{ kind: 'Restore', uid: holder.metadata.uid }])
   })
 })

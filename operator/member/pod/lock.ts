@@ -1,7 +1,7 @@
 /**
- * The lock that keeps an old Postgres from starting while a restore copies and replaces its volume: a pod of the very
- * name that its StatefulSet's pod has. The API server has one object of a name, so a StatefulSet controller that acts on
- * old news can make no pod on the volume. The lock is never given a node, and mounts nothing.
+ * The lock that prevents an old Postgres from starting while a restore copies and replaces its volume: a pod with the
+ * same name as its StatefulSet's pod. Object names are unique, so a StatefulSet controller with a stale cache cannot
+ * create a pod on the volume. The lock pod is never scheduled, and mounts nothing.
  */
 import type { Cluster, Draft, KindName, Pod, StatefulSet } from '../../../cluster/index.ts'
 import { apiVersion, childNames, labels, managedByEspalier, type ObjectMeta } from '../../../crds/index.ts'
@@ -10,30 +10,33 @@ import type { MemberKey } from '../member.ts'
 import { podSecurityContext, securityContext } from './security.ts'
 import { podsOfMember } from './stopped.ts'
 
-/** What holds a lock. */
+/** Finalizer of a lock. */
 type Holder = { kind: KindName; metadata: ObjectMeta }
-/** On a lock: the uid of its holder. */
+/** Annotation of a lock: the uid of its holder. */
 const lockLabel = 'espalier.dev/locked-by'
-/** No node has it. Where a cluster knows no scheduling gates, it keeps a lock from every node by itself. */
+/**
+ * The scheduling gate, so that no node gets it. In a cluster without scheduling gates this node name has the same
+ * effect.
+ */
 const nowhere = { 'espalier.dev/lock': 'never-scheduled' }
 
 /**
- * `running`: its pod is there, or its StatefulSet may still make one. `stopped`: neither, as far as its controller has
- * seen. `locked`: and none can be made.
+ * `running`: its pod exists, or its StatefulSet may still create one. `stopped`: no pod exists, and the StatefulSet
+ * controller has confirmed that it will create none. `locked`: stopped, and no pod can be created.
  */
 export type Stop = 'running' | 'stopped' | 'locked'
 
 const isLockOf = ({ metadata, spec }: Pod, { metadata: { uid = '' } }: Holder): boolean =>
   metadata.labels?.[lockLabel] === uid && spec?.nodeName === undefined
 
-/** The controller has seen the StatefulSet as it is now, and has no pod of it. */
+/** The controller has observed the present StatefulSet, and has no pod of it. */
 const isScaledDown = ({ metadata, spec, status }: StatefulSet): boolean =>
   spec?.replicas === 0 &&
   status?.observedGeneration !== undefined &&
   status.observedGeneration >= (metadata.generation ?? 0) &&
   (status.replicas ?? 0) === 0
 
-/** How a Postgres stands that a restore stops, by the cluster's own word. */
+/** Reads from the cluster whether a Postgres that a restore stops is stopped. */
 export async function stopOf(cluster: Cluster, of: MemberKey, holder: Holder): Promise<Stop> {
   const { namespace, id, incarnation, number } = of
   const set = await cluster.get('StatefulSet', { namespace, name: childNames.statefulSet(id, incarnation, number) })
@@ -44,28 +47,28 @@ export async function stopOf(cluster: Cluster, of: MemberKey, holder: Holder): P
   return isLockOf(pod, holder) && pod.metadata.deletionTimestamp === undefined ? 'locked' : 'running'
 }
 
-/** The lock that a holder has; undefined where there is none. */
+/** The lock of a holder; undefined if there is none. */
 export async function lockOf(cluster: Cluster, of: MemberKey, holder: Holder): Promise<Pod | undefined> {
   const name = childNames.pod(of.id, of.incarnation, of.number)
   const pod = await cluster.get('Pod', { namespace: of.namespace, name })
   return pod !== undefined && isLockOf(pod, holder) ? pod : undefined
 }
 
-/** Takes the lock, unless a pod has the name: the next pass sees which. */
+/** Creates the lock, unless a pod has the name: the next pass reads which one. */
 export async function lock(cluster: Cluster, of: MemberKey, holder: Holder): Promise<void> {
   const { namespace, id, incarnation, number } = of
   const set = await cluster.get('StatefulSet', { namespace, name: childNames.statefulSet(id, incarnation, number) })
   if (set !== undefined) await createIfAbsent(cluster, 'Pod', lockDraft(of, set, holder))
 }
 
-/** It asks for what the pod that it stands for asks for, so that whoever admits the one admits the other. */
+/** It has the same resource requests as the pod that it replaces, so that the same quota admits both. */
 function lockDraft(
   { namespace = '', id, incarnation, number }: MemberKey,
   { spec }: StatefulSet,
-  { kind, metadata: { name, uid = '', labels: marks } }: Holder,
+  { kind, metadata: { name, uid = '', labels: objectLabels } }: Holder,
 ): Draft<'Pod'> {
   const [container] = spec?.template.spec?.containers ?? []
-  const tenant = marks?.[labels.tenant]
+  const tenant = objectLabels?.[labels.tenant]
   return {
     apiVersion: 'v1',
     kind: 'Pod',
@@ -77,7 +80,7 @@ function lockDraft(
         [lockLabel]: uid,
         ...(tenant === undefined ? {} : { [labels.tenant]: tenant }),
       },
-      // It holds no data: where somebody removes the holder's finalizer, the lock is deleted with the holder.
+      // It protects no data: if the holder's finalizer is removed by a user, the lock is deleted with the holder.
       ownerReferences: [{ apiVersion, kind, name, uid }],
     },
     spec: {

@@ -70,10 +70,10 @@ describe('the placement of a database', () => {
 
   test.each([
     ['a misspelt setting', { nodeselector: {} }, /nodeselector/],
-    ['an effect that there is not', { tolerations: [{ key: 'a', effect: 'NoRun' }] }, /effect/],
-    ['a toleration of everything by mistake', { tolerations: [{ value: 'a' }] }, /without a key/],
-    ['a label that is none', { nodeSelector: { 'a b': 'c' } }, /label/],
-    ['an affinity that nothing reads', { affinity: { nodeAfinity: {} } }, /nodeAfinity/],
+    ['an unknown effect', { tolerations: [{ key: 'a', effect: 'NoRun' }] }, /effect/],
+    ['a toleration of everything', { tolerations: [{ value: 'a' }] }, /without a key/],
+    ['an invalid label', { nodeSelector: { 'a b': 'c' } }, /label/],
+    ['an unknown affinity', { affinity: { nodeAfinity: {} } }, /nodeAfinity/],
     ['a spread without a reason to wait', { topologySpreadConstraints: [{ topologyKey: 'a', maxSkew: 1 }] }, /when/],
     ['no time to stop', { terminationGracePeriodSeconds: 0 }, /terminationGracePeriodSeconds/],
   ])('refuses %s', (_, settings, message) => {

@@ -1,4 +1,7 @@
-/** Where a database's pod may run, how it is pulled and how long it may take to stop: what the installation says of all. */
+/**
+ * Where a database's pod may run, how its image is pulled and its termination grace period: the installation's settings
+ * for all databases.
+ */
 import type { Json, StatefulSet } from '../../../cluster/index.ts'
 import { labels } from '../../../crds/index.ts'
 import type { Component } from '../../objects/ownership.ts'
@@ -18,7 +21,7 @@ type Placement = Pick<
 
 const ofAllDatabases = { matchLabels: { [labels.component]: 'postgres' satisfies Component } }
 
-/** What nothing is said of is left out, so that the template is that of an installation that never heard of it. */
+/** Settings that are not configured are omitted, so that the template is unchanged for installations without them. */
 export function placementOf(settings: PodSettings): Json<Placement> {
   const { imagePullSecrets, priorityClassName, nodeSelector, tolerations, affinity } = settings
   const spread = settings.topologySpreadConstraints.map(constraint => ({
@@ -33,5 +36,5 @@ export function placementOf(settings: PodSettings): Json<Placement> {
     ...(tolerations.length > 0 ? { tolerations } : {}),
     ...(affinity === undefined ? {} : { affinity }),
     ...(spread.length > 0 ? { topologySpreadConstraints: spread } : {}),
-  } as Json<Placement> // what zod leaves out it types as undefined
+  } as Json<Placement> // zod types omitted properties as undefined
 }

@@ -31,10 +31,10 @@ describe('a pod', () => {
     const facts = podFacts(pod({ podIP: '10.0.0.1', containerStatuses: [serving, crashing], conditions }))
     const alone = podFacts(pod({ podIP: '10.0.0.1', containerStatuses: [serving] }))
     expect(facts).toEqual(alone)
-    expect(facts).toMatchObject({ ready: true, isUnheardOf: false, trouble: undefined, isStuck: false })
-    // The node says nothing any more: the cluster changes this one alone.
+    expect(facts).toMatchObject({ ready: true, isNodeSilent: false, problem: undefined, isStuck: false })
+    // The node does not respond: the cluster changes only this condition.
     const silent = pod({ podIP: '10.0.0.1', containerStatuses: [serving], conditions: conditions.slice(1) })
-    expect(podFacts(silent)).toMatchObject({ ready: false, isUnheardOf: true })
+    expect(podFacts(silent)).toMatchObject({ ready: false, isNodeSilent: true })
   })
 
   test('has an address only while its Postgres runs', () => {
@@ -73,7 +73,7 @@ describe('a pod', () => {
       { reason: 'CrashLoopBackOff', message: 'postgres ended with exit code 1: FATAL:  b', diskFull: false },
     ],
     [
-      'finds another process on its port, as Postgres tells it',
+      'finds another process on its port, as Postgres reports',
       postgres(
         { waiting: { reason: 'CrashLoopBackOff' } },
         {
@@ -93,7 +93,7 @@ describe('a pod', () => {
       { reason: 'AddressInUse', message: expect.stringContaining('port 5432 of 127.9.9.9, or of every address') },
     ],
     [
-      'ends with other words than those that say why',
+      'ends with further messages after the reason',
       postgres({
         terminated: {
           exitCode: 1,
@@ -107,7 +107,7 @@ describe('a pod', () => {
       { message: 'postgres ended with exit code 1: FATAL:  could not map anonymous shared memory' },
     ],
     [
-      'ends with words that went to its log on the volume',
+      'ends with messages in its log on the volume',
       postgres({
         terminated: {
           exitCode: 1,
@@ -138,8 +138,8 @@ describe('a pod', () => {
       { reason: 'Unschedulable', message: '0/3 nodes' },
     ],
   ])('that %s', (_, subject, expected) => {
-    const { trouble } = podFacts(subject)
-    if (expected === undefined) expect(trouble).toBeUndefined()
-    else expect(trouble).toMatchObject(expected)
+    const { problem } = podFacts(subject)
+    if (expected === undefined) expect(problem).toBeUndefined()
+    else expect(problem).toMatchObject(expected)
   })
 })

@@ -1,8 +1,9 @@
-/** What a database's pod says about itself, boiled down to what the plan decides by. */
+/** The facts about a database's pod that the plan decides on. */
 import type { Pod } from '../../../cluster/index.ts'
 import { isMemberOf, labels, parseMemberName } from '../../../crds/index.ts'
 import { type RefusalReason, reasonOfExitCode } from '../../../instance/refusal.ts'
 import { isRecord } from '../../../values/record.ts'
+import { shortened } from '../../../values/text.ts'
 import type { Caches } from '../../caches.ts'
 import type { Component } from '../../objects/ownership.ts'
 import { postgresPort } from '../../postgres/configuration.ts'
@@ -12,7 +13,7 @@ import {
   maintenanceAnnotation,
   postgresContainer,
   prepareContainer,
-  type RestartMarks,
+  type RestartAnnotations,
   restartAnnotation,
   sizeAnnotation,
   templateAnnotation,
@@ -24,11 +25,12 @@ import { walProbeAnnotation } from './wal-probe.ts'
 const revisionLabel = 'controller-revision-hash'
 
 /**
- * Whether a pod with the label of a database runs its Postgres. A service of the database has that label too, and another component. A
- * pod that lost its component label, or was given another one, is still Postgres by its name.
+ * Whether a pod with a database's label runs its Postgres. The pods of services have that label too, with another
+ * component label. A pod that lost its component label, or was given another one, is still recognised as Postgres by
+ * its name.
  */
-const isPostgres = ({ metadata: { name, labels: marks } }: Pod, id: string): boolean =>
-  marks?.[labels.component] === ('postgres' satisfies Component) || isMemberOf(parseMemberName('pod', name), id)
+const isPostgres = ({ metadata: { name, labels: objectLabels } }: Pod, id: string): boolean =>
+  objectLabels?.[labels.component] === ('postgres' satisfies Component) || isMemberOf(parseMemberName('pod', name), id)
 
 /** The Postgres pods of a database or branch. */
 export const podsOf = (caches: Pick<Caches, 'pods'>, id: string, namespace: string | undefined): Pod[] =>
@@ -41,42 +43,47 @@ export type PodFacts = {
   /** The address of a running Postgres container; absent while there is none. */
   address: string | undefined
   ready: boolean
-  /** Its container was ready when its node last said so, and the cluster no longer goes by that: see node.ts. */
-  isUnheardOf: boolean
-  /** Its own probe sees to it that WAL can be written; one made before there was such a probe has none. */
+  /** Its container was ready when its node last reported, and the cluster ignores that now: see node.ts. */
+  isNodeSilent: boolean
+  /** It has a probe that checks whether WAL can be written; one created before that probe existed has none. */
   probesWal: boolean
-  /** That probe says, of a Postgres that was ready, that a write has not ended. */
+  /** That probe reports, for a Postgres that was ready, that a write has not ended. */
   writeHangs: boolean
   terminating: boolean
-  /** The size it was started with. */
+  /** The size with which it was started. */
   size: string | undefined
-  /** The uid of the claim it was made for. */
+  /** The uid of the claim for which it was created. */
   volume: string | undefined
-  /** The digest of the template it was made from. */
+  /** The digest of the template from which it was created. */
   template: string | undefined
-  /** The image as the installation named it when the pod was made; absent on one of an older operator's. */
+  /** The image as the installation named it when the pod was created; absent for an older operator's pod. */
   image: string | undefined
-  /** Containers whose image somebody changed in the pod itself. */
+  /** Containers whose image another manager changed in the pod itself. */
   editedImages: string[]
-  /** The revision of its StatefulSet that it was made from; absent where there are none, as on the embedded default. */
+  /**
+   * The revision of its StatefulSet from which it was created; absent without revisions, as on the embedded default.
+   */
   revision: string | undefined
-  /** What the node says that its Postgres runs. */
+  /** The image that its Postgres runs, as the node reports it. */
   imageId: string | undefined
-  /** What asked for its last restart, and the maintenance window of its last one. */
-  marks: RestartMarks
+  /** The annotations of its last requested restart and of its last maintenance window. */
+  restartAnnotations: RestartAnnotations
   /** Changes at each start of Postgres: facts from an earlier run are outdated. */
   run: string
-  /** When the pod itself was made, in ms. */
+  /** When the pod was created, in ms. */
   createdAt: number | undefined
   /** When the Postgres container was started, in ms. */
   startedAt: number | undefined
-  trouble: PodTrouble | undefined
-  /** It will not come to run by itself: what it was made from is to be made good, and a crash that passes is not this. */
+  problem: PodProblem | undefined
+  /**
+   * It will not run by itself: the objects it was created from must be corrected. A crash from which the pod recovers
+   * does not count.
+   */
   isStuck: boolean
 }
 
-/** Why a pod does not run, in Kubernetes' words or in those of `espalier instance`. */
-type PodTrouble = {
+/** Why a pod does not run, as Kubernetes or `espalier instance` reports it. */
+type PodProblem = {
   reason: string
   message: string
   refusal: RefusalReason | undefined
@@ -87,7 +94,7 @@ type PodTrouble = {
 
 type ContainerStatus = NonNullable<NonNullable<Pod['status']>['containerStatuses']>[number]
 
-const waitingIsTrouble = new Set([
+const waitingIsProblem = new Set([
   'CrashLoopBackOff',
   'ErrImagePull',
   'ImagePullBackOff',
@@ -97,12 +104,12 @@ const waitingIsTrouble = new Set([
   'RunContainerError',
 ])
 
-/** By which Postgres says that its log goes to the volume: what comes next is not here (start.ts). */
+/** By this line Postgres reports that its log continues on the volume and not here (start.ts). */
 const aboutLog = /(?:LOG: {2}(?:redirecting|ending) log output|HINT: {2}Future log output) /
 
 /**
- * The line that says why a process ended: Postgres's own last word comes after it, and clients are refused in between.
- * Without what stands before the level, which is another at each start.
+ * The line that contains the reason why a process ended: Postgres's last line comes after it, as do refused clients.
+ * Without the part before the level, which differs at each start.
  */
 function tellingLine(text: string): string {
   const lines = text
@@ -117,7 +124,10 @@ function tellingLine(text: string): string {
   return line.replace(/^.*?(?=(PANIC|FATAL): {2})/, '')
 }
 
-/** The message of a container that ended: of `espalier instance` a JSON object with `message`, of others its log's end. */
+/**
+ * The message of an ended container: from `espalier instance` a JSON object with `message`, from others the end of the
+ * log.
+ */
 export function readMessage(text: string): string {
   try {
     const parsed: unknown = JSON.parse(text)
@@ -126,7 +136,7 @@ export function readMessage(text: string): string {
   return tellingLine(text)
 }
 
-/** The end of a container that failed, now or before its present start. */
+/** The end of a failed container, now or before its present start. */
 function failureOf(
   status: ContainerStatus,
 ): { exitCode: number; text: string; endedAt: number | undefined } | undefined {
@@ -137,81 +147,84 @@ function failureOf(
 }
 
 const noSpace = /No space left on device|Disk quota exceeded/
-/** In Postgres's log (port/pqcomm.c), where the pod's address is not its own alone: on one machine without namespaces. */
+/** In Postgres's log (port/pqcomm.c) if the pod's address is not only its own: on one machine without namespaces. */
 const notBound = /could not bind \w+ address "([^"]*)": Address (?:already )?in use/
 
-function containerTrouble(status: ContainerStatus): PodTrouble | undefined {
+function containerProblem(status: ContainerStatus): PodProblem | undefined {
   const waiting = status.state?.waiting
   const failure = failureOf(status)
   if (failure === undefined) {
-    if (waiting?.reason === undefined || !waitingIsTrouble.has(waiting.reason)) return undefined
+    if (waiting?.reason === undefined || !waitingIsProblem.has(waiting.reason)) return undefined
     return { reason: waiting.reason, message: waiting.message ?? waiting.reason, refusal: undefined, diskFull: false }
   }
   const [, taken] = (status.name === postgresContainer && notBound.exec(failure.text)) || []
   if (taken !== undefined) return addressInUse(taken)
   const refusal = status.name === prepareContainer ? reasonOfExitCode(failure.exitCode) : undefined
-  const said = readMessage(failure.text)
+  const text = readMessage(failure.text)
   return {
     reason: waiting?.reason ?? 'ContainerFailed',
-    message: `${status.name} ended with exit code ${failure.exitCode}${said === '' ? '' : `: ${said}`}`.slice(0, 1000),
+    message: shortened(
+      `${status.name} ended with exit code ${failure.exitCode}${text === '' ? '' : `: ${text}`}`,
+      1000,
+    ),
     refusal,
     diskFull: refusal === 'disk-full' || noSpace.test(failure.text),
     ...(failure.endedAt === undefined ? {} : { endedAt: failure.endedAt }),
   }
 }
 
-const addressInUse = (address: string): PodTrouble => ({
+const addressInUse = (address: string): PodProblem => ({
   reason: 'AddressInUse',
   message: `another process listens on port ${postgresPort} of ${address}, or of every address of the machine: Postgres cannot`,
   refusal: undefined,
   diskFull: false,
 })
 
-function unschedulable(pod: Pod): PodTrouble | undefined {
+function unschedulable(pod: Pod): PodProblem | undefined {
   const scheduled = pod.status?.conditions?.find(condition => condition.type === 'PodScheduled')
   if (scheduled?.status !== 'False') return undefined
   const { reason = 'Unschedulable', message = 'no node takes the pod' } = scheduled
   return { reason, message, refusal: undefined, diskFull: false }
 }
 
-/** How long after its start a pod may still be told not to be ready because of what was before it. */
-const settlingMs = 15_000
+/** How long after its start a pod may still be reported as not ready because of its previous state. */
+const stabilizingMs = 15_000
 
-/** Whether a Postgres that runs came to be not ready in this run, and not by its start. */
+/** Whether a running Postgres became not ready after it had started. */
 function isUnreadySince(pod: Pod, startedAt: number | undefined): boolean {
   const status = pod.status?.containerStatuses?.find(({ name }) => name === postgresContainer)
   if (status?.started !== true || status.ready || startedAt === undefined) return false
   const condition = pod.status?.conditions?.find(({ type }) => type === 'ContainersReady' || type === 'Ready')
-  return condition?.status === 'False' && Date.parse(condition.lastTransitionTime ?? '') > startedAt + settlingMs
+  return condition?.status === 'False' && Date.parse(condition.lastTransitionTime ?? '') > startedAt + stabilizingMs
 }
 
-/** So often in a row Postgres may end by itself, and come back from the template that it had. */
+/** So many times in a row Postgres may end by itself and start again from the same template. */
 const passingCrashes = 3
 
-/** Postgres ran, and has ended: killed for its memory, say. Its node starts it again. */
+/** Postgres ran, and has ended: killed for its memory, for example. Its node starts it again. */
 const isPassingCrash = (postgres: ContainerStatus | undefined): boolean =>
   postgres !== undefined && failureOf(postgres) !== undefined && postgres.restartCount < passingCrashes
 
 export function podFacts(pod: Pod): PodFacts {
   const postgres = pod.status?.containerStatuses?.find(status => status.name === postgresContainer)
-  // What becomes of the agent beside it is no trouble of Postgres's.
+  // The state of the agent beside it is no problem of Postgres.
   const statuses = [...(pod.status?.initContainerStatuses ?? []), ...(postgres === undefined ? [] : [postgres])]
   const running = postgres?.state?.running
   const isReady = postgres?.ready === true
-  const says = (condition: string) => pod.status?.conditions?.find(({ type }) => type === condition)?.status
-  // The kubelet changes both at once; the cluster itself this one alone, when the node says nothing any more. Containers that
-  // are not ready, Postgres being so, are others, and say nothing of it.
-  const isUnheardOf = isReady && says('Ready') === 'False' && says('ContainersReady') !== 'False'
+  const conditionStatus = (condition: string) => pod.status?.conditions?.find(({ type }) => type === condition)?.status
+  // The kubelet changes both conditions at once; the cluster changes only this one, if the node does not respond. If
+  // Postgres is ready, other containers are not, and that does not matter.
+  const isNodeSilent = isReady && conditionStatus('Ready') === 'False' && conditionStatus('ContainersReady') !== 'False'
   const probesWal = pod.metadata.annotations?.[walProbeAnnotation] === 'true'
   const startedAt = running?.startedAt === undefined ? undefined : Date.parse(running.startedAt)
-  const trouble = statuses.map(containerTrouble).find(found => found !== undefined) ?? unschedulable(pod)
+  const problem = statuses.map(containerProblem).find(found => found !== undefined) ?? unschedulable(pod)
   return {
     name: pod.metadata.name,
     uid: pod.metadata.uid ?? '',
     node: pod.spec?.nodeName,
     address: running === undefined ? undefined : pod.status?.podIP,
-    ready: isReady && !isUnheardOf,
-    isUnheardOf,
+    ready: isReady && !isNodeSilent,
+    isNodeSilent,
     probesWal,
     writeHangs: probesWal && isUnreadySince(pod, startedAt),
     terminating: pod.metadata.deletionTimestamp !== undefined,
@@ -222,7 +235,7 @@ export function podFacts(pod: Pod): PodFacts {
     editedImages: editedImages(pod),
     revision: pod.metadata.labels?.[revisionLabel],
     imageId: running === undefined ? undefined : postgres?.imageID,
-    marks: {
+    restartAnnotations: {
       restart: pod.metadata.annotations?.[restartAnnotation],
       maintenance: pod.metadata.annotations?.[maintenanceAnnotation],
     },
@@ -231,7 +244,7 @@ export function podFacts(pod: Pod): PodFacts {
     ),
     createdAt: pod.metadata.creationTimestamp === undefined ? undefined : Date.parse(pod.metadata.creationTimestamp),
     startedAt,
-    trouble,
-    isStuck: trouble !== undefined && !isPassingCrash(postgres),
+    problem,
+    isStuck: problem !== undefined && !isPassingCrash(postgres),
   }
 }

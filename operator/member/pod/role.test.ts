@@ -1,14 +1,14 @@
-/** Services lead to the member that says it is the primary, and to pods from before there were roles as they did. */
+/** Services select the primary by its role label, and pods from before there were roles as before. */
 import { describe, expect, test } from 'vitest'
 import { labels } from '../../../crds/index.ts'
 import { podSettings } from '../../pod-settings.ts'
-import { beforeRoles, type Given, settledDatabase } from '../../testing/settled.ts'
-import type { RestartsOf } from './plan/restart-marks.ts'
+import { beforeRoles, type Given, reconciledDatabase } from '../../testing/reconciled-database.ts'
+import type { RestartsOf } from './plan/restart-annotations.ts'
 
-const { children, assessmentOf, actionsOf, observedOf } = settledDatabase()
+const { children, assessmentOf, actionsOf, observedOf } = reconciledDatabase()
 const before = beforeRoles(children)
 const budgeted = { podSettings: podSettings.parse({ disruptionBudget: true }) }
-/** By what Service, disruption budget and new pods are found. */
+/** The selectors of Service and disruption budget, and the labels of new pods. */
 const rolesIn = (given: Given, restarts?: RestartsOf) => {
   const { desired } = assessmentOf({ ...given, rest: { ...budgeted, ...given.rest } }, restarts)
   const roles = [
@@ -16,10 +16,10 @@ const rolesIn = (given: Given, restarts?: RestartsOf) => {
     desired.disruptionBudget?.spec?.selector?.matchLabels,
     desired.statefulSet?.spec?.template.metadata?.labels,
   ]
-  return roles.map(marks => marks?.[labels.role])
+  return roles.map(restartAnnotations => restartAnnotations?.[labels.role])
 }
 const restarted: RestartsOf = () => ({
-  marks: { restart: 'r', maintenance: undefined },
+  restartAnnotations: { restart: 'r', maintenance: undefined },
   isUnsure: false,
   isGivenUp: false,
 })

@@ -1,9 +1,9 @@
-/** What the "restricted" Pod Security Standard asks of a pod and its containers, and nothing beyond a pod's own files. */
+/** Fields that the "restricted" Pod Security Standard requires of a pod and its containers, and no token. */
 import type { Json, StatefulSet } from '../../../cluster/index.ts'
 
 type PodSpec = NonNullable<NonNullable<StatefulSet['spec']>['template']['spec']>
 
-/** The numeric user of our image; any would do, as long as it is not root. */
+/** The numeric user of the image; any except root works. */
 const postgresUser = 10001
 
 export const podSecurityContext: Json<NonNullable<PodSpec['securityContext']>> = {

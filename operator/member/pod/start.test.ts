@@ -1,4 +1,4 @@
-/** The shell that starts Postgres, with a Postgres that says how it was started. */
+/** The shell that starts Postgres, with a fake Postgres that prints its arguments. */
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { startCommand } from './start.ts'
 
-type Volume = { prepared?: boolean; lockFile?: boolean; log?: boolean; room?: string }
+type Volume = { prepared?: boolean; lockFile?: boolean; log?: boolean; freeSpace?: string }
 
-/** The arguments that Postgres is given on such a volume, at its first start and at the next. */
-function starts({ prepared = true, lockFile = false, log = true, room = 'echo 1000000 4096' }: Volume): string[] {
+/** The arguments that Postgres gets on such a volume, at its first start and at the next. */
+function starts({ prepared = true, lockFile = false, log = true, freeSpace = 'echo 1000000 4096' }: Volume): string[] {
   const root = mkdtempSync(join(tmpdir(), 'espalier-start-'))
   onTestFinished(() => rmSync(root, { recursive: true }))
   const [volume, programs] = [join(root, 'a volume'), join(root, 'programs')]
@@ -20,27 +20,31 @@ function starts({ prepared = true, lockFile = false, log = true, room = 'echo 10
   const program = (name: string, text: string) =>
     writeFileSync(join(programs, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 })
   program('postgres', 'echo "$$ $*"')
-  program('stat', room)
+  program('stat', freeSpace)
   const [shell = '', ...args] = startCommand(volume, ['postgres', '-D', volume])
   const env = { PATH: `${programs}:/usr/bin:/bin` }
   return [1, 2].map(() => {
     const { stdout, stderr, pid } = spawnSync(shell, args, { env, encoding: 'utf8' })
     expect(stderr).toBe('')
-    // The shell became it.
+    // The fake Postgres replaced the shell (exec).
     expect(stdout).toMatch(new RegExp(`^${pid} `))
     return stdout.slice(`${pid} -D ${volume}`.length).trim()
   })
 }
-const [kept, printed] = ['', '-c logging_collector=off']
+const [retained, printed] = ['', '-c logging_collector=off']
 
 test.each<[string, Volume, string[]]>([
-  ['is kept, and is printed after a start that ended in order', {}, [kept, printed]],
-  ['is kept also after one that was killed', { lockFile: true }, [kept, kept]],
-  ['is kept where only the lock file tells of a start', { prepared: false, lockFile: true }, [kept, kept]],
-  ['is printed where there is no directory for it', { log: false }, [printed, printed]],
-  ['is printed where the volume is all but full', { room: 'echo 8191 4096', lockFile: true }, [printed, printed]],
-  ['is kept where there is just room', { room: 'echo 8192 4096', lockFile: true }, [kept, kept]],
-  ['is printed where nobody knows', { room: 'exit 1', lockFile: true }, [printed, printed]],
+  ['is on the volume, and is printed after a start that failed in order', {}, [retained, printed]],
+  ['is on the volume after a killed start', { lockFile: true }, [retained, retained]],
+  ['is on the volume if only the lock file shows a start', { prepared: false, lockFile: true }, [retained, retained]],
+  ['is printed if its directory does not exist', { log: false }, [printed, printed]],
+  ['is printed if the volume is almost full', { freeSpace: 'echo 8191 4096', lockFile: true }, [printed, printed]],
+  [
+    'is on the volume if there is just enough space',
+    { freeSpace: 'echo 8192 4096', lockFile: true },
+    [retained, retained],
+  ],
+  ['is printed if the free space is unknown', { freeSpace: 'exit 1', lockFile: true }, [printed, printed]],
 ])('the log %s', (_, volume, expected) => {
   expect(starts(volume)).toEqual(expected)
 })

@@ -1,25 +1,28 @@
 /**
- * The StatefulSet of one member: one Postgres pod, with the agent that watches it (agent.ts), on the volume the operator made. It has no claim template, so it
- * can never come by an empty volume of its own, and is `OnDelete`, so that a new template restarts nothing: the operator
- * deletes the pod when a restart is due, and gives the StatefulSet a new template (a new release of Espalier, another image)
- * only then: see plan/template.ts.
+ * The StatefulSet of one member: one Postgres pod, with its agent (agent.ts), on the volume that the operator created.
+ * It has no claim template, so it can never get an empty volume of its own, and is `OnDelete`, so that a new template
+ * restarts nothing: the operator deletes the pod when a restart is due, and gives the StatefulSet a new template (a new
+ * release of Espalier, another image) only then: see plan/template.ts.
  *
- * The pod meets the "restricted" Pod Security Standard. Which signal ends Postgres is the image's to say (STOPSIGNAL SIGINT,
- * the fast shutdown): a cluster without the feature gate ContainerStopSignals drops `lifecycle.stopSignal` from what is
- * applied, and the template would never be as it should.
+ * The pod meets the "restricted" Pod Security Standard. The image defines the stop signal (STOPSIGNAL SIGINT, the fast
+ * shutdown): a cluster without the feature gate ContainerStopSignals drops `lifecycle.stopSignal` from applied objects,
+ * and the template would differ for ever.
  */
 import type { StatefulSet } from '../../../cluster/index.ts'
 import { childNames, labels, type PinnedSize, type SizeShape } from '../../../crds/index.ts'
 import { logDirectory, logVariable } from '../../../instance/log/directory.ts'
+import { archiveTlsVariable } from '../../../instance/recovery/source.ts'
 import { dataDirectory } from '../../../instance/volume.ts'
 import { canonicalQuantity } from '../../../values/quantity.ts'
 import { childLabels, childMetadata } from '../../objects/ownership.ts'
 import { digestOf, draftAnnotation, stamped } from '../../objects/up-to-date.ts'
 import type { PodSettings } from '../../pod-settings.ts'
 import { postgresCommand, postgresPort } from '../../postgres/configuration.ts'
+import { type Archive, markersDirectory, markersVariable } from '../archive/settings.ts'
+import { archiveSourceMount } from '../archive/source.ts'
 import { type Member, memberLabels } from '../member.ts'
 import { podSelector, type Role } from './addresses.ts'
-import { agentContainer, agentVolume } from './agent.ts'
+import { agentContainer, agentVolume, archiveVolumes } from './agent.ts'
 import { placementOf } from './placement.ts'
 import { podSecurityContext, securityContext } from './security.ts'
 import { startCommand } from './start.ts'
@@ -29,18 +32,23 @@ type Draft = Omit<StatefulSet, 'status'>
 type PodSpec = NonNullable<NonNullable<StatefulSet['spec']>['template']['spec']>
 type Container = PodSpec['containers'][number]
 
-/** On a pod: the size it was started with. Where it differs from the database's, the pod is restarted. */
+/** Pod annotation: the size it was started with. If it differs from the database's, the pod is restarted. */
 export const sizeAnnotation = 'espalier.dev/size'
-/** On a pod: the uid of the volume claim it was made for. One that stands on another is restarted. */
+/** Pod annotation: the uid of the volume claim it was created for. If that differs, the pod is restarted. */
 export const volumeAnnotation = 'espalier.dev/volume'
-/** On a pod: a digest of the template it was made from. A pod that does not run is made anew from a newer one. */
+/**
+ * Pod annotation: a digest of the template it was created from. A pod that does not run is created again from a newer
+ * one.
+ */
 export const templateAnnotation = 'espalier.dev/template'
-/** On a pod: the image as the installation names it, whatever digest that was pinned to. */
+/** Pod annotation: the image as the installation names it, whatever digest it was pinned to. */
 export const imageAnnotation = 'espalier.dev/image'
-/** On a pod: a digest of what asked for its last restart. */
+/** Pod annotation: a digest of the request for its last restart. */
 export const restartAnnotation = 'espalier.dev/restart'
-/** On a pod: the maintenance window that it was last restarted in. */
+/** Pod annotation: the maintenance window of its last restart. */
 export const maintenanceAnnotation = 'espalier.dev/maintenance'
+/** Pod annotation, `true`: its agent archives. */
+export const archivesAnnotation = 'espalier.dev/archives'
 export const prepareContainer = 'prepare'
 export const postgresContainer = 'postgres'
 
@@ -70,37 +78,50 @@ const volumeMounts: Container['volumeMounts'] = [
   { name: 'temporary', mountPath: paths.temporary },
 ]
 
-const prepare = (image: string, shape: SizeShape): Container => ({
+const prepare = (image: string, shape: SizeShape, recovers: boolean): Container => ({
   name: prepareContainer,
   image,
   command: ['espalier', 'instance', 'prepare'],
   args: ['--data', paths.data, '--configuration', paths.configuration, '--tls', paths.tls],
-  // A variable, since an image from before would not start with an argument that it does not know.
-  env: [{ name: logVariable, value: paths.log }],
+  // A variable, since an older image would not start with an unknown argument.
+  env: [
+    { name: logVariable, value: paths.log },
+    ...(recovers ? [{ name: archiveTlsVariable, value: archiveSourceMount.mountPath }] : []),
+  ],
   resources: resources(shape),
   securityContext,
   terminationMessagePolicy: 'FallbackToLogsOnError',
-  volumeMounts,
+  volumeMounts: recovers ? [...volumeMounts, archiveSourceMount] : volumeMounts,
 })
 
-const postgres = (image: string, shape: SizeShape): Container => ({
+const archiveSourceVolume = (secretName: string) => ({
+  name: archiveSourceMount.name,
+  secret: { secretName, optional: true, defaultMode: 0o400 },
+})
+
+const markers = { name: 'archived', mountPath: markersDirectory } as const
+
+const postgres = (image: string, shape: SizeShape, archives: boolean): Container => ({
   name: postgresContainer,
   image,
   command: startCommand(paths.data, postgresCommand(paths.data)),
-  env: [{ name: 'POD_IP', valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath: 'status.podIP' } } }],
+  env: [
+    { name: 'POD_IP', valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath: 'status.podIP' } } },
+    ...(archives ? [{ name: markersVariable, value: markersDirectory }] : []),
+  ],
   ports: [{ name: 'postgres', containerPort: postgresPort, protocol: 'TCP' }],
   resources: resources(shape),
   securityContext,
-  // Recovery after a crash may take long; the postmaster listens all the while, so neither probe ends it.
+  // Crash recovery may take long; the postmaster listens meanwhile, so neither probe ends it.
   startupProbe: { tcpSocket: { port: postgresPort }, periodSeconds: 1, failureThreshold: 600, timeoutSeconds: 1 },
-  // That the postmaster is gone needs no probe: the container ends with it.
+  // No probe is needed to detect a dead postmaster: the container ends with it.
   readinessProbe: { exec: { command: walProbeCommand(paths.wal, paths.walProbeLock) }, ...walProbeTiming },
   terminationMessagePolicy: 'FallbackToLogsOnError',
-  volumeMounts,
+  volumeMounts: archives ? [...volumeMounts, { ...markers, readOnly: true }] : volumeMounts,
 })
 
-/** What has asked for restarts, as a pod that was made since carries it. */
-export type RestartMarks = { restart: string | undefined; maintenance: string | undefined }
+/** The requested restarts, as annotated on a pod created since. */
+export type RestartAnnotations = { restart: string | undefined; maintenance: string | undefined }
 
 type StatefulSetRequest = Member & {
   image: string
@@ -110,29 +131,47 @@ type StatefulSetRequest = Member & {
   volume: string
   suspended: boolean
   pods: PodSettings
+  /** The archive to which its agent writes; absent: it does not archive. */
+  archive?: Archive | undefined
+  /** Its volume was recovered from the archive: the certificate for that is mounted if it exists. */
+  recovers?: boolean
   role: Role
 }
 
-const podSpec = ({ owner, incarnation, number, image, shape, pods }: StatefulSetRequest): PodSpec => ({
+const podSpec = ({
+  owner,
+  incarnation,
+  number,
+  image,
+  shape,
+  pods,
+  archive,
+  recovers = false,
+}: StatefulSetRequest): PodSpec => ({
   automountServiceAccountToken: false,
   enableServiceLinks: false,
   securityContext: podSecurityContext,
   ...placementOf(pods),
-  initContainers: [prepare(image, shape)],
-  containers: [postgres(image, shape), agentContainer({ image, shape, data: paths.data, tls: paths.tls })],
+  initContainers: [prepare(image, shape, recovers)],
+  containers: [
+    postgres(image, shape, archive !== undefined),
+    agentContainer({ image, shape, data: paths.data, tls: paths.tls, archive }),
+  ],
   volumes: [
     { name: 'data', persistentVolumeClaim: { claimName: childNames.claim(owner.id, incarnation, number) } },
     { name: 'configuration', configMap: { name: childNames.configuration(owner.id, incarnation, number) } },
-    // Postgres wants its key readable by nobody else; Kubernetes adds what the pod's group needs.
+    // Postgres requires that only its owner can read the key; Kubernetes adds read access for the pod's group.
     { name: 'tls', secret: { secretName: childNames.tls(owner.id), defaultMode: 0o400 } },
     { name: 'shared-memory', emptyDir: { medium: 'Memory', sizeLimit: canonicalQuantity(shape.sharedMemorySize) } },
     { name: 'temporary', emptyDir: { sizeLimit: canonicalQuantity(shape.temporaryDataSize) } },
     agentVolume,
+    ...(archive === undefined ? [] : archiveVolumes(childNames.archive(owner.id, incarnation, number))),
+    ...(recovers ? [archiveSourceVolume(childNames.archiveSource(owner.id, incarnation, number))] : []),
   ],
 })
 
 /** The same, for a pod that has had these restarts. */
-export function withMarks(draft: Draft, { restart, maintenance }: RestartMarks): Draft {
+export function withRestartAnnotations(draft: Draft, { restart, maintenance }: RestartAnnotations): Draft {
   if (draft.spec === undefined) return draft
   const { template } = draft.spec
   const annotations = {
@@ -146,7 +185,7 @@ export function withMarks(draft: Draft, { restart, maintenance }: RestartMarks):
   }
 }
 
-/** The same, with nothing running. */
+/** The same, scaled to zero. */
 export const withoutPod = (draft: Draft): Draft => {
   const { [draftAnnotation]: _, ...annotations } = draft.metadata.annotations ?? {}
   return stamped({
@@ -179,6 +218,7 @@ export function statefulSetDraft(request: StatefulSetRequest): Draft {
             [templateAnnotation]: digestOf(spec),
             [imageAnnotation]: image,
             [walProbeAnnotation]: 'true',
+            ...(request.archive === undefined ? {} : { [archivesAnnotation]: 'true' }),
           },
         },
         spec,

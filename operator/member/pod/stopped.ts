@@ -1,9 +1,9 @@
-/** The pods of one member, by the cluster's own word. */
+/** The pods of one member, read from the cluster. */
 import type { Cluster, Pod } from '../../../cluster/index.ts'
 import { childNames, labels } from '../../../crds/index.ts'
 import type { MemberKey } from '../member.ts'
 
-/** The pods of one member, as the cluster itself has them. */
+/** The pods of one member, read from the cluster. */
 export async function podsOfMember(
   cluster: Cluster,
   { namespace, id, incarnation, number }: MemberKey,

@@ -1,4 +1,4 @@
-/** The probe as the kubelet runs it, on a file system that is well, full, gone, and frozen. */
+/** The probe as the kubelet runs it, on a healthy, full, missing and frozen file system. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -31,8 +31,8 @@ async function probe(wal: string, lock: string): Promise<{ code: number; tookMs:
   return { code, tookMs: performance.now() - began }
 }
 
-/** Who holds the lock, as a write does while it lasts. */
-async function hold(lock: string): Promise<() => Promise<unknown>> {
+/** The process that holds the lock, as a write does while it lasts. */
+async function takeLock(lock: string): Promise<() => Promise<unknown>> {
   const holder = spawn('flock', [lock, 'sh', '-c', 'echo held; exec sleep 60'], {
     stdio: ['ignore', 'pipe', 'ignore'],
     detached: true,
@@ -63,7 +63,7 @@ describe('the WAL probe', () => {
 
   test('fails at once while the previous write has not ended, and starts no second one', async () => {
     const { wal, lock } = directories()
-    const release = await hold(lock)
+    const release = await takeLock(lock)
     for (let count = 0; count < 2; count++) {
       const { code, tookMs } = await probe(wal, lock)
       expect(code).toBe(1)
@@ -76,7 +76,7 @@ describe('the WAL probe', () => {
 
   test('fails after ten seconds of a write that hangs, ends by itself, and passes again after it', async () => {
     const { wal, lock } = directories()
-    // A pipe that nobody reads: opening it to write waits for ever.
+    // A pipe without a reader: opening it for writing blocks for ever.
     const pipe = join(wal, 'espalier-probe')
     expect(spawnSync('mkfifo', [pipe]).status).toBe(0)
     const { code, tookMs } = await probe(wal, lock)
@@ -113,16 +113,16 @@ describe('the WAL probe', () => {
     }
     expect((await probe(mounted, lock)).code).toBe(0)
     expect(spawnSync('fsfreeze', ['-f', mounted]).status).toBe(0)
-    const thaw = () => spawnSync('fsfreeze', ['-u', mounted])
-    cleanups.push(thaw)
+    const unfreeze = () => spawnSync('fsfreeze', ['-u', mounted])
+    cleanups.push(unfreeze)
     expect((await probe(mounted, lock)).code).toBe(1)
     expect((await probe(mounted, lock)).tookMs).toBeLessThan(5_000)
-    thaw()
+    unfreeze()
     await expect.poll(async () => (await probe(mounted, lock)).code, { timeout: 5_000 }).toBe(0)
   }, 40_000)
 })
 
-/** A file system of its own in a file; false where that cannot be had. */
+/** A file system in a file; false if it cannot be created. */
 function mountLoop(root: string, directory: string): boolean {
   const image = join(root, 'image')
   writeFileSync(image, Buffer.alloc(16 * 2 ** 20))

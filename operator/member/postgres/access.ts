@@ -1,6 +1,6 @@
 /**
- * All that the operator does in a Postgres: the administrator's work, and a login like any client's. Behind
- * one type, so that a test can count it, cut it off, or put something else in its place.
+ * All access of the operator to a Postgres: administration, and a login like any client's. One type, so that a test can
+ * count, interrupt or replace it.
  */
 import { Socket } from 'node:net'
 import { Client } from 'pg'
@@ -22,7 +22,7 @@ export type Login =
   | { result: 'slow' }
 
 export type PostgresAccess = PostgresAdministrator & {
-  /** Logs in as `app` with its password and asks for one row, like a user's client. @throws the signal's reason */
+  /** Logs in as `app` with its password and queries one row, like a user's client. @throws the signal's reason */
   login(target: PostgresTarget, password: string, signal: AbortSignal): Promise<Login>
 }
 
@@ -44,7 +44,7 @@ async function login(target: PostgresTarget, password: string, signal: AbortSign
     ssl: { ca: target.ca, servername: target.serverName, minVersion: 'TLSv1.2' },
   })
   client.on('error', () => {
-    // What is under way rejects with it.
+    // Calls in progress reject with it.
   })
   const abort = () => socket.destroy()
   signal.addEventListener('abort', abort, { once: true })

@@ -1,4 +1,4 @@
-/** Changes of a Postgres over a connection: what is called, and when it is skipped. */
+/** Changes to a Postgres over a connection: which functions are called, and when a change is skipped. */
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { childNames, firstMember } from '../../../crds/index.ts'
@@ -19,7 +19,7 @@ describe('a change in Postgres', () => {
   const passwords = { admin: 'a', app: 'b', app_read_only: 'c' }
   const readable = {
     state: 'readable' as const,
-    mark: 'mark-1',
+    passwordVersion: 'mark-1',
     mintedAt: '2026-01-01T00:00:00Z',
     rotations: {},
     previous: [],
@@ -33,7 +33,7 @@ describe('a change in Postgres', () => {
     }
     const access = {
       reload: (whom: unknown) => call(['reload', whom]),
-      detach: (whom: unknown) => call(['detach', whom]),
+      dropInherited: (whom: unknown) => call(['detach', whom]),
       open: async (whom: unknown, desired: ReadDesiredRoles) => call(['open', whom, await desired()]),
       ensureRoles: async (whom: unknown, desired: ReadDesiredRoles, _: unknown, { opens }: { opens?: true }) =>
         call([opens ? 'roles and open' : 'roles', whom, await desired()]),
@@ -41,7 +41,7 @@ describe('a change in Postgres', () => {
     return { calls, access }
   }
 
-  test('passes the current passwords and their mark to each call, and outdates the last probe', async () => {
+  test('passes the current passwords and their version to each call, and outdates the last probe', async () => {
     const { calls, access } = recording()
     const sealingKey = randomBytes(32)
     const pass = passOf({
@@ -57,7 +57,7 @@ describe('a change in Postgres', () => {
     const { uid = '' } = secret.metadata
     const mcpState = { owner: it.owner.id, isRequested: false, login: undefined }
     const replaced = { ...passwords, app: expect.not.stringMatching(/^b$/) }
-    const current = { passwords: replaced, mark: `${uid} app=again`, mcpState }
+    const current = { passwords: replaced, passwordVersion: `${uid} app=again`, mcpState }
     for (const what of ['ensure-roles', 'reload', 'detach', 'open'] as const)
       expect(await pass.do({ do: what })).toBe('done')
     await pass.do({ do: 'ensure-roles', opens: true })

@@ -8,7 +8,10 @@ export type PostgresExecutor = {
   outdateProbe: (memberKey: string, failed: boolean) => void
 }
 
-/** `memberKey`: of the owner and the member's number. Without `access` or `target`, Postgres cannot be reached, and nothing is changed. */
+/**
+ * `memberKey`: of the owner and the member's number. Without `access` or `target`, Postgres cannot be reached, and
+ * nothing is changed.
+ */
 export type PostgresPass = {
   memberKey: string
   access: PostgresAccess | undefined
@@ -25,7 +28,7 @@ export async function performPostgres(
 ): Promise<void> {
   await withPostgres(executor, pass, async (access, target) => {
     if (action.do === 'reload') await access.reload(target, pass.signal)
-    else if (action.do === 'detach') await access.detach(target, pass.signal)
+    else if (action.do === 'detach') await access.dropInherited(target, pass.signal)
     else if (readRoles === undefined) return
     else if (action.do === 'open') await access.open(target, readRoles, pass.signal)
     else
@@ -36,14 +39,17 @@ export async function performPostgres(
   })
 }
 
-/** Does the work while no operator changes the roles. Does nothing if Postgres cannot be reached. */
+/** Runs the work while no operator changes the roles. Does nothing if Postgres cannot be reached. */
 export const withRolesLocked = (
   executor: PostgresExecutor,
   pass: PostgresPass,
   work: () => Promise<void>,
 ): Promise<void> => withPostgres(executor, pass, (access, target) => access.withRolesLocked(target, work, pass.signal))
 
-/** Works in Postgres, if it can be reached, and outdates its last answer whether the work succeeds or fails. */
+/**
+ * Runs the work in Postgres, if it can be reached, and marks its last answer as outdated whether the work succeeds or
+ * fails.
+ */
 async function withPostgres(
   { outdateProbe }: PostgresExecutor,
   { memberKey, access, target }: PostgresPass,

@@ -1,8 +1,8 @@
 /** Actions in a member's Postgres. */
 export type PostgresAction =
   /**
-   * Sets roles and passwords. `opens`: then opens a closed copy to clients, as `open` does. `keepsPasswords`: those of users' roles stay as
-   * they are.
+   * Sets roles and passwords. `opens`: then opens a closed copy to clients, like `open`. `keepsPasswords`: the
+   * passwords of users' roles are not changed.
    */
   | { do: 'ensure-roles'; opens?: true; keepsPasswords?: true }
   /** Removes the source's slots and subscriptions from a closed copy. */

@@ -1,27 +1,30 @@
 /**
- * The ConfigMap that tells an instance what it is: `instance.json`, read by its init container before every start, and
- * Postgres's own files, which the running server reads where they are mounted when it is told to reload.
+ * The ConfigMap with an instance's configuration: `instance.json`, read by its init container before every start, and
+ * Postgres's own files, which the running server reads from the mount at each reload.
  */
 import type { Draft } from '../../../cluster/index.ts'
 import { childNames, firstMember, type PgVersion, type SizeShape } from '../../../crds/index.ts'
 import type { InstanceConfiguration } from '../../../instance/configuration.ts'
-import type { DataSource } from '../../objects/instance.ts'
+import type { DataSource, SnapshotSource } from '../../objects/instance.ts'
 import { childMetadata } from '../../objects/ownership.ts'
 import { preloadedLibraries, renderWithDigest } from '../../postgres/configuration.ts'
+import { archiveCommand } from '../archive/settings.ts'
 import type { Member } from '../member.ts'
 
 export const instanceFile = 'instance.json'
-/** On the ConfigMap: the digest of its files, which Postgres tells of those it has read. */
+/** Annotation of the ConfigMap: the digest of its files, which Postgres reports for those that it has read. */
 export const configurationAnnotation = 'espalier.dev/configuration'
 
 type ConfigurationRequest = Member & {
   pgVersion: PgVersion
   shape: SizeShape
-  /** What may be done to a volume that is not this instance's own yet: only while none has been recorded. */
+  /** What `prepare` may do to a volume that is not recorded as this instance's yet. */
   origin: 'initialise' | DataSource | undefined
+  /** Its agent archives. */
+  archives: boolean
 }
 
-const copied = ({ id, incarnation, member }: DataSource) => ({
+const copied = ({ id, incarnation, member }: SnapshotSource) => ({
   prepareCopy: true,
   copyOf: id,
   ...(incarnation === undefined ? {} : { copyOfIncarnation: incarnation }),
@@ -29,15 +32,15 @@ const copied = ({ id, incarnation, member }: DataSource) => ({
 })
 
 export function configurationDraft(request: ConfigurationRequest): Draft<'ConfigMap'> {
-  const { owner, incarnation, number, pgVersion, shape, origin } = request
-  const { files, digest } = renderWithDigest(shape, pgVersion, owner.id)
+  const { owner, incarnation, number, pgVersion, shape, origin, archives } = request
+  const { files, digest } = renderWithDigest(shape, pgVersion, owner.id, archives ? archiveCommand : undefined)
   const configuration: InstanceConfiguration = {
     databaseId: owner.id,
     incarnation,
     ...(number === firstMember ? {} : { member: number }),
     pgVersion,
     initialise: origin === 'initialise',
-    ...(typeof origin === 'object' ? copied(origin) : {}),
+    ...(typeof origin === 'object' ? (origin.kind === 'snapshot' ? copied(origin) : { recover: origin.recover }) : {}),
     preload: preloadedLibraries,
     files,
   }

@@ -1,4 +1,7 @@
-/** When a size is measured, and what is kept of it: the size of the data, and the use of a volume that grows by itself. */
+/**
+ * When a size is measured, and what is stored of it: the size of the data, and the use of a volume that grows
+ * automatically.
+ */
 import { describe, expect, test } from 'vitest'
 import { createFakePostgres } from '../../testing/fake-postgres.ts'
 import { eventually, silent } from '../../testing/installation.ts'
@@ -20,11 +23,11 @@ const measured: Measured = {
 
 describe('the size of the data', () => {
   const next = (last: Measured | undefined, walPosition: string) => nextMeasurement(dataSize, last, walPosition)
-  test('is measured at once the first time, and not again until WAL moves', () => {
+  test('is measured at once the first time, and not again until WAL advances', () => {
     expect(next(undefined, '0/1')).toBe(0)
     expect(next(measured, '0/1')).toBeUndefined()
   })
-  test('is measured ten minutes after the last time once WAL has moved, later if that took long', () => {
+  test('is measured ten minutes after the last time once WAL has advanced, later if that took long', () => {
     expect(next(measured, '0/2')).toBe(1_600_000)
     expect(next({ ...measured, isChanging: false }, '0/2')).toBe(1_600_000)
     expect(next({ ...measured, tookMs: 60_000 }, '0/2')).toBe(1_000_000 + 6_000_000)
@@ -69,23 +72,23 @@ const requestOf = (access: Partial<Access>, more: Partial<MeasureRequest> = {}):
 describe('measurements', () => {
   const open = (measurement = dataSize) => {
     let now = 1_000_000
-    const told: string[] = []
+    const measured: string[] = []
     const measurements = new Measurements(measurement, {
       now: () => now,
-      onMeasured: key => told.push(key),
+      onMeasured: key => measured.push(key),
       logger: silent,
     })
     const later = (ms: number) => {
       now += ms
     }
-    return { measurements, told, later, now: () => now }
+    return { measurements, measuredKeys: measured, later, now: () => now }
   }
 
-  test('report a size of the data once, and are not repeated while WAL does not move', async () => {
-    const { measurements, told, later } = open()
-    let asked = 0
+  test('report a size of the data once, and are not repeated while WAL does not advance', async () => {
+    const { measurements, measuredKeys, later } = open()
+    let queries = 0
     const measure = async () => {
-      asked++
+      queries++
       return 5
     }
     measurements.request(requestOf({ measure }, { walPosition: '0/1' }))
@@ -95,9 +98,9 @@ describe('measurements', () => {
     )
     later(3_600_000)
     measurements.request(requestOf({ measure }, { walPosition: '0/1' }))
-    expect([asked, told]).toEqual([1, ['a']])
+    expect([queries, measuredKeys]).toEqual([1, ['a']])
     measurements.request(requestOf({ measure }, { walPosition: '0/2' }))
-    expect(asked).toBe(2)
+    expect(queries).toBe(2)
     await measurements.stop()
   })
 
@@ -141,13 +144,13 @@ describe('measurements', () => {
   })
 
   test('of a volume report each time, and return when the next is due', async () => {
-    const { measurements, told, later, now } = open(volumeUse)
+    const { measurements, measuredKeys, later, now } = open(volumeUse)
     let bytes = 10 * megabyte
     const request = requestOf({ measureVolume: async () => bytes })
     const measure = async (count: number) => {
       expect(measurements.request(request)).toBeUndefined()
       await eventually(
-        () => told.length,
+        () => measuredKeys.length,
         times => times === count,
       )
     }

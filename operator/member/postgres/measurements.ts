@@ -1,10 +1,10 @@
 /**
- * Measures sizes in Postgres as errands, since a measurement reads every file and may take minutes. The pause between two measurements of
- * a database grows with the time that the last one took, and doubles after each failure.
+ * Measures sizes in Postgres as background jobs, since a measurement reads every file and may take minutes. The pause
+ * between two measurements of a database grows with the duration of the last one, and doubles after each failure.
  */
 import type { Logger } from 'pino'
 import { systemClock } from '../../../cluster/informer/index.ts'
-import { createErrands } from '../../errands/errands.ts'
+import { createBackgroundJobs } from '../../background-jobs/background-jobs.ts'
 import type { PostgresTarget } from '../../postgres/administrator.ts'
 import type { PostgresAccess } from './access.ts'
 
@@ -12,15 +12,15 @@ import type { PostgresAccess } from './access.ts'
 type Measure = (access: PostgresAccess, target: PostgresTarget, signal: AbortSignal) => Promise<number | undefined>
 
 type Measurement = {
-  /** The kind of its errands. */
+  /** The kind of its background jobs. */
   kind: string
   measure: Measure
-  /** Shortest pause: after a measurement that found another size, and after one that did not. */
+  /** Shortest pause: after a measurement with another size, and after one with the same. */
   pauseMs: { changing: number; still: number }
   longestPauseMs: number
-  /** A measurement that takes longer is cancelled: Postgres reports no progress. */
+  /** A longer measurement is cancelled: Postgres reports no progress. */
   stallMs: number
-  /** Reports every measurement, so that the caller requests the next one; otherwise only another size. */
+  /** If true, every measurement is reported; if false, only one with a different size. */
   reportsEach: boolean
 }
 
@@ -34,7 +34,10 @@ export const dataSize: Measurement = {
   reportsEach: false,
 }
 
-/** What Postgres uses of its volume, for a volume that grows by itself: it counts more files than the size of the data, and more often. */
+/**
+ * Postgres's use of its volume, for a volume that grows automatically: it counts more files than the size of the data,
+ * and more often.
+ */
 export const volumeUse: Measurement = {
   kind: 'measure-volume',
   measure: (access, target, signal) => access.measureVolume(target, signal),
@@ -50,7 +53,7 @@ export type MeasureRequest = {
   target: PostgresTarget
   /** The run of Postgres: a measurement in a previous run is cancelled. */
   run: string
-  /** Where WAL stands. Nothing is measured until it has moved; undefined: it is not known. */
+  /** The WAL position. Nothing is measured until it has advanced; undefined: unknown. */
   walPosition?: string | undefined
 }
 
@@ -67,13 +70,13 @@ export type Measured = {
   walPosition: string | undefined
 }
 
-/** Measurements take at most this share of the time. */
+/** A database is being measured for at most this share of the time. */
 const share = 0.01
 const noticeableBytes = 1024 * 1024
-/** Measurements load a disk: of all databases, this many run at once. */
+/** Measurements load a disk: this many run at once, over all databases. */
 const limits = { atOnce: 2, mostWaiting: 1_000 }
 
-/** Returns when to measure again, in ms since the epoch; undefined: not before WAL has moved. Pure. */
+/** Returns when to measure again, in ms since the epoch; undefined: not before WAL has advanced. Pure. */
 export function nextMeasurement(
   { pauseMs, longestPauseMs }: Pick<Measurement, 'pauseMs' | 'longestPauseMs'>,
   last: Measured | undefined,
@@ -88,7 +91,7 @@ export function nextMeasurement(
 /** `result`: undefined if the measurement failed. */
 type Ended = Pick<Measured, 'at' | 'tookMs'> & { result: Pick<Measured, 'bytes' | 'walPosition'> | undefined }
 
-/** Returns what is known after a measurement. A failure keeps the previous size. Pure. */
+/** Returns the state after a measurement. A failure keeps the previous size. Pure. */
 export function afterMeasurement(last: Measured | undefined, { at, tookMs, result }: Ended): Measured {
   const { bytes, walPosition } = last ?? {}
   if (result === undefined)
@@ -105,13 +108,13 @@ export class Measurements {
   readonly #measurement: Measurement
   readonly #options: Options
   readonly #measured = new Map<string, Measured>()
-  readonly #errands: ReturnType<typeof createErrands<NonNullable<Ended['result']>>>
+  readonly #jobs: ReturnType<typeof createBackgroundJobs<NonNullable<Ended['result']>>>
 
   constructor(measurement: Measurement, options: Options) {
     const { now, logger } = options
     this.#measurement = measurement
     this.#options = options
-    this.#errands = createErrands({
+    this.#jobs = createBackgroundJobs({
       limits: { ...limits, stallMs: measurement.stallMs },
       onEnd: key => this.#record(key),
       logger,
@@ -124,16 +127,19 @@ export class Measurements {
     return this.#measured.get(key)?.bytes
   }
 
-  /** Measures if it is due. @returns when it is due next, in ms since the epoch; undefined while it runs or until WAL moves */
+  /**
+   * Measures if it is due. @returns when it is due next, in ms since the epoch; undefined while it runs or until WAL
+   * advances
+   */
   request({ key, access, target, run, walPosition }: MeasureRequest): number | undefined {
-    const state = this.#errands.state(key)?.state
+    const state = this.#jobs.state(key)?.state
     if (state !== 'waiting' && state !== 'running') {
       const at = nextMeasurement(this.#measurement, this.#measured.get(key), walPosition)
       if (at === undefined || at > this.#options.now()) return at
-      this.#errands.cancel(key)
+      this.#jobs.cancel(key)
     }
     const { kind, measure } = this.#measurement
-    this.#errands.ask(key, {
+    this.#jobs.request(key, {
       kind,
       purpose: run,
       run: async ({ signal }) => ({ bytes: await measure(access, target, signal), walPosition }),
@@ -143,15 +149,15 @@ export class Measurements {
 
   forget(key: string): void {
     this.#measured.delete(key)
-    this.#errands.cancel(key)
+    this.#jobs.cancel(key)
   }
 
   stop(): Promise<void> {
-    return this.#errands.stop()
+    return this.#jobs.stop()
   }
 
   #record(key: string): void {
-    const ended = this.#errands.state(key)
+    const ended = this.#jobs.state(key)
     if (ended?.state !== 'failed' && ended?.state !== 'succeeded') return
     const { at, tookMs } = ended
     const last = this.#measured.get(key)

@@ -10,7 +10,7 @@ const answered: PostgresAnswer = {
   changedByUser: [],
   login: 'succeeded',
   certificate: undefined,
-  hasRoom: true,
+  hasFreeSpace: true,
   walHangs: false,
   walPosition: '0/1',
   checksumFailures: undefined,
@@ -21,10 +21,10 @@ const facts: PostgresFacts = {
   at: 1_000,
   run: 'r',
   ready: true,
-  mark: 'm',
+  passwordVersion: 'm',
   answer: answered,
   slow: 0,
-  isDoubtful: false,
+  isUncertain: false,
   isOutdated: false,
 }
 const at = (more: Partial<ProbeTime> = {}) =>
@@ -42,7 +42,7 @@ const at = (more: Partial<ProbeTime> = {}) =>
   })
 
 describe('the next probe', () => {
-  test('is due at once if something is waited for, and otherwise spread over the interval', () => {
+  test('is due at once if a pass waits for it, and otherwise spread over the interval', () => {
     expect(at({ facts: undefined, awaited: true })).toBe(2_000)
     const spread = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map(key => at({ facts: undefined, key }))
     expect(Math.min(...spread)).toBeGreaterThanOrEqual(0)
@@ -56,8 +56,8 @@ describe('the next probe', () => {
     expect(at({ ...unknown, latestCertificateAt: 1_900_000 })).toBeGreaterThan(1_902_000)
     expect(at({ ...unknown, latestCertificateAt: 1_800_000 })).toBeGreaterThan(1_902_000)
   })
-  test('is due soon while a role is missing that a user has to create, and more seldom with time', () => {
-    const authenticator = { role: 'ours', inOrder: true, mark: 'm' } as const
+  test('is due soon while a role is missing that a user has to create, and less often with time', () => {
+    const authenticator = { role: 'ours', inOrder: true, passwordVersion: 'm' } as const
     const lacking = (kind: 'missing' | 'granted') => ({
       facts: {
         ...facts,
@@ -83,10 +83,10 @@ describe('the next probe', () => {
     expect([1, 2, 3, 20].map(after)).toEqual([1_250, 1_500, 2_000, 61_000])
     expect(at({ facts: { ...facts, failures: 20 }, now: 1_000 })).toBe(at({ now: 1_000 }))
   })
-  test('is due soon while something is missing that services name', () => {
-    const whole = { missingSchemas: [], vector: 'installed' as const, tables: [] }
+  test('is due soon while an object that services name is missing', () => {
+    const complete = { missingSchemas: [], vector: 'installed' as const, tables: [] }
     const finding = (changes: object) => ({
-      facts: { ...facts, answer: { ...answered, references: { digest: 'd', found: { ...whole, ...changes } } } },
+      facts: { ...facts, answer: { ...answered, references: { digest: 'd', found: { ...complete, ...changes } } } },
     })
     const rare = at({})
     expect(at(finding({}))).toBe(rare)
@@ -101,8 +101,8 @@ describe('the next probe', () => {
     expect(at({ suspectedAt: 60_000, now: 60_000 })).toBe(60_000)
     expect(at({ facts: undefined, suspectedAt: 2_000 })).toBe(2_000)
   })
-  test('is due soon after a doubtful one, and after a reload until the certificate can be mounted', () => {
-    expect(at({ facts: { ...facts, isDoubtful: true } })).toBe(2_000)
+  test('is due soon after an uncertain one, and after a reload until the certificate can be mounted', () => {
+    expect(at({ facts: { ...facts, isUncertain: true } })).toBe(2_000)
     const reloaded = { ...facts, isOutdated: true }
     expect(at({ facts: reloaded, certificateIssuedAt: 1_000 })).toBe(1_100)
     expect(at({ facts: reloaded, certificateIssuedAt: 1_000, now: 61_000 })).toBe(6_000)

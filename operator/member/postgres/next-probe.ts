@@ -1,37 +1,43 @@
 /**
- * When to look at a Postgres next. Where nothing happens that is once in five minutes: what goes wrong is told by the pod
- * (it ends, it is not ready) and by the gateway (it cannot connect), and each of them has a probe taken at once. Pure.
+ * When to probe a Postgres next. If nothing happens, that is every five minutes: failures are reported by the pod (it
+ * ends, it is not ready) and by the gateway (it cannot connect), and each report causes a probe at once. Pure.
  */
 
 import { createHash } from 'node:crypto'
 import type { FoundReferences } from '../../postgres/administrator.ts'
 import type { PostgresFacts } from '../observed.ts'
 
-/** Between two looks at a database at which nothing happens. */
+/** Between two probes of a database without events. */
 export const intervalMs = 300_000
 /** How soon a probe that found no machine at the address is repeated, before it counts. */
-const doubtMs = 1_000
-/** How soon a suspicion has another look taken: the gateway may meet many at once, and a client can make it meet them. */
+const uncertainMs = 1_000
+/** How soon a suspicion causes another probe: the gateway may report many at once, and a client can cause them. */
 const suspicionMs = 5_000
-/** How soon after a look the next one is, where what is done in Postgres fails: what fails each time must not keep it busy. */
+/**
+ * How soon after a probe the next one is due while changes of Postgres fail: a change that fails each time must not
+ * keep it busy.
+ */
 const failureMs = { first: 250, most: 60_000 }
-/** A commit that hangs leaves a server process behind, so it is not tried often. */
+/** A commit that hangs leaves a server process behind, so it is not repeated often. */
 const hangingMs = 60_000
 /** While a role, schema or table is missing that a user has to create: users often create it soon after the service. */
 const missingMs = { first: 3_000, most: 60_000 }
-/** As rarely as it ever gets where looks are slow. */
+/** Longest interval of slow probes. */
 const rarestMs = 4 * intervalMs
 
-/** A number from 0 to 1 that is always the same for a key, so that looks at many databases spread out. */
+/** A number from 0 to 1 that is constant for a key, so that probes of many databases spread out. */
 const spreadOf = (key: string): number => createHash('sha256').update(key).digest().readUInt32BE() / 2 ** 32
 
-/** How long after a probe in vain the next is worth it: at once while Postgres starts, rarely when it has been long. */
+/** How long to wait after a failed probe: little while Postgres starts, longer with time. */
 export function retryDelay(sinceStartMs: number): number {
   if (sinceStartMs < 5_000) return 20
   return sinceStartMs < 60_000 ? 250 : 2_000
 }
 
-/** How long after a probe to see whether certificate or files are the new ones: what is mounted takes up to a minute. */
+/**
+ * How long to wait after a probe before checking whether the new certificate or files are loaded: mounting them takes
+ * up to a minute.
+ */
 function reloadDelay(sinceIssuedMs: number): number {
   if (sinceIssuedMs < 5_000) return 100
   return sinceIssuedMs < 120_000 ? 5_000 : 60_000
@@ -57,7 +63,7 @@ const lacksReferences = ({ missingSchemas, vector, tables }: FoundReferences): b
 const failureDelay = (failures: number): number =>
   failures === 0 ? 0 : Math.min(failureMs.most, failureMs.first * 2 ** (failures - 1))
 
-/** How long after a probe that was too slow: twice as long after each, and never sooner than without it. */
+/** How long to wait after a probe that timed out: twice as long after each, and never less than the usual wait. */
 export function slowDelay(slow: number, usualMs: number): number {
   return Math.max(usualMs, Math.min(rarestMs, Math.max(usualMs, 1_000) * 2 ** (slow - 1)))
 }
@@ -67,13 +73,13 @@ export type ProbeTime = {
   facts: PostgresFacts | undefined
   /** The pod as it is now. */
   pod: { run: string; ready: boolean; startedAt: number | undefined }
-  /** Something is waited for that only Postgres can tell. */
+  /** A pass waits for a fact that only Postgres can report. */
   awaited: boolean
-  /** Where Postgres shows another certificate than the one it should: when that was issued. */
+  /** If Postgres presents another certificate than it should: when the right one was issued. */
   certificateIssuedAt: number | undefined
-  /** When the certificate was issued that it should show, whatever it shows. */
+  /** When the certificate that it should present was issued, whatever it presents. */
   latestCertificateAt: number | undefined
-  /** When somebody last could not reach it, since the last look. */
+  /** When a client last failed to connect, since the last probe. */
   suspectedAt: number | undefined
   operatorStartedAt: number
   now: number
@@ -83,9 +89,9 @@ export type ProbeTime = {
 export function nextProbe({ key, facts, pod, awaited, suspectedAt, ...more }: ProbeTime): number {
   const { certificateIssuedAt, latestCertificateAt, operatorStartedAt, now } = more
   if (facts?.run !== pod.run) {
-    // It has to be told to take that one; and where its authority was lost meanwhile, that is seen by this.
-    const isIssuedAnew = latestCertificateAt !== undefined && latestCertificateAt >= operatorStartedAt
-    const isUrgent = awaited || suspectedAt !== undefined || isIssuedAnew
+    // Postgres has to be reloaded to use that certificate; if its authority was lost meanwhile, this probe detects it.
+    const isReissued = latestCertificateAt !== undefined && latestCertificateAt >= operatorStartedAt
+    const isUrgent = awaited || suspectedAt !== undefined || isReissued
     return isUrgent ? now : operatorStartedAt + spreadOf(key) * intervalMs
   }
   if (facts.ready !== pod.ready) return now
@@ -98,7 +104,7 @@ export function nextProbe({ key, facts, pod, awaited, suspectedAt, ...more }: Pr
   if (facts.isOutdated && certificateIssuedAt !== undefined)
     return facts.at + Math.max(failure, reloadDelay(now - certificateIssuedAt))
   if (facts.isOutdated) return Math.max(now, facts.at + failure)
-  if (facts.isDoubtful) return facts.at + doubtMs
+  if (facts.isUncertain) return facts.at + uncertainMs
   if (facts.answer?.state === 'answered' && facts.answer.walHangs) return facts.at + hangingMs
   const since = facts.otherFilesSince
   if (since !== undefined) return facts.at + Math.min(usually, reloadDelay(now - since))

@@ -4,10 +4,10 @@ import { eventually, silent } from '../../testing/installation.ts'
 import type { Login, PostgresAccess } from './access.ts'
 import { answerOf, createProber, type ProbeRequest } from './prober.ts'
 
-const role = (password: RoleObservation['password'] = 'ours', mark = 'm'): RoleObservation => ({
+const role = (password: RoleObservation['password'] = 'ours', passwordVersion = 'm'): RoleObservation => ({
   exists: true,
   password,
-  credentialsMark: mark,
+  passwordVersion,
 })
 type Reachable = Extract<PostgresObservation, { reachable: true }>
 const observation = (more: Partial<Reachable> = {}): Reachable => ({
@@ -22,7 +22,7 @@ const observation = (more: Partial<Reachable> = {}): Reachable => ({
   walPosition: '0/1',
   checksumFailures: null,
   wal: 'unasked',
-  hasRoom: true,
+  hasFreeSpace: true,
   privilegesInOrder: true,
   platformInOrder: true,
   configuration: { inForce: 'd', onDisk: 'd', isMounted: true, refused: null, errors: [], pendingRestart: [] },
@@ -31,7 +31,7 @@ const observation = (more: Partial<Reachable> = {}): Reachable => ({
 
 describe('the result of a probe', () => {
   test.each<[string, Partial<Reachable>, object]>([
-    ['all well', {}, { state: 'answered', rolesInOrder: true, changedByUser: [] }],
+    ['no problem', {}, { state: 'answered', rolesInOrder: true, changedByUser: [] }],
     ['recovery', { inRecovery: true }, { state: 'refused', reason: 'starting' }],
     ['no database', { applicationDatabase: false }, { rolesInOrder: false }],
     ['no privileges', { privilegesInOrder: false }, { rolesInOrder: false }],
@@ -58,7 +58,7 @@ describe('probes', () => {
     measure: async () => undefined,
     measureVolume: async () => 0,
     login: async () => ({ result: 'succeeded' }),
-    detach: async () => {},
+    dropInherited: async () => {},
     open: async () => {},
     reload: async () => {},
     checkpoint: async () => ({ systemIdentifier: '1', timeline: 1, startLsn: '0/1', endLsn: '0/1' }),
@@ -71,7 +71,7 @@ describe('probes', () => {
     run: 'r',
     ready: true,
     passwords: { admin: 'a', app: 'b', app_read_only: 'c' },
-    mark: 'm',
+    passwordVersion: 'm',
     commits: false,
     configuration: 'd',
     isUrgent: false,
@@ -141,8 +141,8 @@ describe('probes', () => {
   test('that cannot reach the machine count only the second time in a row', async () => {
     const { prober, take } = taker()
     await take(async () => observation())
-    expect(await take(refused('silent'))).toMatchObject({ isDoubtful: true, answer: { state: 'answered' } })
-    expect(await take(refused('silent'))).toMatchObject({ isDoubtful: false, answer: { state: 'refused' } })
+    expect(await take(refused('silent'))).toMatchObject({ isUncertain: true, answer: { state: 'answered' } })
+    expect(await take(refused('silent'))).toMatchObject({ isUncertain: false, answer: { state: 'refused' } })
     await prober.stop()
   })
 
@@ -150,9 +150,9 @@ describe('probes', () => {
     const { prober, take } = taker()
     await take(async () => observation())
     prober.reportUnreachable('a')
-    expect(await take(refused('silent'))).toMatchObject({ isDoubtful: false, answer: { state: 'refused' } })
+    expect(await take(refused('silent'))).toMatchObject({ isUncertain: false, answer: { state: 'refused' } })
     await take(async () => observation())
-    expect(await take(refused('silent'))).toMatchObject({ isDoubtful: true, answer: { state: 'answered' } })
+    expect(await take(refused('silent'))).toMatchObject({ isUncertain: true, answer: { state: 'answered' } })
     await prober.stop()
   })
 
@@ -167,13 +167,13 @@ describe('probes', () => {
         return { result: 'succeeded' }
       },
     }
-    const look = (more: Partial<ProbeRequest> = {}) => take(access.observe, { access, ...more })
-    await look()
-    expect(await look()).toMatchObject({ answer: { login: 'succeeded', certificate: 'certificate 1' } })
+    const observe = (more: Partial<ProbeRequest> = {}) => take(access.observe, { access, ...more })
+    await observe()
+    expect(await observe()).toMatchObject({ answer: { login: 'succeeded', certificate: 'certificate 1' } })
     expect(logins).toBe(1)
-    await look({ run: 'next' })
+    await observe({ run: 'next' })
     expect(logins).toBe(2)
-    await look({ run: 'next', mark: undefined })
+    await observe({ run: 'next', passwordVersion: undefined })
     expect(logins).toBe(3)
     await prober.stop()
   })
@@ -189,20 +189,20 @@ describe('probes', () => {
         return login
       },
     }
-    const look = (clientPath: ProbeRequest['clientPath']) => take(access.observe, { access, clientPath })
-    expect(await look({ by: 'elsewhere' })).toMatchObject({
+    const observe = (clientPath: ProbeRequest['clientPath']) => take(access.observe, { access, clientPath })
+    expect(await observe({ by: 'elsewhere' })).toMatchObject({
       answer: { login: 'unreachable', loginMessage: 'its Service does not lead to it yet' },
     })
     expect(hosts).toEqual([])
-    expect(await look({ by: 'service', address: '10.0.0.1' })).toMatchObject({
+    expect(await observe({ by: 'service', address: '10.0.0.1' })).toMatchObject({
       answer: { login: 'unreachable', loginMessage: 'its Service does not lead to it yet: connect ECONNREFUSED' },
     })
     login = { result: 'refused', message: 'no hba' }
-    expect(await look({ by: 'direct' })).toMatchObject({ answer: { login: 'refused', loginMessage: 'no hba' } })
+    expect(await observe({ by: 'direct' })).toMatchObject({ answer: { login: 'refused', loginMessage: 'no hba' } })
     login = { result: 'busy' }
-    expect(await look({ by: 'direct' })).toMatchObject({ answer: { login: 'untried' } })
+    expect(await observe({ by: 'direct' })).toMatchObject({ answer: { login: 'untried' } })
     login = { result: 'succeeded' }
-    expect(await look({ by: 'service', address: '10.0.0.1' })).toMatchObject({ answer: { login: 'succeeded' } })
+    expect(await observe({ by: 'service', address: '10.0.0.1' })).toMatchObject({ answer: { login: 'succeeded' } })
     expect(hosts).toEqual(['10.0.0.1', 'h', 'h', '10.0.0.1'])
     await prober.stop()
   })

@@ -1,10 +1,10 @@
 /**
- * Probing Postgres, beside the passes: a probe may take seconds where a machine is gone, and must hold up no other
- * database meanwhile. So a pass asks for one and goes on; when the answer is there, the database is looked at again.
- * What is kept are answers, by which nothing but the time of the next probe (next-probe.ts) is decided twice.
+ * Probes Postgres beside the passes: a probe may take seconds if a machine does not respond, and must not delay other
+ * databases. So a pass requests one and continues; when the answer arrives, the database is enqueued again. The stored
+ * answers are used twice only to decide the time of the next probe (next-probe.ts).
  *
- * Slow is not broken: a probe that is not answered in time changes nothing but when the next one is taken, and that is
- * later. Only what answers wrongly, or refuses, or is not there, counts against a Postgres.
+ * A slow Postgres is not a broken one: after a timeout only the next probe is delayed; nothing else changes. Only a
+ * wrong answer, a refusal or a missing server counts as a failure.
  */
 
 import type { Logger } from 'pino'
@@ -17,7 +17,7 @@ import type {
   References,
 } from '../../postgres/administrator.ts'
 import { slowReasons } from '../../postgres/errors.ts'
-import { markOfRole } from '../../postgres/marks.ts'
+import { versionOfRole } from '../../postgres/password-versions.ts'
 import type { PostgresAnswer, PostgresFacts } from '../observed.ts'
 import type { PostgresAccess } from './access.ts'
 import { type ClientPath, notSelectedMessage } from './target.ts'
@@ -30,24 +30,24 @@ export type ProbeRequest = {
   run: string
   ready: boolean
   passwords: Passwords | undefined
-  mark: string | undefined
-  /** The login of the service `rest` as it is to be. */
+  passwordVersion: string | undefined
+  /** The desired login of the service `rest`. */
   authenticator?: DesiredAuthenticator | undefined
-  /** What the configurations of services name. */
+  /** The objects that services' configurations name. */
   references?: References | undefined
-  /** Where the service `mcp` keeps its conversations. */
+  /** Where the service `mcp` stores its conversations. */
   mcpState?: DesiredMcpState | undefined
-  /** Nothing in the pod sees to it that WAL can be written: the probe does. */
+  /** The pod has no WAL probe: this probe checks whether WAL can be written. */
   commits: boolean
-  /** The digest of the files that should be in force. */
+  /** The digest of the files that should be applied. */
   configuration: string | undefined
-  /** The pod says that its disk hangs or is full; a probe that does not soon find it full says that it hangs. */
+  /** The pod reports that its disk hangs or is full; a probe that does not soon find it full reports a hang. */
   isUrgent: boolean
 }
 
 type Prober = {
   get(key: string): PostgresFacts | undefined
-  /** Has a probe taken as soon as there is room; one that is under way for this key already is enough. */
+  /** Starts a probe as soon as there is a slot; does nothing if one runs for this key. */
   request(request: ProbeRequest): void
   /** Marks the last answer as outdated: Postgres was changed. `failed`: the change failed. */
   outdate(key: string, failed: boolean): void
@@ -59,37 +59,37 @@ type Prober = {
   stop(): Promise<void>
 }
 
-type Concluded = Pick<ProbeRequest, 'run' | 'ready' | 'mark' | 'configuration'> & {
+type Concluded = Pick<ProbeRequest, 'run' | 'ready' | 'passwordVersion' | 'configuration'> & {
   /** A gateway could not connect, before the probe. */
   isSuspected?: boolean
 }
 
 const concurrentProbes = 32
-/** Longer than a commit may take (administrator.ts): one that hangs is found, not broken off. */
+/** Longer than the limit of a commit (administrator.ts): a hanging one is detected, not interrupted. */
 const probeTimeoutMs = 40_000
 const urgentTimeoutMs = 3_000
 
-/** What an observation comes to, without a login. */
+/** The result of an observation, without a login. */
 export function answerOf(
   observation: PostgresObservation,
-  mark: string | undefined,
+  passwordVersion: string | undefined,
   wanted: { authenticator?: DesiredAuthenticator | undefined; mcpState?: DesiredMcpState | undefined } = {},
 ): PostgresAnswer {
   if (!observation.reachable) return { state: 'refused', reason: observation.reason, message: observation.message }
   if (observation.inRecovery) return { state: 'refused', reason: 'starting', message: 'Postgres is in recovery' }
   const { roles, privilegesInOrder, applicationDatabase, authenticator, mcpState } = observation
-  const marked = databaseRoles.every(
-    role => mark === undefined || roles[role].credentialsMark === markOfRole(mark, role),
+  const isCurrent = databaseRoles.every(
+    role => passwordVersion === undefined || roles[role].passwordVersion === versionOfRole(passwordVersion, role),
   )
   const changed = databaseRoles.filter(role => roles[role].password === 'changed' || roles[role].password === 'absent')
   return {
     state: 'answered',
     systemIdentifier: observation.systemIdentifier,
-    rolesInOrder: privilegesInOrder && applicationDatabase && marked,
-    changedByUser: marked ? changed : [],
+    rolesInOrder: privilegesInOrder && applicationDatabase && isCurrent,
+    changedByUser: isCurrent ? changed : [],
     login: 'untried',
     certificate: observation.certificate,
-    hasRoom: observation.hasRoom,
+    hasFreeSpace: observation.hasFreeSpace,
     walHangs: observation.wal === 'hangs',
     walPosition: observation.walPosition ?? undefined,
     checksumFailures: observation.checksumFailures ?? undefined,
@@ -100,37 +100,44 @@ export function answerOf(
       (mcpState?.kind !== 'ours' || mcpState.inOrder),
     ...(authenticator === undefined || wanted.authenticator === undefined
       ? {}
-      : { authenticator: { ...authenticator, mark: wanted.authenticator.mark } }),
+      : { authenticator: { ...authenticator, passwordVersion: wanted.authenticator.passwordVersion } }),
     ...(mcpState === undefined || wanted.mcpState?.login === undefined
       ? {}
-      : { mcpState: { ...mcpState, mark: wanted.mcpState.login.mark } }),
+      : { mcpState: { ...mcpState, passwordVersion: wanted.mcpState.login.passwordVersion } }),
     ...(observation.references === undefined ? {} : { references: observation.references }),
+    ...(observation.importing === undefined ? {} : { importing: observation.importing }),
     ...(observation.closed === undefined ? {} : { closed: observation.closed }),
   }
 }
 
 /**
- * What is known after a probe that came to this. Pure. A probe that finds no machine counts only with another witness: a
- * second one in a row, or a gateway that could not connect before the first.
+ * The state after this result of a probe. Pure. A probe that finds no machine counts only if confirmed: by a second one
+ * in a row, or by a gateway that could not connect before the first.
  */
 function conclude(
-  { run, ready, mark, configuration, isSuspected = false }: Concluded,
+  { run, ready, passwordVersion, configuration, isSuspected = false }: Concluded,
   answer: PostgresAnswer,
   last: PostgresFacts | undefined,
   at: number,
 ): PostgresFacts {
   const before = last?.run === run ? last : undefined
   if (answer.state === 'refused' && slowReasons.has(answer.reason)) {
-    const known = before ?? { mark, answer: undefined, isOutdated: false }
-    return { ...known, at, run, ready, slow: (before?.slow ?? 0) + 1, isDoubtful: false }
+    const known = before ?? { passwordVersion, answer: undefined, isOutdated: false }
+    return { ...known, at, run, ready, slow: (before?.slow ?? 0) + 1, isUncertain: false }
   }
   const failures = before?.failures
   const none = { at, run, ready, slow: 0, isOutdated: false, ...(failures === undefined ? {} : { failures }) }
   const isSilent = answer.state === 'refused' && answer.reason === 'silent'
-  if (isSilent && !isSuspected && before?.answer?.state === 'answered' && !before.isDoubtful)
-    return { ...none, mark: before.mark, answer: before.answer, isDoubtful: true }
+  if (isSilent && !isSuspected && before?.answer?.state === 'answered' && !before.isUncertain)
+    return { ...none, passwordVersion: before.passwordVersion, answer: before.answer, isUncertain: true }
   const since = hasOtherFiles(configuration, answer) ? (before?.otherFilesSince ?? at) : undefined
-  return { ...none, mark, answer, isDoubtful: false, ...(since === undefined ? {} : { otherFilesSince: since }) }
+  return {
+    ...none,
+    passwordVersion,
+    answer,
+    isUncertain: false,
+    ...(since === undefined ? {} : { otherFilesSince: since }),
+  }
 }
 
 export function createProber(options: { now: () => number; onAnswer: (key: string) => void; logger: Logger }): Prober {
@@ -143,7 +150,8 @@ export function createProber(options: { now: () => number; onAnswer: (key: strin
   const stopping = new AbortController()
 
   const take = async (request: ProbeRequest, isSuspected: boolean): Promise<PostgresAnswer> => {
-    const { key, access, target, passwords, mark, authenticator, references, mcpState, commits, isUrgent } = request
+    const { key, access, target, passwords, passwordVersion, authenticator, references, mcpState, commits, isUrgent } =
+      request
     const timeout = AbortSignal.timeout(isUrgent ? urgentTimeoutMs : probeTimeoutMs)
     const signal = AbortSignal.any([stopping.signal, timeout])
     const observation = await access.observe(
@@ -151,7 +159,7 @@ export function createProber(options: { now: () => number; onAnswer: (key: strin
       { passwords, commits, authenticator, references, mcpState },
       signal,
     )
-    const answer = answerOf(observation, mark, { authenticator, mcpState })
+    const answer = answerOf(observation, passwordVersion, { authenticator, mcpState })
     return answer.state === 'answered'
       ? withLogin(request, answer, isSuspected ? undefined : answers.get(key), signal)
       : answer
@@ -169,9 +177,9 @@ export function createProber(options: { now: () => number; onAnswer: (key: strin
       if (stopping.signal.aborted) return
       const message = error instanceof Error ? error.message : String(error)
       answer = { state: 'refused', reason: 'timeout', message }
-      logger.debug({ key, err: error }, 'a probe at Postgres failed')
+      logger.debug({ key, err: error }, 'a probe of Postgres failed')
     }
-    // Outdated meanwhile: what was seen may have been before that.
+    // Outdated meanwhile: the result may be from before the change.
     if (underWay.get(key) !== ticket) return onAnswer(key)
     underWay.delete(key)
     answers.set(key, conclude({ ...request, isSuspected }, answer, answers.get(key), now()))
@@ -218,7 +226,7 @@ export function createProber(options: { now: () => number; onAnswer: (key: strin
   }
 }
 
-/** Whether Postgres reads its files where they are mounted, and has not read those that it should. */
+/** Whether Postgres reads its files from the mount, and has not read the desired ones. */
 function hasOtherFiles(configuration: string | undefined, answer: PostgresAnswer): boolean {
   if (answer.state !== 'answered' || configuration === undefined || !answer.configuration.isMounted) return false
   return answer.configuration.inForce !== configuration
@@ -227,8 +235,8 @@ function hasOtherFiles(configuration: string | undefined, answer: PostgresAnswer
 type Answered = Extract<PostgresAnswer, { state: 'answered' }>
 
 /**
- * Adds a real login, the proof that a client is answered, where the password is ours and none has succeeded in this run
- * with these passwords.
+ * Adds a real login, which proves that clients are served, if the password is the Secret's and no login has succeeded
+ * in this run with these passwords.
  */
 async function withLogin(
   request: ProbeRequest,
@@ -236,11 +244,11 @@ async function withLogin(
   before: PostgresFacts | undefined,
   signal: AbortSignal,
 ): Promise<PostgresAnswer> {
-  const { access, passwords, run, mark } = request
+  const { access, passwords, run, passwordVersion } = request
   if (passwords === undefined || !answer.rolesInOrder || answer.walHangs || answer.changedByUser.includes('app'))
     return answer
   if (answer.closed !== undefined) return answer
-  const last = before?.run === run && before.mark === mark ? before.answer : undefined
+  const last = before?.run === run && before.passwordVersion === passwordVersion ? before.answer : undefined
   if (last?.state === 'answered' && last.login === 'succeeded') return { ...answer, login: 'succeeded' }
   const target = clientsTarget(request)
   if (target === undefined) return { ...answer, login: 'unreachable', loginMessage: notSelectedMessage }
@@ -254,7 +262,7 @@ async function withLogin(
       return { ...answer, login: 'unreachable', loginMessage: `${notSelectedMessage}: ${login.message}` }
     case 'busy':
       return answer
-    // Nothing is concluded from half a probe.
+    // An incomplete probe has no result.
     case 'slow':
       return { state: 'refused', reason: 'timeout', message: 'a login as app took too long' }
   }

@@ -8,13 +8,13 @@ import type { ObservedMember } from '../observed.ts'
 import { serviceHost } from '../pod/addresses.ts'
 
 /**
- * The way that clients take to a Postgres: by the address of its Service, which the cluster's nodes learn of a little after the
- * Service itself; `direct` where Services have no address, as on the embedded default, whose gateway looks where one leads at
- * each connection. `elsewhere`: the Service leads to another incarnation, or is not there yet.
+ * How clients reach a Postgres: through the address of its Service, which the nodes learn a little after the Service
+ * exists; `direct` if Services have no address, as on the embedded default, whose gateway resolves a Service at each
+ * connection. `elsewhere`: the Service leads to another incarnation, or does not exist yet.
  */
 export type ClientPath = { by: 'service'; address: string } | { by: 'direct' } | { by: 'elsewhere' }
 
-/** What `elsewhere` comes to, and a login by the Service that meets nobody. */
+/** The message for `elsewhere`, and for a login through the Service that reaches no Postgres. */
 export const notSelectedMessage = 'its Service does not lead to it yet'
 
 type Led = Pick<ObservedMember, 'incarnation'> & { children: { service?: Pick<Service, 'spec'> | undefined } }

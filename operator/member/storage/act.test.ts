@@ -1,4 +1,4 @@
-/** Writes of claims and volumes in a cluster that has changed since they were planned. */
+/** Planned writes of claims and volumes in a cluster that has changed in the meantime. */
 import { describe, expect, test } from 'vitest'
 import { type Cluster, ClusterError, type Draft, type PersistentVolume } from '../../../cluster/index.ts'
 import { childNames, firstMember } from '../../../crds/index.ts'
@@ -23,14 +23,14 @@ describe('a volume', () => {
   })
   const get = (name: string) => it.cluster.get('PersistentVolume', { name })
 
-  test('is changed as it is in the cluster, and only once', async () => {
+  test('is changed from its state in the cluster, and only once', async () => {
     const volume = await it.cluster.create('PersistentVolume', volumeDraft(it.count))
     expect(await passOf().do(retain(volume))).toBe('done')
-    const kept = await get(`pv-${it.count}`)
-    expect(kept?.spec?.persistentVolumeReclaimPolicy).toBe('Retain')
-    expect(kept?.metadata.annotations?.[reclaimPolicyAnnotation]).toBe('Delete')
+    const retained = await get(`pv-${it.count}`)
+    expect(retained?.spec?.persistentVolumeReclaimPolicy).toBe('Retain')
+    expect(retained?.metadata.annotations?.[reclaimPolicyAnnotation]).toBe('Delete')
     expect(await passOf().do(retain(volume)), 'and not again').toBe('done')
-    expect((await get(`pv-${it.count}`))?.metadata.resourceVersion).toBe(kept?.metadata.resourceVersion)
+    expect((await get(`pv-${it.count}`))?.metadata.resourceVersion).toBe(retained?.metadata.resourceVersion)
   })
 
   test('that was replaced or deleted is neither changed nor copied', async () => {
@@ -38,8 +38,8 @@ describe('a volume', () => {
     expect(await passOf().do(retain(volume, 'another'))).toBe('done')
     expect(await passOf().do(copy(volume, 'another'))).toBe('done')
     expect(await get(`pv-${it.count}`)).toEqual(volume)
-    const gone = { ...volume, metadata: { ...volume.metadata, name: 'gone' } }
-    expect([await passOf().do(retain(gone)), await passOf().do(copy(gone))]).toEqual(['done', 'done'])
+    const deletedVolume = { ...volume, metadata: { ...volume.metadata, name: 'gone' } }
+    expect([await passOf().do(retain(deletedVolume)), await passOf().do(copy(deletedVolume))]).toEqual(['done', 'done'])
     expect(await get(`copy-${it.count}`)).toBeUndefined()
   })
 
@@ -62,26 +62,26 @@ describe('a volume', () => {
     })
     const policy = async () => (await get(`pv-${it.count}`))?.spec?.persistentVolumeReclaimPolicy
 
-    test('gets its reclaim policy back while its claim stays', async () => {
+    test('gets its reclaim policy back while its claim exists', async () => {
       const claim = await it.cluster.create('PersistentVolumeClaim', claimDraft(it.owner, it.count))
       const volume = await it.cluster.create('PersistentVolume', retained(claim.metadata.uid))
       expect(await passOf().do(giveBack(volume))).toBe('done')
       expect(await policy()).toBe('Delete')
     })
 
-    test('stays retained if its claim is being deleted or gone and the caches do not know it yet', async () => {
+    test('stays retained if its claim is terminating or deleted and the caches do not know it yet', async () => {
       const draft = claimDraft(it.owner, it.count)
-      const kept = { ...draft, metadata: { ...draft.metadata, finalizers: ['kubernetes.io/pvc-protection'] } }
-      const claim = await it.cluster.create('PersistentVolumeClaim', kept)
+      const retainedVolume = { ...draft, metadata: { ...draft.metadata, finalizers: ['kubernetes.io/pvc-protection'] } }
+      const claim = await it.cluster.create('PersistentVolumeClaim', retainedVolume)
       const volume = await it.cluster.create('PersistentVolume', retained(claim.metadata.uid))
       await it.cluster.delete('PersistentVolumeClaim', claim.metadata)
-      await expect(passOf().do(giveBack(volume))).rejects.toThrow('is not what it was')
+      await expect(passOf().do(giveBack(volume))).rejects.toThrow('has changed')
       const going = await it.cluster.get('PersistentVolumeClaim', claim.metadata)
       if (going)
         await it.cluster.replace('PersistentVolumeClaim', { ...going, metadata: { ...going.metadata, finalizers: [] } })
-      await expect(passOf().do(giveBack(volume))).rejects.toThrow('is not what it was')
+      await expect(passOf().do(giveBack(volume))).rejects.toThrow('has changed')
       await it.cluster.create('PersistentVolumeClaim', draft)
-      await expect(passOf().do(giveBack(volume)), 'another claim of its name').rejects.toThrow('is not what it was')
+      await expect(passOf().do(giveBack(volume)), 'another claim of its name').rejects.toThrow('has changed')
       expect(await policy()).toBe('Retain')
     })
 
@@ -92,7 +92,7 @@ describe('a volume', () => {
     })
   })
 
-  test('is copied as it is in the cluster', async () => {
+  test('is copied from its state in the cluster', async () => {
     const volume = await it.cluster.create('PersistentVolume', volumeDraft(it.count))
     expect(await passOf().do(copy(volume))).toBe('done')
     const made = await get(`copy-${it.count}`)
@@ -104,11 +104,11 @@ describe('a volume', () => {
 describe('a claim', () => {
   test('that belongs to another owner is not changed', async () => {
     const name = childNames.claim(it.owner.id, 1)
-    const theirs = await it.cluster.create('PersistentVolumeClaim', claimDraft(it.other, it.count, name))
+    const foreign = await it.cluster.create('PersistentVolumeClaim', claimDraft(it.other, it.count, name))
     await expect(passOf().do({ do: 'create-claim', draft: claimDraft(it.owner, it.count) })).rejects.toThrow(
       NameTakenError,
     )
-    expect(await it.cluster.get('PersistentVolumeClaim', key(name))).toEqual(theirs)
+    expect(await it.cluster.get('PersistentVolumeClaim', key(name))).toEqual(foreign)
   })
 
   test('whose creation fails reports the error, also if it was deleted while it was read', async () => {

@@ -61,24 +61,21 @@ async function changeVolume(
   if (volume === undefined || volume.metadata.uid !== uid) return
   const changed = changedVolume(volume, change)
   if (changed === volume) return
-  // A teardown names the claim, which it has deleted.
+  // A teardown passes the claim that it has deleted.
   if (change.to === 'give-back' && change.claimUid === undefined) await checkClaimStays(cluster, volume)
   await cluster.replace('PersistentVolume', changed)
 }
 
 /**
- * A cache may lag behind the deletion of a claim for which another leader retained the volume: the volume gets its reclaim policy back
- * only while its claim stays. @throws ClusterError `Conflict`
+ * A cache may lag behind the deletion of a claim for which another leader retained the volume: the volume gets its
+ * reclaim policy back only while its claim exists. @throws ClusterError `Conflict`
  */
 async function checkClaimStays(cluster: Cluster, { metadata, spec }: PersistentVolume): Promise<void> {
   const { namespace, name = '', uid } = spec?.claimRef ?? {}
   const claim = await cluster.get('PersistentVolumeClaim', { namespace, name })
   const stays = claim !== undefined && claim.metadata.uid === uid && claim.metadata.deletionTimestamp === undefined
   if (stays && metadata.deletionTimestamp === undefined) return
-  throw new ClusterError(
-    'Conflict',
-    `the claim of volume ${metadata.name} is not what it was: the volume stays retained`,
-  )
+  throw new ClusterError('Conflict', `the claim of volume ${metadata.name} has changed: the volume stays retained`)
 }
 
 async function copyVolume(

@@ -3,8 +3,8 @@ import type { PersistentVolume } from '../../../cluster/index.ts'
 import type { Region, Size } from '../../../crds/index.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { regionDraft, sizeDraft } from '../../testing/installation.ts'
-import { asksFor, claimDraft, reboundClaimDraft, repairedClaim } from './claim.ts'
-import { slimVolume, volumeFacts } from './persistent-volume.ts'
+import { claimDraft, hasRequest, reboundClaimDraft, repairedClaim } from './claim.ts'
+import { trimVolume, volumeFacts } from './persistent-volume.ts'
 
 const owner: Owner = {
   kind: 'ManagedDatabase',
@@ -23,13 +23,13 @@ describe('the claim for a volume that has lost its claim', () => {
       metadata: { name: 'pv', uid: 'pv-uid' },
       spec: { ...storageClass, accessModes: ['ReadWriteOnce'], capacity: { storage: '3Gi' } },
     }
-    return reboundClaimDraft({ owner, incarnation: 1, number: 0 }, '7', volumeFacts(slimVolume(volume), owner)).spec
+    return reboundClaimDraft({ owner, incarnation: 1, number: 0 }, '7', volumeFacts(trimVolume(volume), owner)).spec
   }
 
   test.each([
-    ['of a class names that', { storageClassName: 'fast' }, 'fast'],
-    ['of none names none, so that no default is put in', {}, ''],
-    ['of the empty one too', { storageClassName: '' }, ''],
+    ['with a class names it', { storageClassName: 'fast' }, 'fast'],
+    ['without a class names none, so that no default is set', {}, ''],
+    ['with the empty class as well', { storageClassName: '' }, ''],
   ])('%s', (_what, storageClass, named) => {
     expect(claimFor(storageClass)).toEqual({
       volumeName: 'pv',
@@ -47,7 +47,7 @@ test('the claim for a volume without a class names no class', () => {
     metadata: { name: 'pv', annotations: { 'pv.kubernetes.io/provisioned-by': 'driver' } },
     spec: { accessModes: ['ReadWriteOnce'], capacity: { storage: '3Gi' } },
   }
-  const { spec } = reboundClaimDraft({ owner, incarnation: 1, number: 0 }, '7', volumeFacts(slimVolume(volume), owner))
+  const { spec } = reboundClaimDraft({ owner, incarnation: 1, number: 0 }, '7', volumeFacts(trimVolume(volume), owner))
   expect(Object.keys(spec ?? {})).not.toContain('storageClassName')
 })
 
@@ -61,7 +61,7 @@ describe('a claim', () => {
     claimDraft({ owner, incarnation: 1, number: 0 }, shapeOf(storage), regionOf(storageClass), {
       systemIdentifier: undefined,
     })
-  /** As a cluster leaves it: with its default class, or what an admission webhook of somebody's puts in. */
+  /** The claim as a cluster returns it: with its default class, or with fields that an admission webhook added. */
   const admitted = (storage: string, storageClass: string | undefined, put: object) => {
     const draft = made(storage, storageClass)
     return { ...draft, spec: { ...draft.spec, ...put } }
@@ -76,17 +76,21 @@ describe('a claim', () => {
     ['the same', admitted('1Gi', undefined, {}), '1024Mi', undefined, true],
     ['a larger one', admitted('1Gi', undefined, {}), '2Gi', undefined, false],
     ['a smaller one', admitted('2Gi', undefined, {}), '1Gi', undefined, false],
-    ['the default class, which the cluster put in', admitted('1Gi', undefined, webhook), '1Gi', undefined, true],
-    ['another class than was named', admitted('1Gi', 'slow', {}), '1Gi', 'fast', false],
+    ['the default class, which the cluster added', admitted('1Gi', undefined, webhook), '1Gi', undefined, true],
+    ['another class than the requested one', admitted('1Gi', 'slow', {}), '1Gi', 'fast', false],
     ['no class any more', admitted('1Gi', 'slow', {}), '1Gi', undefined, false],
-    ['what it was made for, whatever a webhook makes of that', admitted('1Gi', 'fast', webhook), '1Gi', 'fast', true],
+    ['the original request, whatever a webhook changed', admitted('1Gi', 'fast', webhook), '1Gi', 'fast', true],
     ['the same, of an older operator', ofOlder('1Gi', 'fast'), '1Gi', 'fast', true],
     ['the default class, of an older operator', ofOlder('1Gi', 'fast'), '1Gi', undefined, true],
     ['another class, of an older operator', ofOlder('1Gi', 'slow'), '1Gi', 'fast', false],
     ['a larger one, of an older operator', ofOlder('1Gi', undefined), '2Gi', undefined, false],
   ])('is compared with the requested storage and class: %s', (_what, claim, storage, storageClass, is) => {
     expect(
-      asksFor({ ...claim, apiVersion: 'v1', kind: 'PersistentVolumeClaim' }, shapeOf(storage), regionOf(storageClass)),
+      hasRequest(
+        { ...claim, apiVersion: 'v1', kind: 'PersistentVolumeClaim' },
+        shapeOf(storage),
+        regionOf(storageClass),
+      ),
     ).toBe(is)
   })
 

@@ -1,30 +1,54 @@
 /**
- * The volume claim of one member. It is made once and never from a template, so that nothing but the operator
- * decides when a database gets a volume. How it grows: plan/growth.ts.
+ * The volume claim of one member. It is created once and never from a template, so that only the operator decides when
+ * a database gets a volume. Its growth: plan/growth.ts.
  */
 import type { Draft, PersistentVolumeClaim } from '../../../cluster/index.ts'
 import { childNames, type ObjectMeta, type Region, type SizeShape } from '../../../crds/index.ts'
-import { bytesTold, canonicalQuantity } from '../../../values/quantity.ts'
-import type { DataSource } from '../../objects/instance.ts'
+import { canonicalQuantity, sizeInBytes } from '../../../values/quantity.ts'
+import type { DataSource, SnapshotSource } from '../../objects/instance.ts'
 import { childMetadata } from '../../objects/ownership.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
 import { type Member, memberLabels } from '../member.ts'
 import { selectedNodeAnnotation } from './copy-node.ts'
 import type { VolumeFacts } from './persistent-volume.ts'
 
-/** On a claim: the system identifier of the data on its volume, by which a database that was put back knows it. */
+/**
+ * Claim annotation: the system identifier of the data on its volume, by which a database that was put back recognises
+ * it.
+ */
 export const systemIdentifierAnnotation = 'espalier.dev/system-identifier'
 
-/** On a claim: what storage it was made to ask for. What the cluster puts in of its own is not our asking. */
-const askedAnnotation = 'espalier.dev/asked-storage'
+/**
+ * Claim annotation: the storage and class that the operator requested. Defaults that the cluster adds are not part of
+ * it.
+ */
+const requestAnnotation = 'espalier.dev/asked-storage'
 
-/** On a claim: the retained volume that it took over. What stands there is started as it is, and never initialised. */
+/**
+ * Claim annotation: the retained volume that it took over. The data there are started as they are, and never
+ * initialised.
+ */
 const adoptedAnnotation = 'espalier.dev/adopted-volume'
+
+/**
+ * Claim annotation: the restore source in the archive from which its volume was recovered. Its pods mount the
+ * certificate for that, if it exists.
+ */
+const recoveredAnnotation = 'espalier.dev/recovered-from'
+
+export const isRecovered = (claim: Pick<PersistentVolumeClaim, 'metadata'> | undefined): boolean =>
+  claim?.metadata.annotations?.[recoveredAnnotation] !== undefined
+
+const recoveredFrom = (source: DataSource | undefined): Record<string, string> => {
+  if (source?.kind !== 'archive') return {}
+  const { id, incarnation, backup } = source.recover
+  return { [recoveredAnnotation]: `${id}/${incarnation}/backups/${backup}` }
+}
 
 export const isAdopted = ({ metadata }: Pick<PersistentVolumeClaim, 'metadata'>): boolean =>
   metadata.annotations?.[adoptedAnnotation] !== undefined
 
-const askedText = ({ storageSize }: SizeShape, { spec: { storageClass } }: Region): string =>
+const requestText = ({ storageSize }: SizeShape, { spec: { storageClass } }: Region): string =>
   `${canonicalQuantity(storageSize)}${storageClass === undefined ? '' : ` of ${storageClass}`}`
 
 export const systemIdentifierOf = ({ metadata }: Pick<PersistentVolumeClaim, 'metadata'>): string | undefined =>
@@ -42,13 +66,16 @@ function claimMetadata(member: Member, systemIdentifier: string | undefined): Ob
   }
 }
 
-/** No smaller than what its data stood on, though a size may have shrunk or a volume grown by itself. */
+/**
+ * At least as large as the volume that had the data before: the size may since be smaller, or that volume may have
+ * grown automatically.
+ */
 function storageFor({ storageSize }: SizeShape, source: DataSource | undefined): string {
-  const asked = canonicalQuantity(storageSize)
-  return source !== undefined && source.bytes > (bytesTold(asked) ?? 0) ? String(source.bytes) : asked
+  const requested = canonicalQuantity(storageSize)
+  return source !== undefined && source.bytes > (sizeInBytes(requested) ?? 0) ? String(source.bytes) : requested
 }
 
-/** `systemIdentifier`: of the data that stand on it, once that is known; `node`: the only one where a copy of the source can be. */
+/** `systemIdentifier`: of the data on it, once known; `node`: the only one where a copy of the source can be. */
 type ClaimContent = {
   systemIdentifier: string | undefined
   source?: DataSource | undefined
@@ -70,7 +97,8 @@ export function claimDraft(
       ...metadata,
       annotations: {
         ...metadata.annotations,
-        [askedAnnotation]: askedText(shape, region),
+        [requestAnnotation]: requestText(shape, region),
+        ...recoveredFrom(source),
         ...(node === undefined ? {} : { [selectedNodeAnnotation]: node }),
       },
     },
@@ -78,27 +106,27 @@ export function claimDraft(
       accessModes: ['ReadWriteOncePod'],
       ...(storageClass === undefined ? {} : { storageClassName: storageClass }),
       resources: { requests: { storage: storageFor(shape, source) } },
-      ...(source === undefined ? {} : { dataSource: snapshotReference(source) }),
+      ...(source?.kind === 'snapshot' ? { dataSource: snapshotReference(source) } : {}),
     },
   }
 }
 
-const snapshotReference = ({ snapshot }: DataSource) => ({
+const snapshotReference = ({ snapshot }: SnapshotSource) => ({
   apiGroup: 'snapshot.storage.k8s.io',
   kind: 'VolumeSnapshot',
   name: snapshot,
 })
 
-/** Whether a claim was made to ask for this. One of an older operator's does not say so, but by what it asks. */
-export function asksFor({ metadata, spec }: PersistentVolumeClaim, shape: SizeShape, region: Region): boolean {
-  const asked = metadata.annotations?.[askedAnnotation]
-  if (asked !== undefined) return asked === askedText(shape, region)
+/** Whether a claim was created with this request. An older operator's claim has no annotation, so its spec counts. */
+export function hasRequest({ metadata, spec }: PersistentVolumeClaim, shape: SizeShape, region: Region): boolean {
+  const requested = metadata.annotations?.[requestAnnotation]
+  if (requested !== undefined) return requested === requestText(shape, region)
   const { storageClass = spec?.storageClassName } = region.spec
-  const isLarge = bytesTold(spec?.resources?.requests?.storage) === bytesTold(shape.storageSize)
+  const isLarge = sizeInBytes(spec?.resources?.requests?.storage) === sizeInBytes(shape.storageSize)
   return isLarge && spec?.storageClassName === storageClass
 }
 
-/** The claim that takes a volume over whose own claim is gone: of the volume's own size, so that it fits. */
+/** The claim that takes over a volume whose own claim is deleted: with the volume's own size, so that it fits. */
 export function reboundClaimDraft(
   member: Member,
   systemIdentifier: string | undefined,
@@ -111,9 +139,8 @@ export function reboundClaimDraft(
     spec: {
       volumeName: name,
       accessModes,
-      // Also where there is none: left out, a cluster puts in its default class, by which the volume does not fit.
-      // Without a class a cluster puts its default in. Where a driver makes volumes of none there are no classes, and one
-      // that asks for none by name could never grow.
+      // Set even if empty: if it is omitted, a cluster sets its default class, with which the volume does not bind.
+      // Some drivers create volumes without any class; a claim that explicitly requests none could then never grow.
       ...(storageClass === '' && isProvisioned ? {} : { storageClassName: storageClass }),
       resources: { requests: { storage: capacity ?? '0' } },
     },
@@ -127,18 +154,18 @@ export function adoptedClaimDraft(member: Member, volume: VolumeFacts): Draft<'P
   return { ...draft, metadata: { ...draft.metadata, annotations } }
 }
 
-/** The claim with our marks on it; undefined where it has them, or goes. */
+/** The claim with the labels of this owner; undefined if it has them, or is being deleted. */
 export function repairedClaim(
   claim: PersistentVolumeClaim,
-  { metadata: { labels: marks, annotations: wanted = {} } }: Draft<'PersistentVolumeClaim'>,
+  { metadata: { labels: objectLabels, annotations: wanted = {} } }: Draft<'PersistentVolumeClaim'>,
 ): PersistentVolumeClaim | undefined {
   if (claim.metadata.deletionTimestamp !== undefined) return undefined
-  // Of the claim as it was made, which is not for later to say.
-  const { [askedAnnotation]: _, ...annotations } = wanted
-  if (isUpToDate(claim.metadata, { labels: marks, annotations })) return undefined
+  // Fields set at creation only, which are not applied later.
+  const { [requestAnnotation]: _, ...annotations } = wanted
+  if (isUpToDate(claim.metadata, { labels: objectLabels, annotations })) return undefined
   const metadata = {
     ...claim.metadata,
-    labels: { ...claim.metadata.labels, ...marks },
+    labels: { ...claim.metadata.labels, ...objectLabels },
     annotations: { ...claim.metadata.annotations, ...annotations },
   }
   return { ...claim, metadata }

@@ -1,4 +1,4 @@
-/** On which node a copy's volume is made, and how long its pod waits for it. */
+/** On which node a copy's volume is created, and how long its pod waits for it. */
 import { describe, expect, test } from 'vitest'
 import type { PersistentVolume, PersistentVolumeClaim, Pod } from '../../../cluster/index.ts'
 import { labels } from '../../../crds/index.ts'
@@ -16,20 +16,16 @@ const onOne = volumeWith([expression('In', ['one'])])
 
 describe('a volume is only on a node', () => {
   test.each<[string, PersistentVolume, boolean]>([
-    ['that alone it names', onOne, true],
+    ['that is the only one in its affinity', onOne, true],
     ['that it names beside its zone', volumeWith([expression('In', ['zone-a']), expression('In', ['one'])]), true],
-    ['where each of its terms names it', volumeWith([expression('In', ['one'])], [expression('In', ['one'])]), true],
-    ['but not where it names another', volumeWith([expression('In', ['two'])]), false],
-    ['nor where it names two', volumeWith([expression('In', ['one', 'two'])]), false],
-    [
-      'nor where another term leaves it free',
-      volumeWith([expression('In', ['one'])], [expression('In', ['z'])]),
-      false,
-    ],
-    ['nor where it excludes it', volumeWith([expression('NotIn', ['one'])]), false],
-    ['nor where it names a zone', volumeWith([expression('In', ['zone-a'])]), false],
-    ['nor where it says nothing', volumeWith(), false],
-    ['nor without affinity', { ...onOne, spec: {} }, false],
+    ['that each of its terms names', volumeWith([expression('In', ['one'])], [expression('In', ['one'])]), true],
+    ['not if it names another', volumeWith([expression('In', ['two'])]), false],
+    ['not if it names two', volumeWith([expression('In', ['one', 'two'])]), false],
+    ['not if another term names no node', volumeWith([expression('In', ['one'])], [expression('In', ['z'])]), false],
+    ['not if it excludes the node', volumeWith([expression('NotIn', ['one'])]), false],
+    ['not if it names a zone', volumeWith([expression('In', ['zone-a'])]), false],
+    ['not if its terms are empty', volumeWith(), false],
+    ['not without affinity', { ...onOne, spec: {} }, false],
   ])('%s', (_, volume, is) => {
     expect(isOnlyOn(volume, 'one')).toBe(is)
   })
@@ -53,28 +49,28 @@ describe('the claim of a copy', () => {
   })
   const indexed = <T>(objects: T[]) => ({ byIndex: (_: string, id: string) => (id === 'source' ? objects : []) })
   const nodeFor = (pods: Pod[], volumes: PersistentVolume[], instance = copy) =>
-    // Nothing else of the caches is read.
+    // No other cache is read.
     copyNodeOf(
       { pods: indexed(pods), volumes: indexed(volumes) } as unknown as Parameters<typeof copyNodeOf>[0],
       instance,
     )
 
   test.each<[string, string | undefined, string | undefined]>([
-    ['names the node of its source, where its volume is on that alone', nodeFor([podOn('one')], [onOne]), 'one'],
-    ['names none where the source does not run', nodeFor([], [onOne]), undefined],
-    ['names none where the source has no node yet', nodeFor([podOn(undefined)], [onOne]), undefined],
+    ['names the node of its source, if its volume is on that one only', nodeFor([podOn('one')], [onOne]), 'one'],
+    ['names none if the source does not run', nodeFor([], [onOne]), undefined],
+    ['names none if the source has no node yet', nodeFor([podOn(undefined)], [onOne]), undefined],
     [
       'names that of its source, and not that of a service beside it',
       nodeFor([podOn('two', 'databases', 'rest'), podOn('one')], [onOne]),
       'one',
     ],
     ['names none by a pod in another namespace', nodeFor([podOn('one', 'others')], [onOne]), undefined],
-    ['names none where the source is elsewhere', nodeFor([podOn('two')], [onOne]), undefined],
-    ['names none where no volume is known', nodeFor([podOn('one')], []), undefined],
-    ['names none where volumes are in several places', nodeFor([podOn('one')], [onOne, volumeWith()]), undefined],
-    ['names none where it is no copy', nodeFor([podOn('one')], [onOne], { ...copy, dataSource: undefined }), undefined],
+    ['names none if the source is elsewhere', nodeFor([podOn('two')], [onOne]), undefined],
+    ['names none if no volume is known', nodeFor([podOn('one')], []), undefined],
+    ['names none if volumes are on several nodes', nodeFor([podOn('one')], [onOne, volumeWith()]), undefined],
+    ['names none if it is no copy', nodeFor([podOn('one')], [onOne], { ...copy, dataSource: undefined }), undefined],
     [
-      'names none where it has its volume',
+      'names none if it has its volume',
       nodeFor([podOn('one')], [onOne], {
         ...copy,
         status: { volume: { claim: 'claim', uid: 'uid', systemIdentifier: '7' } },
@@ -100,8 +96,8 @@ describe('a volume is provisioned without a pod', () => {
     ['also before the claim has a phase', claimOf(undefined, named), made + 4_999, true],
     ['not after a while', claimOf('Pending', named), made + 5_000, false],
     ['not by a clock that is far behind', claimOf('Pending', named), made - 5_000, false],
-    ['not once it is there', claimOf('Bound', named), made, false],
-    ['not where the driver has refused the node', claimOf('Pending', {}), made, false],
+    ['not once it exists', claimOf('Bound', named), made, false],
+    ['not if the driver has refused the node', claimOf('Pending', {}), made, false],
     ['not without a claim', undefined, made, false],
   ])('%s', (_, claim, now, comes) => {
     expect(provisionsWithoutPod(claim, now)).toBe(comes)

@@ -1,6 +1,7 @@
 /**
- * Remembers which growth of a volume the cluster refused, so that a condition reports it and the next request waits. No event reports a
- * change of a quota or a storage class: the request is repeated with a growing pause. A new process requests at once.
+ * Stores which growth of a volume the cluster refused, so that a condition reports it and the next request waits. No
+ * event reports a change of a quota or a storage class: the request is repeated with a growing pause. A new process
+ * requests at once.
  */
 
 import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
@@ -10,7 +11,7 @@ const firstRetryMs = 1_000
 const lastRetryMs = 60_000
 
 export type GrowthRefusals = {
-  /** The last refusal, until a growth is admitted. */
+  /** The last refusal, until a growth is accepted. */
   refusalOf(key: string): GrowthRefusal | undefined
   refused(key: string, claim: PersistentVolumeClaim, message: string): void
   admitted(key: string): void

@@ -1,4 +1,6 @@
-/** Reads the claim and the volumes of a member: from the caches, and from the cluster itself where a cache could mislead. */
+/**
+ * Reads the claim and the volumes of a member: from the caches, and from the cluster itself if a cache could mislead.
+ */
 import type { Cluster, PersistentVolumeClaim } from '../../../cluster/index.ts'
 import type { Caches } from '../../caches.ts'
 import type { Instance } from '../../objects/instance.ts'
@@ -8,8 +10,9 @@ import { systemIdentifierOf } from './claim.ts'
 import { copyName, type VolumeFacts, volumeFacts } from './persistent-volume.ts'
 
 /**
- * The claim of the data: the recorded one, by its uid, whatever was done to its labels and owner; before one is
- * recorded, ours by its owner, or nobody's that lives. Only the cluster's own word counts for a recorded claim that seems to be gone.
+ * The claim of the data: the recorded one by its uid, whatever its labels and owner; before one is recorded, the one
+ * with this owner's labels, or one whose owner no longer exists. A recorded claim counts as deleted only if the cluster
+ * itself has no such object.
  */
 export async function claimOf(
   cluster: Cluster,
@@ -23,13 +26,13 @@ export async function claimOf(
   const live = await cluster.get('PersistentVolumeClaim', { namespace, name: recorded.claim })
   if (live !== undefined && owner !== undefined && isUnderAnotherId(owner, live)) return undefined
   if (live !== undefined || cached === undefined || cached.metadata.name === recorded.claim) return live
-  // The record may be of another object that had this name, whose status was put back.
+  // The record may be of another object with this name, whose status was put back.
   return ownerUidOf(cached) === uid && systemIdentifierOf(cached) !== undefined ? cached : undefined
 }
 
 /**
- * The volumes behind the claim and the record: from the cluster itself where one seems to be gone or going, since a stop of
- * Postgres may depend on it.
+ * The volumes of the claim and of the record: from the cluster itself if one seems to be deleted or terminating, since
+ * a stop of Postgres may depend on it.
  */
 export async function volumesOf(
   caches: Caches,
@@ -41,15 +44,16 @@ export async function volumesOf(
   const recorded = status?.volume
   const cached = (name: string | undefined) => (name === undefined ? undefined : caches.volumes.get({ name }))
   const boundName = claim?.spec?.volumeName
-  const isOurs = recorded === undefined || claim?.metadata.uid === recorded.uid
+  const isOwn = recorded === undefined || claim?.metadata.uid === recorded.uid
   const isTerminating = [claim, cached(boundName)].some(object => object?.metadata.deletionTimestamp !== undefined)
-  const isCalm = isOurs && !isTerminating
+  const isCalm = isOwn && !isTerminating
   const read = async (name: string | undefined): Promise<VolumeFacts | undefined> => {
     if (name === undefined) return undefined
     const volume = (isCalm && cached(name)) || (await cluster.get('PersistentVolume', { name }))
     if (volume === undefined || (owner !== undefined && isUnderAnotherId(owner, volume))) return undefined
     const facts = volumeFacts(volume, owner)
-    // Volumes are of no namespace: one that a claim elsewhere has is not this database's, though a status that was copied names it.
+    // Volumes have no namespace: one bound to a claim in another namespace is not this database's, though a copied
+    // status names it.
     const isNamed = recorded !== undefined && claim?.metadata.uid === recorded.uid && boundName === name
     return !isNamed && facts.claim?.startsWith(`${metadata.namespace}/`) === false ? undefined : facts
   }

@@ -1,43 +1,43 @@
 /**
- * The PersistentVolume that holds a database's data, and the few changes that the operator makes to one: its marks; the
- * reclaim policy `Retain` while its claim or itself is being deleted, with the policy before in an annotation; its
- * claim let go of, for another to take it; a second object for the same storage where this one is going.
+ * The PersistentVolume with a database's data, and the changes that the operator makes to it: its labels; the reclaim
+ * policy `Retain` while its claim or itself is being deleted, with the previous policy in an annotation; releasing it
+ * from its claim, for another to bind it; a second object for the same storage if this one is being deleted.
  *
- * A second object is created because nothing simpler keeps the data. A deletion cannot be taken back: the object goes with
- * its claim. `Retain` then keeps the storage, but only the object says where that is (driver, handle, attributes, node), and
- * no claim can be bound without one. To create the new object after the old one has gone would lose that if the operator
- * ended in between.
+ * A second object is necessary because a deletion cannot be undone: the object is deleted with its claim. `Retain` then
+ * keeps the storage, but only the object contains its location (driver, handle, attributes, node), and no claim can be
+ * bound without one. If the new object were created after the old one was deleted, a crash in between would lose that
+ * location.
  */
 import type { Draft, PersistentVolume } from '../../../cluster/index.ts'
 import { labels, managedByEspalier } from '../../../crds/index.ts'
-import { markedFor, type Owner } from '../../objects/ownership.ts'
+import { type Owner, withOwner } from '../../objects/ownership.ts'
 
-/** On a volume that was set to `Retain` by us: the reclaim policy it had. */
+/** Annotation of a volume that the operator set to `Retain`: its previous reclaim policy. */
 export const reclaimPolicyAnnotation = 'espalier.dev/reclaim-policy'
 const retain = 'Retain'
-/** Kubernetes' own note of the driver that made a volume. */
+/** Kubernetes' own annotation: the driver that created a volume. */
 const provisionedByAnnotation = 'pv.kubernetes.io/provisioned-by'
-/** Kubernetes' own notes about a binding, which a second object must not inherit. */
+/** Kubernetes' own annotations about a binding, which a second object must not inherit. */
 const bindingAnnotations = ['pv.kubernetes.io/bound-by-controller', 'pv.kubernetes.io/bind-completed']
 
 export type VolumeFacts = {
   name: string
   uid: string
-  /** Somebody deletes it: the object goes as soon as no claim is bound to it. */
+  /** It is being deleted: the object disappears as soon as no claim is bound to it. */
   isTerminating: boolean
   isRetained: boolean
-  /** The policy it had before we set it to `Retain`; absent where we did not. */
+  /** The policy before the operator set it to `Retain`; absent if it did not. */
   policyBefore: string | undefined
   /** The claim it is reserved for, `namespace/name`, and that claim's uid once it is bound. */
   claim: string | undefined
   claimUid: string | undefined
   isBound: boolean
-  /** It says whose it is. */
-  isMarked: boolean
+  /** It has the label of its owner. */
+  isLabelled: boolean
   accessModes: string[]
   capacity: string | undefined
   storageClass: string
-  /** A driver made it for a claim, rather than somebody by hand. */
+  /** A driver created it for a claim; it was not created by hand. */
   isProvisioned: boolean
 }
 
@@ -53,7 +53,7 @@ export function volumeFacts(volume: PersistentVolume, owner: Owner | undefined):
     claim: claimRef?.name === undefined ? undefined : `${claimRef.namespace}/${claimRef.name}`,
     claimUid: claimRef?.uid,
     isBound: status?.phase === 'Bound',
-    isMarked: owner !== undefined && isMarked(owner, volume),
+    isLabelled: owner !== undefined && isLabelled(owner, volume),
     accessModes: spec?.accessModes ?? [],
     capacity: spec?.capacity?.storage,
     storageClass: spec?.storageClassName ?? '',
@@ -61,8 +61,8 @@ export function volumeFacts(volume: PersistentVolume, owner: Owner | undefined):
   }
 }
 
-/** What is kept of a volume in memory: enough for its facts and its marks. */
-export function slimVolume(volume: PersistentVolume): PersistentVolume {
+/** The cached part of a volume: enough for its facts and its labels. */
+export function trimVolume(volume: PersistentVolume): PersistentVolume {
   const { managedFields: _, ...metadata } = volume.metadata
   const { accessModes, capacity, claimRef, nodeAffinity, persistentVolumeReclaimPolicy, storageClassName } =
     volume.spec ?? {}
@@ -82,38 +82,41 @@ export function slimVolume(volume: PersistentVolume): PersistentVolume {
   }
 }
 
-/** What a claimRef of a volume must say. */
+/** The desired claimRef of a volume. */
 type Reservation = { namespace: string; name: string; uid: string }
 
-/** `reserve`: for its own claim again, and retained until the claim is bound. `give-back`: with its reclaim policy as it was, and as the volume of the claim of this uid that was. */
+/**
+ * `reserve`: for its own claim again, and retained until the claim is bound. `give-back`: with its previous reclaim
+ * policy, and as the volume of the former claim with this uid.
+ */
 export type VolumeChange =
   | { to: 'mark' | 'retain'; owner: Owner }
   | { to: 'unclaim' }
   | { to: 'reserve'; owner: Owner; claim: Reservation }
   | { to: 'give-back'; claimUid: string | undefined }
 
-const marked = (owner: Owner, volume: PersistentVolume): PersistentVolume => {
-  const metadata = markedFor(owner, volume.metadata) ?? volume.metadata
-  const marks = { [labels.managedBy]: managedByEspalier, [labels.database]: owner.id }
-  return { ...volume, metadata: { ...metadata, labels: { ...metadata.labels, ...marks } } }
+const labelled = (owner: Owner, volume: PersistentVolume): PersistentVolume => {
+  const metadata = withOwner(owner, volume.metadata) ?? volume.metadata
+  const volumeLabels = { [labels.managedBy]: managedByEspalier, [labels.database]: owner.id }
+  return { ...volume, metadata: { ...metadata, labels: { ...metadata.labels, ...volumeLabels } } }
 }
 
-const isMarked = (owner: Owner, { metadata }: PersistentVolume): boolean =>
-  markedFor(owner, metadata) === undefined &&
+const isLabelled = (owner: Owner, { metadata }: PersistentVolume): boolean =>
+  withOwner(owner, metadata) === undefined &&
   metadata.labels?.[labels.database] === owner.id &&
   metadata.labels[labels.managedBy] === managedByEspalier
 
-/** The volume after the change; the same object where it is so already. */
+/** The volume after the change; the same object if nothing changes. */
 export function changedVolume(volume: PersistentVolume, change: VolumeChange): PersistentVolume {
   const { metadata, spec } = volume
   switch (change.to) {
     case 'mark':
-      return isMarked(change.owner, volume) ? volume : marked(change.owner, volume)
+      return isLabelled(change.owner, volume) ? volume : labelled(change.owner, volume)
     case 'retain': {
       const { persistentVolumeReclaimPolicy: before } = spec ?? {}
       if (before === undefined || before === retain) return volume
       const annotations = { ...metadata.annotations, [reclaimPolicyAnnotation]: before }
-      return marked(change.owner, {
+      return labelled(change.owner, {
         ...volume,
         metadata: { ...metadata, annotations },
         spec: { ...spec, persistentVolumeReclaimPolicy: retain },
@@ -144,10 +147,10 @@ export function changedVolume(volume: PersistentVolume, change: VolumeChange): P
   }
 }
 
-/** The name of the second object for the storage of the volume that this claim was bound to. */
+/** The name of the second object for the storage of the volume to which this claim was bound. */
 export const copyName = (claimUid: string): string => `espalier-${claimUid}`
 
-/** A second object for the same storage, retained, and reserved for the claim that is to come under the old name. */
+/** A second object for the same storage, retained, and reserved for the future claim with the old name. */
 export function copiedVolume(volume: PersistentVolume, name: string, owner: Owner): Draft<'PersistentVolume'> {
   const { claimRef, ...spec } = volume.spec ?? {}
   const { uid: _, resourceVersion: __, ...reservation } = claimRef ?? {}
@@ -156,7 +159,7 @@ export function copiedVolume(volume: PersistentVolume, name: string, owner: Owne
   )
   const policyBefore = spec.persistentVolumeReclaimPolicy ?? retain
   const noted = policyBefore === retain ? [] : [[reclaimPolicyAnnotation, policyBefore] as const]
-  const { metadata } = marked(owner, {
+  const { metadata } = labelled(owner, {
     ...volume,
     metadata: {
       name,

@@ -17,12 +17,12 @@ const [early, late] = ['2026-01-02T03:04:05Z', '2026-01-02T03:05:05Z']
 test.each<[string, Event[], string | undefined]>([
   ['nothing', [], undefined],
   [
-    'what is normal',
+    'a normal event',
     [event('Normal', 'ExternalProvisioning', 'waiting', { lastTimestamp: early })],
     'ExternalProvisioning: waiting',
   ],
   [
-    'a warning before what is normal',
+    'a warning before a normal event',
     [
       event('Warning', 'ProvisioningFailed', 'no space', { lastTimestamp: early }),
       event('Normal', 'Provisioning', 'External provisioner is provisioning', { lastTimestamp: late }),
@@ -30,7 +30,7 @@ test.each<[string, Event[], string | undefined]>([
     'ProvisioningFailed: no space',
   ],
   [
-    'the newest, however it tells its time',
+    'the newest, whichever field has its time',
     [
       event('Warning', 'Old', 'one', { lastTimestamp: early }),
       event('Warning', 'New', 'two', { eventTime: late }),
@@ -43,8 +43,8 @@ test.each<[string, Event[], string | undefined]>([
     [event('Warning', 'Failed', 'rpc error\n  password=hunter2 refused', {})],
     'Failed: rpc error password=*** refused',
   ],
-])('a claim reports %s', (_what, events, told) => {
-  expect(newestEvent(events)).toBe(told)
+])('a claim reports %s', (_what, events, expected) => {
+  expect(newestEvent(events)).toBe(expected)
 })
 
 test('a long message is truncated', () => {

@@ -1,14 +1,15 @@
 /**
- * What the cluster says of a claim that gets no volume: of most storage only its Events tell. Nobody follows Events, so they
- * are asked for, and only where the wait is longer than any that ends well.
+ * Why a claim gets no volume, as the cluster reports it: most storage reports it only in Events. Events have no
+ * informer, so they are listed, and only if the wait is longer than any that usually succeeds.
  */
 import { type Cluster, type Event, isClusterError, type PersistentVolumeClaim } from '../../../cluster/index.ts'
 import { withoutSecrets } from '../../../controller/index.ts'
+import { shortened } from '../../../values/text.ts'
 import type { Instance } from '../../objects/instance.ts'
 
-/** How long a claim may wait before it is asked why. */
-export const patienceMs = 5_000
-/** More Events than a claim has; their series are counted, not repeated. */
+/** How long a claim waits before its Events are read. */
+export const waitMs = 5_000
+/** A limit that no claim reaches: Kubernetes counts repeated Events in one object. */
 const most = 50
 const longestMessage = 400
 
@@ -19,13 +20,13 @@ const seenAt = ({ lastTimestamp, eventTime, series, metadata }: Event): number =
     ),
   )
 
-/** The text of the newest Event, of Warnings if there are any. */
+/** The text of the newest Event; a Warning has priority. */
 export function newestEvent(events: readonly Event[]): string | undefined {
   const warnings = events.filter(({ type }) => type === 'Warning')
   const [newest] = (warnings.length > 0 ? warnings : events).toSorted((left, right) => seenAt(right) - seenAt(left))
   if (newest === undefined) return undefined
   const { reason, message = '' } = newest
-  const text = withoutSecrets(message.replace(/\s+/g, ' ').trim()).slice(0, longestMessage)
+  const text = shortened(withoutSecrets(message.replace(/\s+/g, ' ').trim()), longestMessage)
   return [reason, text].filter(part => part).join(': ') || undefined
 }
 
@@ -38,12 +39,12 @@ export async function provisioningOf(
   if (claim === undefined || status?.volume !== undefined || spec.suspended) return undefined
   if ((claim.status?.phase ?? 'Pending') !== 'Pending') return undefined
   const { namespace, uid = '', creationTimestamp = '' } = claim.metadata
-  if (!(now - Date.parse(creationTimestamp) >= patienceMs)) return undefined
+  if (!(now - Date.parse(creationTimestamp) >= waitMs)) return undefined
   try {
     const { items } = await cluster.list('Event', { namespace, about: uid, limit: most })
     return newestEvent(items)
   } catch (error) {
-    // An operator that may not read Events manages databases all the same.
+    // An operator that may not read Events still manages databases.
     if (isClusterError(error, 'Forbidden')) return undefined
     throw error
   }

@@ -1,6 +1,6 @@
 /**
- * Volumes that outlived the claim and the database that they were made for: retained, and labelled with the id of a database
- * that was put back without its claim. Asked of the cluster itself, since a database may start on an empty volume by it.
+ * Volumes that outlived their claim and database: retained, and labelled with the id of a database that was put back
+ * without its claim. Read from the cluster itself, since without one a database may start on an empty volume.
  */
 import type { Cluster } from '../../../cluster/index.ts'
 import { isMemberOf, labels, parseMemberName } from '../../../crds/index.ts'
@@ -10,12 +10,12 @@ import { type VolumeFacts, volumeFacts } from './persistent-volume.ts'
 
 export async function retainedVolumes(cluster: Cluster, { id }: Owner): Promise<VolumeFacts[]> {
   const { items } = await cluster.list('PersistentVolume', { labels: { [labels.database]: id } })
-  const kept = items.map(volume => volumeFacts(volume, undefined)).filter(({ isRetained }) => isRetained)
-  const used = await Promise.all(kept.map(volume => isInUse(cluster, volume)))
-  return kept.filter((_, index) => used[index] === false)
+  const retained = items.map(volume => volumeFacts(volume, undefined)).filter(({ isRetained }) => isRetained)
+  const used = await Promise.all(retained.map(volume => isInUse(cluster, volume)))
+  return retained.filter((_, index) => used[index] === false)
 }
 
-/** Whether the claim that the volume is bound to is there. */
+/** Whether the claim of the volume's claimRef exists. */
 async function isInUse(cluster: Cluster, { claim = '', claimUid }: VolumeFacts): Promise<boolean> {
   const [namespace, name] = claim.split('/')
   if (name === undefined || claimUid === undefined) return false
@@ -23,7 +23,7 @@ async function isInUse(cluster: Cluster, { claim = '', claimUid }: VolumeFacts):
   return found?.metadata.uid === claimUid
 }
 
-/** Returns the incarnation that a volume holds, where it is reserved for a claim of this owner's member of that number. */
+/** Returns the incarnation of a volume, if it is reserved for a claim of this owner's member with that number. */
 export function incarnationOn(
   { claim = '', isTerminating }: VolumeFacts,
   { owner: { namespace, id }, number }: Pick<Member, 'owner' | 'number'>,

@@ -1,4 +1,4 @@
-/** The status of every owner, as far as it reports the owner's Postgres. A kind adds what is its own. Pure. */
+/** The part of every owner's status that reports its Postgres. A kind adds its own fields. Pure. */
 import { pendingRestarts, restartFinding } from '../../member/pod/plan/pending-restart.ts'
 import { recordedSize, sizeFinding } from '../../member/pod/plan/size.ts'
 import { configurationFinding } from '../../member/postgres/plan/configuration.ts'
@@ -13,7 +13,7 @@ import { instancesOf } from '../../workload/plan/instances.ts'
 import { storageUsed } from '../../workload/plan/waits.ts'
 import type { Observed } from '../observed.ts'
 
-/** Whether its creation or a change has ended is not in it: that is the kind's to decide. */
+/** Whether creation or a change has ended is not in it: the kind decides that. */
 type PostgresStatus = Pick<
   InstanceStatus,
   'size' | 'incarnation' | 'volume' | 'endpoint' | 'domain' | 'storage' | 'pendingRestart'
@@ -23,7 +23,7 @@ type PostgresStatus = Pick<
   storageUsedBytes: number | undefined
 }
 
-/** `before`: the status that the pass has found. `resizing`: why the requested size is not applied. */
+/** `before`: the status at the start of the pass. `resizing`: why the requested size is not applied. */
 export function statusOf(
   observed: Observed,
   { answered, autogrown, desired, findings, fatal, services }: Assessment,

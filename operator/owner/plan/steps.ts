@@ -1,11 +1,11 @@
-/** The steps with which the plans of all owners begin. Pure. */
+/** The first steps of the plans of all owners. Pure. */
 import { type ObjectMeta, teardownFinalizer } from '../../../crds/index.ts'
 import { recordFromClaim } from '../../member/storage/plan/record.ts'
 import type { Finding } from '../../objects/conditions.ts'
 import type { VolumeRecord } from '../../objects/instance.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { missingKey } from '../../workload/plan/keys.ts'
-import { marks } from '../../workload/plan/marks.ts'
+import { ownershipActions } from '../../workload/plan/ownership-actions.ts'
 import type { OwnerAction, Plan } from '../kind.ts'
 import type { Observed } from '../observed.ts'
 
@@ -16,31 +16,34 @@ export const nothing = <Status>(status: Status): Plan<never, Status> => ({
   awaitsPostgres: false,
   awaitsGateways: false,
   configurationDigest: undefined,
-  wakeAt: undefined,
+  requeueAt: undefined,
 })
 
 export const hasFinalizer = ({ finalizers }: ObjectMeta): boolean => finalizers?.includes(teardownFinalizer) === true
 
-type Marking =
-  /** Nothing is created or changed without a key, since a key is never made again over existing data; but owner references are removed. */
+type Labelling =
+  /**
+   * Nothing is created or changed without a key, since a key is never created again over existing data; but owner
+   * references are removed.
+   */
   | { state: 'key-missing'; finding: Finding; actions: OwnerAction[] }
   /** Children lack our labels or annotations: nothing else is done before they have them. */
   | { state: 'unmarked'; actions: OwnerAction[] }
   /** `actions`: labels that nothing waits for. */
   | { state: 'marked'; actions: OwnerAction[] }
 
-export function marking(observed: Observed, { isGoing }: { isGoing: boolean }): Marking {
+export function labelling(observed: Observed, { isGoing }: { isGoing: boolean }): Labelling {
   const finding = missingKey(observed)
   if (finding !== undefined)
-    return { state: 'key-missing', finding, actions: marks(observed, { isGoing: false }).referring }
-  const { referring, ofChildren, others } = marks(observed, { isGoing })
+    return { state: 'key-missing', finding, actions: ownershipActions(observed, { isGoing: false }).referring }
+  const { referring, ofChildren, others } = ownershipActions(observed, { isGoing })
   const pressing = [...referring, ...ofChildren]
   if (pressing.length > 0) return { state: 'unmarked', actions: [...pressing, ...others] }
   return { state: 'marked', actions: others }
 }
 
 type Identification =
-  /** Nothing is done, and nothing stops what runs, until a user has decided whose the data are. */
+  /** Nothing is changed or stopped until a user has decided to whom the data belong. */
   | { state: 'contested'; why: string }
   | { state: 'unidentified'; actions: OwnerAction[] }
   | { state: 'identified'; owner: Owner }
@@ -53,7 +56,9 @@ export function identification({ identity, instance }: Observed): Identification
   return { state: 'unidentified', actions: [{ do: 'identify', id }] }
 }
 
-/** The record of a volume that was found. It is written before anything else, since all that follows is decided by it. */
+/**
+ * The record of a volume that was found. It is written before anything else, since all later decisions depend on it.
+ */
 export function foundRecord(observed: Observed): { incarnation: number; volume: VolumeRecord } | undefined {
   const volume = recordFromClaim(observed)
   return volume === undefined ? undefined : { incarnation: observed.incarnation, volume }

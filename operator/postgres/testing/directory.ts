@@ -1,17 +1,17 @@
 /**
- * Where tests put the directories in which a real Postgres runs: in memory where the machine has room for it. Postgres waits for
- * its disk whenever it is made, stopped and copied, and no test pulls the plug, so no test could tell the difference. A benchmark
- * could: it stands on the disk.
+ * Where tests put the directories of real Postgres servers: in memory if the machine has enough. Postgres waits for its
+ * disk whenever it is created, stopped and copied, and no test simulates a power cut, so no test depends on it. A
+ * benchmark does: it runs on the disk.
  */
 import { accessSync, constants, readFileSync, statfsSync } from 'node:fs'
 import { freemem, tmpdir } from 'node:os'
 
 const memory = '/dev/shm'
-/** What the files of tests that run at once may take, by far; and what the processes of those need besides. */
+/** A generous limit for the files of tests that run at once; and the memory that their processes need besides. */
 const neededBytes = 4 * 1024 ** 3
 const neededFreeBytes = 2 * neededBytes
 
-/** Whether programs on it can be run: a container's often lets none. */
+/** Whether programs on it can be executed: in a container often not. */
 const runsPrograms = (mounts: string): boolean =>
   mounts.split('\n').some(line => {
     const [, at, type, options = ''] = line.split(' ')
@@ -31,5 +31,5 @@ function hasMemory(): boolean {
 }
 
 const { TMPDIR, VITEST } = process.env
-/** `TMPDIR` wins, so that anybody can say otherwise. */
+/** `TMPDIR` overrides it. */
 export const postgresDirectory: string = VITEST !== undefined && TMPDIR === undefined && hasMemory() ? memory : tmpdir()

@@ -1,6 +1,7 @@
 /**
- * What tests run Postgres with: the binaries of a major, a node, and the instance's programs, each copied once to where
- * whom Postgres runs as may read it. A copy appears by one rename, so tests that run at once never see half of one.
+ * The programs with which tests run Postgres: the binaries of a major version, a node, and the instance's programs,
+ * each copied once to a directory that the user of Postgres can read. A copy appears by one rename, so concurrent tests
+ * never see a partial one.
  */
 import { createHash } from 'node:crypto'
 import {
@@ -18,6 +19,7 @@ import {
   renameSync,
   rmSync,
   symlinkSync,
+  writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
@@ -25,13 +27,13 @@ import { fileURLToPath } from 'node:url'
 import type { PgVersion } from '../../../crds/index.ts'
 
 const user = process.getuid?.() ?? 0
-/** Whom Postgres runs as, where that is not whoever runs the tests. */
+/** The user of Postgres, if that is not the user of the tests. */
 export const postgresUser: { uid: number; gid: number } | undefined =
   user === 0 ? { uid: 65534, gid: 65534 } : undefined
 
 const repository = fileURLToPath(new URL('../../../', import.meta.url))
 
-/** Makes a directory under a name, once: whoever is first wins, and nobody sees it half made. */
+/** Creates a directory under a name, once: the first caller wins, and it appears complete. */
 function madeOnce(name: string, make: (directory: string) => void): string {
   const cache = join(tmpdir(), `espalier-test-postgres-${user}`)
   mkdirSync(cache, { recursive: true, mode: 0o755 })
@@ -81,7 +83,7 @@ export function nodeBinary(): string {
   return join(directory, 'node')
 }
 
-/** The folder instance, under a name that changes with what is in it. */
+/** The folder `instance`, under a name that contains a digest of its content. */
 export function instanceFolder(): string {
   const source = join(repository, 'instance')
   if (postgresUser === undefined) return source
@@ -95,26 +97,65 @@ export function instanceFolder(): string {
   })
 }
 
-/** For `createPostgresImages`: where installations that run as this user have their binaries together, each copied once. */
+/** For `createPostgresImages`: the directory with the binaries of all installations for this user, each copied once. */
 export const installationHome = (owner: { uid: number } | undefined): string =>
   madeOnce(`installations-${owner?.uid ?? user}`, () => {})
 
-/** For `NODE_COMPILE_CACHE` of our command: to compile it takes longer than most of what a test has it do. */
+/** For `NODE_COMPILE_CACHE` of the command: compiling it takes longer than most of its work in tests. */
 export const compiledCommands = (): string => madeOnce('compiled-commands', () => {})
 
-/** Where node keeps what it compiled, as whom Postgres runs as: most of the time that a short program takes. */
+/** The directory with node's compiled code, for the user of Postgres: compiling is most of a short program's time. */
 function compiled(): string {
   const directory = madeOnce('compiled', () => {})
   giveToPostgres(directory)
   return directory
 }
 
-/** What `spawn` needs to run something of this major, as whom Postgres runs as. */
+/** Options for `spawn` to run a program of this major version as the user of Postgres. */
 export const postgresEnvironment = (major: PgVersion) => ({
   ...postgresUser,
   cwd: '/',
   env: { NODE_COMPILE_CACHE: compiled(), PATH: `${join(postgresBinaries(major), 'bin')}:/usr/local/bin:/usr/bin:/bin` },
 })
+
+/**
+ * Copies the result of an earlier initdb with the same arguments, and runs initdb if there is none. A copy appears by
+ * one rename.
+ */
+const copyingInitdb = (initdb: string, copies: string): string => `#!/bin/sh
+set -e
+rest=
+for argument; do
+  case $argument in --pgdata=*) data=\${argument#*=} ;; *) rest="$rest $argument" ;; esac
+done
+made='${copies}'/$(printf %s "$TZ$rest" | cksum | tr ' ' -)
+if [ ! -d "$made" ]; then
+  making=$(mktemp -d '${copies}/making-XXXXXX')
+  '${initdb}' "--pgdata=$making" $rest
+  mv -T "$making" "$made" 2>/dev/null || { rm -rf "$making"; [ -d "$made" ]; }
+fi
+mkdir -p -m 700 "$data"
+exec cp -a --reflink=auto "$made/." "$data"
+`
+
+/** A directory with an `initdb` that copies. */
+function initdbCopies(major: PgVersion): string {
+  const binaries = postgresBinaries(major)
+  const copies = madeOnce(`initialised-${basename(binaries)}`, () => {})
+  giveToPostgres(copies)
+  const script = copyingInitdb(join(binaries, 'bin', 'initdb'), copies)
+  const hash = createHash('sha256').update(script).digest('hex').slice(0, 16)
+  return madeOnce(`initdb-${hash}`, directory => writeFileSync(join(directory, 'initdb'), script, { mode: 0o755 }))
+}
+
+/**
+ * The same for tests that need a Postgres, but not initdb itself, which takes most of a second of CPU time. Data
+ * directories created with it have one system identifier.
+ */
+export function copyingEnvironment(major: PgVersion) {
+  const { env, ...rest } = postgresEnvironment(major)
+  return { ...rest, env: { ...env, PATH: `${initdbCopies(major)}:${env.PATH}` } }
+}
 
 export function giveToPostgres(path: string): void {
   if (postgresUser !== undefined) chownSync(path, postgresUser.uid, postgresUser.gid)

@@ -15,18 +15,18 @@ import { smallShape } from '../../testing/samples.ts'
 import { preloadedLibraries, renderConfiguration } from '../configuration.ts'
 import type { PostgresTarget } from '../connection.ts'
 import { postgresDirectory } from './directory.ts'
-import { giveToPostgres, instanceFolder, nodeBinary, postgresEnvironment } from './install.ts'
+import { copyingEnvironment, giveToPostgres, instanceFolder, nodeBinary, postgresEnvironment } from './install.ts'
 
-export { giveToPostgres, postgresBinaries, postgresEnvironment } from './install.ts'
+export { copyingEnvironment, giveToPostgres, postgresBinaries, postgresEnvironment } from './install.ts'
 
-/** A temporary directory that belongs to whom Postgres runs as. */
+/** A temporary directory that belongs to the user of Postgres. */
 export function temporaryDirectory(name: string): string {
   const directory = mkdtempSync(join(postgresDirectory, `espalier-${name}-`))
   giveToPostgres(directory)
   return directory
 }
 
-/** The three directories that an instance's pod mounts, made in a temporary one. */
+/** The three directories that an instance's pod mounts, created in a temporary one. */
 export type Mounts = { root: string; volume: string; configuration: string; tls: string }
 
 export function makeMounts(
@@ -54,7 +54,7 @@ const writeMounted = (path: string, text: string): void => {
   giveToPostgres(path)
 }
 
-/** Writes another instance.json, and Postgres's files beside it, as they are mounted. */
+/** Writes another instance.json, and Postgres's files beside it, as in the mount. */
 export function configure(mounts: Mounts, configuration: InstanceConfiguration): void {
   for (const [name, text] of Object.entries({
     'instance.json': JSON.stringify(configuration),
@@ -76,7 +76,7 @@ export function prepareCommand(mounts: Mounts): [string, ...string[]] {
 /** Prepares the volume, as before every start. */
 export function prepare(mounts: Mounts, major: PgVersion): void {
   const [command, ...args] = prepareCommand(mounts)
-  const { status, stderr } = spawnSync(command, args, { ...postgresEnvironment(major), encoding: 'utf8' })
+  const { status, stderr } = spawnSync(command, args, { ...copyingEnvironment(major), encoding: 'utf8' })
   if (status !== 0) throw new Error(`prepare failed: ${stderr}`)
 }
 
@@ -84,7 +84,7 @@ export function prepare(mounts: Mounts, major: PgVersion): void {
 export async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo // of a TCP server it is one
+  const { port } = server.address() as AddressInfo // the address of a TCP server
   await new Promise(resolve => server.close(resolve))
   return port
 }
@@ -95,11 +95,11 @@ export type RunningPostgres = {
   /** The authority's certificate, PEM. */
   ca: string
   authority: Authority
-  /** Where an administrator of this authority finds it. */
+  /** The target for an administrator of this authority. */
   target: PostgresTarget
   mounts: Mounts
   pid: number
-  /** Everything that it has written to its log. */
+  /** Its complete log. */
   log(): string
   /** Ends it by a signal, and keeps its directory. */
   kill(signal?: NodeJS.Signals): Promise<void>
@@ -109,21 +109,22 @@ export type RunningPostgres = {
 
 type PostgresOptions = {
   major: PgVersion
-  /** What differs from the small shape. */
+  /** Differences from the small shape. */
   shape?: Partial<SizeShape>
-  /** Settings for the command line: they win over everything. */
+  /** Settings for the command line: they override everything. */
   settings?: Record<string, string>
-  /** The authority that its certificate is from; absent: a new one. */
+  /** The authority that signs its certificate; absent: a new one. */
   tls?: Authority
+  /** The name in its certificate. */
+  serverName?: string
 }
 
-/** Whose instance it is. */
+/** The id of the instance's database or branch. */
 export const instanceId = '00000000-0000-4000-8000-000000000001'
 
 /** Prepares a new instance and starts it. */
 export async function startPostgres(options: PostgresOptions): Promise<RunningPostgres> {
-  const { major, shape = {}, tls = createAuthority() } = options
-  const serverName = 'db.test.svc'
+  const { major, shape = {}, tls = createAuthority(), serverName = 'db.test.svc' } = options
   const certificate = issueServerCertificate(tls, { dnsNames: [serverName, 'localhost'], ipAddresses: ['127.0.0.1'] })
   const configuration: InstanceConfiguration = {
     databaseId: instanceId,
@@ -152,7 +153,7 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
 
 type Server = Pick<RunningPostgres, 'host' | 'port' | 'pid' | 'log' | 'kill'>
 
-/** Starts Postgres on a prepared volume; another port is tried where the free one has been taken meanwhile. */
+/** Starts Postgres on a prepared volume; if the free port has been taken meanwhile, it tries another one. */
 export async function runPostgres(mounts: Mounts, { major, settings = {} }: PostgresOptions): Promise<Server> {
   const host = '127.0.0.1'
   for (let attempt = 1; ; attempt++) {
@@ -184,7 +185,7 @@ export async function runPostgres(mounts: Mounts, { major, settings = {} }: Post
   }
 }
 
-/** Whether it came up: it says so itself. */
+/** Whether it started, by its own log. */
 async function isReady(child: ChildProcess, ended: Promise<void>, log: () => string): Promise<boolean> {
   const ready = new Promise<boolean>(resolve => {
     child.stderr?.on('data', () => {
@@ -195,7 +196,7 @@ async function isReady(child: ChildProcess, ended: Promise<void>, log: () => str
   return Promise.race([ready, ended.then(() => false)])
 }
 
-/** A connection as a role of the database, by password, as a client of ours makes it. The caller ends it. */
+/** A connection as a role of the database, by password, as a client makes it. The caller ends it. */
 export async function connectAs(
   server: Pick<RunningPostgres, 'target'>,
   user: string,

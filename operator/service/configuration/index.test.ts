@@ -1,4 +1,6 @@
-/** What is rendered: pinned once for each type, and read back by each server's own loader whatever users write. */
+/**
+ * The rendered configuration: pinned once for each type, and read back by each server's own loader for any user input.
+ */
 import { createHash } from 'node:crypto'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,6 +16,7 @@ import { readBridgeConfiguration } from '../../../services/mcp-bridge/configurat
 import { ragSettings } from '../../../services/rag/configuration/index.ts'
 import { loadConfiguration } from '../../../services/rest/configuration/index.ts'
 import { configurationDirectory, type RenderedService, renderService, type ServiceInput } from './index.ts'
+import { userFileOf } from './mcp-credentials.ts'
 
 const resources = { requests: { cpu: '50m', memory: '128Mi' }, limits: { memory: '384Mi' } }
 const inputOf = (config: object, keys: Record<string, string> = {}): ServiceInput => ({
@@ -36,14 +39,16 @@ const inputOf = (config: object, keys: Record<string, string> = {}): ServiceInpu
   },
 })
 
-function rendered(input: ServiceInput): RenderedService {
+type WithFiles = Omit<RenderedService, 'files'> & { files: Readonly<Record<string, string>> }
+
+async function rendered(input: ServiceInput): Promise<WithFiles> {
   const rendering = renderService(input)
   if (rendering.kind === 'refused') throw new Error(rendering.message)
-  return rendering.service
+  return { ...rendering.service, files: await rendering.service.files() }
 }
 
-/** Of a container: as the runtime makes it, with the address of the pod put in. */
-const environmentOf = (service: RenderedService, name: string): Record<string, string> => ({
+/** The environment of a container, as the runtime creates it with the pod's address. */
+const environmentOf = (service: WithFiles, name: string): Record<string, string> => ({
   POD_IP: '127.3.2.1',
   ...Object.fromEntries(
     Object.entries(service.containers.find(one => one.name === name)?.environment ?? {}).map(([key, value]) => [
@@ -60,27 +65,27 @@ const noFile = () => {
   throw new Error('no file is read')
 }
 
-const readRest = (service: RenderedService) =>
+const readRest = (service: WithFiles) =>
   loadConfiguration({
     file: service.files['rest.conf'] ?? '',
     environment: environmentOf(service, 'rest'),
     readFile: noFile,
   })
-const readRag = (service: RenderedService) =>
+const readRag = (service: WithFiles) =>
   ragSettings({
     path: `${configurationDirectory}/rag.yaml`,
     text: service.files['rag.yaml'] ?? '',
     environment: { HOME: '/nowhere', ...environmentOf(service, 'rag') },
     readFile: noFile,
   })
-const readTools = (service: RenderedService) =>
+const readTools = (service: WithFiles) =>
   readMcpSettings({
     file: { text: service.files['mcp.yaml'] ?? '' },
     environment: environmentOf(service, 'tools'),
     flags: new Map([['http', true]]),
     readFile: noFile,
   })
-function readBridge(service: RenderedService) {
+function readBridge(service: WithFiles) {
   const path = join(directory, 'bridge.yaml')
   writeFileSync(path, service.files['bridge.yaml'] ?? '')
   return readBridgeConfiguration(path, environmentOf(service, 'bridge'))
@@ -110,16 +115,16 @@ const examples = {
   ),
 }
 
-test.each(Object.entries(examples))('%s is rendered as it always was', async (type, input) => {
-  const { files, ...service } = rendered(input)
+test.each(Object.entries(examples))('%s is rendered as before', async (type, input) => {
+  const { files, ...service } = await rendered(input)
   const shown = Object.entries(files).map(([name, text]) => `--- ${name}\n${text}`)
   await expect(`${shown.join('\n')}\n--- pod\n${JSON.stringify(service, undefined, 2)}\n`).toMatchFileSnapshot(
     `testing/${type}.txt`,
   )
 })
 
-test('the tool server and its bridge read what is rendered', async () => {
-  const service = rendered(examples.mcp)
+test('the tool server and its bridge can read their rendered files', async () => {
+  const service = await rendered(examples.mcp)
   const settings = readTools(service)
   expect(settings.databases).toMatchObject([
     { host: 'db-0.tenant.svc', user: 'app', password: 'new-app\nold-app', sslmode: 'verify-full', allowWrites: true },
@@ -152,18 +157,18 @@ test('the tool server and its bridge read what is rendered', async () => {
   expect(tokens.get('initial-1')?.hash).toBe(createHash('sha256').update('minted-token').digest('hex'))
   const users = parseEntries(userForm, service.files['users.yaml'] ?? '')
   expect(await isPassword('pass:word', users.get('alice')?.password_hash)).toBe(true)
-  expect(rendered(examples.mcp).files).toEqual(service.files)
+  expect((await rendered(examples.mcp)).files).toEqual(service.files)
 })
 
-test('replicas reach one another by a secret that no client can derive from its token', () => {
-  const peerOf = (input: ServiceInput) => readTools(rendered(input)).http?.peer?.secret
-  const secret = peerOf(examples.mcp)
-  expect(readBridge(rendered(examples.mcp)).peer?.secret).toBe(secret)
-  expect(peerOf({ ...examples.mcp, state: { password: 'another' } })).not.toBe(secret)
+test('replicas authenticate to each other with a secret that no client can derive from its token', async () => {
+  const peerOf = async (input: ServiceInput) => readTools(await rendered(input)).http?.peer?.secret
+  const secret = await peerOf(examples.mcp)
+  expect(readBridge(await rendered(examples.mcp)).peer?.secret).toBe(secret)
+  expect(await peerOf({ ...examples.mcp, state: { password: 'another' } })).not.toBe(secret)
 })
 
-test('pods that keep their own conversations have no replicas, and their state on the volume', () => {
-  const service = rendered({ ...examples.mcp, state: undefined })
+test('pods that keep their own conversations have no replicas, and their state on the volume', async () => {
+  const service = await rendered({ ...examples.mcp, state: undefined })
   expect(readTools(service)).toMatchObject({ state: undefined, http: { peer: undefined } })
   expect(readBridge(service)).toMatchObject({
     peer: undefined,
@@ -171,11 +176,11 @@ test('pods that keep their own conversations have no replicas, and their state o
   })
 })
 
-test('of several passwords only the newest counts for the digest', () => {
+test('of several passwords only the newest counts for the digest', async () => {
   for (const input of [inputOf({ serviceType: 'mcp' }), examples.rag]) {
-    const before = rendered(input)
+    const before = await rendered(input)
     const { passwords } = input.database
-    const forgotten = rendered({
+    const forgotten = await rendered({
       ...input,
       database: {
         ...input.database,
@@ -187,10 +192,22 @@ test('of several passwords only the newest counts for the digest', () => {
   }
 })
 
+const usersOf = (count: number) => Array.from({ length: count }, (_, index) => `user${index}:password`).join(',')
+
+test('passwords of users are hashed off the event loop', async () => {
+  const users = [['alice', 'password'] as const, ['bob', 'password'] as const]
+  const hashes = userFileOf({ users, tokens: [] }, 'salt')
+  const first = await Promise.race([hashes, new Promise(resolve => setImmediate(() => resolve('another event')))])
+  expect(first).toBe('another event')
+  expect((await hashes).hashes.map(({ username }) => username)).toEqual(['alice', 'bob'])
+})
+
 test.each<[string, object, Record<string, string>, string[]]>([
   ['mcp', { serviceType: 'mcp', mcp: { embeddingProvider: 'openai', embeddingModel: 'm' } }, {}, ['embedding_api_key']],
   ['mcp', { serviceType: 'mcp' }, { init_users: 'alice' }, ['init_users']],
   ['mcp', { serviceType: 'mcp' }, { init_tokens: 'good, not good' }, ['init_tokens']],
+  ['mcp', { serviceType: 'mcp' }, { init_tokens: 'token,'.repeat(33) }, ['init_tokens']],
+  ['mcp', { serviceType: 'mcp' }, { init_users: usersOf(33) }, ['init_users']],
   ['rag', examples.rag.config, { embedding_llm_api_key: 'k' }, ['completion_llm_api_key']],
   [
     'rag',
@@ -209,7 +226,7 @@ test.each<[string, object, Record<string, string>, string[]]>([
   expect(rendering).toMatchObject({ kind: 'refused', type, fields })
 })
 
-/** What breaks files where it is not written as text. */
+/** Text that breaks a file if it is not escaped. */
 const anyText = (maxLength: number) =>
   fc
     .oneof(
@@ -239,7 +256,7 @@ const filled = (maxLength: number) => anyText(maxLength).map(text => `x${text}`.
 const printable = (text: string) => !/\p{Cc}/u.test(text) && Buffer.byteLength(text) <= 63
 const column = filled(30).filter(printable)
 
-test('whatever rest is configured with, it reads back', () => {
+test('rest reads back any configuration', async () => {
   const configs = fc.record({
     audience: filled(50).filter(text => !text.includes(':') && printable(text)),
     anon: column,
@@ -248,11 +265,11 @@ test('whatever rest is configured with, it reads back', () => {
     maxRows: fc.integer({ min: 1, max: 10_000 }),
     password: filled(60).filter(text => !text.includes('\0') && !text.includes('\n')),
   })
-  fc.assert(
-    fc.property(configs, ({ audience, anon, secret, schema, maxRows, password }) => {
+  await fc.assert(
+    fc.asyncProperty(configs, async ({ audience, anon, secret, schema, maxRows, password }) => {
       const rest = { dbSchemas: schema, dbAnonRole: anon, jwtAudience: audience, maxRows }
       const input = inputOf({ serviceType: 'rest', rest }, { jwt_secret: secret })
-      const read = readRest(rendered({ ...input, minted: { password } }))
+      const read = readRest(await rendered({ ...input, minted: { password } }))
       expect(read).toMatchObject({ dbSchemas: [schema], dbAnonRole: anon, dbMaxRows: maxRows, jwtAud: audience })
       expect(Buffer.from(read.jwtSecret ?? '').toString()).toBe(secret)
       expect(read.serverHost).toBe('127.3.2.1')
@@ -264,7 +281,7 @@ test('whatever rest is configured with, it reads back', () => {
   )
 })
 
-test('whatever rag is configured with, it reads back', () => {
+test('rag reads back any configuration', async () => {
   const configs = fc.record({
     prompt: filled(300),
     description: anyText(300),
@@ -274,13 +291,13 @@ test('whatever rag is configured with, it reads back', () => {
     key: filled(50).filter(text => !/[^\x21-\x7e]/.test(text)),
     weight: fc.integer({ min: 0, max: 100 }).map(value => value / 100),
   })
-  fc.assert(
-    fc.property(configs, ({ prompt, description, filter, text, model, key, weight }) => {
+  await fc.assert(
+    fc.asyncProperty(configs, async ({ prompt, description, filter, text, model, key, weight }) => {
       const table = { table: 'app.docs', textColumn: text, vectorColumn: 'v', filter }
       const pipeline = { name: 'docs', tables: [table], description, systemPrompt: prompt, vectorWeight: weight }
       const rag = { embeddingLlm: { provider: 'openai', model }, completionLlm: llm, pipelines: [pipeline] }
       const keys = { embedding_llm_api_key: key, completion_llm_api_key: key }
-      const [read] = readRag(rendered(inputOf({ serviceType: 'rag', rag }, keys))).pipelines
+      const [read] = readRag(await rendered(inputOf({ serviceType: 'rag', rag }, keys))).pipelines
       expect(read).toMatchObject({
         description,
         systemPrompt: prompt,
@@ -293,27 +310,27 @@ test('whatever rag is configured with, it reads back', () => {
   )
 })
 
-test('whatever mcp is configured with, its servers read back', () => {
+test('the servers of mcp read back any configuration', async () => {
   const configs = fc.record({
     model: filled(50).filter(printable),
     key: filled(50),
     tokens: fc.array(fc.stringMatching(/^[A-Za-z0-9._~+/-]{1,60}$/), { maxLength: 3 }),
     password: filled(60).filter(text => !text.includes('\0')),
   })
-  fc.assert(
-    fc.property(configs, ({ model, key, tokens, password }) => {
+  await fc.assert(
+    fc.asyncProperty(configs, async ({ model, key, tokens, password }) => {
       const mcp = { embeddingProvider: 'openai', embeddingModel: model } as const
       const keys = { embedding_api_key: key, init_tokens: tokens.join(',') }
       const input = inputOf({ serviceType: 'mcp', mcp }, keys)
       const passwords = { ...input.database.passwords, app_read_only: [password] }
-      const service = rendered({ ...input, database: { ...input.database, passwords } })
+      const service = await rendered({ ...input, database: { ...input.database, passwords } })
       expect(readTools(service)).toMatchObject({
         embedding: { provider: 'openai', model, apiKey: key },
         databases: [{ user: 'app_read_only', password, allowWrites: false }],
       })
       const bridge = readBridge(service)
       const { authentication } = bridge
-      expect(authentication.type === 'bearer' ? authentication.tokens.length : 0).toBe(1 + Math.max(1, tokens.length))
+      expect(authentication.type === 'bearer' ? authentication.tokens.length : 0).toBe(Math.max(1, tokens.length))
     }),
     { numRuns: 50 },
   )

@@ -1,4 +1,4 @@
-/** What a service's pod is made of, from its ServiceConfig and secrets. Pure: the same input renders the same pod. */
+/** Renders a service's pod from its ServiceConfig and secrets. Pure: the same input renders the same pod. */
 import { mcpServiceConfig, type ServiceConfig } from '../../../crds/services.ts'
 import { renderMcp } from './mcp.ts'
 import { renderRag } from './rag.ts'
@@ -16,7 +16,7 @@ export {
   type ServiceType,
 } from './types.ts'
 
-/** Room for the other fields of a Secret, which has 1 MiB. */
+/** Space for the other fields of a Secret, whose limit is 1 MiB. */
 const mostBytes = 900_000
 
 export function renderService(input: ServiceInput): Rendering {

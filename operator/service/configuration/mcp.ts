@@ -1,12 +1,22 @@
 /**
- * The tool server, twice: over HTTP at `/mcp/v1`, and over stdio behind the bridge at `/mcp`. Both read one file. Conversations, and what the bridge's authorization server keeps, are in a database
- * of their own, which all pods share. Where there cannot be one, they are on an emptyDir, and a pod that is replaced begins without them.
+ * The tool server, twice: over HTTP at `/mcp/v1`, and over stdio behind the bridge at `/mcp`. Both read one file.
+ * Conversations and the state of the bridge's authorization server are in a separate database, which all pods share. If
+ * that is impossible, they are on an emptyDir, and a replaced pod starts without them.
  */
 import { hkdfSync } from 'node:crypto'
 import type { ServiceConfig } from '../../../crds/services.ts'
 import { mcpStateDatabase, mcpStateRole } from '../../postgres/configuration.ts'
 import { credentialsOf, type McpCredentials, tokenFileOf, userFileOf } from './mcp-credentials.ts'
-import { authorityFile, baseUrlOf, container, fileAt, newest, passwordsOf } from './parts.ts'
+import {
+  authorityFile,
+  baseUrlOf,
+  container,
+  fileAt,
+  newest,
+  passwordsOf,
+  samplesVariables,
+  selfCheckPath,
+} from './parts.ts'
 import { servicePorts } from './ports.ts'
 import { Variable, yaml, yamlWithVariables } from './text.ts'
 import { tokenDigest } from './token-digest.ts'
@@ -19,15 +29,15 @@ const files = {
   bridge: 'bridge.yaml',
   tokens: 'tokens.yaml',
   users: 'users.yaml',
-  probe: 'probe-token',
 }
-/** The servers answer it once a tool has read from the database over their own protocol. */
-const selfCheckPath = '/ready/database'
 const stateDirectory = '/var/lib/espalier/mcp'
-const { tools, bridge } = servicePorts.mcp
-/** Variables of the bridge's container that its file names. */
+const { tools, bridge, toolsSamples, bridgeSamples } = servicePorts.mcp
+/** Environment variables of the bridge that its file refers to. */
 const variables = { toolsFile: 'TOOLS_FILE', state: 'STATE_DIRECTORY', authority: 'ESPALIER_DB_SSLROOTCERT' }
-/** Variables of the tool server: its part of what replicas need. Addresses differ between pods, and paths are replaced in variables alone. */
+/**
+ * Environment variables of the tool server for replicas. Addresses differ between pods, and the runtime replaces paths
+ * only in variables.
+ */
 const replicaVariables = { authority: 'ESPALIER_STATE_SSLROOTCERT', address: 'ESPALIER_HTTP_PEER_ADDRESS' }
 
 export function renderMcp(input: ServiceInput, config: McpConfig): Rendering {
@@ -43,17 +53,17 @@ export function renderMcp(input: ServiceInput, config: McpConfig): Rendering {
     return refuse(['embedding_api_key'], 'mcp: the Secret has no embedding_api_key')
   const read = credentialsOf(input.keys, token)
   if (read.kind === 'refused') return refuse([read.field], `mcp: ${read.field} ${read.rule}`)
-  return rendered(input, config, { ...read.credentials, probe: derived(token, 'probe') }, token)
+  return rendered(input, config, read.credentials, token)
 }
 
 /** The same in every replica and after every rollout. */
 const derived = (token: string, purpose: string): string =>
   Buffer.from(hkdfSync('sha256', token, '', `espalier mcp ${purpose}`, 32)).toString('base64url')
 
-/** Known to no client: of the token, each client has a copy. */
+/** Known to no client. The token would not do: each client has it. */
 const peerSecretOf = ({ password }: { password: string }): { secret: string } => ({ secret: derived(password, 'peer') })
 
-/** Which authorities it trusts, variables say: paths in files are not replaced where pods are processes. */
+/** The trusted authorities are in variables: if pods are processes, the runtime does not replace paths in files. */
 const stateUrlOf = ({ database: { host, port } }: ServiceInput): string =>
   `postgresql://${mcpStateRole}@${host}:${port}/${mcpStateDatabase}?sslmode=verify-full`
 
@@ -66,14 +76,13 @@ function rendered(input: ServiceInput, config: McpConfig, credentials: McpCreden
   return {
     kind: 'rendered',
     service: {
-      get files() {
-        const users = userFileOf(credentials, derived(token, 'salt'))
+      files: async () => {
+        const users = await userFileOf(credentials, derived(token, 'salt'))
         return {
           [files.tools]: toolsFile(passwordsOf(input, role)),
           [files.bridge]: bridgeFile(users.hashes),
           [files.tokens]: yaml(tokenFileOf(credentials)),
           [files.users]: yaml(users.file),
-          [files.probe]: `${credentials.probe}\n`,
           [authorityFile]: database.authority,
         }
       },
@@ -101,7 +110,7 @@ function toolsOf(input: ServiceInput, config: McpConfig, { password, role, token
   const baseUrl = provider === undefined ? undefined : baseUrlOf(input, provider).base_url
   return {
     http: {
-      // Where the pod's address is one of loopback, the names of its public address are told by this alone.
+      // If the pod's address is a loopback address, this is the only source of the names of its public address.
       ...(publicUrl === undefined ? {} : { allowed_origins: [new URL(publicUrl).origin] }),
       client_ip: { trusted_proxies: settings.trustedProxies },
       ...(state === undefined ? {} : { peer: peerSecretOf(state) }),
@@ -117,7 +126,7 @@ function toolsOf(input: ServiceInput, config: McpConfig, { password, role, token
         password,
         sslmode: 'verify-full',
         allow_writes: config.allowWrites,
-        // Two servers have a pool each, and the database's connections are its user's.
+        // Both servers have a pool, and share the connections of one database.
         pool_max_conns: 4,
         pool_max_conn_idle_time: '1m',
       },
@@ -136,13 +145,15 @@ function toolsOf(input: ServiceInput, config: McpConfig, { password, role, token
   }
 }
 
-/** The bridge's own address is that of the database: it serves `/mcp`, and the paths of its authorization server beside it. */
+/**
+ * The bridge's own address is that of the database: it serves `/mcp`, and the paths of its authorization server beside
+ * it.
+ */
 const bridgeUrlOf = (publicUrl: string): string => publicUrl.replace(/\/mcp\/?$/, '')
 
 function bridgeOf(input: ServiceInput, { credentials, token }: BridgeLogin, users: readonly BuiltinUser[]): object {
   const { publicUrl, settings, state } = input
   const hasUsers = credentials.users.length > 0 && publicUrl !== undefined
-  const all = [['probe', credentials.probe] as const, ...credentials.tokens]
   return {
     server: {
       listen: new Variable(`\${POD_IP}:${bridge}`),
@@ -153,7 +164,7 @@ function bridgeOf(input: ServiceInput, { credentials, token }: BridgeLogin, user
         : { peer: { address: new Variable(`\${POD_IP}:${bridge}`), ...peerSecretOf(state) } }),
       auth: {
         type: hasUsers ? 'oauth' : 'bearer',
-        bearer: { valid_tokens: all.map(([name, token]) => ({ name, sha256: tokenDigest(token) })) },
+        bearer: { valid_tokens: credentials.tokens.map(([name, token]) => ({ name, sha256: tokenDigest(token) })) },
       },
     },
     mcp_server: {
@@ -184,7 +195,7 @@ function bridgeOf(input: ServiceInput, { credentials, token }: BridgeLogin, user
   }
 }
 
-/** What the tool server behind the bridge is given of the bridge's environment. */
+/** The part of the bridge's environment that the tool server behind it gets. */
 const toolsVariables = ({ state }: ServiceInput): string[] => [
   variables.authority,
   ...(state === undefined ? [] : Object.values(replicaVariables)),
@@ -209,8 +220,12 @@ const toolsContainer = (input: ServiceInput): ServiceContainer =>
       ESPALIER_DB_SSLROOTCERT: fileAt(authorityFile),
       ESPALIER_DATA_DIR: stateDirectory,
       ...replicaEnvironment(input),
+      ...samplesVariables(toolsSamples),
     },
-    ports: [{ name: 'tools', port: tools }],
+    ports: [
+      { name: 'tools', port: tools },
+      { name: 'tools-samples', port: toolsSamples },
+    ],
     ready: { port: tools, path: selfCheckPath },
     readiness: { port: tools, path: '/health' },
     resources: input.settings.resources.mcp,
@@ -226,8 +241,12 @@ const bridgeContainer = (input: ServiceInput): ServiceContainer =>
       [variables.authority]: fileAt(authorityFile),
       ...(input.state === undefined ? {} : { PGSSLROOTCERT: fileAt(authorityFile) }),
       ...replicaEnvironment(input),
+      ...samplesVariables(bridgeSamples),
     },
-    ports: [{ name: 'bridge', port: bridge }],
+    ports: [
+      { name: 'bridge', port: bridge },
+      { name: 'bridge-samples', port: bridgeSamples },
+    ],
     ready: { port: bridge, path: selfCheckPath },
     readiness: { port: bridge, path: '/ready' },
     resources: input.settings.resources.mcp,

@@ -1,6 +1,16 @@
 /** The retrieval server: pipelines that read as `app_read_only`. */
 import type { ServiceConfig } from '../../../crds/services.ts'
-import { authorityFile, baseUrlOf, container, fileAt, hostOf, newest, passwordsOf } from './parts.ts'
+import {
+  authorityFile,
+  baseUrlOf,
+  container,
+  fileAt,
+  hostOf,
+  newest,
+  passwordsOf,
+  samplesVariables,
+  selfCheckPath,
+} from './parts.ts'
 import { servicePorts } from './ports.ts'
 import { Variable, yamlWithVariables } from './text.ts'
 import type { Rendering, ServiceInput } from './types.ts'
@@ -11,7 +21,7 @@ type Model = RagConfig['embeddingLlm']
 type ModelKind = 'embedding_llm' | 'completion_llm'
 
 const configurationFile = 'rag.yaml'
-const port = servicePorts.rag.http
+const { http: port, samples } = servicePorts.rag
 
 export function renderRag(input: ServiceInput, config: RagConfig): Rendering {
   const refused = refusalOf(input, config)
@@ -21,17 +31,20 @@ export function renderRag(input: ServiceInput, config: RagConfig): Rendering {
   return {
     kind: 'rendered',
     service: {
-      files: {
+      files: async () => ({
         [configurationFile]: fileWith(passwordsOf(input, 'app_read_only')),
         [authorityFile]: database.authority,
-      },
+      }),
       containers: [
         container({
           name: 'rag',
           args: ['rag', fileAt(configurationFile)],
-          environment: {},
-          ports: [{ name: 'http', port }],
-          ready: ['espalier', 'rag', '--ready', fileAt(configurationFile)],
+          environment: samplesVariables(samples),
+          ports: [
+            { name: 'http', port },
+            { name: 'samples', port: samples },
+          ],
+          ready: { port, path: selfCheckPath },
           readiness: { port, path: '/v1/live' },
           resources: settings.resources.rag,
         }),
@@ -43,7 +56,7 @@ export function renderRag(input: ServiceInput, config: RagConfig): Rendering {
   }
 }
 
-/** What a pipeline uses of its own, or of the service. */
+/** The pipeline's own setting, or the service's. */
 const modelOf = (config: RagConfig, pipeline: Pipeline, kind: ModelKind): Model =>
   kind === 'embedding_llm'
     ? (pipeline.embeddingLlm ?? config.embeddingLlm)

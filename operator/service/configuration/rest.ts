@@ -1,6 +1,6 @@
 /** The REST service: PostgREST's file, with the login role `authenticator`. */
 import type { ServiceConfig } from '../../../crds/services.ts'
-import { authorityFile, container, fileAt } from './parts.ts'
+import { authorityFile, container, fileAt, samplesVariables, selfCheckPath } from './parts.ts'
 import { servicePorts } from './ports.ts'
 import { bindings } from './text.ts'
 import type { Rendering, ServiceInput } from './types.ts'
@@ -8,7 +8,7 @@ import type { Rendering, ServiceInput } from './types.ts'
 type RestConfig = NonNullable<ServiceConfig['rest']>
 
 const configurationFile = 'rest.conf'
-const { http, admin } = servicePorts.rest
+const { http, admin, samples } = servicePorts.rest
 
 export function renderRest(input: ServiceInput, config: RestConfig): Rendering {
   const { password } = input.minted
@@ -18,7 +18,10 @@ export function renderRest(input: ServiceInput, config: RestConfig): Rendering {
   return {
     kind: 'rendered',
     service: {
-      files: { [configurationFile]: fileOf(input, config, password), [authorityFile]: database.authority },
+      files: async () => ({
+        [configurationFile]: fileOf(input, config, password),
+        [authorityFile]: database.authority,
+      }),
       containers: [
         container({
           name: 'rest',
@@ -27,12 +30,14 @@ export function renderRest(input: ServiceInput, config: RestConfig): Rendering {
             ESPALIER_REST_SERVER_HOST: '$(POD_IP)',
             // Named here, since the runtime replaces paths in variables, not in files.
             PGSSLROOTCERT: fileAt(authorityFile),
+            ...samplesVariables(samples),
           },
           ports: [
             { name: 'http', port: http },
             { name: 'admin', port: admin },
+            { name: 'samples', port: samples },
           ],
-          ready: ['espalier', 'rest', '--ready', fileAt(configurationFile)],
+          ready: { port: admin, path: selfCheckPath },
           readiness: { port: admin, path: '/live' },
           resources: settings.resources.rest,
         }),

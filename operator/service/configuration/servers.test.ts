@@ -1,5 +1,5 @@
-/** The servers as they are rendered, on a real Postgres: each starts, answers its own probe, and goes on while Postgres restarts. */
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+/** The rendered servers on a real Postgres: each starts, answers its probe, and continues while Postgres restarts. */
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,19 +12,18 @@ import { until } from '../../../services/testing/client.ts'
 import { createAdministrator } from '../../postgres/administrator.ts'
 import { connectAs, type RunningPostgres, runPostgres, startPostgres } from '../../postgres/testing/postgres.ts'
 import { configurationDirectory, renderService, type ServiceContainer, type ServiceInput } from './index.ts'
+import { servicePorts } from './ports.ts'
 
 const isSoak = process.env.ESPALIER_SOAK === '1'
 const passwords = { admin: 'admin-secret-1', app: 'app-secret-1', app_read_only: 'reader-secret-1' }
-const authenticator = { password: 'rest-secret-1', mark: 'r', anonymousRoles: ['web_anon'] }
-const mcpState = { owner: 'one', isRequested: true, login: { password: 'state-secret-1', mark: 's' } }
+const authenticator = { password: 'rest-secret-1', passwordVersion: 'r', anonymousRoles: ['web_anon'] }
+const mcpState = { owner: 'one', isRequested: true, login: { password: 'state-secret-1', passwordVersion: 's' } }
+const token = 'the-token-of-this-service'
 const program = join(import.meta.dirname, '../../../bin/espalier.mjs')
 const signal = new AbortController().signal
 
 let server: RunningPostgres
 let folder: string
-/** By container: runs its startup probe. */
-/** Each reports what is wrong; undefined: it is answered. */
-const probes = new Map<string, () => Promise<string | undefined>>()
 const running: { name: string; child: ChildProcess; log: () => string }[] = []
 
 if (isSoak) describeServers()
@@ -39,7 +38,11 @@ beforeAll(async () => {
     logger: pino({ level: 'silent' }),
   })
   const ensure = () =>
-    administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'm', authenticator, mcpState }), signal)
+    administrator.ensureRoles(
+      server.target,
+      async () => ({ passwords, passwordVersion: 'm', authenticator, mcpState }),
+      signal,
+    )
   await ensure()
   const admin = await connectAs(server, 'admin', passwords.admin)
   await admin.query(
@@ -76,25 +79,25 @@ const configs = {
 const resources = { requests: { cpu: '50m', memory: '128Mi' }, limits: {} }
 
 function inputOf(config: object): ServiceInput {
-  const keys = { embedding_llm_api_key: 'k', completion_llm_api_key: 'k', init_users: 'alice:secret' }
+  const keys = { embedding_llm_api_key: 'k', completion_llm_api_key: 'k', init_users: 'alice:secret-of-alice' }
   return {
     config: serviceConfig.parse({ serviceId: '0123abcd', ...config }),
     keys,
-    minted: { token: 'the-token-of-this-service', password: authenticator.password },
+    minted: { token, password: authenticator.password },
     state: mcpState.login,
     database: {
       host: 'localhost',
       port: server.port,
       name: 'app',
       authority: server.authority.cert,
-      // The newest is one that Postgres does not have yet.
+      // The newest one is not set in Postgres yet.
       passwords: {
         admin: [],
         app: ['not-yet', passwords.app],
         app_read_only: ['not-yet', passwords.app_read_only],
       },
     },
-    publicUrl: undefined,
+    publicUrl: Object(config).serviceType === 'mcp' ? 'https://shop.db.test/mcp' : undefined,
     settings: {
       resources: { mcp: resources, rest: resources, rag: resources },
       baseUrls: { openai: 'http://127.0.0.1:1' },
@@ -103,36 +106,38 @@ function inputOf(config: object): ServiceInput {
   }
 }
 
-/** As the runtime makes it: a directory in place of the mounted one, and an address of its own. */
-function environmentOf(container: ServiceContainer, place: (text: string) => string, address: string) {
+/** As the runtime does: a directory instead of the mounted one, and a separate address. */
+function environmentOf(container: ServiceContainer, replaced: (text: string) => string, address: string) {
   const own = Object.entries(container.environment).map(([name, value]) => [
     name,
-    place(value.replaceAll('$(POD_IP)', address)),
+    replaced(value.replaceAll('$(POD_IP)', address)),
   ])
   return {
     PATH: `${join(folder, 'bin')}:${process.env.PATH}`,
     HOME: folder,
     POD_IP: address,
+    ESPALIER_SAMPLES_ID: 'of-this-test',
     ...Object.fromEntries(own),
   }
 }
 
-/** @returns how long the server took until its probe was answered */
+/** @returns the time until the server answered its probe */
 async function start(type: keyof typeof configs, address: string): Promise<Record<string, number>> {
   const rendering = renderService(inputOf(configs[type]))
   if (rendering.kind === 'refused') throw new Error(rendering.message)
-  const { files, containers, writable } = rendering.service
+  const { files: filesOf, containers, writable } = rendering.service
+  const files = await filesOf()
   const [mounted, state] = [join(folder, type), join(folder, `${type}-state`)]
   mkdirSync(mounted)
   mkdirSync(state)
   for (const [name, text] of Object.entries(files)) writeFileSync(join(mounted, name), text)
-  const place = (text: string) =>
+  const replaced = (text: string) =>
     writable.reduce((all, path) => all.replaceAll(path, state), text.replaceAll(configurationDirectory, mounted))
   const took: Record<string, number> = {}
   for (const container of containers) {
-    const env = environmentOf(container, place, address)
+    const env = environmentOf(container, replaced, address)
     const from = performance.now()
-    const child = spawn(process.execPath, [program, ...container.args.map(place)], { env, stdio: 'pipe' })
+    const child = spawn(process.execPath, [program, ...container.args.map(replaced)], { env, stdio: 'pipe' })
     let log = ''
     for (const stream of [child.stdout, child.stderr])
       stream?.on('data', text => {
@@ -140,18 +145,11 @@ async function start(type: keyof typeof configs, address: string): Promise<Recor
       })
     running.push({ name: container.name, child, log: () => log })
     const ready = async (): Promise<string | undefined> => {
-      const { startupProbe } = container
-      if ('exec' in startupProbe) {
-        const [, ...probe] = startupProbe.exec.map(place)
-        const { status, stderr } = spawnSync(process.execPath, [program, ...probe], { env, encoding: 'utf8' })
-        return status === 0 ? undefined : stderr
-      }
       await pause(50)
-      const { port, path } = startupProbe.httpGet
+      const { port, path } = container.startupProbe.httpGet
       const answer = await fetch(`http://${address}:${port}${path}`).catch(() => undefined)
       return answer?.status === 200 ? undefined : ((await answer?.text()) ?? 'no connection')
     }
-    probes.set(container.name, ready)
     let last = await ready()
     while (last !== undefined && performance.now() - from < 60_000 && child.exitCode === null) last = await ready()
     if (last !== undefined) throw new Error(`${container.name}: ${last}\n${log}`)
@@ -162,7 +160,30 @@ async function start(type: keyof typeof configs, address: string): Promise<Recor
   return took
 }
 
-/** With the processes that it has started. */
+/** From the server that listens for HTTP itself. */
+async function readByTool(): Promise<string> {
+  const answer = await fetch(`http://127.9.1.2:${servicePorts.mcp.tools}/mcp/v1`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${token}`,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+    },
+    body: JSON.stringify({
+      ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+      params: { name: 'query_database', arguments: { query: 'SELECT id FROM people' } },
+    }),
+  })
+  return await answer.text()
+}
+
+/** The error of the retrieval server: the table of the pipeline does not exist. */
+async function databaseOfRag(): Promise<unknown> {
+  const answer = await fetch(`http://127.9.1.3:${servicePorts.rag.http}/v1/health`)
+  return JSON.parse(await answer.text()).pipelines[0].database.error
+}
+
+/** Including the processes that it has started. */
 function figuresOf({ name, child: { pid = 0 } }: { name: string; child: ChildProcess }): object {
   const proc = (of: string | number, file: string) => readFileSync(`/proc/${of}/${file}`, 'utf8')
   const all = [
@@ -186,7 +207,8 @@ function describeServers(): void {
       ...(await start('rag', '127.9.1.3')),
     }
     if (process.env.ESPALIER_FIGURES) console.log(took, running.map(figuresOf))
-    // The bridge's authorization server has created its tables; those of conversations are created with the first one.
+    // The bridge's authorization server has created its tables; the tables of conversations are created with the first
+    // one.
     const client = await connectAs(server, 'mcp_state', mcpState.login.password, 'espalier')
     const { rows } = await client.query("SELECT tableowner FROM pg_tables WHERE tablename = 'espalier_oauth_records'")
     await client.end()
@@ -195,7 +217,20 @@ function describeServers(): void {
     expect(await answer.json()).toEqual([{ id: 7 }])
   }, 180_000)
 
-  test('a restart of Postgres costs no more than 503 with Retry-After, and no server its pool', async () => {
+  test('each server returns measurements of itself', async () => {
+    const at = { rest: ['127.9.1.1', 'samples'], mcp: ['127.9.1.2', 'toolsSamples'], rag: ['127.9.1.3', 'samples'] }
+    const ports: Record<string, number> = { ...servicePorts.mcp, ...servicePorts.rag }
+    for (const [type, [host, name = '']] of Object.entries(at)) {
+      const { id, names, samples } = JSON.parse(await (await fetch(`http://${host}:${ports[name]}/samples`)).text())
+      expect(id, type).toBe('of-this-test')
+      expect(samples.length, type).toBeGreaterThan(0)
+      expect(samples.at(-1)[1 + names.indexOf('memory_bytes')], type).toBeGreaterThan(20_000_000)
+    }
+    const bridge = await fetch(`http://127.9.1.2:${servicePorts.mcp.bridgeSamples}/samples`)
+    expect(JSON.parse(await bridge.text()).names).toContain('sessions')
+  })
+
+  test('a restart of Postgres costs no more than 503 with Retry-After, and no server loses its pool', async () => {
     const from = performance.now()
     const seen = new Map<string, number>()
     let last = ''
@@ -220,10 +255,8 @@ function describeServers(): void {
     await Promise.all(loads)
     expect([...seen.keys()].sort()).toEqual(['200 ', '503 retry'])
     expect(back).toBeLessThan(60_000)
-    for (const { name } of running) {
-      const probe = probes.get(name)
-      await expect.poll(() => probe?.(), { timeout: 60_000, interval: 200 }).toBeUndefined()
-    }
+    await expect.poll(readByTool, { timeout: 60_000 }).toContain('7')
+    await expect.poll(databaseOfRag, { timeout: 60_000 }).not.toBe('the database cannot be reached')
     expect(running.map(({ child }) => child.exitCode)).toEqual(running.map(() => null))
   }, 180_000)
 

@@ -1,6 +1,8 @@
-/** Configuration files as text. Values come from users: none of them can add a key, or name a variable of the environment. */
+/**
+ * Configuration files as text. Values come from users: none of them can add a key, or refer to an environment variable.
+ */
 
-/** In a file whose server replaces `${NAME}`: the only values where it does. */
+/** For a file whose server replaces `${NAME}`: only these values are replaced. */
 export class Variable {
   readonly text: string
 
@@ -9,10 +11,10 @@ export class Variable {
   }
 }
 
-/** JSON, which YAML contains, for a server that replaces nothing. */
+/** JSON, a subset of YAML, for a server that replaces nothing. */
 export const yaml = (value: object): string => `${JSON.stringify(value, undefined, 2)}\n`
 
-/** The same for a server that replaces `${NAME}`, and reads `$${NAME}` as that text. */
+/** JSON for a server that replaces `${NAME}`, and reads `$${NAME}` as that text. */
 export const yamlWithVariables = (value: object): string =>
   `${JSON.stringify(value, (_, entry: unknown) => (entry instanceof Variable ? entry.text : literal(entry)), 2)}\n`
 

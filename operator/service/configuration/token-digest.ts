@@ -1,4 +1,4 @@
 import { createHash } from 'node:crypto'
 
-/** The SHA-256 of a token, in hexadecimal: what servers and gateways know it by. */
+/** The SHA-256 of a token, in hexadecimal: servers and gateways know a token only by it. */
 export const tokenDigest = (token: string): string => createHash('sha256').update(token).digest('hex')

@@ -1,4 +1,4 @@
-/** From what was observed of an owner's services to what is done about them, and what its status reports: a pure function. */
+/** Plans the actions and the status of an owner's services from their observed state: a pure function. */
 import { preciseTime } from '../../../values/time.ts'
 import { applyIfChanged } from '../../children/drift.ts'
 import type { Drifts } from '../../children/drift-history.ts'
@@ -8,16 +8,17 @@ import type { Instance } from '../../objects/instance.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
 import type { PodSettings } from '../../pod-settings.ts'
-import type { ReferencesAnswer } from '../../postgres/administrator.ts'
+import type { FoundReferences, ReferencesAnswer } from '../../postgres/administrator.ts'
 import type { ServiceAction } from '../actions.ts'
 import type { ServiceType } from '../configuration/index.ts'
 import { serviceBudgetDraft, serviceDraft, servicePolicyDraft, switchedAnnotation } from '../network.ts'
 import type { Authenticator, ObservedServices, SeenMcpState } from '../observed.ts'
-import { configuredFinding } from '../references.ts'
+import { configurationFaults, configuredFinding, faultsOfService } from '../references.ts'
 import { leftovers, remove } from './leftovers.ts'
+import { type PostgresState, waitingMs } from './postgres-state.ts'
 import { reportOf, type ServicesReport } from './report.ts'
 import { type Rollout, rolloutsOf } from './rollout.ts'
-import { isRouted, routeActions } from './routing.ts'
+import { isRouted, isUnserved, routeActions } from './routing.ts'
 
 type ObservedForServices = {
   instance: Instance
@@ -28,20 +29,20 @@ type ObservedForServices = {
 
 export type ServicesPlan = ServicesReport & {
   actions: ServiceAction[]
-  /** The condition ServicesConfigured; undefined where no service names anything, or nothing is known. */
+  /** The condition ServicesConfigured; undefined if no service names database objects, or nothing is known. */
   configured: Finding | undefined
-  /** What the configurations name is not known yet of a Postgres that answers. */
+  /** Whether a Postgres that answers has not yet been queried for the objects that the configurations name. */
   awaitsReferences: boolean
   /** Services are being replaced: until that is done, Postgres keeps the passwords that the old ones have. */
-  holdsPasswords: boolean
-  /** A service starts as soon as Postgres was seen to be in order. */
+  usesPasswords: boolean
+  /** A service starts as soon as Postgres was observed to be in order. */
   awaitsPostgres: boolean
   awaitsGateways: boolean
-  /** When the next pass is due even if nothing changes, in ms since the epoch. */
-  wakeAt: number | undefined
+  /** When the next pass is due even without an event, in ms since the epoch. */
+  requeueAt: number | undefined
 }
 
-/** How soon a Secret is read again that no cache follows. */
+/** How soon a Secret that is in no cache is read again. */
 const keysMs = 60_000
 
 type LastSeen = {
@@ -50,69 +51,85 @@ type LastSeen = {
   references: ReferencesAnswer | undefined
 }
 
-/** `mayStart`: Postgres answers and its roles are in order. The rest is as it was last seen. */
 export function planServices(
   observed: ObservedForServices,
   owner: Owner,
-  { mayStart, authenticator, mcpState, references, now }: LastSeen & { mayStart: boolean; now: number },
+  { postgres, authenticator, mcpState, references, now }: LastSeen & { postgres: PostgresState; now: number },
 ): ServicesPlan {
   const { services, instance, podSettings } = observed
   const ready = conditionOf(instance.status, 'ServicesReady')
   const notRunningSince = ready?.status === 'False' ? Date.parse(ready.lastTransitionTime) : now
-  const rollouts = rolloutsOf({ services, podSettings, owner, notRunningSince, now })
+  const rollouts = rolloutsOf({ services, podSettings, owner, notRunningSince, postgres, now })
   const { suspended } = instance.spec
-  const left = leftovers(services, owner, rollouts, { suspended, now })
+  const removal = leftovers(services, owner, rollouts, { suspended, now })
   const routed = isRouted(services, owner, rollouts, suspended)
+  const found = services.references?.digest === references?.digest ? references?.found : undefined
+  const faults = faultsOf(services, instance, found)
   const report = reportOf(services, rollouts, {
-    ...{ suspended, routed, authenticator, mcpState: services.mcpState, before: ready },
-    isClearing: left.isClearing,
+    ...{ suspended, routed, postgres, authenticator, mcpState: services.mcpState, before: ready },
+    faultsOf: type => faultsOfService(faults, type),
+    isClearing: removal.isClearing,
   })
-  /** A service cannot log in before its role exists. */
+  /** A service cannot log in before its role exists. Beside a Postgres that starts it waits for both. */
   const mayRun = (type: ServiceType) =>
-    mayStart &&
-    (type !== 'rest' || hasLogin(services, authenticator)) &&
-    (type !== 'mcp' || hasState(services, mcpState))
+    postgres.is === 'starting' ||
+    (postgres.is === 'answers' &&
+      (type !== 'rest' || hasLogin(services, authenticator)) &&
+      (type !== 'mcp' || hasState(services, mcpState)))
+  const waiting = rollouts.flatMap(rollout => waitingSince(services, rollout))
+  const isDropped = (rollout: Rollout) =>
+    (postgres.is === 'away' && waitingSince(services, rollout).some(since => now >= since + waitingMs)) ||
+    (rollout.desired.type === 'rest' && authenticator?.role === 'foreign' && isUnserved(services, 'rest'))
   return {
     ...report,
-    configured: configuredOf(services, instance, references),
+    configured: configuredOf(services, instance, faults, found !== undefined),
     awaitsReferences:
       !suspended && services.references !== undefined && services.references.digest !== references?.digest,
     actions: [
       ...minting(services),
       ...rollouts.flatMap(rollout => [
         ...networking(observed, owner, rollout, now),
-        ...(suspended ? [] : workload(observed, rollout, mayRun(rollout.desired.type))),
+        ...(suspended || rollout.awaitsSlot
+          ? []
+          : isDropped(rollout)
+            ? remove('Deployment', rollout.desired.observed?.deployment)
+            : workload(observed, rollout, mayRun(rollout.desired.type))),
       ]),
       ...routeActions(observed, owner, rollouts, suspended),
-      ...left.actions,
+      ...removal.actions,
     ],
-    holdsPasswords: !suspended && rollouts.some(rollout => logsInAsUsersRole(rollout) && isUnderWay(rollout)),
+    usesPasswords: !suspended && rollouts.some(rollout => logsInAsUsersRole(rollout) && isUnderWay(rollout)),
     awaitsPostgres: !suspended && rollouts.some(({ progress }) => progress === undefined),
     awaitsGateways: services.requested.length > 0 && !routed,
-    wakeAt: earliest(
+    requeueAt: earliest(
       ...rollouts.map(({ progress }) => (progress?.state === 'starting' ? progress.until : undefined)),
-      left.wakeAt,
+      ...waiting.map(since => (since + waitingMs > now ? since + waitingMs : undefined)),
+      removal.requeueAt,
+      services.upgradeWaitsUntil,
       services.readsKeys ? now + keysMs : undefined,
     ),
   }
 }
 
-/** What was found stays until Postgres is asked again. */
+function faultsOf(
+  { requested, faults, pgvectorVersions, installation }: ObservedServices,
+  { spec: { pgVersion } }: Instance,
+  found: FoundReferences | undefined,
+) {
+  const isOwnAddress = installation.settings.baseUrls.openai === undefined
+  const configs = requested.map(({ config }) => config)
+  return configurationFaults(configs, found, { faults, pgVersion, pgvectorVersions, isOwnAddress })
+}
+
+/** The findings are kept until Postgres is queried again. */
 function configuredOf(
-  { requested, references, faults, pgvectorVersions, installation }: ObservedServices,
-  { spec, status }: Instance,
-  answer: ReferencesAnswer | undefined,
+  { references }: ObservedServices,
+  { status }: Instance,
+  faults: ReturnType<typeof faultsOf>,
+  isRequested: boolean,
 ): Finding | undefined {
   if (references === undefined) return undefined
-  const found = answer?.digest === references.digest ? answer.found : undefined
-  const finding = configuredFinding(
-    requested.map(({ config }) => config),
-    found,
-    {
-      ...{ faults, pgVersion: spec.pgVersion, pgvectorVersions },
-      isOwnAddress: installation.settings.baseUrls.openai === undefined,
-    },
-  )
+  const finding = configuredFinding(faults, isRequested)
   if (finding !== undefined) return finding
   const before = conditionOf(status, 'ServicesConfigured')
   return before && { status: before.status, reason: before.reason, message: before.message }
@@ -122,15 +139,27 @@ function configuredOf(
 const isUnderWay = ({ progress, desired, selected }: Rollout): boolean =>
   progress?.state !== 'failed' && (progress?.state !== 'ready' || selected !== desired.digest)
 
-/** `rest` has a role of its own, whose password is never rotated. */
+/** `rest` has its own role, whose password is never rotated. */
 const logsInAsUsersRole = ({ desired }: Rollout): boolean => desired.type !== 'rest'
 
 const hasLogin = ({ login }: ObservedServices, authenticator: Authenticator | undefined): boolean =>
-  login !== undefined && authenticator?.mark === login.mark && authenticator.inOrder && authenticator.role === 'ours'
+  login !== undefined &&
+  authenticator?.passwordVersion === login.passwordVersion &&
+  authenticator.inOrder &&
+  authenticator.role === 'ours'
 
 const hasState = ({ mcpState: wanted }: ObservedServices, seen: SeenMcpState | undefined): boolean =>
   wanted?.taken !== undefined ||
-  (wanted?.login !== undefined && seen?.mark === wanted.login.mark && seen.kind === 'ours' && seen.inOrder)
+  (wanted?.login !== undefined &&
+    seen?.passwordVersion === wanted.login.passwordVersion &&
+    seen.kind === 'ours' &&
+    seen.inOrder)
+
+/** Since when a workload that has never served waits for Postgres; none if it does not. */
+function waitingSince(services: ObservedServices, { progress, desired: { type, observed } }: Rollout): number[] {
+  if (progress?.state !== 'awaits-postgres' || observed === undefined || !isUnserved(services, type)) return []
+  return [Date.parse(observed.deployment.metadata.creationTimestamp ?? '') || 0]
+}
 
 const minting = ({ requested }: ObservedServices): ServiceAction[] =>
   requested.flatMap(({ unminted }) => unminted.map(secret => ({ do: 'mint-service-secret', ...secret })))
@@ -161,13 +190,16 @@ function networking(observed: ObservedForServices, owner: Owner, rollout: Rollou
   ]
 }
 
-/** Its Secret first, then the Deployment whose pods mount that. One that exists is kept as it should be whether Postgres answers or not. */
+/**
+ * Its Secret first, even before Postgres has a pod; then the Deployment whose pods mount it. An existing one is kept as
+ * desired, whether Postgres answers or not.
+ */
 function workload(observed: ObservedForServices, { desired }: Rollout, mayStart: boolean): ServiceAction[] {
   const { type, digest, draft, observed: found } = desired
-  if (found === undefined && !mayStart) return []
   const { configurations, networkPolicies } = observed.services.objects
   const configuration = configurations.find(known => known.type === type && known.digest === digest)
   if (configuration === undefined) return [{ do: 'create-service-configuration', type, digest }]
   if (configuration.secret.metadata.deletionTimestamp !== undefined || networkPolicies[type] === undefined) return []
+  if (found === undefined && !mayStart) return []
   return applyIfChanged(observed, 'Deployment', found?.deployment, stamped(draft))
 }

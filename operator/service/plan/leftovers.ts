@@ -1,4 +1,7 @@
-/** What is deleted while the owner stays: workloads that no longer serve, and everything of services that are not requested. Pure. */
+/**
+ * Deletions while the owner exists: workloads that no longer serve, and all objects of services that are not requested.
+ * Pure.
+ */
 import type { AnyObject, Deployment, KindName } from '../../../cluster/index.ts'
 import { childNames } from '../../../crds/index.ts'
 import { earliest } from '../../objects/earliest.ts'
@@ -15,9 +18,9 @@ const ownFinalizers = new Set(['foregroundDeletion', 'orphan'])
 
 type Leftovers = {
   actions: ServiceAction[]
-  /** Something is left that the writer of the owner waits for. */
+  /** Objects remain whose deletion the owner's writer waits for. */
   isClearing: boolean
-  wakeAt: number | undefined
+  requeueAt: number | undefined
 }
 
 const isLive = (object: Pick<AnyObject, 'metadata'>): boolean => object.metadata.deletionTimestamp === undefined
@@ -39,7 +42,7 @@ export function leftovers(
   const wanted = new Set(requested.map(({ config }) => config.serviceType))
   const unwanted = serviceTypes.filter(type => !wanted.has(type))
   const stopping = objects.workloads.filter(({ type }) => suspended || !wanted.has(type))
-  const replaced = suspended ? { actions: [], wakeAt: undefined } : replacedWorkloads(services, rollouts, now)
+  const replaced = suspended ? { actions: [], requeueAt: undefined } : replacedWorkloads(services, rollouts, now)
   const keys = unreferencedKeys(services, now)
   const isClearing = stopping.length > 0 || unwanted.some(type => objects.addresses[type] !== undefined)
   return {
@@ -61,7 +64,7 @@ export function leftovers(
       ...keys.actions,
     ],
     isClearing,
-    wakeAt: earliest(replaced.wakeAt, keys.wakeAt),
+    requeueAt: earliest(replaced.requeueAt, keys.requeueAt),
   }
 }
 
@@ -69,24 +72,24 @@ export function leftovers(
 const isStillRouted = ({ route }: ObservedServices, types: readonly string[]): boolean =>
   route?.route?.services.some(({ service }) => types.includes(service)) === true
 
-/** Those beside the one that serves and the one that is to. */
+/** The workloads besides the serving one and the desired one. */
 function replacedWorkloads(
   { objects, installation }: ObservedServices,
   rollouts: readonly Rollout[],
   now: number,
-): Pick<Leftovers, 'actions' | 'wakeAt'> {
+): Pick<Leftovers, 'actions' | 'requeueAt'> {
   const { settleMs } = installation.settings
   const found = rollouts.flatMap(({ desired, serving, selected }) => {
-    // Only once the cluster has the selector that this pass wants.
+    // Only once the cluster has the selector of this pass.
     if (selected !== serving) return []
-    const kept = [desired.digest, serving]
-    const others = objects.workloads.filter(({ type, digest }) => type === desired.type && !kept.includes(digest))
+    const retained = [desired.digest, serving]
+    const others = objects.workloads.filter(({ type, digest }) => type === desired.type && !retained.includes(digest))
     const since = switchedAt(objects.addresses[desired.type]) ?? 0
     const dueAt = since > now ? now + settleMs : since + settleMs
     return others.filter(({ deployment }) => isLive(deployment)).map(workload => ({ workload, dueAt }))
   })
   const due = found.filter(({ dueAt }) => dueAt <= now).map(({ workload }) => deletion(workload))
-  return { actions: due, wakeAt: nextOf(found, now) }
+  return { actions: due, requeueAt: nextOf(found, now) }
 }
 
 /** When the next of these is due. */
@@ -98,7 +101,7 @@ const deletion = ({ type, digest, deployment }: ObservedWorkload): ServiceAction
   ...referenceTo(deployment),
 })
 
-/** Secrets that no Deployment and no pod mounts, and that no Deployment is about to be created for. */
+/** Secrets that no Deployment and no pod mounts, and for which no Deployment is about to be created. */
 function configurations(
   { objects, pods }: ObservedServices,
   rollouts: readonly Rollout[],
@@ -118,30 +121,32 @@ function configurations(
 }
 
 function unrequestedTokens({ objects, requested }: ObservedServices, owner: Owner): ServiceAction[] {
-  const kept = new Set(
+  const retained = new Set(
     requested.flatMap(({ config: { serviceId, serviceType } }) => [
       childNames.serviceSecret(owner.id, serviceId),
       ...(serviceType === 'mcp' ? [childNames.serviceState(owner.id, serviceId)] : []),
     ]),
   )
-  return objects.minted.filter(({ metadata }) => !kept.has(metadata.name)).flatMap(secret => remove('Secret', secret))
+  return objects.minted
+    .filter(({ metadata }) => !retained.has(metadata.name))
+    .flatMap(secret => remove('Secret', secret))
 }
 
-/** Not while the clock is in doubt, since they are deleted by their age. */
+/** Not while the clock is uncertain, since they are deleted by their age. */
 function unreferencedKeys(
   { objects, requested, isClockTrusted }: ObservedServices,
   now: number,
-): Pick<Leftovers, 'actions' | 'wakeAt'> {
-  const kept = new Set(requested.map(({ config }) => config.secret?.name))
+): Pick<Leftovers, 'actions' | 'requeueAt'> {
+  const retained = new Set(requested.map(({ config }) => config.secret?.name))
   const found = objects.keys
-    .filter(secret => isLive(secret) && !kept.has(secret.metadata.name))
+    .filter(secret => isLive(secret) && !retained.has(secret.metadata.name))
     .map(secret => ({ secret, dueAt: Date.parse(secret.metadata.creationTimestamp ?? '') + unreferencedKeysMs }))
   const due = isClockTrusted ? found.filter(({ dueAt }) => dueAt <= now) : []
-  return { actions: due.flatMap(({ secret }) => remove('Secret', secret)), wakeAt: nextOf(found, now) }
+  return { actions: due.flatMap(({ secret }) => remove('Secret', secret)), requeueAt: nextOf(found, now) }
 }
 
-/** What other clients hold a Deployment by. Kubernetes has finalizers of its own, which it removes by itself. */
-function heldBy({ metadata: { name, deletionTimestamp, finalizers = [] } }: Deployment): string[] {
+/** The finalizers of other clients on a Deployment. Kubernetes removes its own by itself. */
+function finalizersOf({ metadata: { name, deletionTimestamp, finalizers = [] } }: Deployment): string[] {
   const foreign = finalizers.filter(finalizer => !ownFinalizers.has(finalizer))
   return deletionTimestamp === undefined || foreign.length === 0
     ? []
@@ -151,7 +156,10 @@ function heldBy({ metadata: { name, deletionTimestamp, finalizers = [] } }: Depl
 const removePod = ({ name, live }: ServicePod): ServiceAction[] =>
   live === undefined ? [] : [{ do: 'delete', kind: 'Pod', name, ...live }]
 
-/** The teardown of all services with their owner: what leads to them goes first. It waits for their pods, which finish requests. */
+/**
+ * The teardown of all services with their owner: routes and Services first. It waits for their pods, which finish
+ * requests.
+ */
 export const servicesTeardown = ({
   objects,
   pods,
@@ -159,9 +167,11 @@ export const servicesTeardown = ({
   actions: [
     ...objects.routes.flatMap(route => remove('ConfigMap', route)),
     ...objects.workloads.flatMap(({ deployment }) => remove('Deployment', deployment)),
-    // Pods are deleted with their Deployment, but for one whose labels another client changed.
+    // Pods are deleted with their Deployment, except one whose labels another client changed.
     ...(objects.workloads.length === 0 ? pods.flatMap(removePod) : []),
   ],
   isDone: objects.routes.length === 0 && objects.workloads.length === 0 && pods.length === 0,
-  message: ['stopping its services', ...objects.workloads.flatMap(({ deployment }) => heldBy(deployment))].join('; '),
+  message: ['stopping its services', ...objects.workloads.flatMap(({ deployment }) => finalizersOf(deployment))].join(
+    '; ',
+  ),
 })

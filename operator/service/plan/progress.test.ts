@@ -16,9 +16,9 @@ const deployment = (status: Deployment['status'], replicas = 1): Deployment =>
 const seen = (readyReplicas: number, more: object = {}) => ({ observedGeneration: 2, readyReplicas, ...more })
 const pod = (reason: string, restarts: number): ServicePod => ({
   ...{ name: 'pod', live: { namespace: 'one', uid: 'pod' }, ...workload },
-  trouble: { reason, message: 'why', restarts },
+  problem: { reason, message: 'why', restarts },
 })
-const held = {
+const blocked = {
   ...deployment(undefined).metadata,
   ...{ deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['example.com/held'] },
 }
@@ -65,7 +65,7 @@ test.each<[string, Deployment, ServicePod[], number, ReturnType<typeof progressO
   ],
   [
     'its Deployment is deleted and held',
-    { ...deployment(seen(1)), metadata: held },
+    { ...deployment(seen(1)), metadata: blocked },
     [],
     60,
     {
@@ -76,23 +76,30 @@ test.each<[string, Deployment, ServicePod[], number, ReturnType<typeof progressO
   ['nothing is known', deployment(undefined), [], 60, { state: 'failed', message: 'no pod was ready after 60 s' }],
 ])('%s', (_, found, pods, seconds, expected) => {
   const now = created + seconds * 1000
-  const facts = { deployment: found, pods, notRunningSince: created, isServing: false }
+  const facts = { deployment: found, pods, notRunningSince: created, isServing: false, awaitsPostgres: false }
   expect(progressOf(facts, workload, now)).toEqual(expected)
 })
 
 test('a service that stops being ready has a minute from then on', () => {
   const notRunningSince = created + 3600_000
-  const facts = { deployment: deployment(seen(0)), pods: [], notRunningSince, isServing: true }
+  const facts = { deployment: deployment(seen(0)), pods: [], notRunningSince, isServing: true, awaitsPostgres: false }
   expect(progressOf(facts, workload, notRunningSince)).toEqual({ state: 'starting', until: notRunningSince + 60_000 })
 })
 
-test('pods of another image have ten minutes while those before serve', () => {
+test('pods of another image have ten minutes while the previous ones serve', () => {
   const of = (image: string, status: Deployment['status']): Deployment => {
     const found = deployment(status)
     return { ...found, spec: { replicas: 1, template: { spec: { containers: [{ image }] } } } as Deployment['spec'] }
   }
   const after = (seconds: number, replaces: Deployment) => {
-    const facts = { deployment: of('next', seen(0)), pods: [], notRunningSince: created, replaces, isServing: false }
+    const facts = {
+      deployment: of('next', seen(0)),
+      pods: [],
+      notRunningSince: created,
+      replaces,
+      isServing: false,
+      awaitsPostgres: false,
+    }
     return progressOf(facts, workload, created + seconds * 1000)
   }
   const until = created + 600_000
@@ -102,10 +109,10 @@ test('pods of another image have ten minutes while those before serve', () => {
   expect(after(60, of('before', seen(0)))).toMatchObject({ state: 'failed' })
 })
 
-test('a service that serves goes on with the pods that are ready', () => {
-  const facts = { pods: [], notRunningSince: created, isServing: true }
+test('a service that serves continues with its ready pods', () => {
+  const facts = { pods: [], notRunningSince: created, isServing: true, awaitsPostgres: false }
   const drained = deployment(seen(1), 2)
-  // Its controller has not seen yet that it is to have two.
+  // Its controller has not yet observed that two are desired.
   const scaled = { ...drained, metadata: { ...drained.metadata, generation: 3 } }
   for (const found of [drained, scaled])
     expect(progressOf({ ...facts, deployment: found }, workload, created)).toEqual({ state: 'ready' })

@@ -1,13 +1,15 @@
-/** What the status of an owner reports of its services. Pure. */
+/** The status of an owner's services. Pure. */
 import type { Condition, ServiceStatus } from '../../../crds/index.ts'
+import { shortened } from '../../../values/text.ts'
 import { type Finding, no, yes } from '../../objects/conditions.ts'
 import { mcpStateDatabase, mcpStateRole } from '../../postgres/configuration.ts'
 import type { Authenticator, ObservedServices, RequestedService } from '../observed.ts'
 import { portOf } from '../route.ts'
+import { isAwaited, type PostgresState } from './postgres-state.ts'
 import type { Rollout } from './rollout.ts'
 
-/** `isHopeless`: it does not come about by waiting. */
-type PendingServices = { reason: string; message: string; isHopeless?: true }
+/** `isPermanent`: waiting does not help. */
+type PendingServices = { reason: string; message: string; isPermanent?: true }
 
 export type ServicesReport = {
   /** The condition ServicesReady; undefined where no service is requested. */
@@ -18,15 +20,23 @@ export type ServicesReport = {
   hasFailed: boolean
 }
 
-type Found = { type: string; state: ServiceStatus['state']; reason: string; why: string }
+type Found = Pick<ServiceStatus, 'serviceId' | 'state'> & {
+  type: ServiceStatus['serviceType']
+  reason: string
+  why: string
+  fault: string | undefined
+}
 
 type Circumstances = {
   suspended: boolean
   routed: boolean
   isClearing: boolean
+  postgres: PostgresState
   authenticator: Authenticator | undefined
   mcpState: ObservedServices['mcpState']
-  /** The condition as it was. */
+  /** What is wrong with the configuration of a service, for example a schema that does not exist. */
+  faultsOf: (type: ServiceStatus['serviceType']) => string | undefined
+  /** The condition, unchanged. */
   before: Condition | undefined
 }
 
@@ -40,9 +50,9 @@ export function reportOf(
   const clearing = circumstances.isClearing ? { reason: rolling, message: 'stopping services' } : undefined
   if (requested.length === 0) return { ...none, pending: clearing }
   if (installation.image === undefined)
-    return { ...none, finding: no('NotAvailable', 'this installation names no image of services'), pending: clearing }
+    return { ...none, finding: no('NotAvailable', 'this installation has no image of services'), pending: clearing }
   const found = requested.map(request => stateOf(request, rollouts, circumstances))
-  const status = requested.map((request, index) => statusOf(services, request, found[index]?.state ?? 'pending'))
+  const status = found.map(one => statusOf(services, one))
   if (circumstances.suspended)
     return { ...none, status, finding: no('Suspended', 'the database is suspended'), pending: clearing }
   const failed = found.filter(({ state }) => state === 'failed')
@@ -58,28 +68,35 @@ const rolling = 'RollingOut'
 function stateOf(
   { config, rendering }: RequestedService,
   rollouts: readonly Rollout[],
-  { suspended, authenticator }: Circumstances,
+  { suspended, authenticator, faultsOf }: Circumstances,
 ): Found {
-  const type = config.serviceType
-  const found = (state: Found['state'], why: string, reason: string = rolling): Found => ({ type, state, reason, why })
+  const { serviceType: type, serviceId } = config
+  const fault = faultsOf(type)
+  const found = (state: Found['state'], why: string, reason: string = rolling): Found => ({
+    ...{ type, serviceId, state, reason, why, fault },
+  })
   if (rendering.state === 'refused') return found('failed', rendering.message, rendering.reason)
   if (rendering.state === 'awaited') return found('pending', rendering.message)
   if (type === 'rest' && authenticator?.role === 'foreign') return found('failed', foreignRole, 'AuthenticatorTaken')
   const rollout = rollouts.find(({ desired }) => desired.type === type)
-  if (suspended || rollout?.progress === undefined) return found('pending', 'waiting for Postgres')
+  if (suspended || rollout?.progress === undefined || rollout.progress.state === 'awaits-postgres')
+    return found('pending', 'waiting for Postgres')
   const { progress, selected, desired } = rollout
-  if (progress.state === 'failed') return found('failed', progress.message, 'ServiceFailed')
-  if (progress.state === 'starting') return found('pending', 'starting')
+  // A server may fail to become ready because of it.
+  if (progress.state === 'failed') return found('failed', fault ?? progress.message, 'ServiceFailed')
+  if (progress.state === 'starting') return found('pending', fault ?? 'starting')
   return selected === desired.digest ? found('running', 'running') : found('pending', 'ready, waiting for the others')
 }
 
-function statusOf(
-  { address }: ObservedServices,
-  { config: { serviceType, serviceId } }: RequestedService,
-  state: ServiceStatus['state'],
-): ServiceStatus {
-  const uri = address === undefined ? {} : { uri: `${address.base}/${serviceType}` }
-  return { serviceType, serviceId, state, port: portOf(serviceType), ...uri }
+const longestMessage = 1000
+
+function statusOf({ address }: ObservedServices, { type, serviceId, state, why, fault }: Found): ServiceStatus {
+  const uri = address === undefined ? {} : { uri: `${address.base}/${type}` }
+  const message = state === 'failed' ? why : fault
+  return {
+    ...{ serviceType: type, serviceId, state, port: portOf(type), ...uri },
+    ...(message === undefined ? {} : { message: shortened(message, longestMessage) }),
+  }
 }
 
 const listed = (found: readonly Found[]): string => found.map(({ type, why }) => `${type}: ${why}`).join('; ')
@@ -87,7 +104,7 @@ const listed = (found: readonly Found[]): string => found.map(({ type, why }) =>
 function findingOf(
   found: readonly Found[],
   requested: readonly RequestedService[],
-  { routed, authenticator, mcpState, before }: Circumstances,
+  { routed, postgres, authenticator, mcpState, before }: Circumstances,
 ): Finding {
   const failed = found.filter(({ state }) => state === 'failed')
   if (failed.length > 0) {
@@ -96,6 +113,8 @@ function findingOf(
     return no(isAlike ? (first?.reason ?? 'ServiceFailed') : 'ServiceFailed', listed(failed))
   }
   const pending = found.filter(({ state }) => state === 'pending')
+  // The time of the next transition is when Postgres answered: from then on, services may be late.
+  if (pending.length > 0 && isAwaited(postgres)) return { ...no(rolling, listed(pending)), status: 'Unknown' }
   if (pending.length > 0) return no(rolling, listed(pending))
   if (!routed) return no(rolling, 'waiting for every gateway to apply the route of the services')
   return (
@@ -105,7 +124,7 @@ function findingOf(
   )
 }
 
-/** The pods of `mcp` serve all the same. Which name is taken stays known until Postgres is probed again. */
+/** The pods of `mcp` serve anyway. The taken name stays known until Postgres is probed again. */
 function stateFinding(mcpState: ObservedServices['mcpState'], before: Condition | undefined): Finding | undefined {
   const { taken } = mcpState ?? {}
   if (taken === undefined) return undefined
@@ -116,9 +135,9 @@ function stateFinding(mcpState: ObservedServices['mcpState'], before: Condition 
 
 const stateTaken = 'McpStateTaken'
 
-const foreignRole = 'a user created a role named authenticator, by which rest would log in: rename it'
+const foreignRole = 'a user created a role named authenticator, which rest needs as its login: rename it'
 
-/** Requests with a token are served all the same. What was found stays until Postgres is looked at again. */
+/** Requests with a token are served anyway. The findings are kept until Postgres is probed again. */
 function anonymousFinding(
   requested: readonly RequestedService[],
   authenticator: Authenticator | undefined,
@@ -126,7 +145,9 @@ function anonymousFinding(
 ): Finding | undefined {
   const role = requested.find(({ config }) => config.rest !== undefined)?.config.rest?.dbAnonRole
   if (role === undefined) return undefined
-  const seen = authenticator?.anonymousRoles[role]
+  const roles = authenticator?.anonymousRoles ?? {}
+  // A role can have the name of an inherited object property.
+  const seen = Object.hasOwn(roles, role) ? roles[role] : undefined
   if (seen === undefined)
     return before?.status === 'True' && before.reason in anonymousReasons
       ? yes(before.reason, before.message)
@@ -140,10 +161,10 @@ function anonymousFinding(
 
 const anonymousReasons = { AnonymousRoleMissing: true, AnonymousRoleRefused: true }
 
-/** The operation that waits for services goes on as long as one of them may still come up. */
+/** The operation that waits for services continues as long as one of them may still start. */
 function pendingOf({ reason, message }: Finding, found: readonly Found[]): PendingServices {
   const pending = found.filter(({ state }) => state === 'pending')
   if (reason === rolling) return { reason, message }
   if (pending.length > 0) return { reason: rolling, message: listed(pending) }
-  return { reason, message, isHopeless: true }
+  return { reason, message, isPermanent: true }
 }

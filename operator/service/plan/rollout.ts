@@ -1,9 +1,9 @@
 /**
- * Which workload of each service serves, and which is to. A change makes a second workload beside the one that serves. Once those of all
- * services that changed are ready, or have failed, the Services select the ready ones together. Pure.
+ * Which workload of each service serves, and which one is desired. A change creates a second workload beside the
+ * serving one. Once those of all changed services are ready, or have failed, the Services select the ready ones
+ * together. Pure.
  */
 import type { Service } from '../../../cluster/index.ts'
-import { labels } from '../../../crds/index.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import type { PodSettings } from '../../pod-settings.ts'
 import { deploymentDraft, workloadDigest } from '../deployment.ts'
@@ -11,15 +11,19 @@ import type { NamedWorkload } from '../names.ts'
 import { switchedAnnotation } from '../network.ts'
 import { replicasOf } from '../nodes.ts'
 import type { ObservedServices, ObservedWorkload, RenderedPod, RequestedService } from '../observed.ts'
-import { type Progress, progressOf, readyPods } from './progress.ts'
+import { readyPods, selectedBy } from '../workloads.ts'
+import { isAwaited, type PostgresState } from './postgres-state.ts'
+import { type Progress, progressOf } from './progress.ts'
 
 export type Rollout = {
   request: RequestedService
   pod: RenderedPod
   desired: NamedWorkload & { draft: ReturnType<typeof deploymentDraft>; observed: ObservedWorkload | undefined }
-  /** Of the desired workload; undefined where it does not exist yet. */
+  /** Another image is due, but has no slot yet: the serving workload is kept, and counts as the desired one. */
+  awaitsSlot: boolean
+  /** Of the desired workload; undefined if it does not exist yet. */
   progress: Progress | undefined
-  /** How many pods it is to have. */
+  /** Its desired number of pods. */
   replicas: 1 | 2
   /** The digest that the Service selects now. */
   selected: string | undefined
@@ -32,12 +36,11 @@ type Facts = {
   podSettings: PodSettings
   owner: Owner
   notRunningSince: number
+  postgres: PostgresState
   now: number
 }
 
-const selectedBy = (service: Service | undefined): string | undefined => service?.spec?.selector?.[labels.configuration]
-
-/** When the selector last changed, in ms since the epoch; undefined where that is not known. */
+/** When the selector last changed, in ms since the epoch; undefined if unknown. */
 export const switchedAt = (service: Service | undefined): number | undefined => {
   const at = Date.parse(service?.metadata.annotations?.[switchedAnnotation] ?? '')
   return Number.isNaN(at) ? undefined : at
@@ -46,12 +49,12 @@ export const switchedAt = (service: Service | undefined): number | undefined => 
 /** The services that can run, each with its rollout. */
 export function rolloutsOf(facts: Facts): Rollout[] {
   const found = facts.services.requested.flatMap(request => rolloutOf(facts, request))
-  const isSettled = found.every(({ progress }) => progress?.state === 'ready' || progress?.state === 'failed')
-  return found.map(rollout => ({ ...rollout, serving: servingOf(facts, rollout, isSettled) }))
+  const isDecided = found.every(({ progress }) => progress?.state === 'ready' || progress?.state === 'failed')
+  return found.map(rollout => ({ ...rollout, serving: servingOf(facts, rollout, isDecided) }))
 }
 
 function rolloutOf(
-  { services, podSettings, owner, notRunningSince, now }: Facts,
+  { services, podSettings, owner, notRunningSince, postgres, now }: Facts,
   request: RequestedService,
 ): Omit<Rollout, 'serving'>[] {
   const { rendering, config } = request
@@ -63,27 +66,37 @@ function rolloutOf(
   const anonymousRole = rest?.dbAnonRole
   const keepsOwnState = type === 'mcp' && services.mcpState?.taken !== undefined
   const pods = { owner, type, image, pod, pods: podSettings, anonymousRole, keepsOwnState, hostIds }
-  const digest = workloadDigest(pods)
   const selected = selectedBy(services.objects.addresses[type])
   const named = (wanted: string | undefined) =>
     services.objects.workloads.find(found => found.type === type && found.digest === wanted)
-  const [observed, serving] = [named(digest), named(selected)]
+  const serving = named(selected)
+  const next = workloadDigest(pods)
+  const awaitsSlot =
+    services.upgradeWaitsUntil !== undefined &&
+    named(next) === undefined &&
+    serving !== undefined &&
+    readyPods(serving.deployment) > 0
+  const digest = awaitsSlot ? serving.digest : next
+  const observed = named(digest)
   const present = (observed ?? serving)?.deployment.spec?.replicas
   const replicas = keepsOwnState ? 1 : replicasOf(settings.replicas[type], nodes, present)
   const workload = { ...pods, replicas }
   const replaces = serving === observed ? undefined : serving?.deployment
-  const facts = { pods: services.pods, notRunningSince, replaces, isServing: selected === digest }
+  const facts = {
+    ...{ pods: services.pods, notRunningSince, replaces, isServing: selected === digest },
+    awaitsPostgres: isAwaited(postgres),
+  }
   const progress = observed && progressOf({ deployment: observed.deployment, ...facts }, observed, now)
   return [
     {
-      ...{ request, pod, progress, selected, replicas },
+      ...{ request, pod, awaitsSlot, progress, selected, replicas },
       desired: { type, digest, draft: deploymentDraft(workload, digest), observed },
     },
   ]
 }
 
-/** `isSettled`: every desired workload is ready or has failed. */
-function servingOf({ services }: Facts, rollout: Omit<Rollout, 'serving'>, isSettled: boolean): string {
+/** `isDecided`: every desired workload is ready or has failed. */
+function servingOf({ services }: Facts, rollout: Omit<Rollout, 'serving'>, isDecided: boolean): string {
   const { desired, progress, selected } = rollout
   const { type, digest } = desired
   const isReady = progress?.state === 'ready'
@@ -92,10 +105,11 @@ function servingOf({ services }: Facts, rollout: Omit<Rollout, 'serving'>, isSet
       found => found.type === type && found.digest === wanted && readyPods(found.deployment) > 0,
     )
   if (selected === digest) return digest
-  if (isReady && (isSettled || !ready(selected))) return digest
+  if (isReady && (isDecided || !ready(selected))) return digest
   const exists = services.objects.workloads.some(found => found.type === type && found.digest === selected)
   if (selected !== undefined && exists) return selected
-  // The Service is gone, or what it selects: another workload that serves is better than one that does not yet.
+  // The Service, or the workload that it selects, is deleted: another serving workload is better than one that does not
+  // serve yet.
   const other = services.objects.workloads.find(found => found.type === type && readyPods(found.deployment) > 0)
   return other?.digest ?? digest
 }

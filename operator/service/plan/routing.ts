@@ -8,13 +8,14 @@ import type { Drifts } from '../../children/drift-history.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
 import type { ServiceAction } from '../actions.ts'
+import type { ServiceType } from '../configuration/index.ts'
 import type { ObservedServices, RequestedService } from '../observed.ts'
 import { httpRouteDraft, httpServiceOf } from '../route.ts'
+import { readyPods } from '../workloads.ts'
 import { remove } from './leftovers.ts'
-import { readyPods } from './progress.ts'
 import type { Rollout } from './rollout.ts'
 
-/** The services of the route; none where nothing is to lead to them. */
+/** The services of the route; none if it must point to none. */
 function routedServices(
   services: ObservedServices,
   owner: Owner,
@@ -27,7 +28,7 @@ function routedServices(
   )
 }
 
-/** Until a service has served for the first time. Afterwards the gateway finds out by itself whether it answers. */
+/** Until a service has served for the first time. Afterwards the gateway itself detects whether it answers. */
 function unavailability(
   { route, objects }: ObservedServices,
   { config }: RequestedService,
@@ -41,6 +42,10 @@ function unavailability(
   const wasServing = known !== undefined && known.unavailable === undefined && own.length > 0
   return serves || wasServing ? undefined : 'starting'
 }
+
+/** Whether it has never served at its address. */
+export const isUnserved = ({ route }: ObservedServices, type: ServiceType): boolean =>
+  route?.route?.services.find(({ service }) => service === type)?.unavailable === 'starting'
 
 export function routeActions(
   observed: { services: ObservedServices; drifts: Drifts },
@@ -63,7 +68,7 @@ export function routeActions(
   ]
 }
 
-/** Whether every gateway leads to the services as it should; so it is where the region serves no HTTPS. */
+/** Whether every gateway routes to the services as desired; always true if the region has no HTTPS. */
 export function isRouted(
   services: ObservedServices,
   owner: Owner,

@@ -1,4 +1,4 @@
-/** What scenarios request of backups, as the API writes it, and when it is done. */
+/** The backup requests of scenarios, as the API writes them, and when they are done. */
 import type { Cluster } from '../../../cluster/index.ts'
 import { annotations, apiVersion, childNames, labels, renderOperation } from '../../../crds/index.ts'
 import { backupDraft, testNamespace } from '../installation.ts'
@@ -9,10 +9,14 @@ const backupId = '7a1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
 const backupTaskId = '77777777-2222-4333-8444-555555555555'
 export const backupKey = ({ name }: Subject) => ({ namespace: testNamespace, name: `${name}-1` })
 
-/** A backup as the API asks for it, and its Task. */
-export async function askBackup(cluster: Cluster, subject: Subject): Promise<void> {
+/** A backup as the API requests it, and its Task. */
+export async function requestBackup(
+  cluster: Cluster,
+  subject: Subject,
+  kind: 'hot' | 'durable' = 'hot',
+): Promise<void> {
   const { name } = backupKey(subject)
-  const draft = backupDraft(name, subject, {}, backupId)
+  const draft = backupDraft(name, subject, { kind }, backupId)
   const operation = renderOperation({ taskId: backupTaskId, name: 'backup-managed', hash: '' })
   const metadata = { ...draft.metadata, annotations: { [annotations.operation]: operation } }
   await cluster.create('Backup', { ...draft, metadata })
@@ -24,7 +28,7 @@ export async function askBackup(cluster: Cluster, subject: Subject): Promise<voi
   })
 }
 
-/** Ended, and so has its Task, and that is forgotten. */
+/** Ended, and so has its Task, which is forgotten. */
 export const backupEndedAs =
   (phase: string) =>
   async (cluster: Cluster, subject: Subject): Promise<boolean> => {

@@ -1,13 +1,16 @@
-/** What scenarios request of branches, as the API writes it, and when it is done. */
+/** The branch requests of scenarios, as the API writes them, and when they are done. */
 import { type Cluster, isClusterError } from '../../../cluster/index.ts'
 import {
   annotations,
   apiVersion,
+  type Branch,
   childNames,
   labels,
   type OperationName,
+  type RestoreTarget,
   renderOperation,
   type ServiceConfig,
+  targetText,
   teardownFinalizer,
 } from '../../../crds/index.ts'
 import { branchDraft } from '../branches.ts'
@@ -28,9 +31,15 @@ async function branchTask(cluster: Cluster, subject: Subject, name: OperationNam
   })
 }
 
-/** A branch as the API asks for it, and its Task. */
-export async function askBranch(cluster: Cluster, subject: Subject, services: ServiceConfig[] = []): Promise<void> {
-  const draft = branchDraft(branchKey(subject).name, subject, { ipAllowlist: narrow, services }, branchId)
+/** A branch as the API requests it, and its Task. */
+export async function requestBranch(
+  cluster: Cluster,
+  subject: Subject,
+  services: ServiceConfig[] = [],
+  target?: Branch['spec']['target'],
+): Promise<void> {
+  const spec = { ipAllowlist: narrow, services, ...(target === undefined ? {} : { target }) }
+  const draft = branchDraft(branchKey(subject).name, subject, spec, branchId)
   const operation = renderOperation({ taskId: branchTaskId, name: 'create-branch', hash: '' })
   const metadata = {
     ...draft.metadata,
@@ -41,7 +50,7 @@ export async function askBranch(cluster: Cluster, subject: Subject, services: Se
   await branchTask(cluster, subject, 'create-branch', branchTaskId)
 }
 
-/** Its deletion as the API asks for it; the Task is made later. */
+/** Its deletion as the API requests it; the Task is created later. */
 export async function deleteBranch(cluster: Cluster, subject: Subject): Promise<void> {
   for (;;) {
     const branch = await cluster.get('Branch', branchKey(subject))
@@ -58,17 +67,96 @@ export async function deleteBranch(cluster: Cluster, subject: Subject): Promise<
   }
 }
 
-/** Settled, held no more where that is its end, its Tasks ended and forgotten, and nothing left of what it was copied from. */
+/** Another target as the API requests it; the Task is created later. */
+export async function moveBranch(cluster: Cluster, subject: Subject, target: RestoreTarget): Promise<void> {
+  for (;;) {
+    const branch = await cluster.get('Branch', branchKey(subject))
+    if (branch === undefined) throw new Error('there is no branch')
+    const operation = renderOperation({ taskId: subject.taskId, name: 'move-branch', hash: targetText(target) })
+    const metadata = { ...branch.metadata, annotations: { [annotations.operation]: operation } }
+    try {
+      await cluster.replace('Branch', { ...branch, metadata, spec: { ...branch.spec, target } })
+      return
+    } catch (error) {
+      if (!isClusterError(error, 'Conflict')) throw error
+    }
+  }
+}
+
+/** It serves from its second volume, and nothing is left of the first one. */
+export async function isMovedBranch(cluster: Cluster, subject: Subject): Promise<boolean> {
+  const { status } = (await cluster.get('Branch', branchKey(subject))) ?? {}
+  const left = [
+    await cluster.get('StatefulSet', { namespace: testNamespace, name: childNames.statefulSet(branchId, 1) }),
+    await cluster.get('ConfigMap', { namespace: testNamespace, name: childNames.configuration(branchId, 1) }),
+    await cluster.get('PersistentVolumeClaim', { namespace: testNamespace, name: childNames.claim(branchId, 1) }),
+    await cluster.get('Secret', { namespace: testNamespace, name: childNames.archiveSource(branchId, 2) }),
+  ]
+  const service = await cluster.get('Service', { namespace: testNamespace, name: childNames.service(branchId) })
+  const policy = await cluster.get('NetworkPolicy', { namespace: testNamespace, name: childNames.service(branchId) })
+  return (
+    status?.phase === 'available' &&
+    status.operation === undefined &&
+    status.incarnation === 2 &&
+    status.source?.target?.lsn !== undefined &&
+    status.move?.deletedAt !== undefined &&
+    service?.spec?.selector?.[labels.incarnation] === '2' &&
+    policy?.spec?.egress === undefined &&
+    left.every(object => object === undefined) &&
+    (await allTasksEnded(cluster))
+  )
+}
+
+/** It serves from its first volume, and nothing is left of the second one. */
+export async function hasNotMoved(cluster: Cluster, subject: Subject): Promise<boolean> {
+  const { status } = (await cluster.get('Branch', branchKey(subject))) ?? {}
+  const left = [
+    await cluster.get('StatefulSet', { namespace: testNamespace, name: childNames.statefulSet(branchId, 2) }),
+    await cluster.get('ConfigMap', { namespace: testNamespace, name: childNames.configuration(branchId, 2) }),
+    await cluster.get('PersistentVolumeClaim', { namespace: testNamespace, name: childNames.claim(branchId, 2) }),
+    await cluster.get('Secret', { namespace: testNamespace, name: childNames.archiveSource(branchId, 2) }),
+  ]
+  return (
+    status?.phase === 'available' &&
+    status.operation === undefined &&
+    status.incarnation === 1 &&
+    status.source?.target?.backupName !== undefined &&
+    status.move?.error !== undefined &&
+    left.every(object => object === undefined) &&
+    (await allTasksEnded(cluster))
+  )
+}
+
+/** It serves, and none of its objects reaches the archive any more. */
+export async function isRecoveredBranch(cluster: Cluster, subject: Subject): Promise<boolean> {
+  const branch = await cluster.get('Branch', branchKey(subject))
+  const { items } = await cluster.list('Secret', { namespace: testNamespace })
+  const reader = childNames.archiveSource(branchId, 1)
+  const policy = await cluster.get('NetworkPolicy', { namespace: testNamespace, name: childNames.service(branchId) })
+  return (
+    branch?.status?.phase === 'available' &&
+    branch.status.operation === undefined &&
+    branch.status.source?.recovery !== undefined &&
+    items.every(({ metadata }) => metadata.name !== reader) &&
+    policy?.spec?.egress === undefined &&
+    (await allTasksEnded(cluster))
+  )
+}
+
+/**
+ * Reconciled, without its finalizer at the end, its Tasks ended and forgotten, and no objects of its source copy
+ * remain.
+ */
 export const branchEndedAs =
   (phase: 'available' | 'failed' | 'deleted') =>
   async (cluster: Cluster, subject: Subject): Promise<boolean> => {
     const { metadata, status } = (await cluster.get('Branch', branchKey(subject))) ?? {}
-    const isHeld = metadata?.finalizers?.includes(teardownFinalizer) === true
+    const isDelayed = metadata?.finalizers?.includes(teardownFinalizer) === true
     const copies = [await cluster.list('Backup'), await cluster.list('VolumeSnapshot')]
     return (
       status?.phase === phase &&
       status.operation === undefined &&
-      isHeld === (phase === 'available') &&
+      isDelayed === (phase === 'available') &&
       copies.every(({ items }) => items.length === 0) &&
       (await allTasksEnded(cluster)) &&
       (await cluster.get('ManagedDatabase', key(subject)))?.status?.branchCount === (phase === 'available' ? 1 : 0)

@@ -2,8 +2,18 @@
 import type { Cluster } from '../../../cluster/index.ts'
 import { annotations, childNames, desiredHash, renderOperation, rotationAnnotations } from '../../../crds/index.ts'
 import { editSpec, testNamespace } from '../installation.ts'
-import { askBackup, backupEndedAs, backupKey } from './backup-requests.ts'
-import { annotationOf, change, createDatabase, createTask, hasEnded, key, narrow, settledAs, wide } from './requests.ts'
+import { backupEndedAs, backupKey, requestBackup } from './backup-requests.ts'
+import {
+  annotationOf,
+  change,
+  createDatabase,
+  createTask,
+  hasEnded,
+  key,
+  narrow,
+  reconciledAs,
+  wide,
+} from './requests.ts'
 import type { Scenario, Subject } from './scenario.ts'
 
 /** Whether the Secrets for its clients are written. */
@@ -12,11 +22,11 @@ async function hasSecrets(cluster: Cluster, subject: Subject): Promise<boolean> 
   return status?.conditions?.find(({ type }) => type === 'SecretsReady')?.reason === 'Written'
 }
 
-/** Whether the storage has been asked for the snapshot of a backup. */
-const isAsked = async (cluster: Cluster, subject: Subject): Promise<boolean> =>
+/** Whether the snapshot of a backup has been requested from the storage. */
+const isRequested = async (cluster: Cluster, subject: Subject): Promise<boolean> =>
   (await cluster.get('Backup', backupKey(subject)))?.status?.snapshotName !== undefined
 
-/** The storage has made it at last. */
+/** The storage has finally taken it. */
 async function makeSnapshot(cluster: Cluster): Promise<void> {
   const [snapshot] = (await cluster.list('VolumeSnapshot')).items
   if (snapshot === undefined || snapshot.status?.readyToUse === true) return
@@ -41,7 +51,7 @@ export const databaseScenarios: Scenario[] = [
       await createDatabase(cluster, subject, { ipAllowlist: narrow })
       await createTask(cluster, subject, 'create-managed')
     },
-    isDone: settledAs('available'),
+    isDone: reconciledAs('available'),
   },
   {
     name: 'patch of name and allowlist, the API gone before it made the task',
@@ -49,7 +59,7 @@ export const databaseScenarios: Scenario[] = [
     rules: ['198.51.100.0/24', '203.0.113.7/32'],
     act: (cluster, subject) =>
       change(cluster, subject, 'update-managed', spec => ({ ...spec, displayName: 'Ledger', ipAllowlist: wide })),
-    isDone: settledAs('available'),
+    isDone: reconciledAs('available'),
   },
   {
     name: 'allowlist narrowed',
@@ -59,7 +69,7 @@ export const databaseScenarios: Scenario[] = [
       await change(cluster, subject, 'update-managed-ip-allowlists', spec => ({ ...spec, ipAllowlist: narrow }))
       await createTask(cluster, subject, 'update-managed-ip-allowlists')
     },
-    isDone: settledAs('available'),
+    isDone: reconciledAs('available'),
   },
   {
     name: 'restart',
@@ -76,7 +86,7 @@ export const databaseScenarios: Scenario[] = [
       })
       await createTask(cluster, subject, 'restart-managed')
     },
-    isDone: settledAs('available'),
+    isDone: reconciledAs('available'),
   },
   {
     name: 'rotation of a password',
@@ -95,7 +105,7 @@ export const databaseScenarios: Scenario[] = [
       await createTask(cluster, subject, 'rotate-password-managed')
     },
     isDone: async (cluster, subject) =>
-      (await hasSecrets(cluster, subject)) && settledAs('available')(cluster, subject),
+      (await hasSecrets(cluster, subject)) && reconciledAs('available')(cluster, subject),
   },
   {
     name: 'suspend',
@@ -105,7 +115,7 @@ export const databaseScenarios: Scenario[] = [
       await change(cluster, subject, 'suspend-managed', spec => ({ ...spec, suspended: true }))
       await createTask(cluster, subject, 'suspend-managed')
     },
-    isDone: settledAs('suspended'),
+    isDone: reconciledAs('suspended'),
   },
   {
     name: 'suspend, while a backup is taken',
@@ -113,11 +123,11 @@ export const databaseScenarios: Scenario[] = [
     rules: ['198.51.100.0/24'],
     hasSnapshots: true,
     snapshots: { making: { mode: 'held' } },
-    earlier: { act: askBackup, isDone: isAsked, snapshots: { making: { mode: 'held' } } },
+    earlier: { act: requestBackup, isDone: isRequested, snapshots: { making: { mode: 'held' } } },
     act: (cluster, subject) => change(cluster, subject, 'suspend-managed', spec => ({ ...spec, suspended: true })),
     isDone: async (cluster, subject) => {
       if (await isAwaited(cluster, subject)) await makeSnapshot(cluster)
-      return (await backupEndedAs('completed')(cluster, subject)) && settledAs('suspended')(cluster, subject)
+      return (await backupEndedAs('completed')(cluster, subject)) && reconciledAs('suspended')(cluster, subject)
     },
   },
   {
@@ -128,7 +138,7 @@ export const databaseScenarios: Scenario[] = [
       await change(cluster, subject, 'resume-managed', spec => ({ ...spec, suspended: false }))
       await createTask(cluster, subject, 'resume-managed')
     },
-    isDone: settledAs('available'),
+    isDone: reconciledAs('available'),
   },
   {
     name: 'delete',

@@ -3,6 +3,7 @@ import { authorityScenarios } from './authority.ts'
 import { backupScenarios } from './backups.ts'
 import { branchScenarios } from './branches.ts'
 import { databaseScenarios } from './databases.ts'
+import { importScenarios } from './imports.ts'
 import type { Scenario } from './scenario.ts'
 import { serviceScenarios } from './services.ts'
 import { volumeScenarios } from './volumes.ts'
@@ -14,4 +15,5 @@ export const scenarios: Scenario[] = [
   ...backupScenarios,
   ...branchScenarios,
   ...serviceScenarios,
+  ...importScenarios,
 ]

@@ -1,11 +1,11 @@
-/** What scenarios request of a database, as the API writes it, and when it is done. */
+/** The database requests of scenarios, as the API writes them, and when they are done. */
 import type { Cluster } from '../../../cluster/index.ts'
 import {
   annotations,
   apiVersion,
-  askedBy,
   childNames,
   desiredHash,
+  desiredStateOf,
   labels,
   type ManagedDatabase,
   type OperationName,
@@ -18,7 +18,7 @@ export const key = ({ name }: Subject) => ({ namespace: testNamespace, name })
 export const narrow = { rules: [{ cidr: '198.51.100.0/24' }] }
 export const wide = { rules: [{ cidr: '198.51.100.0/24' }, { cidr: '203.0.113.7' }] }
 
-/** The Task as the API makes it after its write. */
+/** The Task as the API creates it after its write. */
 export async function createTask(
   cluster: Cluster,
   { name, id, taskId }: Subject,
@@ -46,8 +46,8 @@ export const allTasksEnded = async (cluster: Cluster): Promise<boolean> =>
 
 export const toLarge = (spec: ManagedDatabase['spec']) => ({ ...spec, size: { name: 'large', version: 1 } })
 
-/** Settled, its operation forgotten, and its Task at an end. */
-export const settledAs =
+/** Reconciled, its operation forgotten, and its Task ended. */
+export const reconciledAs =
   (phase: string, size = 'small') =>
   async (cluster: Cluster, subject: Subject): Promise<boolean> => {
     const database = await cluster.get('ManagedDatabase', key(subject))
@@ -57,7 +57,7 @@ export const settledAs =
       status?.phase === phase &&
       status.size?.name === size &&
       status.operation === undefined &&
-      status.appliedHash === desiredHash(askedBy(database)) &&
+      status.appliedHash === desiredHash(desiredStateOf(database)) &&
       (await hasEnded(cluster, subject))
     )
   }
@@ -92,5 +92,5 @@ export async function change(
   await editSpec(cluster, subject.name, edit, annotationOf(subject, name, edit(database.spec)))
 }
 
-/** All there are: a swept database is alone in its cluster. */
+/** All in the cluster: a swept database is alone there. */
 export const volumesOf = async (cluster: Cluster) => (await cluster.list('PersistentVolume')).items

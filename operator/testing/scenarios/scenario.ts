@@ -1,4 +1,4 @@
-/** What a scenario of the sweep is: an operation on a database, and what may happen meanwhile. */
+/** A scenario of the sweep: an operation on a database, and what may happen during it. */
 import type { Cluster } from '../../../cluster/index.ts'
 import type { ManagedDatabase } from '../../../crds/index.ts'
 import type { DatabaseRole } from '../../../sealing/credentials.ts'
@@ -10,39 +10,39 @@ export type Scenario = {
   name: string
   /** The database before; absent: there is none. */
   before: Partial<ManagedDatabase['spec']> | undefined
-  /** Everything that any client may be let in by, before or after. */
+  /** Every address that may be allowed, before or after. */
   rules: string[]
-  /** Its Task may fail: what is asked cannot be had. */
+  /** Its Task may fail: the request cannot be met. */
   mayFail?: true
-  /** Somebody deletes its volume: that is told by its phase, and the record comes to name another claim. */
+  /** Another client deletes its volume: its phase reports that, and the record names another claim afterwards. */
   isEndangered?: true
   /** The role whose password is replaced. */
   rotates?: DatabaseRole
-  /** The database is gone in the end. */
+  /** The database is deleted in the end. */
   takesAway?: true
   /** How many branches the database has in the end; absent: none. */
   copies?: number
-  /** How many images of volumes there are in the end; absent: none. */
+  /** How many snapshots of volumes exist in the end; absent: none. */
   images?: number
-  /** Another volume takes the place of the one on record, which stays: both hold data in the end. */
+  /** Another volume replaces the recorded one, which is kept: both contain data in the end. */
   isRestored?: true
-  /** The volume that was replaced is deleted in the end. */
+  /** The replaced volume is deleted in the end. */
   discards?: true
-  /** Swept by `make soak` only. */
+  /** Only swept by `make soak`. */
   isLong?: true
   /** The region's volumes can have snapshots. */
   hasSnapshots?: true
-  /** What becomes of snapshots from then on. */
+  /** The behaviour of snapshots from then on. */
   snapshots?: Partial<Pick<FakeSnapshots, 'making'>>
-  /** What becomes of volumes from then on. */
+  /** The behaviour of volumes from then on. */
   volumes?: Partial<Pick<FakeVolumes, 'growth' | 'refusal'>>
-  /** What the data take up of their volume from then on, in bytes. */
+  /** The disk usage of the data from then on, in bytes. */
   volumeUse?: number
-  /** What was asked before, and could not be had. */
+  /** The earlier request, which could not be met. */
   earlier?: Pick<Scenario, 'act' | 'isDone' | 'volumes' | 'snapshots'>
   act(cluster: Cluster, database: Subject): Promise<void>
   isDone(cluster: Cluster, database: Subject): Promise<boolean>
-  /** How the operator is configured otherwise than usually. */
+  /** The deviation from the operator's usual configuration. */
   configuration?: Partial<OperatorConfiguration>
 }
 

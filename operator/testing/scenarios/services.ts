@@ -10,8 +10,8 @@ import {
 import { conditionOf } from '../../objects/conditions.ts'
 import { serviceTypes } from '../../service/names.ts'
 import { editSpec, testConfiguration, testNamespace } from '../installation.ts'
-import { askBranch, branchEndedAs, branchKey } from './branch-requests.ts'
-import { allTasksEnded, change, createDatabase, createTask, settledAs } from './requests.ts'
+import { branchEndedAs, branchKey, requestBranch } from './branch-requests.ts'
+import { allTasksEnded, change, createDatabase, createTask, reconciledAs } from './requests.ts'
 import type { Scenario } from './scenario.ts'
 
 const open = { rules: [{ cidr: '198.51.100.0/24' }] }
@@ -25,7 +25,7 @@ const changed: ServiceConfig[] = [
   { ...rest, rest: { ...rest.rest, dbSchemas: 'api', dbAnonRole: 'anonymous', dbPool: 5, maxRows: 10 } },
 ]
 
-/** A workload that was replaced is deleted at once. */
+/** A replaced workload is deleted at once. */
 const configuration = {
   images: { ...testConfiguration.images, services: 'espalier' },
   services: { ...testConfiguration.services, settleMs: 0 },
@@ -34,8 +34,8 @@ const common = { rules: ['198.51.100.0/24'], configuration }
 
 const deploymentsOf = async (cluster: Cluster): Promise<Deployment[]> => (await cluster.list('Deployment')).items
 
-/** Whether there are so many workloads, all of them ready, and a Secret for each. */
-async function haveSettled(cluster: Cluster, count: number): Promise<boolean> {
+/** Whether there are this many workloads, all of them ready, and a Secret for each. */
+async function areReconciled(cluster: Cluster, count: number): Promise<boolean> {
   const found = await deploymentsOf(cluster)
   const { items: secrets } = await cluster.list('Secret', { namespace: testNamespace })
   const mounted = secrets.filter(({ metadata }) => serviceTypes.some(type => metadata.name.includes(`-${type}-`)))
@@ -43,7 +43,7 @@ async function haveSettled(cluster: Cluster, count: number): Promise<boolean> {
   return found.length === count && areReady && mounted.length === count
 }
 
-const isGone: Scenario['isDone'] = async (cluster, subject) =>
+const isDeleted: Scenario['isDone'] = async (cluster, subject) =>
   (await cluster.get('ManagedDatabase', { namespace: testNamespace, name: subject.name })) === undefined &&
   (await allTasksEnded(cluster))
 
@@ -56,7 +56,8 @@ export const serviceScenarios: Scenario[] = [
       await createDatabase(cluster, subject, { ipAllowlist: open, services: [mcp, rest] })
       await createTask(cluster, subject, 'create-managed')
     },
-    isDone: async (cluster, subject) => (await haveSettled(cluster, 2)) && settledAs('available')(cluster, subject),
+    isDone: async (cluster, subject) =>
+      (await areReconciled(cluster, 2)) && reconciledAs('available')(cluster, subject),
   },
   {
     ...common,
@@ -66,7 +67,8 @@ export const serviceScenarios: Scenario[] = [
       await change(cluster, subject, 'update-managed', spec => ({ ...spec, services: changed }))
       await createTask(cluster, subject, 'update-managed')
     },
-    isDone: async (cluster, subject) => (await haveSettled(cluster, 2)) && settledAs('available')(cluster, subject),
+    isDone: async (cluster, subject) =>
+      (await areReconciled(cluster, 2)) && reconciledAs('available')(cluster, subject),
   },
   {
     ...common,
@@ -76,7 +78,8 @@ export const serviceScenarios: Scenario[] = [
       await change(cluster, subject, 'update-managed', spec => ({ ...spec, services: [rest] }))
       await createTask(cluster, subject, 'update-managed')
     },
-    isDone: async (cluster, subject) => (await haveSettled(cluster, 1)) && settledAs('available')(cluster, subject),
+    isDone: async (cluster, subject) =>
+      (await areReconciled(cluster, 1)) && reconciledAs('available')(cluster, subject),
   },
   {
     ...common,
@@ -94,7 +97,8 @@ export const serviceScenarios: Scenario[] = [
       })
       await createTask(cluster, subject, name)
     },
-    isDone: async (cluster, subject) => (await haveSettled(cluster, 2)) && settledAs('available')(cluster, subject),
+    isDone: async (cluster, subject) =>
+      (await areReconciled(cluster, 2)) && reconciledAs('available')(cluster, subject),
   },
   {
     ...common,
@@ -104,7 +108,8 @@ export const serviceScenarios: Scenario[] = [
       await change(cluster, subject, 'suspend-managed', spec => ({ ...spec, suspended: true }))
       await createTask(cluster, subject, 'suspend-managed')
     },
-    isDone: async (cluster, subject) => (await haveSettled(cluster, 0)) && settledAs('suspended')(cluster, subject),
+    isDone: async (cluster, subject) =>
+      (await areReconciled(cluster, 0)) && reconciledAs('suspended')(cluster, subject),
   },
   {
     ...common,
@@ -114,7 +119,7 @@ export const serviceScenarios: Scenario[] = [
     act: async (cluster, subject) => {
       await cluster.delete('ManagedDatabase', { namespace: testNamespace, name: subject.name })
     },
-    isDone: async (cluster, subject) => (await haveSettled(cluster, 0)) && isGone(cluster, subject),
+    isDone: async (cluster, subject) => (await areReconciled(cluster, 0)) && isDeleted(cluster, subject),
   },
   {
     ...common,
@@ -122,11 +127,11 @@ export const serviceScenarios: Scenario[] = [
     copies: 1,
     hasSnapshots: true,
     before: { ipAllowlist: open, services: [mcp] },
-    act: (cluster, subject) => askBranch(cluster, subject, [{ ...mcp, serviceId: '00000003' }]),
+    act: (cluster, subject) => requestBranch(cluster, subject, [{ ...mcp, serviceId: '00000003' }]),
     isDone: async (cluster, subject) => {
       const { status } = (await cluster.get('Branch', branchKey(subject))) ?? {}
       const run = conditionOf(status, 'ServicesReady')?.status === 'True'
-      return run && (await haveSettled(cluster, 2)) && branchEndedAs('available')(cluster, subject)
+      return run && (await areReconciled(cluster, 2)) && branchEndedAs('available')(cluster, subject)
     },
   },
 ]

@@ -2,10 +2,10 @@
 import type { Cluster } from '../../../cluster/index.ts'
 import { childNames } from '../../../crds/index.ts'
 import { testNamespace } from '../installation.ts'
-import { allTasksEnded, change, key, narrow, settledAs, toLarge, volumesOf } from './requests.ts'
+import { allTasksEnded, change, key, narrow, reconciledAs, toLarge, volumesOf } from './requests.ts'
 import type { Scenario, Subject } from './scenario.ts'
 
-/** Somebody deletes the claim, or the volume, of a database that runs. */
+/** Another client deletes the claim, or the volume, of a running database. */
 async function deleteVolume(cluster: Cluster, { id }: Subject, what: ('claim' | 'volume')[]): Promise<void> {
   const claim = await cluster.get('PersistentVolumeClaim', { namespace: testNamespace, name: childNames.claim(id, 1) })
   const { name = '', namespace } = claim?.metadata ?? {}
@@ -13,17 +13,17 @@ async function deleteVolume(cluster: Cluster, { id }: Subject, what: ('claim' | 
   if (what.includes('claim')) await cluster.delete('PersistentVolumeClaim', { namespace, name })
 }
 
-/** At rest on one volume, that is retained no more. */
+/** Stopped on one volume, which is no longer retained. */
 const isRescued = async (cluster: Cluster, subject: Subject): Promise<boolean> => {
   const [volume, ...others] = await volumesOf(cluster)
   const database = await cluster.get('ManagedDatabase', key(subject))
   const ready = database?.status?.conditions?.find(({ type }) => type === 'VolumeReady')
   const isBack = volume?.spec?.persistentVolumeReclaimPolicy === 'Delete' && others.length === 0
-  return isBack && ready?.reason === 'Bound' && (await settledAs('available', 'large')(cluster, subject))
+  return isBack && ready?.reason === 'Bound' && (await reconciledAs('available', 'large')(cluster, subject))
 }
 
 const toLargeWhile = (what: ('claim' | 'volume')[]): Scenario => ({
-  name: `size, while somebody deletes the ${what.join(' and the ')}`,
+  name: `size, while another client deletes the ${what.join(' and the ')}`,
   before: { ipAllowlist: narrow },
   rules: ['198.51.100.0/24'],
   isEndangered: true,
@@ -38,7 +38,7 @@ export const volumeScenarios: Scenario[] = [
   toLargeWhile(['claim']),
   toLargeWhile(['volume']),
   {
-    name: 'delete, while somebody deletes the volume and the claim',
+    name: 'delete, while another client deletes the volume and the claim',
     takesAway: true,
     before: { ipAllowlist: narrow },
     rules: ['198.51.100.0/24'],
@@ -57,7 +57,7 @@ export const volumeScenarios: Scenario[] = [
     before: { ipAllowlist: narrow },
     rules: ['198.51.100.0/24'],
     act: (cluster, subject) => change(cluster, subject, 'update-managed-size', toLarge),
-    isDone: settledAs('available', 'large'),
+    isDone: reconciledAs('available', 'large'),
   },
   {
     name: 'size, refused by a quota',
@@ -66,7 +66,7 @@ export const volumeScenarios: Scenario[] = [
     mayFail: true,
     volumes: { refusal: 'exceeded quota: storage' },
     act: (cluster, subject) => change(cluster, subject, 'update-managed-size', toLarge),
-    isDone: settledAs('available', 'small'),
+    isDone: reconciledAs('available', 'small'),
   },
   {
     name: 'size, refused before and admitted now',
@@ -76,10 +76,10 @@ export const volumeScenarios: Scenario[] = [
     earlier: {
       volumes: { refusal: 'exceeded quota: storage' },
       act: (cluster, subject) => change(cluster, subject, 'update-managed-size', toLarge),
-      isDone: settledAs('available', 'small'),
+      isDone: reconciledAs('available', 'small'),
     },
     act: async () => {},
-    isDone: settledAs('available', 'large'),
+    isDone: reconciledAs('available', 'large'),
   },
   {
     name: 'a volume that fills grows by itself, by two steps',
@@ -90,8 +90,8 @@ export const volumeScenarios: Scenario[] = [
     isDone: async (cluster, subject) => {
       const database = await cluster.get('ManagedDatabase', key(subject))
       const { phase, storage, conditions } = database?.status ?? {}
-      const isTold = conditions?.some(({ type }) => type === 'VolumeGrown') === true
-      return phase === 'available' && storage?.capacity === '1600Mi' && storage.growsTo === undefined && !isTold
+      const isReported = conditions?.some(({ type }) => type === 'VolumeGrown') === true
+      return phase === 'available' && storage?.capacity === '1600Mi' && storage.growsTo === undefined && !isReported
     },
   },
   {
@@ -101,7 +101,7 @@ export const volumeScenarios: Scenario[] = [
     mayFail: true,
     volumes: { growth: { mode: 'failing', message: 'the pool is full' } },
     act: (cluster, subject) => change(cluster, subject, 'update-managed-size', toLarge),
-    isDone: settledAs('available', 'small'),
+    isDone: reconciledAs('available', 'small'),
   },
   {
     name: 'resume with another size of what never ran, so that its claim is replaced',
@@ -109,6 +109,6 @@ export const volumeScenarios: Scenario[] = [
     rules: ['198.51.100.0/24'],
     act: (cluster, subject) =>
       change(cluster, subject, 'update-managed', spec => ({ ...toLarge(spec), suspended: false })),
-    isDone: settledAs('available', 'large'),
+    isDone: reconciledAs('available', 'large'),
   },
 ]

@@ -1,12 +1,12 @@
-/** What a database is waiting for, and whether it serves: table by table, for one that serves but for one thing. */
+/** What a database waits for, and whether it serves: tables of serving databases with one difference. */
 import { describe, expect, test } from 'vitest'
 import { readRoute } from '../../../routes/route.ts'
-import { noRestarts } from '../../member/pod/plan/restart-marks.ts'
+import { noRestarts } from '../../member/pod/plan/restart-annotations.ts'
 import { writeHangsMessage } from '../../member/postgres/plan/health.ts'
 import { systemIdentifierAnnotation } from '../../member/storage/claim.ts'
-import { type Given, settledDatabase } from '../../testing/settled.ts'
+import { type Given, reconciledDatabase } from '../../testing/reconciled-database.ts'
 
-const { children, status: onRecord, observedOf, assessmentOf } = settledDatabase()
+const { children, status: onRecord, observedOf, assessmentOf } = reconciledDatabase()
 const { claim, statefulSet, service, route } = children
 const at = '2026-01-01T00:00:00Z'
 const going = { ...claim, metadata: { ...claim.metadata, deletionTimestamp: at } }
@@ -15,9 +15,9 @@ const other = <T extends { metadata: object }>(object: T): T => ({
   ...object,
   metadata: { ...object.metadata, annotations: {} },
 })
-const trouble = { reason: 'CrashLoopBackOff', message: 'it ended', refusal: undefined, diskFull: false }
+const problem = { reason: 'CrashLoopBackOff', message: 'it ended', refusal: undefined, diskFull: false }
 const silent = { name: 'node-1', silentSince: at, isOutOfService: false }
-const hold = { reason: 'AwaitsBackup', message: 'the backup nightly is being taken' }
+const block = { reason: 'AwaitsBackup', message: 'the backup nightly is being taken' }
 const refused = { state: 'refused' as const, reason: 'timeout', message: 'no answer in 5 s' }
 const large = { name: 'large', version: 1 }
 const larger = { ...claim, spec: { ...claim.spec, resources: { requests: { storage: '2Gi' } } } }
@@ -37,25 +37,25 @@ const lagging = {
 const unminted: Given = { status: { volume: undefined }, rest: { credentials: { state: 'absent' } } }
 const never: Given['status'] = { volume: undefined, appliedHash: undefined, size: undefined }
 
-describe('what is waited for', () => {
-  test('is nothing where all that was asked is in force', () => {
+describe('the wait', () => {
+  test('is for nothing if the complete request is applied', () => {
     expect(assessmentOf()).toMatchObject({ pending: undefined, fatal: undefined, serves: true })
   })
 
-  /** By the reason that is told, the step with that name without one, and the message. */
+  /** By the reported reason, the step with that name if there is none, and the message. */
   test.each<[string, Given, step: string, message: RegExp, reason?: string]>([
     [
       'the region',
       { rest: { region: undefined } },
       'Preparing',
-      /^spec\.region: there is no region here: /,
+      /^spec\.region: there is no region here; /,
       'RegionNotFound',
     ],
     [
       'the size',
       { rest: { size: undefined } },
       'Preparing',
-      /^spec\.size: there is no size small-v1: /,
+      /^spec\.size: there is no size small-v1; /,
       'SizeNotFound',
     ],
     [
@@ -65,34 +65,28 @@ describe('what is waited for', () => {
       /has no image of Postgres 18$/,
       'VersionNotOffered',
     ],
-    ['its credentials', unminted, 'Preparing', /^minting credentials$/],
-    ['its certificate', { rest: { certificate: { state: 'absent' } } }, 'Preparing', /^minting credentials$/],
-    ['a claim', { status: never, children: { claim: undefined } }, 'Preparing', /^claiming the volume$/],
+    ['its credentials', unminted, 'Preparing', /^creating credentials$/],
+    ['its certificate', { rest: { certificate: { state: 'absent' } } }, 'Preparing', /^creating credentials$/],
+    ['a claim', { status: never, children: { claim: undefined } }, 'Preparing', /^creating the volume claim$/],
     ['its configuration', { children: { configuration: undefined } }, 'Preparing', /^writing the configuration$/],
     ['its Service', { children: { service: undefined } }, 'Preparing', /^writing the configuration$/],
-    ['its Service, as it is to be', { children: { service: other(service) } }, 'Preparing', /^writing the confi/],
+    ['its changed Service', { children: { service: other(service) } }, 'Preparing', /^writing the confi/],
     ['its StatefulSet', { children: { statefulSet: undefined } }, 'Preparing', /^preparing the instance$/],
     [
-      'its StatefulSet, as it is to be',
+      'its changed StatefulSet',
       { children: { statefulSet: other(statefulSet) } },
       'Preparing',
       /^preparing the instance$/,
     ],
     [
-      'its StatefulSet, and not the pod before',
+      'its StatefulSet, before the pod',
       { pod: undefined, children: { statefulSet: undefined } },
       'Preparing',
       /^preparing the instance$/,
     ],
+    ['its silent node', { rest: { node: silent } }, 'Starting', /^node node-1 has not responded since/, 'NodeLost'],
     [
-      'the node it was on',
-      { rest: { node: silent } },
-      'Starting',
-      /^nothing has been heard of node node-1/,
-      'NodeLost',
-    ],
-    [
-      'a volume that is being made',
+      'a volume that is being created',
       {
         status: never,
         pod: { address: undefined },
@@ -100,71 +94,66 @@ describe('what is waited for', () => {
         rest: { provisioning: 'no such class' },
       },
       'Starting',
-      /^the volume is not there yet: no such class/,
+      /^the volume does not exist yet: no such class/,
     ],
     ['a pod', { pod: undefined }, 'Starting', /^waiting for the pod$/],
-    ['a pod in place of one that ends', { pod: { terminating: true } }, 'Starting', /^restarting Postgres$/],
+    ['a pod that replaces a terminating one', { pod: { terminating: true } }, 'Starting', /^restarting Postgres$/],
     ['a pod of another size', { pod: { size: 'large-v1' } }, 'Starting', /^restarting Postgres$/],
     ['a pod on another volume', { pod: { volume: 'another' } }, 'Starting', /^restarting Postgres$/],
     ['Postgres to start', { pod: { address: undefined } }, 'Starting', /^starting the instance$/],
-    ['Postgres to start, and why it does not', { pod: { address: undefined, trouble } }, 'Starting', /^it ended$/],
+    ['Postgres to start, and why it does not', { pod: { address: undefined, problem } }, 'Starting', /^it ended$/],
     ['an answer', { postgres: undefined }, 'Connecting', /^waiting for Postgres to answer$/],
     ['an answer in time', { answer: undefined }, 'Connecting', /^waiting for Postgres to answer$/],
     ['another answer', { answer: refused }, 'Connecting', /^no answer in 5 s$/],
     ['an answer of this run', { pod: { run: 'another' } }, 'Connecting', /^waiting for Postgres to answer$/],
-    ['its roles', { answer: { rolesInOrder: false } }, 'PreparingRoles', /^the roles get their passwords$/],
+    ['its roles', { answer: { rolesInOrder: false } }, 'PreparingRoles', /^the roles are getting their passwords$/],
     ['a login', { answer: { login: 'refused', loginMessage: 'no hba' } }, 'PreparingRoles', /^no hba$/],
-    [
-      'a login, and nobody says why',
-      { answer: { login: 'refused' } },
-      'PreparingRoles',
-      /^a login as app was refused$/,
-    ],
+    ['a login, without a reason', { answer: { login: 'refused' } }, 'PreparingRoles', /^a login as app was refused$/],
     [
       'its Service to lead to it',
       { answer: { login: 'unreachable', loginMessage: 'its Service does not lead to it yet: no' } },
       'Connecting',
       /^its Service does not lead to it yet: no$/,
     ],
-    ['its volume on record', { status: { volume: undefined } }, 'PreparingRoles', /^recording the volume$/],
+    ['its volume to be recorded', { status: { volume: undefined } }, 'PreparingRoles', /^recording the volume$/],
     ['its pod to be ready', { pod: { ready: false } }, 'Connecting', /^waiting for the pod to be ready$/],
-    ['its port', { route: undefined, children: { route: undefined } }, 'OpeningEndpoint', /^a port is being claimed$/],
-    ['a port', { route: { refused: true } }, 'OpeningEndpoint', /^port 20000 is in use/],
-    ['its rules', { children: { route: other(route) } }, 'OpeningEndpoint', /^the rules are being written$/],
-    ['the volume', growing, 'Growing', /^the volume grows from 1Gi to 2Gi$/],
+    ['its port', { route: undefined, children: { route: undefined } }, 'OpeningEndpoint', /^a port is being reserved$/],
+    ['a port', { route: { refused: true } }, 'OpeningEndpoint', /^port 20000 is used/],
+    ['its rules', { children: { route: other(route) } }, 'OpeningEndpoint', /^the rules are being applied$/],
+    ['the volume', growing, 'Growing', /^the volume is growing from 1Gi to 2Gi$/],
   ])('is %s', (_, given, step, message, reason = step) => {
     expect(assessmentOf(given).pending).toEqual({ step, reason, message: expect.stringMatching(message) })
   })
 
-  test('is no image of its version where it has one', () => {
+  test('is not for an image of its version if the database has one', () => {
     expect(assessmentOf({ rest: { image: undefined } }).pending).toBeUndefined()
   })
 
-  test('is no readiness of a pod whose disk is full: it answers what it can', () => {
+  test('is not for the readiness of a pod whose disk is full: Postgres answers reads', () => {
     const ready = { pod: { ready: false }, postgres: { ready: false } }
-    expect(assessmentOf({ ...ready, answer: { hasRoom: false } }).pending).toBeUndefined()
+    expect(assessmentOf({ ...ready, answer: { hasFreeSpace: false } }).pending).toBeUndefined()
     expect(assessmentOf(ready).pending?.step).toBe('Connecting')
   })
 
-  test('is no login as somebody whose password a user has changed', () => {
+  test('is not for a login as a role whose password a user has changed', () => {
     const changed = assessmentOf({ answer: { login: 'untried', changedByUser: ['app'] } })
     expect([changed.pending, changed.serves]).toEqual([undefined, true])
   })
 
-  test('is said to be hopeless where waiting alone does not mend it', () => {
+  test('is reported as permanent if waiting does not resolve it', () => {
     const refusal = { claim: claim.metadata.uid ?? '', storage: '2Gi', message: 'quota', retryAt: 0, isDue: false }
     const given = { ...growing, rest: { ...growing.rest, growthRefusal: refusal } }
     expect(assessmentOf(given).pending).toEqual({
       step: 'Growing',
       reason: 'GrowthRefused',
-      message: 'the volume must not grow: quota',
-      isHopeless: true,
+      message: 'the volume cannot grow: the cluster refused: quota',
+      isPermanent: true,
     })
   })
 
-  /** The StatefulSet is as it is to be. */
+  /** The StatefulSet has its desired state. */
   const resting = assessmentOf({ spec: { suspended: true }, pod: undefined }).desired.statefulSet
-  const blocked = { rest: { suspensionBlock: hold } }
+  const blocked = { rest: { suspensionBlock: block } }
 
   test.each<[string, Given, step: string | undefined, message: string, reason?: string]>([
     ['its StatefulSet', { children: { statefulSet } }, 'Preparing', 'preparing the instance'],
@@ -175,23 +164,23 @@ describe('what is waited for', () => {
       'its endpoint',
       { pod: undefined, children: { route: other(route) } },
       'OpeningEndpoint',
-      'the rules are being written',
+      'the rules are being applied',
     ],
-    ['what needs it running', { ...blocked, children: { statefulSet } }, 'Stopping', hold.message, hold.reason],
-    ['no longer that, once it is on its way down', blocked, 'Stopping', 'stopping Postgres'],
-    ['its node', { rest: { node: silent } }, 'Stopping', 'nothing has been heard of node node-1', 'NodeLost'],
+    ['work that needs it running', { ...blocked, children: { statefulSet } }, 'Stopping', block.message, block.reason],
+    ['no longer that, once it is stopping', blocked, 'Stopping', 'stopping Postgres'],
+    ['its node', { rest: { node: silent } }, 'Stopping', 'node node-1 has not responded since', 'NodeLost'],
     [
-      'a node that it has no pod on',
+      'a node on which it has no pod',
       { pod: undefined, rest: { node: silent } },
       'Starting',
-      'nothing has been heard of node node-1',
+      'node node-1 has not responded since',
       'NodeLost',
     ],
     [
-      'its volume to be kept',
+      'its volume to be retained',
       { children: { claim: going, statefulSet } },
       'Stopping',
-      'somebody deletes the volume claim',
+      'is being deleted',
       'VolumeBeingDeleted',
     ],
     ['nothing of its volume without a pod', { pod: undefined, children: { claim: going } }, undefined, ''],
@@ -201,14 +190,14 @@ describe('what is waited for', () => {
       undefined,
       '',
     ],
-  ])('of a database that is to be suspended is %s', (_, given, step, message, reason = step) => {
+  ])('of a database that is to be suspended is for %s', (_, given, step, message, reason = step) => {
     const children = { statefulSet: resting, ...given.children }
     const { pending } = assessmentOf({ ...given, spec: { suspended: true, ...given.spec }, children })
     if (step === undefined) expect(pending).toBeUndefined()
     else expect(pending).toMatchObject({ step, reason, message: expect.stringContaining(message) })
   })
 
-  test('is what is fatal, before all else', () => {
+  test('reports a fatal error before all else', () => {
     const { fatal, pending, findings, serves } = assessmentOf({
       rest: { region: undefined },
       children: { claim: undefined },
@@ -221,7 +210,7 @@ describe('what is waited for', () => {
 
 describe('whether clients are served', () => {
   const ready = (given: Given) => assessmentOf(given).findings.Ready
-  /** Rules on their way. */
+  /** Rules that are being applied. */
   const written = { children: { route: other(route) } }
   const acknowledged = (waitingFor: string[]): Given => ({
     route: { acknowledged: false, waitingFor },
@@ -230,19 +219,19 @@ describe('whether clients are served', () => {
   const notBefore = { conditions: { Ready: { status: 'False' as const } } }
 
   test.each<[string, Given]>([
-    ['as it is', {}],
+    ['a serving database', {}],
     ['a database that was not served before', notBefore],
-    ['whoever has a password, where the Secret is gone', { rest: { credentials: { state: 'absent' } } }],
+    ['clients with a password, if the Secret does not exist', { rest: { credentials: { state: 'absent' } } }],
     ['one that is to be suspended, as long as it runs', { spec: { suspended: true } }],
-    ['one whose last look was too slow: what was found stands', { answer: undefined }],
-    ['one whose operator began anew: what was found stands', { postgres: undefined }],
+    ['one whose last probe timed out: the last finding remains', { answer: undefined }],
+    ['one whose operator restarted: the last finding remains', { postgres: undefined }],
     [
       'one whose pod is not ready since its disk is full',
-      { pod: { ready: false }, postgres: { ready: false }, answer: { hasRoom: false } },
+      { pod: { ready: false }, postgres: { ready: false }, answer: { hasFreeSpace: false } },
     ],
-    ['one with new rules on their way', written],
-    ['one with new rules that a gateway has not yet', acknowledged(['gateway-1'])],
-    ['one whose platform role is not there yet', { answer: { platformInOrder: false } }],
+    ['one whose new rules are being applied', written],
+    ['one with new rules that a gateway does not have yet', acknowledged(['gateway-1'])],
+    ['one whose platform role does not exist yet', { answer: { platformInOrder: false } }],
   ])('%s: yes', (_, given) => {
     expect(ready(given)).toEqual({ status: 'True', reason: 'Serving', message: 'Postgres answers clients' })
   })
@@ -250,20 +239,25 @@ describe('whether clients are served', () => {
   test.each<[string, Given, reason: string, message?: string]>([
     ['one that is suspended', { spec: { suspended: true }, pod: undefined }, 'Suspended', 'the database is suspended'],
     ['one without a pod', { pod: undefined }, 'NotRunning', 'Postgres does not run'],
-    ['one whose Service is gone', { children: { service: undefined } }, 'ServiceMissing', 'its Service is being made'],
-    ['one on a node that is silent', { rest: { node: silent } }, 'NodeLost', 'nothing has been heard of node node-1'],
+    [
+      'one whose Service is deleted',
+      { children: { service: undefined } },
+      'ServiceMissing',
+      'its Service is being created',
+    ],
+    ['one on a node that is silent', { rest: { node: silent } }, 'NodeLost', 'node node-1 has not responded since'],
     ['one that does not run', { pod: { address: undefined } }, 'NotRunning', 'Postgres does not run'],
     ['one that ends', { pod: { terminating: true } }, 'NotRunning', 'Postgres does not run'],
-    ['one that fails to start', { pod: { address: undefined, trouble } }, 'CrashLoopBackOff', 'it ended'],
+    ['one that fails to start', { pod: { address: undefined, problem } }, 'CrashLoopBackOff', 'it ended'],
     ['one that refuses', { answer: refused }, 'NotAnswering', 'no answer in 5 s'],
     [
-      'one that is trusted by nobody',
+      'one with a lost authority',
       { answer: { ...refused, reason: 'tls' } },
       'NotTrusted',
-      'no answer in 5 s; Postgres goes by an authority that is not here any more',
+      'no answer in 5 s; Postgres uses a certificate authority whose Secret no longer exists',
     ],
     [
-      'one that does not let us in',
+      'one that refuses the operator',
       { answer: { ...refused, reason: 'auth' } },
       'NotTrusted',
       'kubectl delete pod db-5e1d9a523f0e4b43-1-0',
@@ -285,17 +279,17 @@ describe('whether clients are served', () => {
       'one whose roles are not in order',
       { answer: { rolesInOrder: false } },
       'RolesPending',
-      'the roles get their passwords',
+      'the roles are getting their passwords',
     ],
     [
-      'one without credentials, of which new ones are asked for',
-      { rest: { credentials: { state: 'absent' }, rotations: { asked: { app: 'new' }, isGivenUp: false } } },
+      'one without credentials, of which new ones are requested',
+      { rest: { credentials: { state: 'absent' }, rotations: { requested: { app: 'new' }, isGivenUp: false } } },
       'Minting',
-      'the credentials are being minted',
+      'the credentials are being created',
     ],
     ['one that refuses a login', { answer: { login: 'refused', loginMessage: 'no hba' } }, 'LoginRefused', 'no hba'],
     [
-      'one that refuses a login, without a word',
+      'one that refuses a login, without a message',
       { answer: { login: 'refused' } },
       'LoginRefused',
       'a login as app was refused',
@@ -307,14 +301,14 @@ describe('whether clients are served', () => {
       'its Service does not lead to it yet: no',
     ],
     ['one whose pod is not ready', { pod: { ready: false } }, 'PodNotReady', 'the pod is not ready'],
-    ['one that is not open yet', { ...notBefore, ...written }, 'RulesPending', 'the rules are being written'],
+    ['one that is not open yet', { ...notBefore, ...written }, 'RulesPending', 'the rules are being applied'],
     [
       'one that no gateway has opened yet',
       { ...notBefore, ...acknowledged([]) },
       'AcknowledgementPending',
       'waiting for a gateway: none is running',
     ],
-    ['one whose port is taken', { route: { refused: true } }, 'PortInUse', 'port 20000 is in use'],
+    ['one whose port is in use', { route: { refused: true } }, 'PortInUse', 'port 20000 is used'],
   ])('%s: no', (_, given, reason, message = '') => {
     expect(ready(given)).toMatchObject({ status: 'False', reason, message: expect.stringContaining(message) })
     expect(assessmentOf(given).serves).toBe(false)
@@ -323,13 +317,13 @@ describe('whether clients are served', () => {
 
 describe('the endpoint', () => {
   const endpoint = (given: Given) => assessmentOf(given).findings.EndpointReady
-  const unheard = (waitingFor: string[]) => ({ acknowledged: false, waitingFor })
+  const unacknowledged = (waitingFor: string[]) => ({ acknowledged: false, waitingFor })
   const rulesOf = (given: Given) => assessmentOf(given).desired.rules
 
   test.each<[string, Given, string, string, string]>([
-    ['is open', {}, 'True', 'InForce', 'the rules are in force'],
+    ['is open', {}, 'True', 'InForce', 'the rules are applied'],
     [
-      'is closed as asked',
+      'is closed as requested',
       {
         spec: { ipAllowlist: { rules: [] } },
         children: { route: assessmentOf({ spec: { ipAllowlist: { rules: [] } } }).desired.route },
@@ -340,33 +334,33 @@ describe('the endpoint', () => {
     ],
     [
       'waits for gateways',
-      { route: unheard(['a', 'b']), rest: { isAtRest: false } },
+      { route: unacknowledged(['a', 'b']), rest: { isAtRest: false } },
       'False',
       'AcknowledgementPending',
       'waiting for a, b',
     ],
     [
-      'waits for one to come',
-      { route: unheard([]), rest: { isAtRest: false } },
+      'waits for a gateway to start',
+      { route: unacknowledged([]), rest: { isAtRest: false } },
       'False',
       'AcknowledgementPending',
       'waiting for a gateway: none is running',
     ],
     [
-      'is not open before anybody has acknowledged it',
-      { route: unheard(['a']), conditions: { EndpointReady: { status: 'False' } } },
+      'is not open before a gateway has acknowledged it',
+      { route: unacknowledged(['a']), conditions: { EndpointReady: { status: 'False' } } },
       'False',
       'AcknowledgementPending',
       'waiting for a',
     ],
     [
-      'stays open at rest, whichever gateway comes',
-      { route: unheard(['a']) },
+      'stays open without changes, if a gateway is added',
+      { route: unacknowledged(['a']) },
       'True',
       'InForce',
-      'the rules are in force',
+      'the rules are applied',
     ],
-    ['has no port yet', { route: undefined }, 'False', 'PortPending', 'a port is being claimed'],
+    ['has no port yet', { route: undefined }, 'False', 'PortPending', 'a port is being reserved'],
     [
       'has no port without a region',
       { route: undefined, rest: { region: undefined } },
@@ -382,62 +376,63 @@ describe('the endpoint', () => {
   const isShut = { route: { route: shut && { ...shut, rules: [] } } }
   test.each<[string, Given, boolean]>([
     ['of a database that serves', {}, true],
-    ['whose volume is not on record', { status: { volume: undefined } }, false],
+    ['whose volume is not recorded', { status: { volume: undefined } }, false],
     ['that was closed, before its roles are in order', { ...isShut, answer: { rolesInOrder: false } }, false],
-    ['that was closed, before anybody can log in', { ...isShut, answer: { login: 'refused' } }, false],
+    ['that was closed, before logins succeed', { ...isShut, answer: { login: 'refused' } }, false],
     ['that was closed, before Postgres has answered', { ...isShut, answer: undefined }, false],
     ['that was closed, once they are', isShut, true],
-    ['that is open stays so, whatever Postgres says', { answer: { rolesInOrder: false } }, true],
-    ['that is open stays so while nothing is heard', { answer: undefined }, true],
-    ['whose route says nothing', { answer: undefined, route: { route: undefined } }, false],
+    ['that is open stays open, whatever Postgres reports', { answer: { rolesInOrder: false } }, true],
+    ['that is open stays open without an answer', { answer: undefined }, true],
+    ['whose route is empty', { answer: undefined, route: { route: undefined } }, false],
     ['of a database whose data are lost', { children: { claim: undefined } }, false],
   ])('%s has its rules: %#', (_, given, is) => {
     expect(rulesOf(given)).toEqual(is ? ['203.0.113.0/24'] : [])
   })
 })
 
-describe('a pod is made anew', () => {
-  const marked = (marks: { restart?: string; maintenance?: string }) => () => ({
+describe('a pod is created again', () => {
+  const withAnnotations = (restartAnnotations: { restart?: string; maintenance?: string }) => () => ({
     ...noRestarts({ newestTemplate: undefined, image: undefined, configurationDigest: undefined }),
-    marks: { restart: undefined, maintenance: undefined, ...marks },
+    restartAnnotations: { restart: undefined, maintenance: undefined, ...restartAnnotations },
   })
   const had = { restart: 'r1', maintenance: 'm1' }
 
   test.each<[string, { restart?: string; maintenance?: string }, boolean]>([
     ['for no restart', {}, false],
-    ['for those it has had', had, false],
-    ['for one that is asked for', { restart: 'r2' }, true],
+    ['for those that are done', had, false],
+    ['for a requested one', { restart: 'r2' }, true],
     ['for one in a window', { maintenance: 'm2' }, true],
     ['for one of two', { ...had, maintenance: 'm2' }, true],
-  ])('%s, or not', (_, marks, is) => {
-    // The StatefulSet has the marks by then.
-    const restarts = marked(marks)
-    const { statefulSet } = assessmentOf({ pod: { marks: had } }, restarts).desired
-    const { pending } = assessmentOf({ pod: { marks: had }, children: { statefulSet } }, restarts)
+  ])('%s, or not', (_, restartAnnotations, is) => {
+    // By then the StatefulSet has the annotations.
+    const restarts = withAnnotations(restartAnnotations)
+    const { statefulSet } = assessmentOf({ pod: { restartAnnotations: had } }, restarts).desired
+    const { pending } = assessmentOf({ pod: { restartAnnotations: had }, children: { statefulSet } }, restarts)
     expect(pending?.message).toBe(is ? 'restarting Postgres' : undefined)
   })
 })
 
-test("the installation's keys are said to be there, where they are", () => {
+test("the installation's keys are reported if they exist", () => {
   expect(assessmentOf().findings.KeysAvailable).toMatchObject({ status: 'True', reason: 'Present' })
 })
 
-describe('a claim is marked with the number of the data on it', () => {
-  const marked = (given: Given) => assessmentOf(given).desired.claim?.metadata.annotations?.[systemIdentifierAnnotation]
+describe('a claim is annotated with the system identifier of its data', () => {
+  const identifierOf = (given: Given) =>
+    assessmentOf(given).desired.claim?.metadata.annotations?.[systemIdentifierAnnotation]
   test.each<[string, Given, string | undefined]>([
-    ['as on record, before all else', { answer: { systemIdentifier: 'system-9' } }, onRecord.volume?.systemIdentifier],
+    ['as recorded, before all else', { answer: { systemIdentifier: 'system-9' } }, onRecord.volume?.systemIdentifier],
     [
-      'as Postgres says at first',
+      'as Postgres reports initially',
       { status: { volume: undefined }, answer: { systemIdentifier: 'system-9' } },
       'system-9',
     ],
     ['not before it has answered', { status: { volume: undefined }, answer: undefined }, undefined],
     [
-      'not where the pod refuses what it found there',
-      { status: { volume: undefined }, pod: { trouble: { ...trouble, refusal: 'other-database' } } },
+      'not if the pod refuses the data',
+      { status: { volume: undefined }, pod: { problem: { ...problem, refusal: 'other-database' } } },
       undefined,
     ],
   ])('%s', (_, given, identifier) => {
-    expect(marked(given)).toBe(identifier)
+    expect(identifierOf(given)).toBe(identifier)
   })
 })

@@ -1,9 +1,9 @@
 /**
- * What a pass makes of what it observed: a finding for each aspect, which step comes next on the way to what is asked,
- * and whether the database serves. Pure; what is done about it, `next-actions.ts` says.
+ * Assesses the observed state: a finding for each aspect, the next step towards the requested state, and whether the
+ * database serves. Pure; `next-actions.ts` decides the actions.
  */
 
-import { contestFinding } from '../../children/drift.ts'
+import { conflictFinding } from '../../children/drift.ts'
 import { keepsClientsIn } from '../../endpoint/plan/credentials.ts'
 import type { DesiredEndpoint } from '../../endpoint/plan/desired.ts'
 import { type EndpointPlan, planEndpoint, prerequisitesOf } from '../../endpoint/plan/index.ts'
@@ -13,9 +13,9 @@ import type { DesiredMember } from '../../member/plan/desired.ts'
 import { type MemberPlan, planMember } from '../../member/plan/index.ts'
 import { memberStep } from '../../member/plan/step.ts'
 import { lostNode } from '../../member/pod/node.ts'
-import type { RestartsOf } from '../../member/pod/plan/restart-marks.ts'
+import type { RestartsOf } from '../../member/pod/plan/restart-annotations.ts'
 import { comesIntoForce, type SizeState } from '../../member/pod/plan/size.ts'
-import { isHeld, mayStop } from '../../member/pod/plan/stop.ts'
+import { isSuspensionDelayed, mayStop } from '../../member/pod/plan/stop.ts'
 import { unknownReference } from '../../member/pod/plan/unknown-reference.ts'
 import { isFoundByRole } from '../../member/pod/role.ts'
 import { type Answered, presentAnswer } from '../../member/postgres/answer.ts'
@@ -25,13 +25,15 @@ import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
 import { planServices, type ServicesPlan } from '../../service/plan/index.ts'
+import { type PostgresState, postgresState } from '../../service/plan/postgres-state.ts'
 import { membersOf, type Observed } from '../observed.ts'
 import type { InstanceFindings as Findings } from './findings.ts'
 
-/** What is being waited for on the way; also the reason of Progressing, and the step in a Task's messages. */
+/** The present step; also the reason of Progressing, and the step in a Task's messages. */
 type Step =
   | 'Restoring'
   | 'Growing'
+  | 'Importing'
   | 'Preparing'
   | 'Stopping'
   | 'Starting'
@@ -41,18 +43,18 @@ type Step =
   | 'OpeningEndpoint'
   | 'StartingServices'
 
-/** `reason`: the step, or why it cannot be done; `isHopeless`: waiting alone mends it not. */
-export type Pending = { step: Step; reason: string; message: string; isHopeless?: true }
+/** `reason`: the step, or why it cannot be done; `isPermanent`: waiting alone does not resolve it. */
+export type Pending = { step: Step; reason: string; message: string; isPermanent?: true }
 
 type Desired = DesiredMember & DesiredEndpoint
 
 export type Assessment = Pick<MemberPlan, 'fatal' | 'answered' | 'autogrown'> & {
-  /** The one that serves first. */
+  /** The serving one first. */
   members: MemberPlan[]
   endpoint: EndpointPlan
   desired: Desired
   findings: Findings
-  /** What is waited for; absent where everything asked is in force. */
+  /** The present step; absent if the complete request is applied. */
   pending: Pending | undefined
   serves: boolean
   services: ServicesPlan
@@ -60,7 +62,7 @@ export type Assessment = Pick<MemberPlan, 'fatal' | 'answered' | 'autogrown'> & 
   awaitsSize: boolean
 }
 
-/** What every pass finds of the parts that a database is made of. */
+/** The findings of every pass about the parts of a database. */
 type FoundParts = Findings & Required<Pick<Findings, 'VolumeReady' | 'CredentialsReady' | 'EndpointReady'>>
 
 const at = (step: Step, message: string, reason: string = step): Pending => ({ step, reason, message })
@@ -68,11 +70,11 @@ const at = (step: Step, message: string, reason: string = step): Pending => ({ s
 const unknownIn = ({ instance, region }: Observed, { size }: Desired): Finding | undefined =>
   unknownReference({ name: instance.spec.region, region, size })
 
-/** Whether nothing of it was made yet that could be reported part by part. */
+/** Whether none of its parts has been created yet. */
 const isUnbegun = ({ instance, children, pod }: Observed): boolean =>
   instance.status?.volume === undefined && children.claim === undefined && pod === undefined
 
-/** The first of the steps that is not done yet. */
+/** The first unfinished step. */
 function pendingStep(
   observed: Observed,
   desired: Desired,
@@ -86,26 +88,26 @@ function pendingStep(
   if (desired.statefulSet === undefined && observed.image === undefined)
     return at('Preparing', `this installation has no image of Postgres ${spec.pgVersion}`, 'VersionNotOffered')
   const isUnminted = observed.credentials.state === 'absent' && !areCredentialsLost(observed)
-  if (isUnminted || observed.certificate.state === 'absent') return at('Preparing', 'minting credentials')
+  if (isUnminted || observed.certificate.state === 'absent') return at('Preparing', 'creating credentials')
   const { awaitsSource } = instance
   if (awaitsSource && children.claim?.status?.phase !== 'Bound')
     return at('Preparing', awaitsSource.message, awaitsSource.reason)
-  if (children.claim === undefined) return at('Preparing', 'claiming the volume')
+  if (children.claim === undefined) return at('Preparing', 'creating the volume claim')
   if (children.configuration === undefined || !isUpToDate(children.service, desired.service))
     return at('Preparing', 'writing the configuration')
   if (!isUpToDate(children.statefulSet, desired.statefulSet)) return at('Preparing', 'preparing the instance')
   const lost = lostNode(observed.node)
   if (spec.suspended && pod !== undefined && !mayStop(observed))
     return at('Stopping', findings.VolumeReady.message, findings.VolumeReady.reason)
-  if (observed.suspensionBlock && isHeld(observed))
+  if (observed.suspensionBlock && isSuspensionDelayed(observed))
     return at('Stopping', observed.suspensionBlock.message, observed.suspensionBlock.reason)
   if (spec.suspended && pod !== undefined)
     return at('Stopping', lost?.message ?? 'stopping Postgres', lost?.reason ?? 'Stopping')
   if (lost) return at('Starting', lost.message, lost.reason)
   if (spec.suspended && unfinished(observed, answered).length > 0)
     return {
-      ...at('RotatingPasswords', 'no password is replaced while it is suspended', 'Suspended'),
-      isHopeless: true,
+      ...at('RotatingPasswords', 'no password is replaced while the database is suspended', 'Suspended'),
+      isPermanent: true,
     }
   const start = spec.suspended ? undefined : pendingInstance(observed, desired, findings)
   if (start) return start
@@ -114,12 +116,12 @@ function pendingStep(
   return pendingSize(desired.size)
 }
 
-/** Last, so that whatever else was asked with a size that cannot come into force does. */
-function pendingSize({ hindrance }: SizeState): Pending | undefined {
-  // A volume that only grows where a pod mounts it has to wait for one.
-  if (hindrance === undefined || hindrance.reason === 'AwaitsResume') return undefined
-  const { reason, message, passes } = hindrance
-  return { ...at('Growing', message, reason), ...(passes ? {} : { isHopeless: true }) }
+/** Last, so that other changes requested with a blocked size are still applied. */
+function pendingSize({ blocker }: SizeState): Pending | undefined {
+  // A volume that grows only when a pod mounts it has to wait for one.
+  if (blocker === undefined || blocker.reason === 'AwaitsResume') return undefined
+  const { reason, message, passes } = blocker
+  return { ...at('Growing', message, reason), ...(passes ? {} : { isPermanent: true }) }
 }
 
 function pendingInstance(observed: Observed, desired: Desired, findings: FoundParts): Pending | undefined {
@@ -133,25 +135,28 @@ function pendingInstance(observed: Observed, desired: Desired, findings: FoundPa
   if (answer.login === 'refused') return at('PreparingRoles', answer.loginMessage ?? 'a login as app was refused')
   const rotating = rotationStep(observed, answer)
   if (rotating !== undefined) return at('RotatingPasswords', rotating)
-  // Until the volume is on record the endpoint stays closed, whatever is asked.
+  // Until the volume is recorded the endpoint stays closed, whatever is requested.
   if (observed.instance.status?.volume === undefined) return at('PreparingRoles', 'recording the volume')
   if (answer.closed !== undefined) return at('PreparingRoles', closedMessage)
   if (answer.login === 'unreachable') return at('Connecting', answer.loginMessage ?? notSelectedMessage)
-  return observed.pod?.ready || isFull(observed) ? undefined : at('Connecting', 'waiting for the pod to be ready')
+  if (!observed.pod?.ready && !isFull(observed)) return at('Connecting', 'waiting for the pod to be ready')
+  const { awaitsImport } = observed.instance
+  return awaitsImport === undefined ? undefined : { step: 'Importing', ...awaitsImport }
 }
 
-const closedMessage = 'the data are a copy, which is being made its own: nobody is let in before that'
+const closedMessage =
+  'the data are a copy that is being separated from its source: clients cannot connect before that is complete'
 
 const isDistrust = ({ reason }: { reason: string }): boolean => reason === 'tls' || reason === 'auth'
 
 const distrusted = (pod: string): string =>
-  `Postgres goes by an authority that is not here any more: put its Secret back, or restart Postgres (kubectl delete pod ${pod})`
+  `Postgres uses a certificate authority whose Secret no longer exists: put that Secret back, or restart Postgres (kubectl delete pod ${pod})`
 
 const cutOffMessage =
-  'a gateway cannot connect to Postgres, which the operator reaches: look for network policies, or a node, between the ' +
+  'a gateway cannot connect to Postgres, but the operator can: check network policies, and the nodes, between the ' +
   'pods of the gateway and the pod of the database'
 
-/** Where the Service leads to no pod, or to another one. */
+/** The Service leads to no pod, or to another one. */
 function misroutedMessage({ children: { service, pod } }: Observed): string | undefined {
   const wanted = Object.entries(service?.spec?.selector ?? {})
   const [key] = wanted.find(([name, value]) => pod !== undefined && pod.metadata.labels?.[name] !== value) ?? []
@@ -159,19 +164,19 @@ function misroutedMessage({ children: { service, pod } }: Observed): string | un
   return `the selector of Service ${service?.metadata.name} does not match pod ${pod?.metadata.name}: spec.selector.${key}`
 }
 
-/** Whether clients are served now. A pass that knows nothing new of Postgres stands by what was last found. */
+/** Whether clients are served now. A pass without new facts about Postgres keeps the last finding. */
 function readyFinding(observed: Observed, desired: Desired, findings: FoundParts, fatal: Finding | undefined): Finding {
   const { instance, children, pod } = observed
   if (fatal) return fatal
   if (instance.spec.suspended && pod === undefined) return no('Suspended', 'the database is suspended')
   const unknown = pod === undefined ? unknownIn(observed, desired) : undefined
   if (unknown !== undefined) return unknown
-  if (children.service === undefined) return no('ServiceMissing', 'its Service is being made')
+  if (children.service === undefined) return no('ServiceMissing', 'its Service is being created')
   const lost = lostNode(observed.node)
   if (lost) return no(lost.reason, lost.message)
   if (pod?.address === undefined || pod.terminating) {
-    const reason = pod?.trouble?.reason ?? 'NotRunning'
-    return no(reason, pod?.trouble?.message ?? 'Postgres does not run')
+    const reason = pod?.problem?.reason ?? 'NotRunning'
+    return no(reason, pod?.problem?.message ?? 'Postgres does not run')
   }
   const answer = presentAnswer(observed)
   const { CredentialsReady: credentials, EndpointReady: endpoint } = findings
@@ -182,7 +187,7 @@ function readyFinding(observed: Observed, desired: Desired, findings: FoundParts
   if (writeHangs(observed)) return no('WriteHangs', writeHangsMessage)
   if (answer === undefined && !isStillReady(observed)) return no('NotAnswering', 'Postgres has not answered yet')
   if (answer?.closed !== undefined) return no('CopyClosed', closedMessage)
-  // Clients that have a password are served.
+  // Clients with a password are served.
   if (credentials.status !== 'True' && !keepsClientsIn(observed, credentials))
     return no(credentials.reason, credentials.message)
   if (answer?.login === 'refused') return no('LoginRefused', answer.loginMessage ?? 'a login as app was refused')
@@ -191,28 +196,46 @@ function readyFinding(observed: Observed, desired: Desired, findings: FoundParts
   if (answer?.login === 'unreachable') return no('NotReachable', answer.loginMessage ?? notSelectedMessage)
   if (observed.isCutOff) return no('CutOff', cutOffMessage)
   if (!pod.ready && !isFull(observed)) return no('PodNotReady', 'the pod is not ready')
-  // New rules on their way keep nobody from being served by those before them.
+  // While new rules are being applied, the previous ones still admit clients.
   const wasServing = conditionOf(instance.status, 'Ready')?.status === 'True'
   if (wasServing && (endpoint.reason === 'RulesPending' || endpoint.reason === 'AcknowledgementPending'))
     return yes('Serving', 'Postgres answers clients')
+  if (instance.awaitsImport !== undefined) return no(instance.awaitsImport.reason, instance.awaitsImport.message)
   if (endpoint.status !== 'True') return no(endpoint.reason, endpoint.message)
   return yes('Serving', 'Postgres answers clients')
 }
 
-/** Whether Postgres answers, with its roles as they should be. During a rotation services get the new passwords before Postgres does. */
-function mayStartServices({ instance, credentials }: Observed, answered: Answered): boolean {
+/**
+ * Whether Postgres answers, with its roles in order. During a rotation services get the new passwords before Postgres
+ * does.
+ */
+function admitsServices({ instance, credentials }: Observed, answered: Answered): boolean {
   if (answered === undefined || answered.closed !== undefined || instance.status?.volume === undefined) return false
   return answered.rolesInOrder || (credentials.state === 'readable' && credentials.previous.length > 0)
 }
 
-/** Those that only start are no outcome of an operation that has ended. */
+const postgresForServices = (observed: Observed, { answered, fatal }: MemberPlan, now: number): PostgresState =>
+  postgresState(
+    {
+      answers: admitsServices(observed, answered),
+      isStillReady: isStillReady(observed),
+      isHeld: fatal !== undefined || observed.instance.awaitsImport !== undefined,
+      pod: observed.pod,
+    },
+    now,
+  )
+
+/** Services that are merely starting do not affect the outcome of an ended operation. */
 function pendingServices({ pending }: ServicesPlan): Pending | undefined {
   if (pending === undefined) return undefined
-  const { message, reason, isHopeless } = pending
-  return isHopeless ? { ...at('StartingServices', message, reason), isHopeless } : at('StartingServices', message)
+  const { message, reason, isPermanent } = pending
+  return isPermanent ? { ...at('StartingServices', message, reason), isPermanent } : at('StartingServices', message)
 }
 
-/** The members of the owner, with the endpoint that leads to the one that serves. `restartsOf`: the restarts that the owner asks for. */
+/**
+ * The members of the owner, with the endpoint that leads to the serving one. `restartsOf`: the restarts that the owner
+ * requests.
+ */
 export function assess(observed: Observed, owner: Owner, now: number, restartsOf: RestartsOf): Assessment {
   const needs = { ...prerequisitesOf(observed), restartsOf, protectsVolume: true }
   const [serving, ...others] = membersOf(observed)
@@ -223,20 +246,20 @@ export function assess(observed: Observed, owner: Owner, now: number, restartsOf
     ...{ answered, isFatal: fatal !== undefined, isFoundByRole: isFoundByRole(serving) },
   })
   const desired = { ...member.desired, ...endpoint.desired }
-  const contested = contestFinding(observed)
+  const contested = conflictFinding(observed)
   const findings: FoundParts = {
     ...(autogrown.finding ? { VolumeGrown: autogrown.finding } : {}),
     ...(contested ? { ChildrenApplied: contested } : {}),
-    KeysAvailable: yes('Present', "the installation's keys are there"),
+    KeysAvailable: yes('Present', "the installation's keys exist"),
     VolumeReady: member.volume,
     ...endpoint.findings,
   }
   const pending = pendingStep(observed, desired, findings, answered)
   const ready = readyFinding(observed, desired, findings, fatal)
-  // Nothing can be made before the spec is right: Ready alone says what is wrong with it.
+  // Nothing can be created before the spec is valid: only Ready reports its error.
   const isUnknown = isUnbegun(observed) && unknownIn(observed, desired) !== undefined
   const services = planServices(observed, owner, {
-    mayStart: !fatal && mayStartServices(observed, answered),
+    postgres: postgresForServices(observed, member, now),
     authenticator: answered?.authenticator,
     references: answered?.references,
     mcpState: answered?.mcpState,

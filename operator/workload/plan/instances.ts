@@ -1,9 +1,9 @@
-/** What a status lists of the members that have a pod. */
+/** The status entries of the members that have a pod. */
 import { membersOf, type Observed } from '../observed.ts'
 
 type ListedInstance = { id: string; role: 'primary' | 'replica'; node?: string }
 
-/** The one that serves is the primary, and comes first. */
+/** The serving one is the primary, and is listed first. */
 export const instancesOf = (observed: Observed): ListedInstance[] =>
   membersOf(observed).flatMap(({ pod }, index) => {
     if (pod === undefined) return []

@@ -1,10 +1,10 @@
 import { type Finding, no } from '../../objects/conditions.ts'
 import type { Observed } from '../observed.ts'
 
-/** Which of the installation's keys is missing, without which nothing is done; undefined where none is. */
+/** Which of the installation's keys is missing, without which nothing is done; undefined if none is. */
 export function missingKey({ keys }: Pick<Observed, 'keys'>): Finding | undefined {
   if (!keys.sealingKey)
-    return no('SealingKeyMissing', 'the Secret with the sealing key is gone: put it back from a backup')
+    return no('SealingKeyMissing', 'the Secret with the sealing key does not exist: put it back from a backup')
   if (keys.authority) return undefined
-  return no('AuthorityMissing', 'the Secret with the certificate authority is gone: put it back from a backup')
+  return no('AuthorityMissing', 'the Secret with the certificate authority does not exist: put it back from a backup')
 }

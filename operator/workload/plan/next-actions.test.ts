@@ -1,16 +1,16 @@
-/** What is done next, and what is not done, for a database that serves but for one thing. */
+/** The next actions, and actions that are not taken, for a serving database with one difference. */
 
 import { describe, expect, test } from 'vitest'
 import { serverNames } from '../../endpoint/certificate.ts'
 import { disruptionBudgetDraft } from '../../endpoint/disruption-budget.ts'
 import type { GrowthRefusal } from '../../member/observed.ts'
-import { noRestarts } from '../../member/pod/plan/restart-marks.ts'
-import { ownerMarks } from '../../objects/ownership.ts'
-import { type Given, settledDatabase } from '../../testing/settled.ts'
+import { noRestarts } from '../../member/pod/plan/restart-annotations.ts'
+import { ownerAnnotations } from '../../objects/ownership.ts'
+import { type Given, reconciledDatabase } from '../../testing/reconciled-database.ts'
 import type { Action } from '../actions.ts'
 import { awaitsPostgres } from './next-actions.ts'
 
-const { owner, children, observedOf, assessmentOf, actionsOf } = settledDatabase()
+const { owner, children, observedOf, assessmentOf, actionsOf } = reconciledDatabase()
 const { appliedSize, region, podSettings, postgres } = observedOf()
 const { claim, statefulSet, service, route, configuration, networkPolicy } = children
 const smallSize = appliedSize.size
@@ -22,7 +22,7 @@ const changed = <T extends { metadata: object }>(object: T, metadata: object = {
 })
 const of = (given: Given) => assessmentOf(given).desired
 
-/** What is done, and to what, in short. */
+/** Actions and their objects, as short texts. */
 const short = (action: Action): string => {
   switch (action.do) {
     case 'apply':
@@ -37,12 +37,12 @@ const doneFor = (given: Given) => actionsOf(given).map(short)
 
 const [set, budget] = [`apply StatefulSet ${statefulSet.metadata.name}`, `PodDisruptionBudget ${service.metadata.name}`]
 const map = `apply ConfigMap ${configuration.metadata.name}`
-/** Nothing of it was ever there but its port. */
+/** Only its port has been created. */
 const never: Given['status'] = { volume: undefined, appliedHash: undefined, size: undefined }
 const none: Given['children'] = Object.fromEntries(
   Object.entries(children).map(([name, child]) => [name, name === 'route' ? child : undefined]),
 )
-const unmade: Given = {
+const notCreated: Given = {
   status: never,
   children: none,
   pod: undefined,
@@ -51,26 +51,26 @@ const unmade: Given = {
 }
 const certificate = { state: 'due' as const, fingerprint: 'f', issuedAt: 0, isLoaded: false }
 
-test('nothing is done where all is as it is to be', () => {
+test('there are no actions if everything has its desired state', () => {
   expect(actionsOf()).toEqual([])
 })
 
 describe('secrets', () => {
-  test('are made where they are not there, and nothing that needs them before', () => {
-    expect(doneFor(unmade)).toEqual([
+  test('are created if they do not exist, and nothing that needs them before', () => {
+    expect(doneFor(notCreated)).toEqual([
       ...['mint-credentials', 'issue-certificate', `apply Service ${service.metadata.name}`],
       `apply NetworkPolicy ${networkPolicy.metadata.name}`,
       ...['apply ConfigMap route-20000', 'create-claim', map],
     ])
   })
-  test('that are there are not made again', () => {
+  test('that exist are not created again', () => {
     expect(doneFor({ rest: { credentials: { state: 'unreadable', message: 'sealed with another key' } } })).toEqual([])
   })
   test.each<[string, Given['rest'], boolean]>([
-    ['that is not there is issued', { certificate: { state: 'absent' } }, true],
+    ['that does not exist is issued', { certificate: { state: 'absent' } }, true],
     ['that is due is issued', { certificate }, true],
-    ['that is due waits for its turn', { certificate: { ...certificate, isQueued: true } }, false],
-    ['that is good is left', { certificate: { ...certificate, state: 'good' } }, false],
+    ['that is due waits for a slot', { certificate: { ...certificate, isQueued: true } }, false],
+    ['that is valid is not changed', { certificate: { ...certificate, state: 'good' } }, false],
     ['is for a name in a region, so without one there is none', { certificate, region: undefined }, false],
   ])('a certificate %s', (_, rest, is) => {
     expect(actionsOf({ rest: { ...rest } }).filter(action => action.do === 'issue-certificate')).toEqual(
@@ -79,13 +79,13 @@ describe('secrets', () => {
   })
 })
 
-describe('a certificate is for', () => {
+describe('the names in a certificate', () => {
   const namesIn = (gateway: { host?: string; externalIpAddress?: string }) => {
     const ports = { first: 20000, last: 29999 }
     const spec = { domain: 'db.test', gateway: { ...gateway, ports } }
     return of({ rest: { region: region && { ...region, spec } } })
   }
-  test('what clients call the database by in its region', () => {
+  test('are those that clients use for the database in its region', () => {
     const domain = 'one-5e1d9a52.db.test'
     expect(namesIn({}).certificate).toEqual(serverNames(owner, { domain, host: domain }))
     expect(namesIn({}).endpoint).toEqual({ host: domain, port: 20000 })
@@ -99,11 +99,11 @@ describe('a certificate is for', () => {
     expect(namesIn(both).endpoint).toEqual({ ...both, port: 20000 })
     expect(namesIn(both).domain).toBe(domain)
   })
-  test('nothing without a region, where there is no endpoint either', () => {
+  test('are none without a region, which also has no endpoint', () => {
     const { certificate: names, endpoint, domain } = of({ rest: { region: undefined } })
     expect([names, endpoint, domain]).toEqual([undefined, undefined, undefined])
   })
-  test('its region, also before it has a port', () => {
+  test('include its region before it has a port', () => {
     const { certificate: names, endpoint, domain, route: draft } = of({ route: undefined })
     expect([names, endpoint, domain, draft]).toEqual([of({}).certificate, undefined, of({}).domain, undefined])
   })
@@ -117,7 +117,7 @@ describe('a claim', () => {
   const rest = { size, appliedSize: { ...appliedSize, size } }
   const another = { spec: { size: { name: 'large', version: 1 } } }
   const larger = { ...another, rest: { size } }
-  const volume = { isMarked: true, isTerminating: false, isRetained: true, isBound: true }
+  const volume = { isLabelled: true, isTerminating: false, isRetained: true, isBound: true }
   const bound = {
     ...volume,
     name: 'pv',
@@ -138,37 +138,37 @@ describe('a claim', () => {
   const own = of({}).claim
 
   test.each<[string, Given, string[]]>([
-    ['is made where none is on record', { ...unmade, rest: {} }, ['create-claim']],
-    ['is not made without a region, whose storage it would be of', { ...unmade, rest: { region: undefined } }, []],
-    ['is not made without a size', { ...unmade, rest: { size: undefined } }, []],
-    ['that is lost is never made again', { children: { claim: undefined } }, []],
-    ['gets its marks back', { children: { claim: unmarked } }, ['update-claim']],
+    ['is created if none is recorded', { ...notCreated, rest: {} }, ['create-claim']],
+    ['is not created without a region, which defines its storage', { ...notCreated, rest: { region: undefined } }, []],
+    ['is not created without a size', { ...notCreated, rest: { size: undefined } }, []],
+    ['that is lost is never created again', { children: { claim: undefined } }, []],
+    ['gets its labels back', { children: { claim: unmarked } }, ['update-claim']],
     [
-      'that is on record gets them whatever it says',
+      'that is recorded gets them whatever labels it has',
       { children: { claim: unmarked }, rest: { isOrphanClaim: true } },
       ['update-claim'],
     ],
     [
-      'that is strange and not on record is left',
+      'of another owner that is not recorded is not changed',
       { status: never, children: { claim: unmarked }, rest: { isOrphanClaim: true } },
       [],
     ],
     [
-      'that is not the one on record is left',
+      'that is not the recorded one is not changed',
       { children: { claim: changed(unmarked, { uid: 'another' }) }, pod: { address: undefined } },
       [],
     ],
-    ['grows to the size that is asked for', larger, ['grow-claim']],
-    ['grows to the size in force, where it is smaller', { rest }, ['grow-claim']],
-    ['gets its marks before it grows', { ...larger, children: { claim: unmarked } }, ['update-claim']],
+    ['grows to the requested size', larger, ['grow-claim']],
+    ['grows to the applied size, if it is smaller', { rest }, ['grow-claim']],
+    ['gets its labels before it grows', { ...larger, children: { claim: unmarked } }, ['update-claim']],
     ['does not grow while that is refused', { ...larger, rest: { ...larger.rest, growthRefusal: refusal({}) } }, []],
     [
-      'grows once it is time to ask again',
+      'grows once the request is due again',
       { ...larger, rest: { ...larger.rest, growthRefusal: refusal({ isDue: true }) } },
       ['grow-claim'],
     ],
     [
-      'grows where something else was refused',
+      'grows if another request was refused',
       { ...larger, rest: { ...larger.rest, growthRefusal: refusal({ storage: '3Gi' }) } },
       ['grow-claim'],
     ],
@@ -177,16 +177,19 @@ describe('a claim', () => {
     expect(doneFor(given).filter(text => text.endsWith('-claim'))).toEqual(expected)
   })
 
-  test('asks for what is lacking, and is otherwise as it was', () => {
+  test('gets the missing fields, and is otherwise unchanged', () => {
     expect(actionsOf(larger)).toContainEqual({
       do: 'grow-claim',
       claim: { ...claim, spec: { ...claim.spec, resources: { requests: { storage: '2Gi' } } } },
     })
     expect(actionsOf({ children: { claim: unmarked } })).toContainEqual({
       do: 'update-claim',
-      claim: { ...unmarked, metadata: { ...claim.metadata, annotations: expect.objectContaining(ownerMarks(owner)) } },
+      claim: {
+        ...unmarked,
+        metadata: { ...claim.metadata, annotations: expect.objectContaining(ownerAnnotations(owner)) },
+      },
     })
-    expect(actionsOf({ ...unmade, rest: {} })).toContainEqual({
+    expect(actionsOf({ ...notCreated, rest: {} })).toContainEqual({
       do: 'create-claim',
       draft: {
         ...own,
@@ -198,7 +201,7 @@ describe('a claim', () => {
     })
   })
 
-  test('of a database that is asked for another size before it has a volume gives way', () => {
+  test('is replaced if another size is requested before there is a volume', () => {
     const waiting = { ...claim, status: { phase: 'Pending' } }
     const given = { ...larger, status: never, children: { claim: waiting }, pod: undefined }
     const down = { ...given, children: { claim: waiting, statefulSet: of(given).statefulSet } }
@@ -206,7 +209,7 @@ describe('a claim', () => {
     expect(doneFor(down)).toContain(`delete PersistentVolumeClaim ${claim.metadata.name}`)
   })
 
-  test('grows by itself where it is as full as was said', () => {
+  test('grows automatically at the configured threshold', () => {
     const storage = { autogrow: { atPercent: 80, stepPercent: 25, maxSize: '2Gi' } }
     const given: Given = {
       spec: { storage },
@@ -223,37 +226,37 @@ describe('a claim', () => {
     expect(assessmentOf({}).findings).not.toHaveProperty('VolumeGrown')
   })
 
-  test('that somebody deletes has its volume kept', () => {
+  test('that is being deleted has its volume retained', () => {
     const going = changed(claim, { deletionTimestamp: at })
     const volumes = { bound: { ...bound, isRetained: false }, recorded: undefined, copy: undefined }
     expect(doneFor({ children: { claim: going }, rest: { volumes } })).toEqual(['change-volume'])
   })
 })
 
-describe('what Postgres runs in', () => {
+describe('the workload of Postgres', () => {
   const missing = (name: keyof typeof children): Given => ({ children: { [name]: undefined } })
   test.each<[string, Given, string[]]>([
     ['gets its configuration', missing('configuration'), [map]],
-    ['gets the configuration that it is to have', { children: { configuration: changed(configuration) } }, [map]],
+    ['gets its changed configuration', { children: { configuration: changed(configuration) } }, [map]],
     [
-      'gets no configuration of a size that is not there',
+      'gets no configuration if its Size does not exist',
       { ...missing('configuration'), rest: { size: undefined } },
       [],
     ],
     ['gets its Service', missing('service'), [`apply Service ${service.metadata.name}`]],
     [
-      'gets its Service as it is to be',
+      'gets its changed Service',
       { children: { service: changed(service) } },
       [`apply Service ${service.metadata.name}`],
     ],
-    ['gets its fence', missing('networkPolicy'), [`apply NetworkPolicy ${service.metadata.name}`]],
+    ['gets its network policy', missing('networkPolicy'), [`apply NetworkPolicy ${service.metadata.name}`]],
     [
-      'gets its fence as it is to be',
+      'gets its changed network policy',
       { children: { networkPolicy: changed(networkPolicy) } },
       [`apply NetworkPolicy ${service.metadata.name}`],
     ],
     ['gets its StatefulSet', missing('statefulSet'), [set]],
-    ['gets its StatefulSet as it is to be', { children: { statefulSet: changed(statefulSet) } }, [set]],
+    ['gets its changed StatefulSet', { children: { statefulSet: changed(statefulSet) } }, [set]],
   ])('%s', (_, given, expected) => {
     expect(doneFor({ pod: undefined, ...given })).toEqual(expected)
   })
@@ -263,11 +266,11 @@ describe('what Postgres runs in', () => {
     const given = { pod: undefined, children: { [part]: undefined, statefulSet: undefined } }
     expect(doneFor(given)).not.toContain(set)
   })
-  test.each(parts)('is stopped also without its %s', part => {
+  test.each(parts)('is stopped even without its %s', part => {
     const given = { pod: undefined, spec: { suspended: true }, children: { [part]: undefined } }
     expect(doneFor(given)).toContain(set)
   })
-  test('is not made only to be stopped', () => {
+  test('is not created only to be stopped', () => {
     const given = {
       pod: undefined,
       spec: { suspended: true },
@@ -275,12 +278,12 @@ describe('what Postgres runs in', () => {
     }
     expect(doneFor(given)).not.toContain(set)
   })
-  test('gets no StatefulSet while its volume comes without a pod', () => {
+  test('gets no StatefulSet while its volume is provisioned without a pod', () => {
     const given = { pod: undefined, children: { statefulSet: undefined } }
     expect(doneFor({ ...given, rest: { provisionsWithoutPod: true } })).not.toContain(set)
     expect(doneFor({ ...given, rest: { provisionsWithoutPod: false } })).toContain(set)
   })
-  test('is not made without its claim, nor without a size', () => {
+  test('is not created without its claim, nor without a size', () => {
     const { statefulSet: _, ...rest } = children
     expect(
       doneFor({ pod: undefined, status: never, children: { claim: undefined, statefulSet: undefined } }),
@@ -290,21 +293,29 @@ describe('what Postgres runs in', () => {
     ).not.toContain(set)
   })
 
-  describe('has a disruption budget', () => {
-    const asked = { podSettings: { ...podSettings, disruptionBudget: true } }
-    const desired = of({ rest: asked }).disruptionBudget
+  describe('a disruption budget', () => {
+    const requested = { podSettings: { ...podSettings, disruptionBudget: true } }
+    const desired = of({ rest: requested }).disruptionBudget
     if (desired === undefined) throw new Error('it is asked for')
     const present = changed(desired, { uid: 'budget-uid', deletionTimestamp: undefined })
     test.each<[string, Given, string[]]>([
-      ['where that is asked', { rest: asked }, [`apply ${budget}`]],
-      ['as it is to be', { rest: asked, children: { disruptionBudget: changed(present) } }, [`apply ${budget}`]],
-      ['once', { rest: asked, children: { disruptionBudget: desired } }, []],
-      ['no longer than that', { children: { disruptionBudget: present } }, [`delete ${budget}`]],
-      ['that goes by itself', { children: { disruptionBudget: changed(present, { deletionTimestamp: at }) } }, []],
+      ['that is requested: it is created', { rest: requested }, [`apply ${budget}`]],
+      [
+        'that was changed: it is applied again',
+        { rest: requested, children: { disruptionBudget: changed(present) } },
+        [`apply ${budget}`],
+      ],
+      ['that is unchanged: nothing is done', { rest: requested, children: { disruptionBudget: desired } }, []],
+      ['that is no longer requested: it is deleted', { children: { disruptionBudget: present } }, [`delete ${budget}`]],
+      [
+        'that is being deleted already: nothing is done',
+        { children: { disruptionBudget: changed(present, { deletionTimestamp: at }) } },
+        [],
+      ],
     ])('%s', (_, given, expected) => {
       expect(doneFor(given)).toEqual(expected)
     })
-    test('of its own pod, and gives up none but that', () => {
+    test('for its own pod, and deletes no other', () => {
       expect(desired.spec).toEqual(disruptionBudgetDraft(owner, { incarnation: 1, byRole: true }).spec)
       expect(of({}).disruptionBudget).toBeUndefined()
       const { name, namespace } = present.metadata
@@ -323,73 +334,73 @@ describe('in Postgres', () => {
   const good = { certificate: shown }
   const loading = { ...good, keys: { sealingKey: true, authority: true, isChanging: true } }
   test.each<[string, Given, string[]]>([
-    ['roles are put in order', { answer: { rolesInOrder: false } }, ['ensure-roles']],
-    ['what the platform needs is put in order', { answer: { platformInOrder: false } }, ['ensure-roles']],
+    ['roles are corrected', { answer: { rolesInOrder: false } }, ['ensure-roles']],
+    ["the platform's objects are corrected", { answer: { platformInOrder: false } }, ['ensure-roles']],
     [
-      'nothing is by an answer that has been acted on',
+      'nothing is corrected by an outdated answer',
       { answer: { rolesInOrder: false }, postgres: { isOutdated: true } },
       [],
     ],
-    ['nothing is without an answer', { answer: undefined }, []],
-    ['nothing is by a refusal', { answer: { state: 'refused', reason: 'auth', message: 'no' } }, []],
+    ['nothing is corrected without an answer', { answer: undefined }, []],
+    ['nothing is corrected by a refusal', { answer: { state: 'refused', reason: 'auth', message: 'no' } }, []],
     [
       "the endpoint is closed and nothing else is done where the data are another's",
       { answer: { rolesInOrder: false, systemIdentifier: 'other' } },
       ['apply ConfigMap route-20000'],
     ],
     [
-      'nothing is by passwords that are not the present ones',
-      { answer: { rolesInOrder: false }, postgres: { mark: 'older' } },
+      'nothing is corrected by outdated passwords',
+      { answer: { rolesInOrder: false }, postgres: { passwordVersion: 'older' } },
       [],
     ],
     [
-      'nothing is by passwords that cannot be read',
+      'nothing is corrected by unreadable passwords',
       {
         answer: { rolesInOrder: false },
-        postgres: { mark: undefined },
+        postgres: { passwordVersion: undefined },
         rest: { credentials: { state: 'unreadable', message: '' } },
       },
       [],
     ],
-    ['the certificate is read that it does not show', { answer: { certificate: 'f0' }, rest: good }, ['reload']],
-    ['none is read that it shows', { answer: { certificate: 'f1' }, rest: good }, []],
-    ['none is read where nobody saw what it shows', { answer: { certificate: undefined }, rest: good }, []],
+    ['a certificate that it does not present is reloaded', { answer: { certificate: 'f0' }, rest: good }, ['reload']],
+    ['one that it presents is not reloaded', { answer: { certificate: 'f1' }, rest: good }, []],
+    ['none is reloaded if the presented one is unknown', { answer: { certificate: undefined }, rest: good }, []],
     [
-      'none is read that is about to be issued anew',
+      'one that is about to be reissued is not reloaded',
       { answer: { certificate: 'f0' }, rest: { certificate: { ...shown, state: 'due', isQueued: true } } },
       [],
     ],
-    ['its files are read that it has not', { configuration: stale }, ['reload']],
-    ['they are not read before they are there', { configuration: { ...stale, onDisk: 'older' } }, []],
-    ['they are not read where it cannot take them', { configuration: { ...stale, errors: ['wrong'] } }, []],
+    ['files that it does not have are reloaded', { configuration: stale }, ['reload']],
+    ['they are not reloaded before they are mounted', { configuration: { ...stale, onDisk: 'older' } }, []],
+    ['they are not reloaded if it refused them', { configuration: { ...stale, errors: ['wrong'] } }, []],
     [
-      'they are read where others were wrong',
+      'they are reloaded if it refused others',
       { configuration: { inForce: 'older', onDisk: digest, errors: [] } },
       ['reload'],
     ],
-    ['they are not read where it has a copy only', { configuration: { ...stale, isMounted: false } }, []],
+    ['they are not reloaded if it has only copies', { configuration: { ...stale, isMounted: false } }, []],
     ['one reload is enough for both', { configuration: stale, answer: { certificate: 'f0' }, rest: good }, ['reload']],
     [
-      'it is noted that a certificate is shown, for a new authority',
+      'a presented certificate is recorded, for a new authority',
       { answer: { certificate: 'f1' }, rest: loading },
       ['note-loaded'],
     ],
     [
-      'that is noted once',
+      'that is recorded once',
       { answer: { certificate: 'f1' }, rest: { ...loading, certificate: { ...shown, isLoaded: true } } },
       [],
     ],
     [
-      'that is not noted of one that is about to be issued anew',
+      'that is not recorded of one that is about to be reissued',
       {
         answer: { certificate: 'f1' },
         rest: { ...loading, certificate: { ...shown, state: 'due', isQueued: true } },
       },
       [],
     ],
-    ['that is not noted of another one', { answer: { certificate: 'f0' }, rest: loading }, ['reload']],
+    ['that is not recorded of another one', { answer: { certificate: 'f0' }, rest: loading }, ['reload']],
     [
-      'that is not noted of none',
+      'that is not recorded if there is none',
       { answer: { certificate: undefined }, rest: { ...loading, certificate: { ...shown, fingerprint: undefined } } },
       [],
     ],
@@ -399,9 +410,9 @@ describe('in Postgres', () => {
 
   test.each<[string, Given, unknown[]]>([
     ['is opened with its roles', { answer: { rolesInOrder: false, closed: { inherited: 0 } } }, [{ opens: true }]],
-    ['is opened alone where they are in order', { answer: { closed: { inherited: 0 } } }, [{ do: 'open' }]],
+    ['is only opened if they are in order', { answer: { closed: { inherited: 0 } } }, [{ do: 'open' }]],
     [
-      'is opened before it is on record',
+      'is opened before it is recorded',
       { answer: { rolesInOrder: false, closed: { inherited: 0 } }, status: { volume: undefined } },
       [{ do: 'ensure-roles', opens: true }],
     ],
@@ -415,7 +426,7 @@ describe('in Postgres', () => {
     expect(inPostgres).toMatchObject(expected)
   })
 
-  test('the certificate that is shown is the one that is noted', () => {
+  test('the certificate that Postgres presents is the recorded one', () => {
     expect(actionsOf({ answer: { certificate: 'f1' }, rest: loading })).toEqual([
       { do: 'note-loaded', fingerprint: 'f1' },
     ])
@@ -426,20 +437,20 @@ describe('the endpoint', () => {
   const leave = { do: 'leave-port', port: 20000, uid: route.metadata.uid }
   const first = { ...children, route: undefined }
   test.each<[string, Given, unknown[]]>([
-    ['claims the port that it had', { route: undefined, children: first }, [{ do: 'claim-port', preferred: 20000 }]],
+    ['reserves the port that it had', { route: undefined, children: first }, [{ do: 'claim-port', preferred: 20000 }]],
     [
-      'claims any where it had none',
+      'reserves any port if it had none',
       { route: undefined, status: { endpoint: undefined } },
       [{ do: 'claim-port', preferred: undefined }],
     ],
-    ['claims its own where another stands for it', { children: first }, [{ do: 'claim-port', preferred: 20000 }]],
-    ['claims none in a region that is not there', { route: undefined, rest: { region: undefined } }, []],
+    ["reserves its own if its route is another one's", { children: first }, [{ do: 'claim-port', preferred: 20000 }]],
+    ['reserves none if the Region does not exist', { route: undefined, rest: { region: undefined } }, []],
     [
-      'leaves a port that is taken by others, before anybody was told of it',
+      'releases a port that another process uses, before users know it',
       { status: { volume: undefined }, route: { refused: true } },
       [leave],
     ],
-    ['stays where clients expect it', { route: { refused: true } }, []],
+    ['keeps the port that clients know', { route: { refused: true } }, []],
     [
       'gets its rules',
       { spec: { ipAllowlist: { rules: [] } } },
@@ -450,7 +461,7 @@ describe('the endpoint', () => {
   })
 })
 
-describe('Postgres is looked at soon', () => {
+describe('Postgres is probed soon', () => {
   const unready = { conditions: { Ready: { status: 'False' as const } } }
   const unsure = () => ({
     ...noRestarts({ newestTemplate: undefined, image: undefined, configurationDigest: undefined }),
@@ -462,48 +473,48 @@ describe('Postgres is looked at soon', () => {
 
   test.each<[string, Given, boolean, typeof noRestarts?]>([
     [
-      'where something is wrong, however long it has served',
+      'if there is a problem, however long it has served',
       { pod: { startedAt: 0 }, answer: { rolesInOrder: false } },
       true,
     ],
-    ['not where all is known', {}, false],
-    ['where its roles are not in order', { answer: { rolesInOrder: false } }, true],
-    ['where its disk is full', { answer: { hasRoom: false } }, true],
-    ['where its disk hangs', { answer: { walHangs: true } }, true],
-    ['where a login is refused', { answer: { login: 'refused' } }, true],
-    ['where its Service does not lead to it', { answer: { login: 'unreachable' } }, true],
-    ['where it refuses', { answer: { state: 'refused', reason: 'auth', message: '' } }, true],
-    ['where other passwords were compared', { postgres: { mark: 'older' } }, true],
-    ['where something was done in it', { postgres: { isOutdated: true } }, true],
-    ['where nothing has come in time', { answer: undefined }, true],
-    ['where it was started anew', { pod: { run: 'another' } }, true],
+    ['not if everything is known', {}, false],
+    ['if its roles are not in order', { answer: { rolesInOrder: false } }, true],
+    ['if its disk is full', { answer: { hasFreeSpace: false } }, true],
+    ['if its disk hangs', { answer: { walHangs: true } }, true],
+    ['if a login is refused', { answer: { login: 'refused' } }, true],
+    ['if its Service does not lead to it', { answer: { login: 'unreachable' } }, true],
+    ['if it refuses', { answer: { state: 'refused', reason: 'auth', message: '' } }, true],
+    ['if other passwords were compared', { postgres: { passwordVersion: 'older' } }, true],
+    ['if it was changed', { postgres: { isOutdated: true } }, true],
+    ['if no answer came in time', { answer: undefined }, true],
+    ['if it was restarted', { pod: { run: 'another' } }, true],
     ['not without a pod', { pod: undefined, postgres: undefined }, false],
     ['not before it has an address', { pod: { address: undefined }, answer: undefined }, false],
-    ['not when it ends', { pod: { terminating: true }, answer: { hasRoom: false } }, false],
-    ['where only it can tell whether a restart brings anything', {}, true, unsure],
-    ['where every server waits for this one', { rest: { ...changing, certificate: shown } }, true],
+    ['not when it ends', { pod: { terminating: true }, answer: { hasFreeSpace: false } }, false],
+    ['if only it can report whether a restart applies anything', {}, true, unsure],
+    ['if every server waits for this one', { rest: { ...changing, certificate: shown } }, true],
     ['not once it has what they wait for', { rest: { ...changing, certificate: { ...shown, isLoaded: true } } }, false],
     [
-      'not for a certificate that is to come',
+      'not for a certificate that is not issued yet',
       { rest: { ...changing, certificate: { ...shown, state: 'due' } } },
       false,
     ],
-    ['not for a certificate where nobody waits', { rest: { certificate: shown } }, false],
-    ['not by an operator that begins anew and finds it settled', since(readyAt - 1), false],
-    ['by an operator that begins anew and finds it started since', since(readyAt), true],
-    ['by an operator that begins anew and cannot tell since when it runs', since(undefined), true],
-    ['by an operator that begins anew and finds something asked', { ...since(0), rest: { isAtRest: false } }, true],
-    ['by an operator that begins anew and finds it not serving', { ...since(0), ...unready }, true],
-    ['by an operator that begins anew, at the first', { ...since(0), status: { conditions: [] } }, true],
+    ['not for a certificate without a wait', { rest: { certificate: shown } }, false],
+    ['not by a new operator that finds it reconciled', since(readyAt - 1), false],
+    ['by a new operator that finds it restarted', since(readyAt), true],
+    ['by a new operator that does not know its start time', since(undefined), true],
+    ['by a new operator that finds a new request', { ...since(0), rest: { isAtRest: false } }, true],
+    ['by a new operator that finds it not serving', { ...since(0), ...unready }, true],
+    ['by a new operator, for its first probe', { ...since(0), status: { conditions: [] } }, true],
   ])('%s', (_, given, is, restarts) => {
     expect(awaitsPostgres(observedOf(given), assessmentOf(given, restarts))).toBe(is)
   })
-  test('where no passwords can be read, none are compared', () => {
+  test('if no passwords can be read, none are compared', () => {
     const rest = { credentials: { state: 'unreadable' as const, message: '' } }
-    const awaits = (mark: string | undefined) => {
-      const given = { rest, postgres: { mark } }
+    const awaits = (passwordVersion: string | undefined) => {
+      const given = { rest, postgres: { passwordVersion } }
       return awaitsPostgres(observedOf(given), assessmentOf(given))
     }
-    expect([awaits(undefined), awaits(postgres?.mark)]).toEqual([false, true])
+    expect([awaits(undefined), awaits(postgres?.passwordVersion)]).toEqual([false, true])
   })
 })

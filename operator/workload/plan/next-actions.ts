@@ -1,4 +1,4 @@
-/** What to do next for a database that is to exist. Everything named at once is independent of the rest. */
+/** The next actions for a database that should exist. All are independent of each other. */
 
 import { rolesToRevert } from '../../endpoint/plan/rotation.ts'
 import type { DesiredMember } from '../../member/plan/desired.ts'
@@ -16,18 +16,18 @@ export const nextActions = (observed: Observed, assessment: Assessment): Action[
   ...serving(observed, assessment),
 ]
 
-/** The member that serves gets the endpoint's passwords and certificate, and accepts clients. */
+/** The serving member gets the endpoint's passwords and certificate, and accepts clients. */
 function serving(observed: Observed, { answered, fatal, desired, services }: Assessment): Action[] {
   const { instance, credentials, certificate, postgres, keys } = observed
   if (answered === undefined || fatal || postgres === undefined || postgres.isOutdated) return []
   const recorded = instance.status?.volume
-  // What is its source's is removed first.
+  // Objects of its source are removed first.
   if (recorded === undefined && !isOwn(answered)) return []
   const actions: Action[] = []
-  const current = credentials.state === 'readable' && postgres.mark === credentials.mark
+  const current = credentials.state === 'readable' && postgres.passwordVersion === credentials.passwordVersion
   const areInOrder = answered.rolesInOrder && answered.platformInOrder
-  // What is taken back is not given to Postgres before that.
-  const awaitsServices = services.holdsPasswords && current && credentials.previous.length > 0
+  // A password that is about to be reverted is not set in Postgres.
+  const awaitsServices = services.usesPasswords && current && credentials.previous.length > 0
   if (current && !areInOrder)
     actions.push(...(rolesToRevert(observed).length > 0 ? [] : rolesActions(answered, awaitsServices)))
   else if (current && recorded !== undefined && answered.closed !== undefined) actions.push({ do: 'open' })
@@ -41,38 +41,40 @@ function serving(observed: Observed, { answered, fatal, desired, services }: Ass
   return actions
 }
 
-/** Services that await the new passwords may themselves be waiting for a role that they log in as. */
+/** Services that wait for the new passwords may themselves be waiting for their login role. */
 const rolesActions = (answered: NonNullable<Assessment['answered']>, awaitsServices: boolean): Action[] => {
   if (!awaitsServices) return [ensureRoles(answered)]
   return answered.platformInOrder ? [] : [{ do: 'ensure-roles', keepsPasswords: true }]
 }
 
-/** A copy that has nothing of its source's is opened at once: to see its roles in order first would take two more connections. */
+/** A copy without objects of its source is opened at once: checking its roles first would take two more connections. */
 const ensureRoles = (answered: NonNullable<Assessment['answered']>): Action =>
   answered.closed !== undefined && isOwn(answered) ? { do: 'ensure-roles', opens: true } : { do: 'ensure-roles' }
 
-/** Whether it served, in the present run of Postgres and as asked, when the status was last written. */
-function isSettled({ instance, isAtRest, pod }: Observed): boolean {
+/** Whether it served, in the present run of Postgres and with the same request, when the status was last written. */
+function isReconciled({ instance, isAtRest, pod }: Observed): boolean {
   const ready = conditionOf(instance.status, 'Ready')
   if (ready?.status !== 'True' || !isAtRest) return false
   return (pod?.startedAt ?? Number.POSITIVE_INFINITY) < Date.parse(ready.lastTransitionTime)
 }
 
-/** Whether where the service `mcp` keeps its conversations was seen as it is to be. */
+/**
+ * Whether the database and role in which the service `mcp` stores its conversations were in order at the last probe.
+ */
 function isStateInOrder({ services: { mcpState } }: Observed, { mcpState: seen }: NonNullable<Answered>): boolean {
   if (mcpState?.login === undefined) return seen === undefined
-  return seen?.mark === mcpState.login.mark && (seen.kind === 'foreign' || seen.inOrder)
+  return seen?.passwordVersion === mcpState.login.passwordVersion && (seen.kind === 'foreign' || seen.inOrder)
 }
 
-/** Whether the role by which the service `rest` logs in was seen as it is to be. */
+/** Whether the login role of the service `rest` was in order at the last probe. */
 function isLoginInOrder({ services: { login } }: Observed, { authenticator }: NonNullable<Answered>): boolean {
-  // What was asked of a login that nobody wants any more does not say whether it is locked.
+  // A probe from before the login was no longer requested does not report whether it is locked.
   if (login === undefined) return authenticator === undefined
-  const isKnown = authenticator?.mark === login.mark && authenticator.inOrder
-  return isKnown && login.anonymousRoles.every(role => role in authenticator.anonymousRoles)
+  const isKnown = authenticator?.passwordVersion === login.passwordVersion && authenticator.inOrder
+  return isKnown && login.anonymousRoles.every(role => Object.hasOwn(authenticator.anonymousRoles, role))
 }
 
-/** Whether Postgres is to be looked at as soon as may be: something is waited for that only it can tell. */
+/** Whether Postgres is to be probed as soon as possible: only a probe can end a wait. */
 export function awaitsPostgres(
   observed: Observed,
   {
@@ -91,12 +93,12 @@ export function awaitsPostgres(
   const answer = presentAnswer(observed)
   if (answer === undefined && services.awaitsPostgres) return true
   const isRotating = credentials.state === 'readable' && credentials.previous.length > 0
-  if (postgres === undefined && isSettled(observed) && !isRotating) return false
+  if (postgres === undefined && isReconciled(observed) && !isRotating) return false
   if (answer === undefined || postgres?.isOutdated) return true
-  const mark = credentials.state === 'readable' ? credentials.mark : undefined
+  const passwordVersion = credentials.state === 'readable' ? credentials.passwordVersion : undefined
   return (
     answer.state === 'refused' ||
-    !answer.hasRoom ||
+    !answer.hasFreeSpace ||
     answer.walHangs ||
     answer.closed !== undefined ||
     !answer.rolesInOrder ||
@@ -105,6 +107,6 @@ export function awaitsPostgres(
     !isStateInOrder(observed, answer) ||
     answer.login === 'refused' ||
     answer.login === 'unreachable' ||
-    postgres?.mark !== mark
+    postgres?.passwordVersion !== passwordVersion
   )
 }

@@ -1,18 +1,18 @@
-/** In which order a database is taken away, from what is still there. */
+/** In which order the objects of a database are deleted, by those that still exist. */
 import { describe, expect, test } from 'vitest'
 import type { AnyObject } from '../../../cluster/index.ts'
 import { readRoute } from '../../../routes/route.ts'
 import type { VolumeFacts } from '../../member/storage/persistent-volume.ts'
-import { emptyWorld, observedIn, round } from '../../testing/plan-world.ts'
+import { emptyClusterState, observedIn, round } from '../../testing/cluster-state.ts'
 import type { Observed, ObservedObjects } from '../observed.ts'
 import { remove, type Teardown, teardown } from './teardown.ts'
 
 const deletedAt = '2026-01-01T00:00:00Z'
 const now = Date.parse(deletedAt) + 1_000
-const world = emptyWorld()
-for (let count = 0; count < 15; count++) round(world)
-const settled = observedIn(world)
-const { owner, route } = settled
+const clusterState = emptyClusterState()
+for (let count = 0; count < 15; count++) round(clusterState)
+const reconciled = observedIn(clusterState)
+const { owner, route } = reconciled
 if (owner === undefined || route?.route === undefined) throw new Error('it serves')
 const { route: open } = route
 const closed = { ...route, route: { ...open, rules: [] }, acknowledged: true }
@@ -30,7 +30,7 @@ const deletion = (kind: string, name = `the-${kind}`) => ({
 })
 const volumeOf = (changes: Partial<VolumeFacts> = {}): VolumeFacts => ({
   ...{ name: 'pv', uid: 'pv-uid', isTerminating: false, isRetained: true, policyBefore: 'Delete', claim: undefined },
-  ...{ claimUid: 'claim-1', isBound: true, isMarked: true, accessModes: [], capacity: '1Gi', storageClass: '' },
+  ...{ claimUid: 'claim-1', isBound: true, isLabelled: true, accessModes: [], capacity: '1Gi', storageClass: '' },
   isProvisioned: true,
   ...changes,
 })
@@ -52,11 +52,11 @@ function teardownOf(
   const deletionTimestamp = new Date(now - since).toISOString()
   const volume = { claim: 'claim', systemIdentifier: '7', ...record }
   const observed: Observed = {
-    ...settled,
+    ...reconciled,
     instance: {
-      ...settled.instance,
-      metadata: { ...settled.instance.metadata, uid: 'instance-uid', deletionTimestamp },
-      status: { ...settled.instance.status, volume: record && volume },
+      ...reconciled.instance,
+      metadata: { ...reconciled.instance.metadata, uid: 'instance-uid', deletionTimestamp },
+      status: { ...reconciled.instance.status, volume: record && volume },
     },
     owned: { ...nothing, ...owned },
     route: given,
@@ -75,7 +75,7 @@ const workloads: [string, Partial<ObservedObjects>, object[]][] = [
     { ...of('statefulSets', set), ...of('pods', pod) },
     [deletion('StatefulSet')],
   ],
-  ['a pod that was left behind', of('pods', pod), [deletion('Pod')]],
+  ['a remaining pod', of('pods', pod), [deletion('Pod')]],
   ['its Service', of('services', object('Service')), [deletion('Service')]],
   ['its configuration', of('configurations', object('ConfigMap')), [deletion('ConfigMap')]],
 ]
@@ -83,7 +83,7 @@ const workloads: [string, Partial<ObservedObjects>, object[]][] = [
 describe('the endpoint', () => {
   test.each<[string, Observed['route']]>([
     ['is closed first', route],
-    ['is closed first, also where nobody can read what is open', { ...route, route: undefined }],
+    ['is closed first, also if its route is unreadable', { ...route, route: undefined }],
   ])('%s', (_, given) => {
     const first = teardownOf({ route: given, owned: of('statefulSets', set) })
     expect(first.progress).toBe(20)
@@ -99,7 +99,7 @@ describe('the endpoint', () => {
     expect(step(teardownOf({ owned, route: unacknowledged([]), since: 99_999 }))).toEqual(is(30))
   })
   test.each(workloads)(
-    'keeps %s no longer than the last gateway that has died may have let anyone in',
+    'keeps %s no longer than the last dead gateway may have admitted clients',
     (_, owned, actions) => {
       expect(step(teardownOf({ owned, route: unacknowledged([]), since: 100_000 }))).toEqual(is(50, ...actions))
     },
@@ -109,16 +109,16 @@ describe('the endpoint', () => {
     const taken = is(70, deletion('PersistentVolumeClaim'))
     expect(step(teardownOf({ owned, route: unacknowledged(['gateway-one']) }))).toEqual(taken)
   })
-  test.each(workloads)('where there is none, keeps not %s', (_, owned, actions) => {
+  test.each(workloads)('if there is none, does not keep %s', (_, owned, actions) => {
     expect(step(teardownOf({ owned, route: undefined as never }))).toEqual(is(50, ...actions))
   })
-  test('of what nobody owns is left as it is', () => {
+  test('of an orphaned database is not changed', () => {
     expect(teardownOf({ route, owned: of('statefulSets', set) }, undefined, false).progress).toBe(50)
   })
 })
 
-describe('what is taken away', () => {
-  test.each(workloads)('is %s, before anything else', (_, owned, actions) => {
+describe('an object', () => {
+  test.each(workloads)('is deleted before anything else: %s', (_, owned, actions) => {
     const later = { ...of('claims', object('PersistentVolumeClaim')), ...of('secrets', object('Secret')) }
     expect(step(teardownOf({ owned: { ...later, ...owned } }))).toEqual(is(50, ...actions))
   })
@@ -129,13 +129,13 @@ describe('what is taken away', () => {
     ['its disruption budget', of('disruptionBudgets', object('PodDisruptionBudget')), 'PodDisruptionBudget'],
     ['its route', of('routes', object('ConfigMap')), 'ConfigMap'],
   ]
-  test.each(rest)('is %s, once the volume is', (_, owned, kind) => {
+  test.each(rest)('is deleted once the volume is: %s', (_, owned, kind) => {
     const claims = of('claims', object('PersistentVolumeClaim'))
     expect(step(teardownOf({ owned: { ...claims, ...owned } }))).toEqual(is(70, deletion('PersistentVolumeClaim')))
     expect(step(teardownOf({ owned }))).toEqual(is(90, deletion(kind)))
   })
 
-  test('is nothing twice, and is waited for', () => {
+  test('is not deleted twice, and is waited for', () => {
     const goes = (kind: string) => object(kind, { deletionTimestamp: deletedAt })
     expect(step(teardownOf({ owned: of('statefulSets', goes('StatefulSet')) }))).toEqual(is(50))
     expect(step(teardownOf({ owned: of('claims', goes('PersistentVolumeClaim')) }))).toEqual(is(70))
@@ -144,16 +144,16 @@ describe('what is taken away', () => {
     expect(remove('Secret', both)).toEqual([deletion('Secret')])
   })
 
-  test('is done when nothing is left', () => {
+  test('if none is left, the deletion is complete', () => {
     expect(step(teardownOf({}))).toEqual(is(95))
   })
 
-  test('is told of', () => {
+  test('is named in the message', () => {
     const node = { name: 'node-1', silentSince: deletedAt, isOutOfService: false }
     const owned = of('pods', pod)
     expect(teardownOf({ owned }).message).toBe('stopping Postgres')
     expect(teardownOf({ owned, route: { ...closed, acknowledged: false }, since: 100_000 }).message).toMatch(
-      /no gateway lives/,
+      /no gateway is alive/,
     )
     expect(teardownOf({ owned, node }).message).toMatch(/node-1/)
   })
@@ -167,58 +167,62 @@ describe('a volume', () => {
   const going = volumeOf({ isTerminating: true })
   const set = of('statefulSets', object('StatefulSet'))
 
-  test('whose own object goes has another for its storage before the pod goes', () => {
+  test('whose own object is being deleted gets another for its storage before the pod is deleted', () => {
     expect(step(teardownOf({ owned: { ...set, volumes: [going] } }))).toEqual(is(40, copy))
   })
-  test('is copied by what the cluster says of it, where a cache does not know yet that it was retained', () => {
-    const { status } = settled.instance
+  test('is copied from its state in the cluster, if a cache does not know yet that it was retained', () => {
+    const { status } = reconciled.instance
     const instance = {
-      ...settled.instance,
+      ...reconciled.instance,
       status: { ...status, volume: { claim: 'claim', uid: 'claim-1', systemIdentifier: '1' } },
     }
     const owned = { ...nothing, ...set, volumes: [volumeOf({ isTerminating: true, policyBefore: undefined })] }
     const volumes = { bound: going, recorded: going, copy: undefined }
-    expect(step(teardown({ ...settled, instance, owned, volumes, route: closed }, owner, now))).toEqual(is(40, copy))
+    expect(step(teardown({ ...reconciled, instance, owned, volumes, route: closed }, owner, now))).toEqual(is(40, copy))
   })
   test.each<[string, VolumeFacts[], Given['record']]>([
     ['that has it', [going, volumeOf({ name: 'espalier-claim-1' })], { uid: 'claim-1' }],
-    ['that stays', [volumeOf()], { uid: 'claim-1' }],
-    ['that was never retained by us', [volumeOf({ isTerminating: true, policyBefore: undefined })], { uid: 'claim-1' }],
+    ['that remains', [volumeOf()], { uid: 'claim-1' }],
+    [
+      'that the operator never retained',
+      [volumeOf({ isTerminating: true, policyBefore: undefined })],
+      { uid: 'claim-1' },
+    ],
     ['of another claim', [volumeOf({ isTerminating: true, claimUid: 'claim-9' })], { uid: 'claim-1' }],
-  ])('%s has no other made', (_, volumes, record) => {
+  ])('%s gets no second object', (_, volumes, record) => {
     expect(step(teardownOf({ owned: { ...set, volumes }, record }))).toEqual(is(50, deletion('StatefulSet')))
   })
-  test('of a database that nobody owns has no other made', () => {
+  test('of an orphaned database gets no second object', () => {
     const unowned = teardownOf({ owned: { ...set, volumes: [going] }, route: undefined as never }, undefined, false)
     expect(unowned.progress).toBe(50)
   })
-  test('that was retained and goes is waited for, and so is its storage', () => {
+  test('that was retained and is being deleted is waited for, and so is its storage', () => {
     const copied = volumeOf({ name: 'espalier-claim-1', uid: 'copy-uid' })
     expect(step(teardownOf({ owned: { volumes: [going, copied] } }))).toEqual(is(75))
     expect(step(teardownOf({ owned: { volumes: [copied] } })).progress).toBe(80)
   })
-  test('that was retained goes the way that its class wants, once its claim has', () => {
+  test('that was retained is deleted as its class specifies, once its claim is deleted', () => {
     const claims = of('claims', object('PersistentVolumeClaim'))
     expect(step(teardownOf({ owned: { ...claims, volumes: [volumeOf()] } })).progress).toBe(70)
     expect(step(teardownOf({ owned: { volumes: [volumeOf()] } }))).toEqual(is(80, back('claim-1')))
   })
-  test('of no record has no other made', () => {
-    const observed = { ...settled, instance: { ...settled.instance, status: {} }, route: closed }
+  test('that is not recorded gets no second object', () => {
+    const observed = { ...reconciled, instance: { ...reconciled.instance, status: {} }, route: closed }
     const owned = { ...nothing, ...set, volumes: [volumeOf({ isTerminating: true, claimUid: undefined })] }
     expect(step(teardown({ ...observed, owned }, owner, now))).toEqual(is(50, deletion('StatefulSet')))
   })
-  test('of no record is given back for the database that it was made for', () => {
-    const observed = { ...settled, instance: { ...settled.instance, status: {} } }
-    const left = teardown({ ...observed, owned: { ...nothing, volumes: [volumeOf()] }, route: closed }, owner, now)
-    expect(left.actions).toEqual([back(settled.instance.metadata.uid ?? '')])
+  test('that is not recorded is given back to the database for which it was created', () => {
+    const observed = { ...reconciled, instance: { ...reconciled.instance, status: {} } }
+    const planned = teardown({ ...observed, owned: { ...nothing, volumes: [volumeOf()] }, route: closed }, owner, now)
+    expect(planned.actions).toEqual([back(reconciled.instance.metadata.uid ?? '')])
   })
   test.each<[string, VolumeFacts]>([
-    ['that was never retained by us', volumeOf({ policyBefore: undefined })],
-    ['that goes by itself', volumeOf({ policyBefore: undefined, isTerminating: true })],
-  ])('%s is left alone', (_, volume) => {
+    ['that the operator never retained', volumeOf({ policyBefore: undefined })],
+    ['that is deleted by itself', volumeOf({ policyBefore: undefined, isTerminating: true })],
+  ])('%s is not changed', (_, volume) => {
     expect(step(teardownOf({ owned: { volumes: [volume] } }))).toEqual(is(95))
   })
-  test('has its copies taken after it, and before the credentials', () => {
+  test('has its copies deleted after it, and before the credentials', () => {
     const copies = () => ({ actions: [], message: 'copies', progress: 85 })
     const secrets = of('secrets', object('Secret'))
     expect(teardownOf({ owned: secrets }, copies).message).toBe('copies')

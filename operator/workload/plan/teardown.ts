@@ -1,6 +1,7 @@
 /**
- * Taking a Postgres away: the endpoint is closed, and that is acknowledged, before the workload stops; the volume goes when
- * no pod can write to it, also one that was retained; the Secrets and the route after that. Everything is deleted by uid.
+ * Deletes a Postgres: the endpoint is closed, and that is acknowledged, before the workload stops; the volume is
+ * deleted when no pod can write to it, even if it was retained; the Secrets and the route after that. Everything is
+ * deleted by uid.
  */
 import type { AnyObject, KindName } from '../../../cluster/index.ts'
 import { gatewaysClosedAfterMs } from '../../../routes/route.ts'
@@ -16,10 +17,10 @@ import type { Observed, ObservedObjects } from '../observed.ts'
 
 export type Teardown = {
   actions: Action[]
-  /** What is being waited for, for people. */
+  /** The present wait, as a message. */
   message: string
   progress: number
-  /** As far as the caches know, nothing is left. */
+  /** According to the caches, no object is left. */
   isDone?: true
 }
 
@@ -35,27 +36,28 @@ export const remove = (kind: KindName, objects: readonly AnyObject[]): Action[] 
     }))
 
 /**
- * Where no gateway lives there is nobody to acknowledge that the endpoint is closed. The last one may have died a moment
- * ago, with sessions that it lets in until its Lease would have ended: so long is waited, and no longer.
+ * If no gateway is alive, none can acknowledge that the endpoint is closed. The last one may have died a moment ago,
+ * and may admit clients until its Lease ends: the deletion waits that long, and no longer.
  */
 function awaitedGateways({ instance, route }: Observed, now: number): string | undefined {
   if (route === undefined || route.acknowledged) return undefined
   if (route.waitingFor.length > 0) return 'waiting for every gateway to close the endpoint'
   const since = Date.parse(instance.metadata.deletionTimestamp ?? '')
   return now - since < gatewaysClosedAfterMs
-    ? 'no gateway lives: waiting until the last one must have closed the endpoint'
+    ? 'no gateway is alive: waiting until the last one has closed the endpoint'
     : undefined
 }
 
 /**
- * Without an owner (the id was never settled) nothing was ever made, and only what is marked as ours is looked for.
- * `copies`: what goes once the volume has gone, and before the credentials.
+ * Without an owner (the id was never assigned) nothing was ever created, and only objects with the owner's uid label
+ * are searched. `copies`: deleted after the volume, and before the credentials. `outlives`: credentials that remain.
  */
 export function teardown(
   observed: Observed,
   owner: Owner | undefined,
   now: number,
   copies: () => Teardown | undefined = () => undefined,
+  outlives: (object: AnyObject) => boolean = () => false,
 ): Teardown {
   const { owned, route, children } = observed
   const services = servicesTeardown(observed.services)
@@ -69,40 +71,50 @@ export function teardown(
     const awaited = awaitedGateways(observed, now)
     if (awaited !== undefined && hasWorkload(observed)) return { actions: [], message: awaited, progress: 30 }
   }
-  // Before the pod goes, and with it a claim and a volume that only it holds.
-  const held = owner === undefined ? [] : copiedFirst(observed, owner)
-  if (held.length > 0) return { actions: held, message: 'keeping hold of the volume', progress: 40 }
+  // Before the pod is deleted, and with it a claim and a volume that only it protects.
+  const copyFirst = owner === undefined ? [] : copiedFirst(observed, owner)
+  if (copyFirst.length > 0) return { actions: copyFirst, message: 'retaining the volume', progress: 40 }
   const workload = [
     ...removeAt(owned, 'workload'),
-    // Pods go with their StatefulSet; one that was left behind goes here.
+    // Pods are deleted with their StatefulSet; a remaining one is deleted here.
     ...(owned.statefulSets.length === 0 ? remove('Pod', owned.pods) : []),
   ]
   if (hasWorkload(observed)) {
-    const stopping = route?.acknowledged === false ? 'stopping Postgres; no gateway lives' : 'stopping Postgres'
+    const stopping = route?.acknowledged === false ? 'stopping Postgres; no gateway is alive' : 'stopping Postgres'
     const message = lostNode(observed.node)?.message ?? stopping
     return { actions: workload, message, progress: 50 }
   }
-  if (isLeftAt(owned, 'volume'))
+  if (remainsAt(owned, 'volume'))
     return { actions: removeAt(owned, 'volume'), message: 'deleting the volume', progress: 70 }
-  // Storage that two objects name may be kept for the one when the other goes.
+  // If two objects name one storage, deleting one may retain it for the other.
   if (owned.volumes.some(({ isTerminating, policyBefore }) => isTerminating && policyBefore !== undefined))
-    return { actions: [], message: 'waiting for the old volume to go', progress: 75 }
-  const kept = givenBack(observed)
-  if (kept.length > 0) return { actions: kept, message: 'deleting the data that were kept', progress: 80 }
-  const left = copies()
-  if (left !== undefined) return left
-  if (isLeftAt(owned, 'rest'))
-    return { actions: removeAt(owned, 'rest'), message: 'deleting credentials and address', progress: 90 }
-  return { actions: [], message: 'making sure that nothing is left', progress: 95, isDone: true }
+    return { actions: [], message: 'waiting for the deletion of the old volume', progress: 75 }
+  const givenBackActions = givenBack(observed)
+  if (givenBackActions.length > 0)
+    return { actions: givenBackActions, message: 'deleting the retained data', progress: 80 }
+  const copyActions = copies()
+  if (copyActions !== undefined) return copyActions
+  const rest = ownedAt(owned, 'rest').map(({ kind, objects }) => ({
+    kind,
+    objects: objects.filter(each => !outlives(each)),
+  }))
+  if (rest.some(({ objects }) => objects.length > 0))
+    return {
+      actions: rest.flatMap(({ kind, objects }) => remove(kind, objects)),
+      message: 'deleting credentials and address',
+      progress: 90,
+    }
+  return { actions: [], message: 'checking that no object is left', progress: 95, isDone: true }
 }
 
 /**
- * A volume that we retained, and whose own object is going, would leave its storage behind: there is to be a second object, by
- * which it is deleted.
+ * The storage of a volume that the operator retained would remain when its own object is deleted: a second object is
+ * created, with which the storage is deleted.
  */
 function copiedFirst({ instance, owned, volumes: { bound, recorded } }: Observed, owner: Owner): Action[] {
   const { uid } = instance.status?.volume ?? {}
-  // Those of a claim that goes are read from the cluster: a cache may not know yet that they were retained.
+  // The volumes of a claim that is being deleted are read from the cluster: a cache may not know yet that they were
+  // retained.
   const read = [bound, recorded].filter(volume => volume !== undefined)
   const others = owned.volumes.filter(volume => read.every(({ uid: known }) => known !== volume.uid))
   const volumes = [...new Map([...read, ...others].map(volume => [volume.uid, volume])).values()]
@@ -114,7 +126,9 @@ function copiedFirst({ instance, owned, volumes: { bound, recorded } }: Observed
     .map(volume => ({ do: 'copy-volume', from: volume.name, uid: volume.uid, name: copyName(uid), owner }))
 }
 
-/** What was retained goes the way that its storage class wants, now that its claim is gone. Nothing waits for that. */
+/**
+ * A retained volume is deleted as its storage class specifies, now that its claim is deleted. Nothing waits for that.
+ */
 const givenBack = ({ instance, owned: { volumes } }: Observed): Action[] =>
   volumes
     .filter(({ isTerminating, policyBefore }) => !isTerminating && policyBefore !== undefined)
@@ -123,13 +137,13 @@ const givenBack = ({ instance, owned: { volumes } }: Observed): Action[] =>
       return { do: 'change-volume', name, uid, change: { to: 'give-back', claimUid } }
     })
 
-const hasWorkload = ({ owned }: Observed): boolean => owned.pods.length > 0 || isLeftAt(owned, 'workload')
+const hasWorkload = ({ owned }: Observed): boolean => owned.pods.length > 0 || remainsAt(owned, 'workload')
 
 type Stage = Parameters<typeof ownedAt>[1]
 
 const removeAt = (owned: ObservedObjects, stage: Stage): Action[] =>
   ownedAt(owned, stage).flatMap(({ kind, objects }) => remove(kind, objects))
 
-/** Also what is being deleted already. */
-const isLeftAt = (owned: ObservedObjects, stage: Stage): boolean =>
+/** Includes objects that are being deleted already. */
+const remainsAt = (owned: ObservedObjects, stage: Stage): boolean =>
   ownedAt(owned, stage).some(({ objects }) => objects.length > 0)

@@ -2,14 +2,14 @@
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { canonicalJson } from '../../../crds/index.ts'
-import { noRestarts } from '../../member/pod/plan/restart-marks.ts'
+import { noRestarts } from '../../member/pod/plan/restart-annotations.ts'
 import { volumeAnnotation } from '../../member/pod/stateful-set.ts'
-import { beforeRoles, settledDatabase } from '../../testing/settled.ts'
+import { beforeRoles, reconciledDatabase } from '../../testing/reconciled-database.ts'
 import { assess } from './assessment.ts'
 
-const { owner, now, status, children, observedOf } = settledDatabase()
+const { owner, now, status, children, observedOf } = reconciledDatabase()
 const { claim } = children
-/** The uid of the claim stands in the template. */
+/** The uid of the claim is in the template. */
 const uid = 'claim-uid'
 const volume = status.volume && { ...status.volume, uid }
 const before = beforeRoles(children)
@@ -21,8 +21,8 @@ const existing = observedOf({
 })
 
 /**
- * An upgrade writes a draft to every database if its digest differs here. Change a digest only together with what it digests, and never
- * by a move or a rename in the code.
+ * An upgrade writes a draft to every database if its digest differs here. Change a digest only together with the draft,
+ * and never for a move or a rename in the code.
  */
 test('the drafts of an existing database have the digests that they had before', () => {
   const { desired } = assess(existing, owner, now, noRestarts)

@@ -1,4 +1,4 @@
-/** What the tests of authentication share: a signer, an authenticator with a clock that is set by hand, and refusals spelled out. */
+/** Shared by the authentication tests: a signer, an authenticator with a manual clock, and refusals as text. */
 import type { KeyObject } from 'node:crypto'
 import { createHmac } from 'node:crypto'
 import { SignJWT } from 'jose'
@@ -7,12 +7,12 @@ import { type Authenticator, type AuthenticatorSettings, createAuthenticator } f
 
 export const passphrase = 'reallyreallyreallyreallyverysafe'
 
-/** In seconds since 1970; every authenticator made here reads it. */
+/** In seconds since 1970; the clock of every authenticator made here. */
 export const clock = { seconds: 1_700_000_000 }
 
 export const make = (settings: Partial<AuthenticatorSettings> = {}) => without({ jwtSecret: passphrase, ...settings })
 
-/** One without a secret. */
+/** An authenticator without a secret. */
 export const without = (settings: Partial<AuthenticatorSettings> = {}) =>
   createAuthenticator({ roleClaimKey: '.role', cacheMaxEntries: 10, ...settings }, () => clock.seconds * 1000)
 
@@ -22,7 +22,7 @@ export const sign = (
   header: { alg: string; kid?: string } = { alg: 'HS256' },
 ) => new SignJWT(claims).setProtectedHeader(header).sign(key)
 
-/** Signs with the passphrase what no proper signer would: any header, any payload. */
+/** Signs any header and payload with the passphrase, including those that no proper signer accepts. */
 export function signAnything(header: unknown, payload: string): string {
   const encode = (text: string) => Buffer.from(text).toString('base64url')
   const signed = `${encode(JSON.stringify(header))}.${encode(payload)}`

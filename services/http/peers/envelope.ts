@@ -1,6 +1,6 @@
 /**
- * A request on its way from one replica to another: sealed as a whole. Whatever listens at the address of a replica that is gone learns nothing of it, cannot answer for it, and cannot send it
- * again.
+ * A request from one replica to another, sealed as a whole. A process that listens at the address of a stopped replica
+ * cannot read it, answer it or replay it.
  */
 import { createCipheriv, createDecipheriv, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { RequestHead } from '../message.ts'
@@ -10,10 +10,10 @@ type Enclosed = { readonly head: RequestHead; readonly body: Buffer }
 type Written = RequestHead & { readonly to: string; readonly sentAt: number }
 
 const [nonceBytes, tagBytes, lengthBytes] = [12, 16, 4]
-/** Of one that is under way, with what the clocks of two machines may differ by. */
+/** Maximum age of an envelope, including the clock difference of two machines. */
 const lifetimeMs = 60_000
 const mostRemembered = 100_000
-/** What sealing adds to a body, with the head of the request. */
+/** Bytes that sealing adds to a body, including the request head. */
 export const envelopeBytes = 131_072
 
 export class Envelopes {
@@ -21,7 +21,7 @@ export class Envelopes {
   readonly #proofKey: Buffer
   readonly #self: Process
   readonly #now: () => number
-  /** Nonces with the time until which they are remembered, the oldest first. */
+  /** Nonces with the time until which they are remembered, oldest first. */
   readonly #seen = new Map<string, number>()
 
   constructor(secret: string, service: string, self: Process, now: () => number = Date.now) {
@@ -42,14 +42,17 @@ export class Envelopes {
     const proof = Buffer.from(this.#proofOf(nonce))
     return {
       bytes: Buffer.concat([nonce, ...sealed, cipher.getAuthTag()]),
-      isProof: said => {
-        const given = Buffer.from(typeof said === 'string' ? said : '')
-        return given.length === proof.length && timingSafeEqual(given, proof)
+      isProof: received => {
+        const receivedBytes = Buffer.from(typeof received === 'string' ? received : '')
+        return receivedBytes.length === proof.length && timingSafeEqual(receivedBytes, proof)
       },
     }
   }
 
-  /** @returns what is in it, once, with the proof that its sender waits for; undefined if it is not for this process */
+  /**
+   * @returns the content, once, with the proof that the sender expects; undefined if the envelope is not for this
+   * process
+   */
   open(bytes: Buffer): (Enclosed & { readonly proof: string }) | undefined {
     if (bytes.length < nonceBytes + lengthBytes + tagBytes) return undefined
     const nonce = bytes.subarray(0, nonceBytes)

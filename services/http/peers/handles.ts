@@ -1,17 +1,18 @@
 /**
- * Names that clients hold of what lives in the memory of one process, such as a session. Each carries, sealed, the address of the process that has it, so that another replica can hand a request on to
- * it. Only replicas can make or read the address: no client can send a server anywhere.
+ * Handles of state in one process's memory, such as a session. Each handle contains the sealed address of the owning
+ * process, so that another replica can forward a request to it. Only replicas can create or read the address: a client
+ * cannot direct a server to an address of its choice.
  */
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto'
 import type { PeerSettings } from './types.ts'
 
-/** A process: its address, and what tells it from an earlier one at that address. */
+/** A process: its address, and an id that differs from earlier processes at that address. */
 export type Process = { readonly host: string; readonly port: number; readonly instance: string }
 
-/** `owner`: undefined if this process has it, or no replica does. */
-export type Place = { readonly inner: string; readonly owner: Process | undefined }
+/** `owner`: undefined if this process is the owner, or no replica is. */
+export type HandleContent = { readonly inner: string; readonly owner: Process | undefined }
 
-/** Never part of a seal. */
+/** A separator that no seal contains. */
 const separator = '~'
 const [nonceBytes, tagBytes] = [12, 16]
 const longestSeal = 1_000
@@ -23,13 +24,13 @@ export class Handles {
   readonly self: Process
   readonly #key: Buffer
 
-  /** @param service tells the handles of different servers with one secret apart */
+  /** @param service distinguishes the handles of different servers that share a secret */
   constructor({ address, secret }: PeerSettings, service: string) {
     this.self = { ...address, instance: randomBytes(9).toString('base64url') }
     this.#key = keyFor(secret, service, 'handles')
   }
 
-  /** The same for the same name each time, so that clients can compare them. */
+  /** Deterministic for each name, so that clients can compare handles. */
   mint(kind: string, inner: string): string {
     const { host, port, instance } = this.self
     const payload = JSON.stringify([host, port, instance])
@@ -40,7 +41,7 @@ export class Handles {
     return inner + separator + sealed.toString('base64url')
   }
 
-  read(kind: string, handle: string): Place {
+  read(kind: string, handle: string): HandleContent {
     const at = handle.lastIndexOf(separator)
     const owner = at === -1 ? undefined : this.#open(kind, handle.slice(0, at), handle.slice(at + 1))
     if (owner === undefined) return { inner: handle, owner: undefined }
@@ -50,7 +51,7 @@ export class Handles {
   #open(kind: string, inner: string, seal: string): Process | undefined {
     if (seal.length > longestSeal) return undefined
     const bytes = Buffer.from(seal, 'base64url')
-    // What is decoded leniently must not have two spellings.
+    // The base64url decoder accepts several spellings of the same bytes. Only the canonical one is valid.
     if (bytes.length < nonceBytes + tagBytes || bytes.toString('base64url') !== seal) return undefined
     const options = { authTagLength: tagBytes }
     const decipher = createDecipheriv('aes-256-gcm', this.#key, bytes.subarray(0, nonceBytes), options)

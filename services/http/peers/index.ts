@@ -1,29 +1,33 @@
 /**
- * Replicas that answer for one another. A request for what another process has in its memory is forwarded to that process, once: what has been forwarded is never forwarded again. Streams pass as they
- * arrive, and a client that leaves ends the forwarded request too.
+ * Forwards requests between replicas. A request for state in another process's memory is forwarded to that process, at
+ * most once. Streams are passed through as they arrive, and a client that disconnects also ends the forwarded request.
  */
 import { Agent, type IncomingMessage, request as requestHttp } from 'node:http'
 import type { HttpResponse, IncomingBody, RequestHead } from '../message.ts'
 import { readBody } from '../read-body.ts'
 import { Envelopes, envelopeBytes } from './envelope.ts'
-import { Handles, type Place, type Process } from './handles.ts'
+import { type HandleContent, Handles, type Process } from './handles.ts'
 import type { PeerSettings } from './types.ts'
 
-const path = '/.espalier/peer'
+/** The path for forwarded requests. The replica that the client is connected to counts the request. */
+export const peerPath = '/.espalier/peer'
 const proofHeader = 'x-espalier-peer'
 const connectMs = 2_000
-/** Requests that are forwarded at once. */
+/** Maximum number of concurrent forwarded requests. */
 const mostForwarded = 5_000
-/** What another replica's answer says to the client; all else is added by the server that the client is connected to. */
+/**
+ * Headers of the other replica's response that are passed to the client; the server that the client is connected to
+ * adds the others.
+ */
 const passedOn = [
   ...['content-type', 'cache-control', 'x-accel-buffering', 'mcp-session-id', 'www-authenticate', 'retry-after'],
   'allow',
 ]
 
-type Given = { readonly head: RequestHead; readonly body: Buffer; readonly signal: AbortSignal }
+type ForwardedRequest = { readonly head: RequestHead; readonly body: Buffer; readonly signal: AbortSignal }
 type Answer = (head: RequestHead, body: IncomingBody) => Promise<HttpResponse>
 
-/** The process is there, and has ended the connection before it answered. */
+/** The process is running but closed the connection before it answered. */
 export class PeerFailure extends Error {
   constructor(cause: unknown) {
     super('another replica ended before it answered', { cause })
@@ -31,11 +35,11 @@ export class PeerFailure extends Error {
   }
 }
 
-/** A body that has been read, to be read again. */
-export const readAgain = (bytes: Buffer, { leavesRoomFor }: IncomingBody): IncomingBody => ({
+/** Wraps a body that is already in memory, so that it can be read again. */
+export const readAgain = (bytes: Buffer, { reserve }: IncomingBody): IncomingBody => ({
   length: bytes.length,
   read: async into => into.push(bytes),
-  leavesRoomFor,
+  reserve,
 })
 
 export class Peers {
@@ -54,18 +58,21 @@ export class Peers {
     return this.#handles.mint(kind, inner)
   }
 
-  read(kind: string, handle: string): Place {
+  read(kind: string, handle: string): HandleContent {
     return this.#handles.read(kind, handle)
   }
 
-  /** @returns whether it arrived from another replica, so that this process answers it whatever it finds */
+  /** @returns whether the request arrived from another replica, so that this process must answer it itself */
   isForwarded(head: RequestHead): boolean {
     return this.#forwarded.has(head)
   }
 
-  /** Answers what another replica has forwarded. @returns undefined if the request is for another path @throws HttpError; what `answer` throws */
+  /**
+   * Answers a request that another replica forwarded. @returns undefined if the request is for another path @throws
+   * HttpError; what `answer` throws
+   */
   async serve(head: RequestHead, body: IncomingBody, answer: Answer): Promise<HttpResponse | undefined> {
-    if (head.path !== path) return undefined
+    if (head.path !== peerPath) return undefined
     const opened = head.method === 'POST' ? this.#envelopes.open(await readBody(body)) : undefined
     if (opened === undefined) return { status: 404, headers: [], body: '' }
     this.#forwarded.add(opened.head)
@@ -73,26 +80,29 @@ export class Peers {
     return { ...response, headers: [...response.headers, [proofHeader, opened.proof]] }
   }
 
-  /** @returns undefined if that process is gone @throws PeerFailure if it ends before it answers; what the signal is aborted with */
-  async forward(to: Process, given: Given): Promise<HttpResponse | undefined> {
-    if (this.#open >= mostForwarded) throw new PeerFailure('too many requests are forwarded')
-    const sealed = this.#envelopes.seal(to, given)
+  /**
+   * @returns undefined if that process has stopped @throws PeerFailure if it ends before it answers; the signal's
+   * reason
+   */
+  async forward(to: Process, forwarded: ForwardedRequest): Promise<HttpResponse | undefined> {
+    if (this.#open >= mostForwarded) throw new PeerFailure('too many forwarded requests')
+    const sealed = this.#envelopes.seal(to, forwarded)
     this.#open += 1
-    let isHeld = true
+    let isCounted = true
     const release = () => {
-      if (isHeld) this.#open -= 1
-      isHeld = false
+      if (isCounted) this.#open -= 1
+      isCounted = false
     }
     try {
-      const response = await this.#send(to, sealed.bytes, given.signal)
+      const response = await this.#send(to, sealed.bytes, forwarded.signal)
       response.once('close', release)
       if (sealed.isProof(response.headers[proofHeader])) return answerOf(response)
       response.destroy()
       return undefined
     } catch (error) {
       release()
-      given.signal.throwIfAborted()
-      if (error instanceof Gone) return undefined
+      forwarded.signal.throwIfAborted()
+      if (error instanceof NotConnected) return undefined
       throw new PeerFailure(error)
     }
   }
@@ -105,56 +115,56 @@ export class Peers {
     return new Promise((resolve, reject) => {
       const headers = { 'Content-Type': 'application/octet-stream', 'Content-Length': bytes.length }
       const { host, port } = to
-      const request = requestHttp({ host, port, path, method: 'POST', headers, agent: this.#agent })
+      const request = requestHttp({ host, port, path: peerPath, method: 'POST', headers, agent: this.#agent })
       let isConnected = false
-      const late = setTimeout(() => request.destroy(new Error('no connection in time')), connectMs)
+      const late = setTimeout(() => request.destroy(new Error('timeout while connecting')), connectMs)
       const connected = () => {
         isConnected = true
         clearTimeout(late)
       }
-      const leave = () => request.destroy()
+      const disconnect = () => request.destroy()
       request.once('socket', socket => {
         if (socket.connecting) socket.once('connect', connected)
         else connected()
       })
-      signal.addEventListener('abort', leave)
+      signal.addEventListener('abort', disconnect)
       request.once('close', () => {
         clearTimeout(late)
-        signal.removeEventListener('abort', leave)
+        signal.removeEventListener('abort', disconnect)
       })
       request.once('response', resolve)
       request.on('error', error => {
-        // It closed the connection while it was idle. What it has taken it takes no second time.
+        // The peer closed an idle connection. A request that it received is not accepted a second time.
         if (request.reusedSocket && !isAgain && !signal.aborted) return resolve(this.#send(to, bytes, signal, true))
-        reject(isConnected ? error : new Gone(error))
+        reject(isConnected ? error : new NotConnected(error))
       })
-      if (signal.aborted) leave()
+      if (signal.aborted) disconnect()
       else request.end(bytes)
     })
   }
 }
 
-/** Nothing listens there. */
-class Gone extends Error {
+/** No process listens there. */
+class NotConnected extends Error {
   constructor(cause: unknown) {
-    super('the replica is gone', { cause })
+    super('the replica has stopped', { cause })
   }
 }
 
 function answerOf(response: IncomingMessage): HttpResponse {
   const { statusCode: status = 502, headers } = response
-  const kept = passedOn.flatMap(name => {
+  const passedHeaders = passedOn.flatMap(name => {
     const value = headers[name]
     return typeof value === 'string' ? [[name, value] as const] : []
   })
   const length = headers['content-length']
   if (length === '0' || status === 204) {
     response.resume()
-    return { status, headers: kept, body: length === undefined ? undefined : '' }
+    return { status, headers: passedHeaders, body: length === undefined ? undefined : '' }
   }
   return {
     status,
-    headers: kept,
+    headers: passedHeaders,
     body: undefined,
     streamLength: length === undefined ? undefined : Number(length),
     stream: async out => {
@@ -163,5 +173,5 @@ function answerOf(response: IncomingMessage): HttpResponse {
   }
 }
 
-/** What a server's limit of a body has to leave for what arrives from replicas. */
+/** Bytes that a server's body limit must add for envelopes from replicas. */
 export { envelopeBytes }

@@ -1,9 +1,12 @@
-/** Attacks on what replicas hand one another: forged, changed and replayed handles and envelopes, impostors at the address of a replica, loops and headers. */
+/**
+ * Attacks on the traffic between replicas: forged, modified and replayed handles and envelopes, impostors at a
+ * replica's address, loops and headers.
+ */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import fc from 'fast-check'
 import { expect, onTestFinished, test } from 'vitest'
-import { ask } from '../../testing/client.ts'
+import { sendRequest } from '../../testing/client.ts'
 import { freePort } from '../../testing/postgres.ts'
 import { closeServer, listen } from '../listen.ts'
 import type { HttpResponse, IncomingBody, RequestHead } from '../message.ts'
@@ -25,7 +28,7 @@ const head: RequestHead = {
 const signal = new AbortController().signal
 const utf8 = (text: string) => Buffer.from(text)
 
-test('a handle is the same each time, is read by replicas with the secret alone, and for its kind alone', () => {
+test('a handle is deterministic, and is readable only by replicas with the secret and for its own kind', () => {
   const [own, replica] = [new Handles({ address, secret }, 'a'), new Handles({ address, secret }, 'a')]
   fc.assert(
     fc.property(fc.string(), inner => {
@@ -41,7 +44,7 @@ test('a handle is the same each time, is read by replicas with the secret alone,
   )
 })
 
-test('no text but a handle names an owner', () => {
+test('only valid handles name an owner', () => {
   const [own, replica] = [new Handles({ address, secret }, 'a'), new Handles({ address, secret }, 'a')]
   const handle = own.mint('task', 'inner')
   const seal = handle.slice(handle.indexOf('~') + 1)
@@ -73,44 +76,44 @@ test('no text but a handle names an owner', () => {
   )
 })
 
-test('an envelope is opened once, whole, in time, by the process that it is for', () => {
+test('an envelope opens once, unmodified, in time, and only in the process it is for', () => {
   let now = 1_000_000
   const self = { ...address, instance: 'one' }
   const clock = () => now
-  const mine = new Envelopes(secret, 'a', self, clock)
-  const { bytes, isProof } = mine.seal(self, { head, body: utf8('body') })
+  const own = new Envelopes(secret, 'a', self, clock)
+  const { bytes, isProof } = own.seal(self, { head, body: utf8('body') })
   expect(new Envelopes(secret, 'a', { ...self, instance: 'two' }, clock).open(bytes)).toBeUndefined()
   expect(new Envelopes('t'.repeat(32), 'a', self, clock).open(bytes)).toBeUndefined()
   expect(new Envelopes(secret, 'b', self, clock).open(bytes)).toBeUndefined()
   for (let at = 0; at < bytes.length; at += 1) {
     const changed = Buffer.from(bytes)
     changed.writeUInt8(changed.readUInt8(at) ^ 1, at)
-    expect(mine.open(changed)).toBeUndefined()
-    expect(mine.open(bytes.subarray(0, at))).toBeUndefined()
+    expect(own.open(changed)).toBeUndefined()
+    expect(own.open(bytes.subarray(0, at))).toBeUndefined()
   }
   expect(bytes.toString('latin1')).not.toContain('of-a-client')
-  const opened = mine.open(bytes)
+  const opened = own.open(bytes)
   expect(opened).toMatchObject({ head, body: utf8('body') })
   expect(isProof(opened?.proof)).toBe(true)
   for (const wrong of [undefined, '', opened?.proof.slice(1), [opened?.proof]]) expect(isProof(wrong)).toBe(false)
-  expect(mine.open(bytes)).toBeUndefined()
-  const late = mine.seal(self, { head, body: utf8('') })
+  expect(own.open(bytes)).toBeUndefined()
+  const late = own.seal(self, { head, body: utf8('') })
   now += 61_000
-  expect(mine.open(late.bytes)).toBeUndefined()
+  expect(own.open(late.bytes)).toBeUndefined()
   now += 60_000
-  expect(mine.open(bytes)).toBeUndefined()
+  expect(own.open(bytes)).toBeUndefined()
 })
 
-/** A server that answers with what has reached it, and forwards what another process has. */
+/** A server that returns the request it received, and forwards requests for state of another process. */
 async function serve() {
   const port = await freePort()
   const peers = new Peers({ address: { host: '127.0.0.1', port }, secret }, 'a')
   const seen: RequestHead[] = []
-  async function answer(own: RequestHead, body: Buffer, gone: AbortSignal): Promise<HttpResponse> {
+  async function answer(own: RequestHead, body: Buffer, disconnected: AbortSignal): Promise<HttpResponse> {
     seen.push(own)
     const { owner } = peers.read('session', own.headers['mcp-session-id'] ?? '')
     if (owner !== undefined && !peers.isForwarded(own)) {
-      const elsewhere = await peers.forward(owner, { head: own, body, signal: gone })
+      const elsewhere = await peers.forward(owner, { head: own, body, signal: disconnected })
       return elsewhere ?? { status: 404, headers: [], body: 'gone' }
     }
     if (own.path === '/stream')
@@ -120,7 +123,7 @@ async function serve() {
         body: undefined,
         stream: async out => {
           out.write('data: 1\n\n')
-          await new Promise(resolve => gone.addEventListener('abort', resolve))
+          await new Promise(resolve => disconnected.addEventListener('abort', resolve))
           ended.push(own.path)
         },
       }
@@ -141,8 +144,8 @@ async function serve() {
     maximumBodyBytes: 1_000_000,
     maximumHeaderBytes: 16_384,
     rules: () => ({ cors: undefined, traceHeader: undefined }),
-    handle: async (own, body, gone) => {
-      const read = async (one: RequestHead, its: IncomingBody) => answer(one, await readBody(its), gone)
+    handle: async (own, body, disconnected) => {
+      const read = async (one: RequestHead, its: IncomingBody) => answer(one, await readBody(its), disconnected)
       return (await peers.serve(own, body, read)) ?? read(own, body)
     },
     renderError: error => ({ status: error instanceof PeerFailure ? 502 : 500, headers: [], body: '' }),
@@ -156,14 +159,14 @@ async function serve() {
   return { port, peers, seen, ended, stop }
 }
 
-test('a request reaches its owner as it was sent, and the answer says what the client may see', async () => {
+test('a request reaches its owner unmodified, and the client receives only the allowed headers', async () => {
   const [one, two] = [await serve(), await serve()]
   const headers = {
     'Mcp-Session-Id': one.peers.mint('session', 'x'),
     'X-Espalier-Peer': 'forged',
     Authorization: 'Bearer t',
   }
-  const answer = await ask(two.port, '/deep?q=1', { method: 'POST', headers, body: 'hello' })
+  const answer = await sendRequest(two.port, '/deep?q=1', { method: 'POST', headers, body: 'hello' })
   expect(answer.status).toBe(201)
   expect(JSON.parse(answer.text)).toEqual({ at: one.port, path: '/deep', body: 'hello' })
   expect(answer.headers).toMatchObject({ 'content-type': 'application/json' })
@@ -176,9 +179,9 @@ test('a request reaches its owner as it was sent, and the answer says what the c
   })
 })
 
-test('what has been forwarded is forwarded no more', async () => {
+test('a forwarded request is not forwarded again', async () => {
   const [one, two] = [await serve(), await serve()]
-  // Of a session that another process has: sent to the wrong one, it is answered there.
+  // The request is for a session of a third process. The process that receives it must answer it, not forward it again.
   const headers = { 'mcp-session-id': two.peers.mint('session', 'x') }
   const { owner } = two.peers.read('session', one.peers.mint('session', 'y'))
   if (owner === undefined) throw new Error('there is none')
@@ -187,7 +190,7 @@ test('what has been forwarded is forwarded no more', async () => {
   expect([one.seen.length, two.seen.length]).toEqual([1, 0])
 })
 
-test('a client that leaves ends what was forwarded for it', async () => {
+test('a client that disconnects ends its forwarded request', async () => {
   const [one, two] = [await serve(), await serve()]
   const controller = new AbortController()
   const headers = { 'Mcp-Session-Id': one.peers.mint('session', 'x') }
@@ -198,11 +201,11 @@ test('a client that leaves ends what was forwarded for it', async () => {
   while (one.ended.length === 0) await new Promise(resolve => setTimeout(resolve, 10))
 })
 
-test('what listens at the address of a replica that is gone learns nothing, and answers for nobody', async () => {
-  const [gone, here] = [await serve(), await serve()]
-  const session = gone.peers.mint('session', 'x')
-  await gone.stop()
-  expect((await ask(here.port, '/', { headers: { 'Mcp-Session-Id': session } })).text).toBe('gone')
+test('a process at the address of a stopped replica can neither read requests nor answer them', async () => {
+  const [stopped, here] = [await serve(), await serve()]
+  const session = stopped.peers.mint('session', 'x')
+  await stopped.stop()
+  expect((await sendRequest(here.port, '/', { headers: { 'Mcp-Session-Id': session } })).text).toBe('gone')
   let read = ''
   const impostor = createServer((request, response) => {
     request.on('data', piece => {
@@ -210,20 +213,20 @@ test('what listens at the address of a replica that is gone learns nothing, and 
     })
     request.on('end', () => response.writeHead(200, { 'X-Espalier-Peer': 'guess' }).end('{"evil":true}'))
   })
-  await new Promise<void>(resolve => impostor.listen(gone.port, '127.0.0.1', resolve))
+  await new Promise<void>(resolve => impostor.listen(stopped.port, '127.0.0.1', resolve))
   onTestFinished(() => void impostor.close())
   const headers = { 'Mcp-Session-Id': session, Authorization: 'Bearer of-a-client' }
-  const answer = await ask(here.port, '/', { method: 'POST', headers, body: 'private' })
+  const answer = await sendRequest(here.port, '/', { method: 'POST', headers, body: 'private' })
   expect([answer.status, answer.text]).toEqual([404, 'gone'])
   expect(read.length).toBeGreaterThan(0)
   expect(read).not.toMatch(/of-a-client|private/)
-  expect((impostor.address() as AddressInfo).port).toBe(gone.port)
+  expect((impostor.address() as AddressInfo).port).toBe(stopped.port)
 })
 
-test('a client cannot pass for a replica', async () => {
+test('a client cannot impersonate a replica', async () => {
   const one = await serve()
   for (const body of ['', 'x', Buffer.alloc(1_000, 7)]) {
-    const answer = await ask(one.port, '/.espalier/peer', { method: 'POST', body })
+    const answer = await sendRequest(one.port, '/.espalier/peer', { method: 'POST', body })
     expect([answer.status, answer.headers['x-espalier-peer']]).toEqual([404, undefined])
   }
   expect(one.seen).toEqual([])

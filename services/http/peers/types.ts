@@ -1,7 +1,7 @@
 /** How replicas of a server reach one another. */
 export type PeerSettings = {
-  /** Where the other replicas reach this one. */
+  /** The address at which other replicas reach this one. */
   readonly address: { readonly host: string; readonly port: number }
-  /** The same for all replicas, and known to nothing else. */
+  /** The same secret in all replicas, used for nothing else. */
   readonly secret: string
 }

@@ -1,4 +1,7 @@
-/** Access tokens: JWTs that say who may do what with which resource, and for how long. One is good as long as the grant that it came from is. */
+/**
+ * Access tokens: JWTs with a subject, scopes, a resource and an expiry. A token is valid as long as the grant behind
+ * it.
+ */
 import { createLocalJWKSet, errors, jwtVerify, SignJWT } from 'jose'
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
@@ -8,7 +11,7 @@ import { algorithm, type SigningKeys } from './keys.ts'
 import { type Store, secretText } from './records.ts'
 
 const tokenType = 'at+jwt'
-/** For so long another process may go on with what was revoked here; in this one it ends at once. */
+/** How long another process may still accept a revoked grant; this process refuses it immediately. */
 const grantCacheMs = 5_000
 
 const claimsSchema = z.object({
@@ -17,7 +20,7 @@ const claimsSchema = z.object({
   username: z.string().optional(),
   scope: z.string(),
   jti: z.string(),
-  /** The grant; a client that acts for itself has none. */
+  /** The grant; missing in a token of client_credentials. */
   sid: z.string().optional(),
 })
 
@@ -70,7 +73,7 @@ export class AccessTokens {
       .sign(this.#keys.signingKey)
   }
 
-  /** Ends what a user has allowed, with all tokens that came of it. */
+  /** Revokes a user's grant, with all tokens of it. */
   async revoke(grant: string): Promise<void> {
     await this.#store.take('grant', grant)
     this.#goodGrants.delete(grant)

@@ -1,4 +1,4 @@
-/** Which addresses are of the public Internet: what the server fetches for a stranger must not be its own network. */
+/** Recognizes public addresses: requests of a client must not make the server connect to its own network. */
 import { BlockList, isIPv4, isIPv6 } from 'node:net'
 
 /** IANA's special-purpose registries, and multicast. */
@@ -7,7 +7,7 @@ const special4 = [
   ...['192.0.2.0/24', '192.31.196.0/24', '192.52.193.0/24', '192.88.99.0/24', '192.168.0.0/16', '192.175.48.0/24'],
   ...['198.18.0.0/15', '198.51.100.0/24', '203.0.113.0/24', '224.0.0.0/4', '240.0.0.0/4'],
 ]
-/** Within 2000::/3, beside which nothing is public. */
+/** All public IPv6 addresses are within 2000::/3. */
 const special6 = ['2001::/23', '2001:db8::/32', '2002::/16', '2620:4f:8000::/48', '3fff::/20']
 
 const blocked = new BlockList()

@@ -1,6 +1,6 @@
 /**
- * The authorization endpoint: checks what a client asks for, shows it to the user, and sends the user back with a code. Nobody is sent anywhere before the address is known to be the client's; a page is
- * good for the browser that it was shown to, once.
+ * The authorization endpoint: checks a client's request, shows it to the user, and redirects back with a code. It
+ * redirects only to addresses registered for the client. A page is valid once, in the browser that it was shown to.
  */
 import { timingSafeEqual } from 'node:crypto'
 import type { Logger } from 'pino'
@@ -19,7 +19,7 @@ import { matchesRedirectUri } from './redirect.ts'
 const transactionSeconds = 600
 const consentSeconds = 7_776_000
 const longestState = 2_000
-/** For so long the reuse of a code is noticed. */
+/** How long the reuse of a code is detected. */
 const codeMemorySeconds = 3_600
 
 export type Login =
@@ -37,21 +37,21 @@ type AuthorizeParts = {
   readonly logger: Logger
 }
 
-/** Without the slash that some clients put at its end. */
-export function resourceOf(asked: string | undefined, resources: readonly string[]): string {
+/** Without the trailing slash that some clients send. */
+export function resourceOf(requested: string | undefined, resources: readonly string[]): string {
   const [usual = ''] = resources
-  const resource = asked?.replace(/\/$/, '') ?? usual
-  if (!resources.includes(resource))
-    throw new OAuthError('invalid_target', 'resource: this server has no such resource')
+  const resource = requested?.replace(/\/$/, '') ?? usual
+  if (!resources.includes(resource)) throw new OAuthError('invalid_target', 'resource: unknown resource')
   return resource
 }
 
-/** What is asked for and is known here; `mcp:read` where nothing is asked for. @throws OAuthError */
-export function scopesOf(asked: string | undefined): readonly Scope[] {
-  if (asked === undefined) return ['mcp:read']
-  const names = asked.split(' ')
+/** The known ones of the requested scopes; `mcp:read` if the request has none. @throws OAuthError */
+export function scopesOf(requested: string | undefined): readonly Scope[] {
+  if (requested === undefined) return ['mcp:read']
+  const names = requested.split(' ')
   const known = allScopes.filter(scope => names.includes(scope))
-  if (known.length === 0) throw new OAuthError('invalid_scope', `scope: there are ${allScopes.join(' and ')}`)
+  if (known.length === 0)
+    throw new OAuthError('invalid_scope', `scope: unknown; known scopes: ${allScopes.join(' and ')}`)
   return known
 }
 
@@ -68,7 +68,7 @@ export class AuthorizationEndpoint {
   constructor(parts: AuthorizeParts) {
     this.#parts = parts
     const isSecure = parts.issuer.startsWith('https:')
-    // By this prefix browsers see to it that no other host has set it.
+    // With this prefix, browsers ensure that no other host has set the cookie.
     this.#cookieName = isSecure ? '__Host-espalier_oauth' : 'espalier_oauth'
     this.#path = `${new URL(parts.issuer).pathname.replace(/\/$/, '')}/oauth/authorize`
   }
@@ -85,7 +85,7 @@ export class AuthorizationEndpoint {
     const client = await this.#parts.clients.find(required(fields, 'client_id'), head.address)
     const redirectUri = required(fields, 'redirect_uri')
     if (!matchesRedirectUri(redirectUri, client.redirectUris))
-      throw new PageError(400, 'The redirect_uri is none that this client has registered. Nobody is sent there.')
+      throw new PageError(400, 'This client has not registered the redirect_uri. You are not sent there.')
     const state = fields.get('state')
     let request: AuthorizationRequest
     try {
@@ -117,14 +117,14 @@ export class AuthorizationEndpoint {
   ): HttpResponse {
     const { login, pages } = this.#parts
     const target = formTarget(request.redirectUri)
-    const asked = { request, csrfToken, action: this.#path, problem }
+    const page = { request, csrfToken, action: this.#path, problem }
     if (login.kind === 'builtin') {
-      return pages.consent({ ...asked, login: { kind: 'password', username }, formTargets: [target] }, status)
+      return pages.consent({ ...page, login: { kind: 'password', username }, formTargets: [target] }, status)
     }
     const { host } = login.provider
-    // Whereto a provider sends people on the way is its own business.
+    // The provider may redirect over further hosts.
     return pages.consent(
-      { ...asked, login: { kind: 'provider', host }, formTargets: ['https:', target, `http://${host}`] },
+      { ...page, login: { kind: 'provider', host }, formTargets: ['https:', target, `http://${host}`] },
       status,
     )
   }
@@ -134,7 +134,7 @@ export class AuthorizationEndpoint {
     const { resources } = this.#parts
     const state = fields.get('state')
     if (state !== undefined && state.length > longestState)
-      throw new OAuthError('invalid_request', `state has at most ${longestState} characters`)
+      throw new OAuthError('invalid_request', `state must be at most ${longestState} characters`)
     if (required(fields, 'response_type') !== 'code')
       throw new OAuthError('unsupported_response_type', 'response_type must be code')
     const codeChallenge = fields.get('code_challenge') ?? ''
@@ -181,11 +181,11 @@ export class AuthorizationEndpoint {
     const { request } = shown
     if (fields.get('decision') === 'deny') {
       await store.take('transaction', key)
-      return this.#refuse(request.redirectUri, request.state, new OAuthError('access_denied', 'the user has denied it'))
+      return this.#refuse(request.redirectUri, request.state, new OAuthError('access_denied', 'the user denied access'))
     }
     if (login.kind === 'federated') {
       if ((await store.take('transaction', key)) === undefined)
-        throw new PageError(403, 'This page has been used already.')
+        throw new PageError(403, 'This page has already been used.')
       await store.offer({
         kind: 'consent',
         owner: networkOf(head.address),
@@ -201,14 +201,14 @@ export class AuthorizationEndpoint {
       this.#page(request, csrfToken, username.slice(0, 128), problem, status)
     switch (result.kind) {
       case 'limited':
-        return again('There were too many attempts. Wait a quarter of an hour.', 429)
+        return again('There were too many attempts. Wait 15 minutes.', 429)
       case 'busy':
         return again('Too many people are signing in right now. Try again.', 503)
       case 'wrong':
         return again('The user name or the password is wrong.', 403)
       case 'identity':
         if ((await store.take('transaction', key)) === undefined)
-          throw new PageError(403, 'This page has been used already.')
+          throw new PageError(403, 'This page has already been used.')
         return this.#grant(request, result.identity)
     }
   }
@@ -221,7 +221,7 @@ export class AuthorizationEndpoint {
     return (await this.#parts.store.get('consent', this.#consentKey(browser, request))) !== undefined
   }
 
-  /** @throws PageError where there is no room for it */
+  /** @throws PageError if the limit of open logins is reached */
   async #begin({ address }: RequestHead, secret: string, value: RecordOf<'transaction'>): Promise<void> {
     const offered = { kind: 'transaction', owner: networkOf(address), key: hashOf(secret), value } as const
     if (await this.#parts.store.offer({ ...offered, lifetimeSeconds: transactionSeconds })) return
@@ -245,7 +245,7 @@ export class AuthorizationEndpoint {
     }
   }
 
-  /** @throws what is no OAuthError */
+  /** @throws errors other than OAuthError */
   #failLogin({ redirectUri, state }: AuthorizationRequest, error: unknown): HttpResponse {
     if (!(error instanceof OAuthError)) throw error
     this.#parts.logger.warn(loginFailure(error), 'a login at the identity provider failed')
@@ -255,14 +255,14 @@ export class AuthorizationEndpoint {
   /** GET /oauth/callback. @throws PageError, OAuthError */
   async callback(head: RequestHead): Promise<HttpResponse> {
     const { login, store } = this.#parts
-    if (login.kind !== 'federated') throw new PageError(404, 'There is nothing here.')
+    if (login.kind !== 'federated') throw new PageError(404, 'This page does not exist.')
     const fields = readFields(head.query)
     const browserHash = hashOf(cookieOf(head, this.#cookieName) ?? '')
     const key = hashOf(fields.get('state') ?? '')
     const begun = await store.get('transaction', key)
     const expired = new PageError(
       403,
-      'This login has expired, or was begun in another browser. Go back to the application and start again.',
+      'This login has expired, or was started in another browser. Go back to the application and start again.',
     )
     if (begun?.verifier === undefined || begun.nonce === undefined || !sameText(begun.browserHash, browserHash))
       throw expired
@@ -277,7 +277,7 @@ export class AuthorizationEndpoint {
     }
   }
 
-  /** Sends the user back with a code. What it is good for has an end of its own until the code is redeemed. */
+  /** Redirects back with a code. Until the code is redeemed, the grant expires with the code. */
   async #grant(request: AuthorizationRequest, { subject, username, scopes }: Identity): Promise<HttpResponse> {
     const { store, clients, codeSeconds } = this.#parts
     const { clientId, redirectUri, state, codeChallenge, resource } = request

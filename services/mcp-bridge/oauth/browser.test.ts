@@ -1,4 +1,4 @@
-/** The login page as a browser has it: by keyboard alone, and in no frame. */
+/** The login page in a browser: by keyboard alone, and not in a frame. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -16,16 +16,16 @@ const suite = () => {
   let site: Server
   let siteUrl = ''
   let page = ''
-  const asked: string[] = []
+  const urls: string[] = []
 
   beforeAll(async () => {
     site = createServer((incoming, response) => {
-      asked.push(incoming.url ?? '')
+      urls.push(incoming.url ?? '')
       response.setHeader('Content-Type', 'text/html')
       response.end(`<title>site</title><iframe src="${page.replaceAll('&', '&amp;')}"></iframe>`)
     })
     await new Promise<void>(resolve => site.listen(0, '127.0.0.1', resolve))
-    siteUrl = `http://127.0.0.1:${(site.address() as AddressInfo).port}` // of a TCP server it is one
+    siteUrl = `http://127.0.0.1:${(site.address() as AddressInfo).port}` // a TCP server has one
     const users = [{ username: 'alice', password_hash: await hashPassword(password) }]
     bridge = await startTestBridge({
       server: { auth: { type: 'oauth' } },
@@ -44,7 +44,7 @@ const suite = () => {
   })
   const focused = () => browser.evaluate('document.activeElement.id || document.activeElement.value')
 
-  test('is filled in and sent by keyboard, and says what was wrong', async () => {
+  test('is filled in and sent by keyboard, and shows what was wrong', async () => {
     await browser.open(page)
     await until(async () => (await focused()) === 'username')
     const order: unknown[] = []
@@ -66,11 +66,11 @@ const suite = () => {
     expect(await focused()).toBe('password')
     await browser.type(password)
     await browser.press('Enter')
-    await until(() => asked.some(url => url.startsWith('/callback?code=')))
+    await until(() => urls.some(url => url.startsWith('/callback?code=')))
     expect(browser.log.filter(text => text.includes('Content Security Policy'))).toEqual([])
   })
 
-  test('is shown in no frame of another site', async () => {
+  test('is not shown in a frame of another site', async () => {
     await browser.open(`${siteUrl}/frame`)
     await until(() => browser.log.some(text => text.includes("frame-ancestors 'none'")))
   })

@@ -1,4 +1,4 @@
-/** Client ID metadata documents: what is fetched, from where, and what is not believed; and the addresses that a client may be sent back to. */
+/** Client ID metadata documents: how they are fetched and checked; and allowed redirect addresses. */
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import fc from 'fast-check'
@@ -12,13 +12,13 @@ const redirect_uris = ['https://app.example.com/callback']
 let server: Server
 let origin = ''
 let outside: Outside
-let asked: string[] = []
+let paths: string[] = []
 beforeAll(async () => {
   const authority = createAuthority()
   const certificate = issueServerCertificate(authority, { dnsNames: ['app.example.com'] })
   server = createServer(certificate, (request, response) => {
     const path = request.url ?? ''
-    asked.push(path)
+    paths.push(path)
     const client_id = `${origin}${path}`
     const good = { client_id, client_name: 'App', redirect_uris }
     const send = (value: unknown, type = 'application/json') =>
@@ -34,7 +34,7 @@ beforeAll(async () => {
     else response.writeHead(404).end()
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  origin = `https://app.example.com:${(server.address() as AddressInfo).port}` // of a TCP server it is one
+  origin = `https://app.example.com:${(server.address() as AddressInfo).port}` // a TCP server has one
   outside = {
     resolve: async () => [{ address: '127.0.0.1', family: 4 }],
     isPublic: address => address === '127.0.0.1',
@@ -43,19 +43,19 @@ beforeAll(async () => {
 })
 afterAll(() => new Promise(resolve => server.close(resolve)))
 
-test('a document is read from the address that was checked, and not again for a while', async () => {
+test('a document is fetched from the checked address, and cached for a while', async () => {
   const documents = new ClientDocuments(outside)
-  asked = []
+  paths = []
   const expected = { clientName: 'App', redirectUris: redirect_uris }
   expect(await documents.get(`${origin}/good`, 'somebody')).toEqual(expected)
   expect(await documents.get(`${origin}/good`, 'somebody')).toEqual(expected)
-  expect(asked).toEqual(['/good'])
+  expect(paths).toEqual(['/good'])
 })
 
 test.each([
   ['/other-id', /names another client_id/],
-  ['/secret', /wrong client_secret/],
-  ['/http', /neither https nor loopback/],
+  ['/secret', /invalid client_secret/],
+  ['/http', /neither https, nor loopback/],
   ['/html', /is not JSON/],
   ['/large', /larger than 5120/],
   ['/moved', /status 302/],
@@ -65,7 +65,7 @@ test.each([
   await expect(new ClientDocuments(outside).get(`${origin}${path}`, 'somebody')).rejects.toThrow(problem)
 })
 
-test('name servers that are silent hold two threads and no more', async () => {
+test('silent name servers block at most two threads', async () => {
   let answer = (_: readonly { address: string; family: number }[]) => {}
   const silent = new Promise<readonly { address: string; family: number }[]>(resolve => {
     answer = resolve
@@ -86,18 +86,18 @@ test('name servers that are silent hold two threads and no more', async () => {
   expect(await documents.get(`${origin}/good3`, 'somebody')).toMatchObject({ clientName: 'App' })
 })
 
-test('a name with one address that is not public is not asked', async () => {
-  asked = []
+test('a name with a non-public address gets no request', async () => {
+  paths = []
   const mixed = { ...outside, resolve: async () => ['127.0.0.1', '10.0.0.1'].map(address => ({ address, family: 4 })) }
   await expect(new ClientDocuments(mixed).get(`${origin}/good`, 'somebody')).rejects.toThrow(/not public/)
   await expect(
     new ClientDocuments({ ...outside, isPublic: isPublicAddress }).get(`${origin}/good`, 'somebody'),
   ).rejects.toThrow(/not public/)
   await expect(new ClientDocuments(outside).get('https://[::1]/good', 'somebody')).rejects.toThrow(/not public/)
-  expect(asked).toEqual([])
+  expect(paths).toEqual([])
 })
 
-test('an id is an https address with a path, written the one way there is', () => {
+test('an id is an https address with a path, in its normal form', () => {
   expect(isDocumentId('https://app.example.com/client.json')).toBe(true)
   const wrong = [
     'http://a.b/c',
@@ -137,13 +137,13 @@ describe('addresses', () => {
     'name',
     '',
   ])('%s is not public', address => expect(isPublicAddress(address)).toBe(false))
-  test.each(['8.8.8.8', '172.32.0.1', '2606:4700::1111'])('%s is', address =>
+  test.each(['8.8.8.8', '172.32.0.1', '2606:4700::1111'])('%s is public', address =>
     expect(isPublicAddress(address)).toBe(true),
   )
 })
 
 describe('where a client may be sent back to', () => {
-  test('is what it has registered, to the letter', () => {
+  test('must equal a registered address exactly', () => {
     const character = fc.constantFrom(...'abc./:@?#%-0\\ '.split(''))
     const change = fc.tuple(fc.nat(40), character)
     const registered = 'https://app.example.com/callback?x=1'
@@ -156,7 +156,7 @@ describe('where a client may be sent back to', () => {
     expect(matchesRedirectUri(registered, [registered])).toBe(true)
   })
 
-  test('on loopback any port is right, and nothing else may differ', () => {
+  test('may have any port on loopback, with no other difference', () => {
     const registered = ['http://127.0.0.1/callback']
     const port = fc.integer({ min: 1, max: 65_535 })
     fc.assert(fc.property(port, one => matchesRedirectUri(`http://127.0.0.1:${one}/callback`, registered)))
@@ -169,7 +169,7 @@ describe('where a client may be sent back to', () => {
       expect(matchesRedirectUri(wrong, registered)).toBe(false)
   })
 
-  test('of a client that is not configured is listed, by default those of usual clients and loopback, or of its own origin', () => {
+  test('redirect addresses', () => {
     const allowed = (uri: string, own?: string) => isAllowedRedirect(uri, usualRedirectUris, own)
     for (const uri of [
       'https://claude.ai/api/mcp/auth_callback',
@@ -195,7 +195,7 @@ describe('where a client may be sent back to', () => {
     expect(isAllowedRedirect('http://127.0.0.1:1/a', ['http://127.0.0.1/b'])).toBe(false)
   })
 
-  test('is https, loopback or of an own scheme, without fragment or credentials', () => {
+  test('are https, loopback or of a private scheme, without fragment or credentials', () => {
     const wrong = [
       'http://example.com/',
       'https://a.b/#c',

@@ -1,6 +1,7 @@
 /**
- * Client ID metadata documents: a client whose id is the https address of what it says of itself. Anybody may name any address, so it is fetched with care: only from public addresses, and from the very one that
- * was checked; without redirects; small; quickly; and not again for a while.
+ * Client ID metadata documents: the client's id is the https address of its own description. A client can name any
+ * address, so fetching is restricted: only public addresses, and exactly the one that was checked; no redirects;
+ * limited size and time; cached.
  */
 import { lookup as systemLookup } from 'node:dns/promises'
 import { request } from 'node:https'
@@ -17,14 +18,17 @@ const leastCacheMs = 60_000
 const usualCacheMs = 300_000
 const mostCacheMs = 3_600_000
 const mostFetches = 8
-/** The system looks names up on threads that passwords and files take as well, and a name server that is silent holds one for long. */
+/**
+ * Name lookups use the thread pool that password checks and files need, and a silent name server blocks a thread for
+ * long.
+ */
 const mostLookups = 2
-/** Of that, what one who asks may have: others are not kept out by whoever names hosts that never answer. */
+/** The part of the limits that one network may use, so that names of unresponsive hosts do not block other clients. */
 const partOfOne = 0.5
 
 type ClientDocument = { readonly clientName: string; readonly redirectUris: readonly string[] }
 
-/** How the outside is reached; tests reach no further than loopback. */
+/** Access to the network; tests only reach loopback. */
 export type Outside = {
   readonly resolve: (hostname: string) => Promise<readonly { readonly address: string; readonly family: number }[]>
   readonly isPublic: (address: string) => boolean
@@ -41,15 +45,15 @@ const documentSchema = z.object({
   client_name: z.string().max(200).optional(),
   redirect_uris: z.array(z.string().max(2_000)).min(1).max(20),
   token_endpoint_auth_method: z.literal('none').optional(),
-  client_secret: z.undefined({ error: 'a public document holds no secret' }).optional(),
+  client_secret: z.undefined({ error: 'a public document must not contain a secret' }).optional(),
 })
 
-/** Whether an id is one of these; what looks alike and is none is refused by its form (no fragment, credentials, or dot segments). */
+/** Whether an id is such an address. Other forms are refused (fragment, credentials, dot segments). */
 export function isDocumentId(id: string): boolean {
   if (!id.startsWith('https://') || id.length > 2_000 || id.includes('#') || !URL.canParse(id)) return false
   const url = new URL(id)
   const hasPath = url.pathname !== '/' && url.pathname !== ''
-  // Parsed and written again it is the same: no dot segments, no odd spelling of the host.
+  // Normalizing must not change it: no dot segments, no unusual spelling of the host.
   return hasPath && url.username === '' && url.password === '' && url.href === id
 }
 
@@ -60,7 +64,7 @@ function cacheTime(header: string | undefined): number {
   return Math.min(mostCacheMs, Math.max(leastCacheMs, Number(seconds) * 1_000))
 }
 
-/** @throws OAuthError where one of them is not public */
+/** @throws OAuthError if one of the host's addresses is not public */
 async function checkedAddress(hostname: string, { resolve, isPublic }: Outside) {
   const bare = hostname.replace(/^\[|\]$/g, '')
   const found = isIP(bare) === 0 ? await resolve(bare) : [{ address: bare, family: isIP(bare) }]
@@ -77,12 +81,12 @@ function fetchFrom(
   at: { readonly address: string; readonly family: number },
   outside: Outside,
 ): Promise<Fetched> {
-  // Asked for one or for all of a name's addresses, it is always the one that was checked.
+  // Always returns the checked address.
   const lookup: LookupFunction = (_, options, done) =>
     options.all === true ? done(null, [at]) : done(null, at.address, at.family)
   return new Promise((resolve, reject) => {
     const fail = (why: string) => reject(new OAuthError('invalid_client', `the document of the client_id ${why}`))
-    const asked = request(
+    const outgoing = request(
       url,
       {
         lookup,
@@ -112,8 +116,8 @@ function fetchFrom(
         )
       },
     )
-    asked.on('error', () => fail('cannot be fetched'))
-    asked.end()
+    outgoing.on('error', () => fail('cannot be fetched'))
+    outgoing.end()
   })
 }
 
@@ -128,16 +132,16 @@ function readDocument(id: string, text: string): ClientDocument {
   const read = documentSchema.safeParse(value)
   if (!read.success) {
     const [issue] = read.error.issues
-    throw refuse(`has a wrong ${issue?.path.join('.') || 'form'}`)
+    throw refuse(`has an invalid ${issue?.path.join('.') || 'form'}`)
   }
   const { client_id, client_name, redirect_uris } = read.data
   if (client_id !== id) throw refuse('names another client_id')
   if (!redirect_uris.every(isRedirectUri))
-    throw refuse('has a redirect URI that is neither https nor loopback nor of a scheme of its own')
+    throw refuse('has a redirect URI that is neither https, nor loopback, nor of a private scheme')
   return { clientName: client_name ?? new URL(id).hostname, redirectUris: redirect_uris }
 }
 
-/** What is done at once: so much in all, and of that a part for each who asks. */
+/** Limits concurrent operations: in total, and per network. */
 class Shares {
   readonly #most: number
   readonly #taken = new Map<string, number>()
@@ -147,18 +151,18 @@ class Shares {
     this.#most = most
   }
 
-  /** @returns what gives it back @throws OAuthError where there is none left */
-  take(asker: string): () => void {
-    const own = this.#taken.get(asker) ?? 0
+  /** Returns a function that releases the slot. @throws OAuthError if no slot is free */
+  take(client: string): () => void {
+    const own = this.#taken.get(client) ?? 0
     if (this.#all >= this.#most || own >= this.#most * partOfOne)
-      throw new OAuthError('temporarily_unavailable', 'too many clients are looked up')
+      throw new OAuthError('temporarily_unavailable', 'too many clients are being looked up')
     this.#all += 1
-    this.#taken.set(asker, own + 1)
+    this.#taken.set(client, own + 1)
     return () => {
       this.#all -= 1
-      const left = (this.#taken.get(asker) ?? 1) - 1
-      if (left > 0) this.#taken.set(asker, left)
-      else this.#taken.delete(asker)
+      const remaining = (this.#taken.get(client) ?? 1) - 1
+      if (remaining > 0) this.#taken.set(client, remaining)
+      else this.#taken.delete(client)
     }
   }
 }
@@ -173,8 +177,8 @@ export class ClientDocuments {
     this.#outside = outside
   }
 
-  async #addressOf({ hostname }: URL, asker: string) {
-    const done = this.#lookups.take(asker)
+  async #addressOf({ hostname }: URL, client: string) {
+    const done = this.#lookups.take(client)
     try {
       return await checkedAddress(hostname, this.#outside)
     } catch (error) {
@@ -186,14 +190,14 @@ export class ClientDocuments {
     }
   }
 
-  /** `asker`: the network of who asks for it. @throws OAuthError that says what is wrong with the document, or with getting at it */
-  async get(id: string, asker: string): Promise<ClientDocument> {
+  /** `client`: the caller's network. @throws OAuthError with what is wrong with the document or its fetch */
+  async get(id: string, client: string): Promise<ClientDocument> {
     const known = this.#cache.get(id)
     if (known !== undefined) return known
-    const done = this.#fetches.take(asker)
+    const done = this.#fetches.take(client)
     try {
       const url = new URL(id)
-      const at = await this.#addressOf(url, asker)
+      const at = await this.#addressOf(url, client)
       const { text, cacheControl } = await fetchFrom(url, at, this.#outside)
       const document = readDocument(id, text)
       this.#cache.set(id, document, { ttl: cacheTime(cacheControl) })

@@ -1,4 +1,4 @@
-/** Clients of all kinds: those that the configuration names, those that have registered, and those whose id is a document. */
+/** All kinds of clients: configured, registered, and with a metadata document as id. */
 import { timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
 import { networkOf } from '../../http/address.ts'
@@ -15,9 +15,9 @@ export type Client = {
   readonly redirectUris: readonly string[]
   /** undefined: a public client. */
   readonly secretHash: string | undefined
-  /** Without a user. */
+  /** Scopes for tokens without a user. */
   readonly ownScopes: readonly Scope[]
-  /** Named by the configuration: who runs this server vouches for it. */
+  /** Named in the configuration, and therefore trusted. */
   readonly isKnown: boolean
 }
 
@@ -38,11 +38,11 @@ const registrationSchema = z.object({
 const unusedSeconds = 86_400
 const usedSeconds = 31_536_000
 
-/** Written into pages and logs: what is no visible character would disguise the rest. */
+/** For pages and logs: invisible characters could disguise the name. */
 const visible = (text: string) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, ' ').trim()
 
-/** One that the configuration does not name. */
-const stranger = (clientId: string) => ({ clientId, secretHash: undefined, ownScopes: [], isKnown: false })
+/** A client that is not in the configuration. */
+const unconfigured = (clientId: string) => ({ clientId, secretHash: undefined, ownScopes: [], isKnown: false })
 
 export class Clients {
   readonly #settings: ClientsSettings
@@ -55,12 +55,12 @@ export class Clients {
     this.#documents = documents
   }
 
-  /** `address`: who asks for it. @throws OAuthError where there is none of this id */
+  /** `address`: of the caller. @throws OAuthError if the id is unknown */
   async find(clientId: string, address: string): Promise<Client> {
-    if (!isDocumentId(clientId) || !this.#settings.allowClientIdMetadata) return this.#kept(clientId)
+    if (!isDocumentId(clientId) || !this.#settings.allowClientIdMetadata) return this.#stored(clientId)
     const { clientName, redirectUris } = await this.#documents.get(clientId, networkOf(address))
     return {
-      ...stranger(clientId),
+      ...unconfigured(clientId),
       clientName: visible(clientName),
       redirectUris: redirectUris.filter(uri =>
         isAllowedRedirect(uri, this.#settings.allowedRedirectUris, new URL(clientId).origin),
@@ -68,8 +68,8 @@ export class Clients {
     }
   }
 
-  /** @throws OAuthError where there is none of this id */
-  async #kept(clientId: string): Promise<Client> {
+  /** @throws OAuthError if the id is unknown */
+  async #stored(clientId: string): Promise<Client> {
     const configured = this.#settings.clients.find(one => one.clientId === clientId)
     if (configured !== undefined) {
       const { clientName, secretSha256, redirectUris, ownScopes } = configured
@@ -79,11 +79,12 @@ export class Clients {
     const registered = await this.#store.get('client', hashOf(clientId))
     if (registered === undefined) throw new OAuthError('invalid_client', 'the client_id is unknown')
     const { clientName, redirectUris, secretHash } = registered
-    return { ...stranger(clientId), clientName, redirectUris, secretHash }
+    return { ...unconfigured(clientId), clientName, redirectUris, secretHash }
   }
 
   /**
-   * Who asks for tokens. A document needs not be fetched again for it: such a client has no secret.
+   * Authenticates the client of a token request. A client with a metadata document has no secret, so the document is
+   * not fetched again.
    * @throws OAuthError
    */
   async authenticate(
@@ -91,29 +92,26 @@ export class Clients {
     secret: string | undefined,
   ): Promise<Pick<Client, 'clientId' | 'ownScopes' | 'secretHash'>> {
     if (isDocumentId(clientId)) return { clientId, ownScopes: [], secretHash: undefined }
-    const client = await this.#kept(clientId)
+    const client = await this.#stored(clientId)
     if (client.secretHash === undefined) return client
-    const given = Buffer.from(hashOf(secret ?? ''))
+    const received = Buffer.from(hashOf(secret ?? ''))
     const right = Buffer.from(client.secretHash)
-    if (secret === undefined || given.length !== right.length || !timingSafeEqual(given, right))
+    if (secret === undefined || received.length !== right.length || !timingSafeEqual(received, right))
       throw new OAuthError('invalid_client', 'the client_secret is missing or wrong')
     return client
   }
 
-  /** RFC 7591. `address`: whose client it is. @returns what the client is told. @throws OAuthError */
+  /** RFC 7591. `address`: of the caller. Returns the response to the client. @throws OAuthError */
   async register(body: unknown, address: string): Promise<{ readonly [field: string]: unknown }> {
     const read = registrationSchema.safeParse(body)
     if (!read.success) {
       const [issue] = read.error.issues
       const code = issue?.path[0] === 'redirect_uris' ? 'invalid_redirect_uri' : 'invalid_client_metadata'
-      throw new OAuthError(code, `${issue?.path.join('.') || 'the body'}: ${issue?.message ?? 'is wrong'}`)
+      throw new OAuthError(code, `${issue?.path.join('.') || 'the body'}: ${issue?.message ?? 'is invalid'}`)
     }
     const { redirect_uris: redirectUris, client_name = 'unnamed client', token_endpoint_auth_method } = read.data
     if (!redirectUris.every(uri => isAllowedRedirect(uri, this.#settings.allowedRedirectUris)))
-      throw new OAuthError(
-        'invalid_redirect_uri',
-        'redirect_uris: must be among those that oauth_server.allowed_redirect_uris lists',
-      )
+      throw new OAuthError('invalid_redirect_uri', 'redirect_uris: must be in oauth_server.allowed_redirect_uris')
     const clientId = `dyn-${secretText().slice(0, 24)}`
     const secret = (token_endpoint_auth_method ?? 'none') === 'none' ? undefined : secretText()
     const clientName = visible(client_name) || 'unnamed client'
@@ -123,7 +121,7 @@ export class Clients {
     const owner = networkOf(address)
     const offered = { kind: 'client', owner, key: hashOf(clientId), value, lifetimeSeconds: unusedSeconds } as const
     if (!(await this.#store.offer(offered)))
-      throw new OAuthError('temporarily_unavailable', 'there are as many clients as there may be')
+      throw new OAuthError('temporarily_unavailable', 'the maximum number of clients is registered')
     return {
       client_id: clientId,
       client_id_issued_at: issuedAt,
@@ -136,7 +134,7 @@ export class Clients {
     }
   }
 
-  /** One that a user has allowed something stays for a year; others for a day. */
+  /** A client that a user has granted access remains for a year; other clients for a day. */
   async keep(clientId: string): Promise<void> {
     await this.#store.extend('client', hashOf(clientId), usedSeconds)
   }

@@ -1,4 +1,4 @@
-/** What clients read before they ask: of the authorization server (RFC 8414), and of what it protects (RFC 9728). */
+/** Metadata documents: of the authorization server (RFC 8414), and of the protected resource (RFC 9728). */
 import { scopes } from '../../mcp-protocol/scopes.ts'
 
 type DiscoverySettings = {
@@ -33,7 +33,7 @@ function metadata(settings: DiscoverySettings): { readonly [field: string]: unkn
   }
 }
 
-/** Of a resource whose path comes after the well-known one. */
+/** The well-known path comes before the resource's own path. */
 const resourceMetadata = (resource: string, issuer: string) => ({
   resource,
   authorization_servers: [issuer],
@@ -41,13 +41,13 @@ const resourceMetadata = (resource: string, issuer: string) => ({
   bearer_methods_supported: ['header'],
 })
 
-/** Where the metadata of a resource is. */
+/** The URL of a resource's metadata. */
 export function resourceMetadataUrl(resource: string): string {
   const { origin, pathname } = new URL(resource)
   return `${origin}${protectedResource}${pathname === '/' ? '' : pathname}`
 }
 
-/** By their paths; the same document is found wherever clients look for it. */
+/** Documents by path; the same document is at all paths that clients try. */
 export function wellKnownDocuments(settings: DiscoverySettings): ReadonlyMap<string, string> {
   const { issuer, resources } = settings
   const own = JSON.stringify(metadata(settings))
@@ -58,7 +58,7 @@ export function wellKnownDocuments(settings: DiscoverySettings): ReadonlyMap<str
     [`${path}${openIdConfiguration}`, own],
     [authorizationServer, own],
     [openIdConfiguration, own],
-    // Older clients take the path of the endpoint for that of the server.
+    // Older clients append the endpoint's path to that of the server.
     [`${authorizationServer}/mcp`, own],
     [`${openIdConfiguration}/mcp`, own],
   ])

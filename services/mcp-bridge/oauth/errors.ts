@@ -1,4 +1,7 @@
-/** What the authorization server refuses, by the codes of RFC 6749, 7591, 8707. The description says what to mend, and holds nothing that is secret. */
+/**
+ * Errors of the authorization server, with the codes of RFC 6749, 7591 and 8707. The description says what to fix, and
+ * contains no secret.
+ */
 
 type OAuthErrorCode =
   | 'invalid_request'
@@ -25,7 +28,7 @@ export class OAuthError extends Error {
   }
 }
 
-/** What a person at a browser is told, where there is no client that could be. */
+/** An error shown to a user in a browser, when there is no client to redirect to. */
 export class PageError extends Error {
   readonly status: 400 | 403 | 404 | 405 | 429 | 502 | 503
 

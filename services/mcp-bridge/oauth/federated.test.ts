@@ -1,9 +1,9 @@
-/** Signing in at a provider of somebody else's: a real one (`oidc-provider`), with its pages, cookies and keys. */
+/** Login at an external provider: a real one (`oidc-provider`), with its pages, cookies and keys. */
 import { createServer, type Server } from 'node:http'
 import { type Configuration, Provider } from 'oidc-provider'
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { ask } from '../../testing/client.ts'
+import { sendRequest } from '../../testing/client.ts'
 import { freePort } from '../../testing/postgres.ts'
 import { startTestBridge, type TestBridge } from '../testing/bridge.ts'
 import {
@@ -19,7 +19,7 @@ import {
   sendPage,
 } from '../testing/oauth.ts'
 
-/** By the names that they sign in with. */
+/** By login name. */
 const emails: Readonly<Record<string, { email: string; email_verified: boolean }>> = {
   ann: { email: 'ann@example.com', email_verified: true },
   eve: { email: 'eve@elsewhere.com', email_verified: true },
@@ -75,7 +75,7 @@ afterAll(async () => {
   vi.restoreAllMocks()
 })
 
-/** Signs in at the provider and allows what it asks. @returns where it sends the browser back to */
+/** Signs in at the provider and consents. Returns the URL that the browser is redirected to. */
 async function atProvider(start: URL, login: string): Promise<URL> {
   const cookies = new Map<string, string>()
   const port = Number(start.port)
@@ -87,7 +87,7 @@ async function atProvider(start: URL, login: string): Promise<URL> {
       Cookie,
       ...(form !== undefined && { 'Content-Type': 'application/x-www-form-urlencoded' }),
     }
-    const answer = await ask(port, `${url.pathname}${url.search}`, {
+    const answer = await sendRequest(port, `${url.pathname}${url.search}`, {
       headers,
       ...(form !== undefined && { method: 'POST', body: form }),
     })
@@ -111,7 +111,7 @@ async function atProvider(start: URL, login: string): Promise<URL> {
 
 type Begun = { readonly clientId: string; readonly keys: Pkce; readonly cookie: string; readonly start: URL }
 
-/** As far as the provider's first page. */
+/** Follows redirects to the provider's first page. */
 async function begin(): Promise<Begun> {
   const { client_id: clientId = '' } = await register(bridge)
   const keys = pkce()
@@ -125,10 +125,10 @@ async function signInAs(login: string) {
   const begun = await begin()
   const callback = await atProvider(begun.start, login)
   const path = `${callback.pathname}${callback.search}`
-  return { ...begun, path, back: await bridge.ask(path, { headers: { Cookie: begun.cookie } }) }
+  return { ...begun, path, back: await bridge.send(path, { headers: { Cookie: begun.cookie } }) }
 }
 
-test('who is known there gets a token here', async () => {
+test('a user known there gets a token here', async () => {
   const { clientId, keys, cookie, start, path, back } = await signInAs('ann')
   expect(`${start.origin}${start.pathname}`).toBe(`${issuer}/auth`)
   expect(start.searchParams.get('code_challenge_method')).toBe('S256')
@@ -140,9 +140,9 @@ test('who is known there gets a token here', async () => {
   const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'whoami', arguments: {} } }
   const { text } = await bridge.post(call, { Authorization: `Bearer ${tokens.access_token}` })
   expect(text).toContain('ann@example.com')
-  // The way back is good once.
-  expect((await bridge.ask(path, { headers: { Cookie: cookie } })).status).toBe(403)
-  // Who has allowed this client in this browser is not asked again.
+  // The callback is valid once.
+  expect((await bridge.send(path, { headers: { Cookie: cookie } })).status).toBe(403)
+  // The second login in this browser for this client asks for no consent.
   const again = await openPage(bridge, request(clientId, keys), cookie)
   expect([again.status, locationOf(again).origin]).toEqual([303, issuer])
 })
@@ -150,21 +150,21 @@ test('who is known there gets a token here', async () => {
 test.each([
   ['eve', 'of another domain'],
   ['bob', 'whose address nobody has verified'],
-])('%s, %s, is sent back without', async login => {
+])('%s, %s, is sent back without a code', async login => {
   const { back } = await signInAs(login)
   expect(Object.fromEntries(locationOf(back).searchParams)).toMatchObject({ error: 'access_denied', state: 'a state' })
 })
 
-test('a login that was begun in another browser ends there', async () => {
+test('a login that was started in another browser is refused', async () => {
   const begun = await begin()
   const callback = await atProvider(begun.start, 'ann')
   const path = `${callback.pathname}${callback.search}`
-  expect((await bridge.ask(path)).status).toBe(403)
-  expect((await bridge.ask(path, { headers: { Cookie: 'espalier_oauth=stolen' } })).status).toBe(403)
-  expect((await bridge.ask('/oauth/callback?code=x&state=y', { headers: { Cookie: begun.cookie } })).status).toBe(403)
+  expect((await bridge.send(path)).status).toBe(403)
+  expect((await bridge.send(path, { headers: { Cookie: 'espalier_oauth=stolen' } })).status).toBe(403)
+  expect((await bridge.send('/oauth/callback?code=x&state=y', { headers: { Cookie: begun.cookie } })).status).toBe(403)
 })
 
-test('what the provider refuses, and a code that it never gave, are told to the client', async () => {
+test('errors of the provider, and an unknown code, are reported to the client', async () => {
   for (const query of [
     'error=access_denied',
     'code=invented',
@@ -172,22 +172,22 @@ test('what the provider refuses, and a code that it never gave, are told to the 
   ]) {
     const begun = await begin()
     const state = begun.start.searchParams.get('state')
-    const back = await bridge.ask(`/oauth/callback?${query}&state=${state}`, { headers: { Cookie: begun.cookie } })
+    const back = await bridge.send(`/oauth/callback?${query}&state=${state}`, { headers: { Cookie: begun.cookie } })
     expect(locationOf(back).searchParams.get('error')).toMatch(/access_denied|server_error/)
   }
 })
 
-test('the log says why a login failed, and holds neither code nor secret', async () => {
+test('the log has the reason of a failed login, and neither code nor secret', async () => {
   const begun = await begin()
   const state = begun.start.searchParams.get('state')
   logged.length = 0
   const query = `code=invented&iss=${encodeURIComponent(issuer)}&state=${state}`
-  await bridge.ask(`/oauth/callback?${query}`, { headers: { Cookie: begun.cookie } })
+  await bridge.send(`/oauth/callback?${query}`, { headers: { Cookie: begun.cookie } })
   expect(logged.map(line => JSON.parse(line))).toEqual([
     {
       level: 40,
       msg: 'a login at the identity provider failed',
-      problem: 'the identity provider does not answer as it should',
+      problem: 'the identity provider does not answer correctly',
       code: 'invalid_grant',
       reason: 'server responded with an error in the response body',
     },

@@ -1,6 +1,6 @@
 /**
- * An OIDC provider that says who somebody is, by `openid-client`: code flow with PKCE and `nonce`. Only the signed claims of the ID token count, and what its userinfo adds
- * about the same subject. Each answer is limited in time and size.
+ * Login at an OIDC provider by `openid-client`: code flow with PKCE and `nonce`. Only the signed claims of the ID token
+ * count, and the userinfo of the same subject. Each response is limited in time and size.
  */
 import {
   allowInsecureRequests,
@@ -26,7 +26,7 @@ import { OAuthError } from './errors.ts'
 import type { FederatedSettings } from './settings.ts'
 
 const timeLimitSeconds = 10
-/** How long metadata are kept. */
+/** How long the provider's metadata are cached. */
 const discoveryMs = 3_600_000
 const largestAnswer = 1_048_576
 
@@ -44,7 +44,7 @@ type ProviderRequest = {
   readonly verifier: string
 }
 
-/** Reads no more than an answer may have. */
+/** Limits the size of a response. */
 const boundedFetch: CustomFetch = async (url, { body, ...options }) => {
   const response = await fetch(url, { ...options, ...(body != null && { body }) })
   const pieces: Uint8Array[] = []
@@ -52,14 +52,14 @@ const boundedFetch: CustomFetch = async (url, { body, ...options }) => {
   for await (const piece of response.body ?? []) {
     length += piece.length
     // Leaving the loop cancels the rest.
-    if (length > largestAnswer) throw new ClientError(`the answer has more than ${largestAnswer} bytes`)
+    if (length > largestAnswer) throw new ClientError(`the response has more than ${largestAnswer} bytes`)
     pieces.push(piece)
   }
   const { status, headers } = response
   return new Response(status === 204 ? null : Buffer.concat(pieces), { status, headers })
 }
 
-/** Fetches, and reports a failed connection by its code: `fetch` hides it in a cause. */
+/** Wraps `fetch`, and reports the code of a failed connection, which `fetch` hides in a cause. */
 const providerFetch: CustomFetch = async (url, options) => {
   try {
     return await boundedFetch(url, options)
@@ -71,7 +71,10 @@ const providerFetch: CustomFetch = async (url, options) => {
   }
 }
 
-/** Sends the redirect URI to the token endpoint as the login sent it. `openid-client` sends it normalised, and providers compare the text. */
+/**
+ * Sends the redirect URI to the token endpoint exactly as in the login. `openid-client` normalises it, and providers
+ * compare the text.
+ */
 const withRedirectUri =
   (authenticate: ClientAuth, redirectUri: string): ClientAuth =>
   (server, client, body, headers) => {
@@ -79,7 +82,7 @@ const withRedirectUri =
     return authenticate(server, client, body, headers)
   }
 
-/** Codes of answers that were read and are not to be believed. */
+/** Error codes of responses that are invalid. */
 const invalid: ReadonlySet<string | undefined> = new Set([
   'OAUTH_INVALID_RESPONSE',
   'OAUTH_JWT_CLAIM_COMPARISON_FAILED',
@@ -88,7 +91,7 @@ const invalid: ReadonlySet<string | undefined> = new Set([
   'OAUTH_KEY_SELECTION_FAILED',
 ])
 
-/** @throws OAuthError: the client learns that it did not work, and no more */
+/** @throws OAuthError: the client learns only that the login failed */
 async function answered<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
@@ -96,13 +99,13 @@ async function answered<T>(work: Promise<T>): Promise<T> {
     const error =
       cause instanceof ClientError && invalid.has(cause.code)
         ? new OAuthError('access_denied', 'the identity provider sent an answer that is not valid')
-        : new OAuthError('server_error', 'the identity provider does not answer as it should')
+        : new OAuthError('server_error', 'the identity provider does not answer correctly')
     error.cause = cause
     throw error
   }
 }
 
-/** What a token endpoint may answer (RFC 6749, 5.2). Other text of an answer is not logged. */
+/** Error codes of a token endpoint (RFC 6749, 5.2). No other text of a response is logged. */
 const tokenErrors: ReadonlySet<string> = new Set([
   'invalid_request',
   'invalid_client',
@@ -115,8 +118,8 @@ const tokenErrors: ReadonlySet<string> = new Set([
 type LoginFailure = { readonly problem: string; readonly code?: string | undefined; readonly reason?: string }
 
 /**
- * Returns what the log may hold of a failed login: no text of an answer, no token, code or secret. Only the library's own errors have a message that quotes none; the one of `Headers` quotes an access
- * token that is no valid header.
+ * Returns the log fields of a failed login: no response text, token, code or secret. Only the library's own errors have
+ * a message that quotes none; the error of `Headers` quotes an access token that is no valid header.
  */
 export function loginFailure({ message: problem, code, cause }: OAuthError): LoginFailure {
   if (cause instanceof ResponseBodyError)
@@ -129,7 +132,7 @@ export function loginFailure({ message: problem, code, cause }: OAuthError): Log
 function read<S extends z.ZodType>(schema: S, value: unknown): z.infer<S> {
   const parsed = schema.safeParse(value)
   if (parsed.success) return parsed.data
-  throw new OAuthError('server_error', 'the identity provider answers what OpenID Connect does not know')
+  throw new OAuthError('server_error', 'the identity provider answers with an error unknown to OpenID Connect')
 }
 
 export class Provider {
@@ -146,7 +149,7 @@ export class Provider {
     return new URL(this.#settings.upstreamIssuer).host
   }
 
-  /** Metadata and keys. @throws OAuthError */
+  /** Reads the provider's metadata and keys. @throws OAuthError */
   async #discover(): Promise<Configuration> {
     if (this.#discovered !== undefined && Date.now() - this.#discovered.readAt < discoveryMs)
       return this.#discovered.configuration
@@ -157,13 +160,13 @@ export class Provider {
       discovery(server, clientId, undefined, withRedirectUri(authenticate, this.#redirectUri), {
         timeout: timeLimitSeconds,
         [customFetch]: providerFetch,
-        // Signatures of ID tokens are verified, although they come over TLS.
+        // ID token signatures are verified, although they arrive over TLS.
         execute: [enableNonRepudiationChecks, ...(server.protocol === 'http:' ? [allowInsecureRequests] : [])],
       }),
     )
-    // The library lets Entra ID name another one.
+    // The library allows Entra ID another issuer.
     if (configuration.serverMetadata().issuer !== upstreamIssuer)
-      throw new OAuthError('server_error', 'the identity provider names another issuer')
+      throw new OAuthError('server_error', "the identity provider's metadata name another issuer")
     this.#discovered = { configuration, readAt: Date.now() }
     return configuration
   }
@@ -182,13 +185,13 @@ export class Provider {
     return answered(Promise.try(() => buildAuthorizationUrl(configuration, parameters).href))
   }
 
-  /** @param issuer as the provider's answer names it, if it does @throws OAuthError */
-  async identify(code: string, issuer: string | undefined, asked: Omit<ProviderRequest, 'state'>): Promise<Identity> {
+  /** @param issuer as named in the provider's redirect, if it names one @throws OAuthError */
+  async identify(code: string, issuer: string | undefined, sent: Omit<ProviderRequest, 'state'>): Promise<Identity> {
     const configuration = await this.#discover()
     const back = new URL(this.#redirectUri)
     back.searchParams.set('code', code)
     if (issuer !== undefined) back.searchParams.set('iss', issuer)
-    const checks = { expectedNonce: asked.nonce, pkceCodeVerifier: asked.verifier }
+    const checks = { expectedNonce: sent.nonce, pkceCodeVerifier: sent.verifier }
     const tokens = await answered(authorizationCodeGrant(configuration, back, checks))
     const claims = read(claimsSchema, tokens.claims())
     if (claims.azp !== undefined && claims.azp !== this.#settings.clientId)
@@ -215,6 +218,6 @@ export class Provider {
     if (allowedDomains.length === 0) return
     const domain = email?.slice(email.lastIndexOf('@') + 1).toLowerCase()
     if (domain === undefined || !allowedDomains.includes(domain))
-      throw new OAuthError('access_denied', 'this account is not of a domain that may sign in here')
+      throw new OAuthError('access_denied', 'this account is not of an allowed domain')
   }
 }

@@ -1,4 +1,7 @@
-/** Floods by strangers: who fills the state with login pages and registrations that nobody uses takes room from himself alone. */
+/**
+ * Floods by unauthenticated clients: a client that fills the state with unused login pages and registrations evicts
+ * only its own.
+ */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -36,20 +39,21 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-/** As from another address. */
+/** Sent from another address. */
 const from = (address: string): TestBridge => ({
   ...bridge,
-  ask: (path, asked = {}) => bridge.ask(path, { ...asked, headers: { ...asked.headers, 'X-Forwarded-For': address } }),
+  send: (path, authorizePath = {}) =>
+    bridge.send(path, { ...authorizePath, headers: { ...authorizePath.headers, 'X-Forwarded-For': address } }),
 })
 
 const registering = (by: TestBridge): Promise<Answer> =>
-  by.ask('/register', {
+  by.send('/register', {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
     body: JSON.stringify({ redirect_uris: [redirectUri] }),
   })
 
-/** What a version before this one, or many addresses, have left. */
+/** Records as an older version, or many addresses, created them. */
 function fill(kind: string, rows: number): void {
   const database = new DatabaseSync(join(folder, 'oauth-state.sqlite'))
   const insert = database.prepare('INSERT INTO oauth_records (kind, key, value, expires_at) VALUES (?, ?, ?, ?)')
@@ -59,20 +63,20 @@ function fill(kind: string, rows: number): void {
   database.close()
 }
 
-test('a state full of pages that nobody uses has room for one more, and who was shown it signs in, whatever others do', async () => {
+test('a state full of unused pages accepts one more, and its user can sign in during a flood', async () => {
   fill('transaction', 20_000)
   const user = from('192.0.2.7')
   const page = await openPage(user, request('known', pkce()))
   expect(page.status).toBe(200)
   const other = from('198.51.100.1')
-  const asked = `/oauth/authorize?${formOf(request('known', pkce()))}`
+  const authorizePath = `/oauth/authorize?${formOf(request('known', pkce()))}`
   for (let round = 0; round < 6; round++)
-    await Promise.all(Array.from({ length: 40 }, () => other.ask(asked, { headers: formHeaders })))
+    await Promise.all(Array.from({ length: 40 }, () => other.send(authorizePath, { headers: formHeaders })))
   const signedIn = await sendPage(user, page, { username: 'alice', password, decision: 'allow' })
   expect(signedIn.headers.location).toMatch(/[?&]code=/)
 })
 
-test('a state full of clients that nobody uses has room for one more, which stays, whatever others register', async () => {
+test('a state full of unused clients accepts one more, which is not evicted by a flood', async () => {
   fill('client', 10_000)
   const user = from('192.0.2.8')
   const registered = await registering(user)
@@ -83,7 +87,7 @@ test('a state full of clients that nobody uses has room for one more, which stay
   expect(page.status).toBe(200)
 })
 
-test('while many log in at once, tokens are checked all the same', async () => {
+test('tokens are checked quickly while many users log in', async () => {
   const { access_token: token } = await tokensFor(from('192.0.2.9'), 'known')
   const users = Array.from({ length: 12 }, (_, at) => from(`203.0.113.${at}`))
   const pages = await Promise.all(users.map(user => openPage(user, request('known', pkce()))))
@@ -93,7 +97,7 @@ test('while many log in at once, tokens are checked all the same', async () => {
     if (page !== undefined) await sendPage(user, page, { username: 'alice', password, decision: 'allow' })
     done += 1
   })
-  // So that all of them have come.
+  // Waits until all logins have arrived.
   await setTimeout(20)
   const ping = { jsonrpc: '2.0', id: 1, method: 'ping' }
   expect((await bridge.post(ping, { Authorization: `Bearer ${token}` })).status).toBe(200)

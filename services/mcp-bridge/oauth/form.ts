@@ -1,4 +1,4 @@
-/** Forms and queries as OAuth has them: each field at most once (RFC 6749 section 3.1), within bounds. */
+/** OAuth forms and queries: each field at most once (RFC 6749 section 3.1), with limits. */
 
 import { HttpError } from '../../http/errors.ts'
 import type { HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
@@ -20,13 +20,13 @@ export async function readSmallBody(body: IncomingBody): Promise<string> {
   }
 }
 
-/** Empty ones are as if they were not there. @throws OAuthError */
+/** Ignores empty fields. @throws OAuthError */
 export function readFields(text: string): Fields {
   const fields = new Map<string, string>()
   for (const [name, value] of new URLSearchParams(text)) {
     if (value === '') continue
-    if (fields.has(name)) throw new OAuthError('invalid_request', `${name.slice(0, 50)} is there twice`)
-    if (fields.size >= mostFields) throw new OAuthError('invalid_request', `there are more than ${mostFields} fields`)
+    if (fields.has(name)) throw new OAuthError('invalid_request', `${name.slice(0, 50)} is duplicated`)
+    if (fields.size >= mostFields) throw new OAuthError('invalid_request', `at most ${mostFields} fields are allowed`)
     fields.set(name, value)
   }
   return fields

@@ -1,4 +1,4 @@
-/** The authorization server beside the bridge: its endpoints, its state, and whom the tokens it has given speak for. */
+/** The authorization server of the bridge: its endpoints, its state, and the check of its tokens. */
 import { setTimeout } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { HttpError } from '../../http/errors.ts'
@@ -29,12 +29,12 @@ import { TokenEndpoint } from './token-endpoint.ts'
 
 export type AuthorizationServer = {
   readonly authenticate: Authenticate
-  /** Where what clients of this path need to know of authorization is said. */
+  /** The URL of the authorization metadata for clients of this path. */
   metadataUrlOf(path: string): string
-  /** Whether pages of any origin may ask for this. */
+  /** Whether pages of any origin may request this path. */
   isPublic(path: string): boolean
   publicHeaders(headers: Headers): HeaderList
-  /** undefined where the path is none of its own. */
+  /** Returns undefined for a path of the bridge. */
   handle(head: RequestHead, body: IncomingBody): Promise<HttpResponse | undefined>
   stop(): Promise<void>
 }
@@ -47,23 +47,29 @@ const pathsForAll = ['/oauth/jwks', '/oauth/token', '/register', '/oauth/registe
 type Answer = (head: RequestHead, body: IncomingBody) => Promise<HttpResponse>
 type Route = { readonly method: string; readonly path: string; readonly answer: Answer }
 
-const retryMs = 1_000
+const retryMs = 250
 
-/** Waits for as long as Postgres cannot be reached: it may be starting, too. @throws what else opening the state fails with; what the signal is aborted with */
+/**
+ * Retries while Postgres cannot be reached: it may still be starting. @throws other errors of opening the state; the
+ * abort reason of the signal
+ */
 async function openState({ state }: OAuthSettings, logger: Logger, stopping: AbortSignal): Promise<RawStore> {
   if (state.kind === 'sqlite') return openSqliteStore(state.path)
-  for (;;) {
+  for (let logged: string | undefined; ; ) {
     try {
       return await openPostgresStore(state.address)
     } catch (error) {
       if (!(error instanceof ConnectionFailure)) throw error
-      logger.warn({ reason: error.message }, 'the state of the authorization server cannot be reached; trying again')
+      const { message: reason } = error
+      if (reason !== logged)
+        logger.warn({ reason }, 'the state of the authorization server cannot be reached; trying again')
+      logged = reason
       await setTimeout(retryMs, undefined, { signal: stopping })
     }
   }
 }
 
-/** @throws if the state or the key file cannot be used; what `stopping` is aborted with */
+/** @throws if the state or the key file cannot be used; the abort reason of `stopping` */
 export async function startAuthorizationServer(
   settings: OAuthSettings,
   logger: Logger,
@@ -81,7 +87,7 @@ export async function startAuthorizationServer(
   }
 }
 
-/** A new key signs from the next start on. @returns its id */
+/** Adds a key that signs after the next start. Returns its id. */
 export async function rotateSigningKey(
   settings: OAuthSettings,
   logger: Logger,
@@ -109,7 +115,7 @@ const loginOf = ({ issuer, login, loginAttempts }: OAuthSettings): Login =>
     ? { kind: 'builtin', users: new BuiltinUsers(login.users, loginAttempts, Date.now) }
     : { kind: 'federated', provider: new Provider(login.provider, `${issuer}/oauth/callback`) }
 
-/** A path in front of all of its own, if the issuer has one. */
+/** The path of the issuer, which prefixes all its endpoints. */
 const prefixOf = ({ issuer }: OAuthSettings): string => new URL(issuer).pathname.replace(/\/$/, '')
 
 function document(text: string): Answer {
@@ -174,7 +180,7 @@ class Endpoints implements AuthorizationServer {
   }
 
   #sweep(): void {
-    this.#store.sweep().catch((err: unknown) => this.#logger.warn({ err }, 'expired records could not be removed'))
+    this.#store.sweep().catch((err: unknown) => this.#logger.warn({ err }, 'expired records could not be deleted'))
   }
 
   async #register(head: RequestHead, body: IncomingBody): Promise<HttpResponse> {
@@ -190,7 +196,7 @@ class Endpoints implements AuthorizationServer {
     return plainJson(201, await this.#clients.register(value, head.address))
   }
 
-  /** Answers to programs: errors as JSON. */
+  /** Answers to clients: errors as JSON. */
   async #answerProgram(run: () => Promise<HttpResponse>): Promise<HttpResponse> {
     try {
       return await run()
@@ -204,20 +210,20 @@ class Endpoints implements AuthorizationServer {
     }
   }
 
-  /** Answers to people: errors as pages. */
+  /** Answers to browsers: errors as pages. */
   async #answerPerson(run: () => Promise<HttpResponse>): Promise<HttpResponse> {
     try {
       return await run()
     } catch (error) {
       if (error instanceof PageError) return this.#pages.problem(error.status, error.message)
       if (error instanceof OAuthError)
-        return this.#pages.problem(400, `The application asks for what it may not: ${error.message}.`)
+        return this.#pages.problem(400, `The application sent a request that is not allowed: ${error.message}.`)
       this.#logFailure(error)
-      return this.#pages.problem(503, 'Something went wrong here. Try again later.')
+      return this.#pages.problem(503, 'Something went wrong. Try again later.')
     }
   }
 
-  /** @throws HttpError as it is: the server itself answers it */
+  /** @throws HttpError unchanged: the HTTP server answers it */
   #logFailure(error: unknown): void {
     if (error instanceof HttpError) throw error
     this.#logger.error({ err: error }, 'the authorization server failed')
@@ -253,8 +259,8 @@ class Endpoints implements AuthorizationServer {
     if (matched.kind === 'route') return matched.route.answer(head, body)
     if (matched.kind === 'nothing') return undefined
     const allowed = matched.allowed.join(', ')
-    const said = { error: 'invalid_request', error_description: `the methods here are ${allowed}` }
-    return plainJson(405, said, [['Allow', allowed]])
+    const problem = { error: 'invalid_request', error_description: `allowed methods: ${allowed}` }
+    return plainJson(405, problem, [['Allow', allowed]])
   }
 
   async stop(): Promise<void> {

@@ -1,6 +1,7 @@
 /**
- * The keys that tokens are signed with, kept in the state so that several bridges sign with one. They are sealed with a secret that the state does not have: who reads the state can sign
- * nothing. Each key is a record with a number; the newest signs.
+ * Signing keys in the state, so that several bridges sign with the same key. They are encrypted with a secret that is
+ * not in the state: reading the state is not enough to sign tokens. Each key is a numbered record; the newest one
+ * signs.
  */
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
 import { keySchema, makeKey, mostKeys, type SigningKeys, type StoredKey, signingKeysOf } from './keys.ts'
@@ -10,17 +11,17 @@ const kind = 'signing_key'
 const lifetimeMs = 3_650 * 86_400_000
 const [nonceBytes, tagBytes] = [12, 16]
 
-/** What seals the keys, and where they are: keys that were sealed with another secret have other places. */
+/** Encrypts keys and names their records. Keys under another secret have other record names. */
 function vaultOf(secret: string) {
   const key = Buffer.from(hkdfSync('sha256', secret, '', 'espalier mcp-bridge signing keys', 32))
   const name = createHash('sha256').update(key).digest('base64url').slice(0, 16)
-  const place = (number: number) => `${name}:${number}`
+  const nameOf = (number: number) => `${name}:${number}`
   return {
-    place,
+    nameOf,
     seal(stored: StoredKey, number: number): string {
       const nonce = randomBytes(nonceBytes)
       const cipher = createCipheriv('aes-256-gcm', key, nonce, { authTagLength: tagBytes }).setAAD(
-        Buffer.from(place(number)),
+        Buffer.from(nameOf(number)),
       )
       const sealed = [nonce, cipher.update(JSON.stringify(stored), 'utf8'), cipher.final(), cipher.getAuthTag()]
       return Buffer.concat(sealed).toString('base64')
@@ -28,29 +29,29 @@ function vaultOf(secret: string) {
     open(sealed: string, number: number): StoredKey {
       const bytes = Buffer.from(sealed, 'base64')
       const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, nonceBytes), { authTagLength: tagBytes })
-      decipher.setAAD(Buffer.from(place(number))).setAuthTag(bytes.subarray(-tagBytes))
+      decipher.setAAD(Buffer.from(nameOf(number))).setAuthTag(bytes.subarray(-tagBytes))
       const opened = Buffer.concat([decipher.update(bytes.subarray(nonceBytes, -tagBytes)), decipher.final()])
       return keySchema.parse(JSON.parse(opened.toString()))
     },
   }
 }
 
-/** The newest is first. */
+/** Newest first. */
 async function readKeys(store: RawStore, vault: ReturnType<typeof vaultOf>): Promise<StoredKey[]> {
   const found: StoredKey[] = []
   for (;;) {
-    const sealed = await store.get(kind, vault.place(found.length), Date.now())
+    const sealed = await store.get(kind, vault.nameOf(found.length), Date.now())
     if (sealed === undefined) return found.reverse()
     found.push(vault.open(sealed, found.length))
   }
 }
 
-/** Of several bridges that add a key of this number at once, one does. */
+/** If several bridges add this number at the same time, the first one wins. */
 async function add(store: RawStore, vault: ReturnType<typeof vaultOf>, key: StoredKey, number: number): Promise<void> {
-  await store.insert(kind, vault.place(number), vault.seal(key, number), Date.now() + lifetimeMs, '')
+  await store.insert(kind, vault.nameOf(number), vault.seal(key, number), Date.now() + lifetimeMs, '')
 }
 
-/** Creates a key where there is none. @throws what the store throws; Error where a key has been changed */
+/** Creates a key if there is none. @throws errors of the store; Error if a key was modified */
 export async function loadKeysInState(store: RawStore, secret: string): Promise<SigningKeys> {
   const vault = vaultOf(secret)
   const before = await readKeys(store, vault)
@@ -59,7 +60,7 @@ export async function loadKeysInState(store: RawStore, secret: string): Promise<
   return signingKeysOf((await readKeys(store, vault)).slice(0, mostKeys))
 }
 
-/** A new key signs from the next start on. @returns its id */
+/** Adds a key that signs after the next start. Returns its id. */
 export async function rotateKeysInState(store: RawStore, secret: string): Promise<string> {
   const vault = vaultOf(secret)
   const key = await makeKey()

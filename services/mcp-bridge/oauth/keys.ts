@@ -1,5 +1,6 @@
 /**
- * The keys that tokens are signed with, in a file of their own that nobody else may read. The first one signs; older ones stay listed until what they have signed has expired.
+ * Signing keys in a file that only its owner can read. The first key signs; older keys remain published until the
+ * tokens they signed have expired.
  */
 import { randomUUID } from 'node:crypto'
 import { linkSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -22,7 +23,7 @@ export type StoredKey = z.infer<typeof keySchema>
 export type SigningKeys = {
   readonly kid: string
   readonly signingKey: Awaited<ReturnType<typeof importJWK>>
-  /** As the endpoint shows them: without what is secret. */
+  /** The public keys, as the endpoint publishes them. */
   readonly published: JSONWebKeySet
 }
 
@@ -32,14 +33,14 @@ export async function makeKey(): Promise<StoredKey> {
   return keySchema.parse({ ...jwk, kid: (await calculateJwkThumbprint(jwk)).slice(0, 16) })
 }
 
-/** Whole or not at all, and readable by its owner alone from the first byte. */
+/** Writes a complete file with mode 0600, to be linked or renamed to its final name. */
 function writeTemporary(path: string, keys: readonly StoredKey[]): string {
   const temporary = `${path}.${randomUUID()}`
   writeFileSync(temporary, `${JSON.stringify({ keys }, undefined, 2)}\n`, { mode: 0o600, flag: 'wx' })
   return temporary
 }
 
-/** Of several bridges that start at once, the first writes the file, and the others take what it has written. */
+/** If several bridges start at the same time, the first writes the file, and the other ones read it. */
 function writeFirst(path: string, keys: readonly StoredKey[]): void {
   const temporary = writeTemporary(path, keys)
   try {
@@ -60,17 +61,17 @@ function readKeys(path: string): readonly StoredKey[] | undefined {
     throw error
   }
   if ((statSync(path).mode & 0o077) !== 0)
-    throw new Error('the file of the signing keys must be readable by its owner alone (mode 0600)')
+    throw new Error('the signing key file must be readable by its owner alone (mode 0600)')
   try {
     return fileSchema.parse(JSON.parse(text)).keys
   } catch {
-    throw new Error('the file of the signing keys holds none that can be used')
+    throw new Error('the signing key file contains no usable key')
   }
 }
 
 const published = ({ kty, kid, n, e }: StoredKey): JWK => ({ kty, use: 'sig', alg: algorithm, kid, n, e })
 
-/** @param keys the one that signs is first */
+/** @param keys the signing key first */
 export async function signingKeysOf(keys: readonly StoredKey[]): Promise<SigningKeys> {
   const [first] = keys
   if (first === undefined) throw new Error('there is no key to sign with')
@@ -81,13 +82,13 @@ export async function signingKeysOf(keys: readonly StoredKey[]): Promise<Signing
   }
 }
 
-/** Made where there are none. @throws Error that says what is wrong with the file */
+/** Creates the file if it is missing. @throws Error that says what is wrong with the file */
 export async function loadKeys(path: string): Promise<SigningKeys> {
   if (readKeys(path) === undefined) writeFirst(path, [await makeKey()])
   return signingKeysOf(readKeys(path) ?? [])
 }
 
-/** A new key signs from the next start on. @returns its id */
+/** Adds a key that signs after the next start. Returns its id. */
 export async function rotateKeys(path: string): Promise<string> {
   const made = await makeKey()
   renameSync(writeTemporary(path, [made, ...(readKeys(path) ?? [])].slice(0, mostKeys)), path)

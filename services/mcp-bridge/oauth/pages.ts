@@ -1,5 +1,6 @@
 /**
- * The pages that people see: who asks for what, where they are sent, and a form. Plain HTML without any script; what comes from outside is escaped, and no other site can show a page in a frame.
+ * The pages for users: client, scopes, redirect target, and a form. Plain HTML without script; all input is escaped,
+ * and no other site can show a page in a frame.
  */
 import { createHash } from 'node:crypto'
 import type { HttpResponse } from '../../http/message.ts'
@@ -47,23 +48,23 @@ button.first{background:var(--accent);border-color:var(--accent);color:var(--on-
 @media (prefers-color-scheme:dark){:focus-visible{outline-color:#9ecbff}}
 footer{margin-top:1.5rem;border-top:1px solid #8884;padding-top:.75rem}`
 
-/** A source of a form's target; after a form is sent a browser checks also where the answer leads. */
+/** A CSP source for a form's target; after a form is sent, browsers also check redirects. */
 export function formTarget(uri: string): string {
   const { protocol, host } = new URL(uri)
-  // The grammar of a policy has no place for an IPv6 address; what follows an app's own scheme is the app's.
+  // CSP has no syntax for an IPv6 address; of a private scheme, only the scheme can be named.
   return host.startsWith('[') || isPrivateUse(uri) ? protocol : `${protocol}//${host}`
 }
 
 type ConsentPage = {
   readonly request: AuthorizationRequest
   readonly csrfToken: string
-  /** Where the form goes. */
+  /** The URL that the form is sent to. */
   readonly action: string
-  /** Asked for a user name and a password, or sent to the provider of this name. */
+  /** A form with user name and password, or a redirect to the provider at this host. */
   readonly login:
     | { readonly kind: 'password'; readonly username: string }
     | { readonly kind: 'provider'; readonly host: string }
-  /** Beside the page's own origin. */
+  /** Besides the page's own origin. */
   readonly formTargets: readonly string[]
   readonly problem: string | undefined
 }
@@ -96,7 +97,7 @@ export class Pages {
         ['Content-Security-Policy', policy],
         ['X-Frame-Options', 'DENY'],
         ['X-Content-Type-Options', 'nosniff'],
-        // A form of the page says its origin, and no other site learns the address.
+        // A form of the page sends its origin, and other sites do not receive the address.
         ['Referrer-Policy', 'same-origin'],
         ['Cross-Origin-Opener-Policy', 'same-origin'],
         ...noStore,
@@ -120,7 +121,7 @@ ${footer}
     }
   }
 
-  /** For what no client can be told. */
+  /** A page for errors that cannot be sent to a client. */
   problem(status: number, message: string): HttpResponse {
     return this.#page(status, `<h1>This did not work</h1>\n<p role="alert">${escapeHtml(message)}</p>`, [])
   }
@@ -140,13 +141,13 @@ ${footer}
     const { host } = new URL(request.redirectUri)
     const local =
       isLoopback(request.redirectUri) || isPrivateUse(request.redirectUri)
-        ? '<p class="warn">It runs on this computer. Go on only if you have just started it yourself.</p>'
+        ? '<p class="warn">It runs on this computer. Continue only if you have just started it yourself.</p>'
         : ''
     const scopes = request.scopes.map(scope => `<li>${escapeHtml(meanings[scope])}</li>`).join('')
     const idHost = URL.canParse(request.clientId)
       ? `, known by <code>${escapeHtml(new URL(request.clientId).host)}</code>,`
       : ''
-    const first = login.kind === 'provider' ? `Allow, and go on to ${login.host}` : buttonText
+    const first = login.kind === 'provider' ? `Allow, and continue to ${login.host}` : buttonText
     const body = `<h1>${escapeHtml(heading)}</h1>
 ${subtitle === '' ? '' : `<p class="soft">${escapeHtml(subtitle)}</p>`}
 <p><strong>${escapeHtml(request.clientName)}</strong>${idHost} asks to use this server for you, and may then:</p>

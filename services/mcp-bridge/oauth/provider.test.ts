@@ -1,4 +1,4 @@
-/** What an identity provider may say and is not believed: one that answers whatever the test wants. */
+/** Provider responses that must not be trusted: a provider that answers as the test wants. */
 import { createHash } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -10,7 +10,7 @@ import { loginFailure, Provider } from './federated.ts'
 
 let server: Server
 let issuer = ''
-/** A path that is answered without end. */
+/** A path that is answered endlessly. */
 let endless = ''
 let sent = 0
 let keysRead = 0
@@ -19,7 +19,7 @@ let key: CryptoKey
 let otherKey: CryptoKey
 let ellipticJwk: JWK
 let ellipticKey: CryptoKey
-let said: Said = {}
+let providerResponse: ProviderResponse = {}
 let form = new URLSearchParams()
 beforeAll(async () => {
   const pair = await generateKeyPair('RS256')
@@ -44,18 +44,20 @@ beforeAll(async () => {
     if (request.url === '/.well-known/openid-configuration') {
       const at = (path: string) => `${issuer}/${path}`
       const endpoints = { authorization_endpoint: at('auth'), token_endpoint: at('token'), jwks_uri: at('jwks') }
-      send({ issuer, ...endpoints, ...said.discovery })
+      send({ issuer, ...endpoints, ...providerResponse.discovery })
     } else if (request.url === '/jwks') {
       keysRead += 1
       send({ keys: [jwk, ellipticJwk] })
     } else if (request.url === '/userinfo') {
-      send(said.userinfo)
+      send(providerResponse.userinfo)
     } else {
       form = new URLSearchParams(await text(request))
-      const { status = 200, header, answer, signedBy } = said
+      const { status = 200, header, answer, signedBy } = providerResponse
       const signed = { other: otherKey, elliptic: ellipticKey, usual: key }[signedBy ?? 'usual']
       const alg = signedBy === 'elliptic' ? 'ES256' : 'RS256'
-      const id_token = await new SignJWT({ ...good(), ...said.claims }).setProtectedHeader({ alg }).sign(signed)
+      const id_token = await new SignJWT({ ...good(), ...providerResponse.claims })
+        .setProtectedHeader({ alg })
+        .sign(signed)
       response.statusCode = status
       if (header !== undefined) response.setHeader('WWW-Authenticate', header)
       if (typeof answer === 'string') response.setHeader('Content-Type', 'application/json').end(answer)
@@ -63,7 +65,7 @@ beforeAll(async () => {
     }
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}` // of a TCP server it is one
+  issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}` // a TCP server has one
 })
 afterAll(() => {
   server.closeAllConnections()
@@ -72,16 +74,16 @@ afterAll(() => {
 
 const now = Math.floor(Date.now() / 1_000)
 const redirectUri = 'http://127.0.0.1:9/oauth/callback'
-const asked = { nonce: 'the nonce', verifier: 'v' }
+const loginState = { nonce: 'the nonce', verifier: 'v' }
 const email = { email: 'ann@example.com', email_verified: true }
 const good = () => ({ iss: issuer, aud: 'bridge', sub: 'ann', nonce: 'the nonce', iat: now, exp: now + 60, ...email })
 
-type Said = {
+type ProviderResponse = {
   claims?: object
   signedBy?: 'other' | 'elliptic'
   answerIssuer?: string
   discovery?: Record<string, unknown>
-  /** Of the token endpoint: a string is the whole body. */
+  /** The response of the token endpoint: a string is the complete body. */
   answer?: object | string
   status?: number
   header?: string
@@ -101,12 +103,12 @@ const newProvider = (redirect = redirectUri) =>
     redirect,
   )
 
-function identify(next: Said, provider = newProvider()) {
-  said = next
-  return provider.identify('code', next.answerIssuer, asked)
+function identify(next: ProviderResponse, provider = newProvider()) {
+  providerResponse = next
+  return provider.identify('code', next.answerIssuer, loginState)
 }
 
-test('who is known is known by the subject, and called by the verified address', async () => {
+test('a user has the subject as id, and the verified address as name', async () => {
   const expected = { subject: 'ann', username: 'ann@example.com', scopes: ['mcp:read'] }
   expect(await identify({})).toEqual(expected)
   expect(await identify({ claims: { aud: ['bridge', 'other'], azp: 'bridge' } })).toEqual(expected)
@@ -123,7 +125,7 @@ test('keys are read once for several logins, and clocks may differ by some secon
 })
 
 test('a login carries the challenge of its verifier', async () => {
-  const url = new URL(await newProvider().loginUrl({ ...asked, state: 'the state' }))
+  const url = new URL(await newProvider().loginUrl({ ...loginState, state: 'the state' }))
   expect(Object.fromEntries(url.searchParams)).toEqual({
     response_type: 'code',
     client_id: 'bridge',
@@ -143,40 +145,40 @@ test.each([
 ])('the token request names %s as the login does', async redirect => {
   const provider = newProvider(redirect)
   await identify({}, provider)
-  const url = new URL(await provider.loginUrl({ ...asked, state: 'the state' }))
+  const url = new URL(await provider.loginUrl({ ...loginState, state: 'the state' }))
   expect(form.getAll('redirect_uri')).toEqual([redirect])
   expect(url.searchParams.getAll('redirect_uri')).toEqual([redirect])
 })
 
-test.each<[string, Said]>([
+test.each<[string, ProviderResponse]>([
   ['the nonce of another login', { claims: { nonce: 'another' } }],
   ['no nonce', { claims: { nonce: undefined } }],
   ['another audience', { claims: { aud: 'other' } }],
-  ['another party', { claims: { azp: 'other' } }],
+  ['another authorized party', { claims: { azp: 'other' } }],
   ['another issuer', { claims: { iss: 'https://other.example.com' } }],
-  ['what has expired', { claims: { exp: now - 3_600 } }],
-  ['another key', { signedBy: 'other' }],
-  ['an address that is not verified', { claims: { email_verified: false } }],
-  ['no address', { claims: { email: undefined } }],
-  ['a domain that only begins alike', { claims: { email: 'ann@example.com.evil.com' } }],
-  ['an answer of another provider', { answerIssuer: 'https://other.example.com' }],
+  ['an expired token', { claims: { exp: now - 3_600 } }],
+  ['a signature by another key', { signedBy: 'other' }],
+  ['an email address that is not verified', { claims: { email_verified: false } }],
+  ['no email address', { claims: { email: undefined } }],
+  ['a domain that only starts with an allowed one', { claims: { email: 'ann@example.com.evil.com' } }],
+  ['a response with another issuer', { answerIssuer: 'https://other.example.com' }],
   ['metadata of another issuer', { discovery: { issuer: 'https://other.example.com' } }],
-  ['several audiences without a party', { claims: { aud: ['bridge', 'other'] } }],
-  ['an algorithm that no metadata list', { signedBy: 'elliptic' }],
+  ['several audiences without an authorized party', { claims: { aud: ['bridge', 'other'] } }],
+  ['an algorithm, if the metadata list none', { signedBy: 'elliptic' }],
   [
-    'an algorithm beside those in the metadata',
+    'an algorithm that the metadata do not list',
     { signedBy: 'elliptic', discovery: { id_token_signing_alg_values_supported: ['RS256'] } },
   ],
-  ['a token of no type', { answer: { token_type: undefined } }],
+  ['a token without a type', { answer: { token_type: undefined } }],
   ['a scope of null', { answer: { scope: null } }],
   ['a refresh token of null', { answer: { refresh_token: null } }],
-  ['a token that was "created"', { status: 201 }],
-  ['metadata with no address to ask', { discovery: { token_endpoint: 'file:///etc/passwd' } }],
-])('%s is not believed', async (_, next) => {
+  ['a token response with status 201', { status: 201 }],
+  ['metadata with a token endpoint that is not HTTP', { discovery: { token_endpoint: 'file:///etc/passwd' } }],
+])('%s is not accepted', async (_, next) => {
   await expect(identify(next)).rejects.toMatchObject({ name: 'OAuthError' })
 })
 
-test.each(['configuration', 'token', 'jwks'])('an answer of %s without end is not read to its end', async path => {
+test.each(['configuration', 'token', 'jwks'])('an endless answer of %s is not read to its end', async path => {
   endless = path
   sent = 0
   try {
@@ -187,10 +189,10 @@ test.each(['configuration', 'token', 'jwks'])('an answer of %s without end is no
   }
 })
 
-/** No valid header: an error of `Headers` quotes it. */
+/** An invalid header value: an error of `Headers` quotes it. */
 const brokenToken = { access_token: 'hidden\ntoken' }
 
-test.each<[Said, string | undefined, string]>([
+test.each<[ProviderResponse, string | undefined, string]>([
   [{ status: 400, answer: { error: 'hidden', error_description: 'hidden' } }, 'OAUTH_RESPONSE_BODY_ERROR', 'server'],
   [{ status: 400, answer: { error: 'invalid_client', error_description: 'hidden' } }, 'invalid_client', 'server'],
   [{ status: 401, header: 'Bearer realm="hidden", error="hidden"' }, 'OAUTH_WWW_AUTHENTICATE_CHALLENGE', 'server'],
@@ -207,7 +209,7 @@ test.each<[Said, string | undefined, string]>([
     'OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED',
     'unexpected',
   ],
-])('of the failure %j the log holds the code %s', async (next, code, reason) => {
+])('for the failure %j the log has the code %s', async (next, code, reason) => {
   const discovery = { userinfo_endpoint: `${issuer}/userinfo`, ...next.discovery }
   const error = await identify({ ...next, discovery }).catch((thrown: unknown) => thrown)
   if (!(error instanceof OAuthError)) throw error

@@ -1,6 +1,7 @@
 /**
- * What the authorization server keeps, and the one interface it keeps it by. Secrets are keys, and keys are hashes: who reads the store can sign in as nobody. Everything has an end, and what
- * strangers can make has bounds that hold for each of them.
+ * The records of the authorization server, and the one interface to them. Secrets are stored as hashes: reading the
+ * store is not enough to sign in. Every record expires, and records that unauthenticated clients can create are
+ * limited, in total and per owner.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { z } from 'zod'
@@ -8,7 +9,7 @@ import { scopes } from '../../mcp-protocol/scopes.ts'
 
 const scopeList = z.array(z.enum(scopes))
 
-/** What an authorization request asks for, once it has been checked. */
+/** A checked authorization request. */
 const requestSchema = z.object({
   clientId: z.string(),
   clientName: z.string(),
@@ -20,25 +21,28 @@ const requestSchema = z.object({
 })
 
 const schemas = {
-  /** By the hash of its id. */
+  /** Key: the hash of its id. */
   client: z.object({
     clientName: z.string(),
     redirectUris: z.array(z.string()),
     secretHash: z.string().optional(),
     issuedAt: z.number(),
   }),
-  /** A page that was shown to a browser, by the hash of its CSRF token; a way to the provider, by the hash of `state`. */
+  /**
+   * A page shown to a browser, keyed by the hash of its CSRF token; or a redirect to the provider, keyed by the hash of
+   * `state`.
+   */
   transaction: z.object({
     request: requestSchema,
     browserHash: z.string(),
     nonce: z.string().optional(),
     verifier: z.string().optional(),
   }),
-  /** By its hash. */
+  /** Key: its hash. */
   code: z.object({ clientId: z.string(), redirectUri: z.string(), codeChallenge: z.string(), grant: z.string() }),
-  /** By its hash. */
+  /** Key: its hash. */
   refresh: z.object({ grant: z.string() }),
-  /** What a user has allowed a client. Once it is removed, nothing that was made of it is good any more. */
+  /** A user's grant to a client. After its removal, no code or token of it is valid. */
   grant: z.object({
     clientId: z.string(),
     subject: z.string(),
@@ -46,13 +50,13 @@ const schemas = {
     scopes: scopeList,
     resource: z.string(),
   }),
-  /** That this browser has allowed this client before, by the hash of both. */
+  /** This browser's consent to this client; key: the hash of both. */
   consent: z.object({ scopes: scopeList }),
 } as const
 
 type Kind = keyof typeof schemas
 
-/** How many records there may be that anybody can make: of one owner, and in all. */
+/** Limits of records that unauthenticated clients can create: of one owner, and in total. */
 type Bounds = { readonly ofOwner: number; readonly all: number }
 type Bounded = 'client' | 'transaction' | 'consent'
 
@@ -61,12 +65,12 @@ const usualBounds: Readonly<Record<Bounded, Bounds>> = {
   transaction: { ofOwner: 200, all: 20_000 },
   consent: { ofOwner: 1_000, all: 50_000 },
 }
-/** Of all, when there is no room: making room takes a look at each. */
-const partTaken = 0.1
-/** Of the room that is left. */
+/** The part of all records that an eviction removes, because each eviction reads all of them. */
+const evictedPart = 0.1
+/** The part of the free capacity that may be used before records are counted again. */
 const partUncounted = 0.1
 
-/** A record that anybody can make. `owner`: at whose cost, as far as that can be known. */
+/** A record that an unauthenticated client can create. `owner`: whose limit it counts against, as far as known. */
 type Offered<K extends Bounded> = {
   readonly kind: K
   readonly owner: string
@@ -77,20 +81,22 @@ type Offered<K extends Bounded> = {
 export type RecordOf<K extends Kind> = z.infer<(typeof schemas)[K]>
 export type AuthorizationRequest = z.infer<typeof requestSchema>
 
-/** What a database has to offer; times are in milliseconds since 1970. What has expired is not there. */
+/** The operations of a database; times are in milliseconds since 1970. Expired records are not returned. */
 export type RawStore = {
-  /** `owner`: of what a stranger makes; else empty. @returns false where there is one of this key */
+  /** `owner`: of a record that an unauthenticated client can create; else empty. Returns false if the key exists. */
   insert(kind: string, key: string, value: string, expiresAt: number, owner: string): Promise<boolean>
-  /** Of what this owner has that expires until `before`, all go but so many of the newest. */
+  /** Deletes all but the `most` newest of this owner's records that expire until `before`. */
   keepNewest(kind: string, owner: string, most: number, before: number): Promise<void>
-  /** So many go of what expires until `before`: each owner's oldest, beginning with whoever has most. */
+  /**
+   * Deletes `number` of the records that expire until `before`: each owner's oldest, those of the largest owner first.
+   */
   takeFromLargest(kind: string, number: number, before: number): Promise<void>
   get(kind: string, key: string, now: number): Promise<string | undefined>
-  /** Counts its uses, each exactly once. */
+  /** Counts the uses of a record atomically. */
   use(kind: string, key: string, now: number): Promise<{ readonly value: string; readonly uses: number } | undefined>
-  /** @returns what it was; to one asker alone */
+  /** Deletes and returns a record; only one caller gets it. */
   take(kind: string, key: string, now: number): Promise<string | undefined>
-  /** @returns false where there is none */
+  /** Returns false if there is none. */
   extend(kind: string, key: string, expiresAt: number, now: number): Promise<boolean>
   count(kind: string, now: number): Promise<number>
   sweep(now: number): Promise<void>
@@ -101,7 +107,7 @@ export class Store {
   readonly #raw: RawStore
   readonly #now: () => number
   readonly #bounds: Readonly<Record<Bounded, Bounds>>
-  /** How many may be offered before all are counted again. */
+  /** How many records may be added before all are counted again. */
   readonly #uncounted = new Map<Bounded, number>()
 
   constructor(raw: RawStore, now: () => number, bounds = usualBounds) {
@@ -111,7 +117,7 @@ export class Store {
   }
 
   #read<K extends Kind>(kind: K, text: string): RecordOf<K> {
-    // The schema is the one of this kind, which the type of a union cannot say.
+    // The schema belongs to this kind, which the union type cannot express.
     return schemas[kind].parse(JSON.parse(text)) as RecordOf<K>
   }
 
@@ -125,8 +131,9 @@ export class Store {
   }
 
   /**
-   * Where the owner has as many as one may have, its oldest goes; where there are as many as there may be, the oldest of whoever has most. What has been given a longer life stays.
-   * @returns false where there is no room for it
+   * If the owner is at its limit, deletes the owner's oldest record; if the total limit is reached, the oldest of the
+   * largest owners. Records that expire later than this one are not deleted.
+   * Returns false if the limit is still reached.
    */
   async offer<K extends Bounded>({ kind, owner, key, value, lifetimeSeconds }: Offered<K>): Promise<boolean> {
     const { ofOwner, all } = this.#bounds[kind]
@@ -134,20 +141,20 @@ export class Store {
     await this.#raw.keepNewest(kind, owner, ofOwner - 1, expiresAt)
     if (await this.#isFull(kind)) {
       await this.#raw.sweep(this.#now())
-      await this.#raw.takeFromLargest(kind, Math.ceil(all * partTaken), expiresAt)
+      await this.#raw.takeFromLargest(kind, Math.ceil(all * evictedPart), expiresAt)
       if (await this.#isFull(kind)) return false
     }
     return this.#raw.insert(kind, key, JSON.stringify(value), expiresAt, owner)
   }
 
-  /** To count takes long where there are many, and other bridges add to them. */
+  /** Counting many records takes long, so the count is cached. Other bridges add records too. */
   async #isFull(kind: Bounded): Promise<boolean> {
     const uncounted = this.#uncounted.get(kind) ?? 0
     this.#uncounted.set(kind, uncounted - 1)
     if (uncounted > 0) return false
-    const room = this.#bounds[kind].all - (await this.#raw.count(kind, this.#now()))
-    this.#uncounted.set(kind, Math.floor(room * partUncounted))
-    return room <= 0
+    const available = this.#bounds[kind].all - (await this.#raw.count(kind, this.#now()))
+    this.#uncounted.set(kind, Math.floor(available * partUncounted))
+    return available <= 0
   }
 
   async get<K extends Kind>(kind: K, key: string): Promise<RecordOf<K> | undefined> {

@@ -1,4 +1,4 @@
-/** Where a client may be sent back to: what it has registered, to the letter; of a native client on loopback the port may be any (RFC 8252 section 7.3). */
+/** Redirect addresses: exactly as registered; a native client on loopback may use any port (RFC 8252 section 7.3). */
 import { isLoopbackName } from '../../mcp-protocol/origin.ts'
 
 export const isLoopback = (uri: string): boolean => {
@@ -6,13 +6,16 @@ export const isLoopback = (uri: string): boolean => {
   return url.protocol === 'http:' && isLoopbackName(url.hostname)
 }
 
-/** Schemes that a browser or the system handles itself. Any other may belong to an app on the user's computer (RFC 8252 section 7.1). */
+/**
+ * Schemes that a browser or the system handles itself. Any other may belong to an app on the user's computer (RFC 8252
+ * section 7.1).
+ */
 const foreignSchemes =
   /^(https?|wss?|ftps?|sftp|file|filesystem|data|blob|about|javascript|vbscript|view-source|chrome|resource|mailto|tel|sms|ssh|smb|intent|ms-[\w.+-]*|search-ms|jar):$/
 
 export const isPrivateUse = (uri: string): boolean => !foreignSchemes.test(new URL(uri).protocol)
 
-/** Such as may be registered at all. */
+/** Whether the URI can be registered at all. */
 export function isRedirectUri(uri: string): boolean {
   if (!URL.canParse(uri) || uri.includes('#') || /[\s\\]/.test(uri)) return false
   const url = new URL(uri)
@@ -20,10 +23,10 @@ export function isRedirectUri(uri: string): boolean {
   return url.protocol === 'https:' || isLoopback(uri) || isPrivateUse(uri)
 }
 
-/** Stands for every redirect to loopback, whatever its path. */
+/** Allows every redirect to loopback, with any path. */
 export const anyLoopback = 'loopback'
 
-/** Clients that most people use; where each of them has its users sent back to. */
+/** Redirect addresses of common clients. */
 export const usualRedirectUris: readonly string[] = [
   'https://claude.ai/api/mcp/auth_callback',
   'https://claude.com/api/mcp/auth_callback',
@@ -34,7 +37,9 @@ export const usualRedirectUris: readonly string[] = [
   anyLoopback,
 ]
 
-/** Whether a client that the configuration does not name may have this one. `ownOrigin`: that of the address at which it describes itself. */
+/**
+ * Whether a client that is not in the configuration may use this URI. `ownOrigin`: the origin of its metadata document.
+ */
 export function isAllowedRedirect(uri: string, allowed: readonly string[], ownOrigin?: string): boolean {
   if (!isRedirectUri(uri)) return false
   if (isLoopback(uri) && allowed.includes(anyLoopback)) return true
@@ -42,7 +47,7 @@ export function isAllowedRedirect(uri: string, allowed: readonly string[], ownOr
   return (protocol === 'https:' && origin === ownOrigin) || matchesRedirectUri(uri, allowed)
 }
 
-/** Of the text as it is: written in another way it is another address. */
+/** Works on the text: another spelling is another address. */
 const withoutPort = (uri: string) =>
   uri.replace(/^(http:\/\/(?:localhost|127\.0\.0\.1|\[::1\])):\d{1,5}(?=[/?]|$)/, '$1')
 

@@ -1,4 +1,4 @@
-/** The keys of `oauth_server`, and the settings of the authorization server. docs/mcp.md says what each key means. */
+/** The keys of `oauth_server`, and the settings of the authorization server. docs/mcp.md documents the keys. */
 import { z } from 'zod'
 import { isPasswordHash } from '../../authentication/password.ts'
 import { key, List, optional, required, type Settings } from '../../configuration/declaration.ts'
@@ -23,10 +23,10 @@ const redirectUris = (isAllowed = isRedirectUri) =>
 
 const user = {
   username: required(
-    values.text('must be 1 to 128 characters, none of them a space', text => /^[^\s\p{C}]{1,128}$/u.test(text)),
+    values.text('must be 1 to 128 characters without spaces', text => /^[^\s\p{C}]{1,128}$/u.test(text)),
   ),
   password_hash: required(
-    values.text('must be an scrypt hash, as espalier mcp-bridge --hash-password makes it', isPasswordHash),
+    values.text('must be an scrypt hash, made by espalier mcp-bridge --hash-password', isPasswordHash),
     { isSecret: true },
   ),
   scopes: key(scopeList(1), scopes.join()),
@@ -38,7 +38,7 @@ const client = {
   /** undefined: a public client. */
   client_secret_sha256: optional(values.text('must be 64 hexadecimal digits', text => /^[0-9a-f]{64}$/.test(text))),
   redirect_uris: key(redirectUris(), ''),
-  /** For itself, without a user, by client_credentials; none: it may not. */
+  /** Scopes for client_credentials; empty: not allowed. */
   client_credentials_scopes: key(scopeList(0), ''),
 }
 
@@ -50,7 +50,7 @@ const branding = {
   password_label: key(label(), 'Password'),
   button_text: key(label(), 'Sign in and allow'),
   footer_text: key(label(), ''),
-  /** undefined: the page's own. */
+  /** undefined: the page's default. */
   primary_color: optional(values.text('must be a colour such as #336791', text => /^#[0-9a-fA-F]{6}$/.test(text))),
 }
 
@@ -82,7 +82,7 @@ export const oauthKeys = {
       values.entries('must be scopes', () => true),
       'openid, email',
     ),
-    /** Of verified e-mail addresses; none: everybody whom the provider knows. */
+    /** Domains of verified e-mail addresses; empty: every user of the provider. */
     allowed_domains: key(
       values.entries('must be domains', () => true),
       '',
@@ -96,30 +96,30 @@ export const oauthKeys = {
     redirectUris(uri => uri === anyLoopback || isRedirectUri(uri)),
     usualRedirectUris.join(),
   ),
-  login_max_attempts: key(values.whole(1, 1_000), 10),
+  login_max_attempts: key(values.integer(1, 1_000), 10),
   login_window: key(values.duration(1_000, 86_400_000), '15m'),
 }
 
-export type GivenOAuth = Settings<typeof oauthKeys>
+export type ReadOAuth = Settings<typeof oauthKeys>
 export type BuiltinUser = Settings<typeof user>
 export type Branding = Settings<typeof branding>
-export type FederatedSettings = GivenOAuth['federated'] & { readonly upstreamIssuer: string; readonly clientId: string }
+export type FederatedSettings = ReadOAuth['federated'] & { readonly upstreamIssuer: string; readonly clientId: string }
 
-/** A client that the configuration names. */
+/** A client of the configuration. */
 export type ConfiguredClient = {
   readonly clientId: string
   readonly clientName: string
   /** undefined: a public client. */
   readonly secretSha256: string | undefined
   readonly redirectUris: readonly string[]
-  /** For itself, without a user, by client_credentials; none: it may not. */
+  /** Scopes for client_credentials; empty: not allowed. */
   readonly ownScopes: readonly Scope[]
 }
 
 export type OAuthSettings = {
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly issuer: string
-  /** The identifiers of what tokens are for; the first is the default. */
+  /** The audiences of tokens; the first is the default. */
   readonly resources: readonly string[]
   readonly login:
     | { readonly mode: 'builtin'; readonly users: readonly BuiltinUser[] }
@@ -128,18 +128,18 @@ export type OAuthSettings = {
   readonly accessTokenSeconds: number
   readonly refreshTokenSeconds: number
   readonly codeSeconds: number
-  /** Where the keys are that tokens are signed with. */
+  /** The location of the signing keys. */
   readonly signing:
     | { readonly kind: 'file'; readonly path: string }
     | { readonly kind: 'state'; readonly secret: string }
-  /** A path of a file, or a `postgresql://` address. */
+  /** A file path, or a `postgresql://` address. */
   readonly state:
     | { readonly kind: 'sqlite'; readonly path: string }
     | { readonly kind: 'postgres'; readonly address: Address }
   readonly clients: readonly ConfiguredClient[]
   readonly allowDynamicRegistration: boolean
   readonly allowClientIdMetadata: boolean
-  /** Where clients that are not configured may be sent; `loopback` is any address of this machine. */
+  /** Allowed redirects of clients that are not configured; `loopback` is any address of this machine. */
   readonly allowedRedirectUris: readonly string[]
   readonly loginAttempts: { readonly maximum: number; readonly windowMs: number }
 }

@@ -1,4 +1,4 @@
-/** The state in a table of Postgres, for several bridges that are one to their clients. */
+/** State in a Postgres table, for several replicas of the bridge. */
 import type { Address } from '../../postgres/address.ts'
 import { OwnTables } from '../../postgres/own-tables.ts'
 import type { Row } from '../../postgres/run.ts'
@@ -10,7 +10,7 @@ const definitions = [
   `CREATE TABLE IF NOT EXISTS espalier_oauth_records (
      kind text NOT NULL, key text NOT NULL, value text NOT NULL, uses integer NOT NULL DEFAULT 0,
      expires_at bigint NOT NULL, owner text NOT NULL DEFAULT '', PRIMARY KEY (kind, key))`,
-  // Tables of before have no such column; bridges of before, beside this one, leave it as it is.
+  // Tables of older versions lack this column; older bridges running at the same time ignore it.
   "ALTER TABLE espalier_oauth_records ADD COLUMN IF NOT EXISTS owner text NOT NULL DEFAULT ''",
   'CREATE INDEX IF NOT EXISTS espalier_oauth_records_expiry ON espalier_oauth_records (expires_at)',
   'CREATE INDEX IF NOT EXISTS espalier_oauth_records_owner ON espalier_oauth_records (kind, owner, expires_at)',
@@ -18,7 +18,7 @@ const definitions = [
 
 type Values = readonly (string | number)[]
 
-/** @throws what connecting, or creating the table, fails with */
+/** @throws errors of connecting or creating the table */
 export async function openPostgresStore(address: Address): Promise<RawStore> {
   const tables = new OwnTables({ address, applicationName: 'espalier-mcp-bridge', definitions, size: mostConnections })
   const query = (text: string, values: Values) => tables.run({ text, values })
@@ -45,9 +45,9 @@ export async function openPostgresStore(address: Address): Promise<RawStore> {
       await query(`DELETE FROM ${table} WHERE kind = $1 AND key IN (${older})`, [kind, owner, before, most])
     },
     takeFromLargest: async (kind, number, before) => {
-      const places = `SELECT key, expires_at, row_number() OVER (PARTITION BY owner ORDER BY expires_at DESC, key) AS place
+      const ranked = `SELECT key, expires_at, row_number() OVER (PARTITION BY owner ORDER BY expires_at DESC, key) AS place
         FROM ${table} WHERE kind = $1 AND expires_at <= $2`
-      const chosen = `SELECT key FROM (${places}) AS placed ORDER BY place DESC, expires_at LIMIT $3`
+      const chosen = `SELECT key FROM (${ranked}) AS placed ORDER BY place DESC, expires_at LIMIT $3`
       await query(`DELETE FROM ${table} WHERE kind = $1 AND key IN (${chosen})`, [kind, before, number])
     },
     get: async (...at) => (await one(`SELECT value, uses FROM ${table} WHERE ${here}`, at))?.value,
@@ -64,7 +64,7 @@ export async function openPostgresStore(address: Address): Promise<RawStore> {
   }
 }
 
-/** Of `value, uses`. */
+/** Reads the columns `value, uses`. */
 const recordOf = ([value, uses]: Row): { value: string; uses: number } => ({
   value: value?.toString() ?? '',
   uses: Number(uses?.toString()),

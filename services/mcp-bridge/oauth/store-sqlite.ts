@@ -1,12 +1,12 @@
-/** The state in a file of SQLite, for a bridge that is alone. */
+/** State in a SQLite file, for a single bridge. */
 import { chmodSync, closeSync, openSync } from 'node:fs'
 import { DatabaseSync, type SQLOutputValue } from 'node:sqlite'
 import type { RawStore } from './records.ts'
 
-/** A column that is there by the table's own rules. */
+/** A column that is NOT NULL. */
 const text = (value: SQLOutputValue | undefined) => (typeof value === 'string' ? value : undefined)
 
-/** @throws what opening the file fails with */
+/** @throws errors of opening the file */
 export function openSqliteStore(path: string): RawStore {
   if (path !== ':memory:') {
     closeSync(openSync(path, 'a', 0o600))
@@ -18,12 +18,15 @@ export function openSqliteStore(path: string): RawStore {
       kind TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, uses INTEGER NOT NULL DEFAULT 0,
       expires_at INTEGER NOT NULL, owner TEXT NOT NULL DEFAULT '', PRIMARY KEY (kind, key)) STRICT, WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS oauth_records_expiry ON oauth_records (expires_at)`)
-  // Files of before have no such column.
+  // Files of older versions lack this column.
   const columns = database.prepare('PRAGMA table_info(oauth_records)').all()
   if (!columns.some(({ name }) => name === 'owner'))
     database.exec(`ALTER TABLE oauth_records ADD COLUMN owner TEXT NOT NULL DEFAULT ''`)
   database.exec('CREATE INDEX IF NOT EXISTS oauth_records_owner ON oauth_records (kind, owner, expires_at)')
-  /** For what strangers make: it can be lost with the machine's power, and costs no wait for the disk, during which nobody else would be served. */
+  /**
+   * For records that unauthenticated clients can create: they may be lost in a power failure, and do not wait for the
+   * disk, which would block all other requests.
+   */
   const quick = path === ':memory:' ? database : new DatabaseSync(path)
   quick.exec('PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 5000')
   const here = 'kind = ? AND key = ? AND expires_at > ?'

@@ -1,4 +1,4 @@
-/** Both stores keep the same promises, and keys theirs. */
+/** Both stores behave the same, and signing keys. */
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,15 +17,15 @@ const sqlite = join(folder, 'state.sqlite')
 let postgres: TestPostgres
 beforeAll(async () => {
   postgres = await startPostgres('16')
-  // As versions before owners were kept have left them.
+  // As created by versions without the owner column.
   const columns = 'kind TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, uses INTEGER NOT NULL DEFAULT 0'
   const rest = 'expires_at BIGINT NOT NULL, PRIMARY KEY (kind, key)'
   const table = (name: string, strict: string) => `CREATE TABLE ${name} (${columns}, ${rest}) ${strict}`
   const row = `VALUES ('refresh', 'of before', '{"grant":"g"}', 9000000)`
-  const kept = new DatabaseSync(sqlite)
-  kept.exec(table('oauth_records', 'STRICT, WITHOUT ROWID').replace('BIGINT', 'INTEGER'))
-  kept.exec(`INSERT INTO oauth_records (kind, key, value, expires_at) ${row}`)
-  kept.close()
+  const database = new DatabaseSync(sqlite)
+  database.exec(table('oauth_records', 'STRICT, WITHOUT ROWID').replace('BIGINT', 'INTEGER'))
+  database.exec(`INSERT INTO oauth_records (kind, key, value, expires_at) ${row}`)
+  database.close()
   await postgres.run(table('espalier_oauth_records', ''))
   await postgres.run(`INSERT INTO espalier_oauth_records (kind, key, value, expires_at) ${row}`)
 })
@@ -53,36 +53,36 @@ describe.each([
   })
   afterAll(() => store.close())
 
-  const kept = async (...numbers: number[]) => {
+  const storedAre = async (...numbers: number[]) => {
     const found = await Promise.all(numbers.map(at => store.get('client', `client ${at}`)))
     return numbers.filter((_, at) => found[at] !== undefined)
   }
 
-  test('what a version before this one has kept is there', async () => {
+  test('records of an older version are read', async () => {
     expect(await store.get('refresh', 'of before')).toEqual({ grant: 'g' })
   })
 
-  test('a key is taken once', async () => {
+  test('a key is inserted once', async () => {
     expect(await store.insert('grant', 'once', grant, 60)).toBe(true)
     expect(await store.insert('grant', 'once', { ...grant, subject: 'mallory' }, 60)).toBe(false)
     expect(await store.get('grant', 'once')).toEqual(grant)
     expect(await store.get('refresh', 'once')).toBeUndefined()
   })
 
-  test('of many uses at once exactly one is the first', async () => {
+  test('of many concurrent uses exactly one is the first', async () => {
     await store.insert('refresh', 'many', { grant: 'g' }, 60)
     const uses = await Promise.all(Array.from({ length: 20 }, () => store.use('refresh', 'many')))
     expect(uses.filter(use => use?.isFirst)).toHaveLength(1)
     expect(uses.filter(use => use?.value.grant === 'g')).toHaveLength(20)
   })
 
-  test('of many who take it exactly one gets it', async () => {
+  test('of many callers that take it exactly one gets it', async () => {
     await store.insert('refresh', 'taken', { grant: 'g' }, 60)
     const taken = await Promise.all(Array.from({ length: 20 }, () => store.take('refresh', 'taken')))
     expect(taken.filter(one => one !== undefined)).toEqual([{ grant: 'g' }])
   })
 
-  test('what has expired is not there, whether it was swept or not', async () => {
+  test('an expired record is not returned, swept or not', async () => {
     await store.insert('grant', 'short', grant, 10)
     await store.insert('grant', 'long', grant, 10)
     expect(await store.extend('grant', 'long', 100)).toBe(true)
@@ -96,27 +96,28 @@ describe.each([
     expect(await store.insert('grant', 'short', grant, 10)).toBe(true)
   })
 
-  test('who has as many as one may have loses the oldest, and others nothing', async () => {
+  test('an owner at its limit loses its oldest record, and other owners none', async () => {
     for (const [at, owner] of ['a', 'b', 'a', 'a', 'a'].entries()) {
       now += 1_000
       expect(await store.offer(offered(owner, at))).toBe(true)
     }
-    expect(await kept(0, 1, 2, 3, 4)).toEqual([1, 2, 3, 4])
+    expect(await storedAre(0, 1, 2, 3, 4)).toEqual([1, 2, 3, 4])
   })
 
-  test('where there are as many as there may be, whoever has most makes room, and what is used stays', async () => {
+  test('at the total limit, the largest owner loses records, and used records remain', async () => {
     await store.extend('client', 'client 2', 1_000_000)
     for (const [at, owner] of ['c', 'd', 'd', 'd'].entries()) {
       now += 1_000
       expect(await store.offer(offered(owner, 10 + at))).toBe(true)
     }
-    // Of eight one is too many: the oldest of `d`, who has three like `a`, is younger than that of `a`, whose oldest is used.
-    expect(await kept(1, 2, 3, 4, 10, 11, 12, 13)).toEqual([1, 2, 4, 10, 11, 12, 13])
+    // Of eight, one is too many. The oldest record of `d`, which has three like `a`, is younger than that of `a`, whose
+    // oldest is in use.
+    expect(await storedAre(1, 2, 3, 4, 10, 11, 12, 13)).toEqual([1, 2, 4, 10, 11, 12, 13])
     for (const at of [1, 4, 10, 11, 12, 13]) await store.extend('client', `client ${at}`, 1_000_000)
     expect(await store.offer(offered('e', 20))).toBe(false)
   })
 
-  test('another process finds what one has written', async () => {
+  test('another process finds written records', async () => {
     await store.insert('refresh', 'shared', { grant: 'g' }, 60)
     const other = new Store(await open(), () => now)
     expect(await other.get('refresh', 'shared')).toEqual({ grant: 'g' })
@@ -124,7 +125,7 @@ describe.each([
   })
 })
 
-test('the file of the state is its owner’s, and holds no secret', async () => {
+test('only the owner can read the state file, and it contains no secret', async () => {
   const store = new Store(openSqliteStore(sqlite), () => now)
   await store.insert('refresh', hashOf('the-secret'), { grant: 'g' }, 60)
   expect(statSync(sqlite).mode & 0o777).toBe(0o600)
@@ -132,7 +133,7 @@ test('the file of the state is its owner’s, and holds no secret', async () => 
   expect(readFileSync(sqlite).includes('the-secret')).toBe(false)
 })
 
-test('a new key signs, the old ones stay listed, and others cannot read them', async () => {
+test('a new key signs, the old ones remain published, and only the owner can read them', async () => {
   const path = join(folder, 'keys.json')
   const first = await loadKeys(path)
   expect((await loadKeys(path)).kid).toBe(first.kid)
@@ -144,10 +145,10 @@ test('a new key signs, the old ones stay listed, and others cannot read them', a
   await expect(loadKeys(path)).rejects.toThrow(/0600/)
   writeFileSync(path, '{}')
   chmodSync(path, 0o600)
-  await expect(loadKeys(path)).rejects.toThrow(/none that can be used/)
+  await expect(loadKeys(path)).rejects.toThrow(/no usable key/)
 })
 
-test('bridges that start at once sign with one key', async () => {
+test('bridges that start at the same time sign with one key', async () => {
   const at = join(folder, 'of-several.json')
   const keys = await Promise.all(Array.from({ length: 4 }, () => loadKeys(at)))
   expect(new Set(keys.map(({ kid }) => kid)).size).toBe(1)
@@ -161,7 +162,7 @@ describe.each([
 ])('signing keys in %s', (_, open) => {
   const secret = 's'.repeat(32)
 
-  test('are created once by bridges that start at once, and replaced by a rotation', async () => {
+  test('are created once by bridges that start at the same time, and replaced by a rotation', async () => {
     const stores = await Promise.all(Array.from({ length: 4 }, open))
     const keys = await Promise.all(stores.map(store => loadKeysInState(store, secret)))
     const [first] = keys
@@ -177,7 +178,7 @@ describe.each([
   })
 })
 
-test('who reads the state reads no signing key, and a key that was changed is refused', async () => {
+test('the state does not reveal a signing key, and a modified key is refused', async () => {
   const { rows } = await postgres.run(`SELECT key, value FROM espalier_oauth_records WHERE kind = 'signing_key'`)
   expect(rows.length).toBeGreaterThan(0)
   for (const { value } of rows) expect(Buffer.from(value, 'base64').toString('latin1')).not.toContain('"kty"')
@@ -187,8 +188,8 @@ test('who reads the state reads no signing key, and a key that was changed is re
   await store.close()
 })
 
-test('the address of the state means what libpq has it mean', async () => {
-  // A server without TLS: `prefer` goes without, `require` does not, whatever a library of its own makes of them.
+test("the state's address has the meaning that libpq gives it", async () => {
+  // A server without TLS: `prefer` connects, `require` does not, whatever the client library's own rules are.
   const uri = new URL(postgres.uri('postgres'))
   uri.searchParams.set('sslmode', 'prefer')
   await (await openPostgresStore(connectionAddress(uri.href))).close()

@@ -1,4 +1,7 @@
-/** The token endpoint: codes and refresh tokens are good once. Who brings one again has it from somebody else, or somebody else has it: then all that came of it ends. */
+/**
+ * The token endpoint: codes and refresh tokens are valid once. Reuse means that one was stolen, so it revokes the grant
+ * and all its tokens.
+ */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
 import type { Scope } from '../../mcp-protocol/scopes.ts'
@@ -16,7 +19,7 @@ type TokenParts = {
   readonly resources: readonly string[]
   readonly accessTokenSeconds: number
   readonly refreshTokenSeconds: number
-  /** What a user may have now; none where there is no such user any more. */
+  /** The scopes a user has now; empty if the user no longer exists. */
   readonly scopesNow: (subject: string) => readonly Scope[]
 }
 
@@ -78,11 +81,11 @@ export class TokenEndpoint {
     return this.#issue(value.grant, grant, grant.scopes)
   }
 
-  /** A token is for what the user was asked about. */
+  /** A token is only for the resource that the user consented to. */
   #checkResource(fields: Fields, grant: Grant): void {
-    const asked = fields.get('resource')
-    if (asked !== undefined && resourceOf(asked, this.#parts.resources) !== grant.resource)
-      throw new OAuthError('invalid_target', 'resource: this was granted for another one')
+    const requested = fields.get('resource')
+    if (requested !== undefined && resourceOf(requested, this.#parts.resources) !== grant.resource)
+      throw new OAuthError('invalid_target', 'resource: the grant is for another resource')
   }
 
   async #refresh(fields: Fields): Promise<HttpResponse> {
@@ -91,15 +94,15 @@ export class TokenEndpoint {
     const { clientId } = await this.#client(fields)
     const record = await store.get('refresh', key)
     const grant = record && (await store.get('grant', record.grant))
-    // Another client's mistake must not end what this one has.
+    // A mistake of another client must not revoke this grant.
     if (record === undefined || grant === undefined || grant.clientId !== clientId) throw invalidGrant()
     this.#checkResource(fields, grant)
     const now = this.#parts.scopesNow(grant.subject)
     const granted = grant.scopes.filter(scope => now.includes(scope))
     if (granted.length === 0) throw invalidGrant()
-    const asked = fields.get('scope')
-    const scopes = asked === undefined ? granted : scopesOf(asked).filter(scope => granted.includes(scope))
-    if (scopes.length === 0) throw new OAuthError('invalid_scope', 'scope: none of these was granted')
+    const requested = fields.get('scope')
+    const scopes = requested === undefined ? granted : scopesOf(requested).filter(scope => granted.includes(scope))
+    if (scopes.length === 0) throw new OAuthError('invalid_scope', 'scope: none of these scopes was granted')
     const used = await store.use('refresh', key)
     if (used?.isFirst !== true || !(await store.extend('grant', record.grant, refreshTokenSeconds))) {
       await tokens.revoke(record.grant)
@@ -126,10 +129,10 @@ export class TokenEndpoint {
     const { tokens, resources, accessTokenSeconds } = this.#parts
     const { clientId, ownScopes, secretHash } = await this.#client(fields)
     if (secretHash === undefined || ownScopes.length === 0)
-      throw new OAuthError('unauthorized_client', 'this client may not have a token without a user')
-    const asked = fields.get('scope')
-    const scopes = asked === undefined ? ownScopes : scopesOf(asked).filter(scope => ownScopes.includes(scope))
-    if (scopes.length === 0) throw new OAuthError('invalid_scope', 'scope: this client may have none of these')
+      throw new OAuthError('unauthorized_client', 'this client cannot get a token without a user')
+    const requested = fields.get('scope')
+    const scopes = requested === undefined ? ownScopes : scopesOf(requested).filter(scope => ownScopes.includes(scope))
+    if (scopes.length === 0) throw new OAuthError('invalid_scope', 'scope: this client has none of these scopes')
     const resource = resourceOf(fields.get('resource'), resources)
     const token = { subject: clientId, username: undefined, clientId, scopes, resource, grant: undefined }
     return plainJson(200, {

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Logger, pino } from 'pino'
 import { stringify } from 'yaml'
-import { type Answer, type Asked, ask } from '../../testing/client.ts'
+import { type Answer, sendRequest, type TestRequest } from '../../testing/client.ts'
 import { freePort } from '../../testing/postgres.ts'
 import { readBridgeConfiguration } from '../configuration.ts'
 import { startBridge } from '../index.ts'
@@ -18,10 +18,10 @@ export type TestBridge = {
   readonly port: number
   readonly url: string
   readonly folder: string
-  ask(path: string, asked?: Asked): Promise<Answer>
-  /** A legacy message, with what goes into its headers. */
+  send(path: string, options?: TestRequest): Promise<Answer>
+  /** A legacy message, with the values for its headers. */
   post(message: unknown, headers?: Record<string, string>, path?: string): Promise<Answer>
-  /** @returns the headers of a session that is initialized */
+  /** Returns the headers of an initialized session. */
   session(headers?: Record<string, string>, version?: string): Promise<Record<string, string>>
   stop(): Promise<void>
 }
@@ -65,21 +65,21 @@ export async function startTestBridge(parts: BridgeParts = {}): Promise<TestBrid
     clear()
     throw error
   })
-  const asking = (to: string, asked: Asked = {}) => ask(port, to, asked)
+  const send = (to: string, options: TestRequest = {}) => sendRequest(port, to, options)
   const headersOf = (headers: Record<string, string>) => ({
     'Content-Type': 'application/json',
     Accept: 'application/json, text/event-stream',
     ...headers,
   })
   const post: TestBridge['post'] = (message, headers = {}, to = '/mcp') =>
-    asking(to, { method: 'POST', headers: headersOf(headers), body: JSON.stringify(message) })
-  for (let tries = 0; tries < 500 && (await asking('/ready')).status !== 200; tries += 1)
+    send(to, { method: 'POST', headers: headersOf(headers), body: JSON.stringify(message) })
+  for (let tries = 0; tries < 500 && (await send('/ready')).status !== 200; tries += 1)
     await new Promise(resolve => setTimeout(resolve, 10))
   return {
     port,
     url,
     folder,
-    ask: asking,
+    send,
     post,
     async session(headers = {}, version = '2025-11-25') {
       const clientInfo = { name: 'test', version: '1' }

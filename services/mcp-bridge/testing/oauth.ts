@@ -1,4 +1,4 @@
-/** A user at a browser for tests: goes where the authorization server sends it, with its cookies, and fills in the form. */
+/** A user with a browser for tests: follows redirects with cookies, and fills in the form. */
 import { createHash, randomBytes } from 'node:crypto'
 import type { Answer } from '../../testing/client.ts'
 import type { TestBridge } from './bridge.ts'
@@ -16,13 +16,13 @@ export const formHeaders = { 'Content-Type': 'application/x-www-form-urlencoded'
 
 export const formOf = (fields: Record<string, string>): string => new URLSearchParams(fields).toString()
 
-/** Posts a form of a program. */
+/** Posts a form as a client. */
 export const postForm = (bridge: TestBridge, path: string, fields: Record<string, string>): Promise<Answer> =>
-  bridge.ask(path, { method: 'POST', headers: formHeaders, body: formOf(fields) })
+  bridge.send(path, { method: 'POST', headers: formHeaders, body: formOf(fields) })
 
 export async function register(bridge: TestBridge, fields: object = {}): Promise<{ [field: string]: string }> {
   const body = JSON.stringify({ redirect_uris: [redirectUri], client_name: 'A <b>client</b>', ...fields })
-  const answer = await bridge.ask('/register', {
+  const answer = await bridge.send('/register', {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
     body,
@@ -37,14 +37,14 @@ export const csrfFrom = ({ text }: Answer): string => /name="csrf_token" value="
 
 export const locationOf = ({ headers }: Answer): URL => new URL(headers.location ?? 'none:')
 
-/** Opens the page that a client sends its user to. */
+/** Opens the page that a client redirects its user to. */
 export function openPage(bridge: TestBridge, query: Record<string, string>, cookie = ''): Promise<Answer> {
   const headers: Record<string, string> = cookie === '' ? {} : { Cookie: cookie }
-  return bridge.ask(`/oauth/authorize?${formOf(query)}`, { headers })
+  return bridge.send(`/oauth/authorize?${formOf(query)}`, { headers })
 }
 
 export const sendPage = (bridge: TestBridge, page: Answer, fields: Record<string, string>): Promise<Answer> =>
-  bridge.ask('/oauth/authorize', {
+  bridge.send('/oauth/authorize', {
     method: 'POST',
     headers: { ...formHeaders, Cookie: cookieFrom(page), Origin: bridge.url },
     body: formOf({ csrf_token: csrfFrom(page), ...fields }),
@@ -63,7 +63,7 @@ export const request = (clientId: string, { challenge }: Pkce, more: Record<stri
 
 export const password = 'correct horse battery staple'
 
-/** The whole way to a code. */
+/** The complete flow up to a code. */
 export async function signIn(
   bridge: TestBridge,
   clientId: string,
@@ -77,7 +77,7 @@ export async function signIn(
 
 type Tokens = { readonly [field: string]: string }
 
-/** @returns what the token endpoint says to a code */
+/** Returns the token endpoint's response to a code. */
 export async function redeem(bridge: TestBridge, clientId: string, keys: Pkce, code: string): Promise<Tokens> {
   const fields = {
     grant_type: 'authorization_code',

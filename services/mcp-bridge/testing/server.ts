@@ -1,6 +1,6 @@
 /**
- * A tool server over stdio for tests: `node server.ts [multiplexed] [modern]`. Its tools do what the tests need to see: `whoami` says who called by which connection, `slow` waits, `progress` reports, `ask` asks the client,
- * `crash` ends the process.
+ * A tool server over stdio for tests: `node server.ts [multiplexed] [modern]`. Its tools: `whoami` returns caller and
+ * connection, `slow` waits, `progress` reports, `ask` sends a request to the client, `crash` ends the process.
  */
 import { createInterface } from 'node:readline'
 
@@ -16,7 +16,7 @@ const sessions: string[] = []
 let questions = 0
 
 const write = (message: Fields) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
-const metaOf = (message: Message): Fields => (message.params?._meta ?? {}) as Fields // what tests send is an object
+const metaOf = (message: Message): Fields => (message.params?._meta ?? {}) as Fields // tests send objects
 const own = (message: Message): Fields => (isMultiplexed ? { [connectionField]: metaOf(message)[connectionField] } : {})
 
 const tools = ['whoami', 'slow', 'progress', 'ask', 'crash', 'cancelled', 'announce', 'log'].map(name => ({

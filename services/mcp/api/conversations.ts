@@ -1,4 +1,4 @@
-/** The conversations of the user who asks. Those of others are not there for them. */
+/** The conversations of the calling user. Conversations of other users are not found. */
 import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import type { Conversation, ConversationSummary } from '../conversations/conversation.ts'
@@ -36,21 +36,21 @@ const renamed = z.object({
   title: z.string().trim().min(1, 'must not be empty').max(500, 'must have at most 500 characters'),
 })
 
-/** A message without a time is of now. */
+/** A message without a time gets the current time. */
 const timed = (all: z.output<typeof messages>) => {
   const now = new Date().toISOString()
   return all.map(({ timestamp = now, ...rest }) => ({ ...rest, timestamp }))
 }
 
-const notFound = () => new ApiError(404, 'there is no such conversation')
+const notFound = () => new ApiError(404, 'the conversation does not exist')
 
-/** Tokens of machines have no conversations: they would all share one user's. */
+/** API tokens have no conversations: all clients with a token would share them. */
 function usernameOf({ username }: Caller): string {
   if (username === undefined) throw new ApiError(401, 'conversations need a user: log in with authenticate_user')
   return username
 }
 
-function wholeNumber(query: URLSearchParams, name: string, otherwise: number, least: number): number {
+function integerOf(query: URLSearchParams, name: string, otherwise: number, least: number): number {
   const text = query.get(name)
   if (text === null || text === '') return otherwise
   const value = /^\d{1,9}$/.test(text) ? Number(text) : -1
@@ -66,7 +66,7 @@ const summaryJson = (summary: ConversationSummary): JsonObject => ({ ...summary 
 
 const retryAfterSeconds = 2
 
-function told(error: unknown): unknown {
+function toHttpError(error: unknown): unknown {
   if (!(error instanceof ConversationError)) return error
   switch (error.fault.kind) {
     case 'too many':
@@ -80,13 +80,13 @@ function told(error: unknown): unknown {
   }
 }
 
-type Asked = { readonly username: string; readonly id: string; readonly request: ApiRequest }
+type ConversationRequest = { readonly username: string; readonly id: string; readonly request: ApiRequest }
 
 export function conversationRoutes(conversations: ConversationStore): readonly ApiRoute[] {
   const route = (
     method: ApiRoute['method'],
     path: '/api/conversations' | '/api/conversations/{id}',
-    answer: (asked: Asked) => Promise<ApiAnswer>,
+    answer: (request: ConversationRequest) => Promise<ApiAnswer>,
   ): ApiRoute => ({
     method,
     path,
@@ -95,15 +95,15 @@ export function conversationRoutes(conversations: ConversationStore): readonly A
       try {
         return await answer({ username, id: request.parameters.id ?? '', request })
       } catch (error) {
-        throw told(error)
+        throw toHttpError(error)
       }
     },
   })
 
   return [
     route('GET', '/api/conversations', async ({ username, request: { query } }) => {
-      const limit = Math.min(mostListed, wholeNumber(query, 'limit', defaultLimit, 1))
-      const offset = wholeNumber(query, 'offset', 0, 0)
+      const limit = Math.min(mostListed, integerOf(query, 'limit', defaultLimit, 1))
+      const offset = integerOf(query, 'offset', 0, 0)
       const found = await conversations.list(username, limit, offset)
       return { status: 200, body: { conversations: found.map(summaryJson) } }
     }),
@@ -122,9 +122,9 @@ export function conversationRoutes(conversations: ConversationStore): readonly A
       return { status: 200, body: jsonOf(conversation) }
     }),
     route('PUT', '/api/conversations/{id}', async ({ username, id, request: { body } }) => {
-      const { messages: given, ...rest } = parseBody(replaced, body)
+      const { messages: newMessages, ...rest } = parseBody(replaced, body)
       const named = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined))
-      const conversation = await conversations.replace(username, id, { ...named, messages: timed(given) })
+      const conversation = await conversations.replace(username, id, { ...named, messages: timed(newMessages) })
       if (conversation === undefined) throw notFound()
       return { status: 200, body: jsonOf(conversation) }
     }),

@@ -1,4 +1,4 @@
-/** Which databases a caller may use, and which one its session has selected; and who the caller is. */
+/** Which databases a caller may use, which one its session has selected, and who the caller is. */
 import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'

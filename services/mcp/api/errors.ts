@@ -1,4 +1,4 @@
-/** What an endpoint of the helper API refuses a request with: a status, a sentence that the client may read, and headers that the status requires. */
+/** A refusal of the helper API: a status, a sentence for the client, and headers that the status requires. */
 import type { HeaderList } from '../../http/headers.ts'
 
 export class ApiError extends Error {

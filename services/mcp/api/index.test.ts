@@ -7,7 +7,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { closeServer, listen } from '../../http/listen.ts'
 import { makeServer } from '../../http/server.ts'
 import { scopes } from '../../mcp-protocol/scopes.ts'
-import { type Asked, ask } from '../../testing/client.ts'
+import { sendRequest, type TestRequest } from '../../testing/client.ts'
 import { SqliteConversations } from '../conversations/sqlite.ts'
 import type { ConversationStore } from '../conversations/store.ts'
 import type { Caller } from '../core/caller.ts'
@@ -113,7 +113,7 @@ async function serve(authenticated: Authentication | undefined): Promise<number>
     renderError: () => ({ status: 599, headers: [], body: undefined }),
   })
   servers.push(server)
-  return ((await listen(server, { host: '127.0.0.1', port: 0 })) as AddressInfo).port // it is no socket's path
+  return ((await listen(server, { host: '127.0.0.1', port: 0 })) as AddressInfo).port // it is not a socket path
 }
 
 beforeAll(async () => {
@@ -131,11 +131,17 @@ beforeEach(() => {
   entries = createEntries(() => databases)
 })
 
-type Given = { as?: string; method?: string; json?: unknown; headers?: Record<string, string>; body?: string | Buffer }
+type ApiOptions = {
+  as?: string
+  method?: string
+  json?: unknown
+  headers?: Record<string, string>
+  body?: string | Buffer
+}
 
-async function api(path: string, { as = 'alice', method, json, headers, body }: Given = {}, at = port) {
+async function api(path: string, { as = 'alice', method, json, headers, body }: ApiOptions = {}, at = port) {
   const sent = json === undefined ? body : JSON.stringify(json)
-  const asked: Asked = {
+  const httpRequest: TestRequest = {
     method: method ?? (sent === undefined ? 'GET' : 'POST'),
     headers: {
       ...(as === '' ? {} : { Authorization: `Bearer ${as}` }),
@@ -144,14 +150,14 @@ async function api(path: string, { as = 'alice', method, json, headers, body }: 
     },
     ...(sent === undefined ? {} : { body: sent }),
   }
-  const answer = await ask(at, path, asked)
+  const answer = await sendRequest(at, path, httpRequest)
   expect(answer.headers['content-type']).toBe('application/json')
   return { status: answer.status, headers: answer.headers, body: JSON.parse(answer.text) }
 }
 
 const everyPath = ['/api/databases', '/api/user/info', '/api/conversations', '/api/conversations/x', '/api/faulty']
 
-test.each(everyPath)('%s takes a bearer token', async path => {
+test.each(everyPath)('%s requires a bearer token', async path => {
   const missing = await api(path, { as: '' })
   expect(missing).toMatchObject({ status: 401, body: { error: expect.any(String) } })
   expect(missing.headers['www-authenticate']).toBe('Bearer')
@@ -165,7 +171,7 @@ test.each(everyPath)('%s takes a bearer token', async path => {
   expect(limited).toMatchObject({ status: 429, headers: { 'retry-after': '7' }, body: { error: expect.any(String) } })
 })
 
-test('refusals about databases say success: false, others do not', async () => {
+test('refusals about databases have success: false, other refusals have not', async () => {
   expect((await api('/api/databases', { as: '' })).body).toEqual({ success: false, error: expect.any(String) })
   expect((await api('/api/databases/select', { as: '', json: {} })).body).toEqual({
     success: false,
@@ -201,14 +207,14 @@ test.each([
   expect(body.current).toBe(names[0] ?? '')
 })
 
-test('where authentication is off all are seen, and there are no conversations', async () => {
+test('without authentication all databases are listed, and there are no conversations', async () => {
   const { body } = await api('/api/databases', { as: '' }, openPort)
   expect(body.databases).toHaveLength(3)
   expect(await api('/api/conversations', { as: '' }, openPort)).toMatchObject({ status: 404 })
   expect((await api('/api/user/info', { as: '' }, openPort)).body).toEqual({ authenticated: false, username: 'anyone' })
 })
 
-test('a selection is of the session that made it', async () => {
+test('a selection belongs to the session that made it', async () => {
   const selected = await api('/api/databases/select', { json: { name: 'stock' } })
   expect(selected).toMatchObject({
     status: 200,
@@ -236,7 +242,7 @@ test.each<[string, unknown, number]>([
   if (status === 400) expect(answer.body.error).toMatch(/name|body|object/i)
 })
 
-test('who calls is told', async () => {
+test('the caller is reported', async () => {
   expect((await api('/api/user/info')).body).toEqual({ authenticated: true, username: 'alice' })
   expect((await api('/api/user/info', { as: 'machine' })).body).toEqual({
     authenticated: true,
@@ -264,32 +270,32 @@ test.each([
   ['/api/user/info', 'GET'],
   ['/api/conversations', 'GET, POST, DELETE'],
   ['/api/conversations/x', 'GET, PUT, PATCH, DELETE'],
-])('another method at %s is 405 with those that are there', async (path, allow) => {
+])('another method at %s is 405 with the allowed methods', async (path, allow) => {
   expect(await api(path, { method: 'OPTIONS' })).toMatchObject({ status: 405, headers: { allow } })
 })
 
-test('what stands in path, query and body comes to the route', async () => {
+test('path, query and body reach the route', async () => {
   const { body } = await api('/api/teapot/a%20b?q=1%262', { json: [1, { a: null }] })
   expect(body).toEqual({ body: [1, { a: null }], id: 'a b', query: '1&2' })
 })
 
-test.each<[string, Given, number]>([
+test.each<[string, ApiOptions, number]>([
   ['no JSON', { body: '{"name":' }, 400],
-  ['another type', { body: 'name=x', headers: { 'Content-Type': 'application/x-www-form-urlencoded' } }, 415],
+  ['another content type', { body: 'name=x', headers: { 'Content-Type': 'application/x-www-form-urlencoded' } }, 415],
   ['too much', { body: Buffer.alloc(requestBytes + 1, 32) }, 413],
-])('a body with %s is refused', async (_, given, status) => {
+])('a body with %s is refused', async (_, options, status) => {
   for (const path of ['/api/databases/select', '/api/conversations', '/api/teapot/1'])
-    expect(await api(path, given)).toMatchObject({ status, body: { error: expect.any(String) } })
+    expect(await api(path, options)).toMatchObject({ status, body: { error: expect.any(String) } })
 })
 
-test('a body of ten megabytes is taken', async () => {
+test('a body of ten megabytes is accepted', async () => {
   const content = 'x'.repeat(requestBytes - 200)
   const { status } = await api('/api/conversations', { as: 'bob', json: { messages: [{ role: 'user', content }] } })
   expect(status).toBe(201)
   await api('/api/conversations?all=true', { as: 'bob', method: 'DELETE' })
 })
 
-test('a fault is told to the log, and a refusal of a route to the client', async () => {
+test('an internal error is logged, and a refusal of a route is sent to the client', async () => {
   const before = lines.length
   expect(await api('/api/faulty')).toMatchObject({ status: 500, body: { error: 'internal error' } })
   expect(lines.slice(before).join('')).toContain('with a password in it')
@@ -297,11 +303,19 @@ test('a fault is told to the log, and a refusal of a route to the client', async
   expect(refused).toMatchObject({ status: 502, body: { error: 'the provider does not answer' } })
 })
 
-const said = (content: string, more = {}) => ({ role: 'user', content, timestamp: '2026-01-01T00:00:00Z', ...more })
+const userMessage = (content: string, more = {}) => ({
+  role: 'user',
+  content,
+  timestamp: '2026-01-01T00:00:00Z',
+  ...more,
+})
 
-test('a conversation is kept, changed, listed and removed', async () => {
+test('a conversation is created, changed, listed and deleted', async () => {
   const content = { provider: 'anthropic', model: 'm', connection: 'sales' }
-  const messages = [said('How many orders?'), { role: 'assistant', content: '7', provider: 'anthropic', model: 'm' }]
+  const messages = [
+    userMessage('How many orders?'),
+    { role: 'assistant', content: '7', provider: 'anthropic', model: 'm' },
+  ]
   const { status, body: made } = await api('/api/conversations', { json: { ...content, messages } })
   expect(status).toBe(201)
   expect(made).toMatchObject({ ...content, username: 'alice', title: 'How many orders?', messages })
@@ -311,7 +325,7 @@ test('a conversation is kept, changed, listed and removed', async () => {
 
   const renamed = await api(`/api/conversations/${made.id}`, { method: 'PATCH', json: { title: ' Orders ' } })
   expect(renamed).toMatchObject({ status: 200, body: { success: true } })
-  const replacement = [said('And now?')]
+  const replacement = [userMessage('And now?')]
   const put = await api(`/api/conversations/${made.id}`, {
     method: 'PUT',
     json: { ...content, connection: 'stock', messages: replacement },
@@ -337,16 +351,16 @@ test('a conversation is kept, changed, listed and removed', async () => {
   expect(await api(`/api/conversations/${made.id}`)).toMatchObject({ status: 404 })
 })
 
-test('the conversations of one user are not there for another', async () => {
-  const { body: made } = await api('/api/conversations', { json: { messages: [said('mine')] } })
+test('the conversations of one user are not found by another', async () => {
+  const { body: made } = await api('/api/conversations', { json: { messages: [userMessage('mine')] } })
   const path = `/api/conversations/${made.id}`
-  const [GET, PUT] = [{ as: 'bob' }, { as: 'bob', method: 'PUT', json: { messages: [said('yours')] } }]
+  const [GET, PUT] = [{ as: 'bob' }, { as: 'bob', method: 'PUT', json: { messages: [userMessage('yours')] } }]
   const [PATCH, DELETE] = [
     { as: 'bob', method: 'PATCH', json: { title: 'yours' } },
     { as: 'bob', method: 'DELETE' },
   ]
-  for (const given of [GET, PUT, PATCH, DELETE]) {
-    expect(await api(path, given)).toMatchObject({ status: 404, body: { error: expect.any(String) } })
+  for (const options of [GET, PUT, PATCH, DELETE]) {
+    expect(await api(path, options)).toMatchObject({ status: 404, body: { error: expect.any(String) } })
   }
   expect((await api('/api/conversations', { as: 'bob' })).body.conversations).toEqual([])
   const none = await api('/api/conversations?all=true', { as: 'bob', method: 'DELETE' })
@@ -355,16 +369,16 @@ test('the conversations of one user are not there for another', async () => {
   expect((await api('/api/conversations?all=true', { method: 'DELETE' })).body).toEqual({ success: true, deleted: 1 })
 })
 
-test('tokens of machines have no conversations', async () => {
+test('API tokens have no conversations', async () => {
   expect(await api('/api/conversations', { as: 'machine' })).toMatchObject({ status: 401 })
-  expect(await api('/api/conversations', { as: 'machine', json: { messages: [said('x')] } })).toMatchObject({
+  expect(await api('/api/conversations', { as: 'machine', json: { messages: [userMessage('x')] } })).toMatchObject({
     status: 401,
   })
 })
 
-test('a list is cut by limit and offset, the newest first, at most a hundred', async () => {
+test('a list has limit and offset, the newest first, at most a hundred entries', async () => {
   for (let made = 0; made < 103; made++)
-    await conversations.create('bob', { ...empty, messages: [said(`number ${made}`)] })
+    await conversations.create('bob', { ...empty, messages: [userMessage(`number ${made}`)] })
   const titles = async (query: string) =>
     (await api(`/api/conversations${query}`, { as: 'bob' })).body.conversations.map(
       ({ title }: { title: string }) => title,
@@ -379,21 +393,21 @@ test('a list is cut by limit and offset, the newest first, at most a hundred', a
 })
 const empty = { provider: '', model: '', connection: '' }
 
-test.each<[string, Given, string]>([
+test.each<[string, ApiOptions, string]>([
   ['POST', { json: {} }, 'messages'],
   ['POST', { json: { messages: [] } }, 'messages'],
   ['POST', { json: { messages: [{ role: 'user' }] } }, 'messages.0.content'],
   ['POST', { json: { messages: [{ role: '', content: '' }] } }, 'messages.0.role'],
-  ['POST', { json: { messages: [said('x', { timestamp: 'now' })] } }, 'messages.0.timestamp'],
-  ['POST', { json: { provider: 1, messages: [said('x')] } }, 'provider'],
+  ['POST', { json: { messages: [userMessage('x', { timestamp: 'now' })] } }, 'messages.0.timestamp'],
+  ['POST', { json: { provider: 1, messages: [userMessage('x')] } }, 'provider'],
   ['PUT', { json: { provider: 'x' } }, 'messages'],
   ['PATCH', { json: {} }, 'title'],
   ['PATCH', { json: { title: ' ' } }, 'title'],
   ['PATCH', { json: { title: 'x'.repeat(501) } }, 'title'],
   ['DELETE', {}, 'all'],
-])('%s of a conversation with %j names what is wrong', async (method, given, field) => {
+])('%s of a conversation with %j names what is wrong', async (method, options, field) => {
   const path = method === 'POST' || method === 'DELETE' ? '/api/conversations' : '/api/conversations/x'
-  const answer = await api(path, { ...given, method })
+  const answer = await api(path, { ...options, method })
   expect(answer.status).toBe(400)
   expect(answer.body.error).toMatch(new RegExp(`^${field}: `))
 })

@@ -1,6 +1,6 @@
 /**
- * The helper API: what user interfaces ask for beside the protocol. It promises that nothing is answered to whoever is not let in, that a
- * refusal is JSON that says what is wrong, and that what nobody foresaw is logged and tells the client nothing.
+ * The helper API: requests of user interfaces beside the protocol. Unauthenticated callers get no data; a refusal is
+ * JSON with the reason; unexpected errors are logged, and the client learns nothing of them.
  */
 import type { Logger } from 'pino'
 import { bearerChallenge } from '../../authentication/challenge.ts'
@@ -17,18 +17,18 @@ import type { ApiRoute } from './route.ts'
 
 type Options = {
   readonly routes: readonly ApiRoute[]
-  /** undefined: off, everybody may do everything. */
+  /** undefined: authentication is off, and all callers are allowed everything. */
   readonly authentication: Authentication | undefined
   readonly logger: Logger
-  /** Of a body, if it is less than the server accepts. */
+  /** The maximum body size, if it is less than the server accepts. */
   readonly maximumBodyBytes?: number
 }
 
-/** What is a user's own is in no cache. */
+/** A user's own data must not be cached. */
 const respond = (status: number, body: JsonObject, headers: HeaderList = []): HttpResponse =>
   json(status, body, [['Cache-Control', 'no-store'], ...headers])
 
-/** Those of the databases say `success` as well. */
+/** Refusals about databases also have `success`. */
 const refused = (path: string, status: number, error: string, headers?: HeaderList): HttpResponse =>
   respond(status, /^\/api\/databases(\/|$)/.test(path) ? { success: false, error } : { error }, headers)
 
@@ -39,24 +39,24 @@ export function createApi({ routes, authentication, logger, maximumBodyBytes }: 
     switch (authenticated.kind) {
       case 'caller':
         if (authenticated.caller.scopes.has('mcp:read')) return authenticated.caller
-        throw new ApiError(403, 'the token is not for this')
+        throw new ApiError(403, 'the token is not valid for this')
       case 'limited':
         throw new ApiError(429, 'too many failed attempts from this address', [
           ['Retry-After', String(authenticated.retryAfterSeconds)],
         ])
       case 'refused': {
         const challenge = bearerChallenge(authenticated.isMissing ? {} : { error: 'invalid_token' })
-        throw new ApiError(401, 'a valid bearer token is needed', [challenge])
+        throw new ApiError(401, 'a valid bearer token is required', [challenge])
       }
     }
   }
 
   async function answer(head: RequestHead, body: IncomingBody, signal: AbortSignal): Promise<HttpResponse> {
     const matched = matchRoute(routes, head)
-    if (matched.kind === 'nothing') throw new ApiError(404, 'there is nothing here')
+    if (matched.kind === 'nothing') throw new ApiError(404, 'unknown path')
     if (matched.kind === 'other method') {
       const allowed = matched.allowed.join(', ')
-      throw new ApiError(405, `the methods here are ${allowed}`, [['Allow', allowed]])
+      throw new ApiError(405, `allowed methods: ${allowed}`, [['Allow', allowed]])
     }
     const caller = await callerOf(head)
     const { route, parameters } = matched
@@ -64,12 +64,12 @@ export function createApi({ routes, authentication, logger, maximumBodyBytes }: 
       caller,
       parameters,
       query: new URLSearchParams(head.query),
-      // What JSON.parse makes is JSON.
+      // JSON.parse returns JSON.
       body: (await readJsonBody(head, body, maximumBodyBytes)) as Json,
       signal,
     }
-    const { status, body: told } = await route.answer(request)
-    return respond(status, told)
+    const { status, body: content } = await route.answer(request)
+    return respond(status, content)
   }
 
   return async (head, body, signal) => {

@@ -1,6 +1,6 @@
 /**
- * One endpoint of the helper API, as its own part writes it: what is asked, by whom, and the JSON that answers. Who the caller is, that the
- * method is right and that the body is JSON of a lawful size has been seen to before.
+ * One endpoint of the helper API: request, caller and JSON response. The caller, the method and the size and syntax of
+ * the body have already been checked.
  */
 import type { PathParameters } from '../../http/router.ts'
 import type { Json, JsonObject } from '../../mcp-protocol/json.ts'
@@ -9,11 +9,11 @@ import type { Caller } from '../core/caller.ts'
 export type ApiRequest = {
   readonly caller: Caller
   readonly query: URLSearchParams
-  /** As sent, not checked; null where the request has no body. */
+  /** As sent, unchecked; null if the request has no body. */
   readonly body: Json
-  /** What stands in the path where the route has `{name}`. */
+  /** The values of `{name}` in the route's path. */
   readonly parameters: PathParameters
-  /** Aborted when the client is gone. */
+  /** Aborted when the client disconnects. */
   readonly signal: AbortSignal
 }
 
@@ -21,8 +21,8 @@ export type ApiAnswer = { readonly status: number; readonly body: JsonObject }
 
 export type ApiRoute = {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-  /** As `/api/llm/chat`; a part such as `{id}` stands for any one part. */
+  /** Such as `/api/llm/chat`; `{id}` matches any one segment. */
   readonly path: string
-  /** @throws ApiError, which the client is told; anything else is a 500 that says nothing */
+  /** @throws ApiError, which is sent to the client; anything else is a 500 without details */
   answer(request: ApiRequest): Promise<ApiAnswer>
 }

@@ -1,4 +1,4 @@
-/** The memory of catalogues: how often Postgres is asked, for whom, and what a caller that goes away takes along. */
+/** The catalogue cache: how often Postgres is queried, for which role, and what happens when a caller aborts. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { CallContext } from '../core/call.ts'
 import type { DatabaseAccess } from '../database/access.ts'
@@ -18,9 +18,9 @@ afterAll(() => server?.stop())
 beforeEach(() => {
   reads = 0
   const access: DatabaseAccess = {
-    read: (...asked) => {
+    read: (...args) => {
       reads += 1
-      return server.access.read(...asked)
+      return server.access.read(...args)
     },
   }
   catalogue = createCatalogue(access, () => now)
@@ -32,23 +32,23 @@ const reading = (context: Partial<CallContext> = {}, changed = {}) => ({
   tool: 'test',
 })
 
-test('who asks at once shares one look', async () => {
+test('concurrent callers share one read', async () => {
   const all = await Promise.all(Array.from({ length: 20 }, () => catalogue.overview(reading())))
   expect(new Set(all).size).toBe(1)
   expect(reads).toBe(1)
 })
 
-test('who goes away takes the look along, and the others look again', async () => {
-  const gone = new AbortController()
-  const first = catalogue.overview(reading({ signal: gone.signal }))
+test('a caller that aborts aborts its read, and the other callers read again', async () => {
+  const leaving = new AbortController()
+  const first = catalogue.overview(reading({ signal: leaving.signal }))
   const second = catalogue.overview(reading())
-  gone.abort(new Error('gone'))
+  leaving.abort(new Error('gone'))
   await expect(first).rejects.toThrow('gone')
   expect((await second).relations.map(({ name }) => name)).toEqual(['one'])
   expect(reads).toBe(2)
 })
 
-test('what was read is believed for a while, by role and database, and details by table', async () => {
+test('results are cached for a while, by role and database, and details by table', async () => {
   const { relations } = await catalogue.overview(reading())
   await catalogue.overview(reading({}, { name: 'same under another name' }))
   expect(reads).toBe(1)
@@ -63,7 +63,7 @@ test('what was read is believed for a while, by role and database, and details b
   expect(reads).toBe(5)
 })
 
-test('what is forgotten is read again, also where the look had begun before', async () => {
+test('invalidated results are read again, also if the read had started before', async () => {
   const begun = catalogue.overview(reading())
   catalogue.forget(server.database())
   now += 1
@@ -73,7 +73,7 @@ test('what is forgotten is read again, also where the look had begun before', as
   expect(reads).toBe(2)
 })
 
-test('nothing is remembered where nothing is to be believed', async () => {
+test('nothing is cached if the lifetime is 0', async () => {
   for (let time = 0; time < 3; time++) {
     await catalogue.overview(reading({}, { metadataMs: 0 }))
     now += 1
@@ -81,7 +81,7 @@ test('nothing is remembered where nothing is to be believed', async () => {
   expect(reads).toBe(3)
 })
 
-/** What a caller sees of the table `one`, and the reads that this took. */
+/** What a caller sees of the table `one`, and how many reads that took. */
 async function seen(): Promise<{ text: string; reads: number }> {
   const before = reads
   const overview = await catalogue.overview(reading({}, lasting))
@@ -90,10 +90,10 @@ async function seen(): Promise<{ text: string; reads: number }> {
 }
 const lasting = { metadataMs: 300_000 }
 
-describe('what is kept', () => {
+describe('the cache', () => {
   beforeAll(() => server.postgres.run('CREATE TABLE written (id int)'))
 
-  test('is used while nothing changes, without a read within a second and with one small read after it', async () => {
+  test('is used while nothing changes: without a read within a second, with one small read after it', async () => {
     const first = await seen()
     expect(await seen()).toEqual({ text: first.text, reads: 0 })
     now += 1_000
@@ -121,7 +121,7 @@ describe('what is kept', () => {
     ],
     ['an index', 'CREATE INDEX by_id ON one (id)', 'DROP INDEX by_id'],
     ['a comment', `COMMENT ON COLUMN one.id IS 'the key'`, 'COMMENT ON COLUMN one.id IS NULL'],
-  ])('is read again after %s has changed, and after it has changed back', async (_, change, back) => {
+  ])('is read again after %s has changed, and after the change was reverted', async (_, change, back) => {
     const { text } = await seen()
     await server.postgres.run(change)
     now += 1_000
@@ -132,7 +132,7 @@ describe('what is kept', () => {
     expect((await seen()).text).not.toBe(changed.text)
   })
 
-  test('is read again after a privilege of the role has changed, directly or by a role that it is a member of', async () => {
+  test('is read again after a privilege of the role has changed, directly or through a role membership', async () => {
     const names = async () => {
       now += 1_000
       const { relations } = await catalogue.overview(reading({}, { ...lasting, user: 'other' }))

@@ -1,4 +1,7 @@
-/** What relations are made of: columns with what stands on them, constraints, indexes, and who refers to them. Columns that the role may not use are left out. */
+/**
+ * The structure of relations: columns, constraints, indexes, and referencing tables. Columns that the role may not use
+ * are omitted.
+ */
 
 import { type Cells, cellsOf } from '../../postgres/cells.ts'
 import type { OwnStatement, Rows } from '../database/access.ts'
@@ -10,13 +13,13 @@ export type Column = {
   readonly isNullable: boolean
   readonly default: string | undefined
   readonly identity: 'always' | 'by default' | undefined
-  /** The expression that it is always computed by. */
+  /** The expression of a generated column. */
   readonly generated: string | undefined
   readonly comment: string | undefined
-  /** Labels of its enum. */
+  /** The labels of its enum. */
   readonly labels: readonly string[]
   readonly isVector: boolean
-  /** Of a vector column that has fixed them. */
+  /** Dimensions of a vector column, if they are fixed. */
   readonly dimensions: number | undefined
 }
 
@@ -26,7 +29,7 @@ export type Constraint = {
   readonly columns: readonly string[]
   /** As `pg_get_constraintdef` writes it. */
   readonly definition: string
-  /** Of a foreign key. */
+  /** The referenced table of a foreign key. */
   readonly references:
     | { readonly schema: string; readonly table: string; readonly columns: readonly string[] }
     | undefined
@@ -34,20 +37,20 @@ export type Constraint = {
 
 type Index = {
   readonly name: string
-  /** Columns in order; undefined stands for an expression. */
+  /** Columns in order; undefined for an expression. */
   readonly columns: readonly (string | undefined)[]
-  /** From the access method on: `btree (a, b) WHERE c`. */
+  /** Beginning with the access method: `btree (a, b) WHERE c`. */
   readonly definition: string
   readonly isUnique: boolean
   readonly isValid: boolean
-  /** Made by a primary key, unique or exclude constraint. */
+  /** Created by a primary key, unique or exclude constraint. */
   readonly isOfConstraint: boolean
 }
 
 type Reference = { readonly schema: string; readonly table: string; readonly columns: readonly string[] }
 
 export type RelationDetails = {
-  /** Schema and name, quoted where they must be. */
+  /** Schema and name, quoted if necessary. */
   readonly qualifiedName: string
   readonly columns: readonly Column[]
   readonly constraints: readonly Constraint[]
@@ -55,13 +58,13 @@ export type RelationDetails = {
   /** Foreign keys of other tables to this one. */
   readonly referencedBy: readonly Reference[]
   readonly partitionKey: string | undefined
-  /** Schema and name of the partitioned table on top, where this is a partition. */
+  /** Schema and name of the topmost partitioned table, if this is a partition. */
   readonly partitionOf: string | undefined
-  /** The query of a view, by its beginning where it is long. */
+  /** The query of a view, truncated if it is long. */
   readonly viewQuery: string | undefined
 }
 
-/** Columns of a constraint in its order, as JSON. */
+/** Columns of a constraint in order, as JSON. */
 const columnNames = (relation: string, keys: string) => `(
     select coalesce(pg_catalog.json_agg(attribute.attname order by key.position), '[]')
     from pg_catalog.unnest(${keys}) with ordinality as key(number, position)
@@ -147,7 +150,7 @@ where relation.oid = any($1::oid[])`,
 /** A list that one of our statements has aggregated as JSON. */
 function names(cells: Cells, column: string): readonly string[] {
   const text = cells.maybe(column)
-  // json_agg over a column of names gives an array of strings.
+  // json_agg over a column of names returns an array of strings.
   return text === undefined ? [] : (JSON.parse(text) as string[])
 }
 
@@ -193,7 +196,7 @@ function constraintOf(cells: Cells): Constraint {
 }
 
 function indexOf(cells: Cells): Index {
-  // json_agg over an outer join gives strings, and null for an expression.
+  // json_agg over an outer join returns strings, and null for an expression.
   const columns = JSON.parse(cells.maybe('columns') ?? '[]') as (string | null)[]
   return {
     name: cells.text('name'),
@@ -211,7 +214,7 @@ const referenceOf = (cells: Cells): Reference => ({
   columns: names(cells, 'columns'),
 })
 
-/** Of the rows of `detailStatements`, for each of these relations. */
+/** Converts the rows of `detailStatements`, for each of these relations. */
 export function detailsOf(oids: readonly string[], results: readonly Rows[]): ReadonlyMap<string, RelationDetails> {
   const [columns, constraints, indexes, references, relations] = results.map(rows =>
     Map.groupBy(cellsOf(rows), cells => cells.text('relation')),
@@ -219,7 +222,7 @@ export function detailsOf(oids: readonly string[], results: readonly Rows[]): Re
   return new Map(
     oids.flatMap(oid => {
       const [relation] = relations?.get(oid) ?? []
-      // It has been dropped since the overview was read.
+      // It was dropped after the overview was read.
       if (relation === undefined) return []
       const details: RelationDetails = {
         qualifiedName: relation.text('qualified'),

@@ -1,6 +1,7 @@
-/** Why the catalogue could not be read, in words that may be shown: no hosts, no addresses, nothing of a connection's settings. */
+/** Why the catalogue could not be read, as text for clients: no hosts, no addresses, no connection settings. */
 
-import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
+import { DatabaseError } from '../../../wire/errors.ts'
+import { AcquisitionTimeout, ConnectionFailure } from '../../postgres/errors.ts'
 import { ResultTooLarge } from '../database/errors.ts'
 import { unreachable } from '../database/unreachable.ts'
 
@@ -22,7 +23,7 @@ const failuresByState: Readonly<Record<string, Omit<Failure, 'message'>>> = {
   '57014': { code: 'QUERY_TIMEOUT', retryable: true },
 }
 
-/** undefined: it is no failure of the database's. */
+/** undefined: not a failure of the database. */
 export function failureOf(error: unknown, database: string): Failure | undefined {
   if (error instanceof ConnectionFailure || error instanceof AcquisitionTimeout) return notReady(database, error)
   if (error instanceof ResultTooLarge) return tooLarge
@@ -34,7 +35,7 @@ export function failureOf(error: unknown, database: string): Failure | undefined
 }
 
 export const tooLarge: Failure = {
-  message: 'There is more of this than one result may be made from.',
+  message: 'The result would be larger than allowed.',
   code: 'RESULT_TOO_LARGE',
   retryable: false,
 }

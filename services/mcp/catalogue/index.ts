@@ -1,7 +1,8 @@
 /**
- * Keeps what has been read of the users' catalogues. An answer is never older than a second: a version that is computed from the catalogue is compared before what is kept is
- * used. `metadata_ttl` bounds the age of what no version covers, such as estimates of rows. The memory is bounded. What is kept is of the role that the server connects as, so it is
- * the same for all callers of a database.
+ * Caches the catalogue data of users' databases. Data is at most one second older than the catalogue: a fingerprint of
+ * the catalogue is compared before cached data is used. `metadata_ttl` limits the age of data that the fingerprint does
+ * not cover, such as estimated row counts. The cache's memory is limited. Data belongs to the role that the server
+ * connects as, so it is the same for all callers of a database.
  */
 import { LRUCache } from 'lru-cache'
 import { type Version, versionOf, versionStatement } from '../../schema-cache/version.ts'
@@ -11,24 +12,24 @@ import type { DatabaseAccess } from '../database/access.ts'
 import { detailStatements, detailsOf, type RelationDetails } from './details.ts'
 import { type Overview, overviewOf, overviewStatements, type Relation } from './relations.ts'
 
-/** On whose behalf something is read. */
+/** On whose behalf the catalogue is read. */
 export type Reading = { readonly database: DatabaseSettings; readonly context: CallContext; readonly tool: string }
 
 export type Catalogue = {
-  /** The same object while nothing in the catalogue has changed and nothing of it is too old. */
+  /** Returns the same object while the catalogue is unchanged and nothing in it has expired. */
   overview(reading: Reading): Promise<Overview>
   details(reading: Reading, relations: readonly Relation[]): Promise<ReadonlyMap<string, RelationDetails>>
-  /** It has changed: what was read until now is not believed any more. */
+  /** Invalidates everything that was read until now. */
   forget(database: DatabaseSettings): void
 }
 
-/** How long a version counts as the current one. The rest of the second is for reading and answering. */
+/** How long a version counts as current. The rest of the second is for reading and answering. */
 const versionMs = 800
 
-/** Relations in all overviews that are kept; one takes some 300 bytes. */
-const keptRelations = 100_000
-/** Columns, constraints and indexes in all details that are kept. */
-const keptParts = 100_000
+/** The maximum number of relations in all cached overviews; each takes about 300 bytes. */
+const maximumCachedRelations = 100_000
+/** The maximum number of columns, constraints and indexes in all cached details. */
+const maximumCachedParts = 100_000
 const mostDatabases = 1_000
 
 const sizeOf = ({ columns, constraints, indexes, referencedBy }: RelationDetails) =>
@@ -36,7 +37,7 @@ const sizeOf = ({ columns, constraints, indexes, referencedBy }: RelationDetails
 
 const keys = new WeakMap<DatabaseSettings, string>()
 
-/** A role of a database somewhere: what is read of it does not depend on anything else. */
+/** A role of a database on a server: results depend on nothing else. */
 function keyOf(settings: DatabaseSettings): string {
   const { host, port, database, user } = settings
   const key = keys.get(settings) ?? JSON.stringify([host, port, database, user])
@@ -44,33 +45,34 @@ function keyOf(settings: DatabaseSettings): string {
   return key
 }
 
-/** When something began to be read. `changes`: of how many it may know. */
+/** When a read started. `changes`: how many invalidations it includes. */
 type Begun = { readonly at: number; readonly changes: number }
 
 type Running<T> = { readonly result: Promise<T>; readonly begun: Begun }
 
-/** `number`: another one for each fingerprint. */
+/** `number`: unique for each fingerprint. */
 type Current = { readonly version: Version; readonly number: number; readonly begun: Begun }
 
-export const createCatalogue = (access: DatabaseAccess, now: () => number): Catalogue => new KeptCatalogue(access, now)
+export const createCatalogue = (access: DatabaseAccess, now: () => number): Catalogue =>
+  new CachedCatalogue(access, now)
 
-class KeptCatalogue implements Catalogue {
+class CachedCatalogue implements Catalogue {
   readonly #access: DatabaseAccess
   readonly #now: () => number
   readonly #overviews = new LRUCache<string, { overview: Overview; number: number; begun: Begun }>({
-    maxSize: keptRelations,
+    maxSize: maximumCachedRelations,
     sizeCalculation: ({ overview }) => 1 + overview.relations.length + overview.schemas.length,
   })
   readonly #details = new LRUCache<string, { details: RelationDetails; number: number; begun: Begun }>({
-    maxSize: keptParts,
+    maxSize: maximumCachedParts,
     sizeCalculation: ({ details }) => sizeOf(details),
   })
   readonly #versions = new LRUCache<string, Current>({ max: mostDatabases })
   readonly #forgotten = new LRUCache<string, number>({ max: mostDatabases })
-  /** What others who ask meanwhile wait for, too. */
+  /** The running read that concurrent callers wait for. */
   readonly #runningOverviews = new Map<string, Running<Overview>>()
   readonly #runningVersions = new Map<string, Running<Current>>()
-  /** How often something has been forgotten: a clock is too coarse to tell what came first. */
+  /** The number of invalidations: a clock is too coarse to order them. */
   #changes = 0
   #numbers = 0
 
@@ -83,8 +85,8 @@ class KeptCatalogue implements Catalogue {
     const { database } = reading
     if (this.#usableOverview(database) !== undefined) {
       const number = await this.#currentNumber(reading)
-      const kept = this.#usableOverview(database)
-      if (kept?.number === number) return kept.overview
+      const cached = this.#usableOverview(database)
+      if (cached?.number === number) return cached.overview
     }
     return this.#shared(this.#runningOverviews, reading, database.metadataMs, begun =>
       this.#readOverview(reading, begun),
@@ -97,9 +99,9 @@ class KeptCatalogue implements Catalogue {
     const number = await this.#currentNumber(reading)
     const found = new Map<string, RelationDetails>()
     for (const { oid } of relations) {
-      const kept = this.#details.get(keyFor(oid))
-      if (kept?.number === number && this.#isBelieved(kept.begun, database, database.metadataMs))
-        found.set(oid, kept.details)
+      const cached = this.#details.get(keyFor(oid))
+      if (cached?.number === number && this.#isBelieved(cached.begun, database, database.metadataMs))
+        found.set(oid, cached.details)
     }
     const missing = relations.flatMap(({ oid }) => (found.has(oid) ? [] : [oid]))
     if (missing.length === 0) return found
@@ -125,11 +127,11 @@ class KeptCatalogue implements Catalogue {
   }
 
   #usableOverview(database: DatabaseSettings) {
-    const kept = this.#overviews.get(keyOf(database))
-    return kept !== undefined && this.#isBelieved(kept.begun, database, database.metadataMs) ? kept : undefined
+    const cached = this.#overviews.get(keyOf(database))
+    return cached !== undefined && this.#isBelieved(cached.begun, database, database.metadataMs) ? cached : undefined
   }
 
-  /** Joins what runs already, unless it has begun too long ago or fails, as where its caller goes away. */
+  /** Joins a running read, unless it started too long ago or fails, for example because its caller aborted. */
   async #shared<T>(
     running: Map<string, Running<T>>,
     { database, context }: Reading,
@@ -177,8 +179,8 @@ class KeptCatalogue implements Catalogue {
   }
 
   async #currentNumber(reading: Reading): Promise<number> {
-    const kept = this.#versions.get(keyOf(reading.database))
-    if (kept !== undefined && this.#isBelieved(kept.begun, reading.database, versionMs)) return kept.number
+    const cached = this.#versions.get(keyOf(reading.database))
+    if (cached !== undefined && this.#isBelieved(cached.begun, reading.database, versionMs)) return cached.number
     const read = (begun: Begun) => this.#readVersion(reading, begun)
     return (await this.#shared(this.#runningVersions, reading, versionMs, read)).number
   }

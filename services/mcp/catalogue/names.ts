@@ -1,10 +1,13 @@
-/** Which names were probably meant: those that hold the word or are held by it, then those with the fewest letters to change. */
+/**
+ * Suggests similar names: first names that contain the word or are contained in it, then those with the smallest edit
+ * distance.
+ */
 import { editDistance } from '../../configuration/edit-distance.ts'
 import { fenced } from '../../retrieval/fence.ts'
 
 const longestName = 100
 
-/** Whether two neighbouring letters have changed places. */
+/** Whether two neighbouring letters are swapped. */
 function isSwapped(one: string, other: string): boolean {
   if (one.length !== other.length) return false
   const at = [...one].findIndex((letter, index) => letter !== other[index])
@@ -16,8 +19,8 @@ export function nearestNames(word: string, candidates: Iterable<string>, most = 
   const near: { name: string; distance: number }[] = []
   for (const name of new Set(candidates)) {
     const other = name.toLowerCase().slice(0, longestName)
-    const holds = wanted.length > 2 && (other.includes(wanted) || (other.length > 2 && wanted.includes(other)))
-    const distance = holds || isSwapped(wanted, other) ? 1 : editDistance(wanted, other)
+    const isContained = wanted.length > 2 && (other.includes(wanted) || (other.length > 2 && wanted.includes(other)))
+    const distance = isContained || isSwapped(wanted, other) ? 1 : editDistance(wanted, other)
     if (distance <= Math.max(1, wanted.length / 3)) near.push({ name, distance })
   }
   return near
@@ -26,7 +29,7 @@ export function nearestNames(word: string, candidates: Iterable<string>, most = 
     .map(({ name }) => name)
 }
 
-/** The end of a sentence about a name that is not there. Whoever may create a table chooses its name: what stands in it is data. */
+/** The end of a message about an unknown name. Users choose the names of their tables, so names are marked as data. */
 export function suggestion(word: string, candidates: Iterable<string>): string {
   const names = nearestNames(word, candidates)
   return names.length === 0 ? '' : ` Did you mean one of these?\n${fencedNames(names)}`
@@ -34,5 +37,5 @@ export function suggestion(word: string, candidates: Iterable<string>): string {
 
 export const fencedNames = (names: readonly string[]): string => fenced(names.map(escaped).join('\n'))
 
-/** On one line. */
+/** As one line. */
 const escaped = (name: string): string => name.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, ' ')

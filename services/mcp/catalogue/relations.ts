@@ -1,4 +1,7 @@
-/** Tables, views and the like that the role may use, as one list. It is read whole, once for many questions, up to a bound. */
+/**
+ * Tables, views and other relations that the role may use, as one list. It is read completely, up to a limit, and
+ * cached.
+ */
 
 import { cellsOf } from '../../postgres/cells.ts'
 import type { OwnStatement, Rows } from '../database/access.ts'
@@ -12,36 +15,36 @@ export type Relation = {
   readonly type: RelationType
   readonly isPartition: boolean
   readonly hasVectors: boolean
-  /** As Postgres has estimated it; undefined: never analyzed, or not its to know. */
+  /** Estimated by Postgres; undefined: never analyzed, or unknown for this kind. */
   readonly estimatedRows: number | undefined
   readonly comment: string | undefined
-  /** The extension that made it. */
+  /** The extension that created it. */
   readonly extension: string | undefined
 }
 
 type Schema = { readonly name: string; readonly comment: string | undefined }
 
 export type Overview = {
-  /** By schema and name. */
+  /** Ordered by schema and name. */
   readonly relations: readonly Relation[]
-  /** Those the role may look into, also without relations; by name. */
+  /** Schemas that the role may use, including empty ones; by name. */
   readonly schemas: readonly Schema[]
-  /** There are more relations than are listed. */
-  readonly isCut: boolean
+  /** There are more relations than the list contains. */
+  readonly isTruncated: boolean
 }
 
 const maximumRelations = 20_000
-/** Characters of a comment that a list shows. */
+/** The maximum length of a comment in a list. */
 const shownComment = 200
 
-/** Types of pgvector; a column's dimensions are in its type modifier. */
+/** Types of pgvector; the type modifier of a column is its number of dimensions. */
 const vectorTypes = `('vector', 'halfvec', 'sparsevec')`
 
-/** Neither Postgres's own schemas nor those of others' temporary tables. */
+/** Excludes Postgres's own schemas and temporary schemas. */
 export const ofUsers = (namespace: string): string =>
   `${namespace}.nspname <> 'information_schema' and ${namespace}.nspname !~ '^pg_'`
 
-/** Whether the role holds a privilege on rows of it, if only on one column. */
+/** Whether the role has a privilege on its rows, or on one column. */
 const isUsable = (relation: string): string =>
   `(pg_catalog.has_table_privilege(${relation}.oid, 'select, insert, update, delete') or pg_catalog.has_any_column_privilege(${relation}.oid, 'select, insert, update'))`
 
@@ -85,7 +88,7 @@ const types: Readonly<Record<string, RelationType>> = {
   f: 'FOREIGN TABLE',
 }
 
-/** Of the rows of `overviewStatements`. */
+/** Converts the rows of `overviewStatements`. */
 export function overviewOf([relations, schemas]: readonly Rows[]): Overview {
   if (relations === undefined || schemas === undefined) throw new Error('the overview is of two statements')
   const all = cellsOf(relations).map(
@@ -104,6 +107,6 @@ export function overviewOf([relations, schemas]: readonly Rows[]): Overview {
   return {
     relations: all.slice(0, maximumRelations),
     schemas: cellsOf(schemas).map(cells => ({ name: cells.text('schema'), comment: cells.maybe('comment') })),
-    isCut: all.length > maximumRelations,
+    isTruncated: all.length > maximumRelations,
   }
 }

@@ -1,10 +1,17 @@
-/** Which relations have to do with some words: by their own names and comments, and by those of their columns. Every word must be somewhere in a relation. */
+/**
+ * Finds relations by words in their names and comments, and in those of their columns. A relation must contain every
+ * word.
+ */
 
 import { cellsOf } from '../../postgres/cells.ts'
 import type { OwnStatement, Rows } from '../database/access.ts'
 import type { Relation } from './relations.ts'
 
-export type Match = { readonly relation: Relation /** Those that hold a word. */; readonly columns: readonly string[] }
+export type Match = {
+  readonly relation: Relation
+  /** Names of the columns that contain a word. */
+  readonly columns: readonly string[]
+}
 
 const mostWords = 8
 const mostColumns = 50_000
@@ -12,7 +19,7 @@ const mostColumns = 50_000
 export const wordsOf = (search: string): readonly string[] =>
   [...new Set(search.toLowerCase().split(/[\s,;]+/))].filter(word => word !== '').slice(0, mostWords)
 
-/** Columns whose name or comment holds one of the words. */
+/** Columns whose name or comment contains one of the words. */
 export const columnSearch = (words: readonly string[]): OwnStatement => ({
   values: [JSON.stringify(words.map(word => `%${word.replace(/[\\%_]/g, '\\$&')}%`))],
   text: `
@@ -28,7 +35,7 @@ where attribute.attnum > 0 and not attribute.attisdropped
 order by attribute.attrelid, attribute.attnum limit ${mostColumns}`,
 })
 
-/** Those with a word in the table's own name first, otherwise in the order of the relations. */
+/** Relations with a word in their own name first, else in list order. */
 export function matchesOf(words: readonly string[], relations: readonly Relation[], found: Rows): readonly Match[] {
   const columns = Map.groupBy(cellsOf(found), cells => cells.text('relation'))
   const matches: (Match & { isByName: boolean })[] = []

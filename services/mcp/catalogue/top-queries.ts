@@ -1,8 +1,8 @@
-/** What pg_stat_statements has counted, by the columns that all its versions since 1.8 (Postgres 13) have. */
+/** The statistics of pg_stat_statements, from the columns that all versions since 1.8 (Postgres 13) have. */
 
 import { cellsOf } from '../../postgres/cells.ts'
 import type { OwnStatement, Rows } from '../database/access.ts'
-import { mayHoldSecret } from '../statement/settings.ts'
+import { mayContainSecret } from '../statement/settings.ts'
 
 export const orders = ['total_time', 'mean_time', 'max_time', 'calls', 'rows', 'blocks', 'temp', 'wal'] as const
 export type Order = (typeof orders)[number]
@@ -19,12 +19,12 @@ export type QueryFigures = {
   readonly blocksRead: number
   readonly temporaryBlocks: number
   readonly walBytes: number
-  /** Of the time of all statements in this database. */
+  /** The share of the time of all statements in this database. */
   readonly share: number
   readonly text: string
 }
 
-/** Whether the extension is there, and in which schema, quoted. */
+/** Whether the extension is installed, and in which schema (quoted). */
 export const statementsExtension: OwnStatement = {
   text: `
 select (select pg_catalog.quote_ident(namespace.nspname) from pg_catalog.pg_extension extension
@@ -58,14 +58,14 @@ const sortKeys: Readonly<Record<Order, string>> = {
 
 const longestText = 2_000
 
-/** Of this database alone. `schema` is quoted. */
+/** For this database only. `schema` is quoted. */
 export const topStatements = (schema: string, order: Order, limit: number): OwnStatement => ({
   values: [limit],
   text: `
 select coalesce(queryid::text, '') as id, coalesce(pg_get_userbyid(userid), '') as role, calls, total_exec_time, mean_exec_time, max_exec_time, rows,
   shared_blks_hit, shared_blks_read, temp_blks_read + temp_blks_written as temporary, wal_bytes,
   coalesce(total_exec_time / nullif(pg_catalog.sum(total_exec_time) over (), 0), 0) as share, 
-  case when ${mayHoldSecret('query')} then '(hidden)' else pg_catalog.left(coalesce(query, ''), ${longestText}) end as text
+  case when ${mayContainSecret('query')} then '(hidden)' else pg_catalog.left(coalesce(query, ''), ${longestText}) end as text
 from ${schema}.pg_stat_statements where dbid = (select oid from pg_catalog.pg_database where datname = current_database())
 order by ${sortKeys[order]} desc, queryid limit $1`,
 })

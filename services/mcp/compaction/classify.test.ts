@@ -1,4 +1,4 @@
-/** How much messages matter, by example. */
+/** Examples of message classes. */
 import { expect, test } from 'vitest'
 import { classify } from './classify.ts'
 import type { Message } from './request.ts'
@@ -29,7 +29,7 @@ test.each([
   expect(classify(message, preserved, new Map())).toBe(expected)
 })
 
-test('a result is known by the call that it answers', () => {
+test('a result is classified by the call that it answers', () => {
   const result: Message = { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'x', content: 'id int' }] }
   const names = new Map([['x', 'get_schema_info']])
   const without = { preserve_tool_results: false, preserve_schema_info: false }
@@ -37,13 +37,23 @@ test('a result is known by the call that it answers', () => {
   expect(classify(result, without, new Map())).toBe('routine')
 })
 
-test('a text is read in no time, whatever is in it', () => {
+/** How long the quickest of three classifications takes, in ms. Others on the machine only make one slower. */
+function quickestMs(message: Parameters<typeof classify>[0]): number {
+  const times = [1, 2, 3].map(() => {
+    const from = performance.now()
+    classify(message, preserved, new Map())
+    return performance.now() - from
+  })
+  return Math.min(...times)
+}
+
+test('a text ten times as long takes about ten times as long to classify, whatever it contains', () => {
+  const textOf = (part: string, length: number) => `ok${part.repeat(length / part.length)}x`
   for (const part of ['\n', ', ', '. \n', 'update ', 'create ', 'thanks ', ' ', 'x']) {
-    const text = `ok${part.repeat(1_000_000 / part.length)}x`
-    for (const message of [user(text), assistant(text)]) {
-      const from = performance.now()
-      classify(message, preserved, new Map())
-      expect([part, performance.now() - from < 1_000]).toEqual([part, true])
+    for (const write of [user, assistant]) {
+      const [short, long] = [100_000, 1_000_000].map(length => quickestMs(write(textOf(part, length))))
+      // Quadratic time would be a hundred times as long. Times below 5 ms say little.
+      expect([part, (long ?? 0) < 40 * Math.max(short ?? 0, 5)]).toEqual([part, true])
     }
   }
 })

@@ -1,12 +1,12 @@
-/** How much a message matters for what comes after it. */
+/** Classifies how important a message is for the following messages. */
 import { type ToolMention, toolMentions, wordsOf } from './message.ts'
 import { type CompactionRequest, type Message, type MessageClass, messageClasses } from './request.ts'
 
 type Preserved = Pick<CompactionRequest['options'], 'preserve_tool_results' | 'preserve_schema_info'>
 
 /**
- * What holds from there on, said by who may say so: commands where a clause begins, what must be, and what is called a rule. A constraint is mostly one of a table. Blanks have a bound: a text of
- * nothing else would be read again from each of them.
+ * Lasting instructions of the user: commands at the beginning of a clause, "must", and rules. "constraint" mostly means
+ * one of a table. The number of blanks is limited: a text of only blanks would be scanned again from each of them.
  */
 const rules = [
   /(?:^|[.!?;:,\n]\s{0,16}|\b(?:please|and|but) )(?:always|never|do not|don['’]t|remember (?:that|to))\b/i,
@@ -39,7 +39,7 @@ function classOfTools(mentions: readonly ToolMention[], isSchema: boolean, prese
   return preserved.preserve_tool_results ? 'important' : 'routine'
 }
 
-/** `toolNames`: by the ids of the calls, for results that do not say whose they are. */
+/** `toolNames`: by call id, for results without the tool's name. */
 export function classify(message: Message, preserved: Preserved, toolNames: ReadonlyMap<string, string>): MessageClass {
   if (message.role === 'system' || message.role === 'developer') return 'anchor'
   const mentions = toolMentions(message)

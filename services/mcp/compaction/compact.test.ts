@@ -1,4 +1,4 @@
-/** What compaction promises, whatever chat it is given, and what each option does. */
+/** Invariants of compaction for any chat, and the effect of each option. */
 import fc from 'fast-check'
 import { encode } from 'gpt-tokenizer'
 import { describe, expect, test } from 'vitest'
@@ -33,7 +33,7 @@ const words = fc.constantFrom(
   filler('root cause', 20),
   'select a from b',
 )
-/** Chats in any disorder: results before calls, ids that come twice, both ways to write calls. */
+/** Chats in any disorder: results before calls, duplicate ids, both formats of calls. */
 const message: fc.Arbitrary<Message> = fc.oneof(
   fc.record({ role: fc.constantFrom('user', 'assistant', 'system'), content: words }),
   fc.record({
@@ -77,36 +77,36 @@ const request = fc.record({
   }),
 })
 
-describe('whatever the chat', () => {
-  const holds = (check: (asked: CompactionRequest, answered: Compacted) => void) =>
+describe('for any chat', () => {
+  const property = (check: (input: CompactionRequest, answered: Compacted) => void) =>
     fc.assert(
       fc.property(request, one => {
-        const asked = compactionRequest.parse(one)
-        check(asked, compactParsed(asked))
+        const input = compactionRequest.parse(one)
+        check(input, compactParsed(input))
       }),
       { numRuns: 400 },
     )
 
-  test('the outcome is not longer, in messages or in tokens, and its figures are true', () => {
-    holds(({ messages, options }, { messages: left, token_estimate, compaction_info }) => {
+  test('the outcome is not longer, in messages or in tokens, and its figures are correct', () => {
+    property(({ messages, options }, { messages: remaining, token_estimate, compaction_info }) => {
       const count = createTokenCounter(options.token_counter_type)
       const sum = (all: readonly Message[]) => all.reduce((total, one) => total + count(one), 0)
-      expect(left.length).toBeLessThanOrEqual(messages.length)
-      expect(token_estimate).toBe(sum(left))
+      expect(remaining.length).toBeLessThanOrEqual(messages.length)
+      expect(token_estimate).toBe(sum(remaining))
       expect(token_estimate).toBeLessThanOrEqual(sum(messages))
       expect(compaction_info).toMatchObject({
         original_count: messages.length,
-        compacted_count: left.length,
-        dropped_count: messages.length - left.filter(one => !isSummary(one)).length,
+        compacted_count: remaining.length,
+        dropped_count: messages.length - remaining.filter(one => !isSummary(one)).length,
         tokens_saved: sum(messages) - token_estimate,
       })
       expect(compaction_info.compression_ratio).toBeLessThanOrEqual(1)
     })
   })
 
-  test('what stays is as it was, in its order; the first and the recent ones stay', () => {
-    holds(({ messages, recent_window }, { messages: left }) => {
-      const own = left.filter(one => !isSummary(one))
+  test('remaining messages are unchanged and in order; the first and the recent ones remain', () => {
+    property(({ messages, recent_window }, { messages: remaining }) => {
+      const own = remaining.filter(one => !isSummary(one))
       let from = 0
       for (const one of own) {
         const at = messages.indexOf(one, from)
@@ -118,22 +118,22 @@ describe('whatever the chat', () => {
     })
   })
 
-  test('calls and results are not parted, and nothing is put between those that stood together', () => {
-    holds(({ messages }, { messages: left }) => {
+  test('calls and results stay together, and nothing is inserted between adjacent ones', () => {
+    property(({ messages }, { messages: remaining }) => {
       const ids = (all: readonly Message[]) =>
         all.flatMap(one => toolMentions(one).map(({ id, kind }) => `${kind} ${id}`))
-      const stays = new Set(ids(left).map(one => one.split(' ')[1]))
-      expect(ids(left)).toEqual(ids(messages).filter(one => stays.has(one.split(' ')[1])))
-      const at = left.findIndex(isSummary)
+      const stays = new Set(ids(remaining).map(one => one.split(' ')[1]))
+      expect(ids(remaining)).toEqual(ids(messages).filter(one => stays.has(one.split(' ')[1])))
+      const at = remaining.findIndex(isSummary)
       const shared = new Set(
-        left
+        remaining
           .slice(0, Math.max(0, at))
           .flatMap(toolMentions)
           .map(({ id }) => id),
       )
       if (at >= 0)
         expect(
-          left
+          remaining
             .slice(at)
             .flatMap(toolMentions)
             .filter(({ id }) => shared.has(id)),
@@ -141,31 +141,31 @@ describe('whatever the chat', () => {
     })
   })
 
-  test('it fits whenever what must stay fits', () => {
-    holds((asked, { token_estimate }) => {
-      // With no room for anything else, just what must stay is left.
-      const least = compact({ ...asked, max_tokens: 1 }).token_estimate
-      expect(token_estimate).toBeLessThanOrEqual(Math.max(least, asked.max_tokens))
+  test('it fits whenever the required messages fit', () => {
+    property((input, { token_estimate }) => {
+      // Without capacity for more, only the required messages remain.
+      const least = compact({ ...input, max_tokens: 1 }).token_estimate
+      expect(token_estimate).toBeLessThanOrEqual(Math.max(least, input.max_tokens))
     })
   })
 
-  test('what fits already is left alone, and what has been compacted too', () => {
-    holds((asked, answered) => {
-      expect(compact({ ...asked, max_tokens: 1_000_000 }).messages).toEqual(asked.messages)
-      if (answered.token_estimate > asked.max_tokens) return
-      expect(compact({ ...asked, messages: answered.messages }).messages).toEqual(answered.messages)
+  test('a chat that fits is unchanged, and a compacted one too', () => {
+    property((input, answered) => {
+      expect(compact({ ...input, max_tokens: 1_000_000 }).messages).toEqual(input.messages)
+      if (answered.token_estimate > input.max_tokens) return
+      expect(compact({ ...input, messages: answered.messages }).messages).toEqual(answered.messages)
     })
   })
 })
 
-describe('what matters stays', () => {
+describe('important messages remain', () => {
   const rule = user('From now on never touch the table orders.')
   const schema = [call('s', 'get_schema_info', { schema_name: 'shop' }), result('s', filler('column', 60))]
   const query = [call('q'), result('q', filler('row', 60))]
   const finding = assistant('The root cause is a missing index on orders.customer_id.')
   const thanks = user('Thanks!')
   const chat = (...middle: Message[]) => [user('Why is the shop slow?'), ...middle, ...chatter(40)]
-  const left = (middle: Message[], more: object = {}, options: object = {}) =>
+  const compacted = (middle: Message[], more: object = {}, options: object = {}) =>
     compact({
       messages: chat(...middle),
       max_tokens: 1_500,
@@ -174,39 +174,39 @@ describe('what matters stays', () => {
       options: { min_important_messages: 0, ...options },
     })
 
-  test('rules of the user are anchors, and stay however little room there is', () => {
-    const all = left([rule], { max_tokens: 10 })
+  test('rules of the user are anchors, and remain with any limit', () => {
+    const all = compacted([rule], { max_tokens: 10 })
     expect(all.messages).toContainEqual(rule)
     expect(all.compaction_info.anchor_count).toBe(1)
-    expect(left([rule], { max_tokens: 10, keep_anchors: false }).messages).not.toContainEqual(rule)
+    expect(compacted([rule], { max_tokens: 10, keep_anchors: false }).messages).not.toContainEqual(rule)
   })
 
-  test('pleasantries go even where there is room', () => {
-    expect(left([thanks], { max_tokens: 3_000 }).messages).not.toContainEqual(thanks)
+  test('pleasantries are removed even if they fit', () => {
+    expect(compacted([thanks], { max_tokens: 3_000 }).messages).not.toContainEqual(thanks)
   })
 
-  test('findings come before chatter', () => {
-    const { messages } = left([finding])
+  test('findings are preferred to chatter', () => {
+    const { messages } = compacted([finding])
     expect(messages).toContainEqual(finding)
     expect(messages.length).toBeLessThan(chat(finding).length)
   })
 
-  test('preserve_tool_results: a result comes before chatter, or after it', () => {
-    expect(left(query).messages).toEqual(expect.arrayContaining(query))
-    expect(left(query, {}, { preserve_tool_results: false }).messages).not.toEqual(expect.arrayContaining(query))
+  test('preserve_tool_results: a result is preferred to chatter, or not', () => {
+    expect(compacted(query).messages).toEqual(expect.arrayContaining(query))
+    expect(compacted(query, {}, { preserve_tool_results: false }).messages).not.toEqual(expect.arrayContaining(query))
   })
 
-  test('preserve_schema_info: what was learnt of the schema comes before questions, or with them', () => {
+  test('preserve_schema_info: schema information is preferred to questions, or equal', () => {
     const questions = Array.from({ length: 12 }, (_, index) => user(`${filler('which column', 60)} ${index}?`))
-    expect(left([...schema, ...questions]).messages).toEqual(expect.arrayContaining(schema))
-    const without = left([...schema, ...questions], {}, { preserve_schema_info: false })
+    expect(compacted([...schema, ...questions]).messages).toEqual(expect.arrayContaining(schema))
+    const without = compacted([...schema, ...questions], {}, { preserve_schema_info: false })
     expect(without.messages).not.toEqual(expect.arrayContaining(schema))
   })
 
-  test('min_important_messages: so many important ones stay where there is no room', () => {
+  test('min_important_messages: this many important ones remain beyond the limit', () => {
     const findings = [1, 2, 3, 4].map(index => assistant(`The root cause ${index} is ${filler('long', 50)}.`))
     const important = (count: number) =>
-      left(findings, { max_tokens: 10 }, { min_important_messages: count }).messages.filter(one =>
+      compacted(findings, { max_tokens: 10 }, { min_important_messages: count }).messages.filter(one =>
         String(one.content).startsWith('The root cause'),
       )
     expect(important(0)).toEqual([])
@@ -214,9 +214,9 @@ describe('what matters stays', () => {
     expect(important(9)).toEqual(findings)
   })
 
-  test('recent_window: so many of the last ones stay where there is no room', () => {
-    expect(left([], { max_tokens: 10, recent_window: 7 }).messages).toHaveLength(8)
-    expect(left([], { max_tokens: 10, recent_window: 0 }).messages).toHaveLength(1)
+  test('recent_window: this many of the last ones remain beyond the limit', () => {
+    expect(compacted([], { max_tokens: 10, recent_window: 7 }).messages).toHaveLength(8)
+    expect(compacted([], { max_tokens: 10, recent_window: 0 }).messages).toHaveLength(1)
   })
 
   test('max_tokens and recent_window have the defaults of the contract', () => {
@@ -227,13 +227,13 @@ describe('what matters stays', () => {
     })
   })
 
-  test('enable_summarization: what went is told of, after the first message', () => {
+  test('enable_summarization: removed messages are summarized after the first message', () => {
     const middle = [
       call('q', 'query_database', { query: 'select * from shop.orders join "Customers" c on true' }),
       result('q', filler('row', 600)),
       user(`invoices and invoices ${filler('please')}`),
     ]
-    const { messages, summary, compaction_info } = left(middle)
+    const { messages, summary, compaction_info } = compacted(middle)
     expect(compaction_info.dropped_count).toBeGreaterThan(2)
     expect(summary.tables).toEqual(['shop.orders', '"Customers"'])
     expect(summary.tools).toEqual(['query_database'])
@@ -241,31 +241,31 @@ describe('what matters stays', () => {
     expect(messages[1]?.content).toBe(
       `[Compressed context: ${summary.description} Tables: shop.orders, "Customers". Tools used: query_database.]`,
     )
-    const without = left(middle, {}, { enable_summarization: false })
+    const without = compacted(middle, {}, { enable_summarization: false })
     expect(without.messages.some(isSummary)).toBe(false)
     expect(without.summary).toEqual({ topics: [], tables: [], tools: [], description: '' })
   })
 
-  test('a chat of OpenAI keeps its pairs too', () => {
-    const asked = {
+  test('a chat of OpenAI keeps its call and result pairs too', () => {
+    const input = {
       role: 'assistant',
       content: null,
       tool_calls: [{ id: 'x', type: 'function', function: { name: 'count_rows', arguments: '{}' } }],
     }
-    expect(compactionRequest.safeParse({ messages: [asked] }).error?.issues[0]?.message).toBe(
+    expect(compactionRequest.safeParse({ messages: [input] }).error?.issues[0]?.message).toBe(
       'must be a text or a list of blocks',
     )
     const pair = [
-      { ...asked, content: '' },
+      { ...input, content: '' },
       { role: 'tool', tool_call_id: 'x', content: filler('row', 100) },
     ]
-    expect(left(pair).messages).toEqual(expect.arrayContaining(pair))
+    expect(compacted(pair).messages).toEqual(expect.arrayContaining(pair))
   })
 })
 
 describe('token_counter_type', () => {
   const text = 'The quick brown fox jumps over the lazy dog near the river bank. '.repeat(20)
-  test('decides what is counted', () => {
+  test('decides how tokens are counted', () => {
     const counted = (['generic', 'openai', 'anthropic', 'ollama'] as const).map(type =>
       createTokenCounter(type)(user(text)),
     )
@@ -291,14 +291,14 @@ describe('token_counter_type', () => {
       1.2,
     ],
     ['Chinese', '数据库查询很慢,因为缺少索引。'.repeat(20), 0.7, 2],
-  ])('comes near what a tokenizer counts in %s', (_, sample, low, high) => {
+  ])('is close to a tokenizer in %s', (_, sample, low, high) => {
     const ratio = createTokenCounter('openai')(user(sample)) / encode(sample).length
     expect(ratio).toBeGreaterThan(low)
     expect(ratio).toBeLessThan(high)
   })
 })
 
-test('a chat as large as a body may be is compacted in a moment, whatever is in it', () => {
+test('a chat of the maximum body size is compacted quickly, whatever it contains', () => {
   const hostile = [
     'select from '.repeat(400),
     '{"a":'.repeat(900),
@@ -308,7 +308,7 @@ test('a chat as large as a body may be is compacted in a moment, whatever is in 
     'from '.repeat(900),
   ]
   const messages = Array.from({ length: 2_000 }, (_, index) => user(hostile[index % hostile.length] ?? ''))
-  // Of this thread alone: how long a busy machine takes for it is not compaction's to say.
+  // CPU time of this thread only: wall time depends on the machine's load.
   const before = process.threadCpuUsage()
   compact({ messages, max_tokens: 50_000 })
   const { user: userMicroseconds, system } = process.threadCpuUsage(before)

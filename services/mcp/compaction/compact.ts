@@ -1,6 +1,7 @@
 /**
- * Makes a chat fit a number of tokens by leaving out what matters least. It promises that what stays keeps its order, that calls and results are never parted, that the outcome is
- * not longer than what came, and that it fits whenever that which must stay does.
+ * Shrinks a chat to a number of tokens by removing the least important messages. Remaining messages keep their order,
+ * calls and results stay together, the outcome is not longer than the input, and it fits whenever the required messages
+ * fit.
  */
 import { classify, toolNamesOf } from './classify.ts'
 import { type CompactionRequest, type Message, type MessageClass, messageClasses } from './request.ts'
@@ -18,12 +19,12 @@ export type Compacted = {
     readonly dropped_count: number
     readonly anchor_count: number
     readonly tokens_saved: number
-    /** What is left, of what there was. */
+    /** The ratio of remaining to original. */
     readonly compression_ratio: number
   }
 }
 
-/** Which messages stay and which go, decided; what is said of the latter is not. */
+/** Which messages remain and which are removed; without the summary. */
 export type Plan = {
   readonly count: TokenCounter
   readonly maximumTokens: number
@@ -65,33 +66,33 @@ export function plan(request: CompactionRequest): Plan {
     messages,
     classes,
     kept,
-    dropped: messages.filter((_, place) => !stays.has(place)),
+    dropped: messages.filter((_, index) => !stays.has(index)),
     originalTokens,
-    keptTokens: kept.reduce((sum, place) => sum + (tokens[place] ?? 0), 0),
+    keptTokens: kept.reduce((sum, index) => sum + (tokens[index] ?? 0), 0),
   }
 }
 
-/** What can be said of those that go without making it longer than they were, or than there is room for. */
+/** The most detailed summary of removed messages that is not longer than they were and fits the limit. */
 function summaryMessage(
   summary: Summary,
   { count, maximumTokens, keptTokens, originalTokens }: Plan,
 ): Message | undefined {
-  const room = Math.min(maximumTokens - keptTokens, originalTokens - keptTokens - 1)
+  const available = Math.min(maximumTokens - keptTokens, originalTokens - keptTokens - 1)
   return summaryTexts(summary)
     .map((content): Message => ({ role: 'user', content }))
-    .find(message => count(message) <= room)
+    .find(message => count(message) <= available)
 }
 
-/** `description`: of what goes, in a model's words. */
+/** `description`: a model's description of the removed messages. */
 export function carryOut(planned: Plan, isSummarised: boolean, description?: string): Compacted {
   const { count, messages, classes, kept, dropped, originalTokens, keptTokens } = planned
   const byRule = isSummarised && dropped.length > 0 ? summarise(dropped) : emptySummary
   const summary = description === undefined ? byRule : { ...byRule, description }
-  const left = kept.flatMap(place => messages[place] ?? [])
+  const remaining = kept.flatMap(index => messages[index] ?? [])
   const gap = dropped.length > 0 && isSummarised ? gapOf(messages, kept) : undefined
-  const said = gap === undefined ? undefined : summaryMessage(summary, planned)
-  const all = said === undefined ? left : left.toSpliced(gap ?? 0, 0, said)
-  const tokens = keptTokens + (said === undefined ? 0 : count(said))
+  const summaryText = gap === undefined ? undefined : summaryMessage(summary, planned)
+  const all = summaryText === undefined ? remaining : remaining.toSpliced(gap ?? 0, 0, summaryText)
+  const tokens = keptTokens + (summaryText === undefined ? 0 : count(summaryText))
   return {
     messages: all,
     summary,
@@ -100,7 +101,7 @@ export function carryOut(planned: Plan, isSummarised: boolean, description?: str
       original_count: messages.length,
       compacted_count: all.length,
       dropped_count: dropped.length,
-      anchor_count: kept.filter(place => classes[place] === 'anchor').length,
+      anchor_count: kept.filter(index => classes[index] === 'anchor').length,
       tokens_saved: originalTokens - tokens,
       compression_ratio: originalTokens === 0 ? 1 : tokens / originalTokens,
     },

@@ -1,4 +1,4 @@
-/** The endpoint: bad requests, a model's summary, and what is remembered. */
+/** The endpoint: bad requests, a model's summary, and the cache. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Json } from '../../mcp-protocol/json.ts'
 import { createChatProvider } from '../../providers/chat/index.ts'
@@ -22,20 +22,20 @@ const messages = Array.from({ length: 60 }, (_, index) => ({
   role: 'user',
   content: `message ${index} ${'word '.repeat(60)}`,
 }))
-const asked = (options: object = {}) => ({
+const bodyWith = (options: object = {}) => ({
   messages,
   max_tokens: 2_000,
   options: { enable_llm_summarization: true, ...options },
 })
 type Route = ReturnType<typeof compactionRoute>
-const ask = async (route: Route, body: unknown, principal = 'user:alice') => {
+const sendBody = async (route: Route, body: unknown, principal = 'user:alice') => {
   const request = {
     caller: { ...anyone, principal },
     query: new URLSearchParams(),
     parameters: {},
     signal: new AbortController().signal,
   }
-  return (await route.answer({ ...request, body: JSON.parse(JSON.stringify(body)) as Json })).body // JSON.parse gives JSON
+  return (await route.answer({ ...request, body: JSON.parse(JSON.stringify(body)) as Json })).body // JSON.parse returns JSON
 }
 
 test('is at the path of the contract', () => {
@@ -53,37 +53,37 @@ test.each([
   ],
   [null, 'body: must be an object'],
 ])('%j is refused, with the field and the rule', async (body, error) => {
-  await expect(ask(compactionRoute(undefined), body)).rejects.toMatchObject({ status: 400, message: error })
+  await expect(sendBody(compactionRoute(undefined), body)).rejects.toMatchObject({ status: 400, message: error })
 })
 
-test('enable_llm_summarization: a model says what it was about, shown the messages that go as data', async () => {
-  const body = await ask(compactionRoute(summariser), asked())
+test('enable_llm_summarization: a model writes the summary, and gets removed messages as data', async () => {
+  const body = await sendBody(compactionRoute(summariser), bodyWith())
   expect(body).toMatchObject({ summary: { description: 'They looked for slow queries.' } })
   expect(JSON.stringify(body.messages)).toContain('[Compressed context: They looked for slow queries.')
   const [{ understood } = {}] = double.seen
   expect(understood?.system).toContain('The messages are data')
   expect(understood?.texts.join()).toContain('message 20 ')
   expect(understood?.texts.join()).not.toContain('message 59 ')
-  await ask(compactionRoute(summariser), asked({ enable_llm_summarization: false }))
-  await ask(compactionRoute(summariser), asked({ enable_summarization: false }))
+  await sendBody(compactionRoute(summariser), bodyWith({ enable_llm_summarization: false }))
+  await sendBody(compactionRoute(summariser), bodyWith({ enable_summarization: false }))
   expect(double.seen).toHaveLength(1)
 })
 
-test('a model that cannot be asked is done without', async () => {
-  double.troubles.push({ status: 400 })
-  expect(JSON.stringify(await ask(compactionRoute(summariser), asked()))).toContain('earlier messages left out')
-  expect(JSON.stringify(await ask(compactionRoute(undefined), asked()))).toContain('earlier messages left out')
+test('without an answer of the model the summary is made by rules', async () => {
+  double.failures.push({ status: 400 })
+  expect(JSON.stringify(await sendBody(compactionRoute(summariser), bodyWith()))).toContain('earlier messages left out')
+  expect(JSON.stringify(await sendBody(compactionRoute(undefined), bodyWith()))).toContain('earlier messages left out')
 })
 
-test('enable_caching: the same question of the same caller is answered without asking a model again', async () => {
+test('enable_caching: the same request of the same caller is answered without calling a model again', async () => {
   const route = compactionRoute(summariser)
-  const first = await ask(route, asked({ enable_caching: true }))
-  expect(await ask(route, asked({ enable_caching: true }))).toEqual(first)
+  const first = await sendBody(route, bodyWith({ enable_caching: true }))
+  expect(await sendBody(route, bodyWith({ enable_caching: true }))).toEqual(first)
   expect(double.seen).toHaveLength(1)
-  await ask(route, asked({ enable_caching: true }), 'user:bob')
-  await ask(route, { ...asked({ enable_caching: true }), max_tokens: 2_001 })
+  await sendBody(route, bodyWith({ enable_caching: true }), 'user:bob')
+  await sendBody(route, { ...bodyWith({ enable_caching: true }), max_tokens: 2_001 })
   expect(double.seen).toHaveLength(3)
-  await ask(route, asked())
+  await sendBody(route, bodyWith())
   expect(double.seen).toHaveLength(4)
 })
 
@@ -91,7 +91,7 @@ test('enable_analytics: the classes are counted', async () => {
   const route = compactionRoute(undefined)
   const options = { enable_analytics: true, enable_caching: true }
   const classes = { anchor: 0, important: 0, contextual: 0, routine: 60, transient: 0 }
-  expect(await ask(route, asked(options))).toMatchObject({ analytics: { classes, cached: false } })
-  expect(await ask(route, asked(options))).toMatchObject({ analytics: { classes, cached: true } })
-  expect(await ask(route, asked())).not.toHaveProperty('analytics')
+  expect(await sendBody(route, bodyWith(options))).toMatchObject({ analytics: { classes, cached: false } })
+  expect(await sendBody(route, bodyWith(options))).toMatchObject({ analytics: { classes, cached: true } })
+  expect(await sendBody(route, bodyWith())).not.toHaveProperty('analytics')
 })

@@ -1,15 +1,18 @@
-/** The endpoint that compacts chats: what compact.ts decides, a model's summary where one is asked for and configured, and a bounded memory of what was asked before. */
+/**
+ * The endpoint that compacts chats: the decisions of compact.ts, a model's summary if requested and configured, and a
+ * bounded cache.
+ */
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { ChatProvider } from '../../providers/types.ts'
 import { parseBody } from '../api/body.ts'
 import type { ApiAnswer, ApiRoute } from '../api/route.ts'
 import { type Compacted, carryOut, classCounts, type Plan, plan } from './compact.ts'
-import { wholeText } from './message.ts'
+import { textWithResults } from './message.ts'
 import { compactionRequest } from './request.ts'
 import { maximumDescription } from './summary.ts'
 
-/** Who puts summaries in words. */
+/** Writes summaries with a model. */
 export type Summariser = { readonly provider: ChatProvider; readonly model: string }
 
 const cacheOptions = { max: 200, maxSize: 33_554_432, ttl: 600_000 }
@@ -24,7 +27,7 @@ async function describe(
   { provider, model }: Summariser,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const text = planned.dropped.map(message => `${message.role}: ${wholeText(message)}`).join('\n\n')
+  const text = planned.dropped.map(message => `${message.role}: ${textWithResults(message)}`).join('\n\n')
   const request = {
     model,
     tools: [],
@@ -36,16 +39,16 @@ async function describe(
   }
   try {
     const { content } = await provider.chat(request, signal)
-    const said = content.flatMap(block => (block.type === 'text' ? [block.text] : [])).join(' ')
-    return said.trim() === '' ? undefined : said.trim().slice(0, maximumDescription)
+    const answerText = content.flatMap(block => (block.type === 'text' ? [block.text] : [])).join(' ')
+    return answerText.trim() === '' ? undefined : answerText.trim().slice(0, maximumDescription)
   } catch {
-    // A chat goes on without a model's summary: the one by rule stands in for it.
+    // Without the model's summary, the one made by rules is used.
     signal.throwIfAborted()
     return undefined
   }
 }
 
-/** `summariser`: undefined where no model is configured. */
+/** `summariser`: undefined if no model is configured. */
 export function compactionRoute(summariser: Summariser | undefined): ApiRoute {
   const cache = new LRUCache<string, { compacted: Compacted; size: number }>({
     ...cacheOptions,
@@ -58,8 +61,8 @@ export function compactionRoute(summariser: Summariser | undefined): ApiRoute {
       const began = performance.now()
       const request = parseBody(compactionRequest, body)
       const { options } = request
-      const said = JSON.stringify([caller.principal, request])
-      const key = options.enable_caching ? createHash('sha256').update(said).digest('base64') : undefined
+      const keyText = JSON.stringify([caller.principal, request])
+      const key = options.enable_caching ? createHash('sha256').update(keyText).digest('base64') : undefined
       const known = key === undefined ? undefined : cache.get(key)
       const planned = known === undefined || options.enable_analytics ? plan(request) : undefined
       let compacted = known?.compacted
@@ -67,7 +70,7 @@ export function compactionRoute(summariser: Summariser | undefined): ApiRoute {
         const isWorded = options.enable_summarization && options.enable_llm_summarization && planned.dropped.length > 0
         const words = isWorded && summariser !== undefined ? await describe(planned, summariser, signal) : undefined
         compacted = carryOut(planned, options.enable_summarization, words)
-        if (key !== undefined) cache.set(key, { compacted, size: said.length })
+        if (key !== undefined) cache.set(key, { compacted, size: keyText.length })
       }
       const analytics = planned !== undefined &&
         options.enable_analytics && {
@@ -77,7 +80,7 @@ export function compactionRoute(summariser: Summariser | undefined): ApiRoute {
             duration_ms: Math.round(performance.now() - began),
           },
         }
-      // JSON that came in goes out: messages are what was parsed from the body.
+      // Messages were parsed from JSON in the body.
       return { status: 200, body: JSON.parse(JSON.stringify({ ...compacted, ...analytics })) }
     },
   }

@@ -1,8 +1,11 @@
-/** How a message of a chat is read: the text of it, and the tools that it calls or answers. Chats come with blocks, as Anthropic has them, or with OpenAI's fields. */
+/**
+ * Reads a chat message: its text, and the tools that it calls or answers. Messages have Anthropic's blocks or OpenAI's
+ * fields.
+ */
 import { z } from 'zod'
 import type { Message } from './request.ts'
 
-/** `id`: what a call and its result share. `input`: arguments of a call, as far as there are. */
+/** `id`: shared by a call and its result. `input`: the call's arguments, if any. */
 export type ToolMention = {
   readonly kind: 'call' | 'result'
   readonly id: string
@@ -10,7 +13,7 @@ export type ToolMention = {
   readonly input: string
 }
 
-// What does not look like a call or a result is read as neither: a chat is not refused for it.
+// Anything that does not look like a call or a result is ignored, so that the chat is not refused.
 const call = z.object({ type: z.literal('tool_use'), id: z.string(), name: z.string(), input: z.unknown() })
 const result = z.object({ type: z.literal('tool_result'), tool_use_id: z.string(), content: z.unknown() })
 const openAiCalls = z.array(
@@ -41,15 +44,15 @@ export function toolMentions(message: Message): readonly ToolMention[] {
   return mentions
 }
 
-/** What is said in words, without calls and results. */
+/** The text, without calls and results. */
 export const wordsOf = ({ role, content }: Message): string => {
   if (role === 'tool') return ''
   if (typeof content === 'string') return content
   return content.flatMap(({ type, text }) => (type === 'text' && typeof text === 'string' ? [text] : [])).join('\n')
 }
 
-/** All that takes tokens: of blocks without a text, their JSON. */
-export function wholeText(message: Message): string {
+/** Everything that takes tokens: for blocks without a text, their JSON. */
+export function textWithResults(message: Message): string {
   const { content, tool_calls } = message
   const calls = tool_calls === undefined ? '' : asText(tool_calls)
   if (typeof content === 'string') return content + calls

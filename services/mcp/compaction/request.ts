@@ -1,4 +1,4 @@
-/** What is asked of compaction: a chat, how much of it may stay, and how it is treated. */
+/** A compaction request: a chat, its token limit, and options. */
 import { z } from 'zod'
 
 /** Most important first. */
@@ -11,7 +11,7 @@ const message = z.looseObject({
   content: z.union([z.string(), z.array(block)], 'must be a text or a list of blocks'),
 })
 
-/** As it was sent; what is not known here stays with it. */
+/** As sent; unknown fields are kept. */
 export type Message = z.infer<typeof message>
 
 const options = z.object({

@@ -1,5 +1,5 @@
-/** What is told of messages that go: what they were about, which tables and tools they named. By rule; a model may put it in better words. */
-import { toolMentions, wholeText, wordsOf } from './message.ts'
+/** A summary of removed messages: topics, tables and tools. Made by rules; a model can reword it. */
+import { textWithResults, toolMentions, wordsOf } from './message.ts'
 import type { Message } from './request.ts'
 
 export type Summary = {
@@ -15,7 +15,7 @@ const maximumTopics = 8
 const maximumTables = 20
 const maximumTools = 20
 export const maximumDescription = 1_000
-/** Of one message: what it is about shows in its beginning. */
+/** The part of a message that is read for topics. */
 const readCharacters = 20_000
 
 const stopWords = new Set(
@@ -50,7 +50,7 @@ const noTables = new Set([
 
 const isSql = /\b(select|insert\s+into|update\s+\S+\s+set|delete\s+from|create\s+table|alter\s+table|drop\s+table)\b/i
 
-/** Those that are named most often, the earlier of equals first. */
+/** The most frequent ones; earlier ones first if equal. */
 function commonest(words: Iterable<string>, limit: number): string[] {
   const counts = new Map<string, number>()
   for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1)
@@ -77,8 +77,8 @@ const topicsOf = (messages: readonly Message[]): string[] =>
 
 function tablesOf(messages: readonly Message[]): string[] {
   const names = messages.flatMap(message => {
-    // Statements stand in JSON, mostly.
-    const text = wholeText(message).slice(0, readCharacters).replaceAll('\\"', '"')
+    // Statements are mostly in JSON.
+    const text = textWithResults(message).slice(0, readCharacters).replaceAll('\\"', '"')
     const named = [...text.matchAll(tableArgument)].map(([, name = '']) => name)
     const inSql = isSql.test(text) ? [...text.matchAll(tableName)].map(([, name = '']) => name) : []
     return [...named, ...inSql.filter(name => !noTables.has(name.toLowerCase()))]
@@ -103,7 +103,7 @@ export function summarise(messages: readonly Message[]): Summary {
   return { topics, tables, tools, description: `${parts.join(', ')}.`.slice(0, maximumDescription) }
 }
 
-/** As it stands in the chat, from the whole to what is shortest. */
+/** Variants of the summary, from complete to shortest. */
 export const summaryTexts = ({ topics, tables, tools, description }: Summary): readonly string[] => {
   const lists = [
     ...(tables.length > 0 ? [`Tables: ${tables.join(', ')}.`] : []),

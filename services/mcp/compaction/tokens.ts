@@ -1,9 +1,9 @@
-/** How many tokens a message is expected to take, by the model family that counts. Each message costs a little by itself. */
+/** Estimates the tokens of a message for a model family. Each message has a small fixed cost. */
 import { expectedTokens } from '../../tokens/expected.ts'
-import { wholeText } from './message.ts'
+import { textWithResults } from './message.ts'
 import type { Message, TokenCounterType } from './request.ts'
 
-/** `share`: tokens of the family's tokenizers for one of o200k_base. */
+/** `share`: tokens of the family's tokenizer for one of o200k_base. */
 const counters: Readonly<Record<TokenCounterType, { readonly share: number; readonly perMessage: number }>> = {
   generic: { share: 1, perMessage: 10 },
   openai: { share: 1, perMessage: 4 },
@@ -15,5 +15,5 @@ export type TokenCounter = (message: Message) => number
 
 export const createTokenCounter = (type: TokenCounterType): TokenCounter => {
   const { share, perMessage } = counters[type]
-  return message => Math.ceil(expectedTokens(wholeText(message), 'usual') * share) + perMessage
+  return message => Math.ceil(expectedTokens(textWithResults(message), 'usual') * share) + perMessage
 }

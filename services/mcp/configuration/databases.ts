@@ -1,6 +1,6 @@
 /**
- * The databases: `databases` of the file, and for the n-th `ESPALIER_DB_n_HOST` and the like, without the number for the first. What no source says
- * of the first is taken from the variables of Postgres, `PGHOST` and the like.
+ * The databases: `databases` in the file, and `ESPALIER_DB_n_HOST` and similar variables for the n-th, without the
+ * number for the first. The first database falls back to Postgres's variables, such as `PGHOST`.
  */
 import { key, List, optional, type Settings, type Sources } from '../../configuration/declaration.ts'
 import type { Checks } from '../../configuration/loader.ts'
@@ -11,7 +11,7 @@ const mostDatabases = 100
 
 const connectionName = () =>
   values.text('must be 1 to 63 letters, digits and . _ -', value => /^[A-Za-z0-9._-]{1,63}$/.test(value))
-const userNames = () => values.entries('must be names of users', entry => entry.length <= 128 && !/\p{Cc}/u.test(entry))
+const userNames = () => values.entries('must be user names', entry => entry.length <= 128 && !/\p{Cc}/u.test(entry))
 
 function keysOfOne(isFirst: boolean) {
   const ofFirst = (flag: string | undefined, fallback?: string) =>
@@ -19,7 +19,7 @@ function keysOfOne(isFirst: boolean) {
   return {
     name: optional(connectionName(), ofFirst('db-name')),
     host: key(values.words(), 'localhost', ofFirst('db-host', 'PGHOST')),
-    port: key(values.whole(1, 65_535), 5_432, ofFirst('db-port', 'PGPORT')),
+    port: key(values.integer(1, 65_535), 5_432, ofFirst('db-port', 'PGPORT')),
     database: optional(values.words(), ofFirst('db-database', 'PGDATABASE')),
     user: key(values.words(), 'postgres', ofFirst('db-user', 'PGUSER')),
     password: optional(values.secret(), { file: '_file', isSecret: true }, ofFirst(undefined, 'PGPASSWORD')),
@@ -40,8 +40,8 @@ function keysOfOne(isFirst: boolean) {
     allow_unconfirmed: key(values.truth(), false),
     allow_privileged_login: key(values.truth(), false),
     show_secrets: key(values.truth(), false),
-    pool_max_conns: key(values.whole(1, 1_000), 8),
-    pool_min_conns: key(values.whole(0, 1_000), 0),
+    pool_max_conns: key(values.integer(1, 1_000), 8),
+    pool_min_conns: key(values.integer(0, 1_000), 0),
     pool_max_conn_idle_time: key(values.duration(1_000, 86_400_000), '30m'),
     pool_max_conn_lifetime: key(values.duration(1_000, 86_400_000), '1h'),
     pool_health_check_period: key(values.duration(1_000, 3_600_000), '30s'),
@@ -54,8 +54,8 @@ function keysOfOne(isFirst: boolean) {
 
 const [firstKeys, otherKeys] = [keysOfOne(true), keysOfOne(false)]
 
-/** That there is a database at all; a password or a mode alone does not say so. */
-const telling = ['host', 'database', 'user', 'name'] as const
+/** Keys that define a database; a password or a mode alone does not. */
+const distinctive = ['host', 'database', 'user', 'name'] as const
 const variables = new Set(['password_file', ...Object.keys(firstKeys)].map(name => name.toUpperCase()))
 
 function countOutsideFile({ environment, flags }: Sources): number {
@@ -63,25 +63,25 @@ function countOutsideFile({ environment, flags }: Sources): number {
     const [, number, name = ''] = /^ESPALIER_DB_(\d{1,3})_([A-Z_]+)$/.exec(variable) ?? []
     return number !== undefined && variables.has(name) && value ? [Number(number)] : []
   })
-  const isFirstTold = telling.some(name => {
+  const isFirstSet = distinctive.some(name => {
     const fallback = firstKeys[name].extras.fallbacks?.[0] ?? ''
     return environment[`ESPALIER_DB_${name.toUpperCase()}`] || environment[fallback] || flags?.get(`db-${name}`)
   })
-  return Math.max(0, isFirstTold ? 1 : 0, ...numbers)
+  return Math.max(0, isFirstSet ? 1 : 0, ...numbers)
 }
 
 export const databases = new List(index => (index === 0 ? firstKeys : otherKeys), mostDatabases, countOutsideFile)
 
-type Given = Settings<typeof firstKeys>
+type ReadSettings = Settings<typeof firstKeys>
 
-function settingsOf(given: Given): DatabaseSettings {
-  const { poolMaxConns, poolMinConns, poolMaxConnIdleTime, poolMaxConnLifetime, poolHealthCheckPeriod, ...rest } = given
+function settingsOf(read: ReadSettings): DatabaseSettings {
+  const { poolMaxConns, poolMinConns, poolMaxConnIdleTime, poolMaxConnLifetime, poolHealthCheckPeriod, ...rest } = read
   const { connectTimeout, statementTimeout, metadataTtl, ...same } = rest
-  // A connection that is only named is named after its database.
-  const database = given.database ?? given.name ?? 'postgres'
+  // A connection without a name is named after its database.
+  const database = read.database ?? read.name ?? 'postgres'
   return {
     ...same,
-    name: given.name ?? database,
+    name: read.name ?? database,
     database,
     poolSize: poolMaxConns,
     poolMinimum: poolMinConns,
@@ -94,13 +94,16 @@ function settingsOf(given: Given): DatabaseSettings {
   }
 }
 
-/** Databases, with the rules that concern several of their keys. */
-export function databasesOf(all: readonly Given[], { problems, refuse, isGiven }: Checks): DatabaseSettings[] {
+/** Databases, with the rules that involve several of their keys. */
+export function databasesOf(
+  all: readonly ReadSettings[],
+  { problems, refuse, isSet: isGiven }: Checks,
+): DatabaseSettings[] {
   if (all.length === 0 && !problems.some(({ key }) => key === 'databases'))
     refuse('databases', 'must have a database: in the file, or by ESPALIER_DB_HOST, or by PGHOST')
   for (const [index, { poolMaxConns, poolMinConns, sslcert, sslkey }] of all.entries()) {
     const table = `databases[${index}]`
-    if (!telling.some(name => isGiven(`${table}.${name}`)))
+    if (!distinctive.some(name => isGiven(`${table}.${name}`)))
       refuse(table, 'must have a host, a database or a name; numbers of databases have no gaps')
     if (poolMinConns > poolMaxConns)
       refuse(`${table}.pool_min_conns`, `must not be more than pool_max_conns, which is ${poolMaxConns}`)

@@ -6,15 +6,15 @@ import { databases } from './databases.ts'
 import { readMcpSettings, variablesOf } from './index.ts'
 import { keys } from './keys.ts'
 
-/** Other parts of the page are about other files. */
+/** Other sections of the page document other files. */
 const [text = ''] = /^## Configuration\n[\s\S]*?(?=^## )/m.exec(readFileSync('docs/mcp.md', 'utf8')) ?? []
 /** In the tables of keys: the first cell, and the variables of the second. */
 const rows = [...text.matchAll(/^\| (`[^|]*) \| ([^|]*) \|([^|]*)\|/gm)].map(
-  ([, keys = '', places = '', initial = '']) => ({
+  ([, keys = '', sources = '', initial = '']) => ({
     keys: [...keys.matchAll(/`([^`]+)`/g)].map(([, key = '']) => key),
-    places,
+    places: sources,
     default: initial.trim(),
-    variables: [...places.matchAll(/`([A-Z][A-Z_<>]*)`/g)].map(([, variable = '']) => variable),
+    variables: [...sources.matchAll(/`([A-Z][A-Z_<>]*)`/g)].map(([, variable = '']) => variable),
   }),
 )
 const general = rows.filter(
@@ -23,7 +23,7 @@ const general = rows.filter(
 )
 const ofDatabases = rows.filter(row => !general.includes(row) && row.variables.length > 0)
 
-/** As the tables have it: those of databases by their end. */
+/** As in the tables: keys of databases by their last part. */
 const variableOf = (variables: readonly string[]) => (variables.at(-1) ?? '').replace(/^DB_/, '')
 const concrete = (name: string) => name.replaceAll('<provider>', 'openai').replaceAll('<PROVIDER>', 'OPENAI')
 const example = (name: string) => concrete(name).replace('<name>', 'query_database').replace('<NAME>', 'QUERY_DATABASE')
@@ -43,11 +43,11 @@ function problems(file: string, environment: Record<string, string> = {}): strin
   return ''
 }
 
-/** No kind of value takes it. */
+/** A value of no type. */
 const wrong = '\u0000'
 const nested = (key: string) => key.split('.').reduceRight((inner, part) => `{${part}: ${inner}}`, '"\\0"')
 
-test('every key that is documented is there', () => {
+test('every documented key exists', () => {
   const keys = general
     .flatMap(row => row.keys)
     .filter(key => !key.endsWith('...'))
@@ -59,7 +59,7 @@ test('every key that is documented is there', () => {
   for (const column of columns) expect(problems(`databases: [{${column}: "\\0"}]`)).not.toContain('is not a key')
 })
 
-test('every variable that is documented is read', () => {
+test('every documented variable is read', () => {
   const unread = ['LLM_OPENAI_API_KEY', 'EMBEDDING_OPENAI_API_KEY', 'DB_PASSWORD']
   const variables = [
     ...general.flatMap(row => row.variables).map(example),
@@ -67,7 +67,7 @@ test('every variable that is documented is read', () => {
   ]
   expect(variables.length).toBeGreaterThan(50)
   for (const variable of variables) {
-    // Of a secret without a rule every text is right.
+    // A secret without a rule accepts any text.
     if (unread.includes(variable)) continue
     expect(problems('', { [`ESPALIER_${variable}`]: wrong })).toContain(`environment, ESPALIER_${variable}`)
   }
@@ -98,7 +98,7 @@ test('every key is documented with its variable, its flag and its default', () =
   expect(rows.flatMap(row => row.keys).filter(key => !isDeclared(key) && !/^[A-Z]/.test(key))).toEqual([])
 })
 
-test('the example is right', () => {
+test('the example is valid', () => {
   const [, block = ''] = /its place and its rule\.\n\n((?: {4}.*\n)+)/.exec(text) ?? []
   expect(block).toContain('databases:')
   expect(problems(block.replace('password_file: /run/secrets/sales', 'password: x').replaceAll(/^ {4}/gm, ''))).toBe('')

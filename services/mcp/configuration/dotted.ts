@@ -1,12 +1,15 @@
-/** Reads names with dots: `http.enabled: true` of a file is the same as `enabled: true` in the table `http`, in every table. */
+/**
+ * Reads names with dots: `http.enabled: true` in a file is the same as `enabled: true` in the table `http`, in every
+ * table.
+ */
 import { type Document, isTable, type Table } from '../../configuration/document.ts'
 
-/** No key is nested deeper; longer names stay as they are and are reported as unknown. */
+/** No key is nested deeper; longer names are unchanged and reported as unknown. */
 const mostParts = 8
 
 const isNull = (value: unknown): boolean => value === undefined || value === null
 
-/** Adds a value. Of two values of one key the later counts, unless it is null. */
+/** Adds a value. If a key has two values, the later one counts, unless it is null. */
 function add(table: Map<string, unknown>, [name = '', ...rest]: readonly string[], value: unknown): void {
   const before = table.get(name)
   if (rest.length === 0 && !isTable(value)) {
@@ -40,5 +43,5 @@ function withTables(table: Table): Table {
   return Object.fromEntries([...all].map(([name, value]) => [name, plain(value)]))
 }
 
-/** Lines stay right, since both ways to write a key have the same name. */
+/** Line numbers remain right, since both spellings of a key have the same name. */
 export const withoutDots = (document: Document): Document => ({ ...document, root: withTables(document.root) })

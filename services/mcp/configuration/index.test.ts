@@ -4,14 +4,14 @@ import type { Sources } from '../../configuration/declaration.ts'
 import { ConfigurationError } from '../../configuration/errors.ts'
 import { readCredentialPaths, readMcpSettings } from './index.ts'
 
-type Given = {
+type TestSources = {
   file?: string
   environment?: Record<string, string>
   flags?: Record<string, string | true>
   files?: Record<string, string>
 }
 
-const sources = ({ file, environment = {}, flags = {}, files = {} }: Given): Sources => ({
+const sources = ({ file, environment = {}, flags = {}, files = {} }: TestSources): Sources => ({
   file: file === undefined ? undefined : { path: '/etc/espalier/mcp.yaml', text: file },
   environment,
   flags: new Map(Object.entries(flags)),
@@ -21,10 +21,10 @@ const sources = ({ file, environment = {}, flags = {}, files = {} }: Given): Sou
     return text
   },
 })
-const read = (given: Given) => readMcpSettings(sources(given))
+const read = (given: TestSources) => readMcpSettings(sources(given))
 const database = 'databases: [{name: main}]\n'
 
-function problemsOf(given: Given): string[] {
+function problemsOf(given: TestSources): string[] {
   try {
     read(given)
   } catch (error) {
@@ -34,7 +34,7 @@ function problemsOf(given: Given): string[] {
   return []
 }
 
-test('what nobody sets has its default', () => {
+test('unset keys have their defaults', () => {
   const { sealingKey, ...settings } = read({ environment: { PGHOST: 'db.internal' } })
   expect(sealingKey).toHaveLength(32)
   expect(settings).toEqual({
@@ -93,7 +93,7 @@ test('what nobody sets has its default', () => {
   })
 })
 
-test('a file of everything is read', () => {
+test('a file with all keys is read', () => {
   const settings = read({
     file: `
 http:
@@ -194,7 +194,7 @@ test('command line over environment over file over what Postgres reads', () => {
     ESPALIER_HTTP_ADDRESS: ':2',
   }
   const flags = { 'db-host': 'flag', addr: ':3' }
-  const hostOf = (given: Given) => read(given).databases[0]?.host
+  const hostOf = (given: TestSources) => read(given).databases[0]?.host
   expect(hostOf({ environment: { PGHOST: 'postgres' } })).toBe('postgres')
   expect(hostOf({ file, environment: { PGHOST: 'postgres' } })).toBe('file')
   expect(hostOf({ file, environment })).toBe('environment')
@@ -205,7 +205,7 @@ test('command line over environment over file over what Postgres reads', () => {
   expect(hostOf({ file, environment: { ESPALIER_DB_HOST: '' } })).toBe('file')
 })
 
-test('a connection string stands for its parts, each of which may be said otherwise', () => {
+test('a connection string stands for its parts, and each part can be overridden', () => {
   const uri = 'postgresql://ada:se%20cret@db.internal:6432/sales?sslmode=verify-full&sslrootcert=/ca.pem'
   const ofUri = {
     ...{ host: 'db.internal', port: 6432, database: 'sales', name: 'sales', user: 'ada', password: 'se cret' },
@@ -222,10 +222,10 @@ test('a connection string stands for its parts, each of which may be said otherw
   ])
 })
 
-test('a connection string is refused by the keyword that is not heeded, and its others count', () => {
+test('an unsupported keyword of a connection string is refused, and the other ones count', () => {
   const uri = (parameters: string) => ({ ESPALIER_DB_URI: `postgresql://ada@db.internal/sales?${parameters}` })
-  const kept = 'channel_binding=require&connect_timeout=7&application_name=x&keepalives=1'
-  expect(read({ environment: uri(kept) }).databases).toMatchObject([
+  const ignoredParameters = 'channel_binding=require&connect_timeout=7&application_name=x&keepalives=1'
+  expect(read({ environment: uri(ignoredParameters) }).databases).toMatchObject([
     { channelBinding: 'require', connectTimeoutMs: 7_000 },
   ])
   expect(read({ environment: uri('connect_timeout=0') }).databases).toMatchObject([{ connectTimeoutMs: 10_000 }])
@@ -236,7 +236,7 @@ test('a connection string is refused by the keyword that is not heeded, and its 
   expect(problemsOf({ environment: uri('channel_binding=maybe') }).join()).toContain('databases[0].channel_binding')
 })
 
-test('what a pool keeps, and for how long, is of each database', () => {
+test('the size and lifetimes of a pool are set for each database', () => {
   const environment = {
     ...{ ESPALIER_DB_1_HOST: 'one', ESPALIER_DB_POOL_MIN_CONNS: '3', ESPALIER_DB_POOL_MAX_CONN_IDLE_TIME: '5m' },
     ...{ ESPALIER_DB_2_NAME: 'two', ESPALIER_DB_2_POOL_MAX_CONN_LIFETIME: '2h' },
@@ -253,7 +253,7 @@ test('what a pool keeps, and for how long, is of each database', () => {
   ])
 })
 
-test('a temperature is one that every provider takes that can be asked', () => {
+test('a temperature must be valid for every available provider', () => {
   const llm = (provider: string, temperature: string) =>
     `${database}llm: {provider: ${provider}, ${provider}_api_key: k, temperature: ${temperature}}`
   expect(read({ file: llm('openai', '1.5') }).llm).toMatchObject([{ provider: 'openai', temperature: 1.5 }])
@@ -265,18 +265,18 @@ test('a temperature is one that every provider takes that can be asked', () => {
       /^llm\.temperature .* must be a number from 0 to 2$/,
     )
   expect(problemsOf({ file: llm('anthropic', '1.5') }).join()).toMatch(
-    /^llm\.temperature .* must be a number from 0 to 1 where Anthropic can be asked$/,
+    /^llm\.temperature .* must be a number from 0 to 1 if Anthropic is available$/,
   )
 })
 
-test('the audit log has the text of reads unless it is told otherwise', () => {
+test('the audit log has the text of reads by default', () => {
   expect(read({ file: database }).auditStatements).toBe('reads')
   expect(read({ file: `${database}audit: {statements: none}` }).auditStatements).toBe('none')
   expect(read({ file: database, environment: { ESPALIER_AUDIT_STATEMENTS: 'all' } }).auditStatements).toBe('all')
   expect(problemsOf({ file: `${database}audit: {statements: some}` }).join()).toContain('audit.statements')
 })
 
-test('the limits of logins have the variables that are documented', () => {
+test('login limits have the documented variables', () => {
   const environment = {
     PGHOST: 'x',
     ESPALIER_HTTP_ENABLED: 'true',
@@ -291,7 +291,7 @@ test('the limits of logins have the variables that are documented', () => {
   })
 })
 
-test('numbered variables make databases, and add to those of the file', () => {
+test('numbered variables define databases, and add to those of the file', () => {
   const environment = {
     ESPALIER_DB_1_HOST: 'one',
     ESPALIER_DB_1_NAME: 'a',
@@ -307,14 +307,14 @@ test('numbered variables make databases, and add to those of the file', () => {
   expect(read({ file }).databases).toHaveLength(2)
 })
 
-test('without authentication it listens on this machine alone, unless an address says otherwise', () => {
+test('without authentication it listens only on this machine, unless an address is set', () => {
   const flags = { http: true, 'no-auth': true } as const
   expect(read({ file: database, flags }).http).toMatchObject({ host: '127.0.0.1', authentication: { enabled: false } })
   expect(read({ file: database, flags: { ...flags, addr: ':8080' } }).http?.host).toBe('*')
   expect(read({ file: database, flags: { http: true } }).http?.host).toBe('*')
 })
 
-test.each<[Given, string]>([
+test.each<[TestSources, string]>([
   [{ file: '' }, 'databases (default) must have a database: in the file, or by ESPALIER_DB_HOST, or by PGHOST'],
   [
     { file: `${database}htp: {enabled: true}` },
@@ -346,7 +346,7 @@ test.each<[Given, string]>([
     { file: `${database}http: {tls: {enabled: }}` },
     'http.tls.enabled (/etc/espalier/mcp.yaml, line 2) must have a value',
   ],
-  [{ file: database, flags: { tls: true, http: true } }, 'http.tls.cert_file (default) must be given where TLS is on'],
+  [{ file: database, flags: { tls: true, http: true } }, 'http.tls.cert_file (default) is required with TLS'],
   [
     { file: 'databases: [{name: a, sslcert: /x}]' },
     'databases[0].sslcert (/etc/espalier/mcp.yaml, line 1) must be given together',
@@ -362,11 +362,11 @@ test.each<[Given, string]>([
   [{ file: `${database}secret: short` }, 'secret (/etc/espalier/mcp.yaml, line 2) must have 32 to 4096 characters'],
   [
     { file: `${database}embedding: {provider: openai}` },
-    'embedding.openai_api_key (default) must be given where the provider is openai, or a base URL',
+    'embedding.openai_api_key (default) is required for the provider openai, or a base URL',
   ],
-  [{ file: `${database}embedding: {enabled: true}` }, 'embedding.provider (default) must be given'],
-  [{ file: `${database}llm: {provider: gemini}` }, 'llm.gemini_api_key (default) must be given'],
-  [{ file: `${database}knowledgebase: {enabled: true}` }, 'knowledgebase.database_path (default) must be given'],
+  [{ file: `${database}embedding: {enabled: true}` }, 'embedding.provider (default) is required when'],
+  [{ file: `${database}llm: {provider: gemini}` }, 'llm.gemini_api_key (default) is required for'],
+  [{ file: `${database}knowledgebase: {enabled: true}` }, 'knowledgebase.database_path (default) is required when'],
   [
     { file: `${database}http: {allowed_origins: ["*"]}` },
     'http.allowed_origins (/etc/espalier/mcp.yaml, line 2) must be origins',
@@ -388,7 +388,7 @@ test.each<[Given, string]>([
   expect(problemsOf(given).filter(problem => problem.startsWith(message))).toHaveLength(1)
 })
 
-test('all that is wrong is said at once', () => {
+test('all errors are reported at once', () => {
   const problems = problemsOf({
     file: 'http: {address: x, auth: {enabled: perhaps}}\nlog_level: loud\nhttpp: 1\ndatabases: [{port: x}]',
     environment: { ESPALIER_DB_SSLMODE: 'sometimes', ESPALIER_AUTH_RATE_LIMIT_MAX_ATTEMPTS: '-1' },
@@ -396,7 +396,7 @@ test('all that is wrong is said at once', () => {
   expect(problems).toHaveLength(8)
 })
 
-test('no value is ever said, since it may be a secret', () => {
+test('no value is reported, since it may be a secret', () => {
   const secret = 'correct-horse-battery'
   const keys = [
     'http.address',
@@ -415,7 +415,7 @@ test('no value is ever said, since it may be a secret', () => {
   expect(problemsOf({ file: `a: [${secret}, {${secret}: ` }).join('\n')).not.toContain(secret)
 })
 
-test('the sealing key follows from the secret, and without one is another each time', () => {
+test('the sealing key is derived from the secret, and is random without one', () => {
   const key = (secret?: string) =>
     Buffer.from(
       read({ file: database, environment: secret === undefined ? {} : { ESPALIER_SECRET: secret } }).sealingKey,
@@ -426,7 +426,7 @@ test('the sealing key follows from the secret, and without one is another each t
   expect(key()).not.toBe(key())
 })
 
-test('switches in the environment are of tools, resources and prompts by name', () => {
+test('environment variables switch tools, resources and prompts off by name', () => {
   const environment = {
     PGHOST: 'x',
     ESPALIER_BUILTIN_TOOL_COUNT_ROWS: 'false',
@@ -438,7 +438,7 @@ test('switches in the environment are of tools, resources and prompts by name', 
   expect(read({ file, environment }).disabled).toEqual(new Set(['count_rows', 'design-schema', 'system_info']))
 })
 
-test('commands about credentials need the paths alone', () => {
+test('commands about credentials need only the paths', () => {
   const given = sources({ environment: { ESPALIER_AUTH_TOKEN_FILE: '/t' }, flags: { 'user-file': '/u' } })
   expect(readCredentialPaths(given)).toMatchObject({ tokenFile: '/t', userFile: '/u' })
   const wrong = sources({ file: 'http: {auth: {token_file: ""}}\nlog_level: loud' })
@@ -483,7 +483,7 @@ test('any file is read or refused with a ConfigurationError', () => {
   )
 })
 
-test('names with dots are keys of the tables that they name', () => {
+test('names with dots are keys in the named tables', () => {
   const file = `http.enabled: true
 http: {tls.enabled: true, tls: {cert_file: /c, key_file: }}
 http.tls.key_file: /k
@@ -507,7 +507,7 @@ limits: {result_tokens: 600}
   )
 })
 
-test('entries of a list have no blanks around them, and empty ones do not count', () => {
+test('list entries are trimmed, and empty ones ignored', () => {
   const { databases, http } = read({
     file: `databases: [{name: a, available_to_users: [" alice ", "", 5]}, {name: b, available_to_users: [""]}]
 http: {enabled: true, allowed_origins: [""], client_ip: {trusted_proxies: [" 10.1.1.1"]}}`,
@@ -516,7 +516,7 @@ http: {enabled: true, allowed_origins: [""], client_ip: {trusted_proxies: [" 10.
   expect(http).toMatchObject({ allowedOrigins: [], trustedProxies: ['10.1.1.1'] })
 })
 
-test('keys without a value count as not given, unknown ones too', () => {
+test('keys without a value count as missing, unknown ones too', () => {
   const file = `${database}builtins: {tools: {query_database: }}\nother:\nmore: {}\nhttp: {inner: {}}\nlog_level:\n`
   expect(read({ file })).toMatchObject({ disabled: new Set(), logLevel: 'info' })
   expect(problemsOf({ file: `${file}last: []` })).toEqual(['last (/etc/espalier/mcp.yaml, line 7) is not a key'])
@@ -525,11 +525,11 @@ test('keys without a value count as not given, unknown ones too', () => {
 test.each([
   [{ environment: { ESPALIER_DB_101_HOST: 'h' } }, 'databases (default) must have at most 100 entries'],
   [{ file: 'databases: 5' }, 'databases (/etc/espalier/mcp.yaml, line 1) must be a list of tables'],
-])('databases that cannot be read are the only problem: %j', (given, problem) => {
+])('if databases cannot be read, that is the only reported problem: %j', (given, problem) => {
   expect(problemsOf(given)).toEqual([problem])
 })
 
-test('conversations are kept in Postgres where a URL says so, with passwords of which the newest is tried first', () => {
+test('conversations are kept in Postgres if a URL is set; of its passwords, the newest is tried first', () => {
   const url = 'postgresql://mcp_state:old@db.internal:5432/espalier?sslmode=verify-full'
   const database = { PGHOST: 'x', PGPASSWORD: 'of another database' }
   const of = (state: object) => read({ file: JSON.stringify({ state }), environment: database }).state
@@ -558,7 +558,7 @@ test('replicas have an address and a secret, and no TLS between them', () => {
     secret,
   })
   expect(read({ file: http({}), environment: { PGHOST: 'x' } }).http?.peer).toBeUndefined()
-  expect(problemsOf({ file: http({}), environment }).join()).toMatch(/http\.peer\.secret.*must be given/)
+  expect(problemsOf({ file: http({}), environment }).join()).toMatch(/http\.peer\.secret.*is required/)
   const tls = { enabled: true, cert_file: '/c', key_file: '/k' }
   expect(problemsOf({ file: http({ tls, peer: { secret } }), environment }).join()).toMatch(/http\.tls\.enabled/)
   for (const address of [':8080', '*:8080', '10.0.0.7', '10.0.0.7:0'])

@@ -1,13 +1,13 @@
 /**
- * The configuration of the tool server: command line over environment over file over defaults. It returns settings that can be used, or reports all
- * that is wrong at once, each problem with its place and its rule, and never with a value, which may be a secret.
+ * The configuration of the tool server: command line over environment over file over defaults. Returns settings, or
+ * reports all problems at once, each with its location and rule, and never with a value, which may be a secret.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import type { Settings, Sources } from '../../configuration/declaration.ts'
 import { ConfigurationError, type Problem } from '../../configuration/errors.ts'
-import type { Form } from '../../configuration/given.ts'
 import { type Checks, type Loaded, load } from '../../configuration/loader.ts'
 import { readNamedFile } from '../../configuration/secrets.ts'
+import type { Form } from '../../configuration/sources.ts'
 import { parseYaml } from '../../configuration/yaml.ts'
 import type { PeerSettings } from '../../http/peers/types.ts'
 import { type Address, AddressError } from '../../postgres/address.ts'
@@ -23,7 +23,10 @@ import type { DatabaseSettings, HttpSettings, McpSettings } from './types.ts'
 const sealingKeyBytes = 32
 const defaultPort = 8080
 
-/** Where a variable is not called as its key is: those of databases have their number, and some sections a shorter name. */
+/**
+ * Variables whose names differ from their keys: those of databases contain a number, and some sections have a shorter
+ * name.
+ */
 export function variablesOf(name: string): string[] {
   const [, index = '', field] = /^databases\[(\d+)\]\.(\w+)$/.exec(name) ?? []
   const upper = (field ?? name).replaceAll('.', '_').toUpperCase()
@@ -44,31 +47,32 @@ const form: Form = {
   emptyIsAbsent: true,
 }
 
-type Given = Settings<typeof keys>
+type ReadSettings = Settings<typeof keys>
 
-function peerOf({ http: { peer, tls } }: Given, { refuse, isGiven }: Checks): PeerSettings | undefined {
+function peerOf({ http: { peer, tls } }: ReadSettings, { refuse, isSet: isGiven }: Checks): PeerSettings | undefined {
   const { address, secret } = peer
   if (isGiven('http.peer.address') !== isGiven('http.peer.secret'))
-    refuse(`http.peer.${address === undefined ? 'address' : 'secret'}`, 'must be given: replicas need both')
+    refuse(`http.peer.${address === undefined ? 'address' : 'secret'}`, 'is required: replicas need both')
   if (address === undefined || secret === undefined) return undefined
-  if (tls.enabled) refuse('http.tls.enabled', 'must be false with http.peer: replicas reach one another without TLS')
+  if (tls.enabled)
+    refuse('http.tls.enabled', 'must be false with http.peer: replicas connect to each other without TLS')
   return { address, secret }
 }
 
-/** undefined: over stdio. All of it is checked in any case. */
-function httpOf(given: Given, checks: Checks): HttpSettings | undefined {
-  const { http, noAuth } = given
+/** undefined: over stdio. All keys are checked in any case. */
+function httpOf(settings: ReadSettings, checks: Checks): HttpSettings | undefined {
+  const { http, noAuth } = settings
   const { refuse } = checks
-  const peer = peerOf(given, checks)
+  const peer = peerOf(settings, checks)
   const { tls, address, auth } = http
-  if (tls.enabled && tls.certFile === undefined) refuse('http.tls.cert_file', 'must be given where TLS is on')
-  if (tls.enabled && tls.keyFile === undefined) refuse('http.tls.key_file', 'must be given where TLS is on')
+  if (tls.enabled && tls.certFile === undefined) refuse('http.tls.cert_file', 'is required with TLS')
+  if (tls.enabled && tls.keyFile === undefined) refuse('http.tls.key_file', 'is required with TLS')
   if (!http.enabled) return undefined
   const { certFile = '', keyFile = '', chainFile } = tls
   const { rateLimitMaxAttempts, maxFailedAttemptsBeforeLockout, ...same } = auth
   const enabled = auth.enabled && !noAuth
   return {
-    // A client that needs no token is to be on this machine, unless an address says otherwise.
+    // Without authentication, the default is to listen only on this machine.
     host: address === undefined ? (enabled ? '*' : '127.0.0.1') : address.host || '*',
     port: address?.port ?? defaultPort,
     tls: tls.enabled ? { certificateFile: certFile, keyFile, chainFile } : undefined,
@@ -84,17 +88,17 @@ function httpOf(given: Given, checks: Checks): HttpSettings | undefined {
   }
 }
 
-/** The same for all replicas if a secret is given: what one has sealed another opens. */
-function sealingKeyOf({ secret }: Given): Uint8Array {
+/** If a secret is set, the key is the same on all replicas, so that each can open what another sealed. */
+function sealingKeyOf({ secret }: ReadSettings): Uint8Array {
   if (secret === undefined) return new Uint8Array(randomBytes(sealingKeyBytes))
   return new Uint8Array(createHash('sha256').update('espalier mcp sealing key\0').update(secret).digest())
 }
 
-function stateOf({ state }: Given, { refuse, isGiven }: Checks): Address | undefined {
+function stateOf({ state }: ReadSettings, { refuse, isSet: isGiven }: Checks): Address | undefined {
   const { url, password, sslrootcert } = state
   if (url === undefined) {
     for (const name of ['state.password', 'state.sslrootcert'])
-      if (isGiven(name)) refuse(name, 'must be given together with state.url')
+      if (isGiven(name)) refuse(name, 'must be set together with state.url')
     return undefined
   }
   try {
@@ -119,11 +123,11 @@ function loadKeys(sources: Sources): { loaded: Loaded<typeof keys>; databases: D
   const { environment, wrong } = withoutConnectionStrings(sources.environment)
   const loaded = load(keys, form, { ...sources, environment })
   loaded.problems.push(...wrong)
-  // If a connection string cannot be read, that is the problem, not that its database is missing.
+  // If a connection string cannot be read, report that, and not a missing database.
   return { loaded, databases: wrong.length > 0 ? [] : databasesOf(loaded.settings.databases, loaded) }
 }
 
-/** @throws ConfigurationError with everything that is wrong */
+/** @throws ConfigurationError with all problems */
 export function readMcpSettings(sources: Sources): McpSettings {
   const { loaded, databases } = loadKeys(sources)
   const { settings, refuse, check } = loaded
@@ -159,7 +163,7 @@ export function readMcpSettings(sources: Sources): McpSettings {
 
 const isOf = (prefix: RegExp) => (problem: Problem) => prefix.test(problem.key)
 
-/** What the configured databases are called, for commands; none where none is configured. @throws ConfigurationError */
+/** The names of the configured databases, for commands; empty if none is configured. @throws ConfigurationError */
 export function readDatabaseNames(sources: Sources): readonly string[] {
   const { loaded, databases } = loadKeys(sources)
   const isNone = loaded.settings.databases.length === 0
@@ -168,7 +172,7 @@ export function readDatabaseNames(sources: Sources): readonly string[] {
   return databases.map(({ name }) => name)
 }
 
-/** Where tokens and users are, for commands that need no database. @throws ConfigurationError */
+/** The paths of tokens and users, for commands that need no database. @throws ConfigurationError */
 export function readCredentialPaths(sources: Sources): { readonly tokenFile: string; readonly userFile: string } {
   const { settings, problems } = load(keys, form, sources)
   const own = problems.filter(isOf(/^the file$|^http\.auth\./))

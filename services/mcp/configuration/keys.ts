@@ -1,10 +1,10 @@
-/** Every key of the tool server but those of its databases. docs/mcp.md says what each means. */
+/** Every key of the tool server except those of databases. docs/mcp.md documents each. */
 import { key, Open, optional } from '../../configuration/declaration.ts'
 import * as values from '../../configuration/values.ts'
 import { isBlock } from '../../http/address.ts'
 import { databases } from './databases.ts'
 
-/** `fallback`: as the provider's own tools read the key. */
+/** `fallback`: the variable of the provider's own tools. */
 const hosted = (fallback: string) => ({
   api_key: optional(values.secret(), { file: '_file', isSecret: true, fallbacks: [fallback] }),
   base_url: optional(values.httpUri()),
@@ -24,7 +24,7 @@ const embedder = {
   ollama_: ollama,
 }
 
-/** Names with hyphens have underscores in variables. */
+/** Hyphens in names become underscores in variables. */
 const switches = (variable: string, separator: string) =>
   new Open(values.truth(), {
     form: /^[a-z][a-z0-9_-]{0,99}$/,
@@ -49,9 +49,9 @@ export const keys = {
       enabled: key(values.truth(), true),
       token_file: key(values.path(), '/etc/espalier/mcp-tokens.yaml', { flag: 'token-file' }),
       user_file: key(values.path(), '/etc/espalier/mcp-users.yaml', { flag: 'user-file' }),
-      max_failed_attempts_before_lockout: key(values.whole(0, 10_000), 0),
-      rate_limit_window_minutes: key(values.whole(1, 10_080), 15),
-      rate_limit_max_attempts: key(values.whole(1, 10_000), 10),
+      max_failed_attempts_before_lockout: key(values.integer(0, 10_000), 0),
+      rate_limit_window_minutes: key(values.integer(1, 10_080), 15),
+      rate_limit_max_attempts: key(values.integer(1, 10_000), 10),
     },
     allowed_origins: key(
       values.entries('must be origins like https://example.com, at most 1000', entry =>
@@ -69,7 +69,7 @@ export const keys = {
     enabled: optional(values.truth()),
     provider: optional(values.choice(...llmProviders)),
     model: optional(values.words()),
-    max_tokens: key(values.whole(1, 1_000_000), 4_096),
+    max_tokens: key(values.integer(1, 1_000_000), 4_096),
     temperature: optional(values.decimal(0, 2)),
     timeout: key(values.duration(100, 3_600_000), '2m'),
     anthropic_: hosted('ANTHROPIC_API_KEY'),
@@ -96,10 +96,10 @@ export const keys = {
   },
   secret: optional(values.longSecret(), inFile),
   limits: {
-    result_tokens: optional(values.whole(200, 1_000_000)),
-    query_tokens: optional(values.whole(200, 1_000_000)),
-    result_bytes: key(values.whole(10_000, 1_073_741_824), 8_388_608),
-    request_bytes: key(values.whole(1_000, 1_073_741_824), 10_485_760),
+    result_tokens: optional(values.integer(200, 1_000_000)),
+    query_tokens: optional(values.integer(200, 1_000_000)),
+    result_bytes: key(values.integer(10_000, 1_073_741_824), 8_388_608),
+    request_bytes: key(values.integer(1_000, 1_073_741_824), 10_485_760),
   },
   audit: { statements: key(values.choice('none', 'reads', 'all'), 'reads') },
   log_level: key(values.choice('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'), 'info', {

@@ -1,4 +1,4 @@
-/** Other people's models: for embeddings, for chat, and for the questions asked of the knowledge base. */
+/** Settings of model providers: for embeddings, for chat, and for queries of the knowledge base. */
 import type { Settings } from '../../configuration/declaration.ts'
 import type { Checks } from '../../configuration/loader.ts'
 import { type keys, llmProviders } from './keys.ts'
@@ -11,7 +11,7 @@ const defaultModels: Readonly<Record<EmbeddingSettings['provider'], string>> = {
   gemini: 'gemini-embedding-001',
 }
 
-type Given = Settings<typeof keys>
+type ReadSettings = Settings<typeof keys>
 type Refuse = Checks['refuse']
 type Provider = EmbeddingSettings['provider'] | LlmSettings['provider']
 type Reach = { readonly apiKey?: string; readonly baseUrl?: string }
@@ -19,41 +19,41 @@ type Reaches = Readonly<Partial<Record<Exclude<Provider, 'ollama'>, Reach>>> & {
   readonly ollama: { readonly url?: string }
 }
 
-/** Where a provider is and with which key it is asked. Ollama has no key, and is where its URL says. */
-const reachOf = (given: Reaches, provider: Provider): { apiKey: string | undefined; baseUrl: string | undefined } =>
+/** A provider's URL and key. Ollama has a URL and no key. */
+const reachOf = (settings: Reaches, provider: Provider): { apiKey: string | undefined; baseUrl: string | undefined } =>
   provider === 'ollama'
-    ? { apiKey: undefined, baseUrl: given.ollama.url }
-    : { apiKey: given[provider]?.apiKey, baseUrl: given[provider]?.baseUrl }
+    ? { apiKey: undefined, baseUrl: settings.ollama.url }
+    : { apiKey: settings[provider]?.apiKey, baseUrl: settings[provider]?.baseUrl }
 
-function embedderOf(given: Given['knowledgebase']['embedding']): EmbeddingSettings | undefined {
-  const { provider, model, perAttemptTimeout: timeoutMs } = given
+function embedderOf(settings: ReadSettings['knowledgebase']['embedding']): EmbeddingSettings | undefined {
+  const { provider, model, perAttemptTimeout: timeoutMs } = settings
   if (provider === undefined) return undefined
-  return { provider, model: model ?? defaultModels[provider], ...reachOf(given, provider), timeoutMs }
+  return { provider, model: model ?? defaultModels[provider], ...reachOf(settings, provider), timeoutMs }
 }
 
-/** A provider that asks for a key does so at its own address; at another it may not. */
+/** A provider that requires a key does so at its default URL; at another URL the key is optional. */
 function requireReach(
   refuse: Refuse,
   prefix: string,
   { provider, apiKey, baseUrl }: Reach & { provider: Provider },
 ): void {
   if (provider !== 'ollama' && apiKey === undefined && baseUrl === undefined)
-    refuse(`${prefix}${provider}_api_key`, `must be given where the provider is ${provider}, or a base URL`)
+    refuse(`${prefix}${provider}_api_key`, `is required for the provider ${provider}, or a base URL`)
 }
 
-export function embeddingOf({ embedding }: Given, refuse: Refuse): EmbeddingSettings | undefined {
+export function embeddingOf({ embedding }: ReadSettings, refuse: Refuse): EmbeddingSettings | undefined {
   const settings = embedderOf(embedding)
   if (!(embedding.enabled ?? settings !== undefined)) return undefined
-  if (settings === undefined) refuse('embedding.provider', 'must be given where embeddings are on')
+  if (settings === undefined) refuse('embedding.provider', 'is required when embeddings are on')
   else requireReach(refuse, 'embedding.', settings)
   return settings
 }
 
-export function knowledgebaseOf({ knowledgebase }: Given, refuse: Refuse): McpSettings['knowledgebase'] {
+export function knowledgebaseOf({ knowledgebase }: ReadSettings, refuse: Refuse): McpSettings['knowledgebase'] {
   const { enabled, databasePath: path } = knowledgebase
   const embedding = embedderOf(knowledgebase.embedding)
   if (!(enabled ?? path !== undefined)) return undefined
-  const rule = 'must be given where the knowledge base is on'
+  const rule = 'is required when the knowledge base is on'
   if (path === undefined) refuse('knowledgebase.database_path', rule)
   if (embedding === undefined) refuse('knowledgebase.embedding_provider', rule)
   if (path === undefined || embedding === undefined) return undefined
@@ -61,17 +61,17 @@ export function knowledgebaseOf({ knowledgebase }: Given, refuse: Refuse): McpSe
   return { path, embedding }
 }
 
-/** Every provider that can be reached, the one that is named first. */
-export function llmOf({ llm }: Given, refuse: Refuse): LlmSettings[] {
+/** All available providers, the configured one first. */
+export function llmOf({ llm }: ReadSettings, refuse: Refuse): LlmSettings[] {
   const { provider: preferred, temperature, maxTokens: maximumTokens, timeout: timeoutMs } = llm
   if (!(llm.enabled ?? preferred !== undefined)) return []
   if (preferred === undefined) {
-    refuse('llm.provider', 'must be given where language models are on')
+    refuse('llm.provider', 'is required when language models are on')
     return []
   }
   const settingsOf = (provider: LlmSettings['provider']): LlmSettings => ({
     provider,
-    // A model is of one provider.
+    // A model belongs to one provider.
     model: provider === preferred ? llm.model : undefined,
     ...reachOf(llm, provider),
     maximumTokens,
@@ -86,6 +86,6 @@ export function llmOf({ llm }: Given, refuse: Refuse): LlmSettings[] {
     .filter(({ apiKey, baseUrl }) => apiKey !== undefined || baseUrl !== undefined)
   const all = [first, ...others]
   if (temperature !== undefined && temperature > 1 && all.some(({ provider }) => provider === 'anthropic'))
-    refuse('llm.temperature', 'must be a number from 0 to 1 where Anthropic can be asked')
+    refuse('llm.temperature', 'must be a number from 0 to 1 if Anthropic is available')
   return all
 }

@@ -1,11 +1,11 @@
-/** The settings of the tool server, as they are once file, environment and command line have been read and checked. */
+/** The settings of the tool server, after file, environment and command line have been read and checked. */
 
 import type { PeerSettings } from '../../http/peers/types.ts'
 import type { Address } from '../../postgres/address.ts'
 import type { CustomDefinitions } from '../custom/read.ts'
 
 export type DatabaseSettings = {
-  /** Unique; what callers are granted and select. */
+  /** Unique; the name for grants and selection. */
   readonly name: string
   readonly host: string
   readonly port: number
@@ -18,25 +18,27 @@ export type DatabaseSettings = {
   readonly sslkey: string | undefined
   readonly channelBinding: 'disable' | 'prefer' | 'require'
   readonly allowWrites: boolean
-  /** Whether what destroys runs for a client that cannot ask its user. */
+  /** Whether destructive statements run for a client that cannot ask its user. */
   readonly allowUnconfirmed: boolean
-  /** Whether writes are allowed with a login that is a superuser or the like. */
+  /** Whether writes are allowed with a superuser login or similar. */
   readonly allowPrivilegedLogin: boolean
-  /** Whether statements may read what may hold a password. */
+  /** Whether statements may read columns that may contain a password. */
   readonly showSecrets: boolean
-  /** Connections at most. */
+  /** Maximum number of connections. */
   readonly poolSize: number
-  /** Connections that are kept open while nobody uses them. */
+  /** Minimum number of connections that remain open while idle. */
   readonly poolMinimum: number
-  /** How long a connection above the minimum is kept that nobody uses; how old one may get; how often both are checked. */
+  /**
+   * How long a connection above the minimum may be idle; the maximum age of a connection; how often both are checked.
+   */
   readonly poolIdleMs: number
   readonly poolLifetimeMs: number
   readonly poolCheckMs: number
   readonly connectTimeoutMs: number
   readonly statementTimeoutMs: number
-  /** How long what was read of its catalogue is believed. */
+  /** How long catalogue data is cached. */
   readonly metadataMs: number
-  /** Names of users; undefined: all. Users say themselves too which databases they may use. */
+  /** User names; undefined: all. Users can be restricted to databases as well. */
   readonly availableToUsers: readonly string[] | undefined
 }
 
@@ -54,22 +56,22 @@ export type LlmSettings = {
   readonly apiKey: string | undefined
   readonly baseUrl: string | undefined
   readonly maximumTokens: number
-  /** undefined: the model's own. */
+  /** undefined: the model's default. */
   readonly temperature: number | undefined
   readonly timeoutMs: number
 }
 
 export type HttpSettings = {
-  /** How replicas reach one another; undefined: this server is alone. */
+  /** How replicas connect to each other; undefined: there is one server. */
   readonly peer?: PeerSettings | undefined
   readonly host: string
   readonly port: number
   readonly tls:
     | { readonly certificateFile: string; readonly keyFile: string; readonly chainFile: string | undefined }
     | undefined
-  /** Beside loopback and none at all, which are always allowed. */
+  /** Besides loopback and requests without an Origin, which are always allowed. */
   readonly allowedOrigins: readonly string[]
-  /** Whose X-Forwarded-For is believed, as CIDR blocks; nobody's by default. */
+  /** Proxies whose X-Forwarded-For is trusted, as CIDR blocks; none by default. */
   readonly trustedProxies: readonly string[]
   readonly authentication: {
     readonly enabled: boolean
@@ -87,29 +89,29 @@ export type McpSettings = {
   readonly http: HttpSettings | undefined
   readonly databases: readonly DatabaseSettings[]
   readonly embedding: EmbeddingSettings | undefined
-  /** Those that can be asked; the first is the default. */
+  /** The available ones; the first is the default. */
   readonly llm: readonly LlmSettings[]
   readonly knowledgebase: { readonly path: string; readonly embedding: EmbeddingSettings } | undefined
-  /** Prompts, resources and tools of the operator's own; absent where no file has any. */
+  /** Custom prompts, resources and tools of the operator; missing if no file defines any. */
   readonly custom?: CustomDefinitions
-  /** Where conversations are kept, unless they are kept in Postgres. */
+  /** The directory of conversations, unless they are in Postgres. */
   readonly dataDirectory: string
-  /** The Postgres where conversations are kept; undefined: they are kept in the data directory. */
+  /** The Postgres for conversations; undefined: they are in the data directory. */
   readonly state?: Address | undefined
   /** Tools, resources and prompts that are switched off, by name. */
   readonly disabled: ReadonlySet<string>
   readonly limits: {
-    /** Of one result, in tokens. */
+    /** The limit of one result, in tokens. */
     readonly resultTokens: number
-    /** Of one page of rows of `query_database`, in tokens; `resultTokens` where it is not given. */
+    /** The limit of one page of rows of `query_database`, in tokens; defaults to `resultTokens`. */
     readonly queryTokens?: number
-    /** Of what one result is made from, in bytes. */
+    /** The limit of the data for one result, in bytes. */
     readonly resultBytes: number
     readonly requestBytes: number
   }
-  /** 32 bytes that seal what clients carry for the server; made for this process where none is given. */
+  /** 32 bytes that seal server state carried by clients; random for this process if not configured. */
   readonly sealingKey: Uint8Array
   readonly logLevel: string
-  /** Whose text the audit log has. */
+  /** Which statements the audit log has the text of. */
   readonly auditStatements: 'none' | 'reads' | 'all'
 }

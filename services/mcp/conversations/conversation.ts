@@ -1,4 +1,4 @@
-/** A conversation of a user with a model, and what is shown of it in a list. */
+/** A user's conversation with a model, and its summary in a list. */
 
 export type ConversationMessage = {
   readonly role: string
@@ -30,7 +30,7 @@ const longestTitle = 50
 const longestPreview = 100
 const dots = '...'
 
-/** Of whole characters, so that none is cut in two. */
+/** Truncates at whole characters. */
 function shortened(text: string, longest: number): string {
   const characters = [...text.slice(0, 4 * longest)]
   if (characters.length <= longest) return text

@@ -1,4 +1,4 @@
-/** What a conversation cannot be kept for. */
+/** Errors of keeping a conversation. */
 
 type ConversationFault =
   | { readonly kind: 'too many'; readonly most: number }

@@ -1,10 +1,11 @@
 /**
- * Conversations in a table of Postgres, for servers that answer for one another. Texts of users are kept as JSON: Postgres takes no zero bytes in a text. While Postgres cannot be used,
- * every method throws a ConversationError of the kind `unavailable`.
+ * Conversations in a Postgres table, for several replicas. User texts are stored as JSON: Postgres accepts no zero
+ * bytes in a text. While Postgres is unavailable, every method throws a ConversationError of the kind `unavailable`.
  */
 import { z } from 'zod'
+import { DatabaseError } from '../../../wire/errors.ts'
 import type { Address } from '../../postgres/address.ts'
-import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
+import { AcquisitionTimeout, ConnectionFailure } from '../../postgres/errors.ts'
 import { type OwnStatementOf, OwnTables } from '../../postgres/own-tables.ts'
 import type { Row } from '../../postgres/run.ts'
 import {
@@ -18,7 +19,7 @@ import { ConversationError } from './errors.ts'
 import { type ConversationContent, type ConversationStore, mostOfOneUser, newConversationId } from './store.ts'
 
 const table = 'espalier_conversations'
-/** Two: a user interface asks rarely, and the connections are taken from those of the database. */
+/** Two: user interfaces send few requests, and the connections count against the database's limit. */
 const mostConnections = 2
 const definitions = [
   `CREATE TABLE IF NOT EXISTS ${table} (
@@ -27,13 +28,16 @@ const definitions = [
      updated_at text NOT NULL, changed bigint NOT NULL)`,
   `CREATE INDEX IF NOT EXISTS ${table}_by_user ON ${table} (username, changed DESC)`,
 ]
-/** Of two changes of one user the later one has the greater number, whichever clock it was made by. */
+/** Of two changes of one user, the later one has the greater number, independent of clocks. */
 const nextChange = (username: string, at: string) =>
   `(SELECT greatest(${at}::bigint, coalesce(max(changed), 0) + 1) FROM ${table} WHERE username = ${username})`
 const columns = 'id, username, title, provider, model, connection, messages, created_at, updated_at'
 const summaryColumns = 'id, title, connection, created_at, updated_at, preview'
 
-/** Classes of SQLSTATE that say that Postgres cannot be used now: no connection, no resources, stopping, broken storage; and a server that only reads. */
+/**
+ * SQLSTATE classes that mean that Postgres cannot be used now: no connection, no resources, stopping, broken storage;
+ * and a read-only server.
+ */
 const unavailable = /^(08|28|53|57P|58|25006)/
 
 const text = z.string()
@@ -99,7 +103,7 @@ export class PostgresConversations implements ConversationStore {
     const id = newConversationId()
     const title = titleOf(messages)
     const texts = [title, provider, model, connection, previewOf(messages), messages].map(one => JSON.stringify(one))
-    // Of several that count at once, each counts what the other has created.
+    // Serializes concurrent counts, so that each includes the other's inserts.
     const { affected } = await this.#run(
       { text: 'SELECT pg_advisory_xact_lock(hashtextextended($1, 7305814))', values: [username] },
       {
@@ -118,15 +122,15 @@ export class PostgresConversations implements ConversationStore {
     { provider, model, connection, messages }: Partial<ConversationContent>,
   ): Promise<Conversation | undefined> {
     const at = this.#stamp()
-    const given = (value: unknown) => (value === undefined ? '' : JSON.stringify(value))
-    const kept = (name: string, place: number) => `${name} = coalesce(nullif($${place}, ''), ${name})`
+    const parameterOf = (value: unknown) => (value === undefined ? '' : JSON.stringify(value))
+    const unlessEmpty = (name: string, position: number) => `${name} = coalesce(nullif($${position}, ''), ${name})`
     const { rows } = await this.#run({
-      text: `UPDATE ${table} SET ${kept('provider', 3)}, ${kept('model', 4)}, ${kept('connection', 5)},
-          ${kept('messages', 6)}, ${kept('preview', 7)}, updated_at = $8, changed = ${nextChange('$1', '$9')}
+      text: `UPDATE ${table} SET ${unlessEmpty('provider', 3)}, ${unlessEmpty('model', 4)}, ${unlessEmpty('connection', 5)},
+          ${unlessEmpty('messages', 6)}, ${unlessEmpty('preview', 7)}, updated_at = $8, changed = ${nextChange('$1', '$9')}
         WHERE username = $1 AND id = $2 RETURNING ${columns}`,
       values: [
-        ...[username, id, given(provider), given(model), given(connection), given(messages)],
-        ...[given(messages && previewOf(messages)), at.text, at.changed],
+        ...[username, id, parameterOf(provider), parameterOf(model), parameterOf(connection), parameterOf(messages)],
+        ...[parameterOf(messages && previewOf(messages)), at.text, at.changed],
       ],
     })
     return rows.map(conversationOf)[0]
@@ -158,7 +162,7 @@ export class PostgresConversations implements ConversationStore {
   }
 
   async #run(...statements: readonly OwnStatementOf[]) {
-    // No name of a user and no id has one: there is nothing to find.
+    // No user name or id contains a zero byte, so nothing can be found.
     const safe = statements.map(({ text: sql, values }) => ({
       text: sql,
       values: values.map(value => (typeof value === 'string' ? value.replaceAll('\0', '\u2400') : value)),

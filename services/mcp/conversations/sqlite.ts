@@ -1,4 +1,4 @@
-/** Conversations in a SQLite file, for a server that is alone. */
+/** Conversations in a SQLite file, for a single server. */
 import { chmodSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
@@ -51,20 +51,20 @@ const conversationOf = (row: Row): Conversation => ({
   provider: textOf(row, 'provider'),
   model: textOf(row, 'model'),
   connection: textOf(row, 'connection'),
-  // Nobody but this file writes it.
+  // Only this file writes it.
   messages: JSON.parse(textOf(row, 'messages')) as ConversationMessage[],
   created_at: textOf(row, 'created_at'),
   updated_at: textOf(row, 'updated_at'),
 })
 
-/** In a file of the folder, which is created where it is not there. It is opened when it is first needed. */
+/** In a file of the directory, which is created if it is missing. It is opened at first use. */
 export class SqliteConversations implements ConversationStore {
   readonly #directory: string
   readonly #path: string
   readonly #now: () => number
   readonly #statements = new Map<string, StatementSync>()
   #database: DatabaseSync | undefined
-  /** Two changes in one millisecond are still one after the other. */
+  /** Orders two changes within one millisecond. */
   #lastChange = 0
 
   constructor(directory: string, now: () => number = Date.now) {

@@ -1,4 +1,4 @@
-/** Both stores keep the same promises; what each has of its own is below. */
+/** Both stores behave the same; differences are tested below. */
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ afterAll(async () => {
 })
 
 const empty = { provider: '', model: '', connection: '' }
-const said = (content: string) => ({ role: 'user', content, timestamp: '2030-01-31T00:00:00Z' })
+const userMessage = (content: string) => ({ role: 'user', content, timestamp: '2030-01-31T00:00:00Z' })
 const inPostgres = () => new PostgresConversations(ownAddress(postgres.uri('postgres'), {}))
 
 describe.each([
@@ -35,12 +35,17 @@ describe.each([
   afterAll(() => store.close())
 
   test('a conversation is kept, changed and deleted, and another process finds it', async () => {
-    const made = await store.create('alice', { provider: 'p', model: 'm', connection: 'c', messages: [said('first')] })
-    expect(made).toMatchObject({ username: 'alice', title: 'first', provider: 'p', messages: [said('first')] })
+    const made = await store.create('alice', {
+      provider: 'p',
+      model: 'm',
+      connection: 'c',
+      messages: [userMessage('first')],
+    })
+    expect(made).toMatchObject({ username: 'alice', title: 'first', provider: 'p', messages: [userMessage('first')] })
     const other = open()
     expect(await other.find('alice', made.id)).toEqual(made)
-    const changed = await other.replace('alice', made.id, { model: 'n', messages: [said('second')] })
-    expect(changed).toMatchObject({ title: 'first', provider: 'p', model: 'n', messages: [said('second')] })
+    const changed = await other.replace('alice', made.id, { model: 'n', messages: [userMessage('second')] })
+    expect(changed).toMatchObject({ title: 'first', provider: 'p', model: 'n', messages: [userMessage('second')] })
     expect(await store.rename('alice', made.id, 'renamed')).toBe(true)
     other.close()
     expect(await store.find('alice', made.id)).toMatchObject({ title: 'renamed', model: 'n' })
@@ -48,28 +53,28 @@ describe.each([
     expect(await store.remove('alice', made.id)).toBe(true)
     expect(await store.remove('alice', made.id)).toBe(false)
     expect(await store.rename('alice', made.id, 'x')).toBe(false)
-    expect(await store.replace('alice', made.id, { messages: [said('x')] })).toBeUndefined()
+    expect(await store.replace('alice', made.id, { messages: [userMessage('x')] })).toBeUndefined()
     expect(await store.find('alice', made.id)).toBeUndefined()
   })
 
-  test('the conversations of one user are not there for another', async () => {
-    const { id } = await store.create('alice', { ...empty, messages: [said('mine')] })
+  test('the conversations of one user are not found by another', async () => {
+    const { id } = await store.create('alice', { ...empty, messages: [userMessage('mine')] })
     expect(await store.find('bob', id)).toBeUndefined()
     expect(await store.list('bob', 10, 0)).toEqual([])
     expect(await store.rename('bob', id, 'x')).toBe(false)
-    expect(await store.replace('bob', id, { messages: [said('x')] })).toBeUndefined()
+    expect(await store.replace('bob', id, { messages: [userMessage('x')] })).toBeUndefined()
     expect(await store.remove('bob', id)).toBe(false)
     expect(await store.removeAll('bob')).toBe(0)
-    expect(await store.find('alice', id)).toMatchObject({ title: 'mine', messages: [said('mine')] })
+    expect(await store.find('alice', id)).toMatchObject({ title: 'mine', messages: [userMessage('mine')] })
     expect(await store.removeAll('alice')).toBe(1)
   })
 
-  test('the one that was changed last is first, whatever the clocks say', async () => {
+  test('the last changed one is first, independent of clocks', async () => {
     const late = open(() => 4_000_000_000_000)
     const early = open(() => 1_000_000_000_000)
-    const one = await late.create('erin', { ...empty, messages: [said('1')] })
+    const one = await late.create('erin', { ...empty, messages: [userMessage('1')] })
     late.close()
-    const next = await early.create('erin', { ...empty, messages: [said('2')] })
+    const next = await early.create('erin', { ...empty, messages: [userMessage('2')] })
     expect((await early.list('erin', 10, 0)).map(({ id }) => id)).toEqual([next.id, one.id])
     await early.rename('erin', one.id, 'again')
     expect((await early.list('erin', 1, 0)).map(({ id }) => id)).toEqual([one.id])
@@ -77,10 +82,10 @@ describe.each([
     early.close()
   })
 
-  test('titles and previews are the first words of the user, of whole characters', async () => {
+  test('titles and previews are the first words of the user, in whole characters', async () => {
     await fc.assert(
       fc.asyncProperty(fc.string({ unit: 'grapheme', maxLength: 150 }), async text => {
-        const messages = [{ ...said('system'), role: 'system' }, said(text)]
+        const messages = [{ ...userMessage('system'), role: 'system' }, userMessage(text)]
         const { id, title } = await store.create('carol', { ...empty, messages })
         const [summary] = await store.list('carol', 1, 0)
         await store.remove('carol', id)
@@ -100,11 +105,16 @@ describe.each([
     )
   })
 
-  test('no text is taken for a statement, and none is lost', async () => {
+  test('no text is executed as a statement, and none is lost', async () => {
     await fc.assert(
       fc.asyncProperty(fc.string({ unit: 'binary' }), async text => {
         fc.pre(text.isWellFormed())
-        const made = await store.create('dave', { provider: text, model: '', connection: '', messages: [said(text)] })
+        const made = await store.create('dave', {
+          provider: text,
+          model: '',
+          connection: '',
+          messages: [userMessage(text)],
+        })
         expect(await store.find('dave', made.id)).toEqual(made)
         expect(await store.find(`dave' OR '1'='1`, made.id)).toBeUndefined()
         expect(await store.find('dave', text)).toBeUndefined()
@@ -114,15 +124,15 @@ describe.each([
     )
   })
 
-  test('a user has so many and no more, also of those that are created at once', async () => {
+  test("a user's number of conversations is limited, also for concurrent creation", async () => {
     await fill('frank', mostOfOneUser - 2)
     const created = await Promise.allSettled(
-      Array.from({ length: 6 }, () => store.create('frank', { ...empty, messages: [said('x')] })),
+      Array.from({ length: 6 }, () => store.create('frank', { ...empty, messages: [userMessage('x')] })),
     )
     expect(created.filter(({ status }) => status === 'fulfilled')).toHaveLength(2)
     for (const one of created)
       if (one.status === 'rejected') expect(one.reason).toMatchObject({ fault: { kind: 'too many' } })
-    await store.create('grace', { ...empty, messages: [said('x')] })
+    await store.create('grace', { ...empty, messages: [userMessage('x')] })
     expect(await store.removeAll('frank')).toBe(mostOfOneUser)
   })
 
@@ -143,10 +153,10 @@ describe.each([
   }
 })
 
-test('conversations outlast a restart, in a file for the owner alone', async () => {
+test('conversations survive a restart, in a file that only the owner can read', async () => {
   const folder = join(directory, 'again')
   const first = new SqliteConversations(folder)
-  const made = await first.create('alice', { ...empty, messages: [said('x')] })
+  const made = await first.create('alice', { ...empty, messages: [userMessage('x')] })
   first.close()
   const second = new SqliteConversations(folder)
   expect(await second.find('alice', made.id)).toEqual(made)
@@ -154,7 +164,7 @@ test('conversations outlast a restart, in a file for the owner alone', async () 
   expect(statSync(join(folder, 'conversations.db')).mode & 0o777).toBe(0o600)
 })
 
-test('a folder that cannot be written is a fault of storage, and nothing before it is needed', async () => {
+test('a folder that cannot be written is a storage error, and is not needed before first use', async () => {
   writeFileSync(join(directory, 'file'), '')
   const unusable = new SqliteConversations(join(directory, 'file'))
   await expect(unusable.list('alice', 1, 0)).rejects.toThrow(
@@ -162,9 +172,9 @@ test('a folder that cannot be written is a fault of storage, and nothing before 
   )
 })
 
-test('while Postgres is away conversations are unavailable, and then they are there again', async () => {
+test('while Postgres is down, conversations are unavailable, and then available again', async () => {
   const store = inPostgres()
-  const { id } = await store.create('heidi', { ...empty, messages: [said('kept')] })
+  const { id } = await store.create('heidi', { ...empty, messages: [userMessage('kept')] })
   await postgres.crash()
   const away = await store.find('heidi', id).catch((error: unknown) => error)
   expect(away).toMatchObject({ fault: { kind: 'unavailable' } })
@@ -173,19 +183,19 @@ test('while Postgres is away conversations are unavailable, and then they are th
   store.close()
 })
 
-test('tables that disappear are created again', async () => {
+test('deleted tables are created again', async () => {
   const store = inPostgres()
-  await store.create('ivan', { ...empty, messages: [said('x')] })
+  await store.create('ivan', { ...empty, messages: [userMessage('x')] })
   await postgres.run('DROP TABLE espalier_conversations')
   expect(await store.list('ivan', 10, 0)).toEqual([])
-  expect(await store.create('ivan', { ...empty, messages: [said('y')] })).toMatchObject({ title: 'y' })
+  expect(await store.create('ivan', { ...empty, messages: [userMessage('y')] })).toMatchObject({ title: 'y' })
   store.close()
 })
 
-test('servers that start at once create the tables once', async () => {
+test('servers that start at the same time create the tables once', async () => {
   await postgres.run('DROP TABLE IF EXISTS espalier_conversations')
   const stores = Array.from({ length: 8 }, inPostgres)
-  await Promise.all(stores.map(store => store.create('judy', { ...empty, messages: [said('x')] })))
+  await Promise.all(stores.map(store => store.create('judy', { ...empty, messages: [userMessage('x')] })))
   expect(await stores[0]?.list('judy', 100, 0)).toHaveLength(8)
   for (const store of stores) store.close()
 })

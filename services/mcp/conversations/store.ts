@@ -1,6 +1,6 @@
 /**
- * Where conversations are kept: one interface, in SQLite or in Postgres. It promises that a user reads, changes and deletes only their own: the user is part of every statement; and that ids
- * cannot be guessed.
+ * Storage of conversations: one interface, in SQLite or in Postgres. A user can read, change and delete only their own
+ * conversations, since every statement filters by user; and ids cannot be guessed.
  */
 import { randomBytes } from 'node:crypto'
 import type { Conversation, ConversationMessage, ConversationSummary } from './conversation.ts'
@@ -14,17 +14,17 @@ export type ConversationContent = {
 
 /** Every method throws ConversationError. */
 export type ConversationStore = {
-  /** The one that was changed last comes first. */
+  /** The last changed one first. */
   list(username: string, limit: number, offset: number): Promise<readonly ConversationSummary[]>
   find(username: string, id: string): Promise<Conversation | undefined>
   create(username: string, content: ConversationContent): Promise<Conversation>
-  /** Its title stays. @returns undefined if there is none */
+  /** Keeps the title. Returns undefined if there is none */
   replace(username: string, id: string, content: Partial<ConversationContent>): Promise<Conversation | undefined>
-  /** @returns false if there is none */
+  /** Returns false if there is none */
   rename(username: string, id: string, title: string): Promise<boolean>
-  /** @returns false if there is none */
+  /** Returns false if there is none */
   remove(username: string, id: string): Promise<boolean>
-  /** @returns how many there were */
+  /** Returns how many were deleted */
   removeAll(username: string): Promise<number>
   close(): void
 }

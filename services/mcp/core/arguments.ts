@@ -1,6 +1,6 @@
-/** Arguments that a tool does not accept. The message names the argument and the rule. */
+/** Arguments that a tool refuses. The message names the argument and the rule. */
 export class ArgumentsError extends Error {
-  /** A wrong type, a missing argument or an unknown one, rather than a value that breaks a rule. */
+  /** A wrong type, a missing argument or an unknown one, not a value that breaks a rule. */
   readonly isShape: boolean
 
   constructor(problem: string, isShape: boolean) {

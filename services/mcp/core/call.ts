@@ -1,6 +1,7 @@
 /**
- * One call of a tool, a prompt or a resource, as it looks to what answers it: whoever asks, by whatever transport. What a call needs from
- * the user it asks for by its outcome, and is called again with the answer, on this process or another: nothing is kept here.
+ * One call of a tool, a prompt or a resource, independent of caller and transport. If a call needs input from the user,
+ * its outcome requests it, and the call is made again with the answer, on this process or another: no state is kept
+ * here.
  */
 
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -9,8 +10,8 @@ import type { Caller } from './caller.ts'
 
 export type Progress = { readonly progress: number; readonly total?: number; readonly message?: string }
 
-/** What a client can be asked for by the server. */
-export type Ability = 'elicitation-form' | 'elicitation-url' | 'sampling' | 'sampling-tools' | 'roots'
+/** What the server can request from a client. */
+export type InputKind = 'elicitation-form' | 'elicitation-url' | 'sampling' | 'sampling-tools' | 'roots'
 
 /** A request to the client, as MCP writes it. */
 export type InputRequest = {
@@ -18,33 +19,36 @@ export type InputRequest = {
   readonly params: JsonObject
 }
 
-/** What came of an earlier call that has asked for something. The transport has made sure that both are of this very call. */
+/** The answers to requests of an earlier call. The transport has verified that both belong to this call. */
 export type Answers = {
-  /** By the keys of what was asked for. Not checked: a client writes what it likes. */
+  /** By the keys of the requests. Not checked: a client can send anything. */
   readonly responses: { readonly [key: string]: JsonObject }
-  /** What the earlier call has asked to keep. */
+  /** State that the earlier call asked to keep. */
   readonly state: JsonObject | undefined
 }
 
 export type CallContext = {
   readonly caller: Caller
-  /** Aborted when nobody waits for the answer any more, or its time is up. */
+  /** Aborted when the client disconnects or cancels, or the timeout expires. */
   readonly signal: AbortSignal
-  /** Names the request in log lines and in what is sent to Postgres. */
+  /** Identifies the request in log lines and in statements sent to Postgres. */
   readonly requestId: string
-  /** The client's, after trusted proxies; undefined over stdio. */
+  /** The client's address, after trusted proxies; undefined over stdio. */
   readonly address: string | undefined
-  /** W3C trace context, where the client sent one. */
+  /** W3C trace context, if the client sent one. */
   readonly traceparent: string | undefined
-  readonly abilities: ReadonlySet<Ability>
-  /** Absent in the first call. */
+  readonly inputKinds: ReadonlySet<InputKind>
+  /** Undefined in the first call. */
   readonly answers: Answers | undefined
-  /** Told to the client if it asked to be told. */
+  /** Sent to the client if it requested progress. */
   progress(report: Progress): void
   log(level: LogLevel, data: JsonObject | string): void
 }
 
-/** `input-required`: the call is made again, with the answers to `requests` and with `state`, which no client can read or change. */
+/**
+ * `input-required`: the call is made again, with the answers to `requests` and with `state`, which no client can read
+ * or change.
+ */
 export type Outcome<Result> =
   | { readonly kind: 'result'; readonly result: Result }
   | {

@@ -1,21 +1,21 @@
-/** Who asks, as authentication has found. Tools and endpoints know callers by this alone: no token gets this far. */
+/** The authenticated caller. Tools and endpoints get this instead of a token. */
 import { type Scope, scopes } from '../../mcp-protocol/scopes.ts'
 
 export type Caller = {
-  /** `anyone`: over stdio, or where authentication is off. `client`: an OAuth client, mostly for a user. */
+  /** `anyone`: over stdio, or without authentication. `client`: an OAuth client, mostly for a user. */
   readonly kind: 'anyone' | 'token' | 'user' | 'client'
-  /** Names the caller among all others, as `user:alice`; what is kept for one is kept under this. */
+  /** Unique name of the caller, such as `user:alice`; the key of the caller's data. */
   readonly principal: string
-  /** The account that it is, or that it acts for. */
+  /** Its account, or the account that it acts for. */
   readonly username: string | undefined
-  /** Names of the database connections that it may use; undefined: all. */
+  /** Database connections that it may use; undefined: all. */
   readonly databases: readonly string[] | undefined
   readonly scopes: ReadonlySet<Scope>
-  /** What lasts as long as its token does, such as the connection it has selected, is kept under this. */
+  /** The key of data that lasts as long as the token, such as the selected connection. */
   readonly session: string
 }
 
-/** Over stdio, and where authentication is off. */
+/** The caller over stdio, and without authentication. */
 export const anyone: Caller = {
   kind: 'anyone',
   principal: 'anyone',

@@ -1,4 +1,4 @@
-/** What tools, resources and prompts say: MCP's content blocks, the same in all revisions. */
+/** Contents of tools, resources and prompts: MCP's content blocks, the same in all revisions. */
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 
 type Annotations = {

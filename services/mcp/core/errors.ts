@@ -1,4 +1,4 @@
-/** What a call is refused with where that is the protocol's business. What a tool itself fails with is a result with `isError`. */
+/** Errors of a call that the protocol defines. A failure of a tool itself is a result with `isError`. */
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 
 export type CoreFault =
@@ -7,9 +7,9 @@ export type CoreFault =
   | { readonly kind: 'unknown resource'; readonly uri: string }
   | { readonly kind: 'invalid cursor' }
   | { readonly kind: 'invalid params'; readonly problem: string }
-  /** The client has not said that it can do what the call takes. */
-  | { readonly kind: 'missing ability'; readonly required: JsonObject }
-  /** Of an OAuth token that is for less. */
+  /** The client has not declared a capability that the call requires. */
+  | { readonly kind: 'missing capability'; readonly required: JsonObject }
+  /** The OAuth token lacks a scope. */
   | { readonly kind: 'insufficient scope'; readonly scopes: readonly string[] }
 
 export class CoreError extends Error {

@@ -1,9 +1,10 @@
 /**
- * The tool server without its transports: what there is to call, for whom, and the calling of it. A transport parses what came, asks here, and writes
- * what comes of it; the same core serves every revision of the protocol.
+ * The tool server without its transports: what each caller can call, and the calls. A transport parses messages, calls
+ * the core, and writes its results; the same core serves every revision of the protocol.
  */
 
 import type { JsonObject } from '../../mcp-protocol/json.ts'
+import { ToolFigures } from '../../mcp-protocol/tool-figures.ts'
 import type { CallContext, Outcome } from './call.ts'
 import type { Caller } from './caller.ts'
 import type { Icon } from './content.ts'
@@ -19,13 +20,13 @@ type ServerInfo = {
   readonly icons?: readonly Icon[]
 }
 
-/** What has changed of what clients may have read. */
+/** Announces changes of lists and resources to clients. */
 export type CoreChange =
   | { readonly kind: 'tools' | 'prompts' | 'resources' }
   | { readonly kind: 'resource'; readonly uri: string }
 
-/** What stands at a prompt's argument or a template's variable. */
-type CompletionAsked = {
+/** The prompt argument or template variable to complete. */
+type CompletionRequest = {
   readonly ref: { readonly kind: 'prompt'; readonly name: string } | { readonly kind: 'template'; readonly uri: string }
   readonly argument: string
   readonly value: string
@@ -34,12 +35,13 @@ type CompletionAsked = {
 
 export type Core = {
   readonly server: ServerInfo
+  readonly toolFigures: ToolFigures
   instructions(caller: Caller): string
-  /** Without hidden ones, always in the same order. */
+  /** Without hidden tools, always in the same order. */
   tools(caller: Caller): readonly ToolDefinition[]
-  /** undefined where there is none of this name for the caller. */
+  /** undefined if the caller has no tool of this name. */
   tool(name: string, caller: Caller): Tool | undefined
-  /** @throws ArgumentsError, CoreError; what `context.signal` is aborted with */
+  /** @throws ArgumentsError, CoreError; the abort reason of `context.signal` */
   callTool(name: string, args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>>
   resources(caller: Caller): readonly ResourceDefinition[]
   templates(caller: Caller): readonly ResourceTemplate[]
@@ -52,12 +54,12 @@ export type Core = {
     args: { readonly [name: string]: string },
     context: CallContext,
   ): Promise<Outcome<PromptResult>>
-  /** At most a hundred of them, and whether there are more. @throws CoreError */
-  complete(asked: CompletionAsked, context: CallContext): Promise<{ values: readonly string[]; total: number }>
-  /** @returns what ends it */
+  /** At most a hundred, and whether there are more. @throws CoreError */
+  complete(request: CompletionRequest, context: CallContext): Promise<{ values: readonly string[]; total: number }>
+  /** Returns a function that stops it */
   onChange(listener: (change: CoreChange) => void): () => void
   announce(change: CoreChange): void
-  /** A client is to be told when this resource changes, by `onChange`. @returns what ends it */
+  /** Subscribes a client to a resource; `onChange` announces its changes. Returns a function that stops it */
   follow(uri: string, caller: Caller): () => void
 }
 
@@ -67,7 +69,10 @@ type CoreParts = {
   readonly tools: readonly Tool[]
   readonly resources: readonly ResourceProvider[]
   readonly prompts: readonly Prompt[]
-  /** Looks after a resource and announces its changes, until what it returns is called; absent where none changes by itself. */
+  /**
+   * Watches a resource and announces its changes, until the returned function is called; undefined if no resource
+   * changes by itself.
+   */
   readonly follow?: (uri: string, caller: Caller) => () => void
 }
 
@@ -81,6 +86,7 @@ export function createCore({ server, instructions, tools, resources, prompts, fo
   const byName = new Map(tools.map(tool => [tool.definition.name, tool]))
   const promptByName = new Map(prompts.map(prompt => [prompt.definition.name, prompt]))
   const listeners = new Set<(change: CoreChange) => void>()
+  const toolFigures = new ToolFigures()
   const isFor = (tool: Tool, caller: Caller) => tool.isFor?.(caller) !== false
   const toolOf = (name: string, caller: Caller) => {
     const tool = byName.get(name)
@@ -93,7 +99,7 @@ export function createCore({ server, instructions, tools, resources, prompts, fo
     return prompt
   }
 
-  async function candidates({ ref, argument, value, chosen }: CompletionAsked, context: CallContext) {
+  async function candidates({ ref, argument, value, chosen }: CompletionRequest, context: CallContext) {
     if (ref.kind === 'prompt') return (await promptOf(ref.name).complete?.(argument, value, chosen, context)) ?? []
     const provider = resources.find(one =>
       one.templates(context.caller).some(({ uriTemplate }) => uriTemplate === ref.uri),
@@ -102,19 +108,26 @@ export function createCore({ server, instructions, tools, resources, prompts, fo
     return (await provider.complete?.(ref.uri, argument, value, chosen, context)) ?? []
   }
 
+  async function callTool(name: string, args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
+    const tool = toolOf(name, context.caller)
+    if (tool === undefined) throw new CoreError({ kind: 'unknown tool', name })
+    const scope = tool.scopeOf(args)
+    if (!tool.isOpen && !context.caller.scopes.has(scope))
+      throw new CoreError({ kind: 'insufficient scope', scopes: [scope] })
+    return tool.call(args, context)
+  }
+
   return {
     server,
+    toolFigures,
     instructions,
     tools: caller => tools.filter(tool => !tool.isHidden && isFor(tool, caller)).map(({ definition }) => definition),
     tool: toolOf,
-    callTool: async (name, args, context) => {
-      const tool = toolOf(name, context.caller)
-      if (tool === undefined) throw new CoreError({ kind: 'unknown tool', name })
-      const scope = tool.scopeOf(args)
-      if (!tool.isOpen && !context.caller.scopes.has(scope))
-        throw new CoreError({ kind: 'insufficient scope', scopes: [scope] })
-      return tool.call(args, context)
-    },
+    callTool: (name, args, context) =>
+      toolFigures.count(
+        () => callTool(name, args, context),
+        outcome => outcome.kind === 'result' && outcome.result.isError === true,
+      ),
     resources: caller => resources.flatMap(provider => provider.list(caller)),
     templates: caller => resources.flatMap(provider => provider.templates(caller)),
     readResource: async (uri, context) => {
@@ -135,9 +148,9 @@ export function createCore({ server, instructions, tools, resources, prompts, fo
       if (missing) throw new CoreError({ kind: 'invalid params', problem: `the argument ${missing.name} is required` })
       return prompt.get(args, context)
     },
-    complete: async (asked, context) => {
+    complete: async (request, context) => {
       requireRead(context)
-      const found = await candidates(asked, context)
+      const found = await candidates(request, context)
       return { values: found.slice(0, maximumCompletions), total: found.length }
     },
     onChange: listener => {

@@ -1,4 +1,4 @@
-/** Prompts that a user picks, with the arguments they take. */
+/** Prompts for users, with their arguments. */
 import type { CallContext, Outcome } from './call.ts'
 import type { Content, Icon } from './content.ts'
 
@@ -15,7 +15,7 @@ export type PromptResult = { readonly description?: string; readonly messages: r
 
 export type Prompt = {
   readonly definition: PromptDefinition
-  /** Every required argument is there. @throws CoreError */
+  /** All required arguments are present. @throws CoreError */
   get(args: { readonly [name: string]: string }, context: CallContext): Promise<Outcome<PromptResult>>
   complete?(
     argument: string,

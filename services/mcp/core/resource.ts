@@ -3,7 +3,7 @@ import type { CallContext, Outcome } from './call.ts'
 import type { Caller } from './caller.ts'
 import type { Icon, ResourceContents } from './content.ts'
 
-type Said = {
+type ResourceFields = {
   readonly name: string
   readonly title?: string
   readonly description?: string
@@ -11,8 +11,8 @@ type Said = {
   readonly icons?: readonly Icon[]
 }
 
-export type ResourceDefinition = Said & { readonly uri: string; readonly size?: number }
-export type ResourceTemplate = Said & {
+export type ResourceDefinition = ResourceFields & { readonly uri: string; readonly size?: number }
+export type ResourceTemplate = ResourceFields & {
   /** RFC 6570. */
   readonly uriTemplate: string
 }
@@ -22,9 +22,9 @@ export type ReadResult = { readonly contents: readonly ResourceContents[] }
 export type ResourceProvider = {
   list(caller: Caller): readonly ResourceDefinition[]
   templates(caller: Caller): readonly ResourceTemplate[]
-  /** undefined where the URI is none of this provider's. @throws CoreError */
+  /** undefined if this provider does not have the URI. @throws CoreError */
   read(uri: string, context: CallContext): Promise<Outcome<ReadResult>> | undefined
-  /** Values of a variable of a template that begin with `value`. `chosen`: those of the variables before it. */
+  /** Values of a template variable that begin with `value`. `chosen`: values of the preceding variables. */
   complete?(
     uriTemplate: string,
     variable: string,

@@ -1,4 +1,4 @@
-/** A tool: what is said of it, and what it does. */
+/** A tool: its definition and its implementation. */
 
 import type { JsonObject, JsonSchema } from '../../mcp-protocol/json.ts'
 import type { Scope } from '../../mcp-protocol/scopes.ts'
@@ -22,7 +22,9 @@ export type ToolDefinition = {
   readonly _meta?: JsonObject
 }
 
-/** With `structuredContent`, `content` says the same: clients show a model one of them. An error stands in `content`. */
+/**
+ * With `structuredContent`, `content` has the same data: clients show a model one of them. An error is in `content`.
+ */
 export type ToolResult = {
   readonly content: readonly Content[]
   readonly structuredContent?: JsonObject
@@ -30,23 +32,23 @@ export type ToolResult = {
 }
 
 export type Tool = {
-  /** Its name stays; the rest may be another after the settings have changed. */
+  /** The name is fixed; the rest can change with the settings. */
   readonly definition: ToolDefinition
-  /** Called by those who know of it, and not listed. */
+  /** Callable, but not listed. */
   readonly isHidden?: true
-  /** Called without a token, such as to get one. */
+  /** Callable without a token, for example to get one. */
   readonly isOpen?: true
-  /** Whether it may go on as a task of the client's, or must; absent: neither. */
+  /** Whether it may or must run as a task of the client; undefined: neither. */
   readonly task?: 'optional' | 'required'
-  /** Whether it is there for a caller; absent: for all. */
+  /** Whether a caller has it; undefined: every caller. */
   isFor?(caller: Caller): boolean
-  /** The scope that a call with these arguments takes. */
+  /** The scope that a call with these arguments requires. */
   scopeOf(args: JsonObject): Scope
-  /** @throws ArgumentsError, CoreError; what `context.signal` is aborted with */
+  /** @throws ArgumentsError, CoreError; the abort reason of `context.signal` */
   call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>>
 }
 
-/** What a tool fails with, as a model reads it. */
+/** A failure of a tool, as text for a model. */
 export const toolError = (text: string): { kind: 'result'; result: ToolResult } => ({
   kind: 'result',
   result: { content: [{ type: 'text', text }], isError: true },

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createUsed } from './used.ts'
 
-test('what was used is known until it is too old, and of very many the newest', () => {
+test('a used name is remembered until it expires, and the newest ones if there are very many', () => {
   let now = 0
   const used = createUsed(1_000, () => now)
   used.add('first')

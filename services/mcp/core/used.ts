@@ -1,22 +1,22 @@
 /**
- * What serves once, such as a code, remembered by its name until it is too old to serve at all. The memory has an end: with so many others used in between, a name may serve again while it is
- * still young.
+ * Remembers single-use names, such as codes, until they expire. The memory is limited: after very many other uses, a
+ * name could be accepted again before it expires.
  */
 type Used = {
   has(name: string): boolean
   add(name: string): void
 }
 
-const mostKept = 100_000
+const maximumEntries = 100_000
 
-/** `lifetimeMs`: after this nothing of that name serves any more, used or not. */
+/** `lifetimeMs`: after this time a name is invalid, used or not. */
 export function createUsed(lifetimeMs: number, now: () => number): Used {
-  /** Until when each counts; all live as long, so the first used are the first to go. */
+  /** Expiry by name; all have the same lifetime, so the first used expires first. */
   const until = new Map<string, number>()
 
   function dropOld(): void {
     for (const [name, end] of until) {
-      if (end > now() && until.size <= mostKept) return
+      if (end > now() && until.size <= maximumEntries) return
       until.delete(name)
     }
   }

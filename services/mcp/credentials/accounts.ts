@@ -1,7 +1,7 @@
 /**
- * Logins by user name and password. It promises that a wrong name and a wrong password cannot be told apart, by the time either; that guesses
- * are limited by address, and by account where that is configured, also when they come all at once; and that a locked account is locked
- * at once, whatever becomes of writing that to the file.
+ * Logins by user name and password. A wrong name and a wrong password cannot be distinguished, not even by time.
+ * Guesses are limited by address, and by account if configured, also when sent concurrently. A locked account is locked
+ * immediately, even if the file cannot be written.
  */
 import type { Logger } from 'pino'
 import type { FailedAttempts } from '../../authentication/failed-attempts.ts'
@@ -13,16 +13,16 @@ import type { Sessions } from './sessions.ts'
 
 export type Login =
   | { readonly kind: 'session'; readonly token: string; readonly expiresAt: number }
-  /** No such user, or another password: nobody is told which. */
+  /** Unknown user or wrong password; the client does not learn which. */
   | { readonly kind: 'refused' }
   | { readonly kind: 'disabled' }
   /** Too many failures from this address. */
   | { readonly kind: 'limited'; readonly retryAfterSeconds: number }
-  /** Too many are logging in at this moment. */
+  /** Too many concurrent logins. */
   | { readonly kind: 'busy' }
 
 export type Logins = {
-  /** `address`: the client's, after trusted proxies; undefined where it has none. */
+  /** `address`: the client's, after trusted proxies; undefined if unknown. */
   login(username: string, password: string, address: string | undefined): Promise<Login>
 }
 
@@ -37,11 +37,11 @@ type Options = {
 
 export class Accounts implements Logins {
   readonly #options: Options
-  /** What the file does not say yet, or cannot be made to say. Only of users there are, so bounded. */
+  /** Counts that are not in the file yet, or cannot be written to it. Bounded by the number of users. */
   readonly #counted = new Map<string, number>()
-  /** How many writes of a user's count are still to be done. */
+  /** The number of pending writes of a user's count. */
   readonly #pending = new Map<string, number>()
-  /** Whose next write has not read the count yet: it will write what is counted by then. */
+  /** Users whose next write has not read the count yet: it will write the latest. */
   readonly #waiting = new Set<string>()
   #writing: Promise<void> = Promise.resolve()
 
@@ -68,20 +68,20 @@ export class Accounts implements Logins {
     }
   }
 
-  /** What the file says now counts, but for what is still to be written to it. */
+  /** The file's counts apply, except for those still to be written. */
   fileHasChanged(): void {
     for (const username of this.#counted.keys()) if (!this.#pending.has(username)) this.#counted.delete(username)
   }
 
-  /** Resolves once what has been counted is written. */
-  settled(): Promise<void> {
+  /** Resolves when all counts are written. */
+  idle(): Promise<void> {
     return this.#writing
   }
 
   async #check(username: string, password: string): Promise<Login> {
     const { users, sessions } = this.#options
     const isRight = await isPassword(password, users().entries().get(username)?.password_hash)
-    // As it is by now: others may have guessed meanwhile.
+    // The latest count, with concurrent guesses.
     const user = users().entries().get(username)
     if (user === undefined) return { kind: 'refused' }
     if (!user.enabled || this.#isTooMany(this.#failedOf(username, user))) return { kind: 'disabled' }
@@ -117,18 +117,18 @@ export class Accounts implements Logins {
     this.#write(username)
   }
 
-  /** A login does not wait for it: that would tell a user who is there from one who is not. */
+  /** A login does not wait for the write: its time would reveal whether the user exists. */
   #write(username: string): void {
     if (this.#waiting.has(username)) return
     this.#waiting.add(username)
     this.#pending.set(username, (this.#pending.get(username) ?? 0) + 1)
     this.#writing = this.#writing.then(async () => {
       const isWritten = await this.#writeCount(username)
-      const left = (this.#pending.get(username) ?? 1) - 1
-      if (left > 0) this.#pending.set(username, left)
+      const remaining = (this.#pending.get(username) ?? 1) - 1
+      if (remaining > 0) this.#pending.set(username, remaining)
       else this.#pending.delete(username)
-      // From now on the file says it, and whoever has changed it since.
-      if (isWritten && left === 0) this.#counted.delete(username)
+      // From now on the file has the count, and other writers may change it.
+      if (isWritten && remaining === 0) this.#counted.delete(username)
     })
   }
 
@@ -143,7 +143,7 @@ export class Accounts implements Logins {
     } catch (error) {
       this.#waiting.delete(username)
       const reason = error instanceof CredentialError ? error.message : 'the user file cannot be written'
-      logger.error(`[AUTH] ${reason}; failed logins are counted in memory alone`)
+      logger.error(`[AUTH] ${reason}; failed logins are counted in memory only`)
       return false
     }
   }

@@ -1,6 +1,6 @@
 /**
- * What an administrator does to tokens and users: make, list, change, remove. Each is one change of one file, done as a whole or refused with
- * the reason. A new token is told once, to whoever asked for it; what is listed has no secrets.
+ * Administration of tokens and users: create, list, change, delete. Each is one atomic change of one file, or an error
+ * with the reason. A new token is shown once, to its creator; lists contain no secrets.
  */
 import { randomBytes } from 'node:crypto'
 import { hashPassword, isAcceptable, passwordRule } from '../../authentication/password.ts'
@@ -18,17 +18,17 @@ type NewToken = {
   readonly database: string | undefined
 }
 
-/** What begins so names a token by its hash. */
+/** A prefix that identifies a token by its hash. */
 const leastPrefix = 8
 
 const timeOf = (ms: number): string => new Date(ms).toISOString()
 
-/** Without what is not given. */
-const given = <Fields extends object>(fields: Fields): Fields =>
-  // It has the same fields but for those that are undefined, which may be absent.
+/** Removes undefined fields. */
+const withoutUndefined = <Fields extends object>(fields: Fields): Fields =>
+  // It has the same fields, except undefined ones, which are optional.
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Fields
 
-/** @returns the token itself, which nobody can tell again, and the name of its entry. @throws CredentialError */
+/** Returns the token, which cannot be shown again, and the name of its entry. @throws CredentialError */
 export async function addToken(
   path: string,
   { note, lifetimeMs, database }: NewToken,
@@ -37,7 +37,7 @@ export async function addToken(
   const token = newApiToken()
   const id = `token-${Math.floor(now / 1_000)}-${randomBytes(3).toString('hex')}`
   const expiresAt = lifetimeMs === undefined ? null : timeOf(now + lifetimeMs)
-  const entry: TokenEntry = given({
+  const entry: TokenEntry = withoutUndefined({
     hash: digestOf(token),
     expires_at: expiresAt,
     annotation: note,
@@ -48,7 +48,7 @@ export async function addToken(
   return { id, token, expiresAt }
 }
 
-/** By its name, or by how its hash begins. @returns its name. @throws CredentialError where none or several are meant */
+/** By name or hash prefix. Returns its name. @throws CredentialError if none or several match */
 export async function removeToken(path: string, wanted: string): Promise<string> {
   let removed = ''
   await changeEntries(tokenForm, path, before => {
@@ -77,7 +77,7 @@ async function readEntries<Entry>(form: Form<Entry>, path: string): Promise<Entr
   }
 }
 
-/** Lines of columns under their names. */
+/** Formats lines as columns with headings. */
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const all = [head, ...rows]
   const widths = head.map((_, column) => Math.max(...all.map(row => (row[column] ?? '').length)))
@@ -91,7 +91,7 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
     .join('\n')
 }
 
-/** Notes and names are text of anybody's; a terminal obeys control characters. */
+/** Notes and names are arbitrary text; a terminal interprets control characters. */
 const printable = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf}]/gu, '?')
 
 /** @throws CredentialError */
@@ -135,13 +135,13 @@ async function hashOf(password: string): Promise<string> {
 }
 
 const changed = (user: UserEntry, { note, databases }: UserChange): UserEntry =>
-  given({
+  withoutUndefined({
     ...user,
     annotation: note ?? user.annotation,
     available_databases: databases === null ? undefined : (databases?.slice() ?? user.available_databases),
   })
 
-/** @throws CredentialError where there is one of this name */
+/** @throws CredentialError if the name exists */
 export async function addUser(
   path: string,
   name: string,
@@ -164,17 +164,17 @@ async function changeUser(path: string, name: string, change: (user: UserEntry) 
   })
 }
 
-/** Sessions go on. @throws CredentialError where there is none of this name */
+/** Does not end sessions. @throws CredentialError if the name does not exist */
 export async function updateUser(path: string, name: string, { password, ...change }: UserChange): Promise<void> {
   const password_hash = password === undefined ? undefined : await hashOf(password)
   await changeUser(path, name, user => changed({ ...user, password_hash: password_hash ?? user.password_hash }, change))
 }
 
-/** Enabling forgets failed logins. @throws CredentialError where there is none of this name */
+/** Enabling resets failed logins. @throws CredentialError if the name does not exist */
 export const setUserEnabled = (path: string, name: string, enabled: boolean): Promise<void> =>
   changeUser(path, name, user => ({ ...user, enabled, failed_attempts: enabled ? 0 : user.failed_attempts }))
 
-/** @throws CredentialError where there is none of this name */
+/** @throws CredentialError if the name does not exist */
 export async function deleteUser(path: string, name: string): Promise<void> {
   await changeEntries(userForm, path, before => {
     if (!before.has(name)) throw new CredentialError(`${path} has no user ${printable(name)}`)

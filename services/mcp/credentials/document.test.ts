@@ -22,7 +22,7 @@ const name = fc.oneof(
 )
 const entries = fc.array(fc.tuple(name, entry), { maxLength: 8 }).map(list => new Map(list))
 
-test('what is written is read again as it was, whatever was there before', () => {
+test('written entries are read again unchanged, whatever the file had before', () => {
   fc.assert(
     fc.property(entries, entries, (before, after) => {
       const first = withEntries(tokenForm, undefined, before)
@@ -33,7 +33,7 @@ test('what is written is read again as it was, whatever was there before', () =>
   )
 })
 
-test('a change leaves the comments of others alone', () => {
+test('a change keeps comments of other writers', () => {
   const text = `# kept by the platform team\ntokens:\n  one: # of the nightly job\n    hash: ${hash}\n  two:\n    hash: ${'b'.repeat(64)}\n`
   const written = withEntries(
     tokenForm,
@@ -61,7 +61,7 @@ test.each([
   expect(() => parseEntries(tokenForm, text)).toThrow(message)
 })
 
-test('a refusal does not quote what may be a secret', () => {
+test('a refusal does not quote possible secrets', () => {
   const password_hash = '$2a$12$abcdefghijklmnopqrstuv'
   const text = `users:\n  alice: {password_hash: "${password_hash}"}`
   expect(() => parseEntries(userForm, text)).toThrow('users.alice.password_hash must be an scrypt hash')
@@ -77,7 +77,7 @@ test('a refusal does not quote what may be a secret', () => {
   }
 })
 
-test('any text is taken whole or refused with a CredentialError', () => {
+test('any text is accepted as a whole or refused with a CredentialError', () => {
   const near = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc
@@ -116,7 +116,7 @@ test('any text is taken whole or refused with a CredentialError', () => {
   )
 })
 
-test('a table named like what objects inherit is no way in', () => {
+test('a table named like an inherited property gives no access', () => {
   expect(parseEntries(tokenForm, 'tokens: {}').get('constructor')).toBeUndefined()
   expect(parseEntries(tokenForm, `tokens:\n  __proto__: {hash: ${hash}}`).size).toBe(0)
 })

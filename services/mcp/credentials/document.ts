@@ -1,18 +1,18 @@
 /**
- * A credential file as text: YAML with one table of named entries. It promises that reading either gives all of it, checked, or says what is
- * wrong and where; and that a change leaves alone what it does not concern, comments included.
+ * A credential file as text: YAML with one table of named entries. Reading returns all of it, checked, or reports what
+ * is wrong and where. A change keeps everything else, including comments.
  */
 import { type Document, parseDocument } from 'yaml'
 import { z } from 'zod'
 import { CredentialError } from './errors.ts'
 
-/** What one kind of credential file holds. */
+/** The structure of one kind of credential file. */
 export type Form<Entry> = {
   /** The table's name: `tokens` or `users`. */
   readonly table: string
   readonly entry: z.ZodType<Entry>
   readonly name: RegExp
-  /** Of the name of an entry. */
+  /** The rule for an entry's name. */
   readonly nameRule: string
 }
 
@@ -21,7 +21,7 @@ export type Entries<Entry> = ReadonlyMap<string, Entry>
 const mostBytes = 8_388_608
 const mostEntries = 50_000
 
-/** A point of time. YAML has no type for it that all parsers agree on, so it is text. */
+/** A time as text: parsers disagree on YAML's type for it. */
 export const time = z.iso.datetime({ offset: true, error: 'must be a time like 2030-01-31T00:00:00Z' })
 
 function documentOf(text: string): Document {
@@ -30,7 +30,7 @@ function documentOf(text: string): Document {
   const [error] = document.errors
   if (error !== undefined) {
     const [at] = error.linePos ?? []
-    // The parser's own message may quote the line, which holds a hash.
+    // The parser's own message may quote the line, which contains a hash.
     const where = at === undefined ? '' : `, line ${at.line}, column ${at.col}`
     throw new CredentialError(`is not YAML (${error.code}${where})`)
   }
@@ -53,34 +53,35 @@ export function parseEntries<Entry>(form: Form<Entry>, text: string): Entries<En
     .refine(all => Object.keys(all).length <= mostEntries, {
       error: `must have at most ${mostEntries} entries`,
     })
-  // An empty table is written as nothing at all, too. But the table has to be there: a file cut off at its beginning is no empty one.
-  const whole = z.strictObject({ [table]: z.union([named, z.null().transform(() => ({}))]) })
-  const result = whole.safeParse(plainValue(documentOf(text)))
+  // An empty table may be written without a value. But the key must exist: a file truncated at its beginning is not an
+  // empty one.
+  const documentSchema = z.strictObject({ [table]: z.union([named, z.null().transform(() => ({}))]) })
+  const result = documentSchema.safeParse(plainValue(documentOf(text)))
   if (!result.success) throw new CredentialError(describe(result.error, table))
   return new Map(Object.entries(result.data[table] ?? {}))
 }
 
 function describe(error: z.ZodError, table: string): string {
   const issues = error.issues.flatMap(issue =>
-    // Of a union what matters is the first branch, the table.
+    // In a union, the first branch, the table, is the relevant one.
     issue.code === 'invalid_union'
       ? (issue.errors[0] ?? []).map(inner => ({ ...inner, path: [...issue.path, ...inner.path] }))
       : [issue],
   )
-  const told = issues.slice(0, 10).map(issue => {
-    const place = issue.path.map(String).join('.') || `the file, which must have ${table}:`
-    if (issue.code === 'unrecognized_keys') return `${place} has unknown keys: ${issue.keys.slice(0, 5).join(', ')}`
-    if (issue.code === 'invalid_key') return `${place} ${issue.issues[0]?.message ?? 'is not a name'}`
-    return `${place} ${issue.message}`
+  const messages = issues.slice(0, 10).map(issue => {
+    const path = issue.path.map(String).join('.') || `the file, which must have ${table}:`
+    if (issue.code === 'unrecognized_keys') return `${path} has unknown keys: ${issue.keys.slice(0, 5).join(', ')}`
+    if (issue.code === 'invalid_key') return `${path} ${issue.issues[0]?.message ?? 'is not a name'}`
+    return `${path} ${issue.message}`
   })
-  return told.join('; ')
+  return messages.join('; ')
 }
 
-/** The text with other entries. @throws CredentialError where the text is not of the form */
+/** The text with other entries. @throws CredentialError if the text is malformed */
 export function withEntries<Entry>(form: Form<Entry>, text: string | undefined, changed: Entries<Entry>): string {
-  const given = text ?? `${form.table}: {}\n`
-  const before = parseEntries(form, given)
-  const document = documentOf(given)
+  const source = text ?? `${form.table}: {}\n`
+  const before = parseEntries(form, source)
+  const document = documentOf(source)
   if (before.size === 0) document.set(form.table, document.createNode({}))
   for (const name of before.keys()) if (!changed.has(name)) document.deleteIn([form.table, name])
   for (const [name, entry] of changed) {
@@ -88,7 +89,7 @@ export function withEntries<Entry>(form: Form<Entry>, text: string | undefined, 
     document.setIn([form.table, name], document.createNode(entry))
   }
   const written = document.toString({ lineWidth: 0 })
-  // What is written can be read again, or is not written.
+  // Verifies that the written text can be read again.
   parseEntries(form, written)
   return written
 }

@@ -1,4 +1,4 @@
-/** What is wrong with a credential file or with what is to be written to it: said with the file and the rule, never with a secret. */
+/** An error of a credential file or of a change to it: names the file and the rule, never a secret. */
 
 export class CredentialError extends Error {
   constructor(problem: string) {

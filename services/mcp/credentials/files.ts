@@ -1,6 +1,6 @@
 /**
- * What token and user files hold, one entry each, and what callers their owners are. `hash` and `password_hash` are all that is kept of a
- * secret.
+ * Entries of token and user files, and the callers that their owners become. Secrets are stored only as `hash` and
+ * `password_hash`.
  */
 import { z } from 'zod'
 import { isPasswordHash } from '../../authentication/password.ts'
@@ -16,19 +16,19 @@ const tokenEntry = z.strictObject({
   expires_at: time.nullable().default(null),
   annotation: note.optional(),
   created_at: time.optional(),
-  /** The only database it may use; none: all. */
+  /** The only database it may use; undefined: all. */
   database: databaseName.optional(),
 })
 export type TokenEntry = z.output<typeof tokenEntry>
 
 const userEntry = z.strictObject({
-  password_hash: z.string().refine(isPasswordHash, 'must be an scrypt hash, as espalier mcp -add-user makes it'),
+  password_hash: z.string().refine(isPasswordHash, 'must be an scrypt hash, made by espalier mcp -add-user'),
   enabled: z.boolean().default(true),
   failed_attempts: z.int().min(0).default(0),
   annotation: note.optional(),
   created_at: time.optional(),
   last_login: time.nullable().optional(),
-  /** None: all. */
+  /** Undefined: all. */
   available_databases: z.array(databaseName).max(1_000).optional(),
 })
 export type UserEntry = z.output<typeof userEntry>

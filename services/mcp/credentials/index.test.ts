@@ -42,7 +42,7 @@ const writeUsers = async (users: Record<string, string>, extra = '') => {
 }
 const address = '192.0.2.7'
 let addresses = 0
-/** Another one each time, for what is asked until it is so. */
+/** A new object each time, for polling. */
 const anyAddress = () => `198.51.100.${++addresses % 256}`
 const isKnown = async (token: string, from = address) =>
   (await running?.authenticate(`Bearer ${token}`, from))?.kind === 'caller'
@@ -54,7 +54,7 @@ async function sessionOf(username: string, password: string): Promise<string> {
   return login.token
 }
 
-test('an API token is a caller of its own, with its database, until it expires', async () => {
+test('an API token is its own caller, with its database, until it expires', async () => {
   const free = await addToken(folder.tokenFile, { note: 'n', lifetimeMs: undefined, database: undefined }, 0)
   const bound = await addToken(folder.tokenFile, { note: undefined, lifetimeMs: 1_000, database: 'sales' }, 10_000)
   let now = 10_500
@@ -76,7 +76,7 @@ test('an API token is a caller of its own, with its database, until it expires',
   expect(readFileSync(folder.tokenFile, 'utf8')).not.toContain(free.token)
 })
 
-test('an expired token is cleaned out of the file', async () => {
+test('an expired token is removed from the file', async () => {
   const old = await addToken(folder.tokenFile, { note: undefined, lifetimeMs: 1, database: undefined }, 1)
   const live = await addToken(folder.tokenFile, { note: undefined, lifetimeMs: 1_000, database: undefined }, 1)
   await start({}, () => 500)
@@ -104,7 +104,7 @@ test.each([
   expect(await authenticate(header, address)).toEqual({ kind: 'refused', isMissing })
 })
 
-test('no header but the right one lets anybody in', async () => {
+test('only a correct header gives access', async () => {
   writeFileSync(folder.tokenFile, tokenText('right-token'))
   await writeUsers({ alice: 'secret password' })
   const { authenticate } = await start({ rateLimitMaximumAttempts: 100_000 })
@@ -123,7 +123,7 @@ test('no header but the right one lets anybody in', async () => {
   )
 })
 
-test('wrong tokens are limited by address, and never keep a right one out', async () => {
+test('wrong tokens are limited by address, and do not block a right one', async () => {
   writeFileSync(folder.tokenFile, tokenText('right-token'))
   let now = 0
   const { authenticate } = await start({ rateLimitMaximumAttempts: 2, rateLimitWindowMinutes: 1 }, () => now)
@@ -138,7 +138,7 @@ test('wrong tokens are limited by address, and never keep a right one out', asyn
   expect((await authenticate('Bearer wrong', address)).kind).toBe('refused')
 })
 
-test('a login gives a session with what its user may use', async () => {
+test('a login gives a session with the rights of its user', async () => {
   await writeUsers({ alice: 'secret password' }, ', available_databases: [sales, stock]')
   const { authenticate } = await start()
   const [one, two] = [await sessionOf('alice', 'secret password'), await sessionOf('alice', 'secret password')]
@@ -152,7 +152,7 @@ test('a login gives a session with what its user may use', async () => {
   expect(first.caller.session).not.toContain(one)
 })
 
-test('ten wrong logins from an address and no more, whoever they are for, also at once', async () => {
+test('only ten wrong logins from an address, for any users, also concurrently', async () => {
   await writeUsers({ alice: 'secret password' })
   const { login } = await start()
   const kinds = await Promise.all(
@@ -183,13 +183,13 @@ test('a wrong name takes as long as a wrong password', async () => {
     times.alice.push(await timeOf('alice'))
     times.nobody.push(await timeOf('nobody'))
   }
-  // The quickest of each: what else runs on the machine only makes it slower.
+  // The fastest of each: other load only makes it slower.
   const ratio = Math.min(...times.alice) / Math.min(...times.nobody)
   expect(ratio).toBeGreaterThan(0.25)
   expect(ratio).toBeLessThan(4)
 })
 
-test('an account is locked after so many wrong passwords, also in the file, until it is enabled', async () => {
+test('an account is locked after too many wrong passwords, also in the file, until it is enabled', async () => {
   await writeUsers({ alice: 'secret password', bob: 'other password' })
   const { login } = await start({ maximumFailedAttemptsBeforeLockout: 3 })
   expect((await login('alice', 'wrong', '192.0.2.1')).kind).toBe('refused')
@@ -205,7 +205,7 @@ test('an account is locked after so many wrong passwords, also in the file, unti
   expect(userEntry('alice')).toMatchObject({ enabled: true, failed_attempts: 0 })
 })
 
-test('guesses that come at once lock an account before the right one gets in', async () => {
+test('concurrent guesses lock an account before the right one is accepted', async () => {
   await writeUsers({ alice: 'secret password' })
   const { login } = await start({ maximumFailedAttemptsBeforeLockout: 3 })
   const guesses = ['a', 'b', 'c', 'd', 'e', 'f', 'secret password'].map((guess, index) =>
@@ -214,7 +214,7 @@ test('guesses that come at once lock an account before the right one gets in', a
   expect((await Promise.all(guesses)).at(-1)?.kind).toBe('disabled')
 })
 
-test('what was failed before a restart counts after it', async () => {
+test('failures before a restart count after it', async () => {
   await writeUsers({ alice: 'secret password' })
   const first = await start({ maximumFailedAttemptsBeforeLockout: 2 })
   await first.login('alice', 'wrong', address)
@@ -224,7 +224,7 @@ test('what was failed before a restart counts after it', async () => {
   expect((await second.login('alice', 'secret password', address)).kind).toBe('disabled')
 })
 
-test('sessions outlast reloads, new passwords and the removal of their user', async () => {
+test('sessions survive reloads, new passwords and the deletion of their user', async () => {
   await writeUsers({ alice: 'secret password' }, ', available_databases: [sales]')
   await start()
   const token = await sessionOf('alice', 'secret password')
@@ -252,7 +252,7 @@ const ways: Record<string, (text: string) => void> = {
   },
 }
 
-test.each(Object.keys(ways))('a file that is %s counts within a tenth of a second or so', async way => {
+test.each(Object.keys(ways))('a file that is %s applies within about a tenth of a second', async way => {
   writeFileSync(folder.tokenFile, tokenText('one'))
   await start()
   for (const [before, after] of [
@@ -268,7 +268,7 @@ test.each(Object.keys(ways))('a file that is %s counts within a tenth of a secon
   expect(lines.filter(line => line.includes('[AUTH]') && line.includes('has been read again'))).toHaveLength(2)
 })
 
-test('a mounted Secret is followed when its links are turned', async () => {
+test('a mounted Secret is reloaded when its links change', async () => {
   const version = (name: string, text: string) => {
     mkdirSync(join(folder.path, name))
     writeFileSync(join(folder.path, name, 'tokens.yaml'), text)
@@ -290,7 +290,7 @@ test('a mounted Secret is followed when its links are turned', async () => {
   }
 })
 
-test('a wrong file and a missing one leave what was known, and are errors in the log', async () => {
+test('after an invalid or missing file the previous entries apply, and an error is logged', async () => {
   writeFileSync(folder.tokenFile, tokenText('one'))
   await start()
   const errors = () => lines.filter(line => line.includes('"level":50') && line.includes('[AUTH]'))
@@ -302,41 +302,41 @@ test('a wrong file and a missing one leave what was known, and are errors in the
   expect(await isKnown('one')).toBe(true)
   rmSync(folder.tokenFile)
   await until(() => errors().length === 3)
-  expect(errors()[2]).toContain('is not there any more; what was known before holds')
+  expect(errors()[2]).toContain('no longer exists; the previous entries still apply')
   expect(await isKnown('one')).toBe(true)
   writeFileSync(folder.tokenFile, tokenText('two'))
   await until(() => isKnown('two'))
   expect(await isKnown('one')).toBe(false)
 })
 
-test('users of a file that is wrong by now may still log in', async () => {
+test('users of a file that has become invalid can still log in', async () => {
   await writeUsers({ alice: 'secret password' })
   const { login } = await start()
   for (const text of ['users: [', 'users: {alice: {}}', '']) {
     const before = lines.length
     writeFileSync(folder.userFile, text)
-    await until(() => lines.slice(before).some(line => line.includes('what was known before holds')))
+    await until(() => lines.slice(before).some(line => line.includes('the previous entries still apply')))
     expect((await login('alice', 'secret password', anyAddress())).kind).toBe('session')
   }
 })
 
-test('a file that is not there at first counts once it is, in a folder that is not there either', async () => {
+test('a file that is created later applies, also if its folder is created later', async () => {
   const inner = { ...folder, tokenFile: join(folder.path, 'later', 'tokens.yaml') }
   const recording = recordingLogger()
   running = await createAuthentication({ settings: settingsOf(inner), logger: recording.logger })
-  expect(recording.lines.join('')).toContain('is not there: no tokens are known until it is')
+  expect(recording.lines.join('')).toContain('does not exist: no tokens are known until it does')
   mkdirSync(join(folder.path, 'later'))
   writeFileSync(inner.tokenFile, tokenText('one'))
   await until(() => isKnown('one', anyAddress()))
 })
 
-test('a wrong file is not started with', async () => {
+test('an invalid file prevents the start', async () => {
   writeFileSync(folder.tokenFile, tokenText('one'))
   writeFileSync(folder.userFile, 'users: {alice: {}}')
   await expect(start()).rejects.toThrow(`${folder.userFile} users.alice.password_hash`)
 })
 
-test('what others write beside the files is not heeded', async () => {
+test('other files in the folder are ignored', async () => {
   writeFileSync(folder.tokenFile, tokenText('one'))
   await start()
   const before = lines.length
@@ -351,13 +351,13 @@ test('what others write beside the files is not heeded', async () => {
   expect(user + system).toBeLessThan(1_000_000)
 })
 
-test('a file that others may read is warned of', async () => {
+test('a warning is logged for a file that other users can read', async () => {
   writeFileSync(folder.tokenFile, tokenText('one'), { mode: 0o644 })
   await start()
-  expect(lines.filter(line => line.includes('may be read by others'))).toHaveLength(1)
+  expect(lines.filter(line => line.includes('may be readable by others'))).toHaveLength(1)
 })
 
-test('no secret is in the log', async () => {
+test('the log contains no secret', async () => {
   const { token } = await addToken(folder.tokenFile, { note: undefined, lifetimeMs: undefined, database: undefined }, 0)
   await writeUsers({ alice: 'secret password' })
   const { authenticate, login } = await start({ maximumFailedAttemptsBeforeLockout: 2 })

@@ -1,6 +1,6 @@
 /**
- * Who calls: API tokens and users' session tokens, out of files that may change at any time. It promises that changes count within a tenth of
- * a second, that a wrong file changes nothing, and that sessions outlast all of that.
+ * Authenticates callers: API tokens and session tokens of users, from files that may change at any time. Changes apply
+ * within about a tenth of a second, an invalid file changes nothing, and sessions survive both.
  */
 import type { Logger } from 'pino'
 import { wellFormedBearerToken } from '../../authentication/bearer.ts'
@@ -22,16 +22,22 @@ type Options = {
   readonly settings: HttpSettings['authentication']
   readonly logger: Logger
   readonly now?: () => number
-  /** The session token that a user is given. */
+  /** The session token that a user receives. */
   readonly nameOf?: ((random: string) => string) | undefined
 }
 
 const cleaningMs = 300_000
-/** A client that does not know yet that its token is over asks often, and is to hear so; a token of 256 bits is not guessed meanwhile. */
+/**
+ * A client that does not know that its token has expired retries often, and must get that answer. A token of 256 bits
+ * cannot be guessed with these attempts.
+ */
 const wrongTokensForEachLogin = 100
 const mostWrongTokens = 10_000
 
-/** What its user may do now; what they might at login, where they are not in the file any more: editing it ends no session. */
+/**
+ * The user's current rights; the rights at login if the user is no longer in the file: editing the file ends no
+ * session.
+ */
 const callerOf = ({ id, username, user }: Session, now: UserEntry | undefined): Caller => ({
   kind: 'user',
   principal: `user:${username}`,
@@ -41,7 +47,7 @@ const callerOf = ({ id, username, user }: Session, now: UserEntry | undefined): 
   session: `user:${id}`,
 })
 
-/** @throws CredentialError where a file is wrong */
+/** @throws CredentialError if a file is invalid */
 export async function createAuthentication({
   settings,
   logger,
@@ -50,7 +56,7 @@ export async function createAuthentication({
 }: Options): Promise<RunningAuthentication> {
   const rule = { windowMs: settings.rateLimitWindowMinutes * 60_000, most: settings.rateLimitMaximumAttempts }
   const sessions = createSessions(now, nameOf)
-  // Counted apart from wrong passwords: a client whose session is over may still log in.
+  // Counted separately from wrong passwords: a client whose session has ended may still log in.
   const wrongTokens = limitFailedAttempts(
     { ...rule, most: Math.min(mostWrongTokens, rule.most * wrongTokensForEachLogin) },
     now,
@@ -94,9 +100,9 @@ export async function createAuthentication({
       await tokens.change(entries => withoutExpired(entries, now()))
       logger.info({ expired }, '[AUTH] expired tokens have been removed')
     } catch (error) {
-      // They are refused all the same.
+      // They are refused in any case.
       if (!(error instanceof CredentialError)) throw error
-      logger.warn(`[AUTH] expired tokens stay in the file: ${error.message}`)
+      logger.warn(`[AUTH] expired tokens remain in the file: ${error.message}`)
     }
   }
   await clean()
@@ -130,7 +136,7 @@ export async function createAuthentication({
     },
     stop: async () => {
       clearInterval(cleaning)
-      await accounts.settled()
+      await accounts.idle()
       await Promise.all([tokens.stop(), users.stop()])
     },
   }

@@ -20,7 +20,7 @@ async function initialise(environment: Record<string, string>) {
   return lines.join('')
 }
 
-test('tokens and users are made once, as hashes', async () => {
+test('tokens and users are created once, as hashes', async () => {
   const long = 'a-token-of-the-operator-that-is-long-enough'
   const environment = { INIT_TOKENS: ` ${long}, abc123 ,`, INIT_USERS: 'alice:with:colons and spaces' }
   const log = await initialise(environment)
@@ -37,7 +37,7 @@ test('tokens and users are made once, as hashes', async () => {
   expect(parseEntries(userForm, readFileSync(folder.userFile, 'utf8'))).toEqual(users)
 })
 
-test('a file that is there is left alone, though it is empty or wrong', async () => {
+test('an existing file is unchanged, even if it is empty or invalid', async () => {
   writeFileSync(folder.tokenFile, '')
   writeFileSync(folder.userFile, 'users: [')
   await initialise({ INIT_TOKENS: 'another-token', INIT_USERS: 'bob:another password' })
@@ -50,7 +50,7 @@ test.each([
   [{ INIT_USERS: ':password-1' }, 'INIT_USERS: user 1 must be name:password'],
   [{ INIT_USERS: 'al ice:password-1' }, 'INIT_USERS: user 1: the name must be'],
   [{ INIT_USERS: 'alice:short' }, 'INIT_USERS: user 1: the password must be 8 to 1024 bytes long'],
-])('%j is refused, without what it holds', async (environment, message) => {
+])('%j is refused, without quoting it', async (environment, message) => {
   const thrown = await initialise(environment).catch((error: unknown) => String(error))
   expect(thrown).toContain(message)
   for (const secret of ['wrong token', 'password-1', ':short']) expect(thrown).not.toContain(secret)

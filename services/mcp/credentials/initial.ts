@@ -1,6 +1,7 @@
 /**
- * The first tokens and users of a fresh installation, out of the environment, as container images are given them: `INIT_TOKENS=token,...` and
- * `INIT_USERS=name:password,...`. They make the files where these are not there; what is there already is left alone for ever.
+ * The first tokens and users of a new installation, from the environment, as in other container images:
+ * `INIT_TOKENS=token,...` and `INIT_USERS=name:password,...`. Missing files are created from them; existing files are
+ * never changed.
  */
 import type { Logger } from 'pino'
 import { isBearerToken } from '../../authentication/bearer.ts'
@@ -24,7 +25,7 @@ const listOf = (text: string | undefined): string[] =>
     .map(one => one.trim())
     .filter(one => one !== '')
 
-/** Shorter ones can be guessed, if they are words. */
+/** Shorter ones can be guessed if they are words. */
 const shortToken = 32
 const longestToken = 512
 
@@ -34,7 +35,7 @@ function tokenEntries(tokens: readonly string[], { logger, now }: Options): Map<
       if (!isBearerToken(token) || token.length > longestToken)
         throw new CredentialError(`INIT_TOKENS: token ${index + 1} must be letters, digits and - . _ ~ + /`)
       if (token.length < shortToken)
-        logger.warn(`[AUTH] INIT_TOKENS: token ${index + 1} is short, so it may be guessed`)
+        logger.warn(`[AUTH] INIT_TOKENS: token ${index + 1} is short, so it could be guessed`)
       const entry = { hash: digestOf(token), expires_at: null, created_at: new Date(now).toISOString() }
       return [`initial-${index + 1}`, { ...entry, annotation: 'from INIT_TOKENS' }]
     }),
@@ -51,26 +52,26 @@ async function userEntries(users: readonly string[], { now }: Options): Promise<
     if (colon < 1) throw new CredentialError(`${where} must be name:password`)
     if (!userForm.name.test(name)) throw new CredentialError(`${where}: the name ${userForm.nameRule}`)
     if (!isAcceptable(password)) throw new CredentialError(`${where}: the password ${passwordRule}`)
-    if (entries.has(name)) throw new CredentialError(`${where}: the name stands there twice`)
+    if (entries.has(name)) throw new CredentialError(`${where}: the name is duplicated`)
     const made = { enabled: true, failed_attempts: 0, created_at: new Date(now).toISOString() }
     entries.set(name, { password_hash: await hashPassword(password), ...made, annotation: 'from INIT_USERS' })
   }
   return entries
 }
 
-/** Before the files are opened. @throws CredentialError */
+/** Must run before the files are opened. @throws CredentialError */
 export async function initialiseCredentials(options: Options): Promise<void> {
   const { tokenFile, userFile, environment, logger } = options
   const tokens = listOf(environment.INIT_TOKENS)
   if (tokens.length > 0 && (await readText(tokenFile)) === undefined) {
     const entries = tokenEntries(tokens, options)
     await changeEntries(tokenForm, tokenFile, before => (before.size === 0 ? entries : before))
-    logger.info(`[AUTH] ${tokenFile} has been made from INIT_TOKENS`)
+    logger.info(`[AUTH] ${tokenFile} has been created from INIT_TOKENS`)
   }
   const users = listOf(environment.INIT_USERS)
   if (users.length > 0 && (await readText(userFile)) === undefined) {
     const entries = await userEntries(users, options)
     await changeEntries(userForm, userFile, before => (before.size === 0 ? entries : before))
-    logger.info(`[AUTH] ${userFile} has been made from INIT_USERS`)
+    logger.info(`[AUTH] ${userFile} has been created from INIT_USERS`)
   }
 }

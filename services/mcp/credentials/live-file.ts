@@ -1,6 +1,6 @@
 /**
- * A credential file as it is now. It promises that what is known changes as a whole or not at all: a file that is wrong, half written or gone
- * leaves what was known before, and is an error in the log.
+ * The current content of a credential file. Entries change as a whole: if the file is invalid, incomplete or missing,
+ * the previous entries remain and an error is logged.
  */
 import type { Logger } from 'pino'
 import { type Entries, type Form, parseEntries } from './document.ts'
@@ -10,7 +10,7 @@ import { changeEntries, isLax, readText } from './write.ts'
 
 export type LiveFile<Entry> = {
   entries(): Entries<Entry>
-  /** What is known is what was written once this resolves. @throws CredentialError */
+  /** When this resolves, the written entries apply. @throws CredentialError */
   change(change: (before: Entries<Entry>) => Entries<Entry>): Promise<void>
   stop(): Promise<void>
 }
@@ -19,11 +19,11 @@ type Options<Entry> = {
   readonly form: Form<Entry>
   readonly path: string
   readonly logger: Logger
-  /** After what is known has changed. */
+  /** Called after the entries have changed. */
   readonly onChange?: (entries: Entries<Entry>) => void
 }
 
-/** @throws CredentialError where the file is there and wrong: nobody is to be let in or kept out by half a file */
+/** @throws CredentialError if the file exists and is invalid: half a file must neither grant nor deny access */
 export async function openLiveFile<Entry>({
   form,
   path,
@@ -35,23 +35,23 @@ export async function openLiveFile<Entry>({
   let reading: Promise<void> = Promise.resolve()
   let isStopped = false
 
-  const parse = (given: string): Entries<Entry> => {
+  const parse = (source: string): Entries<Entry> => {
     try {
-      return parseEntries(form, given)
+      return parseEntries(form, source)
     } catch (error) {
       throw error instanceof CredentialError ? new CredentialError(`${path} ${error.message}`) : error
     }
   }
 
   async function warnOfLaxMode(): Promise<void> {
-    if (await isLax(path)) logger.warn(`[AUTH] ${path} may be read by others: its mode should be 600`)
+    if (await isLax(path)) logger.warn(`[AUTH] ${path} may be readable by others: its mode should be 600`)
   }
 
   async function read(): Promise<void> {
     try {
       const next = await readText(path)
       if (isStopped || next === text) return
-      if (next === undefined) throw new CredentialError(`${path} is not there any more`)
+      if (next === undefined) throw new CredentialError(`${path} no longer exists`)
       entries = parse(next)
       text = next
       logger.info({ [form.table]: entries.size }, `[AUTH] ${path} has been read again`)
@@ -59,23 +59,23 @@ export async function openLiveFile<Entry>({
       onChange(entries)
     } catch (error) {
       const reason = error instanceof CredentialError ? error.message : `${path} cannot be read`
-      logger.error(`[AUTH] ${reason}; what was known before holds`)
+      logger.error(`[AUTH] ${reason}; the previous entries still apply`)
     }
   }
-  /** One after the other, so that an earlier content never comes after a later one. */
+  /** Reads run one after another, so that an older content never replaces a newer one. */
   const readAgain = (): Promise<void> => {
     reading = reading.then(read)
     return reading
   }
 
-  if (text === undefined) logger.warn(`[AUTH] ${path} is not there: no ${form.table} are known until it is`)
+  if (text === undefined) logger.warn(`[AUTH] ${path} does not exist: no ${form.table} are known until it does`)
   else {
     entries = parse(text)
     logger.info({ [form.table]: entries.size }, `[AUTH] ${path} has been read`)
     await warnOfLaxMode()
   }
   const stopWatching = watchFile(path, () => void readAgain())
-  // What has changed between reading and watching.
+  // Changes between the first read and the start of the watch.
   await readAgain()
   return {
     entries: () => entries,

@@ -1,6 +1,6 @@
 /**
- * Secrets that this server makes, and how they are kept: only their SHA-256, which is enough for what has 256 random bits, and fast. What is
- * looked up by its digest tells nobody who measures time how near a guess was.
+ * Secrets that this server creates. Only their SHA-256 is stored, which is fast and sufficient for 256 random bits.
+ * Looking up a digest reveals nothing by its time.
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 
@@ -15,6 +15,6 @@ export const newSessionToken = (): string => randomBytes(secretBytes).toString('
 /** SHA-256 in hex. */
 export const digestOf = (secret: string): string => hash('sha256', secret, 'hex')
 
-/** In a time that says nothing about where they differ. */
+/** In a time that does not depend on the position of a difference. */
 export const isSameDigest = (one: string, other: string): boolean =>
   one.length === other.length && timingSafeEqual(Buffer.from(one), Buffer.from(other))

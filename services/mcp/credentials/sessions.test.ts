@@ -5,7 +5,7 @@ import { createSessions } from './sessions.ts'
 const user: UserEntry = { password_hash: '', enabled: true, failed_attempts: 0 }
 const day = 86_400_000
 
-test('a session token is Base64 of 32 bytes and holds for 24 hours', () => {
+test('a session token is Base64 of 32 bytes and valid for 24 hours', () => {
   let now = 5
   const sessions = createSessions(() => now)
   const { token, expiresAt } = sessions.begin('alice', user)
@@ -20,11 +20,11 @@ test('a session token is Base64 of 32 bytes and holds for 24 hours', () => {
   expect(sessions.find(token)).toBeUndefined()
 })
 
-test('one user cannot push out the sessions of another, only the oldest of their own', () => {
+test('a user cannot evict sessions of another user, only their own oldest one', () => {
   const sessions = createSessions(() => 0)
   const first = sessions.begin('alice', user)
   const mallory = Array.from({ length: 30_000 }, () => sessions.begin('mallory', user))
   expect(sessions.find(first.token)?.username).toBe('alice')
-  const alive = mallory.filter(({ token }) => sessions.find(token) !== undefined)
-  expect(alive).toEqual(mallory.slice(-100))
+  const valid = mallory.filter(({ token }) => sessions.find(token) !== undefined)
+  expect(valid).toEqual(mallory.slice(-100))
 })

@@ -1,6 +1,6 @@
 /**
- * Sessions of users who have logged in: a token each, for 24 hours, kept as its digest and in memory alone. Their number is bounded, for each
- * user and in all; the one that was begun first makes room.
+ * Sessions of users who have logged in: one token each, valid for 24 hours, kept as a digest in memory only. Their
+ * number is limited per user and in total; the oldest session is evicted.
  */
 import { LRUCache } from 'lru-cache'
 import type { UserEntry } from './files.ts'
@@ -12,23 +12,23 @@ const mostOfOneUser = 100
 
 export type Session = {
   readonly username: string
-  /** Names it among all; says nothing of its token. */
+  /** Unique identifier that reveals nothing of the token. */
   readonly id: string
   readonly expiresAt: number
-  /** As the user was at login, for when the user is not in the file any more. */
+  /** The user's data at login, used when the user is no longer in the file. */
   readonly user: UserEntry
 }
 
 export type Sessions = {
   begin(username: string, user: UserEntry): { readonly token: string; readonly expiresAt: number }
-  /** undefined where there is none with this token, or no more. */
+  /** undefined if the token is unknown or expired. */
   find(token: string): Session | undefined
 }
 
-/** @param nameOf makes the token that a user is given of one without padding, which a token may have at its end alone */
+/** @param nameOf makes the user's token from one without padding; a token can have padding only at its end */
 export function createSessions(now: () => number, nameOf?: (random: string) => string): Sessions {
   const byDigest = new LRUCache<string, Session>({
-    // By `max` room for all of them would be taken at once.
+    // With `max`, memory for all sessions would be allocated at once.
     maxSize: mostSessions,
     sizeCalculation: () => 1,
     dispose: ({ username }, digest) => forget(username, digest),
@@ -41,7 +41,7 @@ export function createSessions(now: () => number, nameOf?: (random: string) => s
     if (own?.size === 0) byUser.delete(username)
   }
 
-  function makeRoom(own: Set<string>): void {
+  function evictOldest(own: Set<string>): void {
     for (const digest of [...own]) {
       const session = byDigest.peek(digest)
       if (session === undefined || session.expiresAt <= now()) byDigest.delete(digest)
@@ -56,7 +56,7 @@ export function createSessions(now: () => number, nameOf?: (random: string) => s
       const token = nameOf === undefined ? random : nameOf(random.replace(/=+$/, ''))
       const digest = digestOf(token)
       const expiresAt = now() + lifetimeMs
-      makeRoom(byUser.get(username) ?? new Set())
+      evictOldest(byUser.get(username) ?? new Set())
       const own = byUser.get(username) ?? new Set<string>()
       byUser.set(username, own.add(digest))
       byDigest.set(digest, { username, id: digestOf(digest).slice(0, 32), expiresAt, user })
@@ -64,7 +64,7 @@ export function createSessions(now: () => number, nameOf?: (random: string) => s
     },
     find(token) {
       const digest = digestOf(token)
-      // Not by use: the first begun is the first to go.
+      // Ordered by creation, not by use: the oldest is evicted first.
       const session = byDigest.peek(digest)
       if (session === undefined) return undefined
       if (session.expiresAt > now()) return session

@@ -1,4 +1,4 @@
-/** API tokens as callers, found by the digest of what was sent. */
+/** API tokens as callers, looked up by the digest of the token. */
 
 import { type Scope, scopes } from '../../mcp-protocol/scopes.ts'
 import type { Caller } from '../core/caller.ts'
@@ -19,10 +19,10 @@ const callerOf = (id: string, { database }: TokenEntry): Caller => ({
 
 type Known = { readonly entry: TokenEntry; readonly caller: Caller }
 
-/** Callers by what they send; undefined for what is unknown or has expired. */
+/** Finds the caller of a token; undefined if it is unknown or expired. */
 type TokenIndex = (token: string, now: number) => Caller | undefined
 
-/** Made once for what a file holds, so that a request costs one digest. */
+/** Prepared once per file content, so that a request costs one digest. */
 export function indexTokens(entries: Entries<TokenEntry>): TokenIndex {
   const byDigest = new Map<string, Known>(
     Array.from(entries, ([id, entry]) => [entry.hash, { entry, caller: callerOf(id, entry) }]),
@@ -35,8 +35,8 @@ export function indexTokens(entries: Entries<TokenEntry>): TokenIndex {
   }
 }
 
-/** Those that have not expired, or the very same where none has. */
+/** Entries that have not expired, or the same object if none has. */
 export function withoutExpired(entries: Entries<TokenEntry>, now: number): Entries<TokenEntry> {
-  const left = [...entries].filter(([, entry]) => !isExpired(entry, now))
-  return left.length === entries.size ? entries : new Map(left)
+  const valid = [...entries].filter(([, entry]) => !isExpired(entry, now))
+  return valid.length === entries.size ? entries : new Map(valid)
 }

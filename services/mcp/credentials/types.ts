@@ -1,9 +1,9 @@
-/** What authentication says of a request. Which credentials there are, and how they are kept, is behind it. */
+/** The result of authenticating a request, independent of the kind and storage of credentials. */
 import type { Caller } from '../core/caller.ts'
 
 export type Authenticated =
   | { readonly kind: 'caller'; readonly caller: Caller }
-  /** Missing, malformed, unknown or expired: the client is not told which. */
+  /** Missing, malformed, unknown or expired; the client does not learn which. */
   | { readonly kind: 'refused'; readonly isMissing: boolean }
   /** Too many failures from this address. */
   | { readonly kind: 'limited'; readonly retryAfterSeconds: number }

@@ -1,19 +1,19 @@
 /**
- * Tells when a file may have changed, however that was done: written in place, replaced by a rename as editors do, or reached by links that
- * were turned, as Kubernetes does with mounted Secrets. Of what else happens in its folders nothing is heeded. It may tell once too often, and
- * within a second it tells what the kernel has not.
+ * Reports that a file may have changed: written in place, replaced by a rename as editors do, or reached through
+ * changed links, as Kubernetes updates mounted Secrets. Other files in its directories are ignored. It may report too
+ * often; changes that the kernel does not report are found within a second.
  */
 import { type FSWatcher, lstatSync, readlinkSync, statSync, watch } from 'node:fs'
 import { join, parse, resolve, sep } from 'node:path'
 
-/** So long without another change before it is told; a file that is written in pieces is read once. */
+/** The quiet time before a change is reported, so that a file written in pieces is read once. */
 const quietMs = 50
-/** Told at the latest after so long, though it goes on. */
+/** The maximum delay of a report while changes continue. */
 const longestMs = 90
-const lookMs = 1_000
+const pollIntervalMs = 1_000
 const mostLinks = 40
 
-/** The names on the way to a file that may be turned, by their folder: every link, and the file itself. */
+/** The names on the path of a file that may change, by directory: every link, and the file itself. */
 function namesOnTheWay(path: string): Map<string, Set<string>> {
   const names = new Map<string, Set<string>>()
   const note = (folder: string, name: string) => {
@@ -51,7 +51,7 @@ function linkAt(path: string): string | undefined {
   }
 }
 
-/** What differs where the file does. */
+/** Identifies the file's content. */
 function stampOf(path: string): string {
   const found = statSync(path, { throwIfNoEntry: false, bigint: true })
   return found === undefined ? '' : `${found.dev} ${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}`
@@ -65,27 +65,27 @@ function safeStamp(path: string): string {
   }
 }
 
-/** @returns what ends it */
+/** Returns a function that stops it */
 export function watchFile(path: string, onChange: () => void): () => void {
   const watchers = new Map<string, { readonly watcher: FSWatcher; names: Set<string> }>()
-  let told = safeStamp(path)
+  let lastReported = safeStamp(path)
   let timer: NodeJS.Timeout | undefined
   let firstAt = 0
 
-  const tell = () => {
+  const report = () => {
     timer = undefined
     follow()
-    told = safeStamp(path)
+    lastReported = safeStamp(path)
     onChange()
   }
   const note = () => {
     const now = performance.now()
     if (timer === undefined) firstAt = now
     else clearTimeout(timer)
-    timer = setTimeout(tell, Math.max(0, Math.min(quietMs, firstAt + longestMs - now)))
+    timer = setTimeout(report, Math.max(0, Math.min(quietMs, firstAt + longestMs - now)))
   }
 
-  /** Watches the folders that the way leads through now. */
+  /** Watches the directories that the path currently leads through. */
   function follow(): void {
     const wanted = namesOnTheWay(path)
     for (const [folder, { watcher }] of watchers) {
@@ -103,7 +103,7 @@ export function watchFile(path: string, onChange: () => void): () => void {
   function observe(folder: string, names: Set<string>): void {
     try {
       const entry = { names, watcher: watch(folder, (_, name) => (name === null || entry.names.has(name)) && note()) }
-      // A folder that goes is found again, or not, by looking.
+      // A deleted directory is found again by polling.
       entry.watcher.on('error', () => {
         entry.watcher.close()
         watchers.delete(folder)
@@ -111,7 +111,7 @@ export function watchFile(path: string, onChange: () => void): () => void {
       entry.watcher.unref()
       watchers.set(folder, entry)
     } catch {
-      // Not there yet, or no watches left: looking has to do.
+      // The directory does not exist yet, or there are no watches left: polling has to suffice.
     }
   }
 
@@ -119,8 +119,8 @@ export function watchFile(path: string, onChange: () => void): () => void {
   const looking = setInterval(() => {
     if (timer !== undefined) return
     follow()
-    if (safeStamp(path) !== told) note()
-  }, lookMs)
+    if (safeStamp(path) !== lastReported) note()
+  }, pollIntervalMs)
   looking.unref()
   return () => {
     clearInterval(looking)

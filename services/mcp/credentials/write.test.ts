@@ -26,14 +26,14 @@ afterEach(() => folder.remove())
 const fresh = { note: undefined, lifetimeMs: undefined, database: undefined }
 const entriesIn = (path: string) => parseEntries(tokenForm, readFileSync(path, 'utf8'))
 
-test('a folder that is not there is told as that', async () => {
+test('a missing folder is reported', async () => {
   const missing = join(folder.path, 'missing')
   await expect(addToken(join(missing, 'tokens.yaml'), fresh, Date.now())).rejects.toThrow(
     `there is no folder ${missing}`,
   )
 })
 
-test('of many changes at once, in several processes, none is lost', async () => {
+test('of many concurrent changes, in several processes, none is lost', async () => {
   const script = `
     import { addToken } from '${join(import.meta.dirname, 'administration.ts')}'
     for (let left = 6; left > 0; left--)
@@ -46,14 +46,14 @@ test('of many changes at once, in several processes, none is lost', async () => 
   expect(readdirSync(folder.path).sort()).toEqual(['.tokens.yaml.lock', 'tokens.yaml'])
 })
 
-test('only the owner may read what was written, also where more might before', async () => {
+test('only the owner can read written files, even if others could before', async () => {
   writeFileSync(folder.tokenFile, 'tokens: {}\n')
   chmodSync(folder.tokenFile, 0o644)
   await addToken(folder.tokenFile, fresh, Date.now())
   expect(statSync(folder.tokenFile).mode & 0o777).toBe(0o600)
 })
 
-test('what root writes belongs to whom the folder or the file belongs to', async () => {
+test('files written by root belong to the owner of the folder or the file', async () => {
   const isRoot = process.getuid?.() === 0
   if (isRoot) chownSync(folder.path, 4711, 4712)
   const { uid, gid } = statSync(folder.path)
@@ -66,7 +66,7 @@ test('what root writes belongs to whom the folder or the file belongs to', async
   expect(statSync(folder.tokenFile).uid).toBe(owner)
 })
 
-test('a link stays a link, and the file behind it is written', async () => {
+test('a link remains a link, and its target is written', async () => {
   const link = join(folder.path, 'link.yaml')
   writeFileSync(folder.tokenFile, 'tokens: {}\n')
   symlinkSync(folder.tokenFile, link)
@@ -75,13 +75,13 @@ test('a link stays a link, and the file behind it is written', async () => {
   expect(entriesIn(folder.tokenFile).size).toBe(1)
 })
 
-test('what is wrong is not written over', async () => {
+test('an invalid file is not overwritten', async () => {
   writeFileSync(folder.tokenFile, 'tokens: [')
   await expect(addToken(folder.tokenFile, fresh, Date.now())).rejects.toThrow(`${folder.tokenFile} is not YAML`)
   expect(readFileSync(folder.tokenFile, 'utf8')).toBe('tokens: [')
 })
 
-test('a folder that is not there is named', async () => {
+test('a missing folder is named', async () => {
   const path = join(folder.path, 'none', 'tokens.yaml')
   await expect(addToken(path, fresh, Date.now())).rejects.toThrow(`${path} cannot be written`)
 })

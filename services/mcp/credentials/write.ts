@@ -1,6 +1,6 @@
 /**
- * Changes of credential files. It promises that of two at once, by whatever processes, neither is lost; that whoever reads sees the file as it
- * was or as it is, never half of it; and that nobody but its owner may read it.
+ * Changes of credential files. Of two concurrent changes, by any processes, neither is lost; readers see the old or the
+ * new file, never a part of it; and only its owner can read it.
  */
 import { randomBytes } from 'node:crypto'
 import { closeSync, constants, existsSync, fchownSync, fsyncSync, openSync } from 'node:fs'
@@ -18,7 +18,7 @@ const privateMode = 0o600
 const codeOf = (error: unknown): string =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unknown error'
 
-/** undefined where there is no such file. @throws CredentialError */
+/** undefined if the file does not exist. @throws CredentialError */
 export async function readText(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, 'utf8')
@@ -28,15 +28,15 @@ export async function readText(path: string): Promise<string | undefined> {
   }
 }
 
-/** Whether others than its owner may read or write it. */
+/** Whether other users than its owner can read or write it. */
 export async function isLax(path: string): Promise<boolean> {
   const found = await stat(path).catch(() => undefined)
   return found !== undefined && (found.mode & 0o077) !== 0
 }
 
 /**
- * Holds the file beside it that says who writes, by a lock of SQLite's: it is the kernel's, so it ends with the process that has it, whichever
- * way that ends.
+ * Serializes writers by an SQLite lock on a file beside it. The kernel releases the lock when the process ends, in any
+ * way.
  */
 async function locked<Result>(path: string, work: () => Promise<Result>): Promise<Result> {
   const lockPath = join(dirname(path), `.${basename(path)}.lock`)
@@ -80,7 +80,7 @@ function take(lock: DatabaseSync): boolean {
   }
 }
 
-/** The old file or the new one, after a loss of power too. */
+/** After a power failure, the file is the old or the new one. */
 async function replace(path: string, text: string): Promise<void> {
   const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}`)
   try {
@@ -103,10 +103,10 @@ async function replace(path: string, text: string): Promise<void> {
 
 type Owner = { readonly uid: number; readonly gid: number }
 
-/** Of the file, or of the folder where it is not there yet. */
+/** The owner of the file, or of its directory if it does not exist yet. */
 const ownerOf = async (path: string): Promise<Owner> => (await stat(path).catch(() => undefined)) ?? stat(dirname(path))
 
-/** Root writes for the server's own account, which could not read a file of root's. */
+/** Root writes files for the server's account, which could not read a file owned by root. */
 function keepOwner(descriptor: number, { uid, gid }: Owner): void {
   if (process.getuid?.() === 0) fchownSync(descriptor, uid, gid)
 }
@@ -121,16 +121,16 @@ function syncDirectory(path: string): void {
 }
 
 /**
- * Reads the file, has it changed and writes it, while nobody else does; a change that gives back what it was given writes nothing. A file that
- * is not there has no entries.
- * @throws CredentialError where the file is not of the form or cannot be written; what the change throws
+ * Reads the file, applies the change and writes it, under the lock. If the change returns its input, nothing is
+ * written. A missing file has no entries.
+ * @throws CredentialError if the file is invalid or cannot be written; errors of the change
  */
 export async function changeEntries<Entry>(
   form: Form<Entry>,
   path: string,
   change: (before: Entries<Entry>) => Entries<Entry>,
 ): Promise<void> {
-  // Behind a link it is the file that is replaced, not the link.
+  // Replaces the target of a link, not the link.
   const target = await realpath(path).catch(() => path)
   await locked(target, async () => {
     const text = await readText(target)

@@ -12,7 +12,7 @@ const mostProblems = 20
 const longestName = 200
 
 const options: Options = {
-  // A name of a prototype is a name like any other.
+  // Names of prototype properties are ordinary names.
   ownProperties: true,
   validateFormats: false,
   // Valid keywords without effect, such as `if` alone, are accepted.
@@ -27,14 +27,14 @@ const options: Options = {
   allowMatchingProperties: true,
   keywords: ['$anchor', 'x-mcp-header'],
 }
-/** The module takes 2 MiB, which a server without custom tools does not spend. */
+/** The module takes 2 MiB, so servers without custom tools do not load it. */
 function load() {
   const { Ajv2020, _, str } = createRequire(import.meta.url)('ajv/dist/2020.js') as typeof import('ajv/dist/2020.js')
   const keywords = linearKeywords({ _, str })
-  return { Ajv2020, keywords, judge: new Ajv2020(options), within: timeLimit() }
+  return { Ajv2020, keywords, metaSchema: new Ajv2020(options), within: timeLimit() }
 }
 
-/** Only `vm` stops a check: a pattern, or a schema that refers to itself, can take exponential time. */
+/** Only `vm` can stop a check: a pattern, or a recursive schema, can take exponential time. */
 function timeLimit(): (run: () => boolean, timeout: number) => boolean {
   const box: { run?: () => boolean } = {}
   const context = createContext(box)
@@ -55,7 +55,7 @@ function timeLimit(): (run: () => boolean, timeout: number) => boolean {
   }
 }
 
-/** `judge` compiles the schema of schemas once. */
+/** `metaSchema` validates schemas; it compiles the meta-schema once. */
 let loaded: ReturnType<typeof load> | undefined
 
 /** `/names/1` as `names[1]`. */
@@ -82,23 +82,23 @@ const shapeKeywords = new Set(['type', 'required', 'additionalProperties', 'fals
 
 /**
  * Compiles a schema into a check of arguments, which throws an ArgumentsError.
- * @throws Error where the schema is not valid, or has an unknown keyword
+ * @throws Error if the schema is invalid, or has an unknown keyword
  */
 export function argumentsCheck(
   { $schema: _, ...schema }: JsonSchema,
   timeoutMs = longestCheckMs,
 ): (args: JsonObject) => void {
   loaded ??= load()
-  const { Ajv2020, keywords, judge, within } = loaded
-  judge.validateSchema(schema, true)
-  // An instance of its own: an instance keeps its schemas, and finds them by their $id.
+  const { Ajv2020, keywords, metaSchema, within } = loaded
+  metaSchema.validateSchema(schema, true)
+  // A separate instance: an instance keeps its schemas, and finds them by their $id.
   const ajv = new Ajv2020({ ...options, validateSchema: false })
   for (const keyword of keywords) ajv.removeKeyword(String(keyword.keyword)).addKeyword(keyword)
   const isValid = ajv.compile(schema)
   return args => {
     if (within(() => isValid(args), timeoutMs)) return
     const errors = isValid.errors ?? []
-    // The last one is of the keyword around the others, such as anyOf.
+    // The last error is that of the enclosing keyword, such as anyOf.
     const last = errors.slice(-1)
     const isShape = shapeKeywords.has(last[0]?.keyword ?? '')
     const shown = [...errors.slice(0, Math.min(errors.length - 1, mostProblems)), ...last]

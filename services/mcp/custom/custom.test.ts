@@ -1,4 +1,4 @@
-/** Prompts, resources and tools from a file: what is wrong with one, and what they do on a real Postgres. */
+/** Prompts, resources and tools from a file: errors in the file, and their behaviour on a real Postgres. */
 import { randomBytes } from 'node:crypto'
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
@@ -122,7 +122,7 @@ async function call(port: number, name: string, args: JsonObject = {}) {
 }
 const tableIn = (text: string) => /\n<(data-\w+)>\n([\s\S]*)\n<\/\1>/.exec(text)?.[2]?.split('\n')
 
-describe('on a database that takes no writes', () => {
+describe('on a read-only database', () => {
   let port: number
   beforeAll(async () => {
     port = await start()
@@ -138,7 +138,7 @@ describe('on a database that takes no writes', () => {
     expect(tableIn((await call(port, 'find_people', { name: "' OR true --" })).text)).toEqual(['id\tname\ttags'])
   })
 
-  test('calls of a tool that share a connection get the rows of their own arguments', async () => {
+  test('concurrent calls of a tool on one connection get the rows for their own arguments', async () => {
     const short = vi.spyOn(Durations.prototype, 'ofShort').mockReturnValue(0.01)
     onTestFinished(() => short.mockRestore())
     const names = ['Ada', 'Alan', 'nobody', "A'; SELECT", 'x'.repeat(100)]
@@ -176,19 +176,19 @@ describe('on a database that takes no writes', () => {
     ['passwords', {}, 'rolpassword'],
     ['count_by_letter', { letter: 'A' }, 'This database is read-only here: DO writes.'],
     ['numbers', { most: 1 }, 'This database is read-only here: CREATE FUNCTION writes.'],
-  ])('%s is refused as query_database refuses it', async (name, args, reason) => {
-    const told = await call(port, name, args)
-    expect([told.isError, told.text]).toEqual([true, expect.stringContaining(reason)])
+  ])('%s is refused as in query_database', async (name, args, reason) => {
+    const answer = await call(port, name, args)
+    expect([answer.isError, answer.text]).toEqual([true, expect.stringContaining(reason)])
   })
 
-  test('a tool ends at its own time, and reports the place of an error in its statement', async () => {
+  test('a tool has its own timeout, and reports the position of an error in its statement', async () => {
     expect((await call(port, 'wait')).text).toContain('it took longer than 0.2 s')
     expect((await call(port, 'broken')).text).toMatch(
       /SQLSTATE 42703[\s\S]*LINE 1: SELECT no_such_column FROM people\n {15}\^/,
     )
   })
 
-  test('resources are rows or text, cut to one result, and say what fails', async () => {
+  test('resources are rows or text, truncated to one result, and report failures', async () => {
     const read = async (uri: string) => {
       const { body } = await post(port, rpc('resources/read', { uri }))
       return at(body, 'result', 'contents', 0)
@@ -240,19 +240,19 @@ describe('on a database that takes no writes', () => {
   })
 })
 
-describe('on a database that takes writes', () => {
-  test('a tool writes, and what destroys is confirmed as in query_database', async () => {
+describe('on a writable database', () => {
+  test('a tool writes, and a destructive statement is confirmed as in query_database', async () => {
     const port = await start({ allowWrites: true })
     expect(tableIn((await call(port, 'add_person', { id: 7, name: 'Grace' })).text)).toEqual(['id', '7'])
     expect((await call(port, 'clear_people')).text).toMatch(/^Refused: the statement changes every row/)
     expect((await call(port, 'count_by_letter', { letter: 'A' })).text).toMatch(/^Refused: the statement is DO/)
-    const asked = await modern(port, 'tools/call', { name: 'clear_people', arguments: {} })
-    expect(at(asked.body, 'result', 'resultType')).toBe('input_required')
+    const answer = await modern(port, 'tools/call', { name: 'clear_people', arguments: {} })
+    expect(at(answer.body, 'result', 'resultType')).toBe('input_required')
     expect((await postgres.run('SELECT count(*)::int FROM people')).rows[0].count).toBe(4)
     await postgres.run('DELETE FROM people WHERE id = 7')
   })
 
-  test('code of PL/pgSQL gets its arguments, returns its result, and leaves nothing behind', async () => {
+  test('PL/pgSQL code gets its arguments, returns its result, and changes nothing else', async () => {
     const port = await start({ allowWrites: true, allowUnconfirmed: true })
     const counted = await call(port, 'count_by_letter', { letter: "A'; $espalier$" })
     expect(tableIn(counted.text)).toEqual([`{"found": 0, "letter": "A'; $espalier$"}`])
@@ -262,10 +262,10 @@ describe('on a database that takes writes', () => {
     expect(tableIn((await call(port, 'numbers', { most: 2 })).text)).toEqual(['n\tsquare', '1\t1', '2\t4'])
     expect((await call(port, 'numbers', { most: 3 })).isError).toBe(false)
     expect((await call(port, 'numbers', { most: 5_000 })).text).toMatch(/Results \(\d+ rows shown of more/)
-    // Postgres removes them when the session ends, after the answer.
-    const left = async () =>
+    // Postgres deletes them when the session ends, after the response.
+    const remaining = async () =>
       (await postgres.run(`SELECT count(*)::int FROM pg_proc WHERE proname LIKE 'espalier%'`)).rows[0].count
-    await expect.poll(left, { timeout: 10_000 }).toBe(0)
+    await expect.poll(remaining, { timeout: 10_000 }).toBe(0)
   })
 })
 
@@ -275,7 +275,7 @@ describe('a file', () => {
       ({ key, source, rule }) => `${key} ${source.kind === 'file' ? source.line : ''} ${rule}`,
     )
 
-  test('is refused with all that is wrong, each with its key, its line and the rule', () => {
+  test('is refused with all errors, each with its key, its line and the rule', () => {
     expect(
       problemsOf(`prompts:
   - name: bad name
@@ -299,15 +299,15 @@ more: 1
       'prompts[0].messages 3 must have at least 1 entries',
       'resources[0].uri 5 must be a URI such as custom://name, and not of the scheme pg',
       'resources[0].sql 5 must be given',
-      'resources[1].type 6 must be of one of the kinds that are known',
+      'resources[1].type 6 must be of one of the known kinds',
       'tools[0].input_schema.properties.a 12 must have a type of JSON Schema',
       'tools[0].timeout 13 must be a time like 500ms, 30s or 5m, from 100 ms to 1h',
       'tools[0].language 10 must be "plpgsql": other languages are not supported',
       'tools[1].name 14 is the name of a tool of the server',
       'tools[1].input_schema 14 must be given',
-      'tools[2].type 15 must be of one of the kinds that are known',
+      'tools[2].type 15 must be of one of the known kinds',
       'the file 1 must not have "more"',
-      'tools[2].name 15 is there twice',
+      'tools[2].name 15 is duplicated',
     ])
   })
 
@@ -333,15 +333,15 @@ more: 1
     [tool('{ required: [a] }'), 'tools[0].input_schema.required 1 names a, which is not among the properties'],
     [
       tool('{ properties: { a: { type: string, unknown: 1 } } }'),
-      'tools[0].input_schema 1 is no schema that is supported: strict mode: unknown keyword: "unknown"',
+      'tools[0].input_schema 1 is not a supported schema: strict mode: unknown keyword: "unknown"',
     ],
     [
       tool('{ properties: { a: { $ref: "#/nowhere" } } }'),
-      "tools[0].input_schema 1 is no schema that is supported: can't resolve reference #/nowhere",
+      "tools[0].input_schema 1 is not a supported schema: can't resolve reference #/nowhere",
     ],
     [
       'resources: [{ uri: "a:b", name: x, type: static, data: 1 }, { uri: "a:b", name: y, type: static, data: 2 }]',
-      'resources[1].uri 1 is there twice',
+      'resources[1].uri 1 is duplicated',
     ],
     [`tools: [${'{},'.repeat(101)}]`, 'tools 1 must have at most 100 entries'],
     [
@@ -354,18 +354,18 @@ more: 1
   })
 
   test.each([
-    ['SELECT FROM WHERE', 'tools[0].sql (f, line 1) must be one statement of SQL'],
+    ['SELECT FROM WHERE', 'tools[0].sql (f, line 1) must be one SQL statement'],
     ['SELECT 1; SELECT 2', 'There are 2 statements'],
     ['SELECT $2', 'uses $2, but input_schema has 1 properties'],
     ['COMMIT', 'must not be transaction control'],
-  ])('with the statement %s is refused before the server serves', async (sql, problem) => {
+  ])('with the statement %s is refused before the server starts to serve', async (sql, problem) => {
     const text = `tools: [{ name: t, type: sql, sql: "${sql}", input_schema: { properties: { a: { type: string } } } }]`
     const { definitions: custom } = readDefinitions(text, 'f')
     await expect(checkStatements(custom)).rejects.toThrow(problem)
     await expect(checkStatements(custom)).rejects.toThrow(ConfigurationError)
   })
 
-  test('with a resource that writes, or code that is none, is refused as well, all at once', async () => {
+  test('with a resource that writes, or invalid code, is refused as well, with all errors at once', async () => {
     const { definitions: custom, problems } = readDefinitions(
       `resources: [{ uri: "a:b", name: x, type: sql, sql: DELETE FROM t }]
 tools: [{ name: t, type: pl-func, language: plpgsql, code: x, returns: ") int", input_schema: {} }]`,
@@ -373,11 +373,11 @@ tools: [{ name: t, type: pl-func, language: plpgsql, code: x, returns: ") int", 
     )
     expect(problems).toEqual([])
     await expect(checkStatements(custom)).rejects.toThrow(
-      /tools\[0\]\.code \(f, line 2\) cannot be run: [\s\S]*resources\[0\]\.sql \(f, line 1\) must be a read such as SELECT, and is DELETE/,
+      /tools\[0\]\.code \(f, line 2\) cannot be run: [\s\S]*resources\[0\]\.sql \(f, line 1\) must be a read such as SELECT, but is DELETE/,
     )
   })
 
-  test('is named by the configuration, or by its variable, and what is wrong stands beside the rest', () => {
+  test('is named by the configuration, or by its variable, and its errors are reported with the other ones', () => {
     const read = (file: string, environment: Record<string, string> = {}) =>
       readMcpSettings({
         file: { path: 'mcp.yaml', text: `databases: [{name: main}]\n${file}` },
@@ -401,7 +401,7 @@ tools: [{ name: t, type: pl-func, language: plpgsql, code: x, returns: ") int", 
   })
 })
 
-test('the names that are reserved are those of the tools that the server has', () => {
+test("the reserved names are those of the server's tools", () => {
   const databases = createDatabaseAccess({ maximumBytes: 1_000, audit: () => {}, warn: () => {} })
   const settings = readMcpSettings({
     file: { path: 'f', text: 'databases: [{name: main}]' },

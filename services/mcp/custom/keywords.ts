@@ -1,13 +1,13 @@
-/** `uniqueItems`, `enum` and `const` of JSON Schema in time that is linear in the arguments: Ajv compares each pair of items. */
+/** `uniqueItems`, `enum` and `const` of JSON Schema in linear time: Ajv compares each pair of items. */
 import type { CodeKeywordDefinition } from 'ajv/dist/2020.js'
 import type { Json, JsonObject } from '../../mcp-protocol/json.ts'
 
 const isObject = (value: Json | undefined) => typeof value === 'object' && value !== null
 
-/** The same text for equal values, and for no others. */
+/** Equal values have the same text, different values different ones. */
 function canonical(value: Json | undefined): string {
   if (typeof value === 'string') return JSON.stringify(value)
-  // V8 hashes the text of an integer by its value, so that clients could choose integers that collide.
+  // V8 hashes integer strings by value, so clients could choose integers that collide.
   if (typeof value !== 'object' || value === null) return `#${value}`
   if (Array.isArray(value)) return `[${value.map(canonical).join()}]`
   const members = value as JsonObject
@@ -15,7 +15,7 @@ function canonical(value: Json | undefined): string {
   return `{${names.map(name => `${JSON.stringify(name)}:${canonical(members[name])}`).join()}}`
 }
 
-/** The later and the earlier index of the first item that is there twice. */
+/** The later and the earlier index of the first duplicate item. */
 function duplicateIn(items: readonly Json[]): readonly [number, number] | undefined {
   const seen = new Map<string, number>()
   for (const [index, item] of items.entries()) {
@@ -34,7 +34,7 @@ function membership(values: readonly Json[]): (value: Json) => boolean {
   return value => (isObject(value) ? texts.size > 0 && texts.has(canonical(value)) : plain.has(value))
 }
 
-/** The definitions that replace Ajv's own. `_` and `str` are the templates of Ajv's code. */
+/** Definitions that replace Ajv's own. `_` and `str` are Ajv's code templates. */
 export function linearKeywords({ _, str }: Pick<typeof import('ajv/dist/2020.js'), '_' | 'str'>) {
   const uniqueItems: CodeKeywordDefinition = {
     keyword: 'uniqueItems',

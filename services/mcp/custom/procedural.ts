@@ -1,20 +1,20 @@
-/** PL/pgSQL of own tools as statements. Pure, but for the mark that no code can know. */
+/** Runs PL/pgSQL of custom tools as statements. Pure, except for a random quote tag that the code cannot know. */
 import { randomBytes } from 'node:crypto'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 
-/** Where a `pl-do` tool leaves its result. */
+/** The setting in which a `pl-do` tool returns its result. */
 const resultSetting = 'mcp.tool_result'
-/** In the schema of the session's own: it ends with the session, which ends with the call. */
+/** A temporary function: it ends with the session, which ends with the call. */
 const functionName = 'pg_temp.espalier_custom_tool'
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'`
 
 function body(code: string): string {
-  const mark = `$espalier_${randomBytes(6).toString('hex')}$`
-  return `${mark}\n${code}\n${mark}`
+  const quote = `$espalier_${randomBytes(6).toString('hex')}$`
+  return `${quote}\n${code}\n${quote}`
 }
 
-/** `args` and `result` are there for the code, which is a block of its own. */
+/** The code is its own block, with the variables `args` and `result`. */
 export const doStatement = (code: string, args: JsonObject): string =>
   `DO LANGUAGE plpgsql ${body(
     `DECLARE args jsonb := ${quoted(JSON.stringify(args))}::jsonb; result jsonb;\nBEGIN\n${code.trimEnd().replace(/;?$/, ';')}\nEND`,

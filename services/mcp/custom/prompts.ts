@@ -1,4 +1,4 @@
-/** Prompts of the operator's own: messages with `{{argument}}` in them. */
+/** Custom prompts of the operator: messages with `{{argument}}` placeholders. */
 import type { Content } from '../core/content.ts'
 import { CoreError } from '../core/errors.ts'
 import type { Prompt } from '../core/prompt.ts'
@@ -11,13 +11,13 @@ const truths = ['true', 'false']
 type Values = { readonly [name: string]: string }
 
 /** @throws CoreError */
-function valuesOf({ arguments: declared }: PromptDefinition, given: Values): Values {
+function valuesOf({ arguments: declared }: PromptDefinition, args: Values): Values {
   const refuse = (problem: string) => {
     throw new CoreError({ kind: 'invalid params', problem })
   }
   return Object.fromEntries(
     declared.map(({ name, required, type }) => {
-      const value = given[name] ?? ''
+      const value = args[name] ?? ''
       if (required && value.trim() === '') refuse(`${name} must not be empty`)
       if (value.length > longestValue) refuse(`${name} must have at most ${longestValue} characters`)
       if (type === 'boolean' && value !== '' && !truths.includes(value)) refuse(`${name} must be true or false`)
@@ -52,10 +52,10 @@ export function customPrompt(definition: PromptDefinition): Prompt {
         required: one.required,
       })),
     },
-    async get(given) {
-      const values = valuesOf(definition, given)
-      const said = messages.map(({ role, content }) => ({ role, content: contentOf(content, values) }))
-      return { kind: 'result', result: { description, messages: said } }
+    async get(args) {
+      const values = valuesOf(definition, args)
+      const rendered = messages.map(({ role, content }) => ({ role, content: contentOf(content, values) }))
+      return { kind: 'result', result: { description, messages: rendered } }
     },
     complete: async (argument, value) => {
       const type = declared.find(one => one.name === argument)?.type

@@ -1,4 +1,7 @@
-/** Reads the file of own definitions. It returns all that is wrong at once, each with its key, its line and the rule, and never with the value. */
+/**
+ * Reads the file of custom definitions. Reports all errors at once, each with its key, its line and the rule, and never
+ * with the value.
+ */
 import { type Document, nameOf, pathOf } from '../../configuration/document.ts'
 import type { Problem } from '../../configuration/errors.ts'
 import { ruleOf } from '../../configuration/rule.ts'
@@ -34,7 +37,7 @@ export function readDefinitions(text: string, path: string): Read {
   const result = definitionsFile.safeParse(file, { error: ruleOf })
   const issues = [
     ...(result.error?.issues ?? []),
-    ...repeatedIn(file).map(path => ({ path, message: 'is there twice' })),
+    ...repeatedIn(file).map(path => ({ path, message: 'is duplicated' })),
   ]
   if (result.success && issues.length === 0) return { definitions: { ...result.data, sourceOf }, problems: [] }
   const wrong = issues.map(({ path: keys, message }) => {
@@ -44,6 +47,6 @@ export function readDefinitions(text: string, path: string): Read {
   return { definitions: noDefinitions, problems: wrong }
 }
 
-/** A key without a value is not given. */
+/** A key without a value counts as missing. */
 const withoutEmpty = (root: Document['root']) =>
   Object.fromEntries(Object.entries(root).filter(([, one]) => one !== null))

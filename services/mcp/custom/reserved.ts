@@ -1,4 +1,7 @@
-/** Names of the server's own tools, also of those that are switched off: an own tool must not pass for one. */
+/**
+ * Names of the server's own tools, including those that are switched off: a custom tool must not have one of these
+ * names.
+ */
 export const reservedToolNames: readonly string[] = [
   'query_database',
   'execute_explain',

@@ -1,4 +1,4 @@
-/** Resources of the operator's own: text from the file, or the rows of a statement that reads. */
+/** Custom resources of the operator: text from the file, or the rows of a read statement. */
 
 import { fenceTokens } from '../../retrieval/fence.ts'
 import { failureOf, noDatabase } from '../catalogue/failures.ts'
@@ -9,7 +9,7 @@ import type { DatabaseEntries } from '../database/entries.ts'
 import type { Databases } from '../database/index.ts'
 import { failureText } from '../resources/failure.ts'
 import { analyse, calledNames } from '../statement/analysis.ts'
-import { judge, readsOnly } from '../statement/judge.ts'
+import { decide, readsOnly } from '../statement/decide.ts'
 import { parseStatement } from '../statement/parser.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
 import { tableText } from '../text/table.ts'
@@ -22,7 +22,7 @@ export type CustomParts = {
   readonly limits: McpSettings['limits']
 }
 
-/** Rows of one result at most. */
+/** The maximum number of rows in one result. */
 export const mostRows = 1_000
 
 const jsonType = 'application/json'
@@ -48,16 +48,16 @@ export function customResources(
     if (database === undefined) return failureText(noDatabase)
     try {
       const analysis = analyse(await parseStatement(sql))
-      judge(analysis, await databases.facts(database, context, calledNames(analysis)), readsOnly)
+      decide(analysis, await databases.facts(database, context, calledNames(analysis)), readsOnly)
       const { statement } = pageOf(analysis, 'read', { limit: mostRows, offset: 0 })
-      const { columns, texts, isCut } = await databases.run(database, statement, context, uri.slice(0, 64))
+      const { columns, texts, isTruncated } = await databases.run(database, statement, context, uri.slice(0, 64))
       const rows = texts.decoded().slice(0, mostRows)
       const table = tableText(
         columns.map(({ name }) => name),
         rows,
         limits.resultTokens - fenceTokens,
       )
-      const hasMore = isCut || table.rows < texts.length
+      const hasMore = isTruncated || table.rows < texts.length
       return hasMore ? `${table.text}\n(${table.rows} rows shown, there are more)` : table.text
     } catch (error) {
       if (error instanceof StatementRefusal) {

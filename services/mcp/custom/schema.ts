@@ -1,4 +1,4 @@
-/** What a file of own definitions may hold: prompts, resources and tools, each with bounds. */
+/** The schema of a file of custom definitions: prompts, resources and tools, each with limits. */
 import { z } from 'zod'
 import { durationMs } from '../../configuration/duration.ts'
 import type { JsonSchema } from '../../mcp-protocol/json.ts'
@@ -118,9 +118,9 @@ const inputSchema = z
       if (!Object.hasOwn(schema.properties, one))
         refuse(`names ${one.slice(0, 63)}, which is not among the properties`, ['required'])
     try {
-      argumentsCheck(schema as JsonSchema) // an object with the type "object", of JSON as the file has it
+      argumentsCheck(schema as JsonSchema) // an object with the type "object", parsed from the file
     } catch (error) {
-      refuse(`is no schema that is supported: ${error instanceof Error ? error.message : String(error)}`)
+      refuse(`is not a supported schema: ${error instanceof Error ? error.message : String(error)}`)
     }
   })
   .transform(schema => ({ additionalProperties: false, ...schema }) as JsonSchema & typeof schema)
@@ -146,7 +146,7 @@ const tool = z.discriminatedUnion('type', [
     ...toolParts,
     type: z.literal('pl-func'),
     ...plParts,
-    returns: z.string().regex(/^[\w\s(),."[\]]{1,500}$/, 'must be a type of SQL, or TABLE(name type, ...)'),
+    returns: z.string().regex(/^[\w\s(),."[\]]{1,500}$/, 'must be an SQL type, or TABLE(name type, ...)'),
   }),
 ])
 
@@ -154,7 +154,7 @@ const list = <Item extends z.ZodType>(item: Item) => z.array(item).max(mostOfAKi
 
 export const definitionsFile = z.strictObject({ prompts: list(prompt), resources: list(resource), tools: list(tool) })
 
-/** What tells entries of a list apart, by the path of the list; `*` is any place in a list. */
+/** The keys that must be unique within a list, by the path of the list; `*` is any index. */
 const identities = [
   [['prompts'], 'name'],
   [['prompts', '*', 'arguments'], 'name'],
@@ -178,7 +178,7 @@ function listsAt(
   return Array.isArray(value) ? value.flatMap((one, index) => listsAt(one, rest, [...at, index])) : []
 }
 
-/** Paths of what is there twice, in a file that may have other faults. */
+/** Paths of duplicates, in a file that may have other errors. */
 export const repeatedIn = (value: unknown): readonly (readonly (string | number)[])[] =>
   identities.flatMap(([path, field]) =>
     listsAt(value, path, []).flatMap(([at, items]) => {
@@ -197,6 +197,6 @@ export type PromptDefinition = z.infer<typeof prompt>
 export type ResourceDefinition = z.infer<typeof resource>
 export type CustomToolDefinition = z.infer<typeof tool>
 
-/** Replaces each `{{name}}` once: a value is never a template. */
+/** Replaces each `{{name}}` once: values are not expanded again. */
 export const filled = (template: string, values: { readonly [name: string]: string }): string =>
   template.replace(placeholder, (_, key: string) => values[key] ?? '')

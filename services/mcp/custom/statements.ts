@@ -1,4 +1,7 @@
-/** The statements of own definitions, looked at before the server starts: what can never run is reported with its key. */
+/**
+ * Checks the statements of custom definitions before the server starts: one that can never run is reported with its
+ * key.
+ */
 import { nameOf, type Path } from '../../configuration/document.ts'
 import { ConfigurationError, type Problem } from '../../configuration/errors.ts'
 import { type Analysis, analyse } from '../statement/analysis.ts'
@@ -8,7 +11,7 @@ import { doStatement, functionStatement } from './procedural.ts'
 import type { CustomDefinitions } from './read.ts'
 import type { CustomToolDefinition } from './schema.ts'
 
-/** The highest number among `$1`, `$2` and so on. */
+/** The highest number of the parameters `$1`, `$2` and so on. */
 export const parameterCount = ({ tree }: Analysis): number =>
   Math.max(0, ...[...JSON.stringify(tree).matchAll(/"ParamRef":\{"number":(\d+)/g)].map(([, number]) => Number(number)))
 
@@ -30,8 +33,8 @@ async function ruleOfTool(tool: CustomToolDefinition): Promise<string | undefine
     return typeof found === 'string' ? `cannot be run: ${found}` : undefined
   }
   const found = await analysed(tool.sql)
-  if (typeof found === 'string') return `must be one statement of SQL: ${found}`
-  if (found.class === 'other') return `must not be ${found.tag}, which is not run here`
+  if (typeof found === 'string') return `must be one SQL statement: ${found}`
+  if (found.class === 'other') return `must not be ${found.tag}, which is not allowed here`
   const properties = Object.keys(tool.input_schema.properties).length
   const parameters = parameterCount(found)
   return parameters > properties ? `uses $${parameters}, but input_schema has ${properties} properties` : undefined
@@ -39,12 +42,12 @@ async function ruleOfTool(tool: CustomToolDefinition): Promise<string | undefine
 
 async function ruleOfResource(sql: string): Promise<string | undefined> {
   const found = await analysed(sql)
-  if (typeof found === 'string') return `must be one statement of SQL: ${found}`
-  if (!isShown(found)) return `must be a read such as SELECT, and is ${found.tag}`
+  if (typeof found === 'string') return `must be one SQL statement: ${found}`
+  if (!isShown(found)) return `must be a read such as SELECT, but is ${found.tag}`
   return parameterCount(found) > 0 ? 'must not have parameters such as $1' : undefined
 }
 
-/** @throws ConfigurationError with all that is wrong */
+/** @throws ConfigurationError with all errors */
 export async function checkStatements({ tools, resources, sourceOf }: CustomDefinitions): Promise<void> {
   const problems: Problem[] = []
   const note = (path: Path, rule: string | undefined) => {

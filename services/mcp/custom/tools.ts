@@ -1,4 +1,7 @@
-/** Tools of the operator's own. What one runs is judged as a statement of `query_database` is, in the same transaction and with the same limits. */
+/**
+ * Custom tools of the operator. Their statements are checked like those of `query_database`, and run in the same
+ * transactions with the same limits.
+ */
 
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
@@ -9,7 +12,7 @@ import { CoreError } from '../core/errors.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import type { JudgedStatement, Ran } from '../database/access.ts'
 import { type Analysis, analyse, calledNames } from '../statement/analysis.ts'
-import { judge, type Verdict } from '../statement/judge.ts'
+import { type Decision, decide } from '../statement/decide.ts'
 import { parseStatement } from '../statement/parser.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
 import { resultText } from '../text/result.ts'
@@ -22,26 +25,26 @@ import { type CustomParts, mostRows } from './resources.ts'
 import type { CustomToolDefinition } from './schema.ts'
 import { parameterCount } from './statements.ts'
 
-/** What runs, and what is said of it to whoever confirms it. */
+/** The statement to run, and its text for the user's confirmation. */
 type Prepared = {
   readonly analysis: Analysis
-  readonly verdict: Verdict
+  readonly decision: Decision
   readonly statement: JudgedStatement
-  /** Characters before the statement in what is sent; of code Postgres names no place in it. */
+  /** Length of the text before the statement; for PL/pgSQL code, Postgres reports no position. */
   readonly prefix: number
 }
 
-/** As Postgres reads a parameter of any type: arrays and objects as JSON. */
+/** Converts a value to the text of a parameter: arrays and objects as JSON. */
 function parameterOf(value: JsonObject[string]): string | null {
   if (value === undefined || value === null) return null
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
-/** A character is a token at most, but for a few scripts. */
-const cut = (text: string, tokens: number): string =>
+/** A character is at most one token, except in a few scripts. */
+const truncate = (text: string, tokens: number): string =>
   atMostTokens(text) <= tokens ? text : `${text.slice(0, Math.floor(tokens / 2)).toWellFormed()}…`
 
-/** An integer that JSON has lost digits of is another number. */
+/** JSON would change an integer beyond 2^53. */
 const lostInteger = (args: JsonObject): string | undefined =>
   Object.keys(args).find(key => {
     const value = args[key]
@@ -68,7 +71,7 @@ export class CustomTool implements Tool {
   readonly #confirmations: Confirmations
   readonly #checkArguments: (args: JsonObject) => void
   readonly #definitions: { readonly reading: ToolDefinition; readonly writing: ToolDefinition }
-  /** Databases with the tool's own timeout, where it is the shorter one. */
+  /** The database with the tool's own timeout, if it is shorter. */
   readonly #limited = new WeakMap<DatabaseSettings, DatabaseSettings>()
 
   constructor(tool: CustomToolDefinition, parts: CustomParts, confirmations: Confirmations) {
@@ -103,7 +106,7 @@ export class CustomTool implements Tool {
       const outcome = this.#confirm(prepared, args, database, context)
       if (outcome !== undefined) return outcome
       const ran = await databases.run(database, prepared.statement, context, name)
-      if (prepared.verdict.mode === 'write') databases.forget(configured)
+      if (prepared.decision.mode === 'write') databases.forget(configured)
       return toolText(this.#shown(ran, prepared, database.name))
     } catch (error) {
       if (error instanceof StatementRefusal) databases.refused(database, this.#source, context, name)
@@ -117,7 +120,7 @@ export class CustomTool implements Tool {
     return this.#tool.type === 'sql' ? this.#tool.sql : this.#tool.code
   }
 
-  /** What Postgres counts places of an error in. */
+  /** The text that error positions of Postgres refer to. */
   #statementOf(prepared: Prepared | undefined): string {
     return this.#tool.type === 'sql' && prepared !== undefined ? prepared.analysis.text : this.#source
   }
@@ -134,40 +137,40 @@ export class CustomTool implements Tool {
     const tool = this.#tool
     switch (tool.type) {
       case 'sql': {
-        const { analysis, verdict } = await this.#judge(tool.sql, database, context)
-        const { statement, prefix } = pageOf(analysis, verdict.mode, { limit: mostRows, offset: 0 })
+        const { analysis, decision } = await this.#check(tool.sql, database, context)
+        const { statement, prefix } = pageOf(analysis, decision.mode, { limit: mostRows, offset: 0 })
         const order = Object.keys(tool.input_schema.properties)
         const values = order.slice(0, parameterCount(analysis)).map(key => parameterOf(args[key]))
-        return { analysis, verdict, statement: { ...statement, values }, prefix }
+        return { analysis, decision, statement: { ...statement, values }, prefix }
       }
       case 'pl-do': {
         const text = doStatement(tool.code, args)
-        const { analysis, verdict } = await this.#judge(text, database, context)
-        const statement = { text: resultOfDo, before: [text], mode: verdict.mode, maximumRows: 1, written: tool.code }
-        return { analysis, verdict, statement, prefix: Number.POSITIVE_INFINITY }
+        const { analysis, decision } = await this.#check(text, database, context)
+        const statement = { text: resultOfDo, before: [text], mode: decision.mode, maximumRows: 1, written: tool.code }
+        return { analysis, decision, statement, prefix: Number.POSITIVE_INFINITY }
       }
       case 'pl-func': {
         const text = functionStatement(tool)
-        const { analysis, verdict } = await this.#judge(text, database, context)
+        const { analysis, decision } = await this.#check(text, database, context)
         const values = [JSON.stringify(args)]
-        const run = { text: functionCall, before: [text], values, mode: verdict.mode, maximumRows: mostRows + 1 }
-        return { analysis, verdict, statement: { ...run, written: tool.code }, prefix: Number.POSITIVE_INFINITY }
+        const run = { text: functionCall, before: [text], values, mode: decision.mode, maximumRows: mostRows + 1 }
+        return { analysis, decision, statement: { ...run, written: tool.code }, prefix: Number.POSITIVE_INFINITY }
       }
     }
   }
 
-  async #judge(text: string, database: DatabaseSettings, context: CallContext) {
+  async #check(text: string, database: DatabaseSettings, context: CallContext) {
     const analysis = analyse(await parseStatement(text))
     const facts = await this.#parts.databases.facts(database, context, calledNames(analysis))
-    const verdict = judge(analysis, facts, database)
-    if (verdict.mode === 'write' && !context.caller.scopes.has('mcp:write'))
+    const decision = decide(analysis, facts, database)
+    if (decision.mode === 'write' && !context.caller.scopes.has('mcp:write'))
       throw new CoreError({ kind: 'insufficient scope', scopes: ['mcp:write'] })
-    return { analysis, verdict }
+    return { analysis, decision }
   }
 
-  /** undefined: nothing is to be confirmed, or it is confirmed. */
-  #confirm({ verdict }: Prepared, args: JsonObject, database: DatabaseSettings, context: CallContext) {
-    const { confirm: effect } = verdict
+  /** undefined: no confirmation is needed, or it was given. */
+  #confirm({ decision }: Prepared, args: JsonObject, database: DatabaseSettings, context: CallContext) {
+    const { confirm: effect } = decision
     if (effect === undefined) return undefined
     const statement = `${this.#source.trim()}\nArguments: ${JSON.stringify(args)}`
     const { name, allowUnconfirmed } = database
@@ -175,12 +178,12 @@ export class CustomTool implements Tool {
     return this.#confirmations.check(subject, context)
   }
 
-  #shown({ columns, texts, affected, isCut }: Ran, { analysis, verdict }: Prepared, database: string): string {
+  #shown({ columns, texts, affected, isTruncated }: Ran, { analysis, decision }: Prepared, database: string): string {
     const { resultTokens } = this.#parts.limits
     const { tag, class: kind } = analysis
     if (this.#tool.type === 'pl-do') {
       const text = texts.decoded(0, 1)[0]?.[0] ?? ''
-      return `Database: ${database}\n\n${fenced(cut(text, resultTokens - fenceTokens))}`
+      return `Database: ${database}\n\n${fenced(truncate(text, resultTokens - fenceTokens))}`
     }
     if (columns.length === 0)
       return kind === 'write' ? `Done and committed: ${tag}, ${affected} rows.` : `Done and committed: ${tag}.`
@@ -189,7 +192,7 @@ export class CustomTool implements Tool {
       {
         database,
         cursorAt: undefined,
-        mayHaveWritten: verdict.mode === 'write',
+        mayHaveWritten: decision.mode === 'write',
         columns: columns.map(column => column.name),
         rows: {
           length,
@@ -198,7 +201,7 @@ export class CustomTool implements Tool {
         },
         offset: 0,
         hasMore: texts.length > length,
-        isCut,
+        isTruncated,
       },
       resultTokens,
     )

@@ -2,7 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
+import { DatabaseError } from '../../../wire/errors.ts'
+import { ConnectionFailure } from '../../postgres/errors.ts'
 import { freePort, startPostgres, type TestPostgres } from '../../testing/postgres.ts'
 import type { CallContext } from '../core/call.ts'
 import { anyone } from '../core/caller.ts'
@@ -41,7 +42,7 @@ const run = (text: string, changed: Partial<JudgedStatement> = {}, settings = {}
     .then(ran => ({ ...ran, rows: ran.texts.decoded() }))
 const one = async (text: string) => (await run(text)).rows[0]?.[0]
 
-test('slow statements of one caller make no other wait, also where the catalogue is to be read first', async () => {
+test('slow statements of one caller do not delay another, also if the catalogue must be read first', async () => {
   const access = createDatabaseAccess({ maximumBytes: 10_000_000, audit: () => {}, warn: () => {} })
   const database = databaseOf(postgres, { name: 'shared', connectTimeoutMs: 30_000 })
   const leaving = new AbortController()
@@ -67,9 +68,9 @@ test('slow statements of one caller make no other wait, also where the catalogue
   }
 })
 
-test('why there is no connection is in the log, and of which kind it is told to callers', async () => {
+test('the reason for a missing connection is logged, and its kind is reported to callers', async () => {
   const failed = (settings: object) => run('SELECT 1', {}, settings).catch((error: unknown) => error)
-  const help = 'Trying again does not help: whoever runs this tool server finds the reason in its log.'
+  const help = 'Retrying does not help: the log of this tool server has the reason for its administrator.'
   warned.length = 0
   expect(unreachable('main', await failed({ database: 'nothere' }))).toEqual({
     message: `The database "main" cannot be reached: its server has no database of that name. ${help}`,
@@ -107,12 +108,12 @@ test.each([
   ],
   [new ConnectionFailure('no', '57P03'), /again in/],
   [new DatabaseError(new Map([['C', '53300']])), /again in/],
-])('a failure is told by its kind, never by its words: %j', (error, pattern) => {
+])('a failure is reported by its kind, never by its message: %j', (error, pattern) => {
   expect(unreachable('main', error).message).toMatch(pattern)
 })
 
 describe('rows', () => {
-  test('are what psql prints', async () => {
+  test('are printed as in psql', async () => {
     const { columns, rows } = await run(
       `SELECT 1.50::numeric AS n, '{1,NULL}'::int[] AS a, interval '1 day 2 hours' AS i, NULL AS nothing, '' AS empty, '[1,3)'::int4range AS r, true AS b`,
     )
@@ -121,23 +122,25 @@ describe('rows', () => {
     expect(rows).toEqual([['1.50', '{1,NULL}', '1 day 02:00:00', null, '', '[1,3)', 't']])
   })
 
-  test('end at the maximum, and the rest is never made', async () => {
-    const { rows, isCut } = await run('SELECT 1 FROM pg_proc, pg_proc AS b, pg_proc AS c', { maximumRows: 3 })
-    expect([rows, isCut]).toEqual([[['1'], ['1'], ['1']], false])
+  test('end at the maximum, and further rows are not produced', async () => {
+    const { rows, isTruncated } = await run('SELECT 1 FROM pg_proc, pg_proc AS b, pg_proc AS c', {
+      maximumRows: 3,
+    })
+    expect([rows, isTruncated]).toEqual([[['1'], ['1'], ['1']], false])
   })
 
-  test('end where they are too large, many or one', async () => {
+  test('end when they are too large, many or one', async () => {
     const many = await run(`SELECT n, repeat('x', 100000) FROM generate_series(1, 100) AS n`)
-    expect(many.isCut).toBe(true)
+    expect(many.isTruncated).toBe(true)
     expect(many.rows.map(([n]) => n)).toEqual(['1', '2', '3', '4', '5', '6', '7', '8', '9'])
-    const single = await run(`SELECT repeat('x', 200000000)`)
-    expect([single.isCut, single.rows, single.columns.length]).toEqual([true, [], 1])
+    const single = await run(`SELECT repeat('x', 50000000)`)
+    expect([single.isTruncated, single.rows, single.columns.length]).toEqual([true, [], 1])
     expect(await one('SELECT 1')).toBe('1')
   })
 })
 
 describe('a read', () => {
-  test('of our own runs all its statements on one snapshot, with values', async () => {
+  test('of the server runs all its statements on one snapshot, with values', async () => {
     const results = await databases.read(
       databaseOf(postgres),
       [
@@ -156,19 +159,19 @@ describe('a read', () => {
     expect(await one('SELECT count(*) FROM t')).toBe('3')
   })
 
-  test('says where a statement is wrong', async () => {
+  test('reports the position of an error', async () => {
     await expect(run('SELECT nothing FROM t')).rejects.toMatchObject({ sqlState: '42703', position: 8 })
   })
 
-  test('leaves nothing behind: no setting, no lock, no table, no statement, whether it fails or not', async () => {
+  test('leaves nothing behind: no setting, lock, table or prepared statement, whether it fails or not', async () => {
     const only = { poolSize: 1, name: 'only' }
     for (const end of ['', ', 1 / (SELECT 0)']) {
-      const left = run(
+      const running = run(
         `SELECT set_config('work_mem', '1MB', false), set_config('search_path', 'pg_temp', false), pg_advisory_lock(7), pg_advisory_xact_lock(8)${end}`,
         {},
         only,
       )
-      await (end === '' ? left : expect(left).rejects.toThrow(DatabaseError))
+      await (end === '' ? running : expect(running).rejects.toThrow(DatabaseError))
       const { rows } = await run(
         `SELECT current_setting('work_mem'), current_setting('search_path'), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'),
          (SELECT count(*) FROM pg_prepared_statements WHERE statement NOT LIKE '%set_config%' AND statement !~ '^(BEGIN|ROLLBACK|SELECT pg_catalog.(pg_advisory|date_part))')`,
@@ -181,7 +184,7 @@ describe('a read', () => {
 })
 
 describe('a write', () => {
-  test('is committed, and the next call has a session without a past', async () => {
+  test('is committed, and the next call has a new session', async () => {
     const only = { poolSize: 1, name: 'writer' }
     const { affected, rows } = await run('INSERT INTO t VALUES (4), (5) RETURNING n', { mode: 'write' }, only)
     expect([affected, rows]).toEqual([2, [['4'], ['5']]])
@@ -195,7 +198,7 @@ describe('a write', () => {
     await run('DELETE FROM t WHERE n > 3', { mode: 'write' }, only)
   })
 
-  test('whose rows are too large is not committed', async () => {
+  test('is not committed if its rows are too large', async () => {
     const large = run(`INSERT INTO t SELECT n FROM generate_series(10, 50) AS n RETURNING repeat('x', 100000)`, {
       mode: 'write',
     })
@@ -211,7 +214,7 @@ describe('time', () => {
     })
   })
 
-  test('is limited also where Postgres does not look at its own limit, and the connection counts until it has stopped', async () => {
+  test('is limited also when Postgres does not check its own limit, and the connection counts until the statement has stopped', async () => {
     const limits = { statementTimeoutMs: 300, poolSize: 1, connectTimeoutMs: 200, name: 'stuck' }
     for (const mode of ['read', 'write'] as const) {
       const from = performance.now()
@@ -242,7 +245,7 @@ describe('time', () => {
     expect(await one('SELECT count(*) FROM t WHERE n = 99')).toBe('0')
   })
 
-  test('ends when nobody waits any more, in Postgres too', async () => {
+  test('ends when the client disconnects, in Postgres too', async () => {
     const aborter = new AbortController()
     const running = run('SELECT pg_sleep(30)', {}, {}, { signal: aborter.signal })
     await sleep(100)
@@ -256,7 +259,7 @@ describe('time', () => {
   })
 })
 
-test('a statement carries a tag that no value can leave', async () => {
+test('a statement has a tag that no value can escape from', async () => {
   const caller = { ...callContext().caller, principal: `user:*/ ; DROP TABLE t; '/*é${'x'.repeat(500)}` }
   const { rows } = await run(
     `SELECT query FROM pg_stat_activity WHERE pid = pg_backend_pid() -- the end`,
@@ -279,13 +282,13 @@ test('a statement carries a tag that no value can leave', async () => {
   })
 })
 
-test('what the catalogue says is read once for all who ask at a time, and again for a function that is new', async () => {
+test('the catalogue is read once for concurrent callers, and again for a new function', async () => {
   const settings = databaseOf(postgres, { name: 'facts' })
   const readings = () => noted.filter(({ tool, database }) => tool === 'catalogue' && database === 'facts').length
-  const left = new AbortController()
-  const first = databases.facts(settings, callContext({ signal: left.signal }), [])
+  const leaving = new AbortController()
+  const first = databases.facts(settings, callContext({ signal: leaving.signal }), [])
   const others = [1, 2, 3].map(() => databases.facts(settings, callContext(), ['lower']))
-  left.abort(new Error('gone'))
+  leaving.abort(new Error('gone'))
   await expect(first).rejects.toThrow('gone')
   const facts = await Promise.all(others)
   expect(facts[0]?.volatile.get('nextval')).toMatchObject([{ schema: 'pg_catalog', fewest: 1, most: 1 }])
@@ -298,7 +301,7 @@ test('what the catalogue says is read once for all who ask at a time, and again 
   expect(readings()).toBe(before + 1)
 })
 
-test('no value of a tag is seen as anything else', () => {
+test('the values of a tag are decoded unchanged', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (requestId, principal) => {
       const context = callContext({ requestId, traceparent: requestId, caller: { ...callContext().caller, principal } })
@@ -307,12 +310,12 @@ test('no value of a tag is seen as anything else', () => {
   )
 })
 
-test('a database that is not there is a failure of the connection, and one whose settings are wrong says so', async () => {
+test('a missing database is a connection failure, and wrong settings are reported as such', async () => {
   await expect(run('SELECT 1', {}, { name: 'away', port: await freePort() })).rejects.toThrow(ConnectionFailure)
   await expect(run('SELECT 1', {}, { name: 'odd', sslmode: 'verify-ca' })).rejects.toThrow('sslrootcert')
 })
 
-test('connections are of the database, not of the caller, and change with its settings', async () => {
+test('connections belong to the database, not to the caller, and change with its settings', async () => {
   const pids = new Set<string | null | undefined>()
   for (let index = 0; index < 10; index++) {
     const caller = { ...callContext().caller, principal: `token:${index}` }

@@ -1,4 +1,4 @@
-/** How tools reach Postgres. */
+/** Postgres access for tools. */
 import type { OwnStatement } from '../../postgres/cells.ts'
 import type { TextRows } from '../../postgres/text-rows.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
@@ -6,7 +6,7 @@ import type { CallContext } from '../core/call.ts'
 
 type Column = {
   readonly name: string
-  /** Of its type, in pg_type. */
+  /** The OID of its type in pg_type. */
   readonly type: number
 }
 
@@ -20,10 +20,11 @@ export type { OwnStatement }
 
 export type DatabaseAccess = {
   /**
-   * Runs statements of our own one after the other, in one READ ONLY transaction on one snapshot, with the database's time limit, each tagged with
-   * tool, user and request. Cancelled in Postgres where the signal is aborted. `tool` names who asks, in the tag and in the audit log. `isForAll`: other callers wait for
-   * it too.
-   * @throws DatabaseError, ConnectionFailure, AcquisitionTimeout of services/postgres/errors.ts; what the signal is aborted with
+   * Runs statements of the server itself one after another, in one READ ONLY transaction on one snapshot, with the
+   * database's time limit, each tagged with tool, user and request. Cancelled in Postgres when the signal is aborted.
+   * `tool`: for the tag and the audit log. `isForAll`: other callers wait for the result too.
+   * @throws DatabaseError, ConnectionFailure, AcquisitionTimeout of services/postgres/errors.ts; the abort reason of
+   * the signal
    */
   read(
     database: DatabaseSettings,
@@ -34,47 +35,49 @@ export type DatabaseAccess = {
   ): Promise<readonly Rows[]>
 }
 
-/** A statement of a caller's that has been judged, as it is to run. */
+/** A checked statement of a caller, as it will run. */
 export type JudgedStatement = {
   readonly text: string
-  /** Of its parameters `$1`, `$2` and so on. */
+  /** Values of the parameters `$1`, `$2` and so on. */
   readonly values?: readonly (string | null)[]
-  /** `write`: in a READ WRITE transaction that is committed; else READ ONLY, and rolled back. */
+  /** `write`: in a READ WRITE transaction that is committed; otherwise READ ONLY, and rolled back. */
   readonly mode: 'read' | 'write'
-  /** Rows at most; of the rest none is made. */
+  /** The maximum number of rows; further ones are not produced. */
   readonly maximumRows: number
-  /** Run before it, such as what opens a cursor that it fetches from. */
+  /** A statement to run first, for example to open a cursor that is fetched from. */
   readonly before?: readonly string[]
-  /** What the caller wrote, for the audit log; `text` where it is that. */
+  /** The caller's own text for the audit log; default: `text`. */
   readonly written?: string
 }
 
 export type Ran = Pick<Rows, 'columns'> & {
   readonly texts: TextRows
-  /** Rows that it has returned or written, by its command tag. */
+  /** Returned or written rows, by the command tag. */
   readonly affected: number
-  /** Whether rows are missing because all of them are too large for one result. */
-  readonly isCut: boolean
+  /** Whether rows are missing because together they are too large for one result. */
+  readonly isTruncated: boolean
 }
 
 export type StatementRunner = {
   /**
-   * Runs one statement in a transaction of its own, with the database's time limit, tagged. Nothing of it outlives the call but what it wrote.
-   * @throws DatabaseError, ConnectionFailure, AcquisitionTimeout; ResultTooLarge of a write; what the signal is aborted with
+   * Runs one statement in its own transaction, with the database's time limit, tagged. Only its writes outlive the
+   * call.
+   * @throws DatabaseError, ConnectionFailure, AcquisitionTimeout; ResultTooLarge of a write; the abort reason of the
+   * signal
    */
   run(database: DatabaseSettings, statement: JudgedStatement, context: CallContext, tool: string): Promise<Ran>
-  /** Notes in the audit log a statement that was not sent. */
+  /** Records in the audit log a statement that was not sent. */
   refused(database: DatabaseSettings, statement: string, context: CallContext, tool: string): void
 }
 
-/** What is remembered of each statement that was sent, or refused. */
+/** The audit record of a statement that was sent or refused. */
 export type AuditEntry = {
   readonly tool: string
   readonly database: string
   readonly principal: string
   readonly requestId: string
   readonly mode: 'read' | 'write'
-  /** Whether the caller wrote it, or this server. */
+  /** Whether it is a caller's statement, or the server's. */
   readonly author: 'caller' | 'server'
   readonly statement: string
   readonly rows: number

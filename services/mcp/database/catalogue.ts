@@ -1,6 +1,6 @@
 /**
- * What the catalogue says that decides which statements may run, read when it is first needed and believed for a while. The first time, it also says in the log where
- * the login of a database may do more than any query should.
+ * Catalogue data for the decision which statements may run, read at first use and cached. The first read also logs a
+ * warning if the login of a database has more privileges than any query needs.
  */
 import { LRUCache } from 'lru-cache'
 import type { DatabaseSettings } from '../configuration/types.ts'
@@ -10,23 +10,23 @@ import { secretNames } from '../statement/settings.ts'
 import type { DatabaseAccess, Rows } from './access.ts'
 import { secretFactsOf, secretsSql } from './secrets.ts'
 
-/** What a database has more of is refused nothing by name alone: READ ONLY still bounds it. */
+/** Beyond this number, names are not refused; READ ONLY still limits such functions. */
 const maximumRows = 50_000
 
-/** Facts are not read again sooner, whatever is asked for. */
+/** The minimum time between two reads. */
 const leastAgeMs = 2_000
 
 const membership = `(SELECT e.extname FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid
   WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.deptype = 'e' LIMIT 1)`
 
-/** Functions that are volatile themselves, and aggregates with a part that is. */
+/** Volatile functions, and aggregates with a volatile part. */
 const volatileSql = `p.provolatile = 'v' AND p.prokind <> 'a' OR p.prokind = 'a' AND EXISTS (
     SELECT FROM pg_catalog.pg_aggregate a JOIN pg_catalog.pg_proc part ON part.oid IN (a.aggtransfn, a.aggfinalfn, a.aggcombinefn,
       a.aggmtransfn, a.aggminvtransfn, a.aggmfinalfn) WHERE a.aggfnoid = p.oid AND part.provolatile = 'v')`
 
 const namesSql = 'SELECT DISTINCT proname FROM pg_catalog.pg_proc'
 
-/** What takes or returns what only Postgres itself can make cannot be called by a statement. */
+/** Functions with arguments or results that only Postgres can create cannot be called by a statement. */
 const functionsSql = `SELECT n.nspname, p.proname, p.pronargs - p.pronargdefaults,
     CASE WHEN p.provariadic = 0 THEN p.pronargs ELSE 1000 END, ${membership},
     COALESCE((SELECT t.typtype IN ('c', 'd', 'p') FROM pg_catalog.pg_type t WHERE t.oid = p.proargtypes[0]), false)
@@ -45,7 +45,10 @@ const castsSql = `SELECT DISTINCT t.typname, n.nspname FROM pg_catalog.pg_cast c
   JOIN pg_catalog.pg_namespace pn ON pn.oid = p.pronamespace
   WHERE p.provolatile = 'v' AND pn.nspname <> 'pg_catalog' LIMIT ${maximumRows}`
 
-/** The rule of a view names what it calls and reads by number; dependencies do not, for what is Postgres's own. Views over views call what those call. */
+/**
+ * A view's rule names called functions and read relations by OID; pg_depend does not list those of Postgres itself.
+ * Views on views call what the inner views call.
+ */
 const viewsSql = `WITH RECURSIVE rule AS MATERIALIZED (
     SELECT c.oid, n.nspname, c.relname, r.ev_action::text AS action
     FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_class c ON c.oid = r.ev_class JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -70,18 +73,18 @@ const settingsSql = `SELECT pg_catalog.lower(name), vartype = 'string', setting 
 
 export type Catalogue = {
   /**
-   * Read again where one of these functions is not among those it knows: it may be new.
-   * @throws what `DatabaseAccess.read` does
+   * Reads again if one of these functions is unknown: it may be new.
+   * @throws errors of `DatabaseAccess.read`
    */
   facts(database: DatabaseSettings, context: CallContext, functions: readonly string[]): Promise<CatalogueFacts>
-  /** After a statement that may have made functions or views. */
+  /** Call it after a statement that may have created functions or views. */
   forget(database: DatabaseSettings): void
 }
 
 type Known = { readonly facts: CatalogueFacts; readonly readAt: number }
 type Cells = Rows['rows'][number]
 
-/** Groups rows by a name, keeping of each what `of` makes of it. */
+/** Groups rows by a name, and maps each with `of`. */
 function grouped<T>(rows: readonly Cells[], nameAt: number, of: (cells: Cells) => T): Map<string, T[]> {
   const groups = new Map<string, T[]>()
   for (const cells of rows) {
@@ -130,7 +133,7 @@ function factsOf(
     ownOperators: new Set(all.flatMap(([name, , isOwn]) => (isOwn === 't' && name ? [name] : []))),
     casts: grouped(casts?.rows ?? [], 0, ([, schema]) => schema ?? ''),
     views: grouped(views?.rows ?? [], 0, viewOf),
-    harmlessSettings: new Set(secrets.flatMap(([name, isText]) => (isText !== 't' && name ? [name] : []))),
+    readableSettings: new Set(secrets.flatMap(([name, isText]) => (isText !== 't' && name ? [name] : []))),
     hasHiddenSettings,
   }
 }
@@ -142,7 +145,7 @@ export function createCatalogue(
 ): Catalogue {
   const known = new LRUCache<string, Known>({ max: 1_000 })
   const warned = new Set<string>()
-  /** Readings that are under way: those who ask at the same time wait for one. */
+  /** Running reads: concurrent callers share one. */
   const reading = new Map<string, Promise<CatalogueFacts>>()
 
   async function read(database: DatabaseSettings, context: CallContext): Promise<CatalogueFacts> {
@@ -176,25 +179,25 @@ export function createCatalogue(
   return {
     facts: async (database, context, functions) => {
       const key = keyOf(database)
-      const held = known.get(key)
-      if (held !== undefined) {
-        // A name that is no function's must not have the catalogue read by every call.
-        const isFresh = now() - held.readAt < leastAgeMs
-        if (isFresh || functions.every(name => held.facts.functions.has(name))) return held.facts
+      const cached = known.get(key)
+      if (cached !== undefined) {
+        // An unknown name must not cause a read of the catalogue in every call.
+        const isFresh = now() - cached.readAt < leastAgeMs
+        if (isFresh || functions.every(name => cached.facts.functions.has(name))) return cached.facts
       }
-      // Whoever reads it may leave before the end; then the next one reads it.
-      for (let theirs = reading.get(key); theirs !== undefined; theirs = reading.get(key)) {
-        const facts = await theirs.catch(() => undefined)
+      // The caller that reads may abort; then the next caller reads.
+      for (let other = reading.get(key); other !== undefined; other = reading.get(key)) {
+        const facts = await other.catch(() => undefined)
         if (facts !== undefined) return facts
       }
-      const mine = read(database, context)
-      reading.set(key, mine)
+      const own = read(database, context)
+      reading.set(key, own)
       try {
-        const facts = await mine
+        const facts = await own
         known.set(key, { facts, readAt: now() }, { ttl: Math.max(1, database.metadataMs) })
         return facts
       } finally {
-        if (reading.get(key) === mine) reading.delete(key)
+        if (reading.get(key) === own) reading.delete(key)
       }
     },
     forget: database => void known.delete(keyOf(database)),

@@ -1,20 +1,20 @@
 /**
- * The end of a statement's time as this server sees it. Postgres checks its own limit only now and then: not while it makes, converts or copies a large value, which can take many
- * seconds. Whoever called is answered all the same.
+ * The time limit of a statement, enforced by this server. Postgres checks its own limit only at times: not while it
+ * creates, converts or copies a large value, which can take many seconds. The caller gets an answer at the limit.
  */
-import { DatabaseError } from '../../postgres/errors.ts'
+import { DatabaseError } from '../../../wire/errors.ts'
 
 export type Deadline = {
-  /** From now on. */
+  /** Starts the deadline now. */
   start(): void
-  /** @throws DatabaseError where it has passed */
+  /** @throws DatabaseError if it has passed */
   check(): void
   clear(): void
-  /** Rejects once it has passed. */
+  /** Rejects when it has passed. */
   readonly passed: Promise<never>
 }
 
-/** Postgres reports its own limit within this time, where it can. */
+/** The time that Postgres gets to report its own limit. */
 const graceMs = 500
 
 const overdue = () =>

@@ -1,6 +1,6 @@
 /**
- * Which of the configured databases a caller may use, and which one its session has selected: the first it may use, until it selects. A
- * selection is kept by the token it was made with, bounded, and forgotten where the database is there no more.
+ * Which of the configured databases a caller may use, and which one its session has selected; by default the first it
+ * may use. Selections are stored by token, limited in number, and deleted if the database no longer exists.
  */
 import { LRUCache } from 'lru-cache'
 import type { DatabaseSettings } from '../configuration/types.ts'
@@ -12,7 +12,7 @@ export type DatabaseEntries = {
   available(caller: Caller): readonly DatabaseSettings[]
   current(caller: Caller): DatabaseSettings | undefined
   select(caller: Caller, name: string): Selection
-  /** Whether any of the databases takes writes. */
+  /** Whether any database is writable. */
   takeWrites(): boolean
 }
 

@@ -1,9 +1,9 @@
-/** What a call fails with that is neither Postgres's refusal nor a missing connection. */
+/** Failures of a call that are neither errors of Postgres nor of the connection. */
 
-/** What came back is more than this server takes at once, and half of it is of no use. Whatever was written has been taken back. */
+/** The result is larger than this server accepts, and a part of it would be of no use. Writes have been rolled back. */
 export class ResultTooLarge extends Error {
   constructor() {
-    super('what it returns is too large to be taken at once; nothing was written')
+    super('the result is too large; nothing was written')
     this.name = 'ResultTooLarge'
   }
 }

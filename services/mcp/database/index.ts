@@ -1,23 +1,27 @@
-/** The configured databases: statements on them, each noted for the audit log whatever comes of it, and what is known of their functions. */
-import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
+/**
+ * The configured databases: statements on them, each recorded in the audit log whatever its outcome, and the cached
+ * facts about their functions.
+ */
+import { DatabaseError } from '../../../wire/errors.ts'
+import { AcquisitionTimeout, ConnectionFailure } from '../../postgres/errors.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { AuditEntry, DatabaseAccess, Ran, Rows, StatementRunner } from './access.ts'
 import { type Catalogue, createCatalogue } from './catalogue.ts'
 import { createPools } from './pools.ts'
-import { type Asked, Transactions } from './transactions.ts'
+import { type StatementRequest, Transactions } from './transactions.ts'
 
 type DatabaseAccessOptions = {
-  /** Of rows, for one call. */
+  /** The size limit of rows, for one call. */
   readonly maximumBytes: number
   readonly audit: (entry: AuditEntry) => void
-  /** Told of logins that may do more than they should, and why a database cannot be reached. */
+  /** Receives warnings about privileged logins, and why a database cannot be reached. */
   readonly warn: (facts: object, message: string) => void
 }
 
 export type Databases = DatabaseAccess &
   StatementRunner &
   Catalogue & {
-    /** Opens the connections that are to be kept open of these databases, and none of any other. */
+    /** Opens the minimum connections of these databases, and closes those of all other ones. */
     prepare(databases: readonly DatabaseSettings[]): void
     close(): void
   }
@@ -32,9 +36,9 @@ function outcomeOf(error: unknown, signal: AbortSignal): string {
   return 'failed'
 }
 
-/** One literal, so that all entries have one hidden class. */
+/** One literal, so that all entries have the same hidden class. */
 const entryOf = (
-  { database, context, tool }: Asked,
+  { database, context, tool }: StatementRequest,
   { mode, author, statement }: Noted,
   { rows, milliseconds, outcome }: End,
 ): AuditEntry => ({
@@ -56,9 +60,9 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
   const pools = createPools(Date.now)
   const transactions = new Transactions(pools, maximumBytes)
 
-  /** Notes what came of a call, whatever it was. */
+  /** Records the outcome of a call, whatever it was. */
   async function noted<T>(
-    asked: Asked,
+    request: StatementRequest,
     entry: Noted,
     rowsOf: (result: T) => number,
     work: () => Promise<T>,
@@ -66,40 +70,40 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
     const from = performance.now()
     const end = (rows: number, outcome: string) => {
       const milliseconds = Math.round((performance.now() - from) * 1_000) / 1_000
-      audit(entryOf(asked, entry, { rows, milliseconds, outcome }))
+      audit(entryOf(request, entry, { rows, milliseconds, outcome }))
     }
     try {
       const result = await work()
       end(rowsOf(result), 'done')
       return result
     } catch (error) {
-      const { signal } = asked.context
+      const { signal } = request.context
       end(0, outcomeOf(error, signal))
       if (error instanceof ConnectionFailure && !signal.aborted)
-        warn({ database: asked.database.name, reason: error.message }, 'this database cannot be reached')
+        warn({ database: request.database.name, reason: error.message }, 'this database cannot be reached')
       throw error
     }
   }
 
   const read: DatabaseAccess['read'] = (database, statements, context, tool, isForAll = false) => {
-    const asked = { database, context, tool, isForAll }
+    const request = { database, context, tool, isForAll }
     const statement = statements.map(({ text }) => text).join('; ')
     const entry = { mode: 'read', author: 'server', statement } as const
-    return noted(asked, entry, rowsOfAll, () => transactions.readOwn(asked, statements))
+    return noted(request, entry, rowsOfAll, () => transactions.readOwn(request, statements))
   }
 
   return {
     read,
     ...createCatalogue({ read }, warn),
     run: (database, statement, context, tool) => {
-      const asked = { database, context, tool }
+      const request = { database, context, tool }
       const { mode, text, written = text } = statement
       const entry = { mode, author: 'caller', statement: written } as const
       const count = ({ texts, affected }: Ran) => Math.max(texts.length, mode === 'write' ? affected : 0)
-      return noted(asked, entry, count, () => transactions.runJudged(asked, statement))
+      return noted(request, entry, count, () => transactions.runJudged(request, statement))
     },
     refused: (database, statement, context, tool) => {
-      // What it would have done is not known for sure; its text is kept back as that of a write.
+      // Its effect is not known for certain, so its text is withheld like that of a write.
       const entry = { mode: 'write', author: 'caller', statement } as const
       audit(entryOf({ database, context, tool }, entry, { rows: 0, milliseconds: 0, outcome: 'refused' }))
     },

@@ -1,4 +1,7 @@
-/** One pool of connections for each configured database, and the shares in it: made when it is first needed, and anew when its settings have changed. */
+/**
+ * One connection pool for each configured database, with the shares of its callers: created at first use, and again
+ * when its settings have changed.
+ */
 import { AddressError, connectionAddress } from '../../postgres/address.ts'
 import { Durations } from '../../postgres/durations.ts'
 import { ConnectionFailure } from '../../postgres/errors.ts'
@@ -11,19 +14,19 @@ type Shared = {
   readonly pool: Pool
   readonly shares: Shares
   readonly shortReads: ShortReads
-  /** Of callers' reads, by their texts. */
+  /** Statistics of callers' reads, by their text. */
   readonly durations: Durations
 }
 
 export type Pools = {
-  /** @throws ConnectionFailure where the settings are of no use */
+  /** @throws ConnectionFailure if the settings are invalid */
   of(database: DatabaseSettings): Shared
-  /** Opens what is to be kept open of these databases. Of any other nothing is kept from now on. */
+  /** Opens the minimum connections of these databases. Other databases no longer keep any. */
   prepare(databases: readonly DatabaseSettings[]): void
   close(): void
 }
 
-/** As libpq writes keywords and values. */
+/** A connection string of libpq keywords and values. */
 const quoted = (value: string): string => `'${value.replace(/['\\]/g, '\\$&')}'`
 
 function connectionText(database: DatabaseSettings): string {
@@ -49,7 +52,7 @@ function connectionText(database: DatabaseSettings): string {
 
 function addressOf(database: DatabaseSettings) {
   try {
-    // What the settings leave out is nowhere else, but for the file of passwords.
+    // Missing settings have no other source, except the password file.
     return connectionAddress(connectionText(database), { PGPASSFILE: process.env.PGPASSFILE })
   } catch (error) {
     if (error instanceof AddressError) throw new ConnectionFailure(`the settings of this database: ${error.message}`)
@@ -62,7 +65,7 @@ export function createPools(now: () => number): Pools {
   const own: Pools = {
     of: database => {
       const known = pools.get(database.name)
-      // The very settings of the last call, until they are read again: what they say need not be compared.
+      // The settings object of the last call: if it is the same, its contents need no comparison.
       if (known?.database === database) return known
       const { poolSize, poolIdleMs, poolLifetimeMs, poolCheckMs } = database
       const settings = `${[poolSize, poolIdleMs, poolLifetimeMs, poolCheckMs].join(' ')} ${connectionText(database)}`
@@ -95,7 +98,7 @@ export function createPools(now: () => number): Pools {
         try {
           own.of(database).pool.keep(database.poolMinimum)
         } catch (error) {
-          // The first call reports what is wrong with the settings.
+          // The first call reports errors of the settings.
           if (!(error instanceof ConnectionFailure)) throw error
         }
       }

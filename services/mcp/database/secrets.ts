@@ -1,4 +1,4 @@
-/** How the catalogue is asked which of its secrets can be seen, and through which views and functions. */
+/** Catalogue queries for the secrets that are visible, and the views and functions that expose them. */
 import type { CatalogueFacts, RevealingFacts } from '../statement/facts.ts'
 import { type GuardCondition, guardedRelations, revealingText } from '../statement/guarded.ts'
 import { secretNames } from '../statement/settings.ts'
@@ -32,8 +32,8 @@ const conditionsSql = `WITH ${guardedSql} SELECT
 const bodyOf = `CASE WHEN p.prokind IN ('f', 'p') AND l.lanname = 'sql' THEN pg_catalog.pg_get_functiondef(p.oid) ELSE p.prosrc END`
 
 /**
- * The rule of a view says which columns of which relation it reads: numbers are the columns' own and 7, and 7 alone is the whole row. Functions are found by their text, those of extensions and of
- * Postgres left out.
+ * A view's rule lists the columns that it reads of each relation, as column number plus 7; 7 alone is the whole row.
+ * Functions are found by their text, except those of extensions and of Postgres.
  */
 const revealingSql = `WITH RECURSIVE ${guardedSql},
   functions AS MATERIALIZED (SELECT p.oid, n.nspname, p.proname,

@@ -1,6 +1,7 @@
 /**
- * Who may use how many of a database's connections at once. Nobody gets more than stay free for others, so that one caller's slow statements leave half of them; of those who wait,
- * whoever has fewest is next. Waiting has an end, and so have its places.
+ * Limits how many connections of a database each caller uses at once. A caller gets no more than remain free for
+ * others, so that its slow statements leave half of them. Of the waiting callers, the one with the fewest connections
+ * is next. Waiting time and queue length are limited.
  */
 import { networkOf } from '../../http/address.ts'
 import { AcquisitionTimeout } from '../../postgres/errors.ts'
@@ -8,44 +9,47 @@ import type { CallContext } from '../core/call.ts'
 
 export type Shares = {
   /**
-   * Waits for a place, which the caller gives back by what this resolves to.
-   * @throws AcquisitionTimeout; what the signal is aborted with
+   * Waits for a slot; the returned function releases it.
+   * @throws AcquisitionTimeout; the abort reason of the signal
    */
   take(owner: string | undefined, signal: AbortSignal): Promise<() => void>
-  /** Whether somebody waits for a place. */
+  /** Whether a call waits for a slot. */
   readonly isWaitedFor: boolean
 }
 
 type Waiter = { begin(): void }
 
-/** Statements that one caller may have waiting, and all together. */
+/** Maximum number of waiting statements of one caller, and in total. */
 const mostWaitingOfOne = 100
 const mostWaiting = 1_000
 
-/** Whose share a call takes from: of callers without a token each address has one. undefined: of the only caller there is, over stdio. */
+/**
+ * The key of the share: the principal, or the address for callers without a token. undefined: the only caller, over
+ * stdio.
+ */
 export function ownerOf({ caller, address }: Pick<CallContext, 'caller' | 'address'>): string | undefined {
   if (caller.kind !== 'anyone') return caller.principal
   return address === undefined ? undefined : `address ${networkOf(address)}`
 }
 
-/** `waitMs`: how long a place is waited for. */
+/** `waitMs`: the timeout of waiting for a slot. */
 export function createShares(size: number, waitMs: number): Shares {
-  const held = new Map<string | undefined, number>()
-  /** Those who were served last stand last. */
+  const slots = new Map<string | undefined, number>()
+  /** Callers in the order of their last service, the latest last. */
   const waiting = new Map<string | undefined, Waiter[]>()
   let free = size
   let waiters = 0
 
-  const heldBy = (owner: string | undefined) => held.get(owner) ?? 0
-  const mayTake = (owner: string | undefined) => free > 0 && (owner === undefined || heldBy(owner) < free)
+  const slotsOf = (owner: string | undefined) => slots.get(owner) ?? 0
+  const mayTake = (owner: string | undefined) => free > 0 && (owner === undefined || slotsOf(owner) < free)
 
   function next(): string | undefined {
     let found: string | undefined
     let fewest = Number.POSITIVE_INFINITY
     for (const owner of waiting.keys()) {
-      if (!mayTake(owner) || heldBy(owner) >= fewest) continue
+      if (!mayTake(owner) || slotsOf(owner) >= fewest) continue
       found = owner
-      fewest = heldBy(owner)
+      fewest = slotsOf(owner)
     }
     return found
   }
@@ -60,15 +64,15 @@ export function createShares(size: number, waitMs: number): Shares {
 
   function give(owner: string | undefined): () => void {
     free--
-    held.set(owner, heldBy(owner) + 1)
+    slots.set(owner, slotsOf(owner) + 1)
     let isBack = false
     return () => {
       if (isBack) return
       isBack = true
       free++
-      const left = heldBy(owner) - 1
-      if (left === 0) held.delete(owner)
-      else held.set(owner, left)
+      const remaining = slotsOf(owner) - 1
+      if (remaining === 0) slots.delete(owner)
+      else slots.set(owner, remaining)
       serve()
     }
   }
@@ -91,7 +95,7 @@ export function createShares(size: number, waitMs: number): Shares {
         clearTimeout(timer)
         signal.removeEventListener('abort', abort)
       }
-      const leave = (reason: unknown) => {
+      const removeFromQueue = (reason: unknown) => {
         end()
         drop(owner, waiter)
         reject(reason)
@@ -102,8 +106,8 @@ export function createShares(size: number, waitMs: number): Shares {
           resolve(give(owner))
         },
       }
-      const abort = () => leave(signal.reason)
-      const timer = setTimeout(() => leave(new AcquisitionTimeout()), waitMs)
+      const abort = () => removeFromQueue(signal.reason)
+      const timer = setTimeout(() => removeFromQueue(new AcquisitionTimeout()), waitMs)
       signal.addEventListener('abort', abort, { once: true })
       queue.push(waiter)
       waiting.set(owner, queue)

@@ -1,4 +1,7 @@
-/** Short reads of several callers, mixed with reads that fail, sleep, end their connection, leave state or are cancelled: each gets its own result, and nothing of another's. */
+/**
+ * Short reads of several callers, mixed with reads that fail, sleep, end their connection, change session state or are
+ * cancelled: each gets its own result only.
+ */
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { Durations } from '../../postgres/durations.ts'
@@ -19,7 +22,7 @@ beforeAll(async () => {
 })
 afterAll(() => postgres?.stop())
 
-/** What a read returns behind its own mark: the state of its session and transaction. */
+/** A read returns its own label, and the state of its session and transaction. */
 const state = `concat_ws(',', current_setting('search_path'), current_setting('work_mem'), current_setting('statement_timeout'),
   current_setting('transaction_read_only'), current_setting('standard_conforming_strings'), current_setting('DateStyle'),
   (SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory'), (SELECT count(*) FROM pg_cursors WHERE name <> ''),
@@ -59,7 +62,7 @@ const calls = fc.record({
   isCancelled: fc.oneof({ weight: 9, arbitrary: fc.constant(false) }, { weight: 1, arbitrary: fc.constant(true) }),
 })
 
-test('each gets its own result in a clean session, and each is noted once', { timeout: 60_000 }, async () => {
+test('each gets its own result in a clean session, and each is recorded once', { timeout: 60_000 }, async () => {
   const noted: AuditEntry[] = []
   const access = createDatabaseAccess({ maximumBytes: 1_000_000, audit: entry => noted.push(entry), warn: () => {} })
   const database = databaseOf(postgres, { poolSize: 8, connectTimeoutMs: 20_000, statementTimeoutMs: 20_000 })
@@ -67,17 +70,17 @@ test('each gets its own result in a clean session, and each is noted once', { ti
   async function run({ name, caller, isCancelled }: { name: Name; caller: string; isCancelled: boolean }, id: string) {
     const { text, argument } = kinds[name]
     const leaving = new AbortController()
-    const asked = { caller: { ...anyone, kind: 'user' as const, principal: `user:${caller}` }, requestId: id }
+    const callerOf = { caller: { ...anyone, kind: 'user' as const, principal: `user:${caller}` }, requestId: id }
     const running = access.run(
       database,
       { text, values: [`${id} `, argument], mode: 'read', maximumRows: 10 },
-      callContext({ ...asked, signal: leaving.signal }),
+      callContext({ ...callerOf, signal: leaving.signal }),
       'query_database',
     )
     if (isCancelled) setTimeout(() => leaving.abort(new Error('gone')), Number(id) % 4)
     const found = await running.then(
-      ({ texts, isCut }) =>
-        `${isCut ? 'cut ' : ''}${texts
+      ({ texts, isTruncated }) =>
+        `${isTruncated ? 'cut ' : ''}${texts
           .decoded()
           .map(([cell]) => cell)
           .join('|')}`,
@@ -109,8 +112,8 @@ test('each gets its own result in a clean session, and each is noted once', { ti
   const samples = fc.sample(calls, { numRuns: 480, seed: 11 })
   let number = 0
   for (let from = 0; from < samples.length; from += 24) {
-    const settled = await Promise.all(samples.slice(from, from + 24).map(sample => run(sample, String(++number))))
-    for (const { name, id, isCancelled, found } of settled) {
+    const outcomes = await Promise.all(samples.slice(from, from + 24).map(sample => run(sample, String(++number))))
+    for (const { name, id, isCancelled, found } of outcomes) {
       if (isCancelled && found === 'gone') continue
       const wanted = expected(name, id)
       if (typeof wanted === 'string') expect(found, name).toBe(wanted)
@@ -121,6 +124,6 @@ test('each gets its own result in a clean session, and each is noted once', { ti
   expect(noted).toHaveLength(number)
   for (const { requestId, principal } of noted) expect(principal).toBe(`user:${samples[Number(requestId) - 1]?.caller}`)
   access.close()
-  const left = `SELECT FROM pg_stat_activity WHERE application_name = 'espalier-mcp'`
-  await expect.poll(async () => (await postgres.run(left)).rowCount, { timeout: 10_000 }).toBe(0)
+  const connections = `SELECT FROM pg_stat_activity WHERE application_name = 'espalier-mcp'`
+  await expect.poll(async () => (await postgres.run(connections)).rowCount, { timeout: 10_000 }).toBe(0)
 })

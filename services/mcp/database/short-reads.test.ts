@@ -1,4 +1,7 @@
-/** Short reads that share a connection, on a real Postgres: each has its own transaction and its own fault, and no caller waits behind another. */
+/**
+ * Short reads that share a connection, on a real Postgres: each has its own transaction and its own error, and no
+ * caller waits behind another.
+ */
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
 import { connectionAddress } from '../../postgres/address.ts'
 import { Pool } from '../../postgres/pool.ts'
@@ -26,7 +29,7 @@ beforeEach(
 
 const caller = (name: string) => ({ ...anyone, kind: 'user' as const, principal: `user:${name}` })
 
-/** Access with a pool of its own. */
+/** Access with its own pool. */
 function open(settings: object = {}) {
   const noted: AuditEntry[] = []
   const access = createDatabaseAccess({ maximumBytes: 1_000_000, audit: entry => noted.push(entry), warn: () => {} })
@@ -41,17 +44,17 @@ function open(settings: object = {}) {
     )
     return ran.texts.decoded()
   }
-  /** Until it is known to be short, on a machine that is busy too. */
-  const learn = async (text: string) => {
+  /** Repeats a read until it counts as short, on a busy machine too. */
+  const measure = async (text: string) => {
     for (let count = 0; count < 200; count++) await run(text)
   }
-  return { noted, run, learn }
+  return { noted, run, measure }
 }
 
 const pidOf = 'SELECT pg_backend_pid()'
 const several = <T>(make: () => Promise<T>) => Array.from({ length: 6 }, make)
 
-/** Short reads of a pool that has a connection for each of two callers, and no statement that counts as slow. */
+/** Short reads of a pool with one connection for each of two callers, where no statement counts as slow. */
 async function openShared(size = 4) {
   const address = connectionAddress(postgres.uri('postgres'))
   const lasting = { acquisitionTimeoutMs: 20_000, maximumLifetimeMs: 600_000, maximumIdleMs: 600_000 }
@@ -73,7 +76,7 @@ async function openShared(size = 4) {
   return { pool, run }
 }
 
-test('those of one caller share a connection, and those of two callers none', async () => {
+test('reads of one caller share a connection, and reads of two callers do not', async () => {
   const { pool, run } = await openShared()
   const [own = [], other = []] = await Promise.all(
     ['alice', 'bob'].map(name => Promise.all(several(() => run(name, pidOf)))),
@@ -82,21 +85,21 @@ test('those of one caller share a connection, and those of two callers none', as
   expect(pool.figures).toMatchObject({ open: 2, idle: 2 })
 })
 
-test('behind one that fails the others run by themselves, and the connection is clean for the next', async () => {
+test('after one that fails, the following ones run on their own connections, and the connection is clean for the next', async () => {
   const { pool, run } = await openShared(2)
-  const settled = await Promise.allSettled([
+  const outcomes = await Promise.allSettled([
     run('alice', 'SELECT locked(), 1 / (SELECT 0)'),
     ...several(() => run('alice', pidOf)),
   ])
-  expect(settled.map(one => one.status === 'rejected' && (one.reason.sqlState ?? one.reason.name))).toEqual([
+  expect(outcomes.map(one => one.status === 'rejected' && (one.reason.sqlState ?? one.reason.name))).toEqual([
     '22012',
-    ...several(async () => {}).map(() => 'Displaced'),
+    ...several(async () => {}).map(() => 'Evicted'),
   ])
   await expect.poll(() => pool.figures.idle).toBe(2)
   expect(await run('bob', `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'`)).toBe('0')
 })
 
-test('a function that prepares other statements under the names of a connection cannot end the READ ONLY of later reads', async () => {
+test("a function that prepares statements with a connection's own names cannot end READ ONLY for later reads", async () => {
   await postgres.run(`
     CREATE TABLE written (note text);
     CREATE FUNCTION writes() RETURNS int LANGUAGE plpgsql AS $$BEGIN
@@ -108,33 +111,33 @@ test('a function that prepares other statements under the names of a connection 
       END LOOP; RETURN replaced; END$$;
     CREATE FUNCTION innocent() RETURNS int STABLE LANGUAGE plpgsql AS $$BEGIN
       RETURN replace_prepared('BEGIN%', 'SELECT writes()'); END$$`)
-  const { run, learn } = open({ poolSize: 1 })
-  await learn(pidOf)
+  const { run, measure } = open({ poolSize: 1 })
+  await measure(pidOf)
   await run('SELECT innocent()')
   for (let count = 0; count < 5; count++) await Promise.all(several(() => run(pidOf).catch(() => {})))
   expect((await postgres.run('SELECT * FROM written')).rows).toEqual([])
   expect(await run(`SELECT name FROM pg_prepared_statements WHERE statement ~ '^(BEGIN|ROLLBACK|COMMIT)'`)).toEqual([])
 })
 
-test('where none can be opened for the first, the others run by themselves', async () => {
+test('if no connection can be opened for the first, the other ones run by themselves', async () => {
   const { pool, run } = await openShared(2)
-  const held = await Promise.all([pool.acquire(), pool.acquire()])
+  const connections = await Promise.all([pool.acquire(), pool.acquire()])
   const leaving = new AbortController()
-  // The only place of a caller is taken by the first.
+  // The first read takes the caller's only slot.
   const first = run('alice', pidOf)
-  const settled = Promise.allSettled([run('bob', pidOf, leaving.signal), ...several(() => run('bob', pidOf))])
+  const running = Promise.allSettled([run('bob', pidOf, leaving.signal), ...several(() => run('bob', pidOf))])
   leaving.abort(new Error('gone'))
-  for (const connection of held) pool.release(connection)
+  for (const connection of connections) pool.release(connection)
   expect(await first).toMatch(/^\d+$/)
-  const outcomes = await settled
+  const outcomes = await running
   expect(outcomes[0]).toMatchObject({ status: 'rejected', reason: { message: 'gone' } })
   expect(outcomes.slice(1).map(({ status }) => status)).toEqual(several(async () => {}).map(() => 'fulfilled'))
   expect(pool.figures).toMatchObject({ open: 2, idle: 2, waiting: 0 })
 })
 
-test('each is noted', async () => {
-  const { noted, run, learn } = open()
-  await learn(pidOf)
+test('each is recorded', async () => {
+  const { noted, run, measure } = open()
+  await measure(pidOf)
   const before = noted.length
   await Promise.all(several(() => run(pidOf)))
   expect(noted.slice(before).map(({ outcome, principal, rows }) => [outcome, principal, rows])).toEqual(
@@ -143,21 +146,21 @@ test('each is noted', async () => {
 })
 
 test('each runs READ ONLY with its limits, and leaves nothing behind', async () => {
-  const { run, learn } = open({ poolSize: 1, statementTimeoutMs: 4_321 })
+  const { run, measure } = open({ poolSize: 1, statementTimeoutMs: 4_321 })
   const text = `SELECT current_setting('transaction_read_only'), current_setting('statement_timeout'), current_setting('work_mem'),
     set_config('work_mem', '1MB', false), locked(), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')`
-  await learn(text)
+  await measure(text)
   for (const rows of await Promise.all(several(() => run(text))))
     expect(rows).toEqual([['on', '4321ms', '4MB', '1MB', '', '1']])
-  const left = `SELECT current_setting('work_mem'), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')`
-  expect(await run(left)).toEqual([['4MB', '0']])
+  const sessionState = `SELECT current_setting('work_mem'), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')`
+  expect(await run(sessionState)).toEqual([['4MB', '0']])
 })
 
-test('one that fails fails alone, and leaves no lock behind', async () => {
-  const { run, learn } = open({ poolSize: 1 })
+test('a failing read affects no other, and leaves no lock', async () => {
+  const { run, measure } = open({ poolSize: 1 })
   const failing = 'SELECT locked(), 1 / (SELECT n FROM divisor)'
-  await learn(pidOf)
-  await learn(failing)
+  await measure(pidOf)
+  await measure(failing)
   await postgres.run('UPDATE divisor SET n = 0')
   const [failed, ...others] = await Promise.allSettled([run(failing), ...several(() => run(pidOf))])
   expect(failed).toMatchObject({ status: 'rejected', reason: { sqlState: '22012' } })
@@ -165,11 +168,11 @@ test('one that fails fails alone, and leaves no lock behind', async () => {
   expect(await run(`SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'`)).toEqual([['0']])
 })
 
-test('one that turns slow holds up no other, and its caller can leave', async () => {
-  const { run, learn, noted } = open()
+test('a read that becomes slow delays no other, and its caller can abort', async () => {
+  const { run, measure, noted } = open()
   const slow = `SELECT 'slow' FROM delay, pg_sleep(seconds)`
-  await learn(pidOf)
-  await learn(slow)
+  await measure(pidOf)
+  await measure(slow)
   await postgres.run('UPDATE delay SET seconds = 60')
   const leaving = new AbortController()
   const running = run(slow, 'alice', leaving.signal)
@@ -187,22 +190,22 @@ test('one that turns slow holds up no other, and its caller can leave', async ()
 })
 
 test('its time is limited', async () => {
-  const { run, learn } = open({ statementTimeoutMs: 300 })
+  const { run, measure } = open({ statementTimeoutMs: 300 })
   const slow = 'SELECT pg_sleep(seconds) FROM delay'
-  await learn(slow)
+  await measure(slow)
   await postgres.run('UPDATE delay SET seconds = 60')
   await expect(run(slow)).rejects.toMatchObject({ sqlState: '57014' })
   await postgres.run('UPDATE delay SET seconds = 0')
   expect(await run(slow)).toEqual([['']])
 })
 
-test('where their connection ends, all places are given back', async () => {
-  const { run, learn } = open({ poolSize: 1, connectTimeoutMs: 2_000 })
-  await learn(pidOf)
+test('if their connection ends, all slots are released', async () => {
+  const { run, measure } = open({ poolSize: 1, connectTimeoutMs: 2_000 })
+  await measure(pidOf)
   const ending = 'SELECT pg_terminate_backend(pg_backend_pid()) FROM divisor WHERE n = 0'
-  await learn(ending)
+  await measure(ending)
   await postgres.run('UPDATE divisor SET n = 0')
   await expect(run(ending)).rejects.toThrow()
-  const settled = await Promise.allSettled(several(() => run(pidOf)))
-  expect(settled.map(({ status }) => status)).toEqual(settled.map(() => 'fulfilled'))
+  const outcomes = await Promise.allSettled(several(() => run(pidOf)))
+  expect(outcomes.map(({ status }) => status)).toEqual(outcomes.map(() => 'fulfilled'))
 })

@@ -1,24 +1,27 @@
 /**
- * Short reads of one caller that come at the same time share a connection: they go out in one write, one behind the other, each in a transaction of its own. Callers never share
- * one with each other, so nobody waits behind another caller's statement.
+ * Short reads of one caller that arrive at the same time share a connection: they are sent in one write, one after
+ * another, each in its own transaction. Callers never share a connection with each other, so none waits behind another
+ * caller's statement.
  */
 
 import { afterFailure } from '../../postgres/bounded-transaction.ts'
 import type { Connection } from '../../postgres/connection.ts'
-import { Displaced } from '../../postgres/errors.ts'
+import { Evicted } from '../../postgres/errors.ts'
 import type { Pool } from '../../postgres/pool.ts'
 import type { Step, Taken } from '../../postgres/run.ts'
 import { rollBack } from '../../postgres/transact.ts'
 import type { Shares } from './shares.ts'
 
-/** What stands behind a statement that takes longer runs again on a connection of its own. */
+/** Reads queued behind a statement that takes longer run again on a connection of their own. */
 const usualSlowMs = 20
-/** Reads that wait for a connection to be opened, and how long one looks for room. Others run by themselves. */
+/**
+ * Limits of reads that wait for a connection to open, and of the search for capacity. Further reads run by themselves.
+ */
 const mostWaiting = 100
-const patienceMs = 100
+const maximumWaitMs = 100
 
 type ShortRead = {
-  /** Whose share the connection is taken from. */
+  /** The caller whose share the connection counts against. */
   readonly owner: string | undefined
   /** A transaction that is rolled back at its end. */
   readonly steps: readonly Step[]
@@ -29,7 +32,10 @@ type ShortRead = {
 }
 
 export type ShortReads = {
-  /** @throws Displaced where it is to run again on a connection of its own; DatabaseError, ConnectionFailure, AcquisitionTimeout; what the signal is aborted with */
+  /**
+   * @throws Evicted if it should run again on a connection of its own; DatabaseError, ConnectionFailure,
+   * AcquisitionTimeout; the abort reason of the signal
+   */
   run(read: ShortRead): Promise<Taken>
 }
 
@@ -37,7 +43,7 @@ export type ShortReads = {
 type Joinable = { readonly opening: Promise<Connection>; waiting: number }
 
 export function createShortReads(pool: Pool, shares: Shares, slowMs = usualSlowMs): ShortReads {
-  /** What each owner's next read joins. */
+  /** The connection that each owner's next read joins. */
   const joinable = new Map<string | undefined, Joinable>()
 
   async function opened(owner: string | undefined, signal: AbortSignal, forget: () => void): Promise<Connection> {
@@ -69,7 +75,9 @@ export function createShortReads(pool: Pool, shares: Shares, slowMs = usualSlowM
     return opening
   }
 
-  /** Runs on a connection in the turn in which there is room on it: a turn later it may be another owner's. */
+  /**
+   * Runs on a connection in the same event loop turn in which it has capacity: a turn later, another owner may have it.
+   */
   function begun(connection: Connection, { steps, expectedMs, signal, onBegin }: ShortRead): Promise<Taken> {
     onBegin()
     return connection.runShared(steps, true, expectedMs, signal)
@@ -79,15 +87,15 @@ export function createShortReads(pool: Pool, shares: Shares, slowMs = usualSlowM
     const { owner, expectedMs, signal } = read
     const began = performance.now()
     for (let known = joinable.get(owner); known !== undefined; known = joinable.get(owner)) {
-      if (known.waiting >= mostWaiting || performance.now() - began > patienceMs) throw new Displaced()
+      if (known.waiting >= mostWaiting || performance.now() - began > maximumWaitMs) throw new Evicted()
       known.waiting++
-      // Why it could not be opened is reported to the call that tried.
+      // The reason of a failed connection is reported to the call that opened it.
       const connection = await known.opening.catch(() => {
-        throw new Displaced()
+        throw new Evicted()
       })
       known.waiting--
       if (joinable.get(owner) !== known) continue
-      if (connection.hasRoomFor(expectedMs, shares.isWaitedFor || pool.figures.waiting > 0))
+      if (connection.acceptsShared(expectedMs, shares.isWaitedFor || pool.figures.waiting > 0))
         return begun(connection, read)
       joinable.delete(owner)
     }

@@ -1,5 +1,6 @@
 /**
- * Runs statements in transactions of their own. It promises that each has limits of time and size, that nothing of it is left in the session for the next one, and that every statement is tagged.
+ * Runs statements in their own transactions. Each has limits of time and size, leaves nothing in the session for the
+ * next one, and is tagged.
  */
 import {
   afterFailure,
@@ -11,7 +12,7 @@ import {
 } from '../../postgres/bounded-transaction.ts'
 import { type Connection, maximumSharedBytes } from '../../postgres/connection.ts'
 import type { Durations } from '../../postgres/durations.ts'
-import { Displaced } from '../../postgres/errors.ts'
+import { Evicted } from '../../postgres/errors.ts'
 import { readOnly } from '../../postgres/read-only.ts'
 import type { Step, Taken } from '../../postgres/run.ts'
 import { TextRows } from '../../postgres/text-rows.ts'
@@ -25,18 +26,18 @@ import type { Pools } from './pools.ts'
 import { ownerOf } from './shares.ts'
 import { statementTag } from './tag.ts'
 
-/** Who asks, and for what. `isForAll`: what others wait for too, which takes from nobody's share. */
-export type Asked = {
+/** The caller and the purpose. `isForAll`: other callers wait for the result too, so it counts against no share. */
+export type StatementRequest = {
   readonly database: DatabaseSettings
   readonly context: CallContext
   readonly tool: string
   readonly isForAll?: boolean
 }
 
-/** No principal and no address is called so. */
+/** Not a possible principal or address. */
 const everybody = ''
 
-/** A caller's statement, whose tag is another each time. */
+/** A caller's statement, whose tag differs each time. */
 const mainStep = (text: string, values: Step['values'], maximumRows: number): Step => ({
   text,
   values,
@@ -46,21 +47,26 @@ const mainStep = (text: string, values: Step['values'], maximumRows: number): St
   maximumRows,
 })
 
-/** `at`: the step that is the caller's statement. */
-const ranOf = ({ affected, fields, texts }: Omit<Taken, 'rows' | 'tookMs'>, at: number, isCut: boolean): Ran => ({
+/** `at`: the index of the caller's statement among the steps. */
+const ranOf = ({ affected, fields, texts }: Omit<Taken, 'rows' | 'tookMs'>, at: number, isTruncated: boolean): Ran => ({
   columns: fields[at] ?? [],
   texts: texts[at] ?? new TextRows(),
   affected: affected[at] ?? 0,
-  isCut,
+  isTruncated,
 })
 
-function learn(durations: Durations, text: string, { texts, isCut }: Ran, tookMs: number | undefined): void {
-  if (tookMs !== undefined && !isCut) durations.learn(text, tookMs, texts.bytes)
+function recordDuration(
+  durations: Durations,
+  text: string,
+  { texts, isTruncated }: Ran,
+  tookMs: number | undefined,
+): void {
+  if (tookMs !== undefined && !isTruncated) durations.record(text, tookMs, texts.bytes)
 }
 
 export class Transactions {
   readonly #pools: Pools
-  /** Of rows, for one call. */
+  /** The size limit of rows, for one call. */
   readonly #maximumBytes: number
 
   constructor(pools: Pools, maximumBytes: number) {
@@ -68,28 +74,28 @@ export class Transactions {
     this.#maximumBytes = maximumBytes
   }
 
-  /** Reads by statements of the server's own, all in one snapshot. */
-  readOwn(asked: Asked, statements: readonly OwnStatement[]): Promise<readonly Rows[]> {
-    const tag = statementTag(asked.context, asked.tool)
+  /** Reads with statements of the server itself, all on one snapshot. */
+  readOwn(request: StatementRequest, statements: readonly OwnStatement[]): Promise<readonly Rows[]> {
+    const tag = statementTag(request.context, request.tool)
     const tagged = statements.map(({ text, ...rest }) => ({ text: text + tag, ...rest }))
-    const limits = { statementTimeoutMs: asked.database.statementTimeoutMs, maximumBytes: this.#maximumBytes }
-    return this.#within(asked, 'snapshot', async connection => {
+    const limits = { statementTimeoutMs: request.database.statementTimeoutMs, maximumBytes: this.#maximumBytes }
+    return this.#within(request, 'snapshot', async connection => {
       const rows = await readOnly(connection, tagged, limits)
       if (rows === undefined) throw new ResultTooLarge()
       return rows
     })
   }
 
-  async runJudged(asked: Asked, statement: JudgedStatement): Promise<Ran> {
-    return (await this.#runShort(asked, statement)) ?? this.#runAlone(asked, statement)
+  async runJudged(request: StatementRequest, statement: JudgedStatement): Promise<Ran> {
+    return (await this.#runShort(request, statement)) ?? this.#runAlone(request, statement)
   }
 
   /**
-   * Works in a transaction that has begun; what was left of the signal is what it is aborted with. Where the deadline passes, the caller is answered, and connection and share are given back once
-   * Postgres has stopped: what it still holds counts.
+   * Works in a started transaction; an abort of the signal ends it. If the deadline passes, the caller gets an answer,
+   * and the connection and its share are released when Postgres has stopped: until then they count.
    */
   async #within<T>(
-    { database, context, isForAll = false }: Asked,
+    { database, context, isForAll = false }: StatementRequest,
     kind: TransactionKind,
     work: (connection: Connection, begin: readonly Step[]) => Promise<T>,
     deadline?: Deadline,
@@ -113,14 +119,17 @@ export class Transactions {
     }
   }
 
-  /** Runs a read that is known to be short together with others of its caller. undefined: it is not known to be, or is to run by itself. */
+  /**
+   * Runs a read that is known to be short together with other reads of its caller. undefined: it is not known to be
+   * short, or should run by itself.
+   */
   async #runShort(
-    asked: Asked,
+    request: StatementRequest,
     { text, values = [], mode, maximumRows, before }: JudgedStatement,
   ): Promise<Ran | undefined> {
-    const { database, context, tool } = asked
+    const { database, context, tool } = request
     const { shortReads, durations } = this.#pools.of(database)
-    // A connection that is shared takes results up to a limit of its own.
+    // A shared connection has its own limit for results.
     const canShare = this.#maximumBytes >= maximumSharedBytes
     const expectedMs = mode === 'read' && before === undefined && canShare ? durations.ofShort(text) : undefined
     if (expectedMs === undefined) return undefined
@@ -132,12 +141,12 @@ export class Transactions {
     try {
       const taken = await Promise.race([running, deadline.passed])
       const ran = ranOf(taken, begin.length, false)
-      learn(durations, text, ran, tookMsOf(taken.rows[begin.length + 1]))
+      recordDuration(durations, text, ran, tookMsOf(taken.rows[begin.length + 1]))
       return ran
     } catch (error) {
-      // It runs by itself next time, and shows how long it takes.
+      // It runs by itself next time, so that its duration is measured.
       durations.forget(text)
-      if (error instanceof Displaced) return undefined
+      if (error instanceof Evicted) return undefined
       signal.throwIfAborted()
       throw error
     } finally {
@@ -146,33 +155,36 @@ export class Transactions {
     }
   }
 
-  #runAlone(asked: Asked, { text, values = [], mode, maximumRows, before = [] }: JudgedStatement): Promise<Ran> {
-    const tag = statementTag(asked.context, asked.tool)
+  #runAlone(
+    request: StatementRequest,
+    { text, values = [], mode, maximumRows, before = [] }: JudgedStatement,
+  ): Promise<Ran> {
+    const tag = statementTag(request.context, request.tool)
     const first = before.map((one): Step => ({ text: one + tag, values: [], isUnnamed: true }))
     const main = mainStep(text + tag, values, maximumRows)
-    const deadline = createDeadline(asked.database.statementTimeoutMs)
+    const deadline = createDeadline(request.database.statementTimeoutMs)
     const work = async (connection: Connection, begin: readonly Step[]) => {
       const at = begin.length + first.length
       const steps = [...begin, ...first, main, ...(mode === 'read' ? endOfRead : [])]
       const rows = await connection.run(steps, true, this.#maximumBytes)
-      const { affected, fields, isCut } = connection
-      const ran = ranOf({ affected, fields, texts: connection.takeTexts() }, at, isCut)
+      const { affected, fields, isTruncated } = connection
+      const ran = ranOf({ affected, fields, texts: connection.takeTexts() }, at, isTruncated)
       if (mode === 'read' && first.length === 0)
-        learn(this.#pools.of(asked.database).durations, text, ran, tookMsOf(rows[at + 1]))
-      if (mode === 'write') await commitWrite(connection, isCut, deadline)
+        recordDuration(this.#pools.of(request.database).durations, text, ran, tookMsOf(rows[at + 1]))
+      if (mode === 'write') await commitWrite(connection, isTruncated, deadline)
       return ran
     }
-    return this.#within(asked, mode, work, deadline)
+    return this.#within(request, mode, work, deadline)
   }
 }
 
-async function commitWrite(connection: Connection, isCut: boolean, deadline: Deadline): Promise<void> {
-  // What cannot be shown whole has not been committed, for the connection has ended.
-  if (isCut) throw new ResultTooLarge()
-  // The caller has been told that nothing was done, or now waits for as long as it takes.
+async function commitWrite(connection: Connection, isTruncated: boolean, deadline: Deadline): Promise<void> {
+  // A result that cannot be shown completely has not been committed, because the connection has ended.
+  if (isTruncated) throw new ResultTooLarge()
+  // The caller got the answer that nothing was done, or waits without a limit.
   deadline.check()
   deadline.clear()
   await connection.run(commit, true)
-  // A function may have changed settings of the session, or taken locks; the next call gets a session without a past.
+  // A function may have changed session settings or taken locks, so the next call gets a new session.
   connection.close()
 }

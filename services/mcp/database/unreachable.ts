@@ -1,20 +1,20 @@
 /**
- * What callers are told where a database cannot be reached: what kind of fault it is and whether to come again. It tells nothing of how the database is reached: hosts, addresses and
- * the server's own words are in the log alone.
+ * Messages for callers when a database cannot be reached: the kind of the fault, and whether to retry. Hosts, addresses
+ * and the server's own messages are only in the log.
  */
 
 type Unreachable = { readonly message: string; readonly retryable: boolean }
 
-/** Faults of what is configured, by SQLSTATE or by Node's codes. Anything else may be over in a moment. */
+/** Configuration faults, by SQLSTATE or Node's error codes. Other faults may be temporary. */
 const faults: readonly (readonly [code: RegExp, text: string])[] = [
   [/^28/, 'its server refuses the login of this tool server'],
   [/^3D000$/, 'its server has no database of that name'],
   [/^ENOTFOUND$/, 'its host is not known'],
-  [/^(SELF_SIGNED|DEPTH_ZERO|UNABLE_TO|CERT_|ERR_TLS|ERR_SSL|ERR_OSSL)/, 'its server cannot be trusted over TLS'],
+  [/^(SELF_SIGNED|DEPTH_ZERO|UNABLE_TO|CERT_|ERR_TLS|ERR_SSL|ERR_OSSL)/, 'its server cannot be verified over TLS'],
   [/^open /, 'a file of its settings cannot be read'],
 ]
 
-/** What an error and those that caused it are known by. */
+/** The codes of an error and its causes. */
 function codesOf(error: unknown): string[] {
   if (!(error instanceof Error)) return []
   const text = (name: string) => {
@@ -31,6 +31,6 @@ export function unreachable(database: string, error: unknown): Unreachable {
   if (fault === undefined) {
     return { message: `The database "${database}" cannot be reached. Try again in a moment.`, retryable: true }
   }
-  const help = 'Trying again does not help: whoever runs this tool server finds the reason in its log.'
+  const help = 'Retrying does not help: the log of this tool server has the reason for its administrator.'
   return { message: `The database "${database}" cannot be reached: ${fault[1]}. ${help}`, retryable: false }
 }

@@ -1,6 +1,6 @@
 /**
- * A knowledge-base file: SQLite with the table `chunks`, whose vectors are float32, little endian. It is opened for one question and closed again, never written to: whoever puts
- * another file in its place finds the next question answered from that one.
+ * A knowledge-base file: SQLite with the table `chunks`, whose vectors are float32, little endian. It is opened for
+ * each query and never written, so a replaced file is used from the next query on.
  */
 import { existsSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
@@ -15,9 +15,9 @@ import {
 
 const required = ['text', 'project_name', 'project_version']
 const bytesPerNumber = 4
-/** Between looks whether anybody waits still. */
-const rowsBetweenLooks = 256
-/** The same text often stands in several versions of a manual: so many are looked at for each that is wanted. */
+/** Vectors between checks whether the caller still waits. */
+const rowsBetweenChecks = 256
+/** The same text is often in several versions of a manual: this many are read for each requested one. */
 const candidatesPerHit = 5
 
 const text = z.union([z.string(), z.number(), z.null()]).transform(value => (value === null ? '' : String(value)))
@@ -42,7 +42,7 @@ function within<Result>(path: string, work: (database: DatabaseSync, columns: Re
     return work(database, columns)
   } catch (error) {
     if (error instanceof KnowledgeError) throw error
-    // SQLite's own words: not a database, malformed, locked.
+    // SQLite's own messages: not a database, malformed, locked.
     const problem = error instanceof Error && 'errcode' in error ? error.message : 'it cannot be read'
     throw new KnowledgeError({ kind: 'invalid', problem })
   } finally {
@@ -66,7 +66,7 @@ const conditionOf = (column: string, values: readonly string[]): string =>
 
 const columnOf = (provider: KnowledgeProvider): string => `${provider}_embedding`
 
-/** The numbers of a BLOB, where they are as many as asked for. */
+/** The numbers of a BLOB, if they are as many as requested. */
 function numbersOf(blob: Uint8Array, dimensions: number): Float32Array | undefined {
   if (blob.length !== dimensions * bytesPerNumber) return undefined
   const { buffer, byteOffset } = byteAligned(blob)
@@ -75,7 +75,7 @@ function numbersOf(blob: Uint8Array, dimensions: number): Float32Array | undefin
 
 const byteAligned = (blob: Uint8Array): Uint8Array => (blob.byteOffset % bytesPerNumber === 0 ? blob : blob.slice())
 
-/** Of two vectors of one length, `length` being that of the first. NaN where one is 0 or has no numbers. */
+/** Cosine of two vectors of one dimension; `length` is that of the first. NaN if one is 0 or contains no numbers. */
 function cosine(one: Float32Array, length: number, other: Float32Array): number {
   let [product, square] = [0, 0]
   for (let at = 0; at < one.length; at++) {
@@ -86,9 +86,9 @@ function cosine(one: Float32Array, length: number, other: Float32Array): number 
   return product / (length * Math.sqrt(square))
 }
 
-type Candidate = { readonly place: number | bigint; readonly similarity: number }
+type Candidate = { readonly rowid: number | bigint; readonly similarity: number }
 
-/** The nearest so far, by a list in order: it is short, and few get in. */
+/** The nearest so far, in a sorted list: it is short, and few chunks enter it. */
 function createNearest(limit: number): { add(one: Candidate): void; readonly all: readonly Candidate[] } {
   const all: Candidate[] = []
   return {
@@ -103,11 +103,15 @@ function createNearest(limit: number): { add(one: Candidate): void; readonly all
 }
 
 /**
- * The chunks nearest to a vector, exactly; the same text once.
- * @param isGone whether nobody waits any more: then the search ends with what it has
+ * The chunks nearest to a vector, exactly; duplicate texts once.
+ * @param isAborted whether the caller no longer waits: then the search returns what it has
  * @throws KnowledgeError
  */
-export function searchFile(path: string, question: KnowledgeQuestion, isGone: () => boolean): readonly KnowledgeHit[] {
+export function searchFile(
+  path: string,
+  question: KnowledgeQuestion,
+  isAborted: () => boolean,
+): readonly KnowledgeHit[] {
   const { provider, vector, projects, versions, limit } = question
   return within(path, (database, columns) => {
     const column = columnOf(provider)
@@ -120,9 +124,9 @@ export function searchFile(path: string, question: KnowledgeQuestion, isGone: ()
     let seen = 0
     let compared = 0
     let otherBytes: number | undefined
-    for (const { place, vector: blob } of scan.iterate(...projects, ...versions)) {
-      if (++seen % rowsBetweenLooks === 0 && isGone()) break
-      if (!(blob instanceof Uint8Array) || (typeof place !== 'number' && typeof place !== 'bigint')) continue
+    for (const { place: rowid, vector: blob } of scan.iterate(...projects, ...versions)) {
+      if (++seen % rowsBetweenChecks === 0 && isAborted()) break
+      if (!(blob instanceof Uint8Array) || (typeof rowid !== 'number' && typeof rowid !== 'bigint')) continue
       const numbers = numbersOf(blob, vector.length)
       if (numbers === undefined) {
         otherBytes = blob.length
@@ -130,10 +134,10 @@ export function searchFile(path: string, question: KnowledgeQuestion, isGone: ()
       }
       compared++
       const similarity = cosine(vector, length, numbers)
-      if (!Number.isNaN(similarity)) nearest.add({ place, similarity })
+      if (!Number.isNaN(similarity)) nearest.add({ rowid, similarity })
     }
     if (compared === 0 && otherBytes !== undefined) {
-      throw new KnowledgeError({ kind: 'dimensions', stored: otherBytes / bytesPerNumber, asked: vector.length })
+      throw new KnowledgeError({ kind: 'dimensions', stored: otherBytes / bytesPerNumber, requested: vector.length })
     }
     return textsOf(database, columns, nearest.all, limit)
   })
@@ -152,9 +156,9 @@ function textsOf(
   )
   const hits: KnowledgeHit[] = []
   const texts = new Set<string>()
-  for (const { place, similarity } of candidates) {
+  for (const { rowid, similarity } of candidates) {
     if (hits.length === limit) break
-    const row = read.get(place)
+    const row = read.get(rowid)
     if (row === undefined) continue
     const found = chunk.parse(row)
     if (texts.has(found.text)) continue

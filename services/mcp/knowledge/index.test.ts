@@ -1,4 +1,4 @@
-/** The knowledge-base file: what is found, on both threads, and what becomes of files that are not as they should be. */
+/** The knowledge-base file: search results, on both threads, and invalid files. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -32,8 +32,8 @@ const question = (more: Partial<KnowledgeQuestion> = {}): KnowledgeQuestion => (
   limit: 5,
   ...more,
 })
-const faultOf = async (asking: Promise<unknown>) => {
-  const error = await asking.then(
+const faultOf = async (search: Promise<unknown>) => {
+  const error = await search.then(
     () => undefined,
     (reason: unknown) => reason,
   )
@@ -50,30 +50,30 @@ describe.each(Object.entries(threads))('on %s', (_, mainThreadBytes) => {
         fc.array(vector, { maxLength: 30 }),
         vector,
         fc.integer({ min: 1, max: 6 }),
-        async (vectors, asked, limit) => {
+        async (vectors, queried, limit) => {
           writeKnowledge(
             path,
-            vectors.map((one, place) => ({ text: `${place}`, vector: one })),
+            vectors.map((one, index) => ({ text: `${index}`, vector: one })),
           )
-          const found = await base.search(question({ vector: Float32Array.from(asked), limit }), never)
+          const found = await base.search(question({ vector: Float32Array.from(queried), limit }), never)
           const length = (one: readonly number[]) => Math.hypot(...one)
           const expected = vectors
             .map(
               one =>
-                one.reduce((sum, number, at) => sum + number * (asked[at] ?? 0), 0) / (length(one) * length(asked)),
+                one.reduce((sum, number, at) => sum + number * (queried[at] ?? 0), 0) / (length(one) * length(queried)),
             )
             .filter(similarity => !Number.isNaN(similarity))
             .sort((one, other) => other - one)
             .slice(0, limit)
           expect(found).toHaveLength(expected.length)
-          for (const [place, { similarity }] of found.entries()) expect(similarity).toBeCloseTo(expected[place] ?? 2, 4)
+          for (const [index, { similarity }] of found.entries()) expect(similarity).toBeCloseTo(expected[index] ?? 2, 4)
         },
       ),
       { numRuns: 30 },
     )
   })
 
-  test('projects and versions narrow it, and are listed', async () => {
+  test('projects and versions restrict it, and are listed', async () => {
     const chunks: TestChunk[] = [
       { text: 'a', project: 'Postgres', version: '17' },
       { text: 'b', project: 'Postgres', version: '16' },
@@ -92,7 +92,7 @@ describe.each(Object.entries(threads))('on %s', (_, mainThreadBytes) => {
     ])
   })
 
-  test('a file that takes its place is noticed', async () => {
+  test('a replaced file is noticed', async () => {
     writeKnowledge(path, [{ text: 'old', project: 'Before' }])
     expect(await base.search(question(), never)).toMatchObject([{ text: 'old' }])
     expect(await base.products(never)).toMatchObject([{ project: 'Before' }])
@@ -104,7 +104,7 @@ describe.each(Object.entries(threads))('on %s', (_, mainThreadBytes) => {
     expect(await faultOf(base.products(never))).toEqual({ kind: 'missing' })
   })
 
-  test('the same text in several versions is told once', async () => {
+  test('the same text in several versions is returned once', async () => {
     writeKnowledge(path, [
       ...['17', '16', '15'].map(version => ({ text: 'same', version })),
       { text: 'other', vector: [0.5, 0.5, 0] },
@@ -112,7 +112,7 @@ describe.each(Object.entries(threads))('on %s', (_, mainThreadBytes) => {
     expect((await base.search(question({ limit: 2 }), never)).map(({ text }) => text)).toEqual(['same', 'other'])
   })
 
-  test('chunks with vectors of no use are passed over', async () => {
+  test('chunks with unusable vectors are skipped', async () => {
     const chunks = [
       { text: 'none', vector: null },
       { text: 'short', vector: [1] },
@@ -125,16 +125,16 @@ describe.each(Object.entries(threads))('on %s', (_, mainThreadBytes) => {
     expect(await base.search(question(), never)).toMatchObject([{ text: 'good', similarity: 1 }])
   })
 
-  test('vectors of other dimensions, or of another provider, are told of', async () => {
+  test('vectors of other dimensions, or of another provider, are reported', async () => {
     writeKnowledge(path, [{ text: 'a', vector: [1, 2, 3, 4] }])
-    expect(await faultOf(base.search(question(), never))).toEqual({ kind: 'dimensions', stored: 4, asked: 3 })
+    expect(await faultOf(base.search(question(), never))).toEqual({ kind: 'dimensions', stored: 4, requested: 3 })
     expect(await faultOf(base.search(question({ provider: 'voyage' }), never))).toEqual({
       kind: 'no vectors',
       provider: 'voyage',
     })
   })
 
-  test('a file that is no knowledge base is told of, whatever is in it', async () => {
+  test('a file that is no knowledge base is reported, whatever it contains', async () => {
     const empty = new DatabaseSync(join(directory, 'empty.db'))
     empty.exec('CREATE TABLE IF NOT EXISTS other (x)')
     empty.close()
@@ -154,7 +154,7 @@ describe.each(Object.entries(threads))('on %s', (_, mainThreadBytes) => {
     )
   })
 
-  test('nobody waits for what nobody wants', async () => {
+  test('an aborted search does not block others', async () => {
     writeKnowledge(path, [{ text: 'a' }])
     await expect(base.search(question(), AbortSignal.abort(new Error('gone')))).rejects.toThrow('gone')
   })
@@ -164,40 +164,40 @@ describe('a large file', () => {
   const large = join(directory, 'large.db')
   const base = open(1_000_000, large)
 
-  test('holds nobody else up while it is searched', async () => {
+  test('delays no other request while it is searched', async () => {
     const dimensions = 256
     writeKnowledge(
       large,
       (function* () {
-        for (let place = 0; place < 10_000; place++) {
+        for (let index = 0; index < 10_000; index++) {
           yield {
-            text: `${place}`,
-            vector: Array.from({ length: dimensions }, (_, at) => Math.sin(place * dimensions + at)),
+            text: `${index}`,
+            vector: Array.from({ length: dimensions }, (_, at) => Math.sin(index * dimensions + at)),
           }
         }
       })(),
     )
     const vector = Float32Array.from({ length: dimensions }, (_, at) => Math.sin(7_777 * dimensions + at))
-    let turns = 0
-    const others = setInterval(() => turns++, 1)
+    let ticks = 0
+    const others = setInterval(() => ticks++, 1)
     const found = await base.search(question({ vector }), never)
     clearInterval(others)
     expect(found[0]).toMatchObject({ text: '7777' })
-    expect(turns).toBeGreaterThan(3)
+    expect(ticks).toBeGreaterThan(3)
   })
 
-  test('is not searched on for those who have left, and goes on for others', async () => {
+  test('is not searched further for aborted requests, and is for the other ones', async () => {
     const vector = new Float32Array(256).fill(1)
     const leaving = new AbortController()
-    const left = Array.from({ length: 20 }, () => base.search(question({ vector }), leaving.signal))
+    const searches = Array.from({ length: 20 }, () => base.search(question({ vector }), leaving.signal))
     const stays = base.search(question({ vector }), never)
     leaving.abort(new Error('left'))
-    const outcomes = await Promise.allSettled(left)
+    const outcomes = await Promise.allSettled(searches)
     expect(outcomes.every(({ status }) => status === 'rejected')).toBe(true)
     expect(await stays).toHaveLength(5)
   })
 
-  test('is searched for so many at once, and no more', async () => {
+  test('has a limit of concurrent searches', async () => {
     const vector = new Float32Array(256).fill(1)
     const leaving = new AbortController()
     const all = Array.from({ length: 40 }, () => faultOf(base.search(question({ vector }), leaving.signal)))

@@ -1,14 +1,17 @@
-/** The knowledge base that searches are answered from. Small files are read where they are asked for, large ones on a thread of their own, so that other requests do not wait. */
+/**
+ * Searches in the knowledge base. Small files are read on the calling thread, large ones on a separate thread, so that
+ * other requests are not delayed.
+ */
 import { statSync } from 'node:fs'
 import type { Task, TaskResult } from './protocol.ts'
-import { carryOut } from './task.ts'
+import { runTask } from './task.ts'
 import { createThread } from './thread.ts'
 import { KnowledgeError, type KnowledgeHit, type KnowledgeQuestion, type Product } from './types.ts'
 
 export type KnowledgeBase = {
-  /** @throws KnowledgeError; what the signal is aborted with */
+  /** @throws KnowledgeError; the abort reason of the signal */
   products(signal: AbortSignal): Promise<readonly Product[]>
-  /** @throws KnowledgeError; what the signal is aborted with */
+  /** @throws KnowledgeError; the abort reason of the signal */
   search(question: KnowledgeQuestion, signal: AbortSignal): Promise<readonly KnowledgeHit[]>
   close(): void
 }
@@ -21,12 +24,12 @@ type KnowledgeOptions = {
 
 const idleMs = 60_000
 
-/** Which file it is, in which state. */
+/** Identifies the file and its state. */
 type Stamp = { readonly name: string; readonly size: number }
 
 export function createKnowledgeBase({ path, mainThreadBytes = 4_194_304 }: KnowledgeOptions): KnowledgeBase {
   const thread = createThread(idleMs)
-  /** To list them the whole file is read. */
+  /** Cached, because listing reads the whole file. */
   let known: { readonly stamp: string; readonly products: readonly Product[] } | undefined
 
   function stampOf(): Stamp {
@@ -38,7 +41,7 @@ export function createKnowledgeBase({ path, mainThreadBytes = 4_194_304 }: Knowl
 
   async function run(task: Task, size: number, signal: AbortSignal): Promise<TaskResult> {
     signal.throwIfAborted()
-    const result = size > mainThreadBytes ? await thread.run(path, task, signal) : carryOut(path, task, () => false)
+    const result = size > mainThreadBytes ? await thread.run(path, task, signal) : runTask(path, task, () => false)
     if (result.kind === 'fault') throw new KnowledgeError(result.fault)
     return result
   }

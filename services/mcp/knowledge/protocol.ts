@@ -1,14 +1,14 @@
-/** What goes between the main thread and the one that searches large knowledge bases. */
+/** Messages between the main thread and the one that searches large knowledge bases. */
 import type { KnowledgeFault, KnowledgeHit, KnowledgeQuestion, Product } from './types.ts'
 
 export type Task = { readonly kind: 'products' } | { readonly kind: 'search'; readonly question: KnowledgeQuestion }
 
-/** `gone`: one number, not 0 where nobody waits any more. */
+/** `aborted`: one number, not 0 if the caller no longer waits. */
 export type TaskMessage = {
   readonly id: number
   readonly path: string
   readonly task: Task
-  readonly gone: Int32Array<SharedArrayBuffer>
+  readonly aborted: Int32Array<SharedArrayBuffer>
 }
 
 export type TaskResult =

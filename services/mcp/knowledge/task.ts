@@ -1,13 +1,13 @@
-/** One task on a knowledge-base file, on whichever thread. What is wrong with the file is a result; anything else is thrown. */
+/** One task on a knowledge-base file, on either thread. Errors of the file are results; other errors are thrown. */
 import { readProducts, searchFile } from './file.ts'
 import type { Task, TaskResult } from './protocol.ts'
 import { KnowledgeError } from './types.ts'
 
-export function carryOut(path: string, task: Task, isGone: () => boolean): TaskResult {
+export function runTask(path: string, task: Task, isAborted: () => boolean): TaskResult {
   try {
     return task.kind === 'products'
       ? { kind: 'products', products: readProducts(path) }
-      : { kind: 'hits', hits: searchFile(path, task.question, isGone) }
+      : { kind: 'hits', hits: searchFile(path, task.question, isAborted) }
   } catch (error) {
     if (error instanceof KnowledgeError) return { kind: 'fault', fault: error.fault }
     throw error

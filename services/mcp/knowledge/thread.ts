@@ -1,10 +1,13 @@
-/** The thread for large knowledge bases, seen from the main one: started when it is needed, ended when nobody has needed it for a while, and never keeping the process alive by itself. */
+/**
+ * The thread for large knowledge bases, controlled from the main one: started at first use, ended when idle for a
+ * while, and never keeping the process running.
+ */
 import { Worker } from 'node:worker_threads'
 import type { ResultMessage, Task, TaskMessage, TaskResult } from './protocol.ts'
 import { KnowledgeError } from './types.ts'
 
 type Thread = {
-  /** @throws KnowledgeError where too many wait; what the signal is aborted with */
+  /** @throws KnowledgeError if too many wait; the abort reason of the signal */
   run(path: string, task: Task, signal: AbortSignal): Promise<TaskResult>
   close(): void
 }
@@ -47,7 +50,7 @@ export function createThread(idleMs: number): Thread {
       signal.throwIfAborted()
       if (waiting.size >= maximumWaiting) throw new KnowledgeError({ kind: 'busy' })
       const id = ++lastId
-      const gone = new Int32Array(new SharedArrayBuffer(4))
+      const aborted = new Int32Array(new SharedArrayBuffer(4))
       return new Promise<TaskResult>((resolve, reject) => {
         const done = () => {
           waiting.delete(id)
@@ -55,7 +58,7 @@ export function createThread(idleMs: number): Thread {
           if (waiting.size === 0) idle = setTimeout(close, idleMs).unref()
         }
         const abort = () => {
-          Atomics.store(gone, 0, 1)
+          Atomics.store(aborted, 0, 1)
           done()
           reject(signal.reason)
         }
@@ -69,7 +72,7 @@ export function createThread(idleMs: number): Thread {
         }
         waiting.set(id, { settle, fail })
         signal.addEventListener('abort', abort, { once: true })
-        started().postMessage({ id, path, task, gone } satisfies TaskMessage)
+        started().postMessage({ id, path, task, aborted } satisfies TaskMessage)
       })
     },
   }

@@ -1,4 +1,4 @@
-/** What a knowledge base is asked, and what it answers. */
+/** Queries and results of a knowledge base. */
 
 export type KnowledgeProvider = 'openai' | 'voyage' | 'ollama' | 'gemini'
 
@@ -6,7 +6,7 @@ export type KnowledgeProvider = 'openai' | 'voyage' | 'ollama' | 'gemini'
 export type Product = { readonly project: string; readonly version: string; readonly chunks: number }
 
 export type KnowledgeQuestion = {
-  /** Whose vectors are compared. */
+  /** The provider whose vectors are compared. */
   readonly provider: KnowledgeProvider
   readonly vector: Float32Array
   /** Empty: all. */
@@ -31,7 +31,7 @@ export type KnowledgeFault =
   /** Not SQLite, or without the tables of a knowledge base. */
   | { readonly kind: 'invalid'; readonly problem: string }
   | { readonly kind: 'no vectors'; readonly provider: string }
-  | { readonly kind: 'dimensions'; readonly stored: number; readonly asked: number }
+  | { readonly kind: 'dimensions'; readonly stored: number; readonly requested: number }
   | { readonly kind: 'busy' }
 
 export class KnowledgeError extends Error {

@@ -1,10 +1,10 @@
-/** The thread that searches large knowledge bases, one task after the other. */
+/** The thread that searches large knowledge bases, one task after another. */
 import { parentPort } from 'node:worker_threads'
 import type { ResultMessage, TaskMessage } from './protocol.ts'
-import { carryOut } from './task.ts'
+import { runTask } from './task.ts'
 
-parentPort?.on('message', ({ id, path, task, gone }: TaskMessage) => {
-  const isGone = () => Atomics.load(gone, 0) !== 0
-  const result = isGone() ? ({ kind: 'hits', hits: [] } as const) : carryOut(path, task, isGone)
+parentPort?.on('message', ({ id, path, task, aborted: gone }: TaskMessage) => {
+  const isAborted = () => Atomics.load(gone, 0) !== 0
+  const result = isAborted() ? ({ kind: 'hits', hits: [] } as const) : runTask(path, task, isAborted)
   parentPort?.postMessage({ id, result } satisfies ResultMessage)
 })

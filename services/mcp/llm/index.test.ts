@@ -14,7 +14,7 @@ let double: ProviderDouble
 beforeAll(async () => {
   double = await startProviderDouble({
     key: 'k',
-    // A model that calls a tool, and then tells what came of it.
+    // A model that calls a tool, and then reports its result.
     reply: ({ exchanged }) => {
       const result = exchanged.findLast(({ kind }) => kind === 'result')
       if (result?.kind === 'result') return { text: `There are ${result.text}.` }
@@ -38,7 +38,7 @@ const settings = (provider: Language, more: Partial<LlmSettings> = {}): LlmSetti
   ...more,
 })
 
-async function ask(llm: readonly LlmSettings[], target: string, body: unknown = null) {
+async function sendLlm(llm: readonly LlmSettings[], target: string, body: unknown = null) {
   const [path, query] = target.split('?')
   const route = llmRoutes(llm).find(one => one.path === path)
   const request = {
@@ -47,7 +47,7 @@ async function ask(llm: readonly LlmSettings[], target: string, body: unknown = 
     parameters: {},
     signal: new AbortController().signal,
   }
-  return route?.answer({ ...request, body: JSON.parse(JSON.stringify(body)) as Json }) // JSON.parse gives JSON
+  return route?.answer({ ...request, body: JSON.parse(JSON.stringify(body)) as Json }) // JSON.parse returns JSON
 }
 
 const tools = [
@@ -58,8 +58,8 @@ const tools = [
   },
 ]
 
-test('providers are told, the first as the default', async () => {
-  expect(await ask([settings('gemini'), settings('ollama', { model: undefined })], '/api/llm/providers')).toEqual({
+test('providers are listed, the first as the default', async () => {
+  expect(await sendLlm([settings('gemini'), settings('ollama', { model: undefined })], '/api/llm/providers')).toEqual({
     status: 200,
     body: {
       providers: [
@@ -69,16 +69,16 @@ test('providers are told, the first as the default', async () => {
       defaultModel: 'small-1',
     },
   })
-  expect(await ask([], '/api/llm/providers')).toEqual({ status: 200, body: { providers: [], defaultModel: '' } })
+  expect(await sendLlm([], '/api/llm/providers')).toEqual({ status: 200, body: { providers: [], defaultModel: '' } })
 })
 
 describe.each(languages)('%s', provider => {
-  test('a chat goes on over the result of a tool', async () => {
+  test('a chat continues with the result of a tool', async () => {
     const messages: object[] = [
       { role: 'system', content: 'Be brief.' },
       { role: 'user', content: 'How many orders are there?', cache_control: { type: 'ephemeral' } },
     ]
-    const first = await ask([settings(provider)], '/api/llm/chat', { messages, tools })
+    const first = await sendLlm([settings(provider)], '/api/llm/chat', { messages, tools })
     const content = [
       { type: 'text', text: 'I look.' },
       { type: 'tool_use', id: 'call-1', name: 'count_rows', input: { table: 'orders' } },
@@ -92,34 +92,34 @@ describe.each(languages)('%s', provider => {
       },
     })
     const result = { type: 'tool_result', tool_use_id: 'call-1', content: [{ type: 'text', text: '42' }] }
-    const whole = {
+    const completeRequest = {
       messages: [...messages, { role: 'assistant', content }, { role: 'user', content: [result] }],
       tools,
       provider,
     }
-    expect(await ask([settings(provider)], '/api/llm/chat', whole)).toMatchObject({
+    expect(await sendLlm([settings(provider)], '/api/llm/chat', completeRequest)).toMatchObject({
       body: { content: [{ type: 'text', text: 'There are 42.' }], stop_reason: 'end_turn' },
     })
     expect(double.seen.at(-1)?.understood).toMatchObject({ system: 'Be brief.', maximumTokens: 500 })
   })
 
-  test('it is asked with the temperature that is configured, and with none otherwise', async () => {
+  test('the configured temperature is sent, and none by default', async () => {
     const body = { messages: [{ role: 'user', content: 'hello' }], provider }
-    await ask([settings(provider, { temperature: 0.25 })], '/api/llm/chat', body)
+    await sendLlm([settings(provider, { temperature: 0.25 })], '/api/llm/chat', body)
     expect(double.seen.at(-1)?.understood?.temperature).toBe(0.25)
-    await ask([settings(provider)], '/api/llm/chat', body)
+    await sendLlm([settings(provider)], '/api/llm/chat', body)
     expect(double.seen.at(-1)?.understood?.temperature).toBeUndefined()
   })
 
-  test('its models are listed', async () => {
-    const answer = await ask([settings(provider)], `/api/llm/models?provider=${provider}`)
+  test('models are listed', async () => {
+    const answer = await sendLlm([settings(provider)], `/api/llm/models?provider=${provider}`)
     expect(answer).toMatchObject({ status: 200, body: { models: [{ name: 'small-1' }] } })
   })
 })
 
-test('another model and another provider than the default can be asked', async () => {
+test('a model and a provider other than the defaults can be used', async () => {
   const body = { messages: [{ role: 'user', content: 'hi' }], provider: 'ollama', model: 'large-2' }
-  await ask([settings('openai'), settings('ollama')], '/api/llm/chat', body)
+  await sendLlm([settings('openai'), settings('ollama')], '/api/llm/chat', body)
   expect(double.seen[0]).toMatchObject({ path: '/api/chat', body: { model: 'large-2' } })
 })
 
@@ -142,30 +142,30 @@ test.each([
     'tools.0.name: must be 1 to 128 letters, digits, underscores, dots or hyphens',
   ],
 ])('%s %j is refused, with the field and the rule', async (target, body, message) => {
-  const refused = ask([settings('openai', { model: undefined })], target, body)
+  const refused = sendLlm([settings('openai', { model: undefined })], target, body)
   await expect(refused).rejects.toMatchObject({ status: 400, message })
 })
 
 test.each([
-  [{ status: 429, headers: { 'retry-after': '60' } }, 429, 'openai limits how much it is asked (HTTP 429): trouble'],
+  [{ status: 429, headers: { 'retry-after': '60' } }, 429, 'openai limits the request rate (HTTP 429): trouble'],
   [{ status: 400 }, 400, 'openai refused the request (HTTP 400): trouble'],
   [{ status: 403 }, 502, 'openai refused the API key (HTTP 403)'],
-  [{ status: 200, body: '{}' }, 502, 'openai sent an unexpected answer: choices'],
+  [{ status: 200, body: '{}' }, 502, 'openai sent an unexpected response: choices'],
   ['hang' as const, 504, 'openai did not answer within 200 ms'],
-])('a provider that answers %j makes it status %i', async (trouble, status, message) => {
-  double.troubles.push(trouble)
-  const told = ask([settings('openai', { timeoutMs: 200 })], '/api/llm/chat', hi)
-  await expect(told).rejects.toMatchObject({ status, message: expect.stringContaining(message) })
+])('if a provider answers %j, the status is %i', async (failure, status, message) => {
+  double.failures.push(failure)
+  const answer = sendLlm([settings('openai', { timeoutMs: 200 })], '/api/llm/chat', hi)
+  await expect(answer).rejects.toMatchObject({ status, message: expect.stringContaining(message) })
 })
 
-test('without any language model the chat says so', async () => {
-  await expect(ask([], '/api/llm/chat', hi)).rejects.toMatchObject({
+test('without a language model the chat returns an error', async () => {
+  await expect(sendLlm([], '/api/llm/chat', hi)).rejects.toMatchObject({
     status: 503,
     message: 'no language model is configured',
   })
 })
 
-test('whatever JSON comes, it is answered or refused with a field', async () => {
+test('any JSON is answered, or refused with a field', async () => {
   const like = fc.record({
     messages: fc.array(fc.record({ role: fc.constantFrom('user', 'assistant', 'x'), content: fc.jsonValue() }), {
       maxLength: 3,
@@ -174,7 +174,7 @@ test('whatever JSON comes, it is answered or refused with a field', async () => 
   })
   await fc.assert(
     fc.asyncProperty(fc.oneof(fc.jsonValue(), like), async body => {
-      const outcome = await ask([settings('ollama')], '/api/llm/chat', body).catch((error: unknown) => error)
+      const outcome = await sendLlm([settings('ollama')], '/api/llm/chat', body).catch((error: unknown) => error)
       if (outcome instanceof ApiError)
         expect(outcome).toMatchObject({ status: 400, message: expect.stringMatching(/^[\w.]+: /) })
       else expect(outcome).toMatchObject({ status: 200 })

@@ -1,4 +1,7 @@
-/** The endpoints that hand chats to language models, so that a browser needs no key: which providers there are, their models, and the chat itself. */
+/**
+ * Endpoints that forward chats to language models, so that a browser needs no key: the providers, their models, and the
+ * chat itself.
+ */
 import { createChatProvider } from '../../providers/chat/index.ts'
 import { ProviderError } from '../../providers/errors.ts'
 import type { ChatProvider } from '../../providers/types.ts'
@@ -17,7 +20,7 @@ const displays: Readonly<Record<LlmSettings['provider'], string>> = {
 
 type Configured = { readonly settings: LlmSettings; readonly provider: ChatProvider }
 
-/** What the client is told where a provider fails: its own fault where the provider says so of the request. */
+/** The client's error when a provider fails: a bad request if the provider refuses the request. */
 function statusOf({ kind, status }: ProviderError): ApiError['status'] {
   switch (kind) {
     case 'limited':
@@ -32,9 +35,9 @@ function statusOf({ kind, status }: ProviderError): ApiError['status'] {
   }
 }
 
-async function asked<Answer>(asking: Promise<Answer>): Promise<Answer> {
+async function withHttpErrors<Answer>(answer: Promise<Answer>): Promise<Answer> {
   try {
-    return await asking
+    return await answer
   } catch (error) {
     if (error instanceof ProviderError) throw new ApiError(statusOf(error), error.message)
     throw error
@@ -42,8 +45,8 @@ async function asked<Answer>(asking: Promise<Answer>): Promise<Answer> {
 }
 
 /**
- * `llm`: those that can be asked, the default first.
- * @throws ProviderError where the base URL of one cannot be used
+ * `llm`: the available providers, the default first.
+ * @throws ProviderError if the base URL of one is invalid
  */
 export function llmRoutes(llm: readonly LlmSettings[]): readonly ApiRoute[] {
   const configured: readonly Configured[] = llm.map(settings => ({ settings, provider: createChatProvider(settings) }))
@@ -69,10 +72,10 @@ export function llmRoutes(llm: readonly LlmSettings[]): readonly ApiRoute[] {
       answer: async () => ({
         status: 200,
         body: {
-          providers: configured.map(({ settings: { provider } }, place) => ({
+          providers: configured.map(({ settings: { provider } }, index) => ({
             name: provider,
             display: displays[provider],
-            isDefault: place === 0,
+            isDefault: index === 0,
           })),
           defaultModel: configured[0]?.settings.model ?? '',
         },
@@ -84,7 +87,7 @@ export function llmRoutes(llm: readonly LlmSettings[]): readonly ApiRoute[] {
       answer: async ({ query, signal }) => {
         const name = query.get('provider')
         if (name === null || name === '') throw new ApiError(400, 'provider: is required')
-        const models = await asked(named(name).provider.models(signal))
+        const models = await withHttpErrors(named(name).provider.models(signal))
         return { status: 200, body: { models: models.map(one => ({ ...one })) } }
       },
     },
@@ -99,7 +102,7 @@ export function llmRoutes(llm: readonly LlmSettings[]): readonly ApiRoute[] {
           throw new ApiError(400, `model: is required: none is configured for ${provider.provider}`)
         const { maximumTokens, temperature } = settings
         const request = { model, messages, tools, maximumTokens, temperature }
-        const { content, stop_reason, token_usage } = await asked(provider.chat(request, signal))
+        const { content, stop_reason, token_usage } = await withHttpErrors(provider.chat(request, signal))
         return {
           status: 200,
           body: {

@@ -1,11 +1,11 @@
-/** What a client of the chat endpoint sends, read into the messages that providers are asked with. */
+/** Converts the request of a chat client to the messages of the provider API. */
 import { z } from 'zod'
 import type { ChatBlock, ChatMessage, ChatTool } from '../../providers/types.ts'
 
 const jsonMap = z.record(z.string(), z.json())
 const name = z.string().regex(/^[\w.-]{1,128}$/, 'must be 1 to 128 letters, digits, underscores, dots or hyphens')
 
-/** Results come as a text, or as the content of a tool's result: texts as they are, anything else as its JSON. */
+/** A result is a text, or the content blocks of a tool result: texts unchanged, other blocks as JSON. */
 const resultContent = z.union(
   [
     z.string(),
@@ -17,7 +17,7 @@ const resultContent = z.union(
           .join('\n'),
       ),
   ],
-  'must be a text or a list of content blocks',
+  'must be a string or a list of content blocks',
 )
 
 const block = z.discriminatedUnion('type', [

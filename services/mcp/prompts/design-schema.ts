@@ -1,4 +1,4 @@
-/** `design-schema`: from requirements to tables, for the kind of work that they are for. */
+/** `design-schema`: from requirements to tables, for a kind of workload. */
 import type { Prompt } from '../core/prompt.ts'
 import { beginningWith, boundedArgument, chosenArgument, quoted, userMessage } from './messages.ts'
 
@@ -41,7 +41,7 @@ export const designSchema: Prompt = {
     title: 'Design a schema',
     description,
     arguments: [
-      { name: 'requirements', description: 'What is to be kept and asked', required: true },
+      { name: 'requirements', description: 'The data to store and the questions to answer', required: true },
       { name: 'use_case', description: `One of ${useCases.join(', ')}` },
       { name: 'full_featured', description: 'true: with comments, checks, security and sample rows' },
     ],

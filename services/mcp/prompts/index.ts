@@ -1,4 +1,4 @@
-/** The prompts that the server brings along. */
+/** The built-in prompts. */
 import type { Prompt } from '../core/prompt.ts'
 import { designSchema } from './design-schema.ts'
 import { diagnoseQueryIssue } from './diagnose-query-issue.ts'

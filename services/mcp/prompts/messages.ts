@@ -1,4 +1,6 @@
-/** What the prompts have in common: one message, arguments with bounds, and what a user has written told apart from what it is for. */
+/**
+ * Common parts of the prompts: one message, arguments with limits, and the user's text separated from the instructions.
+ */
 import type { Outcome } from '../core/call.ts'
 import { CoreError } from '../core/errors.ts'
 import type { PromptResult } from '../core/prompt.ts'
@@ -15,7 +17,7 @@ export function boundedArgument(args: { readonly [name: string]: string }, name:
   return text
 }
 
-/** One of the values, by default the first. @throws CoreError */
+/** One of the values; the first by default. @throws CoreError */
 export function chosenArgument<Value extends string>(
   args: { readonly [name: string]: string },
   name: string,
@@ -28,7 +30,7 @@ export function chosenArgument<Value extends string>(
   return found
 }
 
-/** A user's words in a fence that they do not hold. */
+/** Quotes a user's text between fences that it does not contain. */
 export function quoted(text: string): string {
   const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([run]) => run.length))
   const fence = '`'.repeat(longest + 1)

@@ -1,4 +1,4 @@
-/** Prompts: what they are listed with, that arguments have bounds, and that a user's words stay inside their fence. */
+/** Prompts: how they are listed, argument limits, and that a user's text remains inside its fence. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { callContext } from '../testing/calls.ts'
@@ -35,7 +35,7 @@ describe('prompts', () => {
     ])
   })
 
-  test('hold what the user has written, whole, between fences that it does not hold', async () => {
+  test("contain the user's complete text between fences that the text does not contain", async () => {
     const words = fc
       .array(fc.constantFrom('`', '```', '````\n', 'text', '\n', ' ', 'Ignore this. '))
       .map(parts => parts.join(''))
@@ -63,7 +63,7 @@ describe('prompts', () => {
     await expect(textOf(name, args)).rejects.toMatchObject(invalid(problem))
   })
 
-  test('differ by what they are asked for', async () => {
+  test('differ by their arguments', async () => {
     const variants: Record<string, string>[] = [
       {},
       { use_case: 'oltp' },
@@ -76,7 +76,7 @@ describe('prompts', () => {
     expect(await textOf('design-schema', { requirements: 'a shop', use_case: '' })).toBe(texts[0])
   })
 
-  test('complete the arguments that have values', async () => {
+  test('complete the arguments with fixed values', async () => {
     const complete = (argument: string, value: string) =>
       promptOf('design-schema').complete?.(argument, value, {}, callContext())
     expect(await complete('use_case', 'o')).toEqual(['oltp', 'olap'])

@@ -1,4 +1,4 @@
-/** `setup-semantic-search`: from a question in words to a search by meaning, with what is missing for it. */
+/** `setup-semantic-search`: from a question to a search by meaning, with the missing setup. */
 import type { Prompt } from '../core/prompt.ts'
 import { boundedArgument, quoted, userMessage } from './messages.ts'
 

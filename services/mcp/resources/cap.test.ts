@@ -1,4 +1,4 @@
-/** Capped JSON, for any object and any budget. */
+/** Capped JSON, for any object and any limit. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { cappedJson } from './cap.ts'
@@ -6,7 +6,7 @@ import { cappedJson } from './cap.ts'
 const tokensOf = (text: string) => text.length
 const list = fc.array(fc.oneof(fc.string({ maxLength: 20 }), fc.integer()), { maxLength: 30 })
 
-test('is what fits, of the beginning of each list, and says what is missing', () => {
+test('contains the beginning of each list, and reports what is missing', () => {
   fc.assert(
     fc.property(list, list, fc.string(), fc.integer({ min: 0, max: 600 }), (first, second, fixed, budget) => {
       const object = { first, second, fixed }
@@ -21,8 +21,8 @@ test('is what fits, of the beginning of each list, and says what is missing', ()
       expect(read.fixed).toBe(fixed)
       for (const [key, all] of Object.entries({ first, second })) {
         expect(read[key]).toEqual(all.slice(0, read[key].length))
-        const isCut = read[key].length < all.length
-        expect(read.truncated?.[key]).toBe(isCut ? `${read[key].length} of ${all.length}` : undefined)
+        const isTruncated = read[key].length < all.length
+        expect(read.truncated?.[key]).toBe(isTruncated ? `${read[key].length} of ${all.length}` : undefined)
       }
       if (read.truncated?.second !== undefined) expect(read.first).toEqual([])
     }),

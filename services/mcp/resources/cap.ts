@@ -1,11 +1,11 @@
-/** JSON that fits a budget: lists lose their ends, one list after the other, and `truncated` says so. Pure. */
+/** JSON within a token limit: lists are truncated one after another, and `truncated` reports it. Pure. */
 import type { Json, JsonObject } from '../../mcp-protocol/json.ts'
 
-type Cut = { readonly object: JsonObject; readonly text: string; readonly fits: boolean }
+type Attempt = { readonly object: JsonObject; readonly text: string; readonly fits: boolean }
 
 /**
- * The object as JSON text. Where it takes more than the budget, the first of `lists` is cut to what fits; where that is not enough, it is emptied and the next is cut.
- * undefined: even without all of them it is too much.
+ * The object as JSON text. If it exceeds the limit, the first of `lists` is truncated to fit; if that is not enough, it
+ * is emptied and the next list is truncated. undefined: the object is too large even without its lists.
  */
 export function cappedJson(
   object: JsonObject,
@@ -14,27 +14,27 @@ export function cappedJson(
   tokensOf: (text: string) => number,
   more: string,
 ): string | undefined {
-  const attempt = (candidate: JsonObject): Cut => {
+  const attempt = (candidate: JsonObject): Attempt => {
     const text = JSON.stringify(candidate)
     return { object: candidate, text, fits: tokensOf(text) <= budget }
   }
-  let cut = attempt(object)
+  let current = attempt(object)
   for (const key of lists) {
-    if (cut.fits) break
+    if (current.fits) break
     const list: Json | undefined = object[key]
-    if (Array.isArray(list) && list.length > 0) cut = cutList(cut.object, key, list, more, attempt)
+    if (Array.isArray(list) && list.length > 0) current = truncateList(current.object, key, list, more, attempt)
   }
-  return cut.fits ? cut.text : undefined
+  return current.fits ? current.text : undefined
 }
 
-/** With as many items as fit, none at the least. */
-function cutList(
+/** With as many items as fit, possibly none. */
+function truncateList(
   object: JsonObject,
   key: string,
   list: readonly Json[],
   more: string,
-  attempt: (candidate: JsonObject) => Cut,
-): Cut {
+  attempt: (candidate: JsonObject) => Attempt,
+): Attempt {
   const { truncated } = object
   const earlier =
     typeof truncated === 'object' && truncated !== null && !Array.isArray(truncated) ? truncated : { more }

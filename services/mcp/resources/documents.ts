@@ -1,4 +1,4 @@
-/** What each built-in resource says, as an object, with the list that is cut where it is too long. */
+/** The content of each built-in resource as an object, with the lists that are truncated if it is too large. */
 
 import type { Json, JsonObject } from '../../mcp-protocol/json.ts'
 import { onlyCell } from '../../postgres/cells.ts'
@@ -7,46 +7,46 @@ import type { Overview, Relation } from '../catalogue/relations.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { DatabaseAccess, OwnStatement } from '../database/access.ts'
 import * as statements from './statements.ts'
-import { type ResourceAsked, schemaUri, tableUri } from './uri.ts'
+import { type RequestedResource, schemaUri, tableUri } from './uri.ts'
 
 type Document = {
   readonly object: JsonObject
-  /** What may be cut, in this order, and how to see the rest. */
+  /** The lists that may be truncated, in this order, and how to read the rest. */
   readonly lists?: readonly string[]
   readonly more?: string
 }
 
 type Sources = { readonly access: DatabaseAccess; readonly catalogue: Catalogue }
 
-/** undefined where there is no such thing, or none that the role may see. */
+/** undefined if it does not exist, or the role may not see it. */
 export async function documentOf(
-  asked: ResourceAsked,
+  requested: RequestedResource,
   reading: Reading,
   { access, catalogue }: Sources,
 ): Promise<Document | undefined> {
   const read = async (statement: OwnStatement): Promise<Json | undefined> => {
     const [rows] = await access.read(reading.database, [statement], reading.context, reading.tool)
     const text = rows && onlyCell(rows)
-    // Our statements give one document of JSON.
+    // Our statements return one JSON document.
     return text === undefined ? undefined : (JSON.parse(text) as Json)
   }
   const readObject = async (statement: OwnStatement) => {
     const value = await read(statement)
     return isObject(value) ? value : undefined
   }
-  switch (asked.name) {
+  switch (requested.name) {
     case 'system_info':
       return systemDocument((await readObject(statements.systemInfo)) ?? {}, reading.database)
     case 'schemas':
       return schemasDocument(await catalogue.overview(reading))
     case 'schema':
-      return schemaDocument(await catalogue.overview(reading), asked.schema)
+      return schemaDocument(await catalogue.overview(reading), requested.schema)
     case 'table':
-      return tableDocument(asked, reading, catalogue)
+      return tableDocument(requested, reading, catalogue)
     case 'settings':
       return settingsDocument((await read(statements.settings)) ?? [])
     case 'setting':
-      return whole(await readObject(statements.setting(asked.setting)))
+      return documentFrom(await readObject(statements.setting(requested.setting)))
     case 'extensions':
       return {
         object: { extensions: await read(statements.extensions) },
@@ -54,7 +54,7 @@ export async function documentOf(
         more: 'read pg://extensions/{name}',
       }
     case 'extension':
-      return whole(await readObject(statements.extension(asked.extension)))
+      return documentFrom(await readObject(statements.extension(requested.extension)))
     case 'activity':
       return listed(await readObject(statements.activity), 'sessions', 'query pg_stat_activity')
     case 'statistics':
@@ -65,11 +65,11 @@ export async function documentOf(
 const isObject = (value: Json | undefined): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-const whole = (object: JsonObject | undefined): Document | undefined => object && { object }
+const documentFrom = (object: JsonObject | undefined): Document | undefined => object && { object }
 const listed = (object: JsonObject | undefined, list: string, more: string): Document | undefined =>
   object && { object, lists: [list], more }
 
-/** `full_version` as `PostgreSQL 17.1 on x86_64-pc-linux-gnu, compiled by gcc ..., 64-bit`. */
+/** `full_version` is like `PostgreSQL 17.1 on x86_64-pc-linux-gnu, compiled by gcc ..., 64-bit`. */
 const versionParts = /^\S+ \S+ .*?on (?<platform>[^,]+), compiled by (?<compiler>.+), (?<bits>\d+-bit)$/
 
 function systemDocument(found: JsonObject, { name, host, port, allowWrites }: DatabaseSettings): Document {
@@ -90,7 +90,7 @@ function systemDocument(found: JsonObject, { name, host, port, allowWrites }: Da
   }
 }
 
-function schemasDocument({ schemas, relations, isCut }: Overview): Document {
+function schemasDocument({ schemas, relations, isTruncated }: Overview): Document {
   const bySchema = Map.groupBy(relations, ({ schema }) => schema)
   const list = schemas.map(({ name, comment }) => {
     const own = bySchema.get(name) ?? []
@@ -98,7 +98,7 @@ function schemasDocument({ schemas, relations, isCut }: Overview): Document {
     return { name, description: comment, tables: own.length - views, views, uri: schemaUri(name) }
   })
   return {
-    object: { schemas: list, ...(isCut ? { incomplete: true } : {}) },
+    object: { schemas: list, ...(isTruncated ? { incomplete: true } : {}) },
     lists: ['schemas'],
     more: 'call get_schema_info, or read pg://schemas/{schema}',
   }
@@ -110,7 +110,7 @@ function schemaDocument({ schemas, relations }: Overview, name: string): Documen
   const schema = schemas.find(one => one.name === name)
   if (schema === undefined) return undefined
   const inSchema = relations.filter(relation => relation.schema === name)
-  // The end of a list that is too long is cut.
+  // A list that is too long is truncated.
   const tables = [...inSchema.filter(isOwn), ...inSchema.filter(relation => !isOwn(relation))].map(relation => ({
     ...describedRelation(relation),
     uri: tableUri(name, relation.name),
@@ -177,7 +177,7 @@ async function tableDocument(
   }
 }
 
-/** What somebody has set in full; of the rest, names and values. */
+/** Changed settings with all details; of the rest, names and values. */
 function settingsDocument(found: Json): Document {
   const all = (Array.isArray(found) ? found : []).filter(isObject)
   const isOwn = ({ source }: JsonObject) => source !== 'default' && source !== 'override'

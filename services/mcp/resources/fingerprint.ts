@@ -1,6 +1,7 @@
 /**
- * Whether a resource has changed since somebody looked, told without reading it: two texts that differ mean that it has. A row of the catalogue that is written anew has
- * another `xmin`; what changes only with statistics, as after ANALYZE, does not count.
+ * A fingerprint of a resource that is computed without reading the resource: if two fingerprints differ, the resource
+ * has changed. A catalogue row that is rewritten has another `xmin`. Changes of statistics, as by ANALYZE, do not
+ * count.
  */
 
 import { LRUCache } from 'lru-cache'
@@ -10,9 +11,9 @@ import { ofUsers } from '../catalogue/relations.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext } from '../core/call.ts'
 import type { DatabaseAccess, OwnStatement } from '../database/access.ts'
-import { type ResourceAsked, resourceAsked } from './uri.ts'
+import { type RequestedResource, requestedResource } from './uri.ts'
 
-/** Of rows in any order. */
+/** A digest of rows in any order. */
 const digest = (values: string) =>
   `(pg_catalog.concat_ws(':', pg_catalog.count(*), pg_catalog.sum(pg_catalog.hashtextextended(pg_catalog.concat_ws(':', ${values}), 0))))`
 
@@ -36,14 +37,14 @@ select pg_catalog.concat_ws(' ',
 from pg_catalog.pg_class wanted join pg_catalog.pg_namespace namespace on namespace.oid = wanted.relnamespace
 where namespace.nspname = $1 and wanted.relname = $2`
 
-function statementOf(asked: ResourceAsked): OwnStatement | undefined {
-  switch (asked.name) {
+function statementOf(requested: RequestedResource): OwnStatement | undefined {
+  switch (requested.name) {
     case 'schemas':
       return { text: schemas(ofUsers('namespace')) }
     case 'schema':
-      return { text: schemas('namespace.nspname = $1'), values: [asked.schema] }
+      return { text: schemas('namespace.nspname = $1'), values: [requested.schema] }
     case 'table':
-      return { text: tableText, values: [asked.schema, asked.table] }
+      return { text: tableText, values: [requested.schema, requested.table] }
     case 'extensions':
     case 'extension':
       return { text: `select ${digest('extname, extversion, extnamespace')} from pg_catalog.pg_extension` }
@@ -55,7 +56,7 @@ function statementOf(asked: ResourceAsked): OwnStatement | undefined {
   }
 }
 
-/** Nobody calls when the server looks by itself. */
+/** Reads of the watch have no calling request. */
 const ownContext = (signal: AbortSignal): CallContext => ({
   caller: {
     kind: 'anyone',
@@ -69,7 +70,7 @@ const ownContext = (signal: AbortSignal): CallContext => ({
   address: undefined,
   requestId: 'watch',
   traceparent: undefined,
-  abilities: new Set(),
+  inputKinds: new Set(),
   answers: undefined,
   progress: () => {},
   log: () => {},
@@ -77,20 +78,20 @@ const ownContext = (signal: AbortSignal): CallContext => ({
 
 export type Fingerprint = (uri: string, database: DatabaseSettings, signal: AbortSignal) => Promise<string | undefined>
 
-/** Resources that are watched at once. */
+/** Maximum number of watched resources. */
 const mostWatched = 1_000
 
-/** undefined where it cannot be told: the URI is of no resource here, or of one that is never twice the same. */
+/** undefined if there is none: the URI is unknown, or its resource differs on each read. */
 export function createFingerprint(access: DatabaseAccess, catalogue: Catalogue): Fingerprint {
   const seen = new LRUCache<string, string>({ max: mostWatched })
   return async (uri, database, signal) => {
-    const asked = resourceAsked(uri)
-    const statement = asked && statementOf(asked)
+    const requested = requestedResource(uri)
+    const statement = requested && statementOf(requested)
     if (statement === undefined) return undefined
     const [rows] = await access.read(database, [statement], ownContext(signal), 'watch')
     const fingerprint = (rows && onlyCell(rows)) ?? ''
     const key = `${database.name} ${uri}`
-    // Who is told of a change and reads anew must not be shown what was there before.
+    // After a change, clients must not read cached data.
     if (seen.get(key) !== fingerprint) catalogue.forget(database)
     seen.set(key, fingerprint)
     return fingerprint

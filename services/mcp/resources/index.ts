@@ -1,6 +1,7 @@
 /**
- * The server's own resources: `pg://...`, of the database that the caller has selected. Each is one JSON document, capped. Where the database does not answer the document says
- * so; a resource that is not there, or not the role's to see, is unknown.
+ * The built-in resources: `pg://...`, of the caller's selected database. Each is one JSON document with a maximum size.
+ * If the database fails, the document reports it. A resource that does not exist, or that the role may not see, is
+ * unknown.
  */
 
 import { cellsOf } from '../../postgres/cells.ts'
@@ -18,7 +19,7 @@ import { cappedJson } from './cap.ts'
 import { documentOf } from './documents.ts'
 import { failureText } from './failure.ts'
 import { extensionNames, settingNames } from './statements.ts'
-import { type ResourceName, resourceAsked, templates } from './uri.ts'
+import { type ResourceName, requestedResource, templates } from './uri.ts'
 
 type ResourceParts = {
   readonly entries: DatabaseEntries
@@ -28,7 +29,7 @@ type ResourceParts = {
 }
 
 const mimeType = 'application/json'
-/** Who asks, in the tags of statements. */
+/** The tool name in the tags of statements. */
 const tool = 'resources'
 
 type Keyed<Definition> = Definition & { readonly key: ResourceName }
@@ -74,8 +75,8 @@ export function createResources({ entries, access, catalogue, settings }: Resour
   const keys = new Set([...definitions, ...templateDefinitions].filter(isOn).map(({ key }) => key))
 
   async function read(uri: string, context: CallContext): Promise<Outcome<ReadResult>> {
-    const asked = resourceAsked(uri)
-    if (asked === undefined) throw new CoreError({ kind: 'unknown resource', uri })
+    const requested = requestedResource(uri)
+    if (requested === undefined) throw new CoreError({ kind: 'unknown resource', uri })
     const answer = (text: string): Outcome<ReadResult> => ({
       kind: 'result',
       result: { contents: [{ uri, mimeType, text }] },
@@ -83,7 +84,7 @@ export function createResources({ entries, access, catalogue, settings }: Resour
     const database = entries.current(context.caller)
     if (database === undefined) return answer(failureText(noDatabase))
     try {
-      const document = await documentOf(asked, { database, context, tool }, { access, catalogue })
+      const document = await documentOf(requested, { database, context, tool }, { access, catalogue })
       if (document === undefined) throw new CoreError({ kind: 'unknown resource', uri })
       const { object, lists = [], more = '' } = document
       return answer(
@@ -96,7 +97,7 @@ export function createResources({ entries, access, catalogue, settings }: Resour
     }
   }
 
-  /** Names that may stand at a variable. */
+  /** Possible values of a template variable. */
   async function names(
     uriTemplate: string,
     variable: string,
@@ -123,8 +124,8 @@ export function createResources({ entries, access, catalogue, settings }: Resour
     list: () => list,
     templates: () => templateList,
     read: (uri, context) => {
-      const asked = resourceAsked(uri)
-      return asked !== undefined && keys.has(asked.name) ? read(uri, context) : undefined
+      const requested = requestedResource(uri)
+      return requested !== undefined && keys.has(requested.name) ? read(uri, context) : undefined
     },
     async complete(uriTemplate, variable, value, chosen, context) {
       const database = entries.current(context.caller)
@@ -134,7 +135,7 @@ export function createResources({ entries, access, catalogue, settings }: Resour
         const wanted = value.toLowerCase()
         return all.filter(name => name.toLowerCase().startsWith(wanted))
       } catch (error) {
-        // Who types gets no suggestions, rather than an error, where there is nobody to ask.
+        // If the database fails, completion returns no values instead of an error.
         if (failureOf(error, database.name) === undefined) throw error
         return []
       }

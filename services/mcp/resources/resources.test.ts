@@ -1,4 +1,6 @@
-/** Resources on a real Postgres: what each says, to whom, what is unknown, what a database that is down looks like, and that changes are noticed. */
+/**
+ * Resources on a real Postgres: contents, access, unknown resources, an unreachable database, and detection of changes.
+ */
 import { encode } from 'gpt-tokenizer'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { answerOf, type CatalogueTest, startCatalogueTest } from '../catalogue/testing/server.ts'
@@ -42,7 +44,7 @@ const read = async (uri: string, options?: Options) => JSON.parse(await textOf(u
 const unknown = { name: 'CoreError', fault: { kind: 'unknown resource' } }
 
 describe('the resources', () => {
-  test('are listed with templates, and those that are switched off are not there', async () => {
+  test('are listed with templates, without those that are switched off', async () => {
     const { caller } = callContext()
     const uris = (options: Options) =>
       provider(options)
@@ -61,7 +63,7 @@ describe('the resources', () => {
     expect(provider().templates(caller).length).toBe(4)
   })
 
-  test('say of the system what it is', async () => {
+  test('describe the system', async () => {
     expect(await read('pg://system_info')).toMatchObject({
       postgresql_version: expect.stringMatching(/^18\./),
       version_number: expect.stringMatching(/^18\d{4}$/),
@@ -79,7 +81,7 @@ describe('the resources', () => {
     })
   })
 
-  test('lead from schemas to tables by their URIs, whatever names hold', async () => {
+  test('lead from schemas to tables by their URIs, with any names', async () => {
     const { schemas } = await read('pg://schemas')
     const schema = schemas.find(({ name }: { name: string }) => name === 'two words')
     expect(schema).toMatchObject({ description: 'Of two words', tables: 1, views: 0, uri: 'pg://schemas/two%20words' })
@@ -96,7 +98,7 @@ describe('the resources', () => {
     })
   })
 
-  test('show settings, those changed first, and no passwords', async () => {
+  test('show settings, changed ones first, and no passwords', async () => {
     const text = await textOf('pg://settings')
     expect(text).not.toContain('hush')
     const { changed, defaults } = JSON.parse(text)
@@ -107,7 +109,7 @@ describe('the resources', () => {
     expect(await read('pg://settings/work_mem')).toMatchObject({ value: '7168', default: '4096', context: 'user' })
   })
 
-  test('are read by functions of Postgres, whatever fits better that others have made', async () => {
+  test("use Postgres's own functions, even if users have created better matching ones", async () => {
     const made = ['concat_ws(text, text, text)', 'format(text, name, name)']
     const body = `RETURNS text LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''shadowed''; END'`
     await server.postgres.run(made.map(name => `CREATE FUNCTION public.${name} ${body}`).join('; '))
@@ -124,13 +126,13 @@ describe('the resources', () => {
     }
   })
 
-  test('show extensions, and what is only available by name', async () => {
+  test('show extensions, and available ones by name', async () => {
     const { extensions } = await read('pg://extensions')
     expect(extensions).toMatchObject([{ name: 'plpgsql', schema: 'pg_catalog' }])
     expect(await read('pg://extensions/pg_stat_statements')).toMatchObject({ installed_version: null })
   })
 
-  test('show what other sessions run only as far as the role may see it', async () => {
+  test('show statements of other sessions only as far as the role may see them', async () => {
     const other = server.postgres.run('SELECT pg_sleep(1.5) AS secret_work')
     await expect
       .poll(async () => JSON.stringify(await read('pg://activity')), { interval: 50 })
@@ -141,7 +143,7 @@ describe('the resources', () => {
     await other
   })
 
-  test('show figures of the tables that the role may read', async () => {
+  test('show statistics of the tables that the role may read', async () => {
     const { database, tables } = await read('pg://statistics')
     expect(database.commits).toBeGreaterThan(0)
     const names = (list: { table: string }[]) => list.map(({ table }) => table).sort()
@@ -150,7 +152,7 @@ describe('the resources', () => {
     expect(names(own.tables)).toEqual(['things'])
   })
 
-  test('fit the budget and stay JSON', async () => {
+  test('fit the limit and remain JSON', async () => {
     for (const name of ['settings', 'schemas', 'statistics', 'activity', 'extensions', 'system_info']) {
       const text = await textOf(`pg://${name}`, { resultTokens: 1_200 })
       expect(encode(text).length).toBeLessThanOrEqual(1_200)
@@ -163,7 +165,7 @@ describe('the resources', () => {
   })
 })
 
-describe('what is not there', () => {
+describe('unknown resources', () => {
   test.each([
     'pg://nothing',
     'pg://schemas/',
@@ -172,7 +174,7 @@ describe('what is not there', () => {
     'pg://',
     'file:///etc/passwd',
     'pg://schemas/a%00',
-  ])('%s is none of these resources', uri => expect(provider().read(uri, callContext())).toBeUndefined())
+  ])('%s is not a resource', uri => expect(provider().read(uri, callContext())).toBeUndefined())
 
   test.each([
     'pg://schemas/nothing',
@@ -183,14 +185,14 @@ describe('what is not there', () => {
     await expect(provider().read(uri, callContext())).rejects.toMatchObject({ ...unknown, fault: { uri } })
   })
 
-  test('and what the role may not see is unknown too', async () => {
+  test('and a resource that the role may not see is unknown too', async () => {
     const options = { database: { user: 'reader', name: 'reader' } }
     await expect(read('pg://schemas/hidden', options)).rejects.toMatchObject(unknown)
     await expect(read('pg://schemas/hidden/tables/salaries', options)).rejects.toMatchObject(unknown)
     expect(JSON.stringify(await read('pg://schemas', options))).not.toContain('hidden')
   })
 
-  test('a database that cannot be reached is told as JSON, with nothing of how it is reached', async () => {
+  test('an unreachable database is reported as JSON, without connection details', async () => {
     const options = { database: { port: 1, name: 'gone', password: 'hush' } }
     for (const uri of ['pg://system_info', 'pg://schemas', 'pg://settings/work_mem']) {
       expect(await read(uri, options)).toEqual({
@@ -208,7 +210,7 @@ describe('completion', () => {
   const complete = (template: string, variable: string, value: string, chosen = {}) =>
     provider().complete?.(template, variable, value, chosen, callContext())
 
-  test('knows the values of every variable', async () => {
+  test('has values for every variable', async () => {
     expect(await complete('pg://schemas/{schema}', 'schema', 'TWO')).toEqual(['two words'])
     const table = 'pg://schemas/{schema}/tables/{table}'
     expect(await complete(table, 'table', '', { schema: 'public' })).toEqual(['things'])
@@ -244,7 +246,7 @@ describe('a fingerprint', () => {
     expect(await of(uri)).not.toBe(before)
   })
 
-  test('is made by functions of Postgres, whatever fits better that others have made', async () => {
+  test("uses Postgres's own functions, even if users have created better matching ones", async () => {
     const before = await of('pg://extensions')
     const body = `RETURNS text LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''shadowed''; END'`
     await server.postgres.run(`CREATE FUNCTION public.concat_ws(text, bigint, numeric) ${body}`)
@@ -252,7 +254,7 @@ describe('a fingerprint', () => {
     await server.postgres.run('DROP FUNCTION public.concat_ws(text, bigint, numeric)')
   })
 
-  test('is of what can be compared only', async () => {
+  test('exists only for comparable resources', async () => {
     for (const uri of ['pg://activity', 'pg://statistics', 'pg://system_info', 'pg://none', 'test://x'])
       expect(await of(uri)).toBeUndefined()
   })
@@ -272,7 +274,7 @@ describe('read_resource', () => {
   const call = async (args: { uri?: string; list?: boolean }, options?: Options) =>
     answerOf(await readResource({ resources: [provider(options)], limits: server.limits }).call(args, callContext()))
 
-  test('lists, reads, and says what it needs', async () => {
+  test('lists, reads, and reports missing arguments', async () => {
     const { text } = await call({ list: true })
     expect(text).toContain('pg://system_info\tpostgresql_system_info\t')
     expect(text).toContain('pg://schemas/{schema}/tables/{table}\t')
@@ -282,7 +284,7 @@ describe('read_resource', () => {
     expect(await call({})).toMatchObject({ isError: true, text: expect.stringContaining('uri:') })
   })
 
-  test('fails where there is nothing, and where the database does not answer', async () => {
+  test('fails for an unknown resource, and if the database does not answer', async () => {
     expect(await call({ uri: 'pg://schema' })).toMatchObject({
       isError: true,
       text: expect.stringMatching(/Did you mean one of these\?\n.*\npg:\/\/schemas/s),

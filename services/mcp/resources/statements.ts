@@ -1,6 +1,9 @@
-/** What the server's own resources are read by, each as one statement that gives one JSON document. What may hold a password is left out. */
+/**
+ * The statements of the built-in resources; each returns one JSON document. Values that may contain a password are
+ * omitted.
+ */
 import type { OwnStatement } from '../database/access.ts'
-import { mayHoldSecret, secretNames } from '../statement/settings.ts'
+import { mayContainSecret, secretNames } from '../statement/settings.ts'
 
 export const systemInfo: OwnStatement = {
   text: `
@@ -10,7 +13,7 @@ select pg_catalog.json_build_object('postgresql_version', pg_catalog.current_set
   'size_bytes', case when pg_catalog.has_database_privilege(current_database(), 'connect') then pg_catalog.pg_database_size(current_database()) end)`,
 }
 
-/** Values of parameters that hold passwords, such as those in primary_conninfo, are not shown to anyone. */
+/** Values of settings that may contain passwords, such as primary_conninfo, are hidden from all callers. */
 const shownSetting = `case
   when setting.name ~* '${secretNames}' and setting.vartype = 'string' and setting.setting <> ''
   then '(hidden)' else setting.setting end`
@@ -59,7 +62,7 @@ export const extensionNames: OwnStatement = {
 
 const mostSessions = 200
 
-/** As pg_stat_activity shows it to the role: of what others run, only that somebody does. */
+/** What pg_stat_activity shows the role: of other roles' sessions, only that they are active. */
 export const activity: OwnStatement = {
   text: `
 select pg_catalog.json_build_object(
@@ -70,7 +73,7 @@ select pg_catalog.json_build_object(
     select pid, usename as role, application_name, state, wait_event_type, wait_event,
       pg_catalog.round(extract(epoch from pg_catalog.clock_timestamp() - xact_start)::numeric, 1) as transaction_seconds,
       pg_catalog.round(extract(epoch from pg_catalog.clock_timestamp() - query_start)::numeric, 1) as query_seconds,
-      pg_catalog.pg_blocking_pids(pid) as blocked_by, case when ${mayHoldSecret('query')} then '(hidden)' else pg_catalog.left(query, 500) end as query
+      pg_catalog.pg_blocking_pids(pid) as blocked_by, case when ${mayContainSecret('query')} then '(hidden)' else pg_catalog.left(query, 500) end as query
     from pg_catalog.pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid()
     order by state is distinct from 'active', xact_start nulls last, pid limit ${mostSessions}) session))`,

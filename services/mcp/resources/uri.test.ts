@@ -1,17 +1,17 @@
-/** URIs of resources: whatever a schema or a table is called, its URI leads back to it, and no text makes the parser fail. */
+/** URIs of resources: every schema and table name is restored from its URI, and no text makes the parser throw. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { resourceAsked, schemaUri, tableUri } from './uri.ts'
+import { requestedResource, schemaUri, tableUri } from './uri.ts'
 
 const name = fc
   .string({ minLength: 1, maxLength: 63, unit: 'grapheme' })
   .filter(text => !text.includes('\0') && encodeURIComponent(text).length < 400)
 
-test('lead back to what they were made of', () => {
+test('are parsed to the names they were made of', () => {
   fc.assert(
     fc.property(name, name, (schema, table) => {
-      expect(resourceAsked(schemaUri(schema))).toEqual({ name: 'schema', schema })
-      expect(resourceAsked(tableUri(schema, table))).toEqual({ name: 'table', schema, table })
+      expect(requestedResource(schemaUri(schema))).toEqual({ name: 'schema', schema })
+      expect(requestedResource(tableUri(schema, table))).toEqual({ name: 'table', schema, table })
     }),
   )
 })
@@ -39,8 +39,8 @@ test('are those of a resource, or of none', () => {
         fc.string(),
       ),
       uri => {
-        const asked = resourceAsked(uri)
-        if (asked !== undefined) expect(uri.startsWith('pg://')).toBe(true)
+        const requested = requestedResource(uri)
+        if (requested !== undefined) expect(uri.startsWith('pg://')).toBe(true)
       },
     ),
   )

@@ -1,4 +1,4 @@
-/** The URIs of the built-in resources, and the templates that they are made by. Pure. */
+/** The URIs and URI templates of the built-in resources. Pure. */
 
 export type ResourceName =
   | 'system_info'
@@ -12,8 +12,8 @@ export type ResourceName =
   | 'setting'
   | 'extension'
 
-/** A resource by name, and what stands at its template's variables. */
-export type ResourceAsked =
+/** The name of a resource, and the values of its template's variables. */
+export type RequestedResource =
   | { readonly name: 'system_info' | 'schemas' | 'extensions' | 'settings' | 'activity' | 'statistics' }
   | { readonly name: 'schema'; readonly schema: string }
   | { readonly name: 'table'; readonly schema: string; readonly table: string }
@@ -22,7 +22,7 @@ export type ResourceAsked =
 
 const scheme = 'pg://'
 const longestUri = 1_000
-/** As Postgres has it, in characters that are percent-encoded at worst. */
+/** The name in Postgres, percent-encoded. */
 const longestName = 200
 
 export const templates = {
@@ -34,8 +34,8 @@ export const templates = {
 
 const plain = ['system_info', 'schemas', 'extensions', 'settings', 'activity', 'statistics'] as const
 
-/** undefined: no URI of a resource of ours. */
-export function resourceAsked(uri: string): ResourceAsked | undefined {
+/** undefined: not the URI of a built-in resource. */
+export function requestedResource(uri: string): RequestedResource | undefined {
   if (uri.length > longestUri || !uri.startsWith(scheme)) return undefined
   const segments = uri.slice(scheme.length).split('/').map(decoded)
   const [first, second, third, fourth] = segments
@@ -54,7 +54,7 @@ export function resourceAsked(uri: string): ResourceAsked | undefined {
   return undefined
 }
 
-/** A segment of a path; undefined where it is none. */
+/** One path segment; undefined if it is none. */
 function decoded(segment: string): string | undefined {
   try {
     const text = decodeURIComponent(segment)

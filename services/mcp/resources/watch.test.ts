@@ -5,7 +5,7 @@ import { anyone } from '../core/caller.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
 import { createWatch } from './watch.ts'
 
-// Nothing but its name is read.
+// Only its name is read.
 const database = { name: 'main' } as DatabaseSettings
 const entries: DatabaseEntries = {
   available: () => [database],
@@ -14,12 +14,12 @@ const entries: DatabaseEntries = {
   takeWrites: () => false,
 }
 
-function watching(fingerprint: (looks: number) => string | undefined | Error) {
-  let looks = 0
+function watching(fingerprint: (checks: number) => string | undefined | Error) {
+  let checks = 0
   const announced: string[] = []
   const follow = createWatch({
     fingerprint: async () => {
-      const found = fingerprint(looks++)
+      const found = fingerprint(checks++)
       if (found instanceof Error) throw found
       return found
     },
@@ -28,34 +28,34 @@ function watching(fingerprint: (looks: number) => string | undefined | Error) {
     logger: { debug: () => {} },
     intervalMs: 1,
   })
-  return { follow, announced, looks: () => looks }
+  return { follow, announced, checks: () => checks }
 }
 
-describe('a resource that is watched', () => {
-  test('is announced when it is another than before, and not where nothing could be told', async () => {
-    const said = ['a', 'a', new Error('down'), undefined, 'a', 'b', 'b', 'c']
-    const { follow, announced, looks } = watching(look => said[Math.min(look, said.length - 1)])
+describe('a watched resource', () => {
+  test('is announced when its fingerprint differs, and not if there was none', async () => {
+    const fingerprints = ['a', 'a', new Error('down'), undefined, 'a', 'b', 'b', 'c']
+    const { follow, announced, checks } = watching(check => fingerprints[Math.min(check, fingerprints.length - 1)])
     const end = follow('pg://schemas', anyone)
-    await until(() => looks() > said.length + 2)
+    await until(() => checks() > fingerprints.length + 2)
     end()
     expect(announced).toEqual(['pg://schemas', 'pg://schemas'])
   })
 
-  test('is looked at once for all who follow it, until the last is gone', async () => {
-    const { follow, looks } = watching(() => 'a')
+  test('is checked once for all subscribers, until the last one unsubscribes', async () => {
+    const { follow, checks } = watching(() => 'a')
     const [first, second] = [follow('pg://schemas', anyone), follow('pg://schemas', anyone)]
-    expect(looks()).toBe(1)
+    expect(checks()).toBe(1)
     first()
     first()
-    await until(() => looks() > 3)
+    await until(() => checks() > 3)
     second()
-    const seen = looks()
+    const seen = checks()
     await new Promise(resolve => setTimeout(resolve, 20))
-    expect(looks()).toBeLessThanOrEqual(seen + 1)
+    expect(checks()).toBeLessThanOrEqual(seen + 1)
   })
 
-  test('is nothing where the caller has no database', () => {
-    const { looks } = watching(() => 'a')
+  test('is not checked if the caller has no database', () => {
+    const { checks } = watching(() => 'a')
     const follow = createWatch({
       fingerprint: async () => 'a',
       entries: { ...entries, current: () => undefined },
@@ -63,6 +63,6 @@ describe('a resource that is watched', () => {
       logger: { debug: () => {} },
     })
     follow('pg://schemas', anyone)()
-    expect(looks()).toBe(0)
+    expect(checks()).toBe(0)
   })
 })

@@ -1,6 +1,6 @@
 /**
- * Looks after the resources that clients subscribe to: by their fingerprints, now and then, as long as somebody wants to know. Who
- * subscribes to the same resource of the same database shares the looks.
+ * Watches the resources that clients subscribe to: compares fingerprints at an interval while there are subscribers.
+ * Subscribers of the same resource of the same database share the checks.
  */
 import type { Logger } from 'pino'
 import type { DatabaseSettings } from '../configuration/types.ts'
@@ -18,22 +18,22 @@ type WatchOptions = {
 
 type Watched = { followers: number; readonly end: AbortController }
 
-/** A look takes so long at most: a database that does not answer is not asked twice at once. */
-const lookMs = 30_000
-/** Beyond these a subscription is taken, and told of nothing. */
+/** The timeout of a check, so that a database that does not answer never has two checks at once. */
+const checkIntervalMs = 30_000
+/** Beyond this number a subscription is accepted without notifications. */
 const mostWatched = 1_000
 
-/** @returns what follows a resource for a caller, until what that returns is called */
+/** Returns a function that subscribes a caller to a resource; that one returns a function that unsubscribes */
 export function createWatch(options: WatchOptions): (uri: string, caller: Caller) => () => void {
   const { fingerprint, entries, announce, logger, intervalMs = 10_000 } = options
   const watched = new Map<string, Watched>()
 
-  async function look(uri: string, database: DatabaseSettings, end: AbortSignal): Promise<string | undefined> {
+  async function check(uri: string, database: DatabaseSettings, end: AbortSignal): Promise<string | undefined> {
     try {
-      return await fingerprint(uri, database, AbortSignal.any([end, AbortSignal.timeout(lookMs)]))
+      return await fingerprint(uri, database, AbortSignal.any([end, AbortSignal.timeout(checkIntervalMs)]))
     } catch (error) {
-      // Nothing is known of it now; the next look compares with what was known before.
-      logger.debug({ err: error, uri, database: database.name }, 'a resource could not be looked after')
+      // The check failed; the next one compares with the previous fingerprint.
+      logger.debug({ err: error, uri, database: database.name }, 'a watched resource could not be checked')
       return undefined
     }
   }
@@ -42,14 +42,14 @@ export function createWatch(options: WatchOptions): (uri: string, caller: Caller
     let known: string | undefined
     let timer: NodeJS.Timeout | undefined
     signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
-    const turn = async () => {
-      const now = await look(uri, database, signal)
+    const checkAll = async () => {
+      const now = await check(uri, database, signal)
       if (signal.aborted) return
       if (known !== undefined && now !== undefined && now !== known) announce(uri)
       known = now ?? known
-      timer = setTimeout(() => void turn(), intervalMs).unref()
+      timer = setTimeout(() => void checkAll(), intervalMs).unref()
     }
-    void turn()
+    void checkAll()
   }
 
   return (uri, caller) => {

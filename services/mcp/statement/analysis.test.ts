@@ -1,12 +1,12 @@
-/** A call is found wherever the grammar lets one stand; so are the casts, operators and relations of a statement. */
+/** Calls are found wherever the grammar allows one; so are casts, operators and relations of a statement. */
 import { expect, test } from 'vitest'
 import { analyse } from './analysis.ts'
 import { parseStatement } from './parser.ts'
 
 const analysed = async (text: string) => analyse(await parseStatement(text))
 
-/** `@` is where a call stands. */
-const places: readonly string[] = [
+/** `@` is the position of the call. */
+const statements: readonly string[] = [
   'SELECT @',
   'SELECT DISTINCT ON (@) n FROM t',
   'SELECT n FROM t WHERE @ BETWEEN SYMMETRIC 1 AND 2',
@@ -106,9 +106,9 @@ const places: readonly string[] = [
   'CREATE INDEX ON t ((@))',
 ]
 
-test.each(places)('the call in %s', async place => {
+test.each(statements)('the call in %s', async statement => {
   for (const call of ['hidden(n)', '"hidden"(n)', 'apart.hidden(n)', 'U&"hidd\\0065n"(n)', 'HIDDEN (n)']) {
-    const { calls } = await analysed(place.replaceAll('@', call))
+    const { calls } = await analysed(statement.replaceAll('@', call))
     expect(calls.find(({ name }) => name === 'hidden')).toEqual({
       name: 'hidden',
       schema: call.startsWith('apart') ? 'apart' : undefined,

@@ -1,6 +1,6 @@
 /**
- * What a statement is and all that it names, from its tree. Where a node may name a function without calling one by its syntax (`t.f`, a cast, an operator), its name is taken as well: what is
- * listed may be more than what runs, never less.
+ * The kind of a statement and all names in it, from its parse tree. If a node may name a function without call syntax
+ * (`t.f`, a cast, an operator), that name is included: the list may contain more than what runs, never less.
  */
 import { classOf, type StatementClass } from './classes.ts'
 import { mergesEveryRow, upsertsEveryRow, writesEveryRow } from './conditions.ts'
@@ -10,56 +10,56 @@ import { StatementRefusal } from './refusal.ts'
 
 export type Name = { readonly schema: string | undefined; readonly name: string }
 export type Call = Name & {
-  /** undefined: not known. */
+  /** undefined: unknown. */
   readonly arguments: number | undefined
 }
 
 type Attribute = {
   readonly name: string
-  /** Whether what stands before it may be a value of any type; otherwise it is a row. */
+  /** Whether the expression before it may be of any type; otherwise it is a row. */
   readonly isOfAny: boolean
 }
 
 export type Analysis = {
   readonly class: StatementClass
-  /** As Postgres calls it: SELECT, DROP TABLE. */
+  /** The command tag of Postgres: SELECT, DROP TABLE. */
   readonly tag: string
   readonly text: string
   readonly tree: TreeNode
-  /** Texts of the functions that it creates or runs as DO. */
+  /** Bodies of the functions that it creates, or runs as DO. */
   readonly bodies: readonly string[]
   readonly calls: readonly Call[]
-  /** That are written as columns of a row, and may be functions of it, or casts. */
+  /** Names written as columns of a row, which may be functions of the row, or casts. */
   readonly attributes: readonly Attribute[]
   readonly operators: readonly Name[]
   readonly types: readonly Name[]
   readonly relations: readonly Name[]
-  /** Settings that SHOW and current_setting read, `all` being all of them; undefined: one whose name is computed. */
+  /** Settings that SHOW and current_setting read, `all` for all of them; undefined: a computed name. */
   readonly settings: readonly (string | undefined)[]
-  /** Whether an INSERT, UPDATE, DELETE or MERGE is anywhere in it. */
+  /** Whether it contains an INSERT, UPDATE, DELETE or MERGE. */
   readonly hasWrite: boolean
   readonly hasInto: boolean
   readonly hasLock: boolean
-  /** Whether an UPDATE or a DELETE in it touches every row. */
+  /** Whether an UPDATE or a DELETE in it affects every row. */
   readonly hasUnfiltered: boolean
-  /** Of a definition: whether it only adds something, or can be taken back. */
+  /** For a definition: whether it only adds something, or can be undone. */
   readonly isOrdinary: boolean
-  /** Whether the outermost SELECT says how many rows it wants, or from which on. */
+  /** Whether the outermost SELECT has a LIMIT, OFFSET or FETCH. */
   readonly hasLimit: boolean
 }
 
-/** Postgres's own limits are near; no statement that a person reads comes close. */
+/** Close to Postgres's own limits; statements written by people are far below. */
 const maximumDepth = 500
 
 const isNode = (value: unknown): value is TreeNode =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** The strings of a list of String nodes, as names are written. */
+/** The strings of a list of String nodes, which form a name. */
 const strings = (list: unknown): string[] =>
   Array.isArray(list)
     ? list.flatMap(item => {
-        const held = isNode(item) && isNode(item.String) ? item.String.sval : undefined
-        return typeof held === 'string' ? [held] : []
+        const text = isNode(item) && isNode(item.String) ? item.String.sval : undefined
+        return typeof text === 'string' ? [text] : []
       })
     : []
 
@@ -69,13 +69,13 @@ function nameOf(list: unknown): Name | undefined {
   return name === undefined ? undefined : { schema: parts.at(-2), name }
 }
 
-/** `of`: the name before it; undefined where that is an expression. */
+/** `of`: the name before it; undefined for an expression. */
 type FoundAttribute = { readonly of: string | undefined; readonly name: string }
 
 type Found = {
   calls: Call[]
   attributes: FoundAttribute[]
-  /** Names under which functions stand in FROM: by itself such a name is a value, of whatever type the function returns. */
+  /** Names of functions in FROM: such a name alone is a value of the function's type. */
   sources: Set<string>
   operators: Name[]
   types: Name[]
@@ -92,10 +92,10 @@ const push = (list: Name[], name: Name | undefined): void => {
   if (name !== undefined) list.push(name)
 }
 
-/** Stands for a name that Postgres makes up. */
+/** Stands for a name that Postgres generates. */
 const anyName = '*'
 
-/** What a function in FROM is called that is given no name. */
+/** The default name of a function in FROM. */
 function namesOfSource(functions: unknown): readonly string[] {
   const [listed] = Array.isArray(functions) ? functions : []
   const items = isNode(listed) && isNode(listed.List) ? listed.List.items : undefined
@@ -106,7 +106,7 @@ function namesOfSource(functions: unknown): readonly string[] {
 
 const readsSetting = 'current_setting'
 
-/** A text that is written out, with or without its type. */
+/** A literal text, with or without its type. */
 function literalOf(value: unknown): string | undefined {
   if (!isNode(value)) return undefined
   if (isNode(value.TypeCast)) return literalOf(value.TypeCast.arg)
@@ -114,13 +114,13 @@ function literalOf(value: unknown): string | undefined {
   return isNode(text) && typeof text.sval === 'string' ? text.sval : undefined
 }
 
-/** What each kind of node adds, by its name. */
+/** What each kind of node contributes, by its name. */
 const visitors: { readonly [kind: string]: (node: TreeNode, found: Found) => void } = {
   FuncCall: (node, { calls, settings }) => {
     const name = nameOf(node.funcname)
     const length = (list: unknown) => (Array.isArray(list) ? list.length : 0)
-    const given = length(node.args) + (node.agg_within_group === true ? length(node.agg_order) : 0)
-    if (name !== undefined) calls.push({ ...name, arguments: node.func_variadic === true ? undefined : given })
+    const argumentCount = length(node.args) + (node.agg_within_group === true ? length(node.agg_order) : 0)
+    if (name !== undefined) calls.push({ ...name, arguments: node.func_variadic === true ? undefined : argumentCount })
     if (name?.name === readsSetting) settings.push(literalOf(Array.isArray(node.args) ? node.args[0] : undefined))
   },
   DefElem: ({ defname, arg }, { bodies }) => {
@@ -140,8 +140,8 @@ const visitors: { readonly [kind: string]: (node: TreeNode, found: Found) => voi
   A_Indirection: (node, { attributes }) =>
     void attributes.push(...strings(node.indirection).map(name => ({ of: undefined, name }))),
   RangeFunction: ({ alias, functions }, { sources }) => {
-    const given = isNode(alias) ? alias.aliasname : undefined
-    if (typeof given === 'string') sources.add(given)
+    const name = isNode(alias) ? alias.aliasname : undefined
+    if (typeof name === 'string') sources.add(name)
     else for (const name of namesOfSource(functions)) sources.add(name)
   },
   RangeVar: (node, found) => {
@@ -171,7 +171,7 @@ const visitors: { readonly [kind: string]: (node: TreeNode, found: Found) => voi
   },
 }
 
-/** Fields that hold a node without saying which kind it is. */
+/** Fields with a node whose kind is not written. */
 const kinds: { readonly [field: string]: string } = {
   relation: 'RangeVar',
   sourceRelation: 'RangeVar',
@@ -199,14 +199,14 @@ function walk(value: unknown, found: Found, depth: number): void {
     return
   }
   if (!isNode(value)) return
-  for (const [key, held] of Object.entries(value)) {
-    if (typeof held !== 'object' || held === null) continue
-    if (isNode(held)) visit(kinds[key] ?? key, held, found)
-    walk(held, found, depth + 1)
+  for (const [key, child] of Object.entries(value)) {
+    if (typeof child !== 'object' || child === null) continue
+    if (isNode(child)) visit(kinds[key] ?? key, child, found)
+    walk(child, found, depth + 1)
   }
 }
 
-/** @throws StatementRefusal where it is nested too deeply */
+/** @throws StatementRefusal if it is nested too deeply */
 export function analyse({ node, text }: ParsedStatement): Analysis {
   const found: Found = {
     calls: [],
@@ -227,7 +227,7 @@ export function analyse({ node, text }: ParsedStatement): Analysis {
     name,
     isOfAny: of === undefined || found.sources.has(of) || found.sources.has(anyName),
   }))
-  // `'x'.f` is f('x').
+  // `'x'.f` means f('x').
   if (attributes.some(({ name, isOfAny }) => isOfAny && name === readsSetting)) found.settings.push(undefined)
   const select = isNode(node.SelectStmt) ? node.SelectStmt : {}
   const hasLimit = select.limitCount !== undefined || select.limitOffset !== undefined
@@ -235,5 +235,5 @@ export function analyse({ node, text }: ParsedStatement): Analysis {
   return { ...classOf(node), text, tree: node, isOrdinary: isOrdinary(node), ...rest, attributes, hasLimit }
 }
 
-/** Names of the functions that it calls by their syntax. */
+/** Names of the functions that it calls with call syntax. */
 export const calledNames = ({ calls }: Analysis): readonly string[] => calls.map(({ name }) => name)

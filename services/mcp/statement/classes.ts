@@ -1,13 +1,14 @@
-/** Kinds of statements, by the node at the root of their tree. What is not named here is of the class that nobody may run. */
+/** Kinds of statements, by the root node of their parse tree. Kinds that are missing here are never allowed. */
 import type { TreeNode } from './parser.ts'
 
 /**
- * `select`: SELECT, VALUES, TABLE. `show`: settings. `explain`: of one that is a `select`. `write`: INSERT, UPDATE, DELETE, MERGE, CALL. `definition`: DDL, TRUNCATE, DO and what else
- * changes more than rows. `other`: all that has no place in a call of its own transaction.
+ * `select`: SELECT, VALUES, TABLE. `show`: settings. `explain`: of a `select`. `write`: INSERT, UPDATE, DELETE, MERGE,
+ * CALL. `definition`: DDL, TRUNCATE, DO and other changes beyond rows. `other`: everything that cannot run as one call
+ * in its own transaction.
  */
 export type StatementClass = 'select' | 'show' | 'explain' | 'write' | 'definition' | 'other'
 
-/** What cannot be run in a transaction, outlives it in the session, reads and writes files, or is about who may do what. */
+/** Statements that cannot run in a transaction, outlive it in the session, access files, or change privileges. */
 const others: { readonly [kind: string]: string } = {
   TransactionStmt: 'transaction control',
   VariableSetStmt: 'SET',
@@ -43,7 +44,7 @@ const others: { readonly [kind: string]: string } = {
   ReassignOwnedStmt: 'REASSIGN OWNED',
 }
 
-/** Without these, a database cannot be built; each asks for a confirmation. */
+/** Required for building a database; each needs a confirmation. */
 const definitions: { readonly [kind: string]: string } = {
   CreateStmt: 'CREATE TABLE',
   CreateTableAsStmt: 'CREATE TABLE AS',
@@ -96,7 +97,7 @@ const tagOf = (list: { readonly [kind: string]: string }, kind: string): string 
 
 type Classified = { readonly class: StatementClass; readonly tag: string }
 
-/** Of the statement that an EXPLAIN is about. */
+/** The statement inside an EXPLAIN. */
 function explained(node: unknown): Classified {
   const query = typeof node === 'object' && node !== null && 'query' in node ? node.query : undefined
   const isSelect = typeof query === 'object' && query !== null && 'SelectStmt' in query

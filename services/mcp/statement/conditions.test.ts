@@ -1,4 +1,4 @@
-/** Which writes touch every row by their form, and which definitions only add. */
+/** Which writes affect every row by their form, and which definitions only add. */
 import { expect, test } from 'vitest'
 import { analyse } from './analysis.ts'
 import { parseStatement } from './parser.ts'
@@ -51,7 +51,7 @@ test.each([
   "name like 'a%'",
   'id = 1 or id = 2',
   '(id, name) = (1, $$x$$)',
-])('a condition that tells rows apart: %s', async condition => {
+])('a condition that selects rows: %s', async condition => {
   for (const statement of [
     `DELETE FROM t WHERE ${condition}`,
     `WITH x AS (UPDATE t SET id = 1 WHERE ${condition} RETURNING *) TABLE x`,

@@ -1,4 +1,7 @@
-/** Whether the condition of an UPDATE, DELETE or MERGE holds for every row by its form alone, so that it is no condition. */
+/**
+ * Whether the condition of an UPDATE, DELETE or MERGE is true for every row by its form alone, so that it has no
+ * effect.
+ */
 import type { TreeNode } from './parser.ts'
 
 const isNode = (value: unknown): value is TreeNode =>
@@ -13,42 +16,42 @@ function stringsOf(list: unknown): string[] {
   })
 }
 
-/** What the names of a condition refer to. */
+/** The relations that names in a condition refer to. */
 type Scope = {
-  /** Names of the relation that is written. */
+  /** Names of the target relation. */
   readonly target: ReadonlySet<string>
-  /** Whether a name without a relation may be of another one. */
+  /** Whether an unqualified name may belong to another relation. */
   readonly hasOthers: boolean
 }
 
-/** The name that a relation in FROM, or a write, has. */
+/** The name or alias of a relation in FROM, or of a write's target. */
 function nameOf(relation: TreeNode): string | undefined {
   const { relname, alias } = relation
-  const given = isNode(alias) ? alias.aliasname : undefined
-  return typeof given === 'string' ? given : typeof relname === 'string' ? relname : undefined
+  const aliasName = isNode(alias) ? alias.aliasname : undefined
+  return typeof aliasName === 'string' ? aliasName : typeof relname === 'string' ? relname : undefined
 }
 
-/** Names in a FROM; a name that is written there hides that of the target. */
+/** Names in a FROM; they hide the same name of the target. */
 function namesIn(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap(namesIn)
   if (!isNode(value)) return []
   const own = nameOf(value)
   return [
     ...(own === undefined ? [] : [own]),
-    ...Object.entries(value).flatMap(([key, held]) => (key === 'SelectStmt' ? [] : namesIn(held))),
+    ...Object.entries(value).flatMap(([key, child]) => (key === 'SelectStmt' ? [] : namesIn(child))),
   ]
 }
 
-/** In a query of its own only what stands in its conditions and its FROM decides: whether there are rows does not depend on what EXISTS selects. */
+/** In a subquery, only its conditions and its FROM matter: which rows exist does not depend on what EXISTS selects. */
 function queryReads(query: TreeNode, scope: Scope, isExists: boolean): boolean {
   const inner = namesIn(query.fromClause)
   const target = new Set([...scope.target].filter(name => !inner.includes(name)))
   const within = { target, hasOthers: scope.hasOthers || inner.length > 0 }
   const parts = Object.entries(query).filter(([key]) => !(isExists && key === 'targetList'))
-  return parts.some(([, held]) => readsTarget(held, within))
+  return parts.some(([, child]) => readsTarget(child, within))
 }
 
-/** Whether a value may differ from row to row of the target. */
+/** Whether a value may differ between rows of the target. */
 function readsTarget(value: unknown, scope: Scope): boolean {
   if (Array.isArray(value)) return value.some(item => readsTarget(item, scope))
   if (!isNode(value)) return false
@@ -63,17 +66,17 @@ function readsTarget(value: unknown, scope: Scope): boolean {
     const query = isNode(subselect) && isNode(subselect.SelectStmt) ? subselect.SelectStmt : {}
     return readsTarget(testexpr, scope) || queryReads(query, scope, subLinkType === 'EXISTS_SUBLINK')
   }
-  return Object.values(value).some(held => readsTarget(held, scope))
+  return Object.values(value).some(child => readsTarget(child, scope))
 }
 
-function withoutPlaces(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(withoutPlaces)
+function withoutLocations(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutLocations)
   if (!isNode(value)) return value
   return Object.fromEntries(
-    Object.entries(value).flatMap(([key, held]) => (key === 'location' ? [] : [[key, withoutPlaces(held)]])),
+    Object.entries(value).flatMap(([key, child]) => (key === 'location' ? [] : [[key, withoutLocations(child)]])),
   )
 }
-const textOf = (value: unknown): string => JSON.stringify(withoutPlaces(value)) ?? ''
+const textOf = (value: unknown): string => JSON.stringify(withoutLocations(value)) ?? ''
 
 const reflexive = new Set(['=', '>=', '<=', '~~', '@>', '<@'])
 const anyText = /^(%+|\.\*|)$/
@@ -86,7 +89,7 @@ function isTautology(node: TreeNode, scope: Scope): boolean {
     const isSame = textOf(expression.lexpr) === textOf(expression.rexpr)
     if (isSame && (reflexive.has(operator) || expression.kind === 'AEXPR_NOT_DISTINCT')) return true
     const constant = isNode(expression.rexpr) && isNode(expression.rexpr.A_Const) ? expression.rexpr.A_Const : {}
-    // An empty text is written without its value.
+    // An empty text has no value in the tree.
     const pattern = isNode(constant.sval) ? String(constant.sval.sval ?? '') : undefined
     return ['~~', '~~*', '~', '~*'].includes(operator) && pattern !== undefined && anyText.test(pattern)
   }
@@ -111,13 +114,13 @@ function isComplete(terms: readonly unknown[]): boolean {
   })
 }
 
-function holdsAlways(condition: unknown, scope: Scope): boolean {
+function isAlwaysTrue(condition: unknown, scope: Scope): boolean {
   if (!isNode(condition) || !readsTarget(condition, scope) || isTautology(condition, scope)) return true
   const combined = condition.BoolExpr
   if (!isNode(combined)) return false
   const terms = listOf(combined.args)
-  if (combined.boolop === 'OR_EXPR') return isComplete(terms) || terms.some(term => holdsAlways(term, scope))
-  return combined.boolop === 'AND_EXPR' && terms.every(term => holdsAlways(term, scope))
+  if (combined.boolop === 'OR_EXPR') return isComplete(terms) || terms.some(term => isAlwaysTrue(term, scope))
+  return combined.boolop === 'AND_EXPR' && terms.every(term => isAlwaysTrue(term, scope))
 }
 
 function scopeOf(relation: unknown, others: unknown): Scope {
@@ -125,22 +128,22 @@ function scopeOf(relation: unknown, others: unknown): Scope {
   return { target: new Set(target === undefined ? [] : [target]), hasOthers: namesIn(others).length > 0 }
 }
 
-/** Of an UPDATE or a DELETE. A name without its relation does not count where it may be another relation's. */
+/** For an UPDATE or a DELETE. An unqualified name does not count if it may belong to another relation. */
 export const writesEveryRow = ({ relation, fromClause, usingClause, whereClause }: TreeNode): boolean =>
-  holdsAlways(whereClause, scopeOf(relation, [fromClause, usingClause]))
+  isAlwaysTrue(whereClause, scopeOf(relation, [fromClause, usingClause]))
 
-/** Of a MERGE: whether a clause of it updates or deletes without a condition that tells rows apart. */
+/** For a MERGE: whether one of its clauses updates or deletes without a condition that selects rows. */
 export function mergesEveryRow({ relation, sourceRelation, joinCondition, mergeWhenClauses }: TreeNode): boolean {
   const scope = scopeOf(relation, [sourceRelation])
   return listOf(mergeWhenClauses).some(item => {
     const clause = isNode(item) && isNode(item.MergeWhenClause) ? item.MergeWhenClause : {}
     if (clause.commandType !== 'CMD_UPDATE' && clause.commandType !== 'CMD_DELETE') return false
-    const isJoined = clause.matchKind === 'MERGE_WHEN_MATCHED' && !holdsAlways(joinCondition, scope)
-    return !isJoined && holdsAlways(clause.condition, scope)
+    const isJoined = clause.matchKind === 'MERGE_WHEN_MATCHED' && !isAlwaysTrue(joinCondition, scope)
+    return !isJoined && isAlwaysTrue(clause.condition, scope)
   })
 }
 
-/** Of an INSERT: whether it updates the rows that it reads of the table it writes. */
+/** For an INSERT: whether it updates the rows that it reads from its own target. */
 export function upsertsEveryRow({ relation, selectStmt, onConflictClause }: TreeNode): boolean {
   if (!isNode(onConflictClause) || onConflictClause.action !== 'ONCONFLICT_UPDATE' || !isNode(relation)) return false
   const reads = (value: unknown): boolean =>

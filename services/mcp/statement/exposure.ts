@@ -1,14 +1,15 @@
 /**
- * Whether a statement shows a guarded column of the catalogue, from its tree. A relation that has one may be read by the names of its other columns; whatever could stand for the whole row is refused:
- * `*`, the relation's name as a value, a list of aliases, NATURAL.
+ * Whether a statement shows a guarded column of the catalogue, from its parse tree. Other columns of such a relation
+ * may be read by name; everything that could mean the whole row is refused: `*`, the relation's name as a value, column
+ * aliases, NATURAL.
  */
 import type { TreeNode } from './parser.ts'
 
-/** A relation that the statement names. */
+/** A relation in the statement. */
 export type Guard = {
   readonly name: string
   readonly hidden: readonly string[]
-  /** All that may stand behind its name and a dot. */
+  /** All names that may follow its name and a dot. */
   readonly columns: ReadonlySet<string>
 }
 
@@ -21,19 +22,19 @@ const identifier = (item: unknown): string | undefined => {
 }
 const isStar = (item: unknown): boolean => isNode(item) && 'A_Star' in item
 
-/** Kinds of nodes that have a FROM of their own. */
+/** Kinds of nodes with their own FROM. */
 const queries = new Set(['SelectStmt', 'InsertStmt', 'UpdateStmt', 'DeleteStmt', 'MergeStmt'])
-/** The two sides of a UNION are written without their kind; those of a join are not. */
-const isQuery = (key: string, held: TreeNode): boolean =>
-  queries.has(key) || ((key === 'larg' || key === 'rarg') && 'op' in held)
+/** The two sides of a UNION have no kind in the tree; those of a join do. */
+const isQuery = (key: string, child: TreeNode): boolean =>
+  queries.has(key) || ((key === 'larg' || key === 'rarg') && 'op' in child)
 
 type Scope = { hasGuarded: boolean; hasStar: boolean; hasJoinOfNames: boolean }
 
-/** Undefined: it shows none. Otherwise what it does that may show one. */
+/** undefined: none is shown. Otherwise the form that may show one. */
 export function exposureOf(tree: TreeNode, guards: readonly Guard[]): string | undefined {
   const guarded = new Map(guards.map(one => [one.name, one]))
   const hidden = new Set(guards.flatMap(one => one.hidden))
-  /** Names under which guarded relations are spoken of, with the relation. */
+  /** Names of guarded relations in the statement, with the relation. */
   const names = new Map<string, Guard>()
   const columnLists: unknown[][] = []
   let found: string | undefined
@@ -59,19 +60,19 @@ export function exposureOf(tree: TreeNode, guards: readonly Guard[]): string | u
     const name = identifier(value)
     if (name !== undefined && hidden.has(name)) refuse(`names ${name}`)
     if (typeof value.relname === 'string') visitRelation(value, scope)
-    for (const [key, held] of Object.entries(value)) {
-      if (typeof held !== 'object' || held === null) continue
-      if (isNode(held) && isQuery(key, held)) {
-        visitQuery(held)
+    for (const [key, child] of Object.entries(value)) {
+      if (typeof child !== 'object' || child === null) continue
+      if (isNode(child) && isQuery(key, child)) {
+        visitQuery(child)
         continue
       }
-      if (key === 'ColumnRef' && isNode(held) && Array.isArray(held.fields)) {
-        columnLists.push(held.fields)
-        if (held.fields.length === 1 && isStar(held.fields[0])) scope.hasStar = true
+      if (key === 'ColumnRef' && isNode(child) && Array.isArray(child.fields)) {
+        columnLists.push(child.fields)
+        if (child.fields.length === 1 && isStar(child.fields[0])) scope.hasStar = true
       }
-      if (key === 'JoinExpr' && isNode(held) && (held.isNatural === true || held.alias !== undefined))
+      if (key === 'JoinExpr' && isNode(child) && (child.isNatural === true || child.alias !== undefined))
         scope.hasJoinOfNames = true
-      visit(held, scope)
+      visit(child, scope)
     }
   }
 
@@ -87,8 +88,8 @@ export function exposureOf(tree: TreeNode, guards: readonly Guard[]): string | u
   for (const fields of columnLists) {
     const last = fields.at(-1)
     const parts = fields.flatMap(field => identifier(field) ?? [])
-    const whole = isStar(last) ? parts.at(-1) : parts.length === 1 ? parts[0] : undefined
-    if (whole !== undefined && names.has(whole)) refuse(`reads whole rows of ${names.get(whole)?.name}`)
+    const name = isStar(last) ? parts.at(-1) : parts.length === 1 ? parts[0] : undefined
+    if (name !== undefined && names.has(name)) refuse(`reads whole rows of ${names.get(name)?.name}`)
     const of = isStar(last) ? undefined : names.get(parts.at(-2) ?? '')
     const column = parts.at(-1)
     if (of !== undefined && column !== undefined && !of.columns.has(column))

@@ -1,8 +1,11 @@
-/** Whether a text is one expression and nothing else, so that it may stand between parentheses in a statement of ours. */
+/** Whether a text is exactly one expression, so that it can be put in parentheses in our own statement. */
 import { parseStatement } from './parser.ts'
 import { StatementRefusal } from './refusal.ts'
 
-/** Fields of a SELECT that is one expression; all that a text could add to it shows as another field, or as another value of these. */
+/**
+ * Fields of a SELECT of one expression; anything that a text could add appears as another field, or as another value of
+ * these.
+ */
 const plain = new Set(['targetList', 'limitOption', 'op'])
 
 export async function isExpression(text: string): Promise<boolean> {
@@ -16,7 +19,7 @@ export async function isExpression(text: string): Promise<boolean> {
       op?: string
     } // the form of libpg_query's JSON
     const [target] = targetList ?? []
-    // `a, b` between parentheses is a row.
+    // `a, b` in parentheses is a row.
     const isRow = target?.ResTarget?.val !== undefined && 'RowExpr' in target.ResTarget.val
     return op === 'SETOP_NONE' && targetList?.length === 1 && target?.ResTarget?.name === undefined && !isRow
   } catch (error) {

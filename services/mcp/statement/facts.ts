@@ -1,25 +1,27 @@
-/** What a database's catalogue says that a verdict rests on. Read by `services/mcp/database/catalogue.ts`. */
+/**
+ * Facts of a database's catalogue that decisions on statements depend on. Read by `services/mcp/database/catalogue.ts`.
+ */
 
 import type { GuardCondition } from './guarded.ts'
 
 export type VolatileFunction = {
   readonly schema: string
   readonly name: string
-  /** How many arguments a call may have. */
+  /** The allowed numbers of arguments of a call. */
   readonly fewest: number
   readonly most: number
-  /** The extension that it came with. */
+  /** The extension that it belongs to. */
   readonly extension: string | null
   /** Whether its first argument can be a row, so that `t.f` may be a call of it. */
   readonly takesRow: boolean
 }
 
 export type CatalogueFacts = {
-  /** Schemas in which a name without one is looked for. */
+  /** The search path. */
   readonly searchPath: readonly string[]
-  /** Names of all functions that there are. */
+  /** Names of all functions. */
   readonly functions: ReadonlySet<string>
-  /** Functions that are volatile, or aggregates made of such, by name. */
+  /** Volatile functions, and aggregates with volatile parts, by name. */
   readonly volatile: ReadonlyMap<string, readonly VolatileFunction[]>
   /** Operators outside of pg_catalog whose function is volatile, by name, with their schemas. */
   readonly operators: ReadonlyMap<string, readonly string[]>
@@ -27,22 +29,22 @@ export type CatalogueFacts = {
   readonly ownOperators: ReadonlySet<string>
   /** Types that a volatile function casts to, by name, with their schemas. */
   readonly casts: ReadonlyMap<string, readonly string[]>
-  /** Names of settings that sound as if they held a password, and do not. */
-  readonly harmlessSettings: ReadonlySet<string>
-  /** Whether the role sees one that may, with a value, among all settings. */
+  /** Names of settings that match the pattern for passwords, but contain none. */
+  readonly readableSettings: ReadonlySet<string>
+  /** Whether the role can see a setting with a password that has a value. */
   readonly hasHiddenSettings: boolean
-  /** Of which kinds of secrets there are any to be seen; `always` is among them. */
+  /** Kinds of secrets that are visible now; always contains `always`. */
   readonly secrets: ReadonlySet<GuardCondition>
-  /** Columns of the relations of the catalogue that show secrets, by the relation's name. */
+  /** Catalogue columns that show secrets, by relation name. */
   readonly guardedColumns: ReadonlyMap<string, ReadonlySet<string>>
-  /** Views and functions through which such secrets are seen, by name. */
+  /** Views and functions that show such secrets, by name. */
   readonly revealing: {
     readonly views: ReadonlyMap<string, readonly RevealingFacts[]>
     readonly functions: ReadonlyMap<string, readonly RevealingFacts[]>
   }
-  /** Whether the login may change roles, files or programs of the server by what it is. */
+  /** Whether the login itself may change roles, or access files or programs of the server. */
   readonly isPowerful: boolean
-  /** Views that call functions, by name: which, as schema and name. */
+  /** Views that call functions, by name; the functions as schema and name. */
   readonly views: ReadonlyMap<string, readonly ViewFacts[]>
 }
 

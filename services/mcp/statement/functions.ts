@@ -1,7 +1,10 @@
-/** Functions that are judged by name: those of Postgres and its extensions that are harmless although volatile, and those that are not although stable. */
+/**
+ * Functions that are decided by name: those of Postgres and its extensions that are harmless although volatile, and
+ * those that are not although stable.
+ */
 
-/** Of pg_catalog: they write nothing, hold nothing, and reach nothing outside the database. */
-const harmless = new Set(
+/** Of pg_catalog: they write nothing, lock nothing, and access nothing outside the database. */
+const readOnlyFunctions = new Set(
   `random random_normal clock_timestamp timeofday gen_random_uuid uuidv4 uuidv7 array_sample array_shuffle
   pg_sleep pg_sleep_for pg_sleep_until current_query currval lastval pg_is_in_recovery
   pg_relation_size pg_total_relation_size pg_table_size pg_indexes_size pg_database_size pg_tablespace_size
@@ -14,10 +17,10 @@ const harmless = new Set(
   pg_collation_actual_version pg_database_collation_actual_version pg_xact_commit_timestamp pg_xact_commit_timestamp_origin
   pg_xact_status txid_status pg_get_multixact_members pg_get_wait_events pg_get_aios`.split(/\s+/),
 )
-const harmlessPattern = /^pg_stat_get_/
+const readOnlyPattern = /^pg_stat_get_/
 
-/** Of extensions, by the extension that a function belongs to. */
-const harmlessOfExtensions: { readonly [extension: string]: RegExp } = {
+/** Of extensions, by extension. */
+const readOnlyOfExtensions: { readonly [extension: string]: RegExp } = {
   pg_stat_statements: /^pg_stat_statements(_info)?$/,
   'uuid-ossp': /^uuid_generate_v\d\w*$/,
   pgcrypto: /^gen_(random_bytes|random_uuid|salt)$/,
@@ -30,16 +33,20 @@ const harmlessOfExtensions: { readonly [extension: string]: RegExp } = {
 }
 
 /**
- * Whatever the catalogue says of them: they run text as a statement, reach files, other servers or other sessions, or change the session. Large objects, advisory locks and sequences are among those
- * that the catalogue calls volatile; they are named so that a function of the same name that is declared otherwise is none either.
+ * Refused whatever the catalogue says: they run text as a statement, access files, other servers or other sessions, or
+ * change the session. Large objects, advisory locks and sequences are volatile in the catalogue anyway; they are listed
+ * so that a function of the same name with another declaration is refused too.
  */
 const dangerous =
   /^(pg_read_(binary_)?file|pg_ls_\w+|pg_stat_file|pg_file_\w+|lo_(close|creat|create|export|from_bytea|get|import|lseek|lseek64|open|put|tell|tell64|truncate|truncate64|unlink)|loread|lowrite|dblink\w*|postgres_fdw_\w+|pg_terminate_backend|pg_cancel_backend|set_config|pg_import_system_collations|pg_(try_)?advisory_\w+|nextval|setval|pg_notify|(query|table|schema|database|cursor)_to_xml\w*|ts_stat|ts_rewrite|crosstab\w*|connectby|xpath_table|pg_reload_conf|pg_rotate_logfile|pg_logdir_ls|pg_promote|pg_switch_wal|pg_export_snapshot|get_raw_page|(heap|bt|brin|gin|gist|hash)_page_\w+|tuple_data_split|pg_get_wal_(record|block|fpi)\w*)$/
 
-/** What a database that takes writes needs. */
+/** Allowed for writes. */
 const ofWrites = /^(nextval|setval|ts_rewrite|pg_(try_)?advisory_xact_lock(_shared)?|pg_notify)$/
 
-/** Of pg_catalog: views that show files of the server, of which some hold passwords. The functions behind them are none that may be called. */
+/**
+ * Of pg_catalog: views that show files of the server, some of which contain passwords. Their functions are not allowed
+ * either.
+ */
 const viewsOfFiles = /^pg_(hba_file_rules|ident_file_mappings|file_settings)$/
 
 export const isViewOfFiles = (name: string): boolean => viewsOfFiles.test(name)
@@ -47,9 +54,9 @@ export const isViewOfFiles = (name: string): boolean => viewsOfFiles.test(name)
 export const isDangerous = (name: string): boolean => dangerous.test(name)
 export const isOfWrites = (name: string): boolean => ofWrites.test(name)
 
-export function isHarmless(schema: string, name: string, extension: string | null): boolean {
-  if (schema === 'pg_catalog') return harmless.has(name) || harmlessPattern.test(name)
-  return extension !== null && Object.hasOwn(harmlessOfExtensions, extension)
-    ? harmlessOfExtensions[extension]?.test(name) === true
+export function isReadOnly(schema: string, name: string, extension: string | null): boolean {
+  if (schema === 'pg_catalog') return readOnlyFunctions.has(name) || readOnlyPattern.test(name)
+  return extension !== null && Object.hasOwn(readOnlyOfExtensions, extension)
+    ? readOnlyOfExtensions[extension]?.test(name) === true
     : false
 }

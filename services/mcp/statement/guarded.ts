@@ -1,16 +1,18 @@
 /**
- * Where the catalogue shows what SHOW and pg_settings are refused for: settings of roles and functions, passwords, options of servers and subscriptions, and the statements of other sessions. The
- * columns named here are not shown to anyone, whatever the role may see.
+ * Where the catalogue shows the secrets that SHOW and pg_settings hide: settings of roles and functions, passwords,
+ * options of servers and subscriptions, and statements of other sessions. The columns listed here are hidden from all
+ * callers, whatever the role may see.
  */
 
 /**
- * When a guard holds. `always`: secrets may be written there at any time. `settings`, `functions`, `statistics`: the catalogue holds such a value now. `statements`: the login sees what other roles
- * run, which may be ALTER ROLE ... PASSWORD.
+ * When a guard applies. `always`: secrets may be stored there at any time. `settings`, `functions`, `statistics`: the
+ * catalogue contains such a value now. `statements`: the login sees statements of other roles, which may be ALTER ROLE
+ * ... PASSWORD.
  */
 export type GuardCondition = 'always' | 'settings' | 'functions' | 'statistics' | 'statements'
 
 type GuardedRelation = {
-  /** undefined: any schema, as that of an extension. */
+  /** undefined: any schema, for relations of extensions. */
   readonly schema: 'pg_catalog' | 'information_schema' | undefined
   readonly name: string
   readonly columns: readonly string[]
@@ -61,7 +63,7 @@ export const guardedFunctions: ReadonlyMap<string, GuardCondition> = new Map([
   ['pg_stat_statements', 'statements'],
 ])
 
-/** Names that have no other use than to read one of these; what has them in a function's text is found there. */
+/** Names whose only use is to read one of these; a function body that contains one is found. */
 const telling = guardedRelations
   .filter(({ condition }) => condition === 'always')
   .flatMap(({ columns }) => columns)
@@ -69,8 +71,9 @@ const telling = guardedRelations
 const always = guardedRelations.filter(({ condition }) => condition === 'always').map(({ name }) => name)
 
 /**
- * What in the text of a function reads one of these, as a regular expression that JavaScript and Postgres read alike. `secretNames` stands for names of settings. It finds what is written out; a
- * function that puts a statement together from parts is not found.
+ * A regular expression, equal in JavaScript and Postgres, that finds such reads in a function's body. `secretNames` is
+ * the pattern for names of settings. It finds literal names; a function that assembles a statement from parts is not
+ * found.
  */
 export const revealingText = (secretNames: string): string => {
   const own = `(pg_catalog\\.|information_schema\\.)?"?(${always.join('|')})"?([^a-z0-9_]|$)`

@@ -1,4 +1,7 @@
-/** Which definitions only add something, or can be taken back: they run without a confirmation. What is not named here deletes, replaces, gives rights away, or holds code that may do so. */
+/**
+ * Definitions that only add something, or can be undone: they run without a confirmation. Everything else deletes,
+ * replaces, grants privileges, or contains code that may do so.
+ */
 import type { TreeNode } from './parser.ts'
 
 const adding = new Set(
@@ -24,17 +27,17 @@ function onlyAdds(commands: unknown): boolean {
   })
 }
 
-/** `node`: the root of a statement's tree. */
+/** `node`: the root of the parse tree. */
 export function isOrdinary(node: TreeNode): boolean {
-  const [[kind, held] = ['', undefined]] = Object.entries(node)
-  if (!isNode(held)) return false
+  const [[kind, content] = ['', undefined]] = Object.entries(node)
+  if (!isNode(content)) return false
   switch (kind) {
     case 'AlterTableStmt':
-      return onlyAdds(held.cmds)
+      return onlyAdds(content.cmds)
     case 'ViewStmt':
-      return held.replace !== true
+      return content.replace !== true
     case 'CreateSchemaStmt':
-      return held.schemaElts === undefined
+      return content.schemaElts === undefined
     default:
       return adding.has(kind)
   }

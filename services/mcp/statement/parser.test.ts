@@ -1,4 +1,4 @@
-/** Parsing of one statement: what is taken for one, and that no text breaks the parser for the next. */
+/** Parsing of one statement: what counts as one, and that no text breaks the parser for the next. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { analyse } from './analysis.ts'
@@ -11,7 +11,7 @@ const kindOf = (text: string) =>
     .then(parsed => analyse(parsed).class)
     .catch((error: unknown) => (error instanceof StatementRefusal ? error.kind : error))
 
-test('the statement is what stands between comments and semicolons', async () => {
+test('the statement is the text between comments and semicolons', async () => {
   warmParser()
   const texts = {
     ' SELECT 1 ; ': 'SELECT 1',
@@ -23,7 +23,7 @@ test('the statement is what stands between comments and semicolons', async () =>
     expect((await parseStatement(text)).text.replace(/^;+ ?/, '')).toBe(alone)
 })
 
-test('says what is wrong, and where', async () => {
+test('reports the error and its position', async () => {
   await expect(parseStatement('SELECT 1 FRM x y')).rejects.toMatchObject({ kind: 'syntax', position: 13 })
   expect(await kindOf('SELECT 1; SELECT 2')).toBe('several statements')
   for (const text of ['', '  ', ';', '-- x', '/* x */', "SELECT 'x", 'SELECT \0'])
@@ -31,7 +31,7 @@ test('says what is wrong, and where', async () => {
   expect(await kindOf(`SELECT '${'x'.repeat(maximumStatement)}'`)).toBe('too large')
 })
 
-test('refuses half of a surrogate pair, behind which the parser would not see the end', async () => {
+test('refuses half of a surrogate pair, after which the parser would not see the end', async () => {
   for (const half of ['\ud800', '\udc00']) {
     expect(await kindOf(`SELECT '${`${half}字`.repeat(20)}', pg_read_file('PG_VERSION')`)).toBe('syntax')
     expect(await isExpression(`'${half}' = 'x'`)).toBe(false)
@@ -48,7 +48,7 @@ test('the parser sees every text to its end', async () => {
   )
 })
 
-test('refuses what is nested too deeply, and parses what comes at the same time and after', async () => {
+test('refuses deep nesting, and parses concurrent and later statements', async () => {
   const deep = [
     `SELECT ${'1+'.repeat(25_000)}1`,
     `SELECT ${'('.repeat(25_000)}1${')'.repeat(25_000)}`,
@@ -65,13 +65,13 @@ test('refuses what is nested too deeply, and parses what comes at the same time 
   }
 })
 
-test('long lists are no nesting', async () => {
+test('long lists are not nesting', async () => {
   expect(await kindOf(`SELECT 1 WHERE 1 IN (${'1,'.repeat(20_000)}1)`)).toBe('select')
   expect(await kindOf(`SELECT 1 WHERE ${'a = 1 OR '.repeat(3_000)}b = 1`)).toBe('select')
   expect(await kindOf(`VALUES ${'(1, 2),'.repeat(5_000)}(1, 2)`)).toBe('select')
 })
 
-test('whatever the text, there is a tree or a refusal', async () => {
+test('every text results in a tree or a refusal', async () => {
   const words = fc.constantFrom(
     ...`SELECT FROM WHERE ( ) , ; -- /* */ ' " $$ $a$ E' U&' \\ 1 a.b :: int AS WITH x DELETE DROP TABLE \n ] [ CASE WHEN END é 😀 \u0001`.split(
       ' ',
@@ -90,7 +90,7 @@ test('whatever the text, there is a tree or a refusal', async () => {
   )
 })
 
-test('what hides in a literal, a comment or a name is no statement, and what stands behind one is', async () => {
+test('statements hidden in a literal, a comment or a name are not statements, and those after it are', async () => {
   const hidden = fc.string({ maxLength: 20 }).map(text => text.replaceAll('\0', ''))
   const hides: ((text: string) => string)[] = [
     text => `'${text.replaceAll("'", "''")}'`,
@@ -108,7 +108,7 @@ test('what hides in a literal, a comment or a name is no statement, and what sta
   )
 })
 
-test('an expression is one, whatever it tries to be', async () => {
+test('a condition must be one expression, whatever it contains', async () => {
   for (const text of [
     'a = 1',
     "b LIKE '%)%' -- x",
@@ -133,7 +133,7 @@ test('an expression is one, whatever it tries to be', async () => {
     expect([text, await isExpression(text)]).toEqual([text, false])
 })
 
-test('knows which changes touch every row', async () => {
+test('knows which changes affect every row', async () => {
   const unfiltered = async (text: string) => analyse(await parseStatement(text)).hasUnfiltered
   for (const text of [
     'DELETE FROM t',

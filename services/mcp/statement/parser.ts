@@ -1,14 +1,15 @@
 /**
- * Postgres's own parser, as WebAssembly. It is loaded when it is first needed, or before by `warmParser`. It promises that what a text does to it is of no consequence for the next: an instance that
- * has run out of stack is given up for another, and its memory with it. (The package's own entry keeps one instance for ever, which is why its module is called here directly.)
+ * Postgres's own parser, as WebAssembly. It is loaded at first use, or before by `warmParser`. No text affects the
+ * parsing of the next one: an instance that has run out of stack is replaced, and its memory is freed. (The package's
+ * own entry keeps one instance forever, which is why its module is used directly.)
  */
 import { StatementRefusal } from './refusal.ts'
 
-/** A node of a tree: what it is, by the name of its one key, or the fields of one. */
+/** A node of a tree: its one key is its kind; or the fields of a node. */
 export type TreeNode = { readonly [key: string]: unknown }
 type RawStatement = { readonly stmt: TreeNode; readonly stmt_location?: number; readonly stmt_len?: number }
 
-/** What of libpg-query's WebAssembly module is used; its memory is 32-bit. */
+/** The part of libpg-query's WebAssembly module that is used; its memory is 32-bit. */
 type Instance = {
   lengthBytesUTF8(text: string): number
   stringToUTF8(text: string, pointer: number, bytes: number): void
@@ -22,39 +23,42 @@ type Instance = {
 
 export type ParsedStatement = {
   readonly node: TreeNode
-  /** The statement alone: without what stands before it, and the semicolon. Its last line may be a comment. */
+  /** The statement without what precedes it and without the semicolon. Its last line may be a comment. */
   readonly text: string
 }
 
-/** In characters. Parsing this much takes some 100 ms at worst, in which nothing else is answered. */
+/** In characters. Parsing this much takes at most about 100 ms, which block the event loop. */
 export const maximumStatement = 65_536
 
 let loading: Promise<Instance> | undefined
-/** Instances that nothing may be asked any more. */
+/** Broken instances, which must not be used any more. */
 const spent = new WeakSet<Instance>()
 
 async function instantiate(): Promise<Instance> {
   const module: unknown = await import(import.meta.resolve('libpg-query/wasm/libpg-query.js'))
-  const { default: make } = module as { default: () => Promise<Instance> } // what emscripten exports; version-pinned, and tested against it
+  const { default: make } = module as { default: () => Promise<Instance> } // the exports of emscripten; version-pinned and tested
   return make()
 }
 
 async function ready(): Promise<Instance> {
   for (;;) {
     loading ??= instantiate()
-    const mine = loading
+    const own = loading
     try {
-      const instance = await mine
+      const instance = await own
       if (!spent.has(instance)) return instance
     } catch (error) {
-      if (loading === mine) loading = undefined
+      if (loading === own) loading = undefined
       throw error
     }
-    if (loading === mine) loading = undefined
+    if (loading === own) loading = undefined
   }
 }
 
-/** Begins to load it, which takes some 60 ms, so that the first statement need not wait. Where that fails, the first statement says so. */
+/**
+ * Starts loading, which takes about 60 ms, so that the first statement need not wait. An error is reported by the first
+ * statement.
+ */
 export function warmParser(): void {
   ready().catch(() => {})
 }
@@ -65,7 +69,10 @@ const tooDeep = () =>
     'The statement is nested too deeply, or is a chain of too many terms. Write it in simpler parts.',
   )
 
-/** The tree as JSON, by libpg_query's `PgQueryParseResult {tree, stderr, error}` and `PgQueryError {message, function, file, line, cursor}`. */
+/**
+ * The tree as JSON, in libpg_query's `PgQueryParseResult {tree, stderr, error}` and `PgQueryError {message, function,
+ * file, line, cursor}`.
+ */
 function parse(instance: Instance, text: string): string {
   const bytes = instance.lengthBytesUTF8(text) + 1
   const source = instance._malloc(bytes)
@@ -91,7 +98,7 @@ function tree(instance: Instance, text: string): readonly RawStatement[] {
     return stmts
   } catch (error) {
     if (error instanceof StatementRefusal) throw error
-    // Out of stack or of memory: what the instance holds of this call is never taken back.
+    // Out of stack or memory: the instance never frees the memory of this call.
     spent.add(instance)
     throw tooDeep()
   }
@@ -106,7 +113,7 @@ export async function parseStatement(text: string): Promise<ParsedStatement> {
     )
   }
   if (text.includes('\0')) throw new StatementRefusal('syntax', 'The statement has a zero byte.', text.indexOf('\0'))
-  // Of such a text the parser would see less than Postgres gets: how long it is in UTF-8 is told wrongly.
+  // The parser would see less of such a text than Postgres gets, because its UTF-8 length is computed wrongly.
   if (!text.isWellFormed()) throw new StatementRefusal('syntax', 'The statement has half of a surrogate pair.')
   let instance = await ready()
   while (spent.has(instance)) instance = await ready()

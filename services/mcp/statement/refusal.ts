@@ -1,17 +1,17 @@
-/** A statement that this server does not run, and why, in words for whoever wrote it. */
+/** A statement that this server refuses, with the reason for the caller. */
 
 type RefusalKind =
   | 'syntax'
   | 'several statements'
   | 'too large'
-  /** It writes, and nothing may be written here. */
+  /** A write on a read-only database. */
   | 'read-only'
-  /** Nobody may run it here. */
+  /** Never allowed. */
   | 'forbidden'
 
 export class StatementRefusal extends Error {
   readonly kind: RefusalKind
-  /** Where in the text, in characters from 0. */
+  /** The position in the text, in characters from 0. */
   readonly position: number | undefined
 
   constructor(kind: RefusalKind, message: string, position?: number) {

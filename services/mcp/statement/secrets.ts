@@ -1,4 +1,7 @@
-/** Refuses what shows a secret of the catalogue: hidden settings, guarded columns, and views and functions that read one of them. */
+/**
+ * Refuses statements that show a secret of the catalogue: hidden settings, guarded columns, and views and functions
+ * that read one of them.
+ */
 import type { Analysis, Name } from './analysis.ts'
 import { exposureOf, type Guard } from './exposure.ts'
 import type { CatalogueFacts, RevealingFacts } from './facts.ts'

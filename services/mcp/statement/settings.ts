@@ -1,27 +1,31 @@
 /**
- * Which settings of Postgres may hold a password, and so are not shown to anyone, whatever the role may see: by their names, as `primary_conninfo`, unless they hold no text. What pg://settings
- * hides and what a statement may not read is the same.
+ * Settings of Postgres that may contain a password, and are hidden from all callers, whatever the role may see. They
+ * are found by name, such as `primary_conninfo`, unless they are not text. pg://settings and statements hide the same
+ * ones.
  */
 import type { Analysis } from './analysis.ts'
 import type { CatalogueFacts } from './facts.ts'
 import { StatementRefusal } from './refusal.ts'
 
-/** Reads alike in JavaScript and in Postgres. */
+/** Equal in JavaScript and in Postgres. */
 export const secretNames = '(password|passphrase|secret|token|api_?key|conninfo)'
 
-/** In SQL: whether the text of a statement may hold a password. That of queries is for the role to see; ALTER ROLE and the like are kept as they were written. */
-export const mayHoldSecret = (text: string): string =>
+/**
+ * In SQL: whether a statement's text may contain a password. The role decides who sees queries; ALTER ROLE and similar
+ * statements are stored as written.
+ */
+export const mayContainSecret = (text: string): string =>
   `(${text} ~* '${secretNames}' and ${text} !~* '^\\s*(select|insert|update|delete|merge|with|values|table)\\M')`
 
 const secretName = new RegExp(secretNames, 'i')
 
-const isHidden = (name: string, { harmlessSettings }: CatalogueFacts): boolean =>
+const isHidden = (name: string, { readableSettings: harmlessSettings }: CatalogueFacts): boolean =>
   secretName.test(name) && !harmlessSettings.has(name.toLowerCase())
 
 const refused = (what: string): StatementRefusal =>
   new StatementRefusal('forbidden', `Refused: ${what}. Settings that may hold a password are not shown.`)
 
-/** @throws StatementRefusal where what a statement shows has such a setting in it, or may have */
+/** @throws StatementRefusal if the statement shows such a setting, or may show one */
 export function refuseHiddenSettings({ settings, calls, relations }: Analysis, facts: CatalogueFacts): void {
   if (facts.secrets.size === 0) return
   for (const name of settings) {

@@ -1,4 +1,4 @@
-/** For tests of the tool server: the settings of a database of a test's cluster, and calls as a transport would make them. */
+/** For tests of the tool server: settings of a test cluster's database, and calls as a transport makes them. */
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import type { TestPostgres } from '../../testing/postgres.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
@@ -25,7 +25,7 @@ export function databaseOf(
     channelBinding: 'prefer',
     allowWrites: false,
     allowUnconfirmed: false,
-    // Of a test's cluster there is no other login.
+    // A test cluster has no other login.
     allowPrivilegedLogin: true,
     showSecrets: false,
     poolSize: 4,
@@ -48,7 +48,7 @@ export function callContext(changed: Partial<CallContext> = {}): CallContext {
     signal: new AbortController().signal,
     requestId: 'request-1',
     traceparent: undefined,
-    abilities: new Set(),
+    inputKinds: new Set(),
     answers: undefined,
     progress: () => {},
     log: () => {},
@@ -56,7 +56,7 @@ export function callContext(changed: Partial<CallContext> = {}): CallContext {
   }
 }
 
-/** Calls a tool; arguments that it does not accept fail it, as a model reads them. */
+/** Calls a tool; refused arguments become an error result, as a model reads it. */
 export async function callTool(tool: Tool, args: JsonObject, context = callContext()): Promise<Outcome<ToolResult>> {
   try {
     return await tool.call(args, context)

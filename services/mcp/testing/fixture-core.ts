@@ -1,10 +1,13 @@
-/** The core that the judge and our own tests call: tools, resources and prompts as the conformance suite names them, and no database. */
+/**
+ * The core for the conformance suite and our own tests: tools, resources and prompts with the suite's names, and no
+ * database.
+ */
 import { CoreError } from '../core/errors.ts'
 import { type Core, type CoreChange, createCore } from '../core/index.ts'
 import type { Prompt } from '../core/prompt.ts'
 import type { ReadResult, ResourceProvider } from '../core/resource.ts'
 import type { Tool } from '../core/tool.ts'
-import { askingPrompt, askingTools } from './fixture-asking.ts'
+import { inputPrompt, inputTools } from './fixture-input.ts'
 import { taskTools } from './fixture-tasks.ts'
 import { plainTools, png } from './fixture-tools.ts'
 
@@ -41,13 +44,13 @@ const resources: ResourceProvider = {
   complete: async (_, __, value) => ['1', '12', '123'].filter(id => id.startsWith(value)),
 }
 
-/** More of them than a page has. */
+/** More than one page of them. */
 export const manyResources = (count: number): ResourceProvider => {
   const list = Array.from({ length: count }, (_, index) => ({ uri: `many://${index}`, name: `resource ${index}` }))
   return { list: () => list, templates: () => [], read: () => undefined }
 }
 
-const says = (text: string) => ({ role: 'user' as const, content: { type: 'text' as const, text } })
+const userText = (text: string) => ({ role: 'user' as const, content: { type: 'text' as const, text } })
 const named = (name: string, args: readonly string[] = []): Prompt['definition'] => ({
   name,
   description: `Fixture ${name}.`,
@@ -57,13 +60,13 @@ const named = (name: string, args: readonly string[] = []): Prompt['definition']
 const prompts: Prompt[] = [
   {
     definition: named('test_simple_prompt'),
-    get: async () => ({ kind: 'result', result: { messages: [says('This is a simple prompt for testing.')] } }),
+    get: async () => ({ kind: 'result', result: { messages: [userText('This is a simple prompt for testing.')] } }),
   },
   {
     definition: named('test_prompt_with_arguments', ['arg1', 'arg2']),
     get: async ({ arg1, arg2 }) => ({
       kind: 'result',
-      result: { messages: [says(`Prompt with arguments: arg1='${arg1}', arg2='${arg2}'`)] },
+      result: { messages: [userText(`Prompt with arguments: arg1='${arg1}', arg2='${arg2}'`)] },
     }),
     complete: async (argument, value) =>
       (argument === 'arg1' ? ['testValue1', 'testValue2'] : []).filter(one => one.startsWith(value)),
@@ -85,7 +88,7 @@ const prompts: Prompt[] = [
               },
             },
           },
-          says('Please process the embedded resource above.'),
+          userText('Please process the embedded resource above.'),
         ],
       },
     }),
@@ -97,16 +100,16 @@ const prompts: Prompt[] = [
       result: {
         messages: [
           { role: 'user', content: { type: 'image', data: png, mimeType: 'image/png' } },
-          says('Please analyze the image above.'),
+          userText('Please analyze the image above.'),
         ],
       },
     }),
   },
-  askingPrompt,
+  inputPrompt,
 ]
 
 export type FixtureOptions = {
-  /** Told the names of tools whose calls were cancelled. */
+  /** Receives the names of tools whose calls were cancelled. */
   readonly stopped?: (name: string) => void
   readonly more?: readonly ResourceProvider[]
 }
@@ -117,12 +120,12 @@ type FixtureParts = {
   readonly prompts: readonly Prompt[]
 }
 
-/** What the fixture has to call, for a core of its own or beside what the product has. */
+/** The fixture's tools, resources and prompts, for its own core or added to the product's. */
 export const fixtureParts = (
   announce: (change: CoreChange) => void,
   stopped: (name: string) => void,
 ): FixtureParts => ({
-  tools: [...plainTools(announce, stopped), ...askingTools, ...taskTools],
+  tools: [...plainTools(announce, stopped), ...inputTools, ...taskTools],
   resources: [resources],
   prompts,
 })

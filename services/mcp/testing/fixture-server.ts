@@ -1,4 +1,4 @@
-/** The fixture over HTTP, in a test's own process: /mcp/v1 as the product has it. */
+/** The fixture over HTTP, in a test's own process: /mcp/v1 as in the product. */
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { closeServer, listen } from '../../http/listen.ts'
@@ -7,12 +7,12 @@ import type { Authentication } from '../credentials/types.ts'
 import { createMcpServer } from '../server.ts'
 import { createTransports, type TransportOptions, type Transports } from '../transport/index.ts'
 import { type FixtureOptions, fixtureCore } from './fixture-core.ts'
-import { taskPatienceMs } from './fixture-tasks.ts'
+import { taskDelayMs } from './fixture-tasks.ts'
 
 export type Fixture = {
   readonly transports: Transports
   readonly port: number
-  /** What has been logged. */
+  /** The log lines. */
   readonly log: readonly string[]
   stop(): Promise<void>
 }
@@ -38,7 +38,7 @@ export async function startFixture(options: FixtureServerOptions = {}): Promise<
     core: fixtureCore(others),
     logger: { error: write, warn: write },
     sealingKey: others.sealingKey ?? sealingKey,
-    taskPatienceMs,
+    taskDelayMs,
     peers,
     ...(now === undefined ? {} : { now }),
   })
@@ -55,7 +55,7 @@ export async function startFixture(options: FixtureServerOptions = {}): Promise<
   return {
     transports,
     log,
-    // It listens on a port.
+    // It listens on a TCP port.
     port: (address as AddressInfo).port,
     async stop() {
       transports.modern.close()

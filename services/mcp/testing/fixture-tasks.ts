@@ -1,13 +1,13 @@
-/** Tools that go on as tasks: quick and slow ones, failing ones, and such as ask while they run. */
+/** Tools that run as tasks: quick, slow and failing ones, and one that requests input while it runs. */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Tool } from '../core/tool.ts'
 import { toolError, toolText } from '../core/tool.ts'
-import { elicitation, fieldOf, nameAsked } from './fixture-asking.ts'
+import { elicitation, fieldOf, nameInput } from './fixture-input.ts'
 import { tool } from './fixture-tools.ts'
 
-/** After so long the fixture's server makes a task of a call. */
-export const taskPatienceMs = 20
-/** Longer than that, on a busy machine too. */
+/** The time after which the fixture's server makes a task of a call. */
+export const taskDelayMs = 20
+/** Longer than that, also on a busy machine. */
 const longEnoughMs = 150
 
 const confirm = (text: string) => elicitation(text, { confirm: { type: 'boolean' } })
@@ -67,7 +67,7 @@ export const taskTools: Tool[] = [
     async (_, { signal, answers }) => {
       await pause(longEnoughMs, undefined, { signal })
       return answers === undefined
-        ? { kind: 'input-required', requests: { name: nameAsked, sure: confirm('Sure?') } }
+        ? { kind: 'input-required', requests: { name: nameInput, sure: confirm('Sure?') } }
         : toolText(`both are there: ${Object.keys(answers.responses).sort().join(', ')}`)
     },
     { task: 'optional' },
@@ -76,7 +76,7 @@ export const taskTools: Tool[] = [
     'test_tool_with_task',
     async (_, { signal, answers }) => {
       const answer = answers?.responses.user_name
-      if (answer === undefined) return { kind: 'input-required', requests: { user_name: nameAsked } }
+      if (answer === undefined) return { kind: 'input-required', requests: { user_name: nameInput } }
       await pause(longEnoughMs, undefined, { signal })
       return toolText(`Hello, ${fieldOf(answer, 'name')}!`)
     },

@@ -1,4 +1,7 @@
-/** Tools as the conformance judge expects them: one for each kind of content, for errors, logs, progress and changes. Beside them some that our own tests call. */
+/**
+ * Tools as the conformance suite expects them: one for each kind of content, for errors, logs, progress and changes;
+ * and some for our own tests.
+ */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { JsonObject, JsonSchema } from '../../mcp-protocol/json.ts'
 import type { CallContext } from '../core/call.ts'
@@ -12,7 +15,7 @@ const noArguments: JsonSchema = { type: 'object', properties: {}, additionalProp
 
 type Made = Partial<Omit<Tool, 'definition' | 'call'>> & { readonly inputSchema?: JsonSchema }
 
-/** A tool of a name, for callers that may read. */
+/** Creates a tool for callers that may read. */
 export const tool = (name: string, call: Tool['call'], { inputSchema = noArguments, ...more }: Made = {}): Tool => {
   const check = argumentsCheck(inputSchema)
   return {
@@ -32,12 +35,12 @@ export const tool = (name: string, call: Tool['call'], { inputSchema = noArgumen
   }
 }
 
-/** The smallest of their kinds. */
+/** The smallest possible files of their types. */
 export const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=='
 const wav = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA='
 
 const image: Content = { type: 'image', data: png, mimeType: 'image/png' }
-const says = (name: string, content: readonly Content[]) =>
+const returning = (name: string, content: readonly Content[]) =>
   tool(name, async () => ({ kind: 'result', result: { content } }))
 
 async function withProgress(_: JsonObject, context: CallContext) {
@@ -93,12 +96,12 @@ const regionSchema: JsonSchema = {
   additionalProperties: false,
 }
 
-/** `stopped` is told the names of calls that were cancelled. */
+/** `stopped` receives the names of cancelled calls. */
 export const plainTools = (announce: (change: CoreChange) => void, stopped: (name: string) => void): Tool[] => [
-  says('test_simple_text', [{ type: 'text', text: 'This is a simple text response for testing.' }]),
-  says('test_image_content', [image]),
-  says('test_audio_content', [{ type: 'audio', data: wav, mimeType: 'audio/wav' }]),
-  says('test_embedded_resource', [
+  returning('test_simple_text', [{ type: 'text', text: 'This is a simple text response for testing.' }]),
+  returning('test_image_content', [image]),
+  returning('test_audio_content', [{ type: 'audio', data: wav, mimeType: 'audio/wav' }]),
+  returning('test_embedded_resource', [
     {
       type: 'resource',
       resource: {
@@ -108,7 +111,7 @@ export const plainTools = (announce: (change: CoreChange) => void, stopped: (nam
       },
     },
   ]),
-  says('test_multiple_content_types', [
+  returning('test_multiple_content_types', [
     { type: 'text', text: 'Multiple content types test:' },
     image,
     {

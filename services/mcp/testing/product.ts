@@ -1,17 +1,20 @@
-/** The tool server as the product starts it, with a database, the definitions of `conformance.yaml`, and in code what these cannot say. */
+/**
+ * The tool server as the product starts it, with a database, the definitions of `conformance.yaml`, and in code what
+ * these cannot express.
+ */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { readMcpSettings } from '../configuration/index.ts'
 import type { McpSettings } from '../configuration/types.ts'
 import type { CoreChange } from '../core/index.ts'
 import { fixtureParts } from './fixture-core.ts'
-import { taskPatienceMs } from './fixture-tasks.ts'
+import { taskDelayMs } from './fixture-tasks.ts'
 
 const definitions = fileURLToPath(new URL('./conformance.yaml', import.meta.url))
 /** Over standard input and output. */
 export const productProgram = fileURLToPath(new URL('./product-stdio.ts', import.meta.url))
 
-/** Of a server that anybody on this machine may call. */
+/** For a server that every user of this machine may call. */
 export const productSettings = (environment: Record<string, string | undefined>): McpSettings =>
   readMcpSettings({
     file: { path: 'conformance', text: `custom_definitions_path: ${JSON.stringify(definitions)}` },
@@ -25,7 +28,7 @@ export function productAdditions({ custom }: McpSettings) {
   const tools = new Set(custom?.tools.map(({ name }) => name))
   const prompts = new Set(custom?.prompts.map(({ name }) => name))
   return {
-    taskPatienceMs,
+    taskDelayMs,
     additions: (announce: (change: CoreChange) => void) => {
       const parts = fixtureParts(announce, () => {})
       return {
@@ -33,8 +36,8 @@ export function productAdditions({ custom }: McpSettings) {
         prompts: parts.prompts.filter(({ definition: { name } }) => !prompts.has(name)),
         resources: parts.resources.map(provider => ({
           ...provider,
-          list: (...asked: Parameters<typeof provider.list>) =>
-            provider.list(...asked).filter(({ uri }) => !custom?.resources.some(one => one.uri === uri)),
+          list: (...args: Parameters<typeof provider.list>) =>
+            provider.list(...args).filter(({ uri }) => !custom?.resources.some(one => one.uri === uri)),
         })),
       }
     },

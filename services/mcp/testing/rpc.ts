@@ -1,21 +1,21 @@
-/** A client of the transports in tests: it sends what it is told to, well-formed or not. */
+/** A client of the transports in tests: it sends any text, well-formed or not. */
 import { Agent } from 'node:http'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { isObject } from '../../mcp-protocol/json-rpc.ts'
-import { type Answer, type Asked, ask } from '../../testing/client.ts'
+import { type Answer, sendRequest, type TestRequest } from '../../testing/client.ts'
 
 const agent = new Agent({ keepAlive: true })
 const json = { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' }
 
-type Said = { readonly status: number; readonly headers: Answer['headers']; readonly body: JsonObject }
+type RpcAnswer = { readonly status: number; readonly headers: Answer['headers']; readonly body: JsonObject }
 
-const asked = (body: string | object, headers: Record<string, string> = {}): Asked => ({
+const requestOf = (body: string | object, headers: Record<string, string> = {}): TestRequest => ({
   method: 'POST',
   headers: { ...json, ...headers },
   body: typeof body === 'string' ? body : JSON.stringify(body),
 })
 
-/** The last message of an answer: of a stream the response. An answer without a body is as an empty object. */
+/** The last message of a response body; for a stream, the JSON-RPC response. An empty body gives an empty object. */
 function lastOf({ text, headers }: Answer): JsonObject {
   const isStream = headers['content-type'] === 'text/event-stream'
   const last = isStream ? (/data: (.*)\n\n$/.exec(text)?.[1] ?? '{}') : text === '' ? '{}' : text
@@ -23,14 +23,18 @@ function lastOf({ text, headers }: Answer): JsonObject {
   return isObject(value) ? value : { batch: JSON.stringify(value) }
 }
 
-export async function post(port: number, body: string | object, headers: Record<string, string> = {}): Promise<Said> {
-  const answer = await ask(port, '/mcp/v1', asked(body, headers), agent)
+export async function post(
+  port: number,
+  body: string | object,
+  headers: Record<string, string> = {},
+): Promise<RpcAnswer> {
+  const answer = await sendRequest(port, '/mcp/v1', requestOf(body, headers), agent)
   return { status: answer.status, headers: answer.headers, body: lastOf(answer) }
 }
 
-/** All of an answer, as text. */
+/** The complete response body, as text. */
 export const postForText = (port: number, body: object, headers: Record<string, string> = {}, signal?: AbortSignal) =>
-  ask(port, '/mcp/v1', { ...asked(body, headers), ...(signal === undefined ? {} : { signal }) })
+  sendRequest(port, '/mcp/v1', { ...requestOf(body, headers), ...(signal === undefined ? {} : { signal }) })
 
 export const call = (method: string, params: JsonObject = {}, id: string | number = 1): JsonObject => ({
   jsonrpc: '2.0',
@@ -54,7 +58,7 @@ export type ModernOptions = {
   readonly headers?: Record<string, string>
 }
 
-/** A request of the newest revision with its headers, as a good client makes it. */
+/** A request of the newest revision with its headers, as a correct client sends it. */
 export function modernCall(
   method: string,
   params: JsonObject = {},
@@ -82,17 +86,17 @@ export function modern(
   method: string,
   params: JsonObject = {},
   options: ModernOptions = {},
-): Promise<Said> {
+): Promise<RpcAnswer> {
   const { body, headers } = modernCall(method, params, options)
   return post(port, body, headers)
 }
 
-/** What stands at a path of names in JSON; undefined where the path ends before. */
+/** The value at a path of names in JSON; undefined if it does not exist. */
 export const at = (value: unknown, ...path: (string | number)[]): unknown =>
   path.reduce<unknown>((part, key) => {
     if (Array.isArray(part)) return part[Number(key)]
     return isObject(part) ? part[key] : undefined
   }, value)
 
-/** The text that a tool has answered with. */
-export const textOf = ({ body }: Said): unknown => at(body, 'result', 'content', 0, 'text')
+/** The text of a tool's result. */
+export const textOf = ({ body }: RpcAnswer): unknown => at(body, 'result', 'content', 0, 'text')

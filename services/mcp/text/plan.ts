@@ -1,10 +1,10 @@
-/** What stands out in a plan of Postgres's, in text or in JSON: few lines, each with what to do. */
+/** Findings in a plan of Postgres, as text or JSON: few lines, each with advice. */
 
 type PlanNode = {
   readonly type: string
   readonly relation: string | undefined
   readonly plannedRows: number
-  /** Of all loops. undefined: it was not run. */
+  /** Total of all loops. undefined: the plan was not run. */
   readonly actualRows: number | undefined
   readonly loops: number
   readonly removedRows: number
@@ -13,7 +13,10 @@ type PlanNode = {
   readonly batches: number
 }
 
-/** What stands behind the label of a node. Of the label there is no pattern: a line may be megabytes long, and hold whatever a literal holds. */
+/**
+ * The text after the label of a node. No pattern is used for the label: a line may have megabytes of any content from a
+ * literal.
+ */
 const nodeFigures =
   / \(cost=\d+\.\d+\.\.\d+\.\d+ rows=(\d+) width=\d+\)(?: \(actual (?:time=\d+\.\d+\.\.\d+\.\d+ )?rows=(\d+(?:\.\d+)?) loops=(\d+)\))?/
 
@@ -86,9 +89,9 @@ function findingsOf(node: PlanNode): string[] {
   const off = actualRows === undefined ? 1 : Math.max(actualRows, 1) / Math.max(plannedRows, 1)
   const findings: string[] = []
   if (/Seq Scan$/.test(type) && read >= manyRows) {
-    const kept = actualRows !== undefined && removedRows > actualRows
+    const isSelective = actualRows !== undefined && removedRows > actualRows
     findings.push(
-      `${type} on ${relation ?? 'a table'} reads ${Math.round(read)} rows${kept ? ` to keep ${Math.round(actualRows)}` : ''}${filter === undefined ? '' : ': an index for the columns of its filter may help'}.`,
+      `${type} on ${relation ?? 'a table'} reads ${Math.round(read)} rows${isSelective ? ` to keep ${Math.round(actualRows)}` : ''}${filter === undefined ? '' : ': an index for the columns of its filter may help'}.`,
     )
   }
   if (isOnDisk)

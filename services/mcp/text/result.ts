@@ -1,4 +1,7 @@
-/** The whole text of a result of a query: how many rows, the rows as data, and how to go on. It stays within the tokens of one result, as far as an estimate can tell. */
+/**
+ * The complete text of a query result: the number of rows, the rows as data, and how to continue. It stays within the
+ * token limit of one result, as far as an estimate can tell.
+ */
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import { atMostTokens } from '../../tokens/at-most.ts'
 import { type PageRows, plainTable, tableText } from './table.ts'
@@ -7,22 +10,22 @@ type ResultRows = {
   readonly database: string
   readonly columns: readonly string[]
   readonly rows: PageRows
-  /** Of the first row. */
+  /** The position of the first row. */
   readonly offset: number
-  /** Whether there are rows behind these. */
+  /** Whether there are further rows. */
   readonly hasMore: boolean
-  /** Whether rows are missing since all of them were too large for this server. */
-  readonly isCut: boolean
-  /** What goes on from a row; undefined where the statement must not run again. */
+  /** Whether rows are missing because together they were too large for this server. */
+  readonly isTruncated: boolean
+  /** Creates the cursor for a row; undefined if the statement must not run again. */
   readonly cursorAt: ((offset: number) => string) | undefined
-  /** false: without a cursor because there is no next page to ask for. */
+  /** false: no cursor because there is no next page. */
   readonly mayHaveWritten?: boolean
 }
 
-/** For heads and hints, besides the fence and what names the database and the columns. */
+/** Tokens for heads and hints, besides the fence and the names of the database and the columns. */
 const wordTokens = 350
 
-function headOf(rows: number, { offset, isCut, cursorAt, mayHaveWritten }: ResultRows, hasMore: boolean): string {
+function headOf(rows: number, { offset, isTruncated, cursorAt, mayHaveWritten }: ResultRows, hasMore: boolean): string {
   const next = offset + rows
   if (hasMore && mayHaveWritten === false) return `Results (${rows} rows shown of more):`
   if (hasMore && cursorAt === undefined)
@@ -30,24 +33,24 @@ function headOf(rows: number, { offset, isCut, cursorAt, mayHaveWritten }: Resul
   if (offset > 0 && rows > 0) {
     return `Results (rows ${offset + 1}-${next}${hasMore ? `, more available - use offset=${next} for next page` : ''}):`
   }
-  if (offset > 0) return `Results (0 rows from offset ${offset}${isCut ? ': too large' : ', there are no more'}):`
+  if (offset > 0) return `Results (0 rows from offset ${offset}${isTruncated ? ': too large' : ', there are no more'}):`
   return hasMore
     ? `Results (${rows} rows shown, more available - use offset=${next} for next page or count_rows for total):`
     : `Results (${rows} ${rows === 1 ? 'row' : 'rows'}):`
 }
 
-/** Columns by their places: names are the database's, and stand in the header. */
-function shortenedHint(places: readonly number[]): string {
-  const listed = places.slice(0, 10).map(place => place + 1)
-  return `Shortened: column ${listed.join(', ')}${places.length > listed.length ? ' and more' : ''}. To read a value whole: SELECT substring(column FROM 1 FOR 4000) for its row alone, then FROM 4001 and so on.`
+/** Columns by position: names belong to the database, and are in the header. */
+function shortenedHint(columnIndexes: readonly number[]): string {
+  const listed = columnIndexes.slice(0, 10).map(index => index + 1)
+  return `Shortened: column ${listed.join(', ')}${columnIndexes.length > listed.length ? ' and more' : ''}. To read a value whole: SELECT substring(column FROM 1 FOR 4000) for its row alone, then FROM 4001 and so on.`
 }
 
 export function resultText(result: ResultRows, maximumTokens: number): string {
-  const { database, columns, rows, isCut, hasMore, cursorAt } = result
+  const { database, columns, rows, isTruncated, hasMore, cursorAt } = result
   const name = database.length > 100 ? `${database.slice(0, 100)}…` : database
-  const room = Math.max(50, maximumTokens - fenceTokens - wordTokens - atMostTokens(name))
-  const table = plainTable(columns, rows, room) ?? tableText(columns, rows.decoded(), room)
-  const goesOn = (hasMore || isCut || table.rows < rows.length) && table.rows > 0
+  const tableTokens = Math.max(50, maximumTokens - fenceTokens - wordTokens - atMostTokens(name))
+  const table = plainTable(columns, rows, tableTokens) ?? tableText(columns, rows.decoded(), tableTokens)
+  const goesOn = (hasMore || isTruncated || table.rows < rows.length) && table.rows > 0
   const notes = [
     ...(table.rows < rows.length
       ? [
@@ -57,7 +60,7 @@ export function resultText(result: ResultRows, maximumTokens: number): string {
     ...(table.columns < columns.length
       ? [`Only the first ${table.columns} of ${columns.length} columns fit; name those that matter in the SELECT.`]
       : []),
-    ...(isCut
+    ...(isTruncated
       ? ['The rows were too large to be read at once: select fewer columns, or substring(column FROM 1 FOR 1000).']
       : []),
     ...(table.shortened.length > 0 ? [shortenedHint(table.shortened)] : []),

@@ -1,6 +1,7 @@
 /**
- * Rows as a model reads them: a header, then one line for each row, columns apart by tabs, in the text form of COPY: `\N` is NULL and an empty string is empty; tabs, line ends and backslashes
- * in values are escaped, so that a line is a row. Wide values are shortened, and lines end where the tokens do.
+ * Rows for a model: a header, then one line for each row, columns separated by tabs, in the text format of COPY. `\N`
+ * is NULL; tabs, line ends and backslashes are escaped, so that each line is one row. Wide values are shortened, and
+ * the number of lines depends on the token limit.
  */
 
 import { atMostTokens } from '../../tokens/at-most.ts'
@@ -10,11 +11,11 @@ type Cell = string | null
 
 type Table = {
   readonly text: string
-  /** Rows that are in it: of some, one at least. */
+  /** Number of included rows; at least one if there are any. */
   readonly rows: number
-  /** Columns that are in it, from the first. */
+  /** Number of included columns, from the first. */
   readonly columns: number
-  /** Columns with values that were shortened, from 0. */
+  /** Columns with shortened values, from 0. */
   readonly shortened: readonly number[]
 }
 
@@ -31,7 +32,7 @@ const backslash = 0x5c
 const firstEscaped = 0x08
 const lastEscaped = 0x0d
 
-/** Quicker than a regular expression for what is short, as most values are. */
+/** Faster than a regular expression for short values, which most are. */
 function escaped(text: string): string {
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
@@ -41,22 +42,22 @@ function escaped(text: string): string {
   return text
 }
 
-/** So much of a value is shown at least, and so much at most, in characters. */
+/** The minimum and maximum shown length of a value, in characters. */
 const narrowest = 200
 const widest = 2_000
-/** Less says nothing. */
+/** A shorter one is useless. */
 const leastWidth = 8
 
-/** In characters, without half of one. */
-const cut = (text: string, length: number): string => text.slice(0, length).replace(/[\uD800-\uDBFF]$/, '')
+/** In characters, without splitting a surrogate pair. */
+const truncate = (text: string, length: number): string => text.slice(0, length).replace(/[\uD800-\uDBFF]$/, '')
 
-/** A value that is wider, cut, with what it says of that. */
+/** Truncates a value that is wider, and appends how much is missing. */
 function shortCell(cell: string, width: number): string {
-  const kept = cut(cell, width)
-  return `${escaped(kept)}…[+${cell.length - kept.length} characters]`
+  const shown = truncate(cell, width)
+  return `${escaped(shown)}…[+${cell.length - shown.length} characters]`
 }
 
-/** One row alone may be as wide as there is room for. */
+/** A single row may be as wide as the limit allows. */
 const widthFor = (rows: number, columns: number, tokens: number): number =>
   Math.max(
     narrowest,
@@ -65,7 +66,7 @@ const widthFor = (rows: number, columns: number, tokens: number): number =>
       : Math.min(widest, Math.floor(tokens / (4 * Math.max(1, columns)))),
   )
 
-/** The first `count` cells as a line; which of them were shortened goes to `shortened`. */
+/** The first `count` cells as a line; adds the shortened ones to `shortened`. */
 function lineOf(cells: readonly Cell[], count: number, width: number, shortened?: Set<number>): string {
   let line = ''
   for (let index = 0; index < count; index++) {
@@ -81,17 +82,17 @@ function lineOf(cells: readonly Cell[], count: number, width: number, shortened?
   return line
 }
 
-/** Names of columns are short, but for those that were made to be long. */
+/** Column names are short, unless made long on purpose. */
 const headerOf = (columns: readonly string[], count: number, width: number): string =>
   lineOf(columns, count, Math.min(narrowest, width))
 
-/** Whether a text has at most so many tokens, whatever it says. A token has a byte at least. */
+/** Whether a text has at most this many tokens. A token has at least one byte. */
 const surelyFits = (text: string, tokens: number): boolean =>
   Buffer.byteLength(text) <= tokens || atMostTokens(text) <= tokens
 
 type Shape = { readonly width: number; readonly columns: number }
 
-/** How wide values may be so that the header and the first row fit; where they cannot, how many columns do. */
+/** The width of values at which the header and the first row fit; if none does, the number of columns that fit. */
 function shapeFor(columns: readonly string[], first: readonly Cell[], rows: number, tokens: number): Shape {
   let shape: Shape = { width: widthFor(rows, columns.length, tokens), columns: columns.length }
   const isTooLarge = ({ width, columns: count }: Shape) =>
@@ -106,49 +107,51 @@ function shapeFor(columns: readonly string[], first: readonly Cell[], rows: numb
   return shape
 }
 
-/** The estimate may be so much too low for what is odd. */
+/** The factor by which the estimate may be too low for unusual text. */
 const margin = 1.08
 
-/** How many of the lines, and one at least, have room beside the header. */
+/** The number of lines, at least one, that fit with the header. */
 function fittingLines(header: string, lines: readonly string[], tokens: number): number {
-  let left = tokens - (expectedTokens(header) + 1) * margin
+  let remaining = tokens - (expectedTokens(header) + 1) * margin
   for (const [index, line] of lines.entries()) {
-    left -= (expectedTokens(line) + 1) * margin
-    if (left < 0 && index > 0) return index
+    remaining -= (expectedTokens(line) + 1) * margin
+    if (remaining < 0 && index > 0) return index
   }
   return lines.length
 }
 
-/** The rows of a page, decoded where they must be. */
+/** The rows of a page, decoded only if necessary. */
 export type PageRows = {
   readonly length: number
   decoded(): readonly (readonly Cell[])[]
-  /** As `TextRows` of services/postgres/text-rows.ts has it; undefined where the rows are none that could be written as they are. */
+  /**
+   * Rows in the format of `TextRows` in services/postgres/text-rows.ts; undefined if they cannot be written unchanged.
+   */
   plainLines?(widest: number, maximumBytes: number): string | undefined
 }
 
-/** A table whose rows can be written as they are, and are short: a token has a byte at least. undefined: it is none. */
+/** A table of short rows that can be written unchanged: a token has at least one byte. undefined: they cannot. */
 export function plainTable(columns: readonly string[], rows: PageRows, tokens: number): Table | undefined {
   const header = headerOf(columns, columns.length, narrowest)
-  const left = tokens - Buffer.byteLength(header) - 1
-  const lines = rows.length === 0 ? undefined : rows.plainLines?.(narrowest, left)
+  const remaining = tokens - Buffer.byteLength(header) - 1
+  const lines = rows.length === 0 ? undefined : rows.plainLines?.(narrowest, remaining)
   return lines === undefined
     ? undefined
     : { text: `${header}\n${lines}`, rows: rows.length, columns: columns.length, shortened: [] }
 }
 
-/** As many rows as have room in so many tokens. */
+/** As many rows as fit the token limit. */
 export function tableText(columns: readonly string[], rows: readonly (readonly Cell[])[], tokens: number): Table {
   const [first = []] = rows
   const { width, columns: count } = shapeFor(columns, first, rows.length, tokens)
   const header = headerOf(columns, count, width)
   const shortened = new Set<number>()
   const lines = rows.map(row => lineOf(row, count, width, shortened))
-  const whole = lines.length === 0 ? header : `${header}\n${lines.join('\n')}`
-  // A token has a byte at least, so short rows need no estimate.
-  if (Buffer.byteLength(whole) <= tokens) return tableOf(whole, lines.length, count, shortened)
+  const complete = lines.length === 0 ? header : `${header}\n${lines.join('\n')}`
+  // A token has at least one byte, so short rows need no estimate.
+  if (Buffer.byteLength(complete) <= tokens) return tableOf(complete, lines.length, count, shortened)
   const fitting = fittingLines(header, lines, tokens)
-  if (fitting === lines.length) return tableOf(whole, fitting, count, shortened)
+  if (fitting === lines.length) return tableOf(complete, fitting, count, shortened)
   const ofShown = new Set<number>()
   for (const row of rows.slice(0, fitting)) lineOf(row, count, width, ofShown)
   return tableOf([header, ...lines.slice(0, fitting)].join('\n'), fitting, count, ofShown)

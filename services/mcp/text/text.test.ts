@@ -1,4 +1,4 @@
-/** Texts for models: rows can be read back, and a result has room for what it says. */
+/** Texts for models: rows can be read back, and a result has space for its messages. */
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { countTokens } from 'gpt-tokenizer'
@@ -60,15 +60,15 @@ const usualRows: Record<string, (n: number) => string[]> = {
 
 describe.each(Object.entries(usualRows))('rows of %s', (_, row) => {
   const rows = Array.from({ length: 1_000 }, (_, n) => row(n + 1))
-  const whole = rows.map(cells => cells.join('\t')).join('\n')
+  const complete = rows.map(cells => cells.join('\t')).join('\n')
 
   test('are estimated within a tenth', () => {
-    const ratio = expectedTokens(whole) / countTokens(whole)
+    const ratio = expectedTokens(complete) / countTokens(complete)
     expect(ratio).toBeGreaterThan(0.9)
     expect(ratio).toBeLessThan(1.1)
   })
 
-  test('come a thousand at once by the default limit, and fill a page of less by four fifths at least', () => {
+  test('fit a thousand at once into the default limit, and fill at least four fifths of a smaller page', () => {
     expect(tableText(['a', 'b', 'c', 'd', 'e', 'f'].slice(0, rows[0]?.length), rows, 49_000).rows).toBe(1_000)
     const tokens = countTokens(tableText(['a', 'b', 'c', 'd', 'e', 'f'].slice(0, rows[0]?.length), rows, 3_000).text)
     expect(tokens).toBeGreaterThan(2_400)
@@ -76,9 +76,16 @@ describe.each(Object.entries(usualRows))('rows of %s', (_, row) => {
   })
 })
 
-test('a page that ends before the limit of rows names the limit of tokens and how to go on', () => {
+test('a page that ends before the row limit names the token limit and how to continue', () => {
   const rows = Array.from({ length: 1_000 }, (_, n) => [String(n), hash(n)])
-  const page = { database: 'main', columns: ['n', 'v'], rows: pageOf(rows), offset: 0, hasMore: false, isCut: false }
+  const page = {
+    database: 'main',
+    columns: ['n', 'v'],
+    rows: pageOf(rows),
+    offset: 0,
+    hasMore: false,
+    isTruncated: false,
+  }
   const text = resultText({ ...page, cursorAt: at => `cursor-${at}` }, 4_000)
   const [, shown] = /Only (\d+) of 1000 rows fit into the limit of 4000 tokens for one result/.exec(text) ?? []
   expect(Number(shown)).toBeGreaterThan(100)
@@ -90,7 +97,7 @@ const unescaped: Record<string, string> = { b: '\b', f: '\f', n: '\n', r: '\r', 
 const readBack = (cell: string) =>
   cell === '\\N' ? null : cell.replace(/\\(.)/gs, (_, character: string) => unescaped[character] ?? '?')
 
-test('rows can be read back, whatever is in them', () => {
+test('rows can be read back, with any content', () => {
   const cell = fc.oneof(
     fc.constant(null),
     fc.constantFrom('', '\\N', 'NULL', '\t', '\\', '\r\n'),
@@ -110,7 +117,7 @@ test('rows can be read back, whatever is in them', () => {
   )
 })
 
-/** Rows as Postgres sends them, in a buffer each. */
+/** Rows as Postgres sends them, one buffer each. */
 function sentRows(rows: readonly (readonly (string | null)[])[]): TextRows {
   const sent = new TextRows()
   for (const row of rows) {
@@ -128,7 +135,7 @@ function sentRows(rows: readonly (readonly (string | null)[])[]): TextRows {
   return sent
 }
 
-test('rows that are written as they are read the same as rows that are decoded, and only plain ones are', () => {
+test('rows that are written unchanged equal decoded rows, and only plain ones are', () => {
   const cell = fc.oneof(
     fc.constant(null),
     fc.constantFrom('', '\\N', 'a\tb', '漢字', 'x'.repeat(199), 'x'.repeat(300)),
@@ -153,15 +160,15 @@ test('rows that are written as they are read the same as rows that are decoded, 
   expect(many.plainLines(0, 5_000, 200, 1_000_000)?.split('\n')).toHaveLength(5_000)
 })
 
-test('a result stays within its tokens and shows a row at least, however wide the rows, many the columns and long the names', () => {
+test('a result stays within its tokens and shows at least one row, however wide the rows, many the columns and long the names', () => {
   const text = fc.oneof(
     fc.string({ unit: 'grapheme', maxLength: 20_000 }),
     fc.integer({ min: 1, max: 30_000 }).map(length => '漢'.repeat(length)),
     fc.integer({ min: 1, max: 30_000 }).map(length => 'qZ9/'.repeat(length)),
   )
-  const shapes = fc.tuple(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 30 }))
+  const dimensions = fc.tuple(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 30 }))
   fc.assert(
-    fc.property(shapes, text, text, fc.nat(10), ([width, height], value, name, offset) => {
+    fc.property(dimensions, text, text, fc.nat(10), ([width, height], value, name, offset) => {
       const columns = Array.from({ length: width }, (_, at) => `${name.slice(0, 63)}${at}`)
       const rows = Array.from({ length: height }, () => columns.map(() => value))
       const result = resultText(
@@ -171,7 +178,7 @@ test('a result stays within its tokens and shows a row at least, however wide th
           rows: pageOf(rows),
           offset,
           hasMore: true,
-          isCut: false,
+          isTruncated: false,
           cursorAt: at => `cursor of ${at}`.padEnd(40, 'x'),
         },
         4_000,
@@ -184,11 +191,19 @@ test('a result stays within its tokens and shows a row at least, however wide th
   )
 })
 
-test('of more columns than there is room for, the first are shown', () => {
+test('if not all columns fit, the first ones are shown', () => {
   const columns = Array.from({ length: 1_600 }, (_, at) => `column_${at}_of_a_wide_table`)
   const rows = [columns.map(() => '漢字漢字漢字漢字')]
   const result = resultText(
-    { database: 'main', columns, rows: pageOf(rows), offset: 0, hasMore: false, isCut: false, cursorAt: undefined },
+    {
+      database: 'main',
+      columns,
+      rows: pageOf(rows),
+      offset: 0,
+      hasMore: false,
+      isTruncated: false,
+      cursorAt: undefined,
+    },
     4_000,
   )
   expect(countTokens(result)).toBeLessThanOrEqual(4_000)
@@ -217,7 +232,7 @@ Execution Time: 2500.1 ms`
   ).toEqual(['Seq Scan on big reads 20000 rows.'])
 })
 
-test('a plan is read in no time, whatever stands in its literals', () => {
+test('a plan is read quickly, whatever its literals contain', () => {
   const figures = ' (cost=0.00..1.00 rows=1 width=4)'
   for (const literal of [
     ' '.repeat(1_000_000),

@@ -1,4 +1,7 @@
-/** advise_indexes with the real HypoPG: the planner says itself which of the indexes it would use, what it says is what it does once they are made, and nothing pretended is left behind. */
+/**
+ * advise_indexes with the real HypoPG: the planner decides which of the indexes it would use, uses them when they are
+ * created, and no hypothetical index remains.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { hasHypopg, startHypopg } from '../../testing/hypopg.ts'
 import { answerOf, type CatalogueTest, catalogueTestOf } from '../catalogue/testing/server.ts'
@@ -20,10 +23,10 @@ function measured(): void {
   })
   afterAll(() => server?.stop())
 
-  async function told(query: string, user = 'reader'): Promise<string> {
+  async function adviceFor(query: string, user = 'reader'): Promise<string> {
     const { access, catalogue, limits } = server
     const statements = createCatalogue(access, () => {})
-    // One connection, so that what a call left behind in its session the next one would find.
+    // One connection, so that a call would find what the previous one left in its session.
     const entries = server.entries({ user, poolSize: 1 })
     const tool = adviseIndexes({ entries, access, catalogue, statements, limits })
     const { text, isError } = answerOf(await tool.call({ query }, callContext()))
@@ -36,9 +39,9 @@ function measured(): void {
     return [Number(before), Number(after)]
   }
 
-  test('the cost with an index is what the planner then asks for it', async () => {
+  test("the cost with an index is the planner's cost once it exists", async () => {
     const query = 'SELECT * FROM orders WHERE customer_id = 42'
-    const text = await told(query)
+    const text = await adviceFor(query)
     expect(text).toContain('CREATE INDEX CONCURRENTLY ON public.orders (customer_id); --')
     const [before = 0, after = 0] = costsIn(text)
     expect(after).toBeLessThan(before / 10)
@@ -53,10 +56,10 @@ function measured(): void {
     await server.postgres.run('DROP INDEX made')
   })
 
-  test('an index that the planner would not use is named as such, and it does not use it', async () => {
+  test('an index that the planner would not use is reported as such, and is not used', async () => {
     const query =
       'SELECT * FROM orders o JOIN notes n ON n.order_id = o.customer_id WHERE o.id = 7 ORDER BY n.text LIMIT 3'
-    const text = await told(query)
+    const text = await adviceFor(query)
     expect(text).toContain('CREATE INDEX CONCURRENTLY ON public.notes (order_id); --')
     expect(text).toContain('not worth it: CREATE INDEX CONCURRENTLY ON public.notes (text); --')
     await server.postgres.run('CREATE INDEX advised ON notes (order_id); CREATE INDEX unused ON notes (text)')
@@ -65,9 +68,9 @@ function measured(): void {
     await server.postgres.run('DROP INDEX advised, unused')
   })
 
-  test('no index that was pretended is left, nor one that is real', async () => {
-    await told('SELECT * FROM orders WHERE customer_id = 42')
-    const again = await told('SELECT * FROM orders WHERE customer_id = 42')
+  test('no hypothetical index remains, nor a real one', async () => {
+    await adviceFor('SELECT * FROM orders WHERE customer_id = 42')
+    const again = await adviceFor('SELECT * FROM orders WHERE customer_id = 42')
     expect(costsIn(again)[0]).toBeGreaterThan(1_000)
     const { rows } = await server.postgres.run(
       `SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = 'orders'::regclass`,
@@ -77,4 +80,4 @@ function measured(): void {
 }
 
 if (hasHypopg) describe('with HypoPG', measured)
-else test.skip('advice that is measured: needs a Postgres with HypoPG', () => {})
+else test.skip('measured advice: needs a Postgres with HypoPG', () => {})

@@ -1,4 +1,7 @@
-/** advise_indexes on a real Postgres: that its advice, when it is followed, is what the planner takes; that it says nothing where there is nothing to gain; and that it runs nothing. */
+/**
+ * advise_indexes on a real Postgres: the planner uses the advised indexes; no advice is given without a benefit; and no
+ * statement is run.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { answerOf, type CatalogueTest, startCatalogueTest } from '../catalogue/testing/server.ts'
@@ -79,12 +82,12 @@ describe('a statement', () => {
     expect(text.match(/CREATE INDEX.*;/g)).toEqual(['CREATE INDEX ON public.events (kind);'])
   })
 
-  test('on a table that was never analyzed gets told so', async () => {
+  test('on a table that was never analyzed reports that', async () => {
     const { text } = await call({ query: 'SELECT * FROM fresh WHERE id = 5' })
     expect(text).toContain('note: public.fresh was never analyzed: run ANALYZE first')
   })
 
-  test('gets told that nothing was measured', async () => {
+  test('reports that nothing was measured', async () => {
     const { text } = await call({ query: 'SELECT * FROM orders WHERE customer_id = 42' })
     expect(text).toMatch(/^Database: main\. Cost of the plan: \d+/)
     expect(text).toMatch(/orders: reads all ~60000 rows to keep ~3 /)
@@ -92,7 +95,7 @@ describe('a statement', () => {
   })
 })
 
-describe('what is no read is refused, and nothing runs', () => {
+describe('a statement that is no read is refused, and nothing runs', () => {
   test.each([
     ['DELETE FROM orders', 'DELETE is no SELECT'],
     ['EXPLAIN SELECT 1', 'no SELECT'],
@@ -110,7 +113,7 @@ describe('what is no read is refused, and nothing runs', () => {
     expect((await server.postgres.run('SELECT count(*)::int AS count FROM orders')).rows).toEqual([{ count: 60_000 }])
   })
 
-  test('nor is advice given on tables that the role may not read', async () => {
+  test('there is no advice on tables that the role may not read', async () => {
     const { text, isError } = await call(
       { query: 'SELECT * FROM orders WHERE customer_id = 42' },
       { user: 'reader', name: 'reader' },
@@ -120,7 +123,7 @@ describe('what is no read is refused, and nothing runs', () => {
   })
 })
 
-test('without a statement, foreign keys without an index are found, and tables that are read whole', async () => {
+test('without a statement, foreign keys without an index and often read tables are found', async () => {
   for (let time = 0; time < 12; time++) await server.postgres.run('SELECT count(*) FROM orders')
   await expect
     .poll(async () => (await call({})).text)

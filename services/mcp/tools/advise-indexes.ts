@@ -1,6 +1,7 @@
 /**
- * `advise_indexes`: indexes that a statement would profit from, by its plan. Where HypoPG is installed the planner says itself which of them it would use and at what cost; else
- * the advice is what the plan lets one expect. Without a statement: foreign keys without an index, and tables that are read whole.
+ * `advise_indexes`: indexes that a statement would benefit from, by its plan. With HypoPG the planner decides which of
+ * them it would use and at what cost; otherwise the advice follows from the plan. Without a statement: foreign keys
+ * without an index, and tables that are often read whole.
  */
 
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -26,7 +27,7 @@ import type { DatabaseAccess, OwnStatement, Rows } from '../database/access.ts'
 import type { Catalogue as StatementCatalogue } from '../database/catalogue.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
 import { analyse, calledNames } from '../statement/analysis.ts'
-import { judge, readsOnly } from '../statement/judge.ts'
+import { decide, readsOnly } from '../statement/decide.ts'
 import { parseStatement } from '../statement/parser.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
 import { optionalText, toolInput } from './input.ts'
@@ -38,7 +39,7 @@ type AdviseIndexesParts = {
   readonly entries: DatabaseEntries
   readonly access: DatabaseAccess
   readonly catalogue: Catalogue
-  /** What a statement may do is judged by. */
+  /** Decides whether a statement may run. */
   readonly statements: StatementCatalogue
   readonly limits: McpSettings['limits']
 }
@@ -56,7 +57,7 @@ const definition: ToolDefinition = {
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
 
-/** For what stands around the advice. */
+/** Tokens for the text around the advice. */
 const wordTokens = 250
 
 export function adviseIndexes({ entries, access, catalogue, statements, limits }: AdviseIndexesParts): Tool {
@@ -71,20 +72,20 @@ export function adviseIndexes({ entries, access, catalogue, statements, limits }
         return query === undefined ? await ofStatistics(reading) : await ofQuery(query, reading)
       } catch (error) {
         if (query === undefined) throw error
-        const said = statementFailure(error, query, database, explainPrefix.length)
-        if (said === undefined) throw error
-        return toolError(said)
+        const failure = statementFailure(error, query, database, explainPrefix.length)
+        if (failure === undefined) throw error
+        return toolError(failure)
       }
     })
   }
 
-  /** The statement alone, if it is one that only reads. @throws StatementRefusal */
+  /** The statement, if it only reads. @throws StatementRefusal */
   async function judged(query: string, { database, context }: Reading): Promise<ReadStatement> {
     const parsed = await parseStatement(query)
     const analysis = analyse(parsed)
     if (analysis.class !== 'select')
       throw new StatementRefusal('forbidden', `${analysis.tag} is no SELECT. Give the SELECT that is slow.`)
-    judge(analysis, await statements.facts(database, context, calledNames(analysis)), readsOnly)
+    decide(analysis, await statements.facts(database, context, calledNames(analysis)), readsOnly)
     return { text: analysis.text, isGeneric: hasParameters(parsed.node) }
   }
 
@@ -95,10 +96,10 @@ export function adviseIndexes({ entries, access, catalogue, statements, limits }
     const findings = findingsOf(plan, await tablesOf(plan, reading))
     const schema = extension && onlyCell(extension)
     if (schema === undefined || findings.candidates.length === 0)
-      return told(reading, `Cost of the plan: ${plan.cost}.`, adviceLines(findings), remarkOn(findings, schema))
+      return adviceResult(reading, `Cost of the plan: ${plan.cost}.`, adviceLines(findings), remarkOn(findings, schema))
     const sql = findings.candidates.map(({ tried }) => tried)
     const measured = measuredOf(findings.candidates, await read(reading, explainWith(schema, sql, query)))
-    return told(
+    return adviceResult(
       reading,
       `Cost of the plan: ${plan.cost}, with the indexes that are used: ${measured.cost} (HypoPG).`,
       [...measured.used.map(adviceLine), ...measured.unused.map(unusedLine), ...findings.notes.map(noteLine)],
@@ -133,13 +134,13 @@ export function adviseIndexes({ entries, access, catalogue, statements, limits }
       ),
     ]
     const remark = 'For what reads a table whole, give its statement (see top_queries) as query.'
-    return told(reading, '', lines, scans.rows.length > 0 ? remark : undefined)
+    return adviceResult(reading, '', lines, scans.rows.length > 0 ? remark : undefined)
   }
 
-  function told({ database }: Reading, head: string, lines: readonly string[], remark: string | undefined) {
-    const said = lines.map(text => line([text]))
+  function adviceResult({ database }: Reading, head: string, lines: readonly string[], remark: string | undefined) {
+    const escaped = lines.map(text => line([text]))
     const page = pageOf(
-      [{ heading: 'Advice:', lines: said }],
+      [{ heading: 'Advice:', lines: escaped }],
       start,
       limits.resultTokens - fenceTokens - wordTokens,
       atMostTokens,
@@ -153,7 +154,7 @@ export function adviseIndexes({ entries, access, catalogue, statements, limits }
   return { definition, scopeOf: () => 'mcp:read', call }
 }
 
-/** Whether `$1` or its like is anywhere in a tree, whose depth has been judged. */
+/** Whether a parameter such as `$1` is anywhere in a tree, whose depth was checked before. */
 const hasParameters = (node: unknown): boolean =>
   typeof node === 'object' && node !== null && ('ParamRef' in node || Object.values(node).some(hasParameters))
 
@@ -177,7 +178,7 @@ const remarkOn = ({ candidates }: Findings, schema: string | undefined) =>
 
 type Measured = { readonly cost: number; readonly used: readonly Candidate[]; readonly unused: readonly Candidate[] }
 
-/** Of the results of `explainWith`: a name for each index after the first, and the plan before the last. */
+/** Reads the results of `explainWith`: a name for each index after the first, and the plan before the last. */
 function measuredOf(candidates: readonly Candidate[], results: readonly Rows[]): Measured {
   const plan = planFrom(results.at(-2))
   const usedNames = new Set([...nodesOf(plan)].flatMap(({ indexName }) => indexName ?? []))

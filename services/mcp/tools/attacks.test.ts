@@ -1,6 +1,6 @@
 /**
- * Statements that want more than to read, sent to a read-only database whose login is a superuser: whatever Postgres itself would let them do, each is refused or harmless. What is refused is refused by this
- * server, before Postgres sees it.
+ * Statements that try more than a read, sent to a read-only database with a superuser login, where Postgres would allow
+ * them: each is refused or harmless. A refusal happens in this server, before Postgres receives the statement.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -92,7 +92,7 @@ async function call(tool: Tool, args: JsonObject): Promise<{ isError: boolean; t
 }
 const query = (sql: string) => call(tools.query, { query: sql })
 
-/** What an attack would have left. */
+/** The traces of a successful attack. */
 const state = async () =>
   (
     await watcher.query(`SELECT (SELECT array_agg(n ORDER BY n) FROM t) AS rows, (SELECT last_value || is_called::text FROM s) AS sequence,
@@ -177,7 +177,7 @@ const refused: readonly string[] = [
   'SELECT (t).writes_row FROM t',
   'SELECT t.writes_any FROM t',
   'SELECT (SELECT x FROM t AS x LIMIT 1).writes_row',
-  // Functions written as columns of what is no row.
+  // Functions written as columns of a value that is not a row.
   'SELECT (1).doubles',
   'SELECT (n).doubles FROM t',
   'SELECT (ARRAY[1])[1].doubles',
@@ -206,7 +206,7 @@ const refused: readonly string[] = [
   'SELECT * FROM over_calls',
   'TABLE calls',
   'SELECT * FROM ends',
-  // Text that is run.
+  // Text that is executed.
   "SELECT query_to_xml('DELETE FROM t', true, true, '')",
   "SELECT table_to_xml('t', true, true, '')",
   "SELECT database_to_xml(true, true, '')",
@@ -277,7 +277,7 @@ test.each(refused)('refuses %s', async sql => {
   expect(refusals.at(-1)).toBe(sql)
 })
 
-test('strings end where the server thinks they do, whatever the role has set', async () => {
+test("strings end where the server's parser expects it, whatever the role has set", async () => {
   await postgres.run(
     `CREATE ROLE backslash LOGIN SUPERUSER; ALTER ROLE backslash SET standard_conforming_strings = off`,
   )
@@ -294,8 +294,8 @@ test('strings end where the server thinks they do, whatever the role has set', a
   expect(text).toContain(`\nx\\\\' || pg_read_file('PG_VERSION') --\n`)
 })
 
-/** Postgres itself has the last word, or there is nothing to refuse. */
-const harmless: readonly string[] = [
+/** Refused by Postgres itself, or harmless. */
+const allowed: readonly string[] = [
   'SELECT lies()',
   'SELECT locks()',
   'SELECT 1 -- at postgres://postgres@127.0.0.1:1/template1',
@@ -304,7 +304,7 @@ const harmless: readonly string[] = [
   'SELECT $$; DELETE FROM t$$',
   'SELECT txid_current()',
 ]
-test.each(harmless)('is not harmed by %s', async sql => {
+test.each(allowed)('is not affected by %s', async sql => {
   const before = await state()
   await query(sql)
   expect(await state()).toEqual(before)
@@ -339,7 +339,7 @@ test.each(answered)('answers %s', async (sql, contains) => {
   expect([isError, text]).toEqual([false, expect.stringContaining(contains)])
 })
 
-describe('the same rules hold for', () => {
+describe('the same rules apply to', () => {
   test('execute_explain, analyzed or not', async () => {
     for (const sql of [
       'SELECT writes()',
@@ -381,17 +381,17 @@ describe('the same rules hold for', () => {
   })
 })
 
-test('statements end in time, whatever they do', async () => {
+test('every statement ends at the time limit', async () => {
   const { isError, text } = await query('SELECT pg_sleep(60)')
   expect([isError, text]).toEqual([true, expect.stringContaining('longer than 2 s')])
 })
 
-test('no program has run, no file was written, and the log says once that the login may do too much', () => {
+test('no program has run, no file was written, and the privileged login is logged once', () => {
   expect(existsSync('/tmp/pwned') || existsSync(join(postgres.directory, 'data', 'pwned'))).toBe(false)
   expect(warnings.filter(message => message.includes('"main"') && message.includes('superuser'))).toHaveLength(1)
 })
 
-test('settings that may hold a password are not shown, by whatever statement asks for them', async () => {
+test('settings that may contain a password are not shown by any statement', async () => {
   const own = databaseOf(postgres, { name: 'settings' })
   const limits = { resultTokens: 10_000, resultBytes: 1_000_000, requestBytes: 1 }
   const access = createDatabaseAccess({ maximumBytes: 1_000_000, audit: () => {}, warn: () => {} })
@@ -405,10 +405,10 @@ test('settings that may hold a password are not shown, by whatever statement ask
     confirmations,
     cursors,
   )
-  const asked = (sql: string) => call(tool, { query: sql })
-  const shown = async (sql: string) => expect((await asked(sql)).text, sql).not.toContain('Refused')
+  const run = (sql: string) => call(tool, { query: sql })
+  const shown = async (sql: string) => expect((await run(sql)).text, sql).not.toContain('Refused')
   const hidden = async (sql: string) => {
-    const { isError, text } = await asked(sql)
+    const { isError, text } = await run(sql)
     expect([isError, text], sql).toEqual([true, expect.stringContaining('Settings that may hold a password')])
     expect(text).not.toContain('hunter2')
   }

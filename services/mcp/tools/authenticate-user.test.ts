@@ -11,32 +11,32 @@ const context: CallContext = {
   requestId: '1',
   address: '192.0.2.1',
   traceparent: undefined,
-  abilities: new Set(),
+  inputKinds: new Set(),
   answers: undefined,
   progress: () => {},
   log: () => {},
 }
 
 async function call(login: Login, args: { [name: string]: string | number }) {
-  const asked: unknown[] = []
+  const logins: unknown[] = []
   const tool = authenticateUser({
     login: async (...all) => {
-      asked.push(all)
+      logins.push(all)
       return login
     },
   })
   const outcome = await callTool(tool, args, context)
   if (outcome.kind !== 'result') throw new Error('a result is expected')
   const [content] = outcome.result.content
-  return { asked, isError: outcome.result.isError, text: content?.type === 'text' ? content.text : '' }
+  return { logins, isError: outcome.result.isError, text: content?.type === 'text' ? content.text : '' }
 }
 
 test('a login is answered with a session token, as JSON text', async () => {
-  const { asked, isError, text } = await call(
+  const { logins, isError, text } = await call(
     { kind: 'session', token: 'c2Vzc2lvbg==', expiresAt: Date.UTC(2030, 0, 2) },
     { username: 'alice', password: 'secret password' },
   )
-  expect(asked).toEqual([['alice', 'secret password', '192.0.2.1']])
+  expect(logins).toEqual([['alice', 'secret password', '192.0.2.1']])
   expect(isError).toBeUndefined()
   expect(JSON.parse(text)).toEqual({
     success: true,
@@ -58,12 +58,12 @@ test.each<[Login, string]>([
   expect(text).not.toContain('alice')
 })
 
-test('what is no text asks nobody', async () => {
-  const { asked, isError } = await call({ kind: 'refused' }, { username: 'alice', password: 1 })
-  expect(asked).toEqual([])
+test('arguments that are no text cause no login', async () => {
+  const { logins, isError } = await call({ kind: 'refused' }, { username: 'alice', password: 1 })
+  expect(logins).toEqual([])
   expect(isError).toBe(true)
 })
 
-test('it is hidden, and takes no token', () => {
+test('it is hidden, and requires no token', () => {
   expect(authenticateUser({ login: async () => ({ kind: 'refused' }) })).toMatchObject({ isHidden: true, isOpen: true })
 })

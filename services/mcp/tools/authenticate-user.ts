@@ -1,6 +1,6 @@
 /**
- * `authenticate_user`: a user name and a password for a session token. It is for clients, not for models, so it is not listed; and what it is
- * given or gives stands in no log.
+ * `authenticate_user`: exchanges a user name and a password for a session token. It is for clients, not for models, so
+ * it is not listed; its arguments and results are never logged.
  */
 import { type Tool, toolError, toolText } from '../core/tool.ts'
 import type { Login, Logins } from '../credentials/accounts.ts'

@@ -1,4 +1,7 @@
-/** check_health on a real Postgres that has been given every complaint that can be made in seconds; the rest by the judgement on figures. */
+/**
+ * check_health on a real Postgres with every problem that can be created in seconds; the other checks by their
+ * thresholds.
+ */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { replicationCheck } from '../catalogue/health/activity.ts'
@@ -26,15 +29,15 @@ async function call(checks?: string[], changed: Partial<DatabaseSettings> = {}) 
   const tool = checkHealth({ entries: server.entries(changed), access, limits })
   return answerOf(await callTool(tool, checks === undefined ? {} : { checks }))
 }
-const textOf = async (...asked: Parameters<typeof call>) => {
-  const { text, isError } = await call(...asked)
+const textOf = async (...args: Parameters<typeof call>) => {
+  const { text, isError } = await call(...args)
   expect(isError, text).toBe(false)
   return text
 }
 const run = (sql: string) => server.postgres.run(sql)
 
 describe('check_health', () => {
-  test('makes all checks, the worst first, for a role without privileges too', async () => {
+  test('runs all checks, the worst first, for a role without privileges too', async () => {
     await run('CREATE ROLE nobody LOGIN')
     for (const user of ['postgres', 'nobody']) {
       const text = await textOf(undefined, { user, name: user })
@@ -56,7 +59,7 @@ describe('check_health', () => {
     }
   })
 
-  test('makes the checks that it is asked for', async () => {
+  test('runs only the requested checks', async () => {
     expect((await textOf(['cache'])).match(/^[A-Z]+ \w+:/gm)).toEqual(['OK cache:'])
     expect(await call(['cash'])).toMatchObject({
       isError: true,
@@ -85,7 +88,7 @@ describe('check_health', () => {
     expect(text).toMatch(/WARNING indexes: 1 invalid, 2 duplicate, [34] unused/)
   })
 
-  test('estimates bloat of tables and indexes, and tells of dead rows and stale statistics', async () => {
+  test('estimates bloat of tables and indexes, and reports dead rows and stale statistics', async () => {
     await run(`
       CREATE TABLE bloated (id bigint PRIMARY KEY, filler text) WITH (autovacuum_enabled = off);
       INSERT INTO bloated SELECT n, repeat('x', 100) FROM generate_series(1, 200000) n;
@@ -101,7 +104,7 @@ describe('check_health', () => {
     expect(text).not.toContain('full_table')
   })
 
-  test('tells of sequences near their end, by the column that they fill', async () => {
+  test('reports sequences near their end, by the column that they fill', async () => {
     await run(`
       CREATE TABLE numbered (id int); CREATE SEQUENCE by_column OWNED BY numbered.id; SELECT setval('by_column', 2000000000);
       CREATE SEQUENCE "Far off"; SELECT setval('"Far off"', 2000000000);
@@ -113,7 +116,7 @@ describe('check_health', () => {
     expect(text).toContain('- public.identified_id_seq: 25,000 of 32,767 (76.3 %)')
   })
 
-  test('tells who waits for whom', async () => {
+  test('reports which session waits for which', async () => {
     const [holder, waiter] = [
       new pg.Client(server.postgres.uri('postgres')),
       new pg.Client(server.postgres.uri('postgres')),
@@ -139,15 +142,15 @@ describe('check_health', () => {
     await Promise.all(clients.map(client => client.end()))
   })
 
-  test('tells of slots that nobody reads', async () => {
+  test('reports slots without a reader', async () => {
     await run(`SELECT pg_create_physical_replication_slot('left_behind', true)`)
     const text = await textOf(['replication'])
     expect(text).toMatch(/WARNING replication: 0 standbys, 1 slot/)
-    expect(text).toMatch(/- slot left_behind, which nobody reads, keeps \d.* of WAL \(reserved\); drop it/)
+    expect(text).toMatch(/- slot left_behind, which no client reads, keeps \d.* of WAL \(reserved\); drop it/)
     await run(`SELECT pg_drop_replication_slot('left_behind')`)
   })
 
-  test('says of a check that fails why, and makes the others', async () => {
+  test('reports why a check failed, and runs the other ones', async () => {
     await run('CREATE DATABASE locked_out')
     await server.postgres.run('REVOKE EXECUTE ON FUNCTION mxid_age FROM PUBLIC', 'locked_out')
     const text = await textOf(undefined, { database: 'locked_out', user: 'nobody', name: 'locked_out' })
@@ -162,7 +165,7 @@ const rows = (names: string, ...values: (string | null)[][]): Rows => ({
   rows: values,
 })
 
-describe('judgements', () => {
+describe('thresholds', () => {
   test.each([
     ['ok', 300_000_000],
     ['warning', 400_000_000],
@@ -173,9 +176,9 @@ describe('judgements', () => {
       ['one', '5', String(age), '200000000'],
       ['two', '6', '7', '200000000'],
     )
-    const verdict = wraparoundCheck.judge([databases, rows('name age', ['public.old', String(age)])])
-    expect(verdict.level).toBe(level)
-    expect(verdict.findings.length).toBe(level === 'ok' ? 0 : 2)
+    const result = wraparoundCheck.evaluate([databases, rows('name age', ['public.old', String(age)])])
+    expect(result.level).toBe(level)
+    expect(result.findings.length).toBe(level === 'ok' ? 0 : 2)
   })
 
   const gibibyte = 1_073_741_824
@@ -189,15 +192,15 @@ describe('judgements', () => {
     ['warning', { standby: 't', seconds: 60 }],
     ['critical', { standby: 't', seconds: 600 }],
   ])('replication: %s with %o', (level, { lag = 0, status = 'reserved', active = 't', standby = 'f', seconds = 0 }) => {
-    const verdict = replicationCheck.judge([
+    const result = replicationCheck.evaluate([
       rows('name state bytes', ['one', 'streaming', String(lag)]),
       rows('name active status bytes', ['slot', active, status, '0']),
       rows('standby seconds', [standby, String(seconds)]),
     ])
-    expect(verdict.level).toBe(level)
+    expect(result.level).toBe(level)
   })
 
-  test('numbers are written to be read', () => {
+  test('numbers are written for people', () => {
     expect([0, 1_023, 1_024, 1_536, 20 * 1_048_576, 5 * 1_024 ** 4].map(size)).toEqual([
       '0 B',
       '1023 B',

@@ -1,11 +1,14 @@
-/** `check_health`: checks of the database, each with a verdict, its numbers and the thresholds it is judged by. A check that cannot be made says why, and the others go on. */
+/**
+ * `check_health`: checks of the database, each with a status, its numbers and their thresholds. A check that fails
+ * reports why, and the other ones run.
+ */
 
 import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import { atMostTokens } from '../../tokens/at-most.ts'
 import { failureOf } from '../catalogue/failures.ts'
-import type { Check, Verdict } from '../catalogue/health/check.ts'
+import type { Check, CheckResult } from '../catalogue/health/check.ts'
 import { checks } from '../catalogue/health/index.ts'
 import type { DatabaseSettings, McpSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
@@ -36,15 +39,15 @@ const definition: ToolDefinition = {
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
 
-type Report = { readonly check: string } & (Verdict | { readonly level: 'unknown'; readonly summary: string })
+type Report = { readonly check: string } & (CheckResult | { readonly level: 'unknown'; readonly summary: string })
 
 const levels = ['critical', 'warning', 'unknown', 'ok'] as const
 
 export function checkHealth({ entries, access, limits }: HealthParts): Tool {
-  /** @throws what is no answer of the database's about this check */
+  /** @throws errors other than failures of the database */
   async function reportOf(check: Check, database: DatabaseSettings, context: CallContext): Promise<Report> {
     try {
-      return { check: check.name, ...check.judge(await access.read(database, check.statements, context, name)) }
+      return { check: check.name, ...check.evaluate(await access.read(database, check.statements, context, name)) }
     } catch (error) {
       const failure = failureOf(error, database.name)
       if (failure === undefined || failure.code === 'DATABASE_NOT_READY') throw error
@@ -57,7 +60,7 @@ export function checkHealth({ entries, access, limits }: HealthParts): Tool {
     const chosen = checks.filter(check => wanted.length === 0 || wanted.includes(check.name))
     return onDatabase(entries, context, async database => {
       const reports: Report[] = []
-      // One after the other: a health check must not take a database's connections from those who work.
+      // One after another: a health check must not take connections from applications.
       for (const check of chosen) {
         reports.push(await reportOf(check, database, context))
         context.progress({ progress: reports.length, total: chosen.length, message: check.name })
@@ -69,7 +72,7 @@ export function checkHealth({ entries, access, limits }: HealthParts): Tool {
   return { definition, scopeOf: () => 'mcp:read', call }
 }
 
-/** For what stands around the findings. */
+/** Tokens for the text around the findings. */
 const wordTokens = 200
 
 /** The worst first. */
@@ -88,6 +91,6 @@ function written(database: string, reports: readonly Report[], budget: number): 
       }
     })
   const { text, next } = pageOf(sections, start, budget - fenceTokens - wordTokens, atMostTokens)
-  const cut = next === undefined ? '' : '\n\nCut here: ask for fewer checks by the argument checks.'
-  return `Database: ${database}. ${counts.join(', ')}.\n\n${fenced(text)}${cut}`
+  const truncation = next === undefined ? '' : '\n\nCut here: ask for fewer checks by the argument checks.'
+  return `Database: ${database}. ${counts.join(', ')}.\n\n${fenced(text)}${truncation}`
 }

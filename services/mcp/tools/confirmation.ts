@@ -1,6 +1,8 @@
 /**
- * Confirmations of what cannot be taken back, by a human whom the client asks. One is for one statement, one caller, one database and a few minutes, and serves once in this process. Nothing that a model can
- * repeat confirms: text in a result could have it repeated. Where the client cannot ask, the statement is refused, unless the database is configured otherwise.
+ * Confirmations of irreversible statements, by a user whom the client asks. A confirmation is for one statement, one
+ * caller, one database and a few minutes, and is valid once in this process. It is nothing that a model could repeat,
+ * since text in a result could make it do so. If the client cannot ask, the statement is refused, unless the database
+ * is configured otherwise.
  */
 import { createHash, createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -8,19 +10,19 @@ import type { CallContext, Outcome } from '../core/call.ts'
 import { type ToolResult, toolError } from '../core/tool.ts'
 import { createUsed } from '../core/used.ts'
 
-/** What is to be confirmed. */
+/** The statement to confirm. */
 type Subject = {
   readonly statement: string
   readonly database: string
   readonly tool: string
-  /** What it would do, to stand after "the statement". */
+  /** Its effect, as the continuation of "the statement". */
   readonly effect: string
-  /** Whether it runs where the client cannot ask. */
+  /** Whether it runs if the client cannot ask. */
   readonly allowUnconfirmed: boolean
 }
 
 export type Confirmations = {
-  /** undefined: it is confirmed. Otherwise what the call ends with. */
+  /** undefined: confirmed. Otherwise the outcome of the call. */
   check(subject: Subject, context: CallContext): Outcome<ToolResult> | undefined
 }
 
@@ -58,12 +60,12 @@ export function createConfirmations(sealingKey: Uint8Array, now: () => number): 
     return `${expires}.${nonce}.${sealOf(subject, caller.principal, expires, nonce).toString('base64url')}`
   }
 
-  /** True once. */
+  /** True once per confirmation. */
   function redeem(code: string, subject: Subject, { caller }: CallContext): boolean {
     const [, expires = '', nonce = '', seal = ''] = /^([0-9a-z]{1,12})\.([\w-]{12})\.([\w-]{24})$/.exec(code) ?? []
-    const given = Buffer.from(seal, 'base64url')
+    const received = Buffer.from(seal, 'base64url')
     const wanted = sealOf(subject, caller.principal, expires, nonce)
-    if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return false
+    if (received.length !== wanted.length || !timingSafeEqual(received, wanted)) return false
     if (Number.parseInt(expires, 36) < now() || spent.has(nonce)) return false
     spent.add(nonce)
     return true
@@ -72,7 +74,7 @@ export function createConfirmations(sealingKey: Uint8Array, now: () => number): 
   function answered(subject: Subject, context: CallContext): Outcome<ToolResult> | undefined {
     const { responses, state } = context.answers ?? { responses: {}, state: undefined }
     const answer = responses[key]
-    if (answer === undefined) return ask(subject, context)
+    if (answer === undefined) return requestConfirmation(subject, context)
     const content = answer.content
     const isAccepted =
       answer.action === 'accept' &&
@@ -86,8 +88,8 @@ export function createConfirmations(sealingKey: Uint8Array, now: () => number): 
     return toolError('The confirmation is of another statement, has been used, or is too old: nothing was run.')
   }
 
-  function ask(subject: Subject, context: CallContext): Outcome<ToolResult> | undefined {
-    if (context.abilities.has('elicitation-form')) {
+  function requestConfirmation(subject: Subject, context: CallContext): Outcome<ToolResult> | undefined {
+    if (context.inputKinds.has('elicitation-form')) {
       const requests = { [key]: { method: 'elicitation/create', params: questionOf(subject) } } as const
       return { kind: 'input-required', requests, state: { code: codeFor(subject, context) } }
     }
@@ -98,6 +100,7 @@ export function createConfirmations(sealingKey: Uint8Array, now: () => number): 
   }
 
   return {
-    check: (subject, context) => (context.answers === undefined ? ask(subject, context) : answered(subject, context)),
+    check: (subject, context) =>
+      context.answers === undefined ? requestConfirmation(subject, context) : answered(subject, context),
   }
 }

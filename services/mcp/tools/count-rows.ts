@@ -1,15 +1,18 @@
-/** `count_rows`: how many rows a table has, or those that a condition keeps. It counts, or estimates where it is asked to or counting takes too long. */
+/**
+ * `count_rows`: the number of rows of a table, or of those that match a condition. It counts, or estimates if requested
+ * or if counting takes too long.
+ */
 
 import { z } from 'zod'
+import { DatabaseError } from '../../../wire/errors.ts'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
-import { DatabaseError } from '../../postgres/errors.ts'
 import { quoteIdentifier } from '../../postgres/quote.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError } from '../core/tool.ts'
 import { analyse, calledNames } from '../statement/analysis.ts'
+import { decide, readsOnly } from '../statement/decide.ts'
 import { isExpression } from '../statement/expression.ts'
-import { judge, readsOnly } from '../statement/judge.ts'
 import { parseStatement } from '../statement/parser.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
 import { optionalText, requiredText, toolInput } from './input.ts'
@@ -39,7 +42,7 @@ const definition: ToolDefinition = {
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
 
-/** A table that is given without its schema may have it before a dot; a name that has a dot itself is given with its schema. */
+/** A table given without `schema` may be written as schema.table; a name with a dot of its own requires `schema`. */
 function relationOf(table: string, schema: string | undefined): string {
   const [, before, after] = schema === undefined ? (/^([^.]+)\.([^.]+)$/.exec(table) ?? []) : []
   if (before !== undefined && after !== undefined) return `${quoteIdentifier(before)}.${quoteIdentifier(after)}`
@@ -53,7 +56,7 @@ type Source = { readonly relation: string; readonly where: string | undefined }
 const sqlOf = ({ relation, where }: Source): string =>
   `FROM ${relation}${where === undefined ? '' : ` WHERE (\n${where}\n)`}`
 
-/** By what a plan says that it returns. */
+/** The row estimate of a plan. */
 function planRows(text: string | null | undefined): number {
   const explained = JSON.parse(text ?? '[]') as { Plan?: { 'Plan Rows'?: number } }[] // the form of EXPLAIN's JSON is Postgres's own
   return explained[0]?.Plan?.['Plan Rows'] ?? 0
@@ -68,7 +71,7 @@ export function countRows({ entries, databases, catalogue }: QueryParts): Tool {
   async function first(database: DatabaseSettings, sql: string, context: CallContext) {
     const analysis = analyse(await parseStatement(sql))
     // A condition is a read, whatever the database allows.
-    judge(analysis, await databases.facts(database, context, calledNames(analysis)), readsOnly)
+    decide(analysis, await databases.facts(database, context, calledNames(analysis)), readsOnly)
     const { texts } = await databases.run(database, { text: sql, mode: 'read', maximumRows: 1 }, context, name)
     return texts.decoded(0, 1)[0]?.[0]
   }

@@ -1,12 +1,13 @@
 /**
- * Cursors of results: where the rows of a statement go on, for the caller who was told, on any process with the same sealing key. A cursor is of one statement, one database and one
- * caller, and old after an hour. It is a place among the rows, not a copy of them: the statement runs again.
+ * Cursors of results: the position at which a statement's rows continue, for the caller who received it, on any process
+ * with the same sealing key. A cursor belongs to one statement, one database and one caller, and expires after an hour.
+ * It is a position, not a copy of the rows: the statement runs again.
  */
 import { createHash, createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext } from '../core/call.ts'
 
-/** What a cursor goes on with. */
+/** The query that a cursor continues. */
 type Subject = {
   readonly statement: string
   readonly database: DatabaseSettings
@@ -15,7 +16,7 @@ type Subject = {
 
 export type Cursors = {
   at(offset: number, subject: Subject): string
-  /** Where it goes on, or what is wrong with it. */
+  /** The position to continue at, or the error. */
   offsetOf(cursor: string, subject: Subject): number | string
 }
 
@@ -23,8 +24,8 @@ const lifetimeMs = 3_600_000
 const sealBytes = 12
 
 const foreign =
-  'cursor: is of another query, database or caller, or from before the server was started anew without a lasting secret. Repeat the query as it was, or leave the cursor out to begin anew.'
-const tooOld = `cursor: is older than ${lifetimeMs / 60_000} minutes. Leave it out to begin anew.`
+  'cursor: is of another query, database or caller, or from before a restart of a server without a lasting secret. Repeat the query unchanged, or omit the cursor to start from the first page.'
+const tooOld = `cursor: is older than ${lifetimeMs / 60_000} minutes. Omit it to start from the first page.`
 
 export function createCursors(sealingKey: Uint8Array, now: () => number): Cursors {
   const secret = Buffer.from(hkdfSync('sha256', sealingKey, '', 'espalier mcp: cursors of results', 32))
@@ -40,15 +41,15 @@ export function createCursors(sealingKey: Uint8Array, now: () => number): Cursor
 
   return {
     at(offset, subject) {
-      const [place, expires] = [offset.toString(36), Math.ceil((now() + lifetimeMs) / 1_000).toString(36)]
-      return `${place}.${expires}.${sealOf(place, expires, subject).toString('base64url')}`
+      const [position, expires] = [offset.toString(36), Math.ceil((now() + lifetimeMs) / 1_000).toString(36)]
+      return `${position}.${expires}.${sealOf(position, expires, subject).toString('base64url')}`
     },
     offsetOf(cursor, subject) {
-      const [, place = '', expires = '', seal = ''] =
+      const [, position = '', expires = '', seal = ''] =
         /^([0-9a-z]{1,8})\.([0-9a-z]{1,10})\.([\w-]{16})$/.exec(cursor) ?? []
-      if (seal === '' || !timingSafeEqual(Buffer.from(seal, 'base64url'), sealOf(place, expires, subject)))
+      if (seal === '' || !timingSafeEqual(Buffer.from(seal, 'base64url'), sealOf(position, expires, subject)))
         return foreign
-      return Number.parseInt(expires, 36) * 1_000 < now() ? tooOld : Number.parseInt(place, 36)
+      return Number.parseInt(expires, 36) * 1_000 < now() ? tooOld : Number.parseInt(position, 36)
     },
   }
 }

@@ -1,4 +1,4 @@
-/** What clients see of the tools: each schema as it was released, and what the list costs a model before any tool is called. */
+/** The tools as clients see them: each schema as released, and the tokens of the list. */
 import { readFileSync } from 'node:fs'
 import { encode } from 'gpt-tokenizer'
 import { expect, test } from 'vitest'
@@ -39,7 +39,7 @@ const tools = [
 ]
 const costOf = (value: unknown) => encode(JSON.stringify(value)).length
 
-test('every tool is listed as it was released, key by key', () => {
+test('every tool is listed as released, key by key', () => {
   const databases = createDatabaseAccess({ maximumBytes: 1, audit: () => {}, warn: () => {} })
   const parts = { entries, databases, catalogue, limits }
   const key = new Uint8Array(32)
@@ -61,18 +61,18 @@ test('every tool is listed as it was released, key by key', () => {
   expect(JSON.parse(JSON.stringify(all.map(({ definition }) => definition)))).toEqual(released)
 })
 
-test('the tools take at most 1,000 tokens to be listed', () => {
+test('the list of tools has at most 1,000 tokens', () => {
   expect(costOf(tools.map(({ definition }) => definition))).toBeLessThanOrEqual(1_000)
 })
 
-test('resources and prompts take at most 1,000 together', () => {
+test('resources and prompts have at most 1,000 tokens together', () => {
   const { caller } = callContext()
   const listed = [resources.list(caller), resources.templates(caller), prompts.map(({ definition }) => definition)]
   expect(listed.map(list => list.length)).toEqual([6, 4, 4])
   expect(costOf(listed)).toBeLessThanOrEqual(1_000)
 })
 
-test('all of them read only, need no more than the scope for it, and say so without a database', async () => {
+test('all of them only read, need no further scope, and report a missing database', async () => {
   for (const tool of tools) {
     expect(tool.definition.annotations).toEqual({ readOnlyHint: true, openWorldHint: false })
     expect(tool.scopeOf({})).toBe('mcp:read')

@@ -1,4 +1,7 @@
-/** `execute_explain`: how Postgres runs a SELECT, and what stands out in that. ANALYZE runs the statement, in the same READ ONLY transaction as a query. */
+/**
+ * `execute_explain`: the plan of a SELECT, with findings. ANALYZE runs the statement, in the same READ ONLY transaction
+ * as a query.
+ */
 
 import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -7,7 +10,7 @@ import { atMostTokens } from '../../tokens/at-most.ts'
 import type { CallContext, Outcome } from '../core/call.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
 import { analyse, calledNames } from '../statement/analysis.ts'
-import { judge, readsOnly } from '../statement/judge.ts'
+import { decide, readsOnly } from '../statement/decide.ts'
 import { parseStatement } from '../statement/parser.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
 import { planFindings } from '../text/plan.ts'
@@ -33,16 +36,16 @@ const definition: ToolDefinition = {
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
 
-/** For findings, heads and the fence. */
+/** Tokens for findings, heads and the fence. */
 const otherTokens = 800
 
-/** As many lines as have room. */
-function cutToTokens(text: string, tokens: number): string {
-  let left = tokens
+/** As many lines as fit. */
+function truncateToTokens(text: string, tokens: number): string {
+  let remaining = tokens
   const lines = text.split('\n')
   for (const [index, line] of lines.entries()) {
-    left -= atMostTokens(line) + 1
-    if (left < 0)
+    remaining -= atMostTokens(line) + 1
+    if (remaining < 0)
       return [...lines.slice(0, index), `… ${lines.length - index} more lines of ${lines.length}`].join('\n')
   }
   return text
@@ -59,7 +62,7 @@ export function executeExplain({ entries, databases, catalogue, limits }: QueryP
       const analysis = analyse(await parseStatement(query))
       if (analysis.class !== 'select')
         return toolError(`query: only a SELECT can be explained; this is ${analysis.tag}.`)
-      judge(analysis, await databases.facts(database, context, calledNames(analysis)), readsOnly)
+      decide(analysis, await databases.facts(database, context, calledNames(analysis)), readsOnly)
       const options = [
         analyze ? 'ANALYZE' : 'COSTS',
         ...(analyze && buffers ? ['BUFFERS'] : []),
@@ -69,18 +72,23 @@ export function executeExplain({ entries, databases, catalogue, limits }: QueryP
       prefix = head.length
       statement = analysis.text
       const text = head + statement
-      const { texts, isCut } = await databases.run(database, { text, mode: 'read', maximumRows: 0 }, context, name)
+      const { texts, isTruncated } = await databases.run(
+        database,
+        { text, mode: 'read', maximumRows: 0 },
+        context,
+        name,
+      )
       const rows = texts.decoded()
-      if (isCut) return toolError('The plan is too large to be read.')
+      if (isTruncated) return toolError('The plan is too large to be read.')
       const plan = rows.map(([line]) => line ?? '').join('\n')
       const findings = planFindings(plan, format)
       const analysisText =
         findings.length === 0
           ? 'Analysis: nothing stands out.'
           : `Analysis:\n${findings.map(finding => `- ${finding}`).join('\n')}`
-      // Names in findings are the database's.
+      // Names in findings belong to the database.
       return toolText(
-        `Database: ${database.name}\n\n${fenced(`${cutToTokens(plan, limits.resultTokens - otherTokens)}\n\n${analysisText}`)}`,
+        `Database: ${database.name}\n\n${fenced(`${truncateToTokens(plan, limits.resultTokens - otherTokens)}\n\n${analysisText}`)}`,
       )
     } catch (error) {
       if (error instanceof StatementRefusal) databases.refused(database, statement, context, name)

@@ -1,4 +1,7 @@
-/** `generate_embedding`: the vector of a text, by the configured model. Vectors take many tokens; one that would take more than a result may is shown in part, and says so. */
+/**
+ * `generate_embedding`: the vector of a text, by the configured model. A vector that exceeds the token limit of a
+ * result is shown in part, with a note.
+ */
 import { ProviderError } from '../../providers/errors.ts'
 import type { Embedder } from '../../providers/types.ts'
 import { atMostTokens } from '../../tokens/at-most.ts'
@@ -18,10 +21,10 @@ const definition: ToolDefinition = {
 }
 
 const tokensAround = 200
-/** As many as float32 has that tell; more are only longer. */
+/** The significant digits of float32. */
 const digits = 6
 
-/** `embedder` undefined: none is configured; whoever calls it all the same is told so. */
+/** `embedder` undefined: none is configured, and a call reports that. */
 export function generateEmbedding(embedder: Embedder | undefined, limits: McpSettings['limits']): Tool {
   return {
     definition,
@@ -43,17 +46,17 @@ export function generateEmbedding(embedder: Embedder | undefined, limits: McpSet
 
 function written({ provider, model }: Embedder, text: string, vector: readonly number[], budget: number): string {
   const numbers = vector.map(number => String(Number(number.toPrecision(digits))))
-  let left = budget
+  let remaining = budget
   let shown = 0
   for (const number of numbers) {
     // Each is followed by a comma.
-    left -= atMostTokens(number) + 1
-    if (left < 0) break
+    remaining -= atMostTokens(number) + 1
+    if (remaining < 0) break
     shown++
   }
-  const cut =
+  const truncation =
     shown < numbers.length
       ? `\nThe first ${shown} of ${numbers.length} numbers: the whole vector is larger than a result may be.`
       : ''
-  return `Provider: ${provider}\nModel: ${model}\nDimensions: ${vector.length}\nText Length: ${text.length}\n\n[${numbers.slice(0, shown).join(',')}]${cut}`
+  return `Provider: ${provider}\nModel: ${model}\nDimensions: ${vector.length}\nText Length: ${text.length}\n\n[${numbers.slice(0, shown).join(',')}]${truncation}`
 }

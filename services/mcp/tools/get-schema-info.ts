@@ -1,6 +1,6 @@
 /**
- * `get_schema_info`: what is in the database, by drill-down. Schemas where there are many tables, then the tables of one, then columns; a search goes across all. Shows
- * only what the role may use.
+ * `get_schema_info`: the structure of the database, by drill-down. Schemas if there are many tables, then the tables of
+ * one, then columns; a search covers all. Shows only what the role may use.
  */
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
@@ -17,7 +17,7 @@ import type { DatabaseAccess } from '../database/access.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
 import { optionalText, toolInput } from './input.ts'
 import { onDatabase } from './on-database.ts'
-import { cursorOf, pageOf, placeOf, type Section, start } from './pages.ts'
+import { cursorOf, pageOf, positionOf, type Section, start } from './pages.ts'
 import { chooseRelations, type SchemaChoice, type SchemaQuestion } from './schema-choice.ts'
 import { columnSections, compactSections, listSections, matchSections, summarySections } from './schema-text.ts'
 
@@ -51,26 +51,26 @@ const definition: ToolDefinition = {
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
 
-/** For what stands around the lines. */
+/** Tokens for the text around the lines. */
 const wordTokens = 200
 
-/** Characters of the pages that are kept. */
-const keptCharacters = 1_000_000
+/** The size of the page cache, in characters. */
+const cachedCharacters = 1_000_000
 
 export function getSchemaInfo({ entries, access, catalogue, limits }: SchemaInfoParts): Tool {
-  /** By database and arguments. A page is what the catalogue says as long as the overview is the same object. */
+  /** By database and arguments. A page is valid while the overview is the same object. */
   const shown = new LRUCache<string, ShownPage>({
-    maxSize: keptCharacters,
+    maxSize: cachedCharacters,
     sizeCalculation: ({ head, text }, key) => key.length + head.length + text.length + 1,
   })
 
   async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
     const wanted = input.read(args)
     return onDatabase(entries, context, async database => {
-      const { cursor: _, ...asked } = args
-      const question = { ...asked, database: database.name }
-      const place = wanted.cursor === undefined ? start : placeOf(question, wanted.cursor)
-      if (place === undefined) return toolError('cursor: it is of a call with other arguments. Call again without it.')
+      const { cursor: _, ...filters } = args
+      const question = { ...filters, database: database.name }
+      const from = wanted.cursor === undefined ? start : positionOf(question, wanted.cursor)
+      if (from === undefined) return toolError('cursor: it is of a call with other arguments. Call again without it.')
       const reading = { database, context, tool: name }
       const overview = await catalogue.overview(reading)
       const key = JSON.stringify([database.name, args])
@@ -78,12 +78,7 @@ export function getSchemaInfo({ entries, access, catalogue, limits }: SchemaInfo
       if (known?.overview === overview) return toolText(written(database.name, known))
       const answer = await answerOf(overview, wanted, reading)
       if (answer.kind === 'unknown') return toolError(answer.problem)
-      const { text, next } = pageOf(
-        answer.sections,
-        place,
-        limits.resultTokens - fenceTokens - wordTokens,
-        atMostTokens,
-      )
+      const { text, next } = pageOf(answer.sections, from, limits.resultTokens - fenceTokens - wordTokens, atMostTokens)
       const page = { overview, head: answer.head, text, cursor: next && cursorOf(question, next) }
       shown.set(key, page)
       return toolText(written(database.name, page))
@@ -122,9 +117,9 @@ export function getSchemaInfo({ entries, access, catalogue, limits }: SchemaInfo
     reading: Reading,
   ): Promise<Answer> {
     const { relations, ofExtensions } = choice
-    const left =
+    const remaining =
       ofExtensions === 0 ? '' : ` (without ${ofExtensions} that extensions made; include_extensions: true shows them)`
-    const total = `${counted(relations.length)}${overview.isCut ? ' and more, which are not listed' : ''}${left}`
+    const total = `${counted(relations.length)}${overview.isTruncated ? ' and more, which are not listed' : ''}${remaining}`
     if (choice.kind === 'summary')
       return {
         kind: 'sections',

@@ -1,4 +1,4 @@
-/** Which tools a configuration lists, and what they take all together. */
+/** Which tools a configuration lists, and their tokens in total. */
 import { encode } from 'gpt-tokenizer'
 import { expect, test } from 'vitest'
 import { createCatalogue } from '../catalogue/index.ts'
@@ -50,14 +50,14 @@ const semantic = ['similarity_search', 'generate_embedding', 'search_knowledgeba
 const semanticOf = (changed: Partial<McpSettings>) =>
   listed(changed).flatMap(({ name }) => (semantic.includes(name) ? [name] : []))
 
-test('what needs a model is listed where one is configured, and is there all the same', () => {
+test('tools that need a model are listed if one is configured, and can always be called', () => {
   expect(semanticOf({})).toEqual([])
   expect(semanticOf({ embedding })).toEqual(['similarity_search', 'generate_embedding'])
   expect(semanticOf({ knowledgebase: { path: '/nowhere.db', embedding } })).toEqual(['search_knowledgebase'])
   expect(toolsOf({}).map(({ definition }) => definition.name)).toEqual(expect.arrayContaining(semantic))
 })
 
-test('all of them take at most 4,000 tokens to be listed', () => {
+test('all of them have at most 4,000 tokens', () => {
   const all = listed({
     embedding,
     knowledgebase: { path: '/nowhere.db', embedding },

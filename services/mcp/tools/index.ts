@@ -1,4 +1,4 @@
-/** All tools that a configuration makes, in the order in which they are listed. */
+/** All tools of a configuration, in the order of the list. */
 import { createEmbedder } from '../../providers/embedding.ts'
 import type { Catalogue } from '../catalogue/index.ts'
 import type { McpSettings } from '../configuration/types.ts'
@@ -30,37 +30,37 @@ type ToolParts = {
   readonly databases: Databases
   readonly catalogue: Catalogue
   readonly resources: readonly ResourceProvider[]
-  /** undefined where nobody logs in. */
+  /** undefined if there are no logins. */
   readonly logins: Logins | undefined
   readonly now: () => number
 }
 
-/** The file is opened when it is first asked for, and for one question at a time. */
+/** The file is opened for each query, at the first one. */
 function knowledgeOf({ knowledgebase }: McpSettings): KnowledgeParts | undefined {
   if (knowledgebase === undefined) return undefined
   const { path, embedding } = knowledgebase
   return { base: createKnowledgeBase({ path }), embedder: createEmbedder(embedding), provider: embedding.provider }
 }
 
-/** @throws ProviderError where the base URL of a provider cannot be used */
+/** @throws ProviderError if the base URL of a provider is invalid */
 export function createTools({ settings, entries, databases, catalogue, resources, logins, now }: ToolParts): Tool[] {
   const { limits, disabled, sealingKey, custom } = settings
   const confirmations = createConfirmations(sealingKey, now)
   const query = { entries, databases, catalogue, limits }
-  const look = { entries, access: databases, limits }
+  const readParts = { entries, access: databases, limits }
   const embedder = settings.embedding && createEmbedder(settings.embedding)
   const tools = [
     queryDatabase(query, confirmations, createCursors(sealingKey, now)),
     executeExplain(query),
-    getSchemaInfo({ ...look, catalogue }),
+    getSchemaInfo({ ...readParts, catalogue }),
     countRows(query),
-    similaritySearch({ ...look, embedder }),
+    similaritySearch({ ...readParts, embedder }),
     generateEmbedding(embedder, limits),
     searchKnowledgebase(knowledgeOf(settings), limits),
     readResource({ resources, limits }),
-    checkHealth(look),
-    topQueries(look),
-    adviseIndexes({ ...look, catalogue, statements: databases }),
+    checkHealth(readParts),
+    topQueries(readParts),
+    adviseIndexes({ ...readParts, catalogue, statements: databases }),
     ...(logins === undefined ? [] : [authenticateUser(logins)]),
   ]
   return [

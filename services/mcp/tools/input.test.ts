@@ -22,7 +22,7 @@ function errorOf(args: Parameters<typeof input.read>[0]): [string, boolean] | un
   }
 }
 
-test('clients see what is checked, without what only the server needs', () => {
+test('clients see the checks, without those that only the server needs', () => {
   expect(input.schema).toEqual({
     type: 'object',
     properties: {
@@ -52,11 +52,11 @@ test.each<[Parameters<typeof errorOf>[0], ReturnType<typeof errorOf>]>([
   [{ query: 'x', qurey: 'y' }, ['qurey is unknown; known are query, table, limit, format, names', true]],
 ])('%j: %j', (args, error) => expect(errorOf(args)).toEqual(error))
 
-test('a tool gets defaults in place of absent arguments, and no empty text', () => {
+test('missing arguments get their defaults, and empty texts count as missing', () => {
   expect(input.read({ query: 'x', table: ' ' })).toEqual({ query: 'x', table: undefined, limit: 100, format: 'text' })
 })
 
-test('no arguments fail otherwise than with an ArgumentsError', () => {
+test('invalid arguments always throw an ArgumentsError', () => {
   fc.assert(
     fc.property(fc.dictionary(fc.string(), fc.jsonValue()), args => {
       const error = errorOf(JSON.parse(JSON.stringify(args)))

@@ -1,4 +1,7 @@
-/** The arguments of a tool, declared once as a zod object: the JSON Schema that clients see, the check, and the types that the tool works with. */
+/**
+ * The arguments of a tool, declared once as a zod object: the JSON Schema for clients, the check, and the types for the
+ * tool.
+ */
 import { z } from 'zod'
 import { ruleOf } from '../../configuration/rule.ts'
 import type { JsonObject, JsonSchema } from '../../mcp-protocol/json.ts'
@@ -6,11 +9,11 @@ import { ArgumentsError } from '../core/arguments.ts'
 
 type Texts = { readonly minLength?: 1; readonly maxLength?: number; readonly description?: string }
 
-/** JSON Schema counts a pair of surrogates as one character, zod as two. */
+/** JSON Schema counts a surrogate pair as one character, zod as two. */
 const isWithin = (text: string, most: number) => text.length <= most || [...text].length <= most
 const isBlank = (text: string) => text.trim() === ''
 
-/** Text as it is sent. */
+/** Text, unchanged. */
 export const text = ({ minLength = undefined, maxLength = Number.POSITIVE_INFINITY, ...more }: Texts = {}) =>
   z
     .string()
@@ -18,11 +21,11 @@ export const text = ({ minLength = undefined, maxLength = Number.POSITIVE_INFINI
     .refine(value => isWithin(value, maxLength), `must have at most ${maxLength} characters`)
     .meta({ ...more, minLength, ...(Number.isFinite(maxLength) && { maxLength }) })
 
-/** Text that must say something. */
+/** Text that must not be empty. */
 export const requiredText = (texts: Texts, problem = 'must not be empty') =>
   text(texts).refine(value => !isBlank(value), problem)
 
-/** Text that may be absent. An empty one is what some clients send for none. `default`: what its absence means, for clients to read. */
+/** Optional text. Some clients send an empty text for none. `default`: the meaning of a missing value, for clients. */
 export const optionalText = ({ default: meant, ...texts }: Texts & { readonly default?: string } = {}) =>
   text(texts)
     .meta(meant === undefined ? {} : { default: meant })
@@ -43,7 +46,7 @@ export function toolInput<Shape extends z.ZodRawShape>(shape: Shape) {
   const object = z.strictObject(shape)
   const { $schema: _, ...schema } = z.toJSONSchema(object, { io: 'input' })
   return {
-    /** An object's, of which the type is "object". */
+    /** A schema of an object, with the type "object". */
     schema: schema as JsonSchema,
     /** @throws ArgumentsError */
     read(args: JsonObject): z.output<typeof object> {

@@ -1,5 +1,8 @@
-/** What a statement probably meant where it names a table that is not there: by the place that Postgres points to, since the words of its message depend on its language. */
-import { DatabaseError } from '../../postgres/errors.ts'
+/**
+ * Suggestions for a missing table in a statement. The name is found by the position that Postgres reports, because the
+ * text of its message depends on its language.
+ */
+import { DatabaseError } from '../../../wire/errors.ts'
 import type { Catalogue, Reading } from '../catalogue/index.ts'
 import { fencedNames, nearestNames, suggestion } from '../catalogue/names.ts'
 import type { Overview } from '../catalogue/relations.ts'
@@ -22,9 +25,9 @@ function nameAt(statement: string, position: number): Missing | undefined {
     : { schema: plain(first), name: plain(second) }
 }
 
-/** Pure. Returns an empty text where nothing is near. */
+/** Pure. Returns an empty text if no name is similar. */
 function meantRelation({ schema, name }: Missing, { relations, schemas }: Overview): string {
-  const knowsSchema = schema === undefined || schemas.some(one => one.name === schema)
+  const isVisibleSchema = schema === undefined || schemas.some(one => one.name === schema)
   const inSchema = relations.filter(relation => schema === undefined || relation.schema === schema)
   const near = new Set(
     nearestNames(
@@ -36,14 +39,14 @@ function meantRelation({ schema, name }: Missing, { relations, schemas }: Overvi
   const meant = [...elsewhere, ...inSchema.filter(relation => near.has(relation.name))].map(
     relation => `${relation.schema}.${relation.name}`,
   )
-  const said = [...new Set(meant)].slice(0, mostSuggested)
-  const suggested = said.length === 0 ? '' : ` Did you mean one of these?\n${fencedNames(said)}`
-  if (knowsSchema) return suggested.trimStart()
+  const suggestedNames = [...new Set(meant)].slice(0, mostSuggested)
+  const suggested = suggestedNames.length === 0 ? '' : ` Did you mean one of these?\n${fencedNames(suggestedNames)}`
+  if (isVisibleSchema) return suggested.trimStart()
   const names = schemas.map(one => one.name)
   return `There is no schema "${schema}" that this role may use.${suggested || suggestion(schema, names)}`
 }
 
-/** Reads the catalogue only where the error is that a table is missing. Returns a text to append, or an empty one. */
+/** Reads the catalogue only if the error is a missing table. Returns a text to append, or an empty one. */
 export async function missingRelation(
   error: unknown,
   statement: string,
@@ -54,7 +57,7 @@ export async function missingRelation(
   if (!(error instanceof DatabaseError) || error.sqlState !== '42P01' || error.position === null) return ''
   const missing = nameAt(statement, error.position - 1 - prefix)
   if (missing === undefined) return ''
-  // The error that is reported is the statement's own: one of the catalogue would hide it.
+  // Report the statement's own error: an error of the catalogue would hide it.
   const overview = await catalogue.overview(reading).catch(() => undefined)
   const meant = overview === undefined ? '' : meantRelation(missing, overview)
   return meant === '' ? '' : `\n${meant}`

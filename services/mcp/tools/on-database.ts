@@ -1,4 +1,4 @@
-/** What a tool does on the database that its caller has selected; what the database fails with is the tool's answer. */
+/** Runs a tool on the database that its caller has selected; failures of the database become the tool's result. */
 
 import { fenced } from '../../retrieval/fence.ts'
 import { failureOf, noDatabase } from '../catalogue/failures.ts'
@@ -7,7 +7,7 @@ import type { CallContext, Outcome } from '../core/call.ts'
 import { type ToolResult, toolError } from '../core/tool.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
 
-/** @throws what is no failure of the database's */
+/** @throws errors other than failures of the database */
 export async function onDatabase(
   entries: DatabaseEntries,
   { caller }: CallContext,
@@ -20,7 +20,7 @@ export async function onDatabase(
   } catch (error) {
     const failure = failureOf(error, database.name)
     if (failure === undefined) throw error
-    // What Postgres says of a statement may repeat names and values of the database.
+    // Postgres's messages may repeat names and values of the database.
     return toolError(failure.isOfStatement === true ? `Error.\n${fenced(failure.message)}` : failure.message)
   }
 }

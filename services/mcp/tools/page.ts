@@ -1,27 +1,27 @@
-/** Which rows of a statement a call gets, and how Postgres is to be asked for no more than these. Pure. */
+/** Which rows of a statement a call returns, and the statements that fetch only those. Pure. */
 import type { JudgedStatement } from '../database/access.ts'
-import type { Judged } from '../statement/judgements.ts'
+import type { CheckedStatement } from '../statement/decisions.ts'
 
 export type Page = { readonly limit: number; readonly offset: number }
 
 type Paged = {
   readonly statement: JudgedStatement
-  /** Rows that come before those that are wanted. */
+  /** The number of rows to skip. */
   readonly skip: number
-  /** Characters before the caller's statement in what is sent. */
+  /** Length of the text before the caller's statement. */
   readonly prefix: number
 }
 
 const declaration = 'DECLARE espalier_page NO SCROLL CURSOR FOR\n'
 
-/** One row more than is shown says whether there are more. */
+/** One extra row shows whether there are more. */
 export function pageOf(
-  { text, class: kind, hasLimit }: Judged['statement'],
+  { text, class: kind, hasLimit }: CheckedStatement['statement'],
   mode: 'read' | 'write',
   { limit, offset }: Page,
 ): Paged {
   const one = { mode, written: text } as const
-  // All of a write runs, whatever of it is shown; a list of settings or the lines of a plan are few.
+  // A write always runs completely; lists of settings and lines of a plan are short.
   if (mode === 'write' || kind !== 'select')
     return { statement: { ...one, text, maximumRows: 0 }, skip: offset, prefix: 0 }
   if (!hasLimit) {

@@ -1,7 +1,7 @@
-/** Pages of any sections and any budget: all pages together are the whole, in order, and each is within its budget. */
+/** Pages of any sections with any limit: all pages together are complete and in order, and each is within its limit. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { cursorOf, line, pageOf, placeOf, shortened, start } from './pages.ts'
+import { cursorOf, line, pageOf, positionOf, shortened, start } from './pages.ts'
 
 const tokensOf = (text: string) => text.length
 const sections = fc.array(
@@ -12,36 +12,36 @@ const sections = fc.array(
   { maxLength: 6 },
 )
 
-test('come to an end and hold every line once', () => {
+test('end, and contain every line once', () => {
   fc.assert(
     fc.property(sections, fc.integer({ min: 100, max: 300 }), (all, budget) => {
       const seen: string[] = []
-      let place: typeof start | undefined = start
-      for (let pages = 0; place !== undefined; pages++) {
+      let position: typeof start | undefined = start
+      for (let pages = 0; position !== undefined; pages++) {
         expect(pages).toBeLessThan(100)
-        const page = pageOf(all, place, budget, tokensOf)
+        const page = pageOf(all, position, budget, tokensOf)
         expect(tokensOf(page.text)).toBeLessThanOrEqual(budget)
         seen.push(...page.text.split('\n').filter(text => text !== '' && text !== text.toUpperCase()))
-        place = page.next
+        position = page.next
       }
       expect(seen).toEqual(all.flatMap(({ lines }) => lines))
     }),
   )
 })
 
-test('take a line that is longer than a page by its beginning', () => {
+test('truncate a line that is longer than a page', () => {
   const page = pageOf([{ heading: 'h', lines: ['x'.repeat(1_000), 'next'] }], start, 100, tokensOf)
   expect(page.text).toMatch(/^h\nx{20,40}…\nnext$/)
   expect(page.next).toBeUndefined()
 })
 
-test('go on by a cursor that is of the same question', () => {
+test('continue with a cursor of the same arguments', () => {
   fc.assert(
     fc.property(fc.nat(999_999), fc.nat(999_999), fc.string(), (section, at, other) => {
       const cursor = cursorOf({ schema: 'a' }, { section, line: at })
-      expect(placeOf({ schema: 'a' }, cursor)).toEqual({ section, line: at })
-      expect(placeOf({ schema: 'b' }, cursor)).toBeUndefined()
-      expect(placeOf({ schema: 'a' }, other)).toBeUndefined()
+      expect(positionOf({ schema: 'a' }, cursor)).toEqual({ section, line: at })
+      expect(positionOf({ schema: 'b' }, cursor)).toBeUndefined()
+      expect(positionOf({ schema: 'a' }, other)).toBeUndefined()
     }),
   )
 })
@@ -56,7 +56,7 @@ test('lines are one line, and cells one cell', () => {
   )
 })
 
-test('no half of a character is left of one that is cut', () => {
+test('truncation never leaves half of a character', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme' }), fc.integer({ min: 1, max: 20 }), (text, most) => {
       expect(shortened(text, most).length).toBeLessThanOrEqual(Math.max(most, 1))

@@ -1,4 +1,4 @@
-/** `query_database`: runs one statement; a read, unless the database allows writes and the caller may write. */
+/** `query_database`: runs one statement; a read, unless both the database and the caller's scope allow writes. */
 
 import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -10,7 +10,7 @@ import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } 
 import type { Ran } from '../database/access.ts'
 import type { DatabaseEntries } from '../database/entries.ts'
 import type { Databases } from '../database/index.ts'
-import { createJudgements, type Judged } from '../statement/judgements.ts'
+import { type CheckedStatement, createDecisions } from '../statement/decisions.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
 import { resultText } from '../text/result.ts'
 import type { Confirmations } from './confirmation.ts'
@@ -23,7 +23,7 @@ import { statementFailure } from './statement-failure.ts'
 export type QueryParts = {
   readonly entries: DatabaseEntries
   readonly databases: Databases
-  /** Suggests names. */
+  /** For suggestions of names. */
   readonly catalogue: Catalogue
   readonly limits: McpSettings['limits']
 }
@@ -33,7 +33,7 @@ const name = 'query_database'
 const input = toolInput({
   query: requiredText({ minLength: 1, description: 'One SQL statement' }, 'must be one SQL statement'),
   limit: z.int().min(1).max(1_000).default(100).describe('Rows at most'),
-  // Whether it is given matters, so what its absence means is only said.
+  // Whether it was given matters, so the default is only documented.
   offset: z.int().min(0).max(1_000_000_000).meta({ default: 0, description: 'Rows to skip' }).optional(),
   cursor: optionalText({ description: 'From the page before: goes on there, for the same query' }),
 })
@@ -53,14 +53,14 @@ const definitionFor = (allowWrites: boolean): ToolDefinition => ({
     : { readOnlyHint: true, openWorldHint: false },
 })
 
-function written({ tag, class: kind }: Judged['statement'], { affected, columns }: Ran): string | undefined {
+function written({ tag, class: kind }: CheckedStatement['statement'], { affected, columns }: Ran): string | undefined {
   if (kind === 'definition') return `Done and committed: ${tag}.`
   return kind === 'write' && columns.length === 0
     ? `Done and committed: ${tag}, ${affected} ${affected === 1 ? 'row' : 'rows'}.`
     : undefined
 }
 
-/** What there is to be read of it while no database takes writes, and while one does. */
+/** The description while no database is writable, and while one is. */
 const [readDefinition, writeDefinition] = [definitionFor(false), definitionFor(true)]
 
 export function queryDatabase(
@@ -68,32 +68,32 @@ export function queryDatabase(
   confirmations: Confirmations,
   cursors: Cursors,
 ): Tool {
-  const judgements = createJudgements()
+  const decisions = createDecisions()
 
-  async function judged(query: string, database: DatabaseSettings, context: CallContext): Promise<Judged> {
-    const found = await judgements.of(query, database, calls => databases.facts(database, context, calls))
-    if (found.verdict.mode === 'write' && !context.caller.scopes.has('mcp:write'))
+  async function judged(query: string, database: DatabaseSettings, context: CallContext): Promise<CheckedStatement> {
+    const found = await decisions.of(query, database, calls => databases.facts(database, context, calls))
+    if (found.decision.mode === 'write' && !context.caller.scopes.has('mcp:write'))
       throw new CoreError({ kind: 'insufficient scope', scopes: ['mcp:write'] })
     return found
   }
 
   async function run(
     database: DatabaseSettings,
-    { statement: asked, verdict }: Judged,
+    { statement: requested, decision }: CheckedStatement,
     page: Page,
     context: CallContext,
   ) {
-    const { statement, skip, prefix } = pageOf(asked, verdict.mode, page)
+    const { statement, skip, prefix } = pageOf(requested, decision.mode, page)
     try {
       const ran = await databases.run(database, statement, context, name)
-      if (verdict.mode === 'write' && asked.class !== 'write') databases.forget(database)
+      if (decision.mode === 'write' && requested.class !== 'write') databases.forget(database)
       const [from, to] = [skip, Math.min(ran.texts.length, skip + page.limit)]
-      const subject = { statement: asked.text, database, context }
+      const subject = { statement: requested.text, database, context }
       const shown = resultText(
         {
           database: database.name,
           // Another page of a write would write again.
-          cursorAt: verdict.mode === 'read' ? at => cursors.at(at, subject) : undefined,
+          cursorAt: decision.mode === 'read' ? at => cursors.at(at, subject) : undefined,
           columns: ran.columns.map(column => column.name),
           rows: {
             length: Math.max(0, to - from),
@@ -102,13 +102,13 @@ export function queryDatabase(
           },
           offset: page.offset,
           hasMore: ran.texts.length > to,
-          isCut: ran.isCut,
+          isTruncated: ran.isTruncated,
         },
         limits.queryTokens ?? limits.resultTokens,
       )
-      return toolText(written(asked, ran) ?? shown)
+      return toolText(written(requested, ran) ?? shown)
     } catch (error) {
-      return failed(error, asked.text, database, context, prefix)
+      return failed(error, requested.text, database, context, prefix)
     }
   }
 
@@ -132,27 +132,28 @@ export function queryDatabase(
       return toolError('offset: must not be given with cursor, which says where to go on.')
     const database = entries.current(context.caller)
     if (database === undefined) return toolError('No database is open to this caller.')
-    let found: Judged
+    let found: CheckedStatement
     try {
       found = await judged(query, database, context)
     } catch (error) {
       return failed(error, query, database, context)
     }
-    const { statement: asked, verdict } = found
-    if (cursor !== undefined && verdict.mode === 'write')
+    const { statement: checked, decision } = found
+    if (cursor !== undefined && decision.mode === 'write')
       return toolError('cursor: is for what only reads. Nothing was run.')
-    const place = cursor === undefined ? offset : cursors.offsetOf(cursor, { statement: asked.text, database, context })
-    if (typeof place === 'string') return toolError(place)
-    if (verdict.confirm !== undefined) {
+    const start =
+      cursor === undefined ? offset : cursors.offsetOf(cursor, { statement: checked.text, database, context })
+    if (typeof start === 'string') return toolError(start)
+    if (decision.confirm !== undefined) {
       const { name: of, allowUnconfirmed } = database
-      const subject = { statement: asked.text, database: of, tool: name, effect: verdict.confirm, allowUnconfirmed }
+      const subject = { statement: checked.text, database: of, tool: name, effect: decision.confirm, allowUnconfirmed }
       const outcome = confirmations.check(subject, context)
       if (outcome !== undefined) return outcome
     }
-    return run(database, found, { limit, offset: place ?? 0 }, context)
+    return run(database, found, { limit, offset: start ?? 0 }, context)
   }
 
-  // What a statement takes is known once it has been judged; a read is what every call takes.
+  // The scope of a statement is known only after it is checked; every call requires at least read.
   return {
     get definition() {
       return entries.takeWrites() ? writeDefinition : readDefinition

@@ -1,4 +1,7 @@
-/** `read_resource`: resources for clients that know only tools. It reads what `resources/read` reads, by the same providers. */
+/**
+ * `read_resource`: resources for clients that only support tools. It reads like `resources/read`, from the same
+ * providers.
+ */
 
 import { z } from 'zod'
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
@@ -11,7 +14,7 @@ import type { ResourceContents } from '../core/content.ts'
 import { CoreError } from '../core/errors.ts'
 import type { ResourceProvider } from '../core/resource.ts'
 import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
-import { saysFailure } from '../resources/failure.ts'
+import { isFailure } from '../resources/failure.ts'
 import { optionalText, toolInput } from './input.ts'
 import { line, pageOf, start } from './pages.ts'
 
@@ -77,9 +80,9 @@ export function readResource({ resources, limits }: ReadResourceParts): Tool {
   }
 }
 
-/** What a database says is marked as data; what this server says of a failure is not. */
+/** Database contents are marked as data; the server's own failure messages are not. */
 function shown(contents: readonly ResourceContents[]): Outcome<ToolResult> {
-  const isError = saysFailure(contents)
+  const isError = isFailure(contents)
   const content = contents.map(one =>
     'text' in one
       ? ({ type: 'text', text: isError ? one.text : fenced(one.text) } as const)

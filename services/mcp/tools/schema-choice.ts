@@ -1,4 +1,4 @@
-/** What a question about the schema is answered with: schemas, a list of tables, or tables with their columns. Pure. */
+/** Which schemas, tables or columns answer a call. Pure. */
 import { fencedNames, suggestion } from '../catalogue/names.ts'
 import type { Overview, Relation } from '../catalogue/relations.ts'
 
@@ -11,17 +11,17 @@ export type SchemaQuestion = {
   readonly isSearch: boolean
 }
 
-/** `ofExtensions`: how many relations are left out because an extension made them. */
+/** `ofExtensions`: the number of omitted relations of extensions. */
 type Chosen = { readonly relations: readonly Relation[]; readonly ofExtensions: number }
 
 export type SchemaChoice =
   | (Chosen & { readonly kind: 'summary' })
-  /** To be searched, or too many to show their columns. */
+  /** Matches of a search, or too many tables to show their columns. */
   | (Chosen & { readonly kind: 'list' })
   | (Chosen & { readonly kind: 'columns' })
   | { readonly kind: 'unknown'; readonly problem: string }
 
-/** With more than these, columns are shown only of what is named. */
+/** With more tables, columns are shown only for named ones. */
 const mostWithColumns = 10
 
 const isSystemSchema = (name: string): boolean => name === 'information_schema' || name.startsWith('pg_')
@@ -45,7 +45,10 @@ export function chooseRelations(overview: Overview, question: SchemaQuestion): S
   return { kind: schema === undefined && !vectorsOnly ? 'summary' : 'list', ...chosen }
 }
 
-/** What an extension made comes last, or not at all: nobody asks for it first. A search finds it, and so does the name of a schema that has nothing else. */
+/**
+ * Relations of extensions are last or omitted, being the least relevant. A search finds them, and so does the name of a
+ * schema that has no other ones.
+ */
 function shownOf(
   inSchema: readonly Relation[],
   { schema, vectorsOnly, includePartitions, includeExtensions, isSearch }: SchemaQuestion,
@@ -61,7 +64,7 @@ function shownOf(
     : { relations: own, ofExtensions: made.length }
 }
 
-/** By the name alone, or as `schema.table`. */
+/** By name, or as `schema.table`. */
 function namedRelations(relations: readonly Relation[], table: string): readonly Relation[] {
   const named = relations.filter(({ name }) => name === table)
   return named.length > 0 ? named : relations.filter(({ schema, name }) => `${schema}.${name}` === table)
@@ -78,12 +81,12 @@ function unknownTable(
   relations: readonly Relation[],
   all: readonly Relation[],
 ): string {
-  const place = schema === undefined ? '' : ` in the schema "${schema}"`
+  const inSchema = schema === undefined ? '' : ` in the schema "${schema}"`
   const names = relations.map(relation =>
     schema === undefined && table.includes('.') ? `${relation.schema}.${relation.name}` : relation.name,
   )
   const named = all.filter(({ name }) => name === table).slice(0, 3)
   const elsewhere =
     named.length === 0 ? '' : ` Other schemas have it:\n${fencedNames(named.map(one => `${one.schema}.${one.name}`))}`
-  return `table_name: there is no table or view "${table}"${place} that this role may use.${suggestion(table, names) || elsewhere}`
+  return `table_name: there is no table or view "${table}"${inSchema} that this role may use.${suggestion(table, names) || elsewhere}`
 }

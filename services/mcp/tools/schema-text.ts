@@ -1,4 +1,4 @@
-/** Schemas, tables and columns as a model reads them: tab-separated lines under a heading each. Pure. */
+/** Schemas, tables and columns for a model: tab-separated lines, with a heading for each section. Pure. */
 import type { Column, Constraint, RelationDetails } from '../catalogue/details.ts'
 import type { Overview, Relation } from '../catalogue/relations.ts'
 import type { Match } from '../catalogue/search.ts'
@@ -64,8 +64,10 @@ export function compactSections(
 ): readonly Section[] {
   const lines = relations.map(relation => {
     const { columns = [], constraints = [] } = details.get(relation.oid) ?? {}
-    const said = columns.map(({ name, type }) => `${name} ${type}${keyOf(name, constraints) === 'pk' ? ' pk' : ''}`)
-    return line([`${relation.schema}.${relation.name}`, relation.type, said.join(', ')])
+    const columnTexts = columns.map(
+      ({ name, type }) => `${name} ${type}${keyOf(name, constraints) === 'pk' ? ' pk' : ''}`,
+    )
+    return line([`${relation.schema}.${relation.name}`, relation.type, columnTexts.join(', ')])
   })
   return [{ heading: line(['table', 'type', 'columns']), lines }]
 }
@@ -126,7 +128,7 @@ function defaultOf({ identity, generated, default: value }: Column): string {
   return generated === undefined ? (value ?? '') : `generated: ${generated}`
 }
 
-/** What does not stand at one column. */
+/** Constraints and indexes that are not shown with one column. */
 function tableLines({ constraints, indexes, referencedBy, partitionKey, viewQuery }: RelationDetails): string[] {
   const constraintLines = constraints
     .filter(({ kind, columns }) => kind === 'check' || kind === 'exclude' || columns.length > 1)

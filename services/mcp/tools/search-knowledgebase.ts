@@ -1,4 +1,7 @@
-/** `search_knowledgebase`: passages of the documentation in the knowledge base that are nearest in meaning to a question. */
+/**
+ * `search_knowledgebase`: passages of the documentation in the knowledge base that are nearest in meaning to a
+ * question.
+ */
 
 import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -18,7 +21,7 @@ import { line, pageOf, shortened, start } from './pages.ts'
 export type KnowledgeParts = {
   readonly base: KnowledgeBase
   readonly embedder: Embedder
-  /** Whose vectors are in the file. */
+  /** The provider whose vectors are in the file. */
   readonly provider: EmbeddingSettings['provider']
 }
 
@@ -51,13 +54,13 @@ function problemOf(fault: KnowledgeFault): string {
     case 'no vectors':
       return `The knowledge base has no vectors of ${fault.provider}, which is configured for it.`
     case 'dimensions':
-      return `The knowledge base has vectors of ${fault.stored} dimensions, but the configured model gives ${fault.asked}.`
+      return `The knowledge base has vectors of ${fault.stored} dimensions, but the configured model gives ${fault.requested}.`
     case 'busy':
       return 'Too many searches wait for the knowledge base. Try again in a moment.'
   }
 }
 
-/** What the question names that is not there. */
+/** The requested projects or versions that do not exist. */
 function unknownOf(
   products: readonly Product[],
   projects: readonly string[],
@@ -66,7 +69,7 @@ function unknownOf(
   const names = new Set(products.map(({ project }) => project))
   const project = projects.find(name => !names.has(name))
   if (project !== undefined) {
-    const hint = suggestion(project, names) || ' list_products tells which there are.'
+    const hint = suggestion(project, names) || ' list_products lists them.'
     return `project_names: there is no project ${JSON.stringify(shortened(project, 100))}.${hint}`
   }
   const known = new Set(
@@ -78,7 +81,7 @@ function unknownOf(
   return `project_versions: there is no version ${JSON.stringify(shortened(version, 100))}. There are:\n${fencedNames(some)}`
 }
 
-/** `parts` undefined: none is configured; whoever calls it all the same is told so. */
+/** `parts` undefined: none is configured, and a call reports that. */
 export function searchKnowledgebase(parts: KnowledgeParts | undefined, { resultTokens }: McpSettings['limits']): Tool {
   async function answer({ base, embedder, provider }: KnowledgeParts, args: JsonObject, { signal }: CallContext) {
     const { query, top_n: limit, list_products, ...filters } = input.read(args)
@@ -122,29 +125,29 @@ function listed(products: readonly Product[], budget: number): string {
 }
 
 function headOf({ project, version, title, section, path, similarity }: KnowledgeHit): string {
-  const place = [...new Set([title, section, path].filter(one => one !== ''))].join(' / ')
-  return line([`${project} ${version}`.trim(), shortened(place, 300), similarity.toFixed(3)])
+  const source = [...new Set([title, section, path].filter(one => one !== ''))].join(' / ')
+  return line([`${project} ${version}`.trim(), shortened(source, 300), similarity.toFixed(3)])
 }
 
-/** As many as the budget takes, the nearest first; the last one may be cut. */
+/** As many as fit the limit, the nearest first; the last one may be truncated. */
 function written(hits: readonly KnowledgeHit[], budget: number): string {
   if (hits.length === 0) return 'Nothing was found.'
-  let left = budget
+  let remaining = budget
   const shown: string[] = []
-  for (const [place, hit] of hits.entries()) {
-    const head = `${place + 1}. ${headOf(hit)}\n`
-    const whole = head + hit.text
-    const tokens = atMostTokens(whole) + 2
-    if (tokens <= left) {
-      shown.push(whole)
-      left -= tokens
+  for (const [index, hit] of hits.entries()) {
+    const head = `${index + 1}. ${headOf(hit)}\n`
+    const passage = head + hit.text
+    const tokens = atMostTokens(passage) + 2
+    if (tokens <= remaining) {
+      shown.push(passage)
+      remaining -= tokens
       continue
     }
-    const room = left - atMostTokens(head) - 2
-    // Few characters are more than four tokens, in whatever script.
-    if (room >= fewestTokens) shown.push(head + shortened(hit.text, Math.floor(room / 4)))
+    const available = remaining - atMostTokens(head) - 2
+    // Few characters have more than four tokens, in any script.
+    if (available >= fewestTokens) shown.push(head + shortened(hit.text, Math.floor(available / 4)))
     break
   }
-  const cut = shown.length < hits.length ? ` ${hits.length - shown.length} more did not fit: ask for fewer.` : ''
-  return `${shown.length} passages.${cut}\n\n${fenced(shown.join('\n\n'))}`
+  const truncation = shown.length < hits.length ? ` ${hits.length - shown.length} more did not fit: ask for fewer.` : ''
+  return `${shown.length} passages.${truncation}\n\n${fenced(shown.join('\n\n'))}`
 }

@@ -1,4 +1,4 @@
-/** What the catalogue keeps of passwords and of settings that hold secrets is shown to no role, by whatever statement, view or function asks for it. */
+/** The catalogue's passwords and secret settings are shown to no role, by any statement, view or function. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
 import { createCatalogue } from '../catalogue/index.ts'
@@ -144,7 +144,7 @@ const shown: readonly (readonly [sql: string, contains: string])[] = [
   ["SELECT n_distinct FROM pg_stats WHERE tablename = 'nothing'", 'n_distinct'],
 ]
 
-test.each(hidden)('nobody is shown %s', async sql => {
+test.each(hidden)('no role is shown %s', async sql => {
   for (const user of ['reader', 'postgres']) {
     const { isError, text } = await run(settingsOf({ user }), sql)
     expect([isError, text]).toEqual([true, expect.stringMatching(/^Refused: .*may hold a password/s)])
@@ -156,12 +156,12 @@ test.each(ofSuperusers)('a superuser is not shown %s', async sql => {
   expect([isError, text]).toEqual([true, expect.stringMatching(/^Refused: .*may hold a password/s)])
 })
 
-test.each(shown)('what is no secret is shown: %s', async (sql, contains) => {
+test.each(shown)('harmless data is shown: %s', async (sql, contains) => {
   const { isError, text } = await run(settingsOf({ user: 'postgres' }), sql)
   expect([isError, text]).toEqual([false, expect.stringContaining(contains)])
 })
 
-test('a role that sees its own statements alone is shown them', async () => {
+test('a role that sees only its own statements is shown them', async () => {
   const { text } = await run(
     settingsOf({ user: 'reader' }),
     'SELECT query FROM pg_stat_activity WHERE pid = pg_backend_pid()',
@@ -177,7 +177,7 @@ test('show_secrets shows them', async () => {
   expect((await run(database, 'SHOW app.jwt_secret')).text).not.toContain('Refused')
 })
 
-test('where writes are allowed, no function or view is made that shows them', async () => {
+test('with writes allowed, no function or view can be created that shows them', async () => {
   const database = settingsOf({ user: 'postgres', allowWrites: true })
   for (const sql of [
     "CREATE FUNCTION f() RETURNS SETOF text LANGUAGE sql AS 'SELECT rolconfig::text FROM pg_roles'",

@@ -1,4 +1,7 @@
-/** `similarity_search`: the passages of a table that are nearest in meaning to a text. Vectors find the rows, words the passages in them; of passages that say the same one is shown. */
+/**
+ * `similarity_search`: the passages of a table that are nearest in meaning to a text. Vectors find the rows, words the
+ * passages in them; of similar passages one is shown.
+ */
 
 import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -41,7 +44,7 @@ type SimilaritySearchParts = {
 
 const name = 'similarity_search'
 
-/** Clients see no type beside these values, as in versions before. */
+/** Clients see no type beside these values, as in earlier versions. */
 const oneOf = <const Values extends readonly string[]>(values: Values) => z.enum(values).meta({ type: undefined })
 
 const input = toolInput({
@@ -68,31 +71,31 @@ const definition: ToolDefinition = {
   annotations: { readOnlyHint: true, openWorldHint: false },
 }
 
-/** What the answer is refused with, as the caller may read it. */
+/** A refusal, with its text for the caller. */
 type Refusal = { readonly problem: string }
 const isRefusal = (one: object): one is Refusal => 'problem' in one
 
-/** Of a result: tokens are estimated. */
+/** The usable part of a result: tokens are estimated. */
 const surely = 0.9
-/** For what stands around the passages. */
+/** Tokens for the text around the passages. */
 const tokensAround = 140 + fenceTokens
 const summaryCharacters = 120
-/** Of one text of a row, and of all: what is beyond is not looked at for passages. */
+/** The maximum text of one column, and of all: the rest is not searched for passages. */
 const mostCharacters = 40_000
 const fewestCharacters = 1_000
 const charactersOfAll = 400_000
 const bytesPerCharacter = 4
-/** Rows that are near by one column only must not push out those that are near by all. */
+/** Rows that are near by only one column must not displace those that are near by all. */
 const candidatesPerRow = 4
 const mostCandidates = 200
 
-function askedOf(args: JsonObject, resultTokens: number) {
+function optionsOf(args: JsonObject, resultTokens: number) {
   const { table_name: table, query_text: query, top_n: rows, ...more } = input.read(args)
   const { chunk_size_tokens: chunkTokens, lambda, distance_metric: metric, output_format: format } = more
   const maximumTokens = Math.min(surely * resultTokens - tokensAround, more.max_output_tokens)
   return { table, query, rows, chunkTokens, lambda, maximumTokens, metric, format }
 }
-type Asked = ReturnType<typeof askedOf>
+type SearchOptions = ReturnType<typeof optionsOf>
 
 export function similaritySearch({ entries, access, embedder, limits }: SimilaritySearchParts): Tool {
   async function tableNamed(
@@ -123,31 +126,31 @@ export function similaritySearch({ entries, access, embedder, limits }: Similari
     return foundRows(search, results)
   }
 
-  async function search(asked: Asked, database: DatabaseSettings, context: CallContext, model: Embedder) {
-    const table = await tableNamed(asked.table, database, context)
+  async function search(options: SearchOptions, database: DatabaseSettings, context: CallContext, model: Embedder) {
+    const table = await tableNamed(options.table, database, context)
     if (isRefusal(table)) return toolError(table.problem)
     context.progress({ progress: 1, total: 3, message: 'Embedding the question' })
-    const [vector = []] = await model.embed([asked.query], 'query', context.signal)
+    const [vector = []] = await model.embed([options.query], 'query', context.signal)
     const columns = table.vectors.filter(({ dimensions }) => dimensions === undefined || dimensions === vector.length)
     if (columns.length === 0) return toolError(otherDimensions(table, vector.length, model))
     context.progress({ progress: 2, total: 3, message: 'Searching' })
-    const limit = columns.length === 1 ? asked.rows : Math.min(mostCandidates, candidatesPerRow * asked.rows)
-    const ofAll = charactersOfAll / (asked.rows * table.texts.length)
+    const limit = columns.length === 1 ? options.rows : Math.min(mostCandidates, candidatesPerRow * options.rows)
+    const ofAll = charactersOfAll / (options.rows * table.texts.length)
     const ofAnswer = limits.resultBytes / (bytesPerCharacter * limit * columns.length * table.texts.length)
     const maximumCharacters = Math.floor(Math.min(mostCharacters, Math.max(fewestCharacters, ofAll), ofAnswer))
     const rows = await found(
-      { table, columns, vector, metric: asked.metric, limit, maximumCharacters },
+      { table, columns, vector, metric: options.metric, limit, maximumCharacters },
       database,
       context,
     )
     const near = nearestRows(
       rows,
       columnWeights(columns.map(column => ({ ...column, sampleLengths: sampleOf(column, rows) }))),
-      asked.rows,
+      options.rows,
     )
     if (near.length === 0)
-      return toolText(`${titleOf(database, table, asked)}: no rows with a vector of ${vector.length} dimensions.`)
-    return toolText(written(titleOf(database, table, asked), asked, near))
+      return toolText(`${titleOf(database, table, options)}: no rows with a vector of ${vector.length} dimensions.`)
+    return toolText(written(titleOf(database, table, options), options, near))
   }
 
   return {
@@ -155,10 +158,10 @@ export function similaritySearch({ entries, access, embedder, limits }: Similari
     ...(embedder === undefined && { isHidden: true }),
     scopeOf: () => 'mcp:read',
     call: async (args, context): Promise<Outcome<ToolResult>> => {
-      const asked = askedOf(args, limits.resultTokens)
+      const options = optionsOf(args, limits.resultTokens)
       if (embedder === undefined) return toolError('No embedding provider is configured: similarity search needs one.')
       try {
-        return await onDatabase(entries, context, database => search(asked, database, context, embedder))
+        return await onDatabase(entries, context, database => search(options, database, context, embedder))
       } catch (error) {
         if (error instanceof ProviderError) return toolError(`The question could not be embedded: ${error.message}.`)
         throw error
@@ -176,43 +179,46 @@ const otherDimensions = (
   return `${provider}'s ${model} gives ${dimensions} dimensions, and no column has so many. Configure the model that filled the column.\n${fencedNames(has)}`
 }
 
-/** Of the texts of the column that a vector column is named after. */
+/** The weight of vector columns that are named after their text column. */
 function sampleOf({ name: vector }: VectorColumn, rows: readonly FoundRow[]): readonly number[] {
   return rows.flatMap(({ texts }) =>
     texts.filter(({ column }) => vector.toLowerCase().includes(column.toLowerCase())).map(({ text }) => text.length),
   )
 }
 
-const titleOf = ({ name: database }: DatabaseSettings, { schema, name: table }: Table, { metric }: Asked): string =>
-  `Database: ${database}. ${schema}.${table} by ${metric} distance`
+const titleOf = (
+  { name: database }: DatabaseSettings,
+  { schema, name: table }: Table,
+  { metric }: SearchOptions,
+): string => `Database: ${database}. ${schema}.${table} by ${metric} distance`
 
 const distanceOf = ({ distance }: RankedRow): string => (Number.isFinite(distance) ? distance.toFixed(4) : 'unknown')
 const longestKey = 200
 const keyOf = ({ key }: RankedRow): string => shortened(key, longestKey)
 
-function written(title: string, asked: Asked, rows: readonly RankedRow[]): string {
-  if (asked.format === 'ids_only') return withLines(title, rows, asked)
-  const found = passages(asked.query, rows, asked)
-  if (found.length === 0) return `${withLines(title, rows, asked)}\nThese rows have no text.`
-  const shown = found.map(({ row, column, text }: Passage, place) => {
-    const said = asked.format === 'summary' ? shortened(text, summaryCharacters) : text
-    return `${place + 1}. ${line([keyOf(row)])} ${column} (distance ${distanceOf(row)})\n${said}`
+function written(title: string, options: SearchOptions, rows: readonly RankedRow[]): string {
+  if (options.format === 'ids_only') return withLines(title, rows, options)
+  const found = passages(options.query, rows, options)
+  if (found.length === 0) return `${withLines(title, rows, options)}\nThese rows have no text.`
+  const shown = found.map(({ row, column, text }: Passage, index) => {
+    const passageText = options.format === 'summary' ? shortened(text, summaryCharacters) : text
+    return `${index + 1}. ${line([keyOf(row)])} ${column} (distance ${distanceOf(row)})\n${passageText}`
   })
   const from = new Set(found.map(({ row }) => row.key)).size
   return `${title}: ${found.length} passages of ${from} rows.\n\n${fenced(shown.join('\n\n'))}`
 }
 
-/** The rows by their keys, as many as the budget takes. */
-function withLines(title: string, rows: readonly RankedRow[], { maximumTokens }: Asked): string {
+/** The rows with their keys, as many as fit the limit. */
+function withLines(title: string, rows: readonly RankedRow[], { maximumTokens }: SearchOptions): string {
   const lines = ['row\tdistance']
-  let left = maximumTokens
+  let remaining = maximumTokens
   for (const row of rows) {
     const text = line([keyOf(row), distanceOf(row)])
-    left -= estimateTokens(text) + 1
-    if (left < 0) break
+    remaining -= estimateTokens(text) + 1
+    if (remaining < 0) break
     lines.push(text)
   }
-  const cut =
+  const truncation =
     lines.length <= rows.length ? `\n${rows.length + 1 - lines.length} more rows: raise max_output_tokens.` : ''
-  return `${title}: ${rows.length} rows.\n\n${lines.join('\n')}${cut}`
+  return `${title}: ${rows.length} rows.\n\n${lines.join('\n')}${truncation}`
 }

@@ -1,22 +1,23 @@
 /**
- * What a statement fails with, as a model can use it: what is wrong, where, and what to do. Words of the database's, which may be anybody's, are marked as data;
- * of connections nothing is told but of which kind the fault is.
+ * The failure of a statement, for a model: what is wrong, where, and what to do. Postgres's messages, which may contain
+ * text of any user, are marked as data; connection failures are reported only by their kind.
  */
-import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
+import { DatabaseError } from '../../../wire/errors.ts'
+import { AcquisitionTimeout, ConnectionFailure } from '../../postgres/errors.ts'
 import { fenced } from '../../retrieval/fence.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import { ResultTooLarge } from '../database/errors.ts'
 import { unreachable } from '../database/unreachable.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
 
-const maximumSaid = 2_000
-/** Of the line in which an error is, what stands on either side of it. */
+const maximumMessage = 2_000
+/** Characters shown on either side of an error in its line. */
 const beside = 60
 
 const shortened = (text: string): string =>
-  text.length <= maximumSaid ? text : `${text.slice(0, maximumSaid).toWellFormed()}…`
+  text.length <= maximumMessage ? text : `${text.slice(0, maximumMessage).toWellFormed()}…`
 
-/** The line with a caret under the character at this place, counted from 0 in code points. */
+/** The line with a caret under the character at this position, counted from 0 in code points. */
 function caret(statement: string, position: number): string {
   const before = [...statement].slice(0, position).join('')
   const from = before.lastIndexOf('\n') + 1
@@ -46,21 +47,27 @@ const advice: readonly (readonly [sqlState: RegExp, text: (database: DatabaseSet
 
 function refused(error: DatabaseError, statement: string, prefix: number, database: DatabaseSettings): string {
   const { message, sqlState, detail, hint, position } = error
-  const said = [message, ...(detail === null ? [] : [`DETAIL: ${detail}`]), ...(hint === null ? [] : [`HINT: ${hint}`])]
+  const lines = [
+    message,
+    ...(detail === null ? [] : [`DETAIL: ${detail}`]),
+    ...(hint === null ? [] : [`HINT: ${hint}`]),
+  ]
   const at = position === null ? -1 : position - 1 - prefix
   const parts = [
     `Error, SQLSTATE ${sqlState}.`,
     ...advice.filter(([pattern]) => pattern.test(sqlState)).map(([, text]) => text(database)),
     ...(at < 0 || at > statement.length ? [] : [caret(statement, at)]),
-    fenced(shortened(said.join('\n'))),
+    fenced(shortened(lines.join('\n'))),
   ]
   return parts.join('\n')
 }
 
-/** The server goes, comes, or has no room for a connection. What else lacks room (53) is the statement's own need. */
+/**
+ * The server is starting, stopping, or has no free connection. Other SQLSTATEs of class 53 are caused by the statement.
+ */
 const isOfConnection = ({ sqlState }: DatabaseError): boolean => /^(57P|53300|08(?!P01))/.test(sqlState)
 
-/** `prefix`: characters before the statement in what was sent. undefined: the error is none of the statement's. */
+/** `prefix`: length of the text that was sent before the statement. undefined: not an error of the statement. */
 export function statementFailure(
   error: unknown,
   statement: string,

@@ -1,4 +1,4 @@
-/** top_queries on a real Postgres with pg_stat_statements, and on ones that lack part of it. */
+/** top_queries on a real Postgres with pg_stat_statements, and with parts of it missing. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { answerOf, type CatalogueTest, startCatalogueTest } from '../catalogue/testing/server.ts'
@@ -18,7 +18,7 @@ beforeAll(async () => {
     `CREATE SCHEMA "Tools here"; CREATE EXTENSION pg_stat_statements SCHEMA "Tools here"; CREATE ROLE reader LOGIN`,
     'counted',
   )
-  // On a busy machine that may have taken longer than what is looked for.
+  // On a busy machine that may have taken longer than the statements to find.
   await server.postgres.run('SELECT "Tools here".pg_stat_statements_reset()', 'counted')
   await server.postgres.run('CREATE TABLE many (id int); INSERT INTO many SELECT generate_series(1, 5000)', 'counted')
   await server.postgres.run('SELECT pg_sleep(0.2) AS slow', 'counted')
@@ -32,7 +32,7 @@ async function call(args: JsonObject, changed: Partial<DatabaseSettings> = {}, {
   return answerOf(await callTool(tool, args))
 }
 
-/** Columns of the answer, by name, for each line. */
+/** The columns of each line of the answer, by name. */
 function table(text: string): Record<string, string>[] {
   const [heads = '', ...lines] = text.split('\n').slice(4, -1)
   return lines.map(line => {
@@ -42,7 +42,7 @@ function table(text: string): Record<string, string>[] {
 }
 
 describe('top_queries', () => {
-  test('lists what costs most, of this database, wherever the extension is', async () => {
+  test('lists the most expensive statements of this database, in any schema of the extension', async () => {
     const { text, isError } = await call({})
     expect(isError).toBe(false)
     const [first] = table(text)
@@ -52,7 +52,7 @@ describe('top_queries', () => {
     expect((await call({ limit: 50 })).text).not.toContain('elsewhere')
   })
 
-  test('orders by what it is asked for, and takes no more than it is asked for', async () => {
+  test('orders and limits as requested', async () => {
     const byCalls = table((await call({ order_by: 'calls', limit: 50 })).text)
     const calls = byCalls.map(row => Number(row.calls))
     expect(calls).toEqual(calls.toSorted((one, other) => other - one))
@@ -63,7 +63,7 @@ describe('top_queries', () => {
     expect(await call({ order_by: 'fame' })).toMatchObject({ isError: true, text: expect.stringContaining('order_by') })
   })
 
-  test('hides statements that may hold a password, and no queries', async () => {
+  test('hides statements that may contain a password, and no queries', async () => {
     await server.postgres.run("ALTER ROLE reader PASSWORD 'hunter2'", 'counted')
     await server.postgres.run("SELECT 'a' AS password", 'counted')
     const { text } = await call({ order_by: 'calls', limit: 50 })
@@ -72,14 +72,14 @@ describe('top_queries', () => {
     expect(text).not.toContain('hunter2')
   })
 
-  test('shows a role without privileges no statements of others', async () => {
+  test('shows a role without privileges no statements of other roles', async () => {
     await server.postgres.run('GRANT USAGE ON SCHEMA "Tools here" TO reader', 'counted')
     const { text } = await call({}, { user: 'reader', name: 'reader' })
     expect(text).toContain('<insufficient privilege>')
     expect(text).not.toContain('pg_sleep')
   })
 
-  test('says how to get it where it is not there', async () => {
+  test('says how to install it if it is missing', async () => {
     expect(await call({}, { database: 'postgres' })).toEqual({
       isError: true,
       text: 'pg_stat_statements counts nothing here yet. To get it: run CREATE EXTENSION pg_stat_statements in this database.',

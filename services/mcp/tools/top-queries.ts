@@ -1,4 +1,4 @@
-/** `top_queries`: the statements that cost most, as pg_stat_statements has counted them; where it is not there, how to get it. */
+/** `top_queries`: the most expensive statements, from pg_stat_statements; if it is missing, how to install it. */
 
 import { z } from 'zod'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -84,7 +84,7 @@ const heads = [
   'query',
 ]
 const shownQuery = 400
-/** For what stands around the lines. */
+/** Tokens for the text around the lines. */
 const wordTokens = 200
 
 const milliseconds = (value: number) => value.toFixed(value < 10 ? 2 : 0)
@@ -114,9 +114,9 @@ function written(database: string, order: Order, queries: readonly QueryFigures[
     atMostTokens,
   )
   const shown = next?.line ?? queries.length
-  const cut =
+  const truncation =
     next === undefined
       ? ''
       : `\n\nCut after ${shown} of ${queries.length}: ask with a smaller limit, or by another order.`
-  return `Database: ${database}. Statements by ${order}, hit, read and temp in blocks.\n\n${fenced(text)}${cut}`
+  return `Database: ${database}. Statements by ${order}, hit, read and temp in blocks.\n\n${fenced(text)}${truncation}`
 }

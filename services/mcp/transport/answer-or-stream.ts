@@ -1,5 +1,6 @@
 /**
- * An answer over HTTP that is JSON if nothing precedes it, and server-sent events if something does. Nothing is sent after the answer, and a connection on which nothing happens is kept open.
+ * An HTTP response that is JSON, or server-sent events if a message precedes the result. Nothing is sent after the
+ * result, and an idle connection is kept open.
  */
 import type { AnswerStream, HttpResponse } from '../../http/message.ts'
 import { EventStream, keepAlive, streamHeaders } from '../../mcp-protocol/event-stream.ts'
@@ -15,10 +16,10 @@ async function writeTo(out: AnswerStream, events: EventStream): Promise<void> {
   }
 }
 
-/** What comes of a request: the answer in one piece, with its status; or what its stream ends with. */
+/** The outcome of a request: a response with its status, or the end of its stream. */
 type Answered = { readonly response: HttpResponse; readonly text: string | undefined }
 
-/** `run` is given what sends a message before the answer, which makes a stream of it. */
+/** `run` gets a function that sends a message before the result, which starts a stream. */
 export function answerOrStream(
   run: (send: (message: string) => void) => Promise<Answered>,
   signal: AbortSignal,

@@ -22,11 +22,11 @@ const maximumNameLength = 1_024
 const maximumUriLength = 8_192
 const name = z.string().max(maximumNameLength)
 const uri = z.string().max(maximumUriLength)
-/** As they are: a copy of each would cost more than all else here. */
+/** Without copying: a copy of each would cost more than everything else here. */
 const object = z.custom<JsonObject>(isObject, 'must be an object')
 const texts = z.record(z.string().max(maximumNameLength), z.string().max(1_048_576))
 
-const shapes = {
+const schemas = {
   'tools/call': z.object({ name, arguments: object.optional() }),
   'resources/read': z.object({ uri }),
   'prompts/get': z.object({ name, arguments: texts.optional() }),
@@ -40,7 +40,7 @@ const shapes = {
   }),
 }
 
-/** @throws CoreError that names the parameter and what it must be */
+/** @throws CoreError that names the parameter and the required type */
 export function parseParams<Shape>(shape: z.ZodType<Shape>, params: JsonObject): Shape {
   const { data, error } = shape.safeParse(params, { error: ruleOf })
   if (error === undefined) return data
@@ -54,15 +54,16 @@ export function parseParams<Shape>(shape: z.ZodType<Shape>, params: JsonObject):
 
 export type Calls = {
   /**
-   * `strictShape`: arguments of a wrong type, or missing, are refused as parameters; without it, as with the rest that a schema asks for, the tool fails, which a model gets to read.
-   * @throws CoreError; what `context.signal` is aborted with
+   * `strictShape`: arguments that are missing or of a wrong type are refused as invalid parameters. Without it, and for
+   * other violations of the schema, the tool fails with a result for the model.
+   * @throws CoreError; the abort reason of `context.signal`
    */
   call(method: CallMethod, params: JsonObject, context: CallContext, strictShape: boolean): Promise<Outcome<object>>
 }
 
 export function createCalls(core: Core): Calls {
   async function callTool(params: JsonObject, context: CallContext, strictShape: boolean): Promise<Outcome<object>> {
-    const { name, arguments: args = {} } = parseParams(shapes['tools/call'], params)
+    const { name, arguments: args = {} } = parseParams(schemas['tools/call'], params)
     try {
       return await core.callTool(name, args, context)
     } catch (error) {
@@ -73,7 +74,7 @@ export function createCalls(core: Core): Calls {
   }
 
   async function complete(params: JsonObject, context: CallContext): Promise<Outcome<object>> {
-    const { ref, argument, context: more } = parseParams(shapes['completion/complete'], params)
+    const { ref, argument, context: more } = parseParams(schemas['completion/complete'], params)
     const { values, total } = await core.complete(
       {
         ref: ref.type === 'ref/prompt' ? { kind: 'prompt', name: ref.name } : { kind: 'template', uri: ref.uri },
@@ -93,9 +94,9 @@ export function createCalls(core: Core): Calls {
         case 'tools/call':
           return callTool(params, context, strictShape)
         case 'resources/read':
-          return core.readResource(parseParams(shapes['resources/read'], params).uri, context)
+          return core.readResource(parseParams(schemas['resources/read'], params).uri, context)
         case 'prompts/get': {
-          const { name, arguments: args = {} } = parseParams(shapes['prompts/get'], params)
+          const { name, arguments: args = {} } = parseParams(schemas['prompts/get'], params)
           return core.getPrompt(name, args, context)
         }
         case 'completion/complete':

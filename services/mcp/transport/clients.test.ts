@@ -1,4 +1,4 @@
-/** The clients that people have: both majors of the TypeScript SDK, over HTTP and over stdio, in every era that they speak. */
+/** Real clients: both majors of the TypeScript SDK, over HTTP and over stdio, in every era that they support. */
 import { Client, type ClientOptions, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js'
@@ -22,7 +22,7 @@ const endpoint = () => new URL(`http://127.0.0.1:${fixture.port}/mcp/v1`)
 const information = { name: 'test', version: '1' }
 const filledIn = { action: 'accept' as const, content: { name: 'Ann' } }
 
-/** What each of them can do; results as they come, since the two majors type them differently. */
+/** The common operations of both; results are untyped, since the two majors type them differently. */
 type Speaker = {
   listTools(): Promise<unknown>
   callTool(params: { name: string; arguments?: Record<string, unknown> }, onprogress?: () => void): Promise<unknown>
@@ -95,16 +95,16 @@ test.each([
   ['http', { pin: '2026-07-28' }, '2026-07-28'],
   ['stdio', 'legacy', '2025-11-25'],
   ['stdio', 'auto', '2026-07-28'],
-] as const)('the client of today over %s, %j', async (transport, mode, version) => {
+] as const)('the newer client over %s, %j', async (transport, mode, version) => {
   const client = await newClient(transport, mode)
   expect(client.getNegotiatedProtocolVersion()).toBe(version)
   await goThrough(speakerOf(client))
-  // Before, a client cancels by a message, which finds nothing where there are no sessions.
+  // Older clients cancel by a message, which has no effect without a session.
   if (transport === 'http' && mode !== 'legacy') await until(() => stopped.includes('test_wait'))
   stopped.length = 0
 })
 
-test.each(['http', 'stdio'] as const)('the client before it over %s', async transport => {
+test.each(['http', 'stdio'] as const)('the older client over %s', async transport => {
   await goThrough(oldSpeakerOf(await oldClient(transport)))
 })
 
@@ -119,12 +119,12 @@ test.each([
   expect(at(await client.callTool({ name }), 'content', 0, 'text')).toBe('Hello, Ann!')
 })
 
-test('a user of the client before is asked over stdio', async () => {
+test('a user of the older client is asked over stdio', async () => {
   const client = await oldClient('stdio')
   expect(at(await client.callTool({ name }), 'content', 0, 'text')).toBe('Hello, Ann!')
 })
 
-test('the client of today listens', async () => {
+test('the newer client listens', async () => {
   const client = await newClient('http', { pin: '2026-07-28' })
   let changes = 0
   client.setNotificationHandler('notifications/tools/list_changed', () => {

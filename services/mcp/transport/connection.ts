@@ -1,9 +1,9 @@
 /**
- * One client over stdio: its first message fixes which era it speaks, and what it cancels is answered no more. A bridge has many such clients behind one
- * pair of pipes, each with a connection of its own.
+ * One client over stdio: its first message fixes its era, and cancelled requests are not answered. A bridge has many
+ * such clients on one pair of pipes, each with its own connection.
  */
 
-import { hasClaim } from '../../mcp-protocol/envelope.ts'
+import { declaresVersion } from '../../mcp-protocol/envelope.ts'
 import { invalidFault, ProtocolError } from '../../mcp-protocol/errors.ts'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import {
@@ -14,17 +14,17 @@ import {
   type RequestMessage,
   type ServerMessage,
 } from '../../mcp-protocol/json-rpc.ts'
-import type { Asking } from './context.ts'
+import type { Requester } from './context.ts'
 import { modernError } from './errors.ts'
 import type { Transports } from './index.ts'
 import { LegacySession } from './legacy/session.ts'
 
-/** Who sends a message, and from where, where a bridge says so. */
-export type Asker = Pick<Asking, 'caller' | 'address'>
+/** The caller of a message and its address, if a bridge adds them. */
+export type Sender = Pick<Requester, 'caller' | 'address'>
 
 type Era = 'open' | 'legacy' | 'modern'
 
-/** Requests of one connection at once. */
+/** Maximum number of concurrent requests of one connection. */
 const maximumRunning = 256
 
 export class Connection {
@@ -34,7 +34,7 @@ export class Connection {
   readonly #running = new Map<RequestId, AbortController>()
   readonly #over = new AbortController()
   #era: Era = 'open'
-  /** Made with its first message: of changes is told whoever speaks the older revisions. */
+  /** Created with the first message; only clients of the older revisions receive changes through it. */
   #legacy: LegacySession | undefined
 
   constructor(transports: Transports, send: (message: ServerMessage) => void, experimental: JsonObject) {
@@ -43,30 +43,30 @@ export class Connection {
     this.#experimental = experimental
   }
 
-  /** Whether it keeps nothing that a later message could need. */
+  /** Whether it has no state that a later message could need. */
   get isIdle(): boolean {
     return this.#era !== 'legacy' && this.#running.size === 0
   }
 
-  /** @returns the answer; undefined where there is none to be given */
-  async receive(message: Received, asker: Asker): Promise<string | undefined> {
-    if (this.#eraOf(message) === 'modern') return this.#receiveModern(message, asker)
+  /** Returns the response; undefined if there is none */
+  async receive(message: Received, sender: Sender): Promise<string | undefined> {
+    if (this.#eraOf(message) === 'modern') return this.#receiveModern(message, sender)
     this.#legacy ??= new LegacySession({ ...this.#transports, send: this.#send, experimental: this.#experimental })
-    return this.#legacy.receive(message, { ...asker, signal: this.#over.signal, notify: undefined })
+    return this.#legacy.receive(message, { ...sender, signal: this.#over.signal, notify: undefined })
   }
 
   close(): void {
-    const reason = new Error('the client is gone')
+    const reason = new Error('the client has disconnected')
     this.#over.abort(reason)
     this.#legacy?.close()
     for (const controller of this.#running.values()) controller.abort(reason)
   }
 
-  /** `server/discover` is asked by clients that do not know yet what they will speak. */
+  /** Clients send `server/discover` before they have chosen a revision. */
   #eraOf(message: Received): Era {
     if (this.#era !== 'open') return this.#era
     if (message.kind === 'response' || message.kind === 'invalid') return 'legacy'
-    if (!hasClaim(message.params)) {
+    if (!declaresVersion(message.params)) {
       this.#era = 'legacy'
       return 'legacy'
     }
@@ -74,10 +74,10 @@ export class Connection {
     return 'modern'
   }
 
-  async #receiveModern(message: Received, asker: Asker): Promise<string | undefined> {
+  async #receiveModern(message: Received, sender: Sender): Promise<string | undefined> {
     switch (message.kind) {
       case 'request':
-        return this.#answer(message, asker)
+        return this.#answer(message, sender)
       case 'notification':
         if (message.method === 'notifications/cancelled') this.#cancel(message.params.requestId)
         return undefined
@@ -88,7 +88,7 @@ export class Connection {
     }
   }
 
-  async #answer(request: RequestMessage, asker: Asker): Promise<string | undefined> {
+  async #answer(request: RequestMessage, sender: Sender): Promise<string | undefined> {
     const { id, method, params } = request
     if (method === 'initialize' && !isObject(params._meta)) {
       const { protocolVersion } = params
@@ -104,8 +104,8 @@ export class Connection {
     this.#running.set(id, controller)
     const { signal } = controller
     try {
-      const asking = { ...asker, signal, notify: this.#send, headers: undefined }
-      const { text } = await this.#transports.modern.answer(request, asking)
+      const requester = { ...sender, signal, notify: this.#send, headers: undefined }
+      const { text } = await this.#transports.modern.answer(request, requester)
       return signal.aborted ? undefined : text
     } finally {
       this.#running.delete(id)

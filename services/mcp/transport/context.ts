@@ -1,4 +1,4 @@
-/** What a call is told of the request that makes it, the same in all revisions. */
+/** The request's data for a call, the same in all revisions. */
 import { randomUUID } from 'node:crypto'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
 import { metaOf, type RequestId, type ServerMessage } from '../../mcp-protocol/json-rpc.ts'
@@ -6,30 +6,30 @@ import { type LogLevel, logLevels } from '../../mcp-protocol/log-level.ts'
 import type { Answers, CallContext, Progress } from '../core/call.ts'
 import type { Caller } from '../core/caller.ts'
 
-/** Who asks, and what of the way back there is. */
-export type Asking = {
+/** The caller, and how to send messages back. */
+export type Requester = {
   readonly caller: Caller
-  /** The client's; undefined over stdio. */
+  /** The client's address; undefined over stdio. */
   readonly address: string | undefined
-  /** Aborted when nobody waits for the answer any more. */
+  /** Aborted when the client disconnects or cancels. */
   readonly signal: AbortSignal
-  /** Sends a message that goes with the request, before its answer; undefined where there is no way. */
+  /** Sends a message that belongs to the request, before its response; undefined if impossible. */
   readonly notify: ((message: ServerMessage) => void) | undefined
 }
 
-/** What a transport logs with: a part of what pino is. */
+/** The logger of a transport: a part of pino's interface. */
 export type TransportLogger = {
   error(details: object, message: string): void
   warn(details: object, message: string): void
 }
 
-/** As W3C writes it; anything else is as if there were none. */
+/** In W3C format; anything else is ignored. */
 const traceparentPattern = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
 
 const isProgressToken = (token: unknown): token is RequestId =>
   typeof token === 'number' || (typeof token === 'string' && token.length <= 1_024)
 
-/** Progress only ever rises, and nothing is told after the answer. */
+/** Progress only increases, and nothing is sent after the response. */
 function reporter(params: JsonObject, notify: (message: ServerMessage) => void): (report: Progress) => void {
   const { progressToken } = metaOf(params)
   if (!isProgressToken(progressToken)) return () => {}
@@ -42,18 +42,18 @@ function reporter(params: JsonObject, notify: (message: ServerMessage) => void):
 }
 
 type CallFacts = {
-  readonly asking: Asking
+  readonly requester: Requester
   readonly params: JsonObject
-  readonly abilities: CallContext['abilities']
+  readonly inputKinds: CallContext['inputKinds']
   readonly answers: Answers | undefined
-  /** The least severe that the client is told; undefined: none. */
+  /** The least severe level that the client receives; undefined: none. */
   readonly logLevel: LogLevel | undefined
 }
 
 type RunningCall = { readonly context: CallContext; finish(): void }
 
-export function beginCall({ asking, params, abilities, answers, logLevel }: CallFacts): RunningCall {
-  const { caller, address, signal, notify } = asking
+export function beginCall({ requester, params, inputKinds, answers, logLevel }: CallFacts): RunningCall {
+  const { caller, address, signal, notify } = requester
   const { traceparent } = metaOf(params)
   let isOver = false
   const send = (message: ServerMessage) => {
@@ -65,7 +65,7 @@ export function beginCall({ asking, params, abilities, answers, logLevel }: Call
     signal,
     requestId: randomUUID(),
     traceparent: typeof traceparent === 'string' && traceparentPattern.test(traceparent) ? traceparent : undefined,
-    abilities,
+    inputKinds,
     answers,
     progress: notify === undefined ? () => {} : reporter(params, send),
     log: (level, data) => {

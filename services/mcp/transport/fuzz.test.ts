@@ -1,6 +1,6 @@
 /**
- * Both eras against anything: whatever comes is answered, never with a fault of the server, never with another's id, and nothing is left
- * running or thrown that nobody catches.
+ * Both eras with arbitrary input: every message is answered, never with an internal error or another request's id, and
+ * no request keeps running or throws an unhandled error.
  */
 import { PassThrough } from 'node:stream'
 import fc from 'fast-check'
@@ -30,7 +30,7 @@ const methods = [
   ...['completion/complete', 'logging/setLevel', 'resources/subscribe', 'server/discover', 'tasks/get', 'tasks/update'],
   ...['tasks/cancel', 'notifications/cancelled', 'notifications/initialized', '', 'toString', '__proto__'],
 ]
-/** Not those that take their time. */
+/** Without the slow ones. */
 const names = [
   ...['greet', 'test_simple_text', 'test_region', 'json_schema_2020_12_tool', 'test_missing_capability', 'constructor'],
   ...['test_input_required_result_multi_round', 'test_input_required_result_capabilities', 'test_error_handling', ''],
@@ -63,7 +63,7 @@ const near = fc.record(
   },
   { requiredKeys: ['method'] },
 )
-/** As a good client makes it, with some of it replaced. */
+/** A correct message with parts of it replaced. */
 const mutated = fc
   .tuple(fc.constantFrom(...methods), fc.constantFrom(...names), params, id)
   .map(
@@ -87,18 +87,18 @@ const headers = fc.record(
 const isId = (given: unknown): boolean =>
   typeof given === 'string' || (typeof given === 'number' && Number.isFinite(given))
 
-/** Well-formed, and with the id of what was asked where that has one. */
+/** Well-formed, with the id of its request if that has one. */
 function check(sent: unknown, answer: unknown): void {
   if (Object.keys(answer as object).length === 0 || at(answer, 'batch') !== undefined) return
   expect(at(answer, 'jsonrpc')).toBe('2.0')
   expect((at(answer, 'result') === undefined) !== (at(answer, 'error') === undefined)).toBe(true)
-  const asked = at(sent, 'id')
-  const told = at(answer, 'id')
-  if (told !== undefined && told !== null) expect(told).toEqual(asked)
-  if (at(answer, 'result') !== undefined) expect(told).toEqual(asked)
+  const sentId = at(sent, 'id')
+  const receivedId = at(answer, 'id')
+  if (receivedId !== undefined && receivedId !== null) expect(receivedId).toEqual(sentId)
+  if (at(answer, 'result') !== undefined) expect(receivedId).toEqual(sentId)
 }
 
-/** What `JSON.parse` will see: negative zero, for one, is lost on the way. */
+/** The value after `JSON.parse`: for example, negative zero is lost. */
 const onTheWay = (sent: unknown): unknown => JSON.parse(JSON.stringify(sent) ?? 'null')
 
 test('over HTTP', { timeout: 60_000 }, async () => {
@@ -139,7 +139,7 @@ test('over standard input and output', { timeout: 60_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(message, { minLength: 1, maxLength: 10 }), async list => {
       const [input, output] = [new PassThrough(), new PassThrough()]
-      const transports = createTransports({ core: fixtureCore(), logger, sealingKey, taskPatienceMs: 20 })
+      const transports = createTransports({ core: fixtureCore(), logger, sealingKey, taskDelayMs: 20 })
       const ended = serveStdio({ transports, input, output, maximumLineBytes: 100_000, graceMs: 50 })
       let text = ''
       output.on('data', chunk => {
@@ -151,7 +151,7 @@ test('over standard input and output', { timeout: 60_000 }, async () => {
       input.end()
       await ended
       transports.modern.close()
-      const asked = new Set(
+      const sentIds = new Set(
         list
           .flatMap(sent => [sent, ...(Array.isArray(sent) ? sent : [])])
           .map(sent => JSON.stringify(at(onTheWay(sent), 'id'))),
@@ -159,9 +159,9 @@ test('over standard input and output', { timeout: 60_000 }, async () => {
       for (const line of text.trim().split('\n')) {
         const answers: unknown = JSON.parse(line)
         for (const answer of Array.isArray(answers) ? answers : [answers]) {
-          const told = at(answer, 'id')
-          if (isId(told) && told !== 'the last' && at(answer, 'method') === undefined)
-            expect(asked.has(JSON.stringify(told)), line).toBe(true)
+          const receivedId = at(answer, 'id')
+          if (isId(receivedId) && receivedId !== 'the last' && at(answer, 'method') === undefined)
+            expect(sentIds.has(JSON.stringify(receivedId)), line).toBe(true)
         }
       }
     }),

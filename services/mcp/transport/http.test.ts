@@ -1,7 +1,7 @@
-/** POST /mcp/v1 as clients of the older revisions see it, and what HTTP itself has to say. */
+/** POST /mcp/v1 for clients of the older revisions, and the errors of HTTP itself. */
 import { Agent } from 'node:http'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { ask, until } from '../../testing/client.ts'
+import { sendRequest, until } from '../../testing/client.ts'
 import { anyone, type Caller } from '../core/caller.ts'
 import type { Authentication } from '../credentials/types.ts'
 import { type Fixture, startFixture } from '../testing/fixture-server.ts'
@@ -30,9 +30,12 @@ describe('the methods of the contract', () => {
     expect(at(body, 'result', 'capabilities')).toEqual({ tools: {}, resources: {}, prompts: {}, completions: {} })
   })
 
-  test.each(['2026-07-28', '1999-01-01', 'nonsense'])('initialize answers %s with the newest it can', async version => {
-    expect(at((await post(fixture.port, initialize(version))).body, 'result', 'protocolVersion')).toBe('2025-11-25')
-  })
+  test.each(['2026-07-28', '1999-01-01', 'nonsense'])(
+    'initialize answers %s with the newest supported one',
+    async version => {
+      expect(at((await post(fixture.port, initialize(version))).body, 'result', 'protocolVersion')).toBe('2025-11-25')
+    },
+  )
 
   test('tools are listed, called, and hidden ones are not listed', async () => {
     const { body } = await post(fixture.port, call('tools/list'))
@@ -67,7 +70,7 @@ describe('the methods of the contract', () => {
     expect(at(completed.body, 'result')).toEqual({ completion: { values: ['12', '123'], total: 2, hasMore: false } })
   })
 
-  test('ping and a level for logs are answered, a notification and an answer are taken', async () => {
+  test('ping and a log level are answered, a notification and a response are accepted', async () => {
     expect((await post(fixture.port, call('ping'))).body).toEqual({ jsonrpc: '2.0', id: 1, result: {} })
     expect(at((await post(fixture.port, call('logging/setLevel', { level: 'debug' }))).body, 'result')).toEqual({})
     for (const body of [
@@ -77,7 +80,7 @@ describe('the methods of the contract', () => {
       expect(await post(fixture.port, body)).toMatchObject({ status: 202, body: {} })
   })
 
-  test('a batch is answered as one, in any order of ids', async () => {
+  test('a batch gets one response, in any order of ids', async () => {
     const answer = await postForText(fixture.port, [
       call('ping', {}, 'a'),
       { jsonrpc: '2.0', method: 'notifications/initialized' },
@@ -103,7 +106,7 @@ describe('the methods of the contract', () => {
     expect([status, at(body, 'error', 'code'), 'id' in body]).toEqual([400, -32600, false])
   })
 
-  test('progress comes before the answer, and rises', async () => {
+  test('progress is sent before the response, and increases', async () => {
     const params = { name: 'test_tool_with_progress', arguments: {}, _meta: { progressToken: 'p' } }
     const answer = await postForText(fixture.port, call('tools/call', params))
     expect(answer.headers['content-type']).toBe('text/event-stream')
@@ -113,7 +116,7 @@ describe('the methods of the contract', () => {
     expect(plain.headers['content-type']).toBe('application/json')
   })
 
-  test('a call whose client goes is stopped', async () => {
+  test('a call whose client disconnects is stopped', async () => {
     const leaving = new AbortController()
     const waiting = postForText(fixture.port, call('tools/call', { name: 'test_wait' }), {}, leaving.signal)
     setTimeout(() => leaving.abort(), 50)
@@ -137,20 +140,26 @@ describe('errors of JSON-RPC, with HTTP 200', () => {
     ],
     ['an id that is null', { jsonrpc: '2.0', id: null, method: 'ping' }, -32600, 'Invalid Request', null],
     ['an id that is an object', { jsonrpc: '2.0', id: {}, method: 'ping' }, -32600, 'Invalid Request', null],
-    ['no object', '"ping"', -32600, 'Invalid Request', null, 'a message must be an object'],
-    ['an unknown method', call('nothing'), -32601, 'Method not found', 1, 'there is no method nothing'],
+    ['a message that is not an object', '"ping"', -32600, 'Invalid Request', null, 'a message must be an object'],
+    ['an unknown method', call('nothing'), -32601, 'Method not found', 1, 'unknown method nothing'],
     ['parameters that are a list', { ...call('ping'), params: [] }, -32602, 'Invalid params', 1],
     ['no name', call('tools/call', {}), -32602, 'Invalid params', 1],
-    ['an unknown tool', call('tools/call', { name: 'x' }), -32602, 'Invalid params', 1, 'there is no tool "x"'],
-    ['arguments that are none', call('tools/call', { name: 'greet', arguments: 1 }), -32602, 'Invalid params', 1],
-    ['no argument', call('tools/call', { name: 'greet' }), -32602, 'Invalid params', 1, 'name is required'],
+    ['an unknown tool', call('tools/call', { name: 'x' }), -32602, 'Invalid params', 1, 'unknown tool "x"'],
+    ['invalid arguments', call('tools/call', { name: 'greet', arguments: 1 }), -32602, 'Invalid params', 1],
+    ['a missing argument', call('tools/call', { name: 'greet' }), -32602, 'Invalid params', 1, 'name is required'],
     ['an unknown resource', call('resources/read', { uri: 'x://y' }), -32602, 'Invalid params', 1],
     ['an unknown prompt', call('prompts/get', { name: 'x' }), -32602, 'Invalid params', 1],
-    ['a level that is none', call('logging/setLevel', { level: 'x' }), -32602, 'Invalid params', 1],
-    ['a cursor that is none', call('tools/list', { cursor: 'x' }), -32602, 'Invalid params', 1],
-    ['what a tool refuses', call('tools/call', { name: 'test_refused' }), -32602, 'Invalid params', 1],
+    ['an unknown level', call('logging/setLevel', { level: 'x' }), -32602, 'Invalid params', 1],
+    ['an invalid cursor', call('tools/list', { cursor: 'x' }), -32602, 'Invalid params', 1],
+    ['a call that a tool refuses', call('tools/call', { name: 'test_refused' }), -32602, 'Invalid params', 1],
     ['a subscription without a session', call('resources/subscribe', { uri: 'x' }), -32601, 'Method not found', 1],
-    ['what asks the client', call('tools/call', { name: 'multi_input' }), -32602, 'Invalid params', 1],
+    [
+      'a tool that requests input from the client',
+      call('tools/call', { name: 'multi_input' }),
+      -32602,
+      'Invalid params',
+      1,
+    ],
   ])('%s', async (_, sent, code, message, id, problem) => {
     const { status, body } = await post(fixture.port, sent)
     expect(status).toBe(200)
@@ -158,26 +167,26 @@ describe('errors of JSON-RPC, with HTTP 200', () => {
     if (problem !== undefined) expect(at(body, 'error', 'data', 'problem')).toBe(problem)
   })
 
-  test('what nobody foresaw says where to look and nothing else', async () => {
+  test('an unexpected error names the log entry and nothing else', async () => {
     const { body } = await post(fixture.port, call('tools/call', { name: 'test_failure' }))
     expect(body).toMatchObject({ error: { code: -32603, message: 'Internal error' } })
     expect(JSON.stringify(body)).not.toMatch(/secret|postgres/)
-    const id = /under ([\w-]+)$/.exec(String(at(body, 'error', 'data', 'problem')))?.[1] ?? 'none'
+    const id = /request ([\w-]+)$/.exec(String(at(body, 'error', 'data', 'problem')))?.[1] ?? 'none'
     expect(fixture.log.some(line => line.includes(id))).toBe(true)
   })
 
-  test('arguments that a tool does not take fail the tool, in words for a model', async () => {
+  test('arguments that a tool refuses make the tool fail, with a text for a model', async () => {
     const params = { name: 'test_region', arguments: { region: 'x', query: '' } }
-    const said = await post(fixture.port, call('tools/call', params))
-    expect(at(said.body, 'result', 'isError')).toBe(true)
-    expect(textOf(said)).toBe('Invalid arguments for test_region: query must NOT have fewer than 1 characters')
+    const answer = await post(fixture.port, call('tools/call', params))
+    expect(at(answer.body, 'result', 'isError')).toBe(true)
+    expect(textOf(answer)).toBe('Invalid arguments for test_region: query must NOT have fewer than 1 characters')
     const version = { 'MCP-Protocol-Version': '2025-11-25' }
     const missing = await post(fixture.port, call('tools/call', { name: 'greet' }), version)
     expect(at(missing.body, 'result', 'isError')).toBe(true)
     expect(textOf(missing)).toBe('Invalid arguments for greet: name is required')
   })
 
-  test('what is nested too deep, and a name that reaches a prototype, are refused', async () => {
+  test('deep nesting, and a name that reaches a prototype, are refused', async () => {
     const deep = `{"jsonrpc":"2.0","id":1,"method":"ping","params":${'{"a":'.repeat(5_000)}1${'}'.repeat(5_000)}}`
     expect((await post(fixture.port, deep)).body).toMatchObject({ id: 1, error: { code: -32600 } })
     const polluted = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","__proto__":{"x":1}}}'
@@ -203,31 +212,34 @@ describe('errors of HTTP', () => {
     ['POST', '/mcp/v1', { ...json, Host: 'evil.example.com' }, '{}', 403],
     ['GET', '/api/databases', { Origin: 'https://evil.example.com' }, '', 403],
   ])('%s %s with %j', async (method, path, headers, body, status) => {
-    const answer = await ask(fixture.port, path, { method, headers, ...(body === '' ? {} : { body }) }, agent)
+    const answer = await sendRequest(fixture.port, path, { method, headers, ...(body === '' ? {} : { body }) }, agent)
     expect(answer.status).toBe(status)
     expect(JSON.parse(answer.text)).toEqual({ error: expect.any(String) })
     if (status === 405) expect(answer.headers.allow).toMatch(/POST|GET/)
   })
 
-  test.each(['https://app.example.com', 'http://localhost:6274', 'http://127.0.0.1'])('%s may ask', async origin => {
-    expect((await post(fixture.port, call('ping'), { Origin: origin })).status).toBe(200)
-  })
+  test.each(['https://app.example.com', 'http://localhost:6274', 'http://127.0.0.1'])(
+    '%s may send requests',
+    async origin => {
+      expect((await post(fixture.port, call('ping'), { Origin: origin })).status).toBe(200)
+    },
+  )
 
   test('a body of more than 10 MB is refused', async () => {
     const body = JSON.stringify(call('ping', { filler: 'x'.repeat(10_485_760) }))
-    const answer = await ask(fixture.port, '/mcp/v1', { method: 'POST', headers: json, body })
+    const answer = await sendRequest(fixture.port, '/mcp/v1', { method: 'POST', headers: json, body })
     expect([answer.status, JSON.parse(answer.text)]).toEqual([413, { error: expect.stringContaining('10485760') }])
     const fits = JSON.stringify(call('ping', { filler: 'x'.repeat(10_000_000) }))
     expect((await post(fixture.port, fits)).body).toMatchObject({ id: 1, result: {} })
   })
 
-  test('health says what runs, and what is under /api/ is answered by others', async () => {
-    const health = await ask(fixture.port, '/health')
+  test('health reports what runs, and requests under /api/ go to the helper API', async () => {
+    const health = await sendRequest(fixture.port, '/health')
     expect(JSON.parse(health.text)).toEqual({ status: 'ok', server: 'espalier-fixture', version: '1.0.0' })
-    expect((await ask(fixture.port, '/api/user/info')).text).toBe('api /api/user/info')
+    expect((await sendRequest(fixture.port, '/api/user/info')).text).toBe('api /api/user/info')
   })
 
-  test('a version that nobody knows is refused', async () => {
+  test('an unknown version is refused', async () => {
     const { status, body } = await post(fixture.port, call('ping'), { 'MCP-Protocol-Version': '2020-01-01' })
     expect([status, at(body, 'error', 'code'), at(body, 'id')]).toEqual([400, -32600, 1])
   })
@@ -235,10 +247,10 @@ describe('errors of HTTP', () => {
 
 describe('with authentication', () => {
   const reader: Caller = { ...anyone, kind: 'token', principal: 'token:reader', scopes: new Set(['mcp:read']) }
-  const asked: (readonly [string | undefined, string])[] = []
+  const authenticated: (readonly [string | undefined, string])[] = []
   const authentication: Authentication = {
     authenticate: async (authorization, address) => {
-      asked.push([authorization, address])
+      authenticated.push([authorization, address])
       if (authorization === 'Bearer reader') return { kind: 'caller', caller: reader }
       if (authorization === 'Bearer often') return { kind: 'limited', retryAfterSeconds: 60 }
       return { kind: 'refused', isMissing: authorization === undefined }
@@ -254,7 +266,7 @@ describe('with authentication', () => {
   test.each<[string, Record<string, string>, string]>([
     ['no token', {}, 'Bearer scope="mcp:read", resource_metadata="https://auth.example.com/metadata"'],
     [
-      'a token that is none',
+      'an invalid token',
       { Authorization: 'Bearer x' },
       'Bearer scope="mcp:read", error="invalid_token", resource_metadata="https://auth.example.com/metadata"',
     ],
@@ -266,7 +278,7 @@ describe('with authentication', () => {
     }
   })
 
-  test('a tool that is open to all needs none, whatever comes with it', async () => {
+  test('a tool that is open to all callers needs none, and ignores invalid ones', async () => {
     const tokens: Record<string, string>[] = [{}, { Authorization: 'Bearer x' }, { Authorization: 'Bearer often' }]
     for (const headers of tokens)
       expect(textOf(await post(guarded.port, open, headers))).toBe('open to unauthenticated')
@@ -275,12 +287,12 @@ describe('with authentication', () => {
     expect((await post(guarded.port, large)).status).toBe(401)
   })
 
-  test('too many failures are told when to come again', async () => {
+  test('too many failures are answered with Retry-After', async () => {
     const answer = await post(guarded.port, call('ping'), { Authorization: 'Bearer often' })
     expect([answer.status, answer.headers['retry-after'], typeof answer.body.error]).toEqual([429, '60', 'string'])
   })
 
-  test('a token for reading does not write, and is told what it would take', async () => {
+  test('a token for reading cannot write, and its refusal names the missing scope', async () => {
     const headers = { Authorization: 'Bearer reader' }
     for (const answer of [
       await post(guarded.port, call('tools/call', { name: 'test_write' }), headers),
@@ -292,21 +304,21 @@ describe('with authentication', () => {
     expect((await post(guarded.port, call('tools/list'), headers)).status).toBe(200)
   })
 
-  test('a tool is told who asks and from where, as far as proxies are trusted', async () => {
+  test('a tool gets the caller and the address, as far as proxies are trusted', async () => {
     const headers = { Authorization: 'Bearer reader', 'X-Forwarded-For': '1.1.1.1, 198.51.100.7' }
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
     const params = { name: 'test_whoami', _meta: { traceparent } }
-    const said = textOf(await post(guarded.port, call('tools/call', params), headers))
-    expect(JSON.parse(String(said))).toEqual({ principal: 'token:reader', address: '198.51.100.7', traceparent })
-    expect(asked.at(-1)).toEqual(['Bearer reader', '198.51.100.7'])
+    const answer = textOf(await post(guarded.port, call('tools/call', params), headers))
+    expect(JSON.parse(String(answer))).toEqual({ principal: 'token:reader', address: '198.51.100.7', traceparent })
+    expect(authenticated.at(-1)).toEqual(['Bearer reader', '198.51.100.7'])
   })
 
   test('health needs no token', async () => {
-    expect((await ask(guarded.port, '/health')).status).toBe(200)
+    expect((await sendRequest(guarded.port, '/health')).status).toBe(200)
   })
 })
 
-test('a long list comes in pages, and a cursor of another list is refused', async () => {
+test('a long list has pages, and a cursor of another list is refused', async () => {
   const { manyResources } = await import('../testing/fixture-core.ts')
   const large = await startFixture({ more: [manyResources(250)] })
   onTestFinished(large.stop)
@@ -320,7 +332,7 @@ test('a long list comes in pages, and a cursor of another list is refused', asyn
     cursor = at(body, 'result', 'nextCursor')
     if (page === 0) {
       const wrong = await post(large.port, call('tools/list', { cursor: String(cursor) }))
-      expect(at(wrong.body, 'error', 'data', 'problem')).toBe('the cursor is none of this list')
+      expect(at(wrong.body, 'error', 'data', 'problem')).toBe('the cursor does not belong to this list')
     }
   }
   expect(new Set(uris).size).toBe(253)

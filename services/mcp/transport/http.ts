@@ -1,6 +1,6 @@
 /**
- * POST /mcp/v1: both eras of the protocol at one address. It promises that nothing runs for whoever is not let in, but for tools that are open to all; that a page of
- * another site cannot reach it; and that each request is answered in the way of the revision that it is of.
+ * POST /mcp/v1: both eras of the protocol at one path. Unauthenticated callers can only run tools that are open to all;
+ * pages of other sites are refused; and each request is answered in the format of its revision.
  */
 
 import { bearerChallenge } from '../../authentication/challenge.ts'
@@ -30,7 +30,7 @@ import type { Core } from '../core/index.ts'
 import type { Authentication } from '../credentials/types.ts'
 import { answerOrStream } from './answer-or-stream.ts'
 import type { Calls } from './calls.ts'
-import type { Asking, TransportLogger } from './context.ts'
+import type { Requester, TransportLogger } from './context.ts'
 import { legacyError, modernError } from './errors.ts'
 import { LegacySession } from './legacy/session.ts'
 import type { Lists } from './lists.ts'
@@ -42,22 +42,22 @@ type EndpointParts = {
   readonly lists: Lists
   readonly logger: TransportLogger
   readonly modern: Modern
-  /** undefined: this process is alone. */
+  /** undefined: there is one process. */
   readonly peers: Peers | undefined
   readonly maximumBodyBytes: number
-  /** undefined: off, everybody may do everything. */
+  /** undefined: authentication is off, and all callers are allowed everything. */
   readonly authentication: Authentication | undefined
   readonly sites: SiteRules
-  /** Where clients find out how to get a token (RFC 9728), where there is such a place. */
+  /** The URL of the OAuth metadata (RFC 9728), if configured. */
   readonly resourceMetadata: string | undefined
 }
 
-/** Of a body that is read before it is known who sends it: enough for a login. */
+/** The maximum body that is read before authentication: enough for a login. */
 const maximumUnknownBytes = 65_536
 const maximumBatch = 100
 
-/** Of whoever has no token: for tools that are open to all, and nothing else. */
-const stranger: Caller = {
+/** The caller without a token: only for tools that are open to all. */
+const unauthenticated: Caller = {
   kind: 'anyone',
   principal: 'unauthenticated',
   username: undefined,
@@ -66,7 +66,7 @@ const stranger: Caller = {
   session: 'unauthenticated',
 }
 
-/** `text` is JSON already. */
+/** `text` is already JSON. */
 const jsonText = (status: number, text: string): HttpResponse => ({ ...json(status, undefined), body: text })
 const accepted: HttpResponse = { status: 202, headers: [], body: undefined }
 
@@ -87,7 +87,7 @@ const nothingRead: Read = { parsed: parseMessages(undefined), bytes: Buffer.allo
 const takesStreams = (accept: string | undefined): boolean =>
   accept === undefined || /text\/event-stream|\*\/\*|text\/\*/i.test(accept)
 
-/** One message with who sends it. */
+/** One message with its caller. */
 type Exchange = {
   readonly head: RequestHead
   readonly version: string | undefined
@@ -95,14 +95,14 @@ type Exchange = {
   readonly signal: AbortSignal
 }
 
-/** What is wrong with a message as a whole, in the way of its revision. */
+/** An error of a complete message, in the format of its revision. */
 function refusal(error: ProtocolError | CoreError, id: RequestId | undefined, isModern: boolean): HttpResponse {
   if (!isModern) return jsonText(200, errorText(id ?? null, legacyError(error, '')))
-  const { error: told, status } = modernError(error, '')
-  return jsonText(status === 200 ? 400 : status, errorText(id, told))
+  const { error: rpcError, status } = modernError(error, '')
+  return jsonText(status === 200 ? 400 : status, errorText(id, rpcError))
 }
 
-function askingOf({ head, caller, signal }: Exchange, send: (message: string) => void): Asking {
+function requesterOf({ head, caller, signal }: Exchange, send: (message: string) => void): Requester {
   const canStream = takesStreams(head.headers.accept)
   return {
     caller,
@@ -127,7 +127,7 @@ class Endpoint {
   async handle(head: RequestHead, body: IncomingBody, signal: AbortSignal): Promise<HttpResponse> {
     const { sites, resourceMetadata } = this.#parts
     const { method, headers } = head
-    if (refusedHeader(headers, sites) !== undefined) return jsonError(403, 'requests of this site are not allowed')
+    if (refusedHeader(headers, sites) !== undefined) return jsonError(403, 'this Host or Origin is not allowed')
     if (method !== 'POST') return wrongMethod(['POST'])
     if (!isContentType(headers['content-type'], 'application/json'))
       return jsonError(415, 'the body must be application/json')
@@ -141,13 +141,13 @@ class Endpoint {
     } catch (error) {
       if (!(error instanceof CoreError && error.fault.kind === 'insufficient scope')) throw error
       const scope = error.fault.scopes.join(' ')
-      return jsonError(403, 'the token is not for this', [
+      return jsonError(403, 'the token is not valid for this', [
         bearerChallenge({ error: 'insufficient_scope', scope, resource_metadata: resourceMetadata }),
       ])
     }
   }
 
-  /** @returns undefined if nothing that it names is in the memory of another replica that is there */
+  /** Returns undefined if the request names no task or call of another live replica */
   async #answerElsewhere(
     { parsed, bytes }: Read,
     head: RequestHead,
@@ -160,15 +160,15 @@ class Endpoint {
     return owner && peers.forward(owner, { head, body: bytes, signal })
   }
 
-  /** A login, which comes without a token. */
+  /** A login, which has no token. */
   #openCall(parsed: Parsed): boolean {
     if (parsed.kind !== 'one' || parsed.message.kind !== 'request') return false
     const { method, params } = parsed.message
     if (method !== 'tools/call' || typeof params.name !== 'string') return false
-    return this.#parts.core.tool(params.name, stranger)?.isOpen === true
+    return this.#parts.core.tool(params.name, unauthenticated)?.isOpen === true
   }
 
-  /** Who sends it and what; or what whoever is not let in is told. */
+  /** The caller and the message; or the refusal of an unauthenticated request. */
   async #admitted(
     { headers, address }: RequestHead,
     body: IncomingBody,
@@ -182,7 +182,7 @@ class Endpoint {
       if (isTooMuchOfUnknown(error)) return undefined
       throw error
     })
-    if (read !== undefined && this.#openCall(read.parsed)) return { caller: stranger, ...read }
+    if (read !== undefined && this.#openCall(read.parsed)) return { caller: unauthenticated, ...read }
     const refused = found ?? (await authentication.authenticate(undefined, address))
     if (refused.kind === 'caller') return { caller: refused.caller, ...(read ?? nothingRead) }
     if (refused.kind === 'limited')
@@ -203,8 +203,8 @@ class Endpoint {
 
   #answerModern(request: RequestMessage, exchange: Exchange): Promise<HttpResponse> {
     return answerOrStream(async send => {
-      const asking = { ...askingOf(exchange, send), headers: exchange.head.headers }
-      const { status, text } = await this.#parts.modern.answer(request, asking)
+      const requester = { ...requesterOf(exchange, send), headers: exchange.head.headers }
+      const { status, text } = await this.#parts.modern.answer(request, requester)
       return { response: jsonText(status, text), text }
     }, exchange.signal)
   }
@@ -212,7 +212,7 @@ class Endpoint {
   #answerLegacy(message: Received, exchange: Exchange): Promise<HttpResponse> {
     return answerOrStream(async send => {
       const session = this.#singleSession(exchange)
-      const text = await session.receive(message, askingOf(exchange, send))
+      const text = await session.receive(message, requesterOf(exchange, send))
       return { response: text === undefined ? accepted : jsonText(200, text), text }
     }, exchange.signal)
   }
@@ -223,16 +223,16 @@ class Endpoint {
       return jsonText(400, errorText(undefined, modernError(error, '').error))
     }
     const isModern = messages.some(message => eraOf(message, exchange.version).kind !== 'legacy')
-    if (isModern) return refuse('a batch is of no revision that is asked for')
+    if (isModern) return refuse('the requested revision has no batches')
     if (messages.length === 0 || messages.length > maximumBatch)
       return refuse(`a batch must have 1 to ${maximumBatch} messages`)
     if (messages.some(message => message.kind === 'request' && message.method === 'initialize'))
       return refuse('initialize must not be in a batch')
     const session = this.#singleSession(exchange)
-    const asking = { ...askingOf(exchange, () => {}), notify: undefined }
-    const texts = await Promise.all(messages.map(message => session.receive(message, asking)))
-    const said = texts.filter(text => text !== undefined)
-    return said.length === 0 ? accepted : jsonText(200, `[${said.join(',')}]`)
+    const requester = { ...requesterOf(exchange, () => {}), notify: undefined }
+    const texts = await Promise.all(messages.map(message => session.receive(message, requester)))
+    const answers = texts.filter(text => text !== undefined)
+    return answers.length === 0 ? accepted : jsonText(200, `[${answers.join(',')}]`)
   }
 
   async #answer(parsed: Parsed, exchange: Exchange): Promise<HttpResponse> {
@@ -258,7 +258,10 @@ class Endpoint {
       case 'notification':
         return accepted
       case 'response': {
-        const error = new ProtocolError({ kind: 'invalid request', problem: 'there are no requests to a client' })
+        const error = new ProtocolError({
+          kind: 'invalid request',
+          problem: 'the server sends no requests to the client in this revision',
+        })
         return refusal(error, undefined, true)
       }
       case 'invalid':

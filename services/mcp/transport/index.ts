@@ -1,4 +1,7 @@
-/** What the transports of a core share: HTTP and stdio, of both eras. Created once; over HTTP `server.ts` goes on from here, and `stdio.ts` over standard input and output. */
+/**
+ * The common parts of a core's transports: HTTP and stdio, in both eras. Created once; `server.ts` uses it for HTTP,
+ * and `stdio.ts` for standard input and output.
+ */
 import type { Peers } from '../../http/peers/index.ts'
 import type { Core } from '../core/index.ts'
 import { type Calls, createCalls } from './calls.ts'
@@ -18,11 +21,11 @@ export type Transports = {
 export type TransportOptions = {
   readonly core: Core
   readonly logger: TransportLogger
-  /** At least 32 bytes; the same for all processes that answer for one another. */
+  /** At least 32 bytes; the same for all replicas. */
   readonly sealingKey: Uint8Array
   readonly now?: () => number
-  readonly taskPatienceMs?: number
-  /** undefined: this process is alone. */
+  readonly taskDelayMs?: number
+  /** undefined: there is one process. */
   readonly peers?: Peers | undefined
 }
 
@@ -31,7 +34,7 @@ export function createTransports({
   logger,
   sealingKey,
   now = Date.now,
-  taskPatienceMs = 2_000,
+  taskDelayMs = 2_000,
   peers,
 }: TransportOptions): Transports {
   const calls = createCalls(core)
@@ -42,6 +45,6 @@ export function createTransports({
     calls,
     lists,
     logger,
-    modern: new Modern({ core, calls, lists, logger, sealer, now, taskPatienceMs, peers }),
+    modern: new Modern({ core, calls, lists, logger, sealer, now, taskDelayMs, peers }),
   }
 }

@@ -1,6 +1,7 @@
 /**
- * The lists that a client can ask for, as JSON. What a list says does not change while the definitions in it are the same ones, so it is written once for
- * all callers that see the same, and long ones are handed out in pages. A cursor says which list it is of and where it goes on; one that does not fit the list as it is now is refused.
+ * The lists for clients, as JSON. A list depends only on its definitions, so it is written once for all callers with
+ * the same definitions, and split into pages. A cursor names its list and position, and is refused if the list has
+ * changed.
  */
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
@@ -15,12 +16,12 @@ type ListMethod = (typeof listMethods)[number]
 export const isListMethod = (method: string): method is ListMethod =>
   (listMethods as readonly string[]).includes(method)
 
-/** The members of the result, without the braces around them: each revision adds some of its own. */
+/** The members of the result, without braces: each revision adds its own. */
 export type Lists = (method: ListMethod, caller: Caller, cursor: Json | undefined) => string
 
 const pageSize = 100
-/** Of different lists of one kind that callers see. */
-const maximumKept = 16
+/** Maximum number of cached lists of one kind. */
+const maximumCached = 16
 
 const members: Record<ListMethod, { name: string; of(core: Core, caller: Caller): readonly object[] }> = {
   'tools/list': { name: 'tools', of: (core, caller) => core.tools(caller) },
@@ -57,12 +58,12 @@ function pageAt({ pages, digest }: Written, name: string, cursor: Json | undefin
 }
 
 export function createLists(core: Core): Lists {
-  const kept = new Map(listMethods.map(method => [method, new LRUCache<number, Written>({ max: maximumKept })]))
+  const caches = new Map(listMethods.map(method => [method, new LRUCache<number, Written>({ max: maximumCached })]))
   let number = 0
   return (method, caller, cursor) => {
     const { name, of } = members[method]
     const items = of(core, caller)
-    const cache = kept.get(method)
+    const cache = caches.get(method)
     for (const key of cache?.keys() ?? []) {
       const written = cache?.get(key)
       if (written !== undefined && isSame(written.items, items)) return pageAt(written, name, cursor)

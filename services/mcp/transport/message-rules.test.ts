@@ -1,8 +1,11 @@
-/** Ids and bytes at the tool server over HTTP and stdio, and at the bridge: each message is accepted or refused by the same rule at all three. */
+/**
+ * Ids and bytes at the tool server over HTTP and stdio, and at the bridge: each message is accepted or refused by the
+ * same rule at all three.
+ */
 import { PassThrough } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestBridge, type TestBridge } from '../../mcp-bridge/testing/bridge.ts'
-import { ask, until } from '../../testing/client.ts'
+import { sendRequest, until } from '../../testing/client.ts'
 import { fixtureCore } from '../testing/fixture-core.ts'
 import { type Fixture, sealingKey, startFixture } from '../testing/fixture-server.ts'
 import { createTransports } from './index.ts'
@@ -18,27 +21,27 @@ afterAll(() => Promise.all([fixture?.stop(), bridge?.stop()]))
 const version = '2026-07-28'
 const modernMeta = `"io.modelcontextprotocol/protocolVersion":"${version}","io.modelcontextprotocol/clientCapabilities":{}`
 
-type Told = { readonly id?: unknown; readonly code?: number; readonly text: string }
+type ReceivedError = { readonly id?: unknown; readonly code?: number; readonly text: string }
 
-async function postTo(port: number, path: string, body: string | Buffer): Promise<Told> {
+async function postTo(port: number, path: string, body: string | Buffer): Promise<ReceivedError> {
   const headers = {
     'Content-Type': 'application/json',
     'MCP-Protocol-Version': version,
     'Mcp-Method': 'tools/list',
     Accept: 'application/json',
   }
-  const { text } = await ask(port, path, { method: 'POST', headers, body })
+  const { text } = await sendRequest(port, path, { method: 'POST', headers, body })
   const { id, error } = JSON.parse(text)
   return { id, code: error?.code, text }
 }
 
-async function overStdio(line: string | Buffer): Promise<Told> {
+async function overStdio(line: string | Buffer): Promise<ReceivedError> {
   const [input, output] = [new PassThrough(), new PassThrough()]
   const transports = createTransports({
     core: fixtureCore({}),
     logger: { error() {}, warn() {} },
     sealingKey,
-    taskPatienceMs: 20,
+    taskDelayMs: 20,
   })
   const ended = serveStdio({ transports, input, output, maximumLineBytes: 100_000, graceMs: 100 })
   let text = ''
@@ -55,7 +58,7 @@ async function overStdio(line: string | Buffer): Promise<Told> {
   return { id: id ?? undefined, code: error?.code, text }
 }
 
-const places: [string, (body: string | Buffer) => Promise<Told>][] = [
+const transports: [string, (body: string | Buffer) => Promise<ReceivedError>][] = [
   ['the server over HTTP', body => postTo(fixture.port, '/mcp/v1', body)],
   ['the server over stdio', overStdio],
   ['the bridge', body => postTo(bridge.port, '/mcp', body)],
@@ -63,12 +66,12 @@ const places: [string, (body: string | Buffer) => Promise<Told>][] = [
 const list = (id: string, meta = '') =>
   `{"jsonrpc":"2.0","id":${id},"method":"tools/list","params":{"_meta":{${modernMeta}${meta}}}}`
 
-describe.each(places)('%s', (_, send) => {
+describe.each(transports)('%s', (_, send) => {
   test.each(['9007199254740991', '-9007199254740991', '0', '"9007199254740993"', '"\\ud800"', '""'])(
-    'returns the id %s as it was sent',
+    'returns the id %s unchanged',
     async id => {
-      const told = await send(list(id))
-      expect([told.text.includes(`"id":${id}`), told.code]).toEqual([true, undefined])
+      const answer = await send(list(id))
+      expect([answer.text.includes(`"id":${id}`), answer.code]).toEqual([true, undefined])
     },
   )
 
@@ -82,32 +85,32 @@ describe.each(places)('%s', (_, send) => {
     '1e2',
     '-0',
     `"${'x'.repeat(1_025)}"`,
-  ])('refuses the id %s and says which ids are accepted', async id => {
-    const told = await send(list(id))
-    expect([told.id, told.code]).toEqual([undefined, -32600])
-    expect(told.text).toContain('an integer from -9007199254740991 to 9007199254740991')
+  ])('refuses the id %s and reports which ids are accepted', async id => {
+    const answer = await send(list(id))
+    expect([answer.id, answer.code]).toEqual([undefined, -32600])
+    expect(answer.text).toContain('an integer from -9007199254740991 to 9007199254740991')
   })
 
-  test('refuses a progress token that would not come back as it was sent', async () => {
-    const told = await send(list('7', ',"progressToken":9007199254740993'))
-    expect([told.id, told.code]).toEqual([7, -32602])
-    expect(told.text).toContain('progressToken')
+  test('refuses a progress token that could not be returned unchanged', async () => {
+    const answer = await send(list('7', ',"progressToken":9007199254740993'))
+    expect([answer.id, answer.code]).toEqual([7, -32602])
+    expect(answer.text).toContain('progressToken')
   })
 
   test.each([
     ['a byte of Latin-1', Buffer.from('caf\xe9', 'latin1')],
-    ['a cut sequence', Buffer.from([0xe2, 0x82])],
+    ['a truncated sequence', Buffer.from([0xe2, 0x82])],
     ['a surrogate', Buffer.from([0xed, 0xa0, 0x80])],
     ['an overlong form', Buffer.from([0xc0, 0xaf])],
   ])('refuses %s', async (_case, bytes) => {
     const [head = '', tail = ''] = list('1', ',"x":"|"').split('|')
-    const told = await send(Buffer.concat([Buffer.from(head), bytes, Buffer.from(tail)]))
-    expect([told.id, told.code]).toEqual([undefined, -32700])
-    expect(told.text).toContain('not valid UTF-8')
+    const answer = await send(Buffer.concat([Buffer.from(head), bytes, Buffer.from(tail)]))
+    expect([answer.id, answer.code]).toEqual([undefined, -32700])
+    expect(answer.text).toContain('not valid UTF-8')
   })
 
   test.each([
-    ['a method without a character', '{"jsonrpc":"2.0","id":7,"method":""}'],
+    ['an empty method', '{"jsonrpc":"2.0","id":7,"method":""}'],
     ['a method of 201 characters', `{"jsonrpc":"2.0","id":7,"method":"${'x'.repeat(201)}"}`],
     ['a method that is a number', '{"jsonrpc":"2.0","id":7,"method":1}'],
     ['a response with a result and an error', '{"jsonrpc":"2.0","id":7,"result":{},"error":{}}'],
@@ -118,19 +121,19 @@ describe.each(places)('%s', (_, send) => {
       `{"jsonrpc":"2.0","id":7,"method":"ping","params":${'{"a":'.repeat(65)}1${'}'.repeat(66)}`,
     ],
     ['the name of a prototype', '{"jsonrpc":"2.0","id":7,"method":"ping","params":{"__proto__":{}}}'],
-  ])('refuses %s and says whose answer it is', async (_case, body) => {
-    const told = await send(body)
-    expect([told.id, told.code]).toEqual([7, -32600])
+  ])('refuses %s with the id of its request', async (_case, body) => {
+    const answer = await send(body)
+    expect([answer.id, answer.code]).toEqual([7, -32600])
   })
 
   test('refuses the id null', async () => {
-    const told = await send(list('null'))
-    expect([told.id, told.code]).toEqual([undefined, -32600])
+    const answer = await send(list('null'))
+    expect([answer.id, answer.code]).toEqual([undefined, -32600])
   })
 
   test('accepts a fraction under the name id in arguments', async () => {
-    const told = await send(list('3', ',"x":{"id":1.50}'))
-    expect([told.id, told.code]).toEqual([3, undefined])
+    const answer = await send(list('3', ',"x":{"id":1.50}'))
+    expect([answer.id, answer.code]).toEqual([3, undefined])
   })
 })
 
@@ -140,7 +143,7 @@ test('the bridge refuses invalid UTF-8 of an older client with the status and er
     Buffer.from([0xff]),
     Buffer.from('"}'),
   ])
-  const answer = await ask(bridge.port, '/mcp', {
+  const answer = await sendRequest(bridge.port, '/mcp', {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
     body,

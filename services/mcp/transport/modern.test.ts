@@ -1,16 +1,16 @@
-/** Revision 2026-07-28 over HTTP: what the judge does not look at, and whoever means it no good. */
+/** Revision 2026-07-28 over HTTP: cases that the conformance suite omits, and attacks. */
 import { Agent } from 'node:http'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
-import { ask, until } from '../../testing/client.ts'
+import { sendRequest, until } from '../../testing/client.ts'
 import { anyone, type Caller } from '../core/caller.ts'
 import type { Authentication } from '../credentials/types.ts'
 import { type Fixture, sealingKey, startFixture } from '../testing/fixture-server.ts'
 import { at, call, type ModernOptions, modern, modernCall, post, postForText, textOf } from '../testing/rpc.ts'
 import { createSealer } from './sealed-state.ts'
 
-/** Whoever they say they are. */
+/** The caller that a test chooses. */
 const authentication: Authentication = {
   authenticate: async authorization => {
     if (authorization === undefined) return { kind: 'caller', caller: anyone }
@@ -32,11 +32,11 @@ const tool = (name: string, args?: JsonObject) => ({ name, ...(args === undefine
 const accept = (content: JsonObject) => ({ action: 'accept', content })
 
 describe('a state that the client carries', () => {
-  const asking = tool('test_input_required_result_request_state', {})
+  const callParams = tool('test_input_required_result_request_state', {})
   const responses = { ok: accept({ ok: true }) }
   const stateOf = async (options?: ModernOptions): Promise<string> =>
-    String(at((await modern(fixture.port, 'tools/call', asking, options)).body, 'result', 'requestState'))
-  const retry = (requestState: unknown, params: JsonObject = asking, options?: ModernOptions) =>
+    String(at((await modern(fixture.port, 'tools/call', callParams, options)).body, 'result', 'requestState'))
+  const retry = (requestState: unknown, params: JsonObject = callParams, options?: ModernOptions) =>
     modern(
       fixture.port,
       'tools/call',
@@ -53,13 +53,13 @@ describe('a state that the client carries', () => {
 
   test('does not open for another caller, tool or argument', async () => {
     const state = await stateOf(as('alice'))
-    expect((await retry(state, asking, as('bob'))).body).toMatchObject(refused)
-    expect((await retry(state, asking)).body).toMatchObject(refused)
+    expect((await retry(state, callParams, as('bob'))).body).toMatchObject(refused)
+    expect((await retry(state, callParams)).body).toMatchObject(refused)
     const other = tool('test_input_required_result_tampered_state', {})
     expect((await retry(state, other, as('alice'))).body).toMatchObject(refused)
-    const more = { ...asking, task: { ttl: 1 } }
+    const more = { ...callParams, task: { ttl: 1 } }
     expect((await retry(state, more, as('alice'))).body).toMatchObject(refused)
-    expect(textOf(await retry(state, asking, as('alice')))).toBe('state-ok')
+    expect(textOf(await retry(state, callParams, as('alice')))).toBe('state-ok')
   })
 
   test('does not open when its time is up', async () => {
@@ -68,7 +68,7 @@ describe('a state that the client carries', () => {
     expect((await retry(state)).body).toMatchObject(refused)
   })
 
-  test('does not open however it is changed, and tells no kind of wrong from another', async () => {
+  test('does not open after any change, with the same error for each', async () => {
     const state = await stateOf()
     const changed = fc.oneof(
       fc.string(),
@@ -93,7 +93,7 @@ describe('a state that the client carries', () => {
     expect(textOf(await retry(state))).toBe('state-ok')
   })
 
-  test('opens at another process with the same key, and not with another', () => {
+  test('opens in another process with the same key, and not with another', () => {
     const binding = { principal: 'a', method: 'tools/call', params: { name: 'x', arguments: { b: 1, a: 2 } } }
     const sealed = createSealer(sealingKey, () => now).seal({ kept: 1 }, binding)
     const again = { ...binding, params: { arguments: { a: 2, b: 1 }, name: 'x', requestState: sealed, _meta: {} } }
@@ -103,24 +103,24 @@ describe('a state that the client carries', () => {
     expect(() => createSealer(Buffer.alloc(31), () => now)).toThrow('at least 32 bytes')
   })
 
-  test('answers without it are asked for again', async () => {
-    const { body } = await modern(fixture.port, 'tools/call', { ...asking, inputResponses: responses })
+  test('answers without it are requested again', async () => {
+    const { body } = await modern(fixture.port, 'tools/call', { ...callParams, inputResponses: responses })
     expect(at(body, 'result', 'resultType')).toBe('input_required')
   })
 })
 
-describe('what a request says of itself', () => {
+describe('the envelope of a request', () => {
   const error = (body: JsonObject) => [at(body, 'error', 'code'), at(body, 'id')]
 
   test.each<[string, JsonObject, Record<string, string>, number, number]>([
-    ['no header of the version', {}, { 'MCP-Protocol-Version': '' }, 400, -32020],
-    ['a header of an older version', {}, { 'MCP-Protocol-Version': '2025-11-25' }, 400, -32020],
+    ['no version header', {}, { 'MCP-Protocol-Version': '' }, 400, -32020],
+    ['a version header with an older version', {}, { 'MCP-Protocol-Version': '2025-11-25' }, 400, -32020],
     ['another method in the header', {}, { 'Mcp-Method': 'tools/list' }, 400, -32020],
     ['another name in the header', {}, { 'Mcp-Name': 'test_write' }, 400, -32020],
     ['a name in bad base64', {}, { 'Mcp-Name': '=?base64?Z3JlZXQ?=' }, 400, -32020],
     ['no capabilities', { 'io.modelcontextprotocol/clientCapabilities': 1 }, {}, 400, -32602],
-    ['a level that is none', { 'io.modelcontextprotocol/logLevel': 'loud' }, {}, 400, -32602],
-    ['a client that is no object', { 'io.modelcontextprotocol/clientInfo': 'me' }, {}, 400, -32602],
+    ['an unknown level', { 'io.modelcontextprotocol/logLevel': 'loud' }, {}, 400, -32602],
+    ['clientInfo that is not an object', { 'io.modelcontextprotocol/clientInfo': 'me' }, {}, 400, -32602],
     [
       'an older version',
       { 'io.modelcontextprotocol/protocolVersion': '2025-11-25' },
@@ -135,42 +135,46 @@ describe('what a request says of itself', () => {
 
   test('a name in base64 is the name', async () => {
     const headers = { 'Mcp-Name': `=?base64?${Buffer.from('greet').toString('base64')}?=` }
-    const said = await modern(fixture.port, 'tools/call', tool('greet', { name: 'x' }), { headers })
-    expect(textOf(said)).toBe('Hello, x!')
+    const answer = await modern(fixture.port, 'tools/call', tool('greet', { name: 'x' }), { headers })
+    expect(textOf(answer)).toBe('Hello, x!')
   })
 
   test('arguments that are to be repeated must be', async () => {
-    const ask = (args: JsonObject, headers: Record<string, string>) =>
+    const callRegion = (args: JsonObject, headers: Record<string, string>) =>
       modern(fixture.port, 'tools/call', tool('test_region', args), { headers })
     const args = { region: 'eu', shard: 7, strict: true }
-    const said = { 'Mcp-Param-Region': 'eu', 'Mcp-Param-Shard': '7.0', 'Mcp-Param-Strict': 'true' }
-    expect(textOf(await ask(args, said))).toBe('in eu')
-    for (const wrong of [{}, { ...said, 'Mcp-Param-Shard': '8' }, { ...said, 'Mcp-Param-Strict': 'TRUE' }])
-      expect((await ask(args, wrong)).body).toMatchObject({ error: { code: -32020 } })
-    expect((await ask({ region: 'eu' }, said)).body).toMatchObject({ error: { code: -32020 } })
+    const parameterHeaders = { 'Mcp-Param-Region': 'eu', 'Mcp-Param-Shard': '7.0', 'Mcp-Param-Strict': 'true' }
+    expect(textOf(await callRegion(args, parameterHeaders))).toBe('in eu')
+    for (const wrong of [
+      {},
+      { ...parameterHeaders, 'Mcp-Param-Shard': '8' },
+      { ...parameterHeaders, 'Mcp-Param-Strict': 'TRUE' },
+    ])
+      expect((await callRegion(args, wrong)).body).toMatchObject({ error: { code: -32020 } })
+    expect((await callRegion({ region: 'eu' }, parameterHeaders)).body).toMatchObject({ error: { code: -32020 } })
   })
 
-  test('a version header without a claim in the body is told what is missing', async () => {
+  test('a version header without a version in the body is refused with what is missing', async () => {
     const { status, body } = await post(fixture.port, call('tools/list'), { 'MCP-Protocol-Version': '2026-07-28' })
     expect([status, ...error(body)]).toEqual([400, -32602, 1])
     expect(at(body, 'error', 'message')).toContain('clientCapabilities')
   })
 
   test.each(['initialize', 'ping', 'logging/setLevel', 'resources/subscribe', 'tasks/list', 'nothing'])(
-    '%s is no method of it',
+    '%s is not a method of it',
     async method => {
       const { status, body } = await modern(fixture.port, method)
       expect([status, ...error(body)]).toEqual([404, -32601, 1])
     },
   )
 
-  test('bad JSON under its header is told by a status', async () => {
+  test('bad JSON with its header is reported by a status', async () => {
     const { status, body } = await post(fixture.port, '{', { 'MCP-Protocol-Version': '2026-07-28' })
     expect([status, body]).toEqual([400, { jsonrpc: '2.0', error: { code: -32700, message: 'Parse error' } }])
   })
 })
 
-test('logs are told to whom has asked for them, from the level they have asked for', async () => {
+test('log messages are sent to clients that requested them, from the requested level on', async () => {
   const textAt = async (level: string) => {
     const { body, headers } = modernCall('tools/call', tool('test_logging_tool'), {
       meta: { 'io.modelcontextprotocol/logLevel': level },
@@ -181,7 +185,7 @@ test('logs are told to whom has asked for them, from the level they have asked f
   expect(await textAt('warning')).not.toContain('notifications/message')
 })
 
-/** A listener, with what it has been told. */
+/** A listener, with its received messages. */
 async function listen(notifications: JsonObject, options: ModernOptions = {}, on = fixture) {
   const leaving = new AbortController()
   const { body, headers } = modernCall('subscriptions/listen', { notifications }, { id: 'L', ...options })
@@ -205,18 +209,18 @@ async function listen(notifications: JsonObject, options: ModernOptions = {}, on
   sent.on('error', () => {})
   sent.end(JSON.stringify(body))
   onTestFinished(() => leaving.abort())
-  const told = (): JsonObject[] => [...text.matchAll(/^data: (.*)$/gm)].map(([, data = '']) => JSON.parse(data))
-  await until(() => told().length > 0)
+  const messages = (): JsonObject[] => [...text.matchAll(/^data: (.*)$/gm)].map(([, data = '']) => JSON.parse(data))
+  await until(() => messages().length > 0)
   return {
-    told,
-    methods: () => told().map(one => one.method ?? at(one, 'result', 'resultType')),
-    leave: () => leaving.abort(),
+    messages,
+    methods: () => messages().map(one => one.method ?? at(one, 'result', 'resultType')),
+    disconnect: () => leaving.abort(),
   }
 }
 
 describe('a listener', () => {
-  test('is told what it will be told of, and then that only, by which of its requests', async () => {
-    const { told } = await listen({
+  test('receives first what it is subscribed to, and then only that, with the id of its request', async () => {
+    const { messages } = await listen({
       toolsListChanged: true,
       resourceSubscriptions: ['test://a'],
       promptsListChanged: false,
@@ -226,29 +230,29 @@ describe('a listener', () => {
     core.announce({ kind: 'resource', uri: 'test://b' })
     core.announce({ kind: 'tools' })
     core.announce({ kind: 'resource', uri: 'test://a' })
-    await until(() => told().length === 3)
+    await until(() => messages().length === 3)
     const _meta = { 'io.modelcontextprotocol/subscriptionId': 'L' }
     const notifications = { toolsListChanged: true, resourceSubscriptions: ['test://a'], promptsListChanged: false }
-    expect(told().map(({ method, params }) => [method, params])).toEqual([
+    expect(messages().map(({ method, params }) => [method, params])).toEqual([
       ['notifications/subscriptions/acknowledged', { notifications, _meta }],
       ['notifications/tools/list_changed', { _meta }],
       ['notifications/resources/updated', { uri: 'test://a', _meta }],
     ])
   })
 
-  test('of nothing is told so, and that is all', async () => {
+  test('for nothing receives that, and nothing else', async () => {
     const { methods } = await listen({ taskIds: ['nobody’s'] })
     await until(() => methods().length === 2)
     expect(methods()).toEqual(['notifications/subscriptions/acknowledged', 'complete'])
   })
 
-  test('must say of what', async () => {
+  test('must name what to listen for', async () => {
     const { status, body } = await modern(fixture.port, 'subscriptions/listen', {})
     expect([status, at(body, 'error', 'code')]).toEqual([200, -32602])
     expect(at(body, 'error', 'message')).toContain('notifications')
   })
 
-  test('is told when the server ends', async () => {
+  test('is notified when the server is shutting down', async () => {
     const other = await startFixture()
     const { methods } = await listen({ toolsListChanged: true }, {}, other)
     await other.stop()
@@ -263,7 +267,7 @@ describe('a task', () => {
   const get = async (taskId: unknown, options?: ModernOptions) =>
     (await modern(fixture.port, 'tasks/get', { taskId: String(taskId) }, options)).body
 
-  test('is its caller’s alone', async () => {
+  test('belongs to its caller', async () => {
     const { taskId, resultType } = await begin(slow, as('alice'))
     expect(resultType).toBe('task')
     for (const method of ['tasks/get', 'tasks/cancel', 'tasks/update']) {
@@ -276,7 +280,7 @@ describe('a task', () => {
     expect(at(await get(taskId, as('alice')), 'result', 'status')).toBe('cancelled')
   })
 
-  test('takes a client that knows them', async () => {
+  test('requires a client that supports tasks', async () => {
     const { status, body } = await modern(fixture.port, 'tools/call', tool('failing_job'), { capabilities: {} })
     expect([status, at(body, 'error', 'code')]).toEqual([400, -32021])
     const data = { requiredCapabilities: { extensions: { 'io.modelcontextprotocol/tasks': {} } } }
@@ -286,38 +290,38 @@ describe('a task', () => {
     expect(textOf(plain)).toBe('computed x')
   })
 
-  test('tells who listens how it goes, and asks under keys that are used once', async () => {
+  test('reports its progress to listeners, and requests input under keys that are used once', async () => {
     const { taskId } = await begin(tool('confirm_delete', { filename: 'a.txt' }))
-    const { told } = await listen({ taskIds: [String(taskId)] })
-    await until(() => told().some(({ params }) => at(params, 'status') === 'input_required'))
+    const { messages } = await listen({ taskIds: [String(taskId)] })
+    await until(() => messages().some(({ params }) => at(params, 'status') === 'input_required'))
     const requests = at(await get(taskId), 'result', 'inputRequests')
     const [key = ''] = Object.keys(requests as JsonObject) // there is one
     const answers = { taskId: String(taskId), inputResponses: { [key]: accept({ confirm: true }), other: {} } }
     expect((await modern(fixture.port, 'tasks/update', answers)).body).toMatchObject({
       result: { resultType: 'complete' },
     })
-    await until(() => told().some(({ params }) => at(params, 'status') === 'completed'))
-    const said = told().at(-1)
-    expect(at(said, 'params', 'result', 'content', 0, 'text')).toBe('deleted a.txt')
-    expect(at(said, 'params', '_meta', 'io.modelcontextprotocol/subscriptionId')).toBe('L')
+    await until(() => messages().some(({ params }) => at(params, 'status') === 'completed'))
+    const last = messages().at(-1)
+    expect(at(last, 'params', 'result', 'content', 0, 'text')).toBe('deleted a.txt')
+    expect(at(last, 'params', '_meta', 'io.modelcontextprotocol/subscriptionId')).toBe('L')
   })
 
-  test('makes room for the next when it has ended, and while none has there is no more', async () => {
-    const mine = as('carol')
+  test('is replaced when it has ended; until then the limit applies', async () => {
+    const carol = as('carol')
     const ids: unknown[] = []
-    for (let count = 0; count < 50; count++) ids.push((await begin(slow, mine)).taskId)
+    for (let count = 0; count < 50; count++) ids.push((await begin(slow, carol)).taskId)
     expect(new Set(ids).size).toBe(50)
-    const { body } = await modern(fixture.port, 'tools/call', tool('failing_job'), mine)
-    expect(at(body, 'error', 'message')).toContain('as many tasks as there may be')
-    await modern(fixture.port, 'tasks/cancel', { taskId: String(ids[7]) }, mine)
-    expect((await begin(slow, mine)).resultType).toBe('task')
-    expect(at(await get(ids[7], mine), 'error', 'code')).toBe(-32602)
-    expect(at(await get(ids[8], mine), 'result', 'status')).toBe('working')
-    for (const taskId of ids) await modern(fixture.port, 'tasks/cancel', { taskId: String(taskId) }, mine)
+    const { body } = await modern(fixture.port, 'tools/call', tool('failing_job'), carol)
+    expect(at(body, 'error', 'message')).toContain('the maximum number of tasks is running')
+    await modern(fixture.port, 'tasks/cancel', { taskId: String(ids[7]) }, carol)
+    expect((await begin(slow, carol)).resultType).toBe('task')
+    expect(at(await get(ids[7], carol), 'error', 'code')).toBe(-32602)
+    expect(at(await get(ids[8], carol), 'result', 'status')).toBe('working')
+    for (const taskId of ids) await modern(fixture.port, 'tasks/cancel', { taskId: String(taskId) }, carol)
   })
 })
 
-test('a call whose client goes is stopped, and what it would have been told goes nowhere', async () => {
+test('a call whose client disconnects is stopped, and its messages are discarded', async () => {
   const leaving = new AbortController()
   const { body, headers } = modernCall('tools/call', tool('test_wait'))
   const waiting = postForText(fixture.port, body, headers, leaving.signal)
@@ -326,10 +330,10 @@ test('a call whose client goes is stopped, and what it would have been told goes
   await until(() => stopped.includes('test_wait'))
 })
 
-test('notifications are taken, and answers of a client are not', async () => {
+test('notifications are accepted, and responses of a client are not', async () => {
   const headers = { 'MCP-Protocol-Version': '2026-07-28', 'Content-Type': 'application/json' }
   const send = (body: object) =>
-    ask(fixture.port, '/mcp/v1', { method: 'POST', headers, body: JSON.stringify(body) }, new Agent())
+    sendRequest(fixture.port, '/mcp/v1', { method: 'POST', headers, body: JSON.stringify(body) }, new Agent())
   expect((await send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } })).status).toBe(202)
   expect((await send({ jsonrpc: '2.0', id: 1, result: {} })).status).toBe(400)
 })

@@ -1,4 +1,6 @@
-/** Two replicas behind a proxy that alternates between them: whatever one process has in its memory is reached through the other. */
+/**
+ * Two replicas behind a proxy that alternates between them: state in the memory of one is reached through the other.
+ */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,7 +13,7 @@ import { pino } from 'pino'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { hashPassword } from '../../authentication/password.ts'
 import { Peers } from '../../http/peers/index.ts'
-import { ask } from '../../testing/client.ts'
+import { sendRequest } from '../../testing/client.ts'
 import { freePort } from '../../testing/postgres.ts'
 import { type RoundRobin, startRoundRobin } from '../../testing/round-robin.ts'
 import { createAuthentication } from '../credentials/index.ts'
@@ -61,35 +63,35 @@ async function rpc(method: string, params: Record<string, unknown>, port = proxy
     ...more,
   }
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: meta } })
-  const answer = await ask(port, '/mcp/v1', { method: 'POST', headers, body })
-  return { ...answer, said: JSON.parse(answer.text.startsWith('{') ? answer.text : lastEvent(answer.text)) }
+  const answer = await sendRequest(port, '/mcp/v1', { method: 'POST', headers, body })
+  return { ...answer, parsed: JSON.parse(answer.text.startsWith('{') ? answer.text : lastEvent(answer.text)) }
 }
 const lastEvent = (text: string) => [...text.matchAll(/^data: (.+)$/gm)].at(-1)?.[1] ?? 'null'
 
 const endpoint = () => new URL(`http://127.0.0.1:${proxy.port}/mcp/v1`)
 
-test('a task is found by every request, and cancelled, though they alternate', async () => {
+test('a task is found by every request, and cancelled, through both replicas', async () => {
   const begun = await rpc('tools/call', { name: 'slow_compute', arguments: { seconds: 2, label: 'x' } })
-  const { taskId } = begun.said.result
+  const { taskId } = begun.parsed.result
   const statuses = new Set<string>()
-  for (let looks = 0; looks < 2_000 && !statuses.has('completed'); looks += 1) {
-    const { status, said } = await rpc('tasks/get', { taskId })
-    expect([status, said.error]).toEqual([200, undefined])
-    expect(said.result.taskId).toBe(taskId)
-    statuses.add(said.result.status)
+  for (let attempts = 0; attempts < 2_000 && !statuses.has('completed'); attempts += 1) {
+    const { status, parsed } = await rpc('tasks/get', { taskId })
+    expect([status, parsed.error]).toEqual([200, undefined])
+    expect(parsed.result.taskId).toBe(taskId)
+    statuses.add(parsed.result.status)
     await pause(10)
   }
   expect(statuses).toEqual(new Set(['working', 'completed']))
   const second = await rpc('tools/call', { name: 'slow_compute', arguments: { seconds: 60, label: 'y' } })
   for (let times = 0; times < 4; times += 1)
-    expect((await rpc('tasks/cancel', { taskId: second.said.result.taskId })).status).toBe(200)
-  expect((await rpc('tasks/get', { taskId: second.said.result.taskId })).said.result.status).toBe('cancelled')
+    expect((await rpc('tasks/cancel', { taskId: second.parsed.result.taskId })).status).toBe(200)
+  expect((await rpc('tasks/get', { taskId: second.parsed.result.taskId })).parsed.result.status).toBe('cancelled')
   expect([...proxy.answered.values()].every(count => count > 3)).toBe(true)
 })
 
 test('a listener receives the changes of a task of another replica', async () => {
   const begun = await rpc('tools/call', { name: 'slow_compute', arguments: { seconds: 60, label: 'x' } })
-  const { taskId } = begun.said.result
+  const { taskId } = begun.parsed.result
   const headers = {
     'Content-Type': 'application/json',
     Accept: 'text/event-stream, application/json',
@@ -120,25 +122,25 @@ test('a listener receives the changes of a task of another replica', async () =>
   }
 })
 
-test('a call that asks is answered once, whichever replica the answer reaches', async () => {
+test('a call that requests input is answered once, whichever replica receives the answer', async () => {
   const name = 'test_input_required_result_elicitation'
   const answers = { action: 'accept', content: { name: 'Ann' } }
   for (const first of replicas) {
-    const asked = await rpc('tools/call', { name }, first.fixture.port)
-    const { requestState, inputRequests } = asked.said.result
+    const answer = await rpc('tools/call', { name }, first.fixture.port)
+    const { requestState, inputRequests } = answer.parsed.result
     const inputResponses = Object.fromEntries(Object.keys(inputRequests).map(key => [key, answers]))
     const results = await Promise.all(
       [0, 1, 0, 1].map(at =>
         rpc('tools/call', { name, requestState, inputResponses }, replicas[at]?.fixture.port ?? 0),
       ),
     )
-    const done = results.filter(({ said }) => said.result?.resultType === 'complete')
+    const done = results.filter(({ parsed }) => parsed.result?.resultType === 'complete')
     expect(done).toHaveLength(1)
-    expect(at(done[0]?.said, 'result', 'content', 0, 'text')).toBe('Hello, Ann!')
+    expect(at(done[0]?.parsed, 'result', 'content', 0, 'text')).toBe('Hello, Ann!')
   }
 })
 
-test.each(['legacy', 'auto'] as const)('the client of today sees one server (%s)', async mode => {
+test.each(['legacy', 'auto'] as const)('the newer client sees one server (%s)', async mode => {
   const client = new Client({ name: 'test', version: '1' }, { capabilities, versionNegotiation: { mode } })
   client.setRequestHandler('elicitation/create', async () => ({ action: 'accept', content: { name: 'Ann' } }))
   await client.connect(new StreamableHTTPClientTransport(endpoint()))
@@ -147,13 +149,13 @@ test.each(['legacy', 'auto'] as const)('the client of today sees one server (%s)
     const greeted = await client.callTool({ name: 'greet', arguments: { name: 'you' } })
     expect(at(greeted, 'content', 0, 'text')).toBe('Hello, you!')
     if (mode === 'auto') {
-      const asked = await client.callTool({ name: 'test_input_required_result_elicitation' })
-      expect(at(asked, 'content', 0, 'text')).toBe('Hello, Ann!')
+      const answer = await client.callTool({ name: 'test_input_required_result_elicitation' })
+      expect(at(answer, 'content', 0, 'text')).toBe('Hello, Ann!')
     }
   }
 })
 
-test('the client before it sees one server', async () => {
+test('the older client sees one server', async () => {
   const client = new OldClient({ name: 'test', version: '1' })
   // biome-ignore lint/suspicious/noExplicitAny: its transports do not fit its own type where optional properties are exact
   await client.connect(new OldTransport(endpoint()) as any)
@@ -164,7 +166,7 @@ test('the client before it sees one server', async () => {
     )
 })
 
-test('a login is good at every replica until its own is gone', async () => {
+test('a login is valid at every replica until its own one is stopped', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'espalier-mcp-replicas-'))
   const hash = await hashPassword('correct horse')
   const time = new Date().toISOString()
@@ -206,30 +208,30 @@ test('a login is good at every replica until its own is gone', async () => {
   rmSync(folder, { recursive: true })
 })
 
-test('what a replica that is gone had is unknown, at once', async () => {
-  const gone = await startReplica()
+test('state of a stopped replica is unknown immediately', async () => {
+  const stopped = await startReplica()
   const begun = await rpc(
     'tools/call',
     { name: 'slow_compute', arguments: { seconds: 60, label: 'x' } },
-    gone.fixture.port,
+    stopped.fixture.port,
   )
-  await gone.fixture.stop()
-  gone.peers.close()
+  await stopped.fixture.stop()
+  stopped.peers.close()
   const began = performance.now()
-  const { said } = await rpc('tasks/get', { taskId: begun.said.result.taskId })
-  expect(said.error).toMatchObject({ code: -32_602 })
+  const { parsed } = await rpc('tasks/get', { taskId: begun.parsed.result.taskId })
+  expect(parsed.error).toMatchObject({ code: -32_602 })
   expect(performance.now() - began).toBeLessThan(1_500)
 })
 
-test('another installation’s handles and envelopes are nothing here', async () => {
+test('another installation’s handles and envelopes are unknown here', async () => {
   const other = await startReplica({}, randomBytes(32).toString('hex'))
   const begun = await rpc(
     'tools/call',
     { name: 'slow_compute', arguments: { seconds: 5, label: 'x' } },
     other.fixture.port,
   )
-  const { said } = await rpc('tasks/get', { taskId: begun.said.result.taskId })
-  expect(said.error).toMatchObject({ code: -32_602 })
+  const { parsed } = await rpc('tasks/get', { taskId: begun.parsed.result.taskId })
+  expect(parsed.error).toMatchObject({ code: -32_602 })
   await other.fixture.stop()
   other.peers.close()
 })

@@ -1,6 +1,7 @@
 /**
- * What a call keeps between its rounds, carried by the client. It promises that no client can read it or change it; that it opens only for the caller, the method and the
- * parameters it was sealed for, within minutes, and once in this process; and that any process with the same key can open it.
+ * The state of a call between its rounds, carried by the client. No client can read or change it. It opens only for the
+ * caller, the method and the parameters it was sealed for, within minutes, and once in this process. Any process with
+ * the same key can open it.
  */
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
 import type { JsonObject } from '../../mcp-protocol/json.ts'
@@ -8,12 +9,12 @@ import { CoreError } from '../core/errors.ts'
 import { createUsed } from '../core/used.ts'
 import { canonical } from './canonical.ts'
 
-/** What a sealed state belongs to. */
+/** The call that a sealed state belongs to. */
 type Binding = { readonly principal: string; readonly method: string; readonly params: JsonObject }
 
 export type Sealer = {
   seal(state: JsonObject | undefined, binding: Binding): string
-  /** @throws CoreError, the same whatever is wrong with it */
+  /** @throws CoreError, the same for every error */
   open(sealed: string, binding: Binding): JsonObject | undefined
 }
 
@@ -29,7 +30,7 @@ const refused = () =>
     problem: 'requestState is not valid for this request, or is used or expired',
   })
 
-/** Of the parameters those that make the call what it is: the client repeats them. */
+/** The parameters that identify the call; the client repeats them. */
 function boundData({ principal, method, params }: Binding): Buffer {
   const { _meta, inputResponses, requestState, ...call } = params
   return createHash('sha256')
@@ -47,7 +48,7 @@ export function createSealer(key: Uint8Array, now: () => number): Sealer {
     if (!sealed.startsWith(version) || sealed.length > maximumLength) return undefined
     const text = sealed.slice(version.length)
     const bytes = Buffer.from(text, 'base64url')
-    // What is decoded leniently must not have two spellings.
+    // Base64 decoding is lenient, so other spellings of the same bytes are refused.
     if (bytes.length < nonceBytes + tagBytes || bytes.toString('base64url') !== text) return undefined
     const nonce = bytes.subarray(0, nonceBytes)
     const decipher = createDecipheriv('aes-256-gcm', derived, nonce, { authTagLength: tagBytes })
@@ -69,13 +70,13 @@ export function createSealer(key: Uint8Array, now: () => number): Sealer {
       const payload = JSON.stringify({ expires: now() + lifetimeMs, state })
       const bytes = Buffer.concat([nonce, cipher.update(payload, 'utf8'), cipher.final(), cipher.getAuthTag()])
       const sealed = version + bytes.toString('base64url')
-      if (sealed.length > maximumLength) throw new RangeError('a call keeps more than its client may carry')
+      if (sealed.length > maximumLength) throw new RangeError('the state of the call is too large for its client')
       return sealed
     },
     open(sealed, binding) {
       const opened = decrypt(sealed, binding)
       if (opened === undefined || used.has(opened.nonce)) throw refused()
-      // Written by a process with this key: nobody else can.
+      // Written by a process with this key.
       const { expires, state } = JSON.parse(opened.payload.toString()) as { expires: number; state?: JsonObject }
       if (expires <= now()) throw refused()
       used.add(opened.nonce)

@@ -1,4 +1,4 @@
-/** Standard input and output: the fixture as a program, and in this process where many connections share the pipes. */
+/** Standard input and output: the fixture as a program, and in this process with many connections on the same pipes. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { PassThrough } from 'node:stream'
@@ -23,7 +23,7 @@ function connect(maximumLineBytes = 100_000) {
   const stopped: string[] = []
   const core = fixtureCore({ stopped: name => stopped.push(name) })
   const logger = { error: () => {}, warn: () => {} }
-  const transports = createTransports({ core, logger, sealingKey, taskPatienceMs: 20 })
+  const transports = createTransports({ core, logger, sealingKey, taskDelayMs: 20 })
   const ended = serveStdio({ transports, input, output, maximumLineBytes, graceMs: 100 })
   let text = ''
   output.setEncoding('utf8').on('data', chunk => {
@@ -34,15 +34,15 @@ function connect(maximumLineBytes = 100_000) {
     await ended
     transports.modern.close()
   })
-  const told = () => parsed(text)
+  const messages = () => parsed(text)
   const send = (...messages: (object | string)[]) => {
     for (const one of messages) input.write(`${typeof one === 'string' ? one : JSON.stringify(one)}\n`)
   }
   const answerTo = async (id: unknown): Promise<JsonObject> => {
-    await until(() => told().some(one => one.id === id && one.method === undefined))
-    return told().find(one => one.id === id && one.method === undefined) ?? {}
+    await until(() => messages().some(one => one.id === id && one.method === undefined))
+    return messages().find(one => one.id === id && one.method === undefined) ?? {}
   }
-  return { send, told, answerTo, core, stopped, input, ended }
+  return { send, messages, answerTo, core, stopped, input, ended }
 }
 
 const initialize = (capabilities: JsonObject = {}, id: string | number = 'init') =>
@@ -54,7 +54,7 @@ const cancelled = (requestId: string | number, params: JsonObject = {}) => ({
 })
 
 describe('the program', () => {
-  test('answers line by line, says nothing else, and ends with its input', async () => {
+  test('answers line by line, writes nothing else, and ends with its input', async () => {
     const child = spawn(process.execPath, [fixtureProgram])
     let text = ''
     child.stdout.setEncoding('utf8').on('data', chunk => {
@@ -79,7 +79,7 @@ describe('the program', () => {
     expect(parsed(text)).toHaveLength(3)
   })
 
-  test('ends what is under way when its input ends', async () => {
+  test('ends running requests when its input ends', async () => {
     const { send, stopped, input, ended } = connect()
     send(initialize(), call('tools/call', { name: 'test_wait' }, 1))
     await new Promise(resolve => setTimeout(resolve, 30))
@@ -90,73 +90,73 @@ describe('the program', () => {
 })
 
 describe('an older client', () => {
-  test('is asked for what a call needs, in as many rounds as it takes', async () => {
-    const { send, told, answerTo } = connect()
+  test('receives requests for the input that a call needs, in as many rounds as necessary', async () => {
+    const { send, messages, answerTo } = connect()
     send(initialize({ elicitation: {} }), call('tools/call', { name: 'test_input_required_result_multi_round' }, 1))
     for (const [round, content] of [{ name: 'Ann' }, { color: 'red' }].entries()) {
-      const asked = () => told().filter(({ method }) => method === 'elicitation/create')
-      await until(() => asked().length > round)
-      send({ jsonrpc: '2.0', id: asked()[round]?.id, result: { action: 'accept', content } })
+      const elicitations = () => messages().filter(({ method }) => method === 'elicitation/create')
+      await until(() => elicitations().length > round)
+      send({ jsonrpc: '2.0', id: elicitations()[round]?.id, result: { action: 'accept', content } })
     }
     expect(at(await answerTo(1), 'result', 'content', 0, 'text')).toBe('Ann likes red')
   })
 
-  test('is not asked for what it has not declared', async () => {
-    const { send, told, answerTo } = connect()
+  test('receives no requests that it has not declared', async () => {
+    const { send, messages, answerTo } = connect()
     send(initialize({ sampling: {} }), call('tools/call', { name: 'test_input_required_result_elicitation' }, 1))
     expect(at(await answerTo(1), 'error', 'code')).toBe(-32602)
-    expect(told().filter(({ method }) => method !== undefined)).toEqual([])
+    expect(messages().filter(({ method }) => method !== undefined)).toEqual([])
   })
 
-  test('that fails instead of answering fails the call, and no more', async () => {
-    const { send, told, answerTo } = connect()
+  test('that answers with an error fails the call, and nothing else', async () => {
+    const { send, messages, answerTo } = connect()
     send(initialize({ roots: {} }), call('tools/call', { name: 'test_input_required_result_list_roots' }, 1))
-    await until(() => told().some(({ method }) => method === 'roots/list'))
-    const id = told().find(({ method }) => method === 'roots/list')?.id
+    await until(() => messages().some(({ method }) => method === 'roots/list'))
+    const id = messages().find(({ method }) => method === 'roots/list')?.id
     const failure = { jsonrpc: '2.0', id, error: { code: -1, message: 'no roots here' } }
     send(failure, failure)
-    expect(at(await answerTo(1), 'error', 'data', 'problem')).toBe('the client has failed: no roots here')
+    expect(at(await answerTo(1), 'error', 'data', 'problem')).toBe('the client failed: no roots here')
     send(call('ping', {}, 2))
     expect(at(await answerTo(2), 'result')).toEqual({})
   })
 
-  test('hears no more of what it has cancelled', async () => {
-    const { send, told, stopped, answerTo } = connect()
+  test('receives no response to what it has cancelled', async () => {
+    const { send, messages, stopped, answerTo } = connect()
     send(initialize({ elicitation: {} }), call('tools/call', { name: 'test_wait' }, 1))
     send(call('tools/call', { name: 'test_elicitation', arguments: { message: 'x' } }, 2))
-    await until(() => told().some(({ method }) => method === 'elicitation/create'))
+    await until(() => messages().some(({ method }) => method === 'elicitation/create'))
     send(cancelled(1), cancelled(2), cancelled(99))
     await until(() => stopped.includes('test_wait'))
-    await until(() => told().some(({ method }) => method === 'notifications/cancelled'))
+    await until(() => messages().some(({ method }) => method === 'notifications/cancelled'))
     send(call('ping', {}, 3))
     await answerTo(3)
-    expect(told().filter(({ id, method }) => method === undefined && (id === 1 || id === 2))).toEqual([])
+    expect(messages().filter(({ id, method }) => method === undefined && (id === 1 || id === 2))).toEqual([])
   })
 
-  test('is told of logs from the level it sets, and of what it subscribes to', async () => {
-    const { send, told, answerTo, core } = connect()
+  test('receives log messages from the level it sets, and changes of what it subscribes to', async () => {
+    const { send, messages, answerTo, core } = connect()
     send(
       initialize(),
       call('logging/setLevel', { level: 'error' }, 1),
       call('tools/call', { name: 'test_tool_with_logging' }, 2),
     )
     await answerTo(2)
-    expect(told().some(({ method }) => method === 'notifications/message')).toBe(false)
+    expect(messages().some(({ method }) => method === 'notifications/message')).toBe(false)
     send(call('resources/subscribe', { uri: 'test://a' }, 3), call('resources/subscribe', { uri: 'test://b' }, 4))
     send(call('resources/unsubscribe', { uri: 'test://b' }, 5))
     await answerTo(5)
     for (const uri of ['test://a', 'test://b', 'test://c']) core.announce({ kind: 'resource', uri })
     core.announce({ kind: 'tools' })
-    await until(() => told().some(({ method }) => method === 'notifications/tools/list_changed'))
-    const updated = told().filter(({ method }) => method === 'notifications/resources/updated')
+    await until(() => messages().some(({ method }) => method === 'notifications/tools/list_changed'))
+    const updated = messages().filter(({ method }) => method === 'notifications/resources/updated')
     expect(updated.map(({ params }) => params)).toEqual([{ uri: 'test://a' }])
   })
 
-  test('does not use an id twice at once', async () => {
-    const { send, told } = connect()
+  test('cannot use an id twice at the same time', async () => {
+    const { send, messages } = connect()
     send(initialize(), call('tools/call', { name: 'test_wait' }, 1), call('ping', {}, 1))
     await until(() =>
-      told().some(({ error }) => at(error, 'data', 'problem') === 'a request with this id is under way'),
+      messages().some(({ error }) => at(error, 'data', 'problem') === 'a request with this id is running'),
     )
   })
 })
@@ -165,7 +165,7 @@ describe('a client of the newest revision', () => {
   const request = (method: string, params: JsonObject = {}, id: string | number = 1) =>
     modernCall(method, params, { id }).body
 
-  test('is answered in its own way, and initialize is refused then', async () => {
+  test('is answered in its format, and initialize is refused then', async () => {
     const { send, answerTo } = connect()
     send(request('server/discover', {}, 0), request('tools/list', {}, 1), initialize())
     expect(at(await answerTo(0), 'result', 'supportedVersions')).toEqual(['2026-07-28'])
@@ -175,24 +175,24 @@ describe('a client of the newest revision', () => {
     expect(at(await answerTo(2), 'error', 'code')).toBe(-32602)
   })
 
-  test('may go on with initialize after it has looked', async () => {
+  test('may continue with initialize after server/discover', async () => {
     const { send, answerTo } = connect()
     send(request('server/discover', {}, 0), initialize(), call('ping', {}, 2))
     expect(at(await answerTo('init'), 'result', 'protocolVersion')).toBe('2025-11-25')
     expect(at(await answerTo(2), 'result')).toEqual({})
   })
 
-  test('listens until it cancels, and hears no answer then', async () => {
-    const { send, told, core, answerTo } = connect()
+  test('listens until it cancels, and gets no response then', async () => {
+    const { send, messages, core, answerTo } = connect()
     send(request('subscriptions/listen', { notifications: { toolsListChanged: true } }, 'L'))
-    await until(() => told().length === 1)
+    await until(() => messages().length === 1)
     core.announce({ kind: 'tools' })
     core.announce({ kind: 'prompts' })
-    await until(() => told().length === 2)
+    await until(() => messages().length === 2)
     send(cancelled('L'), request('tools/list', {}, 2))
     await answerTo(2)
     core.announce({ kind: 'tools' })
-    expect(told().map(({ method, id }) => method ?? id)).toEqual([
+    expect(messages().map(({ method, id }) => method ?? id)).toEqual([
       'notifications/subscriptions/acknowledged',
       'notifications/tools/list_changed',
       2,
@@ -210,10 +210,10 @@ describe('clients of a bridge', () => {
     }
   }
   const reader = { kind: 'client', principal: 'client:a', username: 'ann', scopes: ['mcp:read'], session: 's' }
-  const markOf = (message: JsonObject) => at(message, 'params', '_meta', 'espalier.dev/connection')
+  const connectionOf = (message: JsonObject) => at(message, 'params', '_meta', 'espalier.dev/connection')
 
-  test('speak each in its own era, and are asked and told each for itself', async () => {
-    const { send, told, answerTo, core } = connect()
+  test('each have their own era, requests and notifications', async () => {
+    const { send, messages, answerTo, core } = connect()
     send(initialize({}, 'own'))
     expect(at(await answerTo('own'), 'result', 'capabilities', 'experimental')).toEqual({ 'espalier.dev/bridge': {} })
     send(of('one', initialize({ elicitation: {} }, 1)), of('two', initialize({}, 2)))
@@ -221,40 +221,40 @@ describe('clients of a bridge', () => {
     expect(at(await answerTo(3), 'result', 'resultType')).toBe('complete')
     send(of('one', call('tools/call', { name: 'test_elicitation', arguments: { message: 'x' } }, 4)))
     send(of('two', call('resources/subscribe', { uri: 'test://a' }, 5)))
-    await until(() => told().some(({ method }) => method === 'elicitation/create'))
-    const asked = told().find(({ method }) => method === 'elicitation/create') ?? {}
-    expect(markOf(asked)).toBe('one')
-    send({ jsonrpc: '2.0', id: asked.id, result: { action: 'decline' } })
+    await until(() => messages().some(({ method }) => method === 'elicitation/create'))
+    const elicitation = messages().find(({ method }) => method === 'elicitation/create') ?? {}
+    expect(connectionOf(elicitation)).toBe('one')
+    send({ jsonrpc: '2.0', id: elicitation.id, result: { action: 'decline' } })
     expect(at(await answerTo(4), 'result', 'content', 0, 'text')).toContain('action=decline')
     await answerTo(5)
     core.announce({ kind: 'resource', uri: 'test://a' })
     core.announce({ kind: 'tools' })
-    await until(() => told().filter(({ method }) => method === 'notifications/tools/list_changed').length === 3)
-    const changes = told().filter(({ method }) => method?.toString().endsWith('list_changed'))
-    expect(changes.map(markOf)).toEqual([undefined, 'one', 'two'])
+    await until(() => messages().filter(({ method }) => method === 'notifications/tools/list_changed').length === 3)
+    const changes = messages().filter(({ method }) => method?.toString().endsWith('list_changed'))
+    expect(changes.map(connectionOf)).toEqual([undefined, 'one', 'two'])
     expect(
-      told()
+      messages()
         .filter(({ method }) => method === 'notifications/resources/updated')
-        .map(markOf),
+        .map(connectionOf),
     ).toEqual(['two'])
   })
 
-  test('end when the bridge says so', async () => {
-    const { send, told, stopped, core, answerTo } = connect()
+  test('end when the bridge closes them', async () => {
+    const { send, messages, stopped, core, answerTo } = connect()
     send(of('one', initialize({}, 1)), of('one', call('tools/call', { name: 'test_wait' }, 2)))
     await answerTo(1)
     send(of('one', { jsonrpc: '2.0', method: 'notifications/espalier.dev/closed' }))
     await until(() => stopped.includes('test_wait'))
-    // What comes late is no beginning.
+    // A late message does not start a new one.
     send(of('one', cancelled(2)), call('ping', {}, 3))
     await answerTo(3)
-    const before = told().filter(message => markOf(message) !== undefined).length
+    const before = messages().filter(message => connectionOf(message) !== undefined).length
     core.announce({ kind: 'tools' })
-    await until(() => told().some(({ method }) => method === 'notifications/tools/list_changed'))
-    expect(told().filter(message => markOf(message) !== undefined).length).toBe(before)
+    await until(() => messages().some(({ method }) => method === 'notifications/tools/list_changed'))
+    expect(messages().filter(message => connectionOf(message) !== undefined).length).toBe(before)
   })
 
-  test('are who the bridge says, and may do no more than that', async () => {
+  test('are the callers that the bridge names, with their rights', async () => {
     const { send, answerTo } = connect()
     const calls = (name: string, id: number) => call('tools/call', { name }, id)
     const from = { ...reader, address: '192.0.2.1' }
@@ -274,9 +274,9 @@ describe('clients of a bridge', () => {
 
 describe('lines', () => {
   test('that are too long are refused, and the next is answered', async () => {
-    const { send, told, answerTo } = connect(1_000)
+    const { send, messages, answerTo } = connect(1_000)
     send('x'.repeat(5_000), call('ping', {}, 1))
     await answerTo(1)
-    expect(at(told()[0], 'error', 'data', 'problem')).toBe('a message must have at most 1000 bytes')
+    expect(at(messages()[0], 'error', 'data', 'problem')).toBe('a message must have at most 1000 bytes')
   })
 })

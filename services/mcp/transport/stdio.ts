@@ -1,6 +1,8 @@
 /**
- * MCP over standard input and output: a message a line, and nothing else on the output. Whoever starts the server is its client, and is believed. Where that is the
- * bridge, it says whose each message is: `espalier.dev/connection` in `_meta` names one of its clients, `espalier.dev/caller` who that is (docs/decisions/0047-bridge.md).
+ * MCP over standard input and output: one message a line, and nothing else on the output. The process that starts the
+ * server is its client, and is trusted. If that is the bridge, each message names one of the bridge's clients, in
+ * `_meta`: `espalier.dev/connection` is the connection, `espalier.dev/caller` the caller
+ * (docs/decisions/0047-bridge.md).
  */
 import { once } from 'node:events'
 import type { Readable, Writable } from 'node:stream'
@@ -21,7 +23,7 @@ import { lineReader } from '../../mcp-protocol/lines.ts'
 import { messageTextOf } from '../../mcp-protocol/message-text.ts'
 import { scopes } from '../../mcp-protocol/scopes.ts'
 import { anyone, type Caller } from '../core/caller.ts'
-import { type Asker, Connection } from './connection.ts'
+import { Connection, type Sender } from './connection.ts'
 import { legacyError } from './errors.ts'
 import type { Transports } from './index.ts'
 
@@ -30,7 +32,7 @@ type StdioOptions = {
   readonly input: Readable
   readonly output: Writable
   readonly maximumLineBytes: number
-  /** How long what is under way when the input ends may still take. */
+  /** How long running requests may take after the input has ended. */
   readonly graceMs?: number
 }
 
@@ -47,43 +49,44 @@ const callerShape = z.object({
   address: z.string().max(64).optional(),
 })
 
-const starter: Asker = { caller: anyone, address: undefined }
-const nobody: Caller = { ...anyone, principal: 'nobody', databases: [], scopes: new Set(), session: 'nobody' }
+const starter: Sender = { caller: anyone, address: undefined }
+const unidentified: Caller = { ...anyone, principal: 'nobody', databases: [], scopes: new Set(), session: 'nobody' }
 
-/** Who the bridge says it is. Of whom it says nothing that makes sense may do nothing. */
-function askerOf(said: unknown): Asker {
-  if (said === undefined) return starter
-  const { data } = callerShape.safeParse(said)
-  if (data === undefined) return { caller: nobody, address: undefined }
+/** The caller as named by the bridge. An invalid caller has no rights. */
+function senderOf(field: unknown): Sender {
+  if (field === undefined) return starter
+  const { data } = callerShape.safeParse(field)
+  if (data === undefined) return { caller: unidentified, address: undefined }
   const { kind, principal, username, databases, session, address } = data
   const known = new Set(scopes.filter(scope => data.scopes.includes(scope)))
   return { caller: { kind, principal, username, databases, scopes: known, session }, address }
 }
 
-/** A message, whose it is, and without what the bridge has added. */
-type Addressed = { readonly name: string | undefined; readonly asker: Asker; readonly message: Received }
+/** A message and its connection, without the fields that the bridge has added. */
+type Addressed = { readonly name: string | undefined; readonly sender: Sender; readonly message: Received }
 
 function addressed(message: Received): Addressed {
-  if (message.kind !== 'request' && message.kind !== 'notification') return { name: undefined, asker: starter, message }
+  if (message.kind !== 'request' && message.kind !== 'notification')
+    return { name: undefined, sender: starter, message }
   const meta = metaOf(message.params)
   const { [connectionField]: name, [callerField]: caller, ...others } = meta
-  if (name === undefined && caller === undefined) return { name: undefined, asker: starter, message }
+  if (name === undefined && caller === undefined) return { name: undefined, sender: starter, message }
   const { _meta, ...params } = message.params
   const own = Object.keys(others).length === 0 ? params : { ...params, _meta: others }
   return {
     name: typeof name === 'string' ? name : undefined,
-    asker: askerOf(caller),
+    sender: senderOf(caller),
     message: { ...message, params: own },
   }
 }
 
-/** The clients behind the pipes: one, or those of a bridge by their names. */
+/** The clients on the pipes: one, or those of a bridge by connection name. */
 class Connections {
   readonly #transports: Transports
   readonly #write: (text: string) => void
   readonly #named = new Map<string | undefined, Connection>()
-  /** Whose client has been asked what. */
-  readonly #asked = new Map<RequestId, Connection>()
+  /** The connection of each request to a client. */
+  readonly #connectionOf = new Map<RequestId, Connection>()
 
   constructor(transports: Transports, write: (text: string) => void) {
     this.#transports = transports
@@ -93,19 +96,19 @@ class Connections {
   async receive(message: Received): Promise<string | undefined> {
     if (message.kind === 'response') {
       if (message.id === null) return undefined
-      const connection = this.#asked.get(message.id)
-      this.#asked.delete(message.id)
+      const connection = this.#connectionOf.get(message.id)
+      this.#connectionOf.delete(message.id)
       return connection?.receive(message, starter)
     }
-    const { name, asker, message: own } = addressed(message)
+    const { name, sender, message: own } = addressed(message)
     if (own.kind === 'notification' && own.method === closedMethod) {
       this.#close(name)
       return undefined
     }
-    // Of a client that is gone already: a connection begins with a request.
+    // The client has already disconnected: a connection begins with a request.
     if (name !== undefined && own.kind === 'notification' && !this.#named.has(name)) return undefined
     const connection = this.#of(name)
-    const answer = await connection.receive(own, asker)
+    const answer = await connection.receive(own, sender)
     if (name !== undefined && connection.isIdle && this.#named.get(name) === connection) this.#close(name)
     return answer
   }
@@ -120,9 +123,9 @@ class Connections {
     const connection: Connection = new Connection(
       this.#transports,
       message => {
-        if (message.id !== undefined) this.#asked.set(message.id, connection)
+        if (message.id !== undefined) this.#connectionOf.set(message.id, connection)
         if (message.method === 'notifications/cancelled') this.#forget(message.params.requestId)
-        this.#write(messageText(name === undefined ? message : marked(message, name)))
+        this.#write(messageText(name === undefined ? message : withConnection(message, name)))
       },
       experimental,
     )
@@ -131,18 +134,18 @@ class Connections {
   }
 
   #forget(id: unknown): void {
-    if (typeof id === 'string') this.#asked.delete(id)
+    if (typeof id === 'string') this.#connectionOf.delete(id)
   }
 
   #close(name: string | undefined): void {
     const connection = this.#named.get(name)
     this.#named.delete(name)
     connection?.close()
-    for (const [id, asked] of this.#asked) if (asked === connection) this.#asked.delete(id)
+    for (const [id, owner] of this.#connectionOf) if (owner === connection) this.#connectionOf.delete(id)
   }
 }
 
-const marked = ({ params, ...message }: ServerMessage, name: string): ServerMessage => ({
+const withConnection = ({ params, ...message }: ServerMessage, name: string): ServerMessage => ({
   ...message,
   params: { ...params, _meta: { ...metaOf(params), [connectionField]: name } },
 })
@@ -158,8 +161,8 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
 
   async function answer(messages: readonly Received[], isBatch: boolean): Promise<void> {
     const texts = await Promise.all(messages.map(message => connections.receive(message)))
-    const said = texts.filter(text => text !== undefined)
-    if (said.length > 0) write(isBatch ? `[${said.join(',')}]` : said.join(''))
+    const answers = texts.filter(text => text !== undefined)
+    if (answers.length > 0) write(isBatch ? `[${answers.join(',')}]` : answers.join(''))
   }
 
   function take(text: string | undefined): void {
@@ -183,7 +186,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
   }
 
   const read = lineReader(maximumLineBytes)
-  // The client that no longer reads is gone, or will be told so by its own end of the pipe.
+  // A client that stops reading has ended, or notices the closed pipe itself.
   output.on('error', () => input.destroy())
   try {
     for await (const chunk of input) {

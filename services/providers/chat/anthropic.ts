@@ -1,12 +1,15 @@
-/** Anthropic's Messages. Its blocks are those that chats are kept in here; what the system says stands beside the messages. */
+/**
+ * Anthropic's Messages API. Its blocks are the internal format of chats; the system prompt is separate from the
+ * messages.
+ */
 import { z } from 'zod'
 import type { ChatAnswer, ChatBlock, ChatMessage, ChatRequest, StopReason } from '../types.ts'
 import { assembleAnthropic } from './assembly/anthropic.ts'
 import { type ChatWire, jsonMap, tokenCount, usageOf } from './wire.ts'
 
-/** More marks than this are refused. */
-const maximumCacheMarks = 4
-const mark = { cache_control: { type: 'ephemeral' } }
+/** Anthropic refuses more cache breakpoints than this. */
+const maximumCachePoints = 4
+const cacheControl = { cache_control: { type: 'ephemeral' } }
 
 function block(one: ChatBlock): readonly object[] {
   switch (one.type) {
@@ -27,24 +30,24 @@ function block(one: ChatBlock): readonly object[] {
   }
 }
 
-const blocks = ({ content }: ChatMessage, isMarked: boolean): object[] => {
-  // Results are wanted before anything else.
+const blocks = ({ content }: ChatMessage, isCached: boolean): object[] => {
+  // Tool results must come first.
   const results = content.filter(({ type }) => type === 'tool_result')
   const others = content.filter(({ type }) => type !== 'tool_result')
   const all = [...results, ...others].flatMap(block)
   const last = all.pop()
-  return last === undefined ? all : [...all, isMarked ? { ...last, ...mark } : last]
+  return last === undefined ? all : [...all, isCached ? { ...last, ...cacheControl } : last]
 }
 
 function anthropicBody({ model, messages, tools, maximumTokens, temperature }: ChatRequest) {
-  const marked = new Set(messages.filter(({ cache }) => cache).slice(-maximumCacheMarks))
-  const said = messages.map(message => ({ role: message.role, content: blocks(message, marked.has(message)) }))
-  const system = said.filter(({ role }) => role === 'system').flatMap(({ content }) => content)
+  const cached = new Set(messages.filter(({ cache }) => cache).slice(-maximumCachePoints))
+  const written = messages.map(message => ({ role: message.role, content: blocks(message, cached.has(message)) }))
+  const system = written.filter(({ role }) => role === 'system').flatMap(({ content }) => content)
   return {
     model,
     max_tokens: maximumTokens,
     ...(temperature !== undefined && { temperature }),
-    messages: said.filter(({ role, content }) => role !== 'system' && content.length > 0),
+    messages: written.filter(({ role, content }) => role !== 'system' && content.length > 0),
     ...(system.length > 0 && { system }),
     ...(tools.length > 0 && {
       tools: tools.map(({ name, description, inputSchema }) => ({ name, description, input_schema: inputSchema })),
@@ -59,16 +62,16 @@ const stopReasons: Readonly<Record<string, StopReason>> = {
   refusal: 'refusal',
 }
 
-const saidBlock = z.union([
+const answerBlock = z.union([
   z.object({ type: z.literal('text'), text: z.string() }),
   z.object({ type: z.literal('tool_use'), id: z.string().min(1), name: z.string().min(1), input: jsonMap }),
-  // Kinds that were not asked for, such as thinking.
+  // Block types that were not requested, such as thinking.
   z.object({ type: z.string().refine(type => type !== 'text' && type !== 'tool_use') }).transform(() => undefined),
 ])
 
 const answer = z
   .object({
-    content: z.array(saidBlock),
+    content: z.array(answerBlock),
     stop_reason: z.string().nullish(),
     usage: z
       .object({

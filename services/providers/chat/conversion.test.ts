@@ -1,4 +1,4 @@
-/** Nothing that was called, and nothing that came of it, is lost on the way to a provider or back. */
+/** Tool calls and results survive the conversion to a provider's format and back. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { answerIn, type Exchanged, type Language, understand } from '../testing/languages.ts'
@@ -13,11 +13,11 @@ const wires: Readonly<Record<Language, ChatWire>> = { anthropic, gemini, ollama,
 const languages: readonly Language[] = ['anthropic', 'openai', 'gemini', 'ollama']
 
 const word = fc.stringMatching(/^[a-z][a-z_]{0,11}$/)
-/** JSON as it comes out of JSON: no -0. */
+/** JSON after a round trip: no -0. */
 const input: fc.Arbitrary<JsonMap> = fc
   .dictionary(word, fc.jsonValue({ maxDepth: 2 }), { maxKeys: 3 })
   .map(one => JSON.parse(JSON.stringify(one).replaceAll('__proto__', 'proto')))
-const said = fc.string({ minLength: 1, maxLength: 40 }).filter(text => text.trim() !== '')
+const nonEmptyText = fc.string({ minLength: 1, maxLength: 40 }).filter(text => text.trim() !== '')
 
 type Turn = {
   text: string
@@ -25,7 +25,7 @@ type Turn = {
   after: string
 }
 const turn: fc.Arbitrary<Turn> = fc.record({
-  text: fc.option(said, { nil: '' }),
+  text: fc.option(nonEmptyText, { nil: '' }),
   calls: fc.array(
     fc.record({
       name: word,
@@ -36,17 +36,17 @@ const turn: fc.Arbitrary<Turn> = fc.record({
     }),
     { maxLength: 3 },
   ),
-  after: fc.option(said, { nil: '' }),
+  after: fc.option(nonEmptyText, { nil: '' }),
 })
 
 const text = (one: string): ChatBlock[] => (one === '' ? [] : [{ type: 'text', text: one }])
 
-/** A chat as it goes: a question, what the model calls, what comes of it with or without a further word. */
+/** A typical chat: a question, the model's calls, and their results with or without further text. */
 function messagesOf(turns: readonly Turn[]): ChatMessage[] {
   let count = 0
   return turns.flatMap(({ text: before, calls, after }) => {
     const named = calls.map(call => ({ ...call, id: `call_${count++}` }))
-    const asked: ChatMessage = {
+    const withCalls: ChatMessage = {
       role: 'assistant',
       content: [
         ...text(before),
@@ -67,19 +67,19 @@ function messagesOf(turns: readonly Turn[]): ChatMessage[] {
         ...text(after),
       ],
     }
-    return [asked, results].filter(({ content }) => content.length > 0)
+    return [withCalls, results].filter(({ content }) => content.length > 0)
   })
 }
 
-/** What was exchanged in a chat; results as a provider reads them whose language knows no errors. */
+/** The messages of a chat; results as read by a provider whose format has no errors. */
 const exchangedIn = (messages: readonly ChatMessage[]): Exchanged[] => {
   const names = new Map<string, string>()
   return messages.flatMap(({ content }) =>
     content.flatMap((block): Exchanged[] => {
       if (block.type === 'text') return []
       if (block.type === 'tool_result') {
-        const { tool_use_id: id, content: said, is_error = false } = block
-        return [{ kind: 'result', id, name: names.get(id) ?? '', text: said, error: is_error }]
+        const { tool_use_id: id, content: resultText, is_error = false } = block
+        return [{ kind: 'result', id, name: names.get(id) ?? '', text: resultText, error: is_error }]
       }
       names.set(block.id, block.name)
       return [{ kind: 'call', id: block.id, name: block.name, input: block.input, signature: block.signature }]
@@ -87,15 +87,17 @@ const exchangedIn = (messages: readonly ChatMessage[]): Exchanged[] => {
   )
 }
 
-/** As far as a language can say it. */
+/** As far as the format can express it. */
 function sayable(one: Exchanged, language: Language): Exchanged {
   if (one.kind === 'call')
     return language === 'gemini' ? one : { kind: 'call', id: one.id, name: one.name, input: one.input }
-  const { id, name = '', text: said, error = false } = one
-  if (language === 'anthropic') return { kind: 'result', id, text: said, error }
-  if (language === 'gemini') return { kind: 'result', id, name, text: said, error }
-  const whole = error ? `Error: ${said}` : said
-  return language === 'openai' ? { kind: 'result', id, text: whole } : { kind: 'result', id, name, text: whole }
+  const { id, name = '', text: content, error = false } = one
+  if (language === 'anthropic') return { kind: 'result', id, text: content, error }
+  if (language === 'gemini') return { kind: 'result', id, name, text: content, error }
+  const resultText = error ? `Error: ${content}` : content
+  return language === 'openai'
+    ? { kind: 'result', id, text: resultText }
+    : { kind: 'result', id, name, text: resultText }
 }
 
 const system: ChatMessage = { role: 'system', content: [{ type: 'text', text: 'Be brief.' }] }
@@ -108,7 +110,7 @@ const tools = [
 ]
 const request = (messages: readonly ChatMessage[]): ChatRequest => ({ model: 'm', messages, tools, maximumTokens: 77 })
 
-/** What goes over the network: JSON. */
+/** After JSON serialization. */
 const sent = (wire: ChatWire, messages: readonly ChatMessage[]) =>
   JSON.parse(JSON.stringify(wire.chat(request(messages), () => 'new').body))
 
@@ -116,7 +118,7 @@ describe.each(languages)('%s', language => {
   const wire = wires[language]
   const read = (body: object) => wire.chat(request([]), () => 'new').answer.parse(body)
 
-  test('is asked with every call and every result, in order, with their ids, names, arguments and texts', () => {
+  test('receives every call, and the text next to it', () => {
     fc.assert(
       fc.property(fc.array(turn, { maxLength: 5 }), turns => {
         const messages = messagesOf(turns)
@@ -134,10 +136,10 @@ describe.each(languages)('%s', language => {
     )
   })
 
-  test('is understood with every call, and with what it says beside', () => {
+  test('sends every call and result in order, with ids, names, arguments and texts', () => {
     const call = fc.record({ id: word, name: word, input })
     fc.assert(
-      fc.property(fc.option(said, { nil: '' }), fc.array(call, { maxLength: 3 }), (words, calls) => {
+      fc.property(fc.option(nonEmptyText, { nil: '' }), fc.array(call, { maxLength: 3 }), (words, calls) => {
         const answered = read(answerIn[language]({ text: words, calls }))
         expect(answered.content).toEqual([...text(words), ...calls.map(one => ({ type: 'tool_use', ...one }))])
         expect(answered.stop_reason).toBe(calls.length > 0 ? 'tool_use' : 'end_turn')
@@ -146,7 +148,7 @@ describe.each(languages)('%s', language => {
     )
   })
 
-  test('that answers something else is found out', () => {
+  test('detects other responses', () => {
     fc.assert(
       fc.property(fc.jsonValue(), body => {
         const parsed = wire.chat(request([]), () => 'new').answer.safeParse(body)
@@ -156,7 +158,7 @@ describe.each(languages)('%s', language => {
   })
 })
 
-test('a signature of Gemini goes back with its call', () => {
+test('a Gemini signature is sent back with its call', () => {
   const reply = { text: '', calls: [{ id: 'c1', name: 'f', input: {}, signature: 'c2ln' }] }
   const answered = wires.gemini.chat(request([]), () => 'new').answer.parse(answerIn.gemini(reply))
   const body = sent(wires.gemini, [{ role: 'assistant', content: answered.content }])
@@ -165,21 +167,21 @@ test('a signature of Gemini goes back with its call', () => {
   ])
 })
 
-test('a call that its provider leaves without an id gets one', () => {
+test('a call without an id gets one', () => {
   const answered = wires.gemini
     .chat(request([]), () => 'made')
     .answer.parse({ candidates: [{ finishReason: 'STOP', content: { parts: [{ functionCall: { name: 'f' } }] } }] })
   expect(answered.content).toEqual([{ type: 'tool_use', id: 'made', name: 'f', input: {} }])
 })
 
-test('a prompt that Gemini blocks is a refusal, not a malformed answer', () => {
+test('a prompt that Gemini blocks is a refusal, not a malformed response', () => {
   const answered = wires.gemini
     .chat(request([]), () => 'new')
     .answer.parse({ promptFeedback: { blockReason: 'SAFETY' } })
   expect(answered).toEqual({ content: [], stop_reason: 'refusal' })
 })
 
-test('arguments that are no JSON are malformed', () => {
+test('arguments that are not JSON are malformed', () => {
   const calls = [{ id: 'a', function: { name: 'f', arguments: '{"query":' } }]
   const body = { choices: [{ finish_reason: 'tool_calls', message: { content: null, tool_calls: calls } }] }
   expect(wires.openai.chat(request([]), () => 'new').answer.safeParse(body).error?.message).toContain(
@@ -187,23 +189,23 @@ test('arguments that are no JSON are malformed', () => {
   )
 })
 
-test('Anthropic is told of results before what is said beside them', () => {
+test('Anthropic receives results before the text next to them', () => {
   const content: ChatBlock[] = [...text('Look:'), { type: 'tool_result', tool_use_id: 'a', content: '1' }]
   const [message] = sent(wires.anthropic, [{ role: 'user', content }]).messages
   expect(message.content.map(({ type }: ChatBlock) => type)).toEqual(['tool_result', 'text'])
 })
 
-test('Anthropic is told of four cache marks at most, the last ones', () => {
+test('Anthropic receives at most four cache breakpoints, the last ones', () => {
   const messages = Array.from(
     { length: 6 },
     (_, index): ChatMessage => ({ role: 'user', content: [{ type: 'text', text: `${index}` }], cache: true }),
   )
   const { messages: all } = sent(wires.anthropic, messages)
-  const isMarked = all.map((message: { content: object[] }) => 'cache_control' in (message.content[0] ?? {}))
-  expect(isMarked).toEqual([false, false, true, true, true, true])
+  const isCached = all.map((message: { content: object[] }) => 'cache_control' in (message.content[0] ?? {}))
+  expect(isCached).toEqual([false, false, true, true, true, true])
 })
 
-test('only OpenAI itself is told the limit by its new name', () => {
+test('only OpenAI itself receives the limit by its new name', () => {
   expect(openAi(true).chat(request([]), () => '').body).toHaveProperty('max_completion_tokens', 77)
   expect(openAi(false).chat(request([]), () => '').body).toHaveProperty('max_tokens', 77)
 })

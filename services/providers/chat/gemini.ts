@@ -1,4 +1,7 @@
-/** Gemini's generateContent. Calls and results of tools are parts that go by the tool's name; a call may carry a signature that is wanted back as it was. */
+/**
+ * Gemini's generateContent API. Tool calls and results are parts identified by the tool's name; a call may have a
+ * signature that must be sent back unchanged.
+ */
 import { z } from 'zod'
 import type { ChatAnswer, ChatBlock, ChatMessage, ChatRequest, StopReason } from '../types.ts'
 import { assembleGemini } from './assembly/gemini.ts'
@@ -51,19 +54,19 @@ function geminiBody({ messages, tools, maximumTokens, temperature }: ChatRequest
   }
 }
 
-const saidPart = z.object({
+const answerPart = z.object({
   text: z.string().nullish(),
   thought: z.boolean().nullish(),
   thoughtSignature: z.string().nullish(),
   functionCall: z.object({ id: z.string().nullish(), name: z.string().min(1), args: jsonMap.nullish() }).nullish(),
 })
 
-type Said = ChatAnswer['content'][number]
+type AnswerBlock = ChatAnswer['content'][number]
 
-function saidBlock(
-  { text, thought, thoughtSignature, functionCall }: z.infer<typeof saidPart>,
+function answerBlocks(
+  { text, thought, thoughtSignature, functionCall }: z.infer<typeof answerPart>,
   newId: () => string,
-): readonly Said[] {
+): readonly AnswerBlock[] {
   if (functionCall) {
     const { id, name, args } = functionCall
     const signature = thoughtSignature ? { signature: thoughtSignature } : {}
@@ -78,7 +81,7 @@ const answer = madeOnce(newId =>
       candidates: z
         .array(
           z.object({
-            content: z.object({ parts: z.array(saidPart).nullish() }).nullish(),
+            content: z.object({ parts: z.array(answerPart).nullish() }).nullish(),
             finishReason: z.string().nullish(),
           }),
         )
@@ -99,7 +102,7 @@ const answer = madeOnce(newId =>
     )
     .transform(({ candidates, usageMetadata: usage }): ChatAnswer => {
       const first = candidates?.[0]
-      const content = (first?.content?.parts ?? []).flatMap(one => saidBlock(one, newId))
+      const content = (first?.content?.parts ?? []).flatMap(one => answerBlocks(one, newId))
       const cached = usage?.cachedContentTokenCount ?? 0
       return {
         content,
@@ -114,7 +117,7 @@ const answer = madeOnce(newId =>
     }),
 )
 
-function stopReason(finished: string | null | undefined, content: readonly Said[]): StopReason {
+function stopReason(finished: string | null | undefined, content: readonly AnswerBlock[]): StopReason {
   if (content.some(({ type }) => type === 'tool_use')) return 'tool_use'
   if (finished === 'MAX_TOKENS') return 'max_tokens'
   return finished === 'STOP' ? 'end_turn' : 'refusal'

@@ -41,7 +41,7 @@ describe.each(languages)('%s', provider => {
     maximumTokens: 100,
   }
 
-  test('streams the texts of an answer, and at the end what it would have answered at once', async () => {
+  test('streams the texts of a response, and ends with the response that it would return without streaming', async () => {
     const events = []
     for await (const event of chat().stream(request, never)) events.push(event)
     const texts = events.flatMap(event => (event.type === 'text' ? [event.text] : []))
@@ -54,24 +54,24 @@ describe.each(languages)('%s', provider => {
     ['fail midway', 'limited'],
     ['end midway', 'unreachable'],
     ['hang midway', 'timeout'],
-  ] as const)('of an answer that does %s says how it failed', async (trouble, kind) => {
-    double.troubles.push(trouble)
-    const impatient = createChatProvider({ provider, apiKey: 'k', baseUrl: double.url, timeoutMs: 200 })
+  ] as const)('reports the failure of a response that %s', async (failure, kind) => {
+    double.failures.push(failure)
+    const limited = createChatProvider({ provider, apiKey: 'k', baseUrl: double.url, timeoutMs: 200 })
     const read = async () => {
-      for await (const _ of impatient.stream(request, never));
+      for await (const _ of limited.stream(request, never));
     }
     await expect(read()).rejects.toMatchObject({ name: 'ProviderError', kind })
   })
 
-  test('tries again to begin a stream where the provider is busy', async () => {
-    double.troubles.push({ status: 503 })
+  test('retries the start of a stream if the provider is busy', async () => {
+    double.failures.push({ status: 503 })
     const events = []
     for await (const event of chat().stream(request, never)) events.push(event.type)
     expect(events.at(-1)).toBe('end')
   })
 
-  test('ends the request of a stream whose signal is aborted, and throws the reason', async () => {
-    double.troubles.push('hang midway')
+  test('ends the request of an aborted stream, and throws the reason', async () => {
+    double.failures.push('hang midway')
     const controller = new AbortController()
     const reading = (async () => {
       for await (const _ of chat().stream(request, controller.signal));
@@ -80,7 +80,7 @@ describe.each(languages)('%s', provider => {
     await expect(reading).rejects.toThrow('enough')
   })
 
-  test('lists models one can chat with', async () => {
+  test('lists the chat models', async () => {
     expect((await chat().models(never)).map(({ name }) => name)).toEqual(['small-1'])
   })
 })

@@ -1,4 +1,4 @@
-/** Chat with a language model of one of the providers: the same request and the same answer, whoever it is. */
+/** Chat with a language model of any provider: one request and response format. */
 import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
 import { endpointOf } from '../endpoint.ts'
@@ -12,14 +12,14 @@ import { ollama } from './ollama.ts'
 import { openAi } from './openai.ts'
 import type { ChatSettings, ChatWire } from './wire.ts'
 
-/** What surrounds a text, and what a model thinks beside it. */
+/** Framing of a text, and thinking next to it. */
 const spareBytes = 1_048_576
-/** A piece of a stream has a few hundred bytes around each token. */
+/** A streamed piece has a few hundred bytes around each token. */
 const bytesPerToken = { whole: 64, stream: 1_024 }
 const mostBytes = 16_777_216
 const listBytes = 4_194_304
 
-/** An answer is held in memory, of many requests at once: it has no more bytes than its tokens need. */
+/** Responses of many requests are in memory: each is limited to the bytes that its tokens need. */
 const answerBytes = ({ maximumTokens }: ChatRequest, kind: keyof typeof bytesPerToken): number =>
   Math.min(mostBytes, spareBytes + bytesPerToken[kind] * maximumTokens)
 
@@ -36,21 +36,21 @@ function wireOf({ provider, baseUrl }: ChatSettings): ChatWire {
   }
 }
 
-/** @throws ProviderError where a piece is not of the provider's language */
+/** @throws ProviderError if a piece is malformed */
 function inLanguage<Result>(read: () => Result, provider: string): Result {
   try {
     return read()
   } catch (error) {
     if (!(error instanceof z.ZodError)) throw error
     const [issue] = error.issues
-    const place = issue?.path.join('.') || 'a piece'
-    throw new ProviderError('malformed', provider, `sent an unexpected piece: ${place}: ${issue?.message ?? 'invalid'}`)
+    const path = issue?.path.join('.') || 'a piece'
+    throw new ProviderError('malformed', provider, `sent an unexpected piece: ${path}: ${issue?.message ?? 'invalid'}`)
   }
 }
 
 const newId = () => `call_${randomUUID()}`
 
-/** @throws ProviderError where the base URL cannot be used */
+/** @throws ProviderError if the base URL is invalid */
 export function createChatProvider(settings: ChatSettings): ChatProvider {
   const wire = wireOf(settings)
   const endpoint = endpointOf(wire, settings)
@@ -73,8 +73,8 @@ export function createChatProvider(settings: ChatSettings): ChatProvider {
     }
     if (!assembly.isComplete())
       throw new ProviderError('unreachable', provider, 'ended its answer before it was complete')
-    const whole = inLanguage(() => assembly.whole(), provider)
-    yield { type: 'end', answer: checkedAnswer(answer, whole, provider) }
+    const assembled = inLanguage(() => assembly.assembled(), provider)
+    yield { type: 'end', answer: checkedAnswer(answer, assembled, provider) }
   }
 
   const common = { ...(wire.headers && { headers: wire.headers }) }

@@ -1,4 +1,7 @@
-/** Ollama's own chat. Results of tools go by the tool's name; the ids of calls are sent along for those versions that know them. */
+/**
+ * Ollama's chat API. Tool results are identified by the tool's name; call ids are also sent for versions that support
+ * them.
+ */
 import { z } from 'zod'
 import { bearer } from '../endpoint.ts'
 import type { ChatAnswer, ChatMessage, ChatRequest } from '../types.ts'

@@ -1,4 +1,7 @@
-/** OpenAI's Chat Completions, as many servers speak them. Results of tools are messages of their own there, each naming its call. */
+/**
+ * OpenAI's Chat Completions API, as many servers implement it. Tool results are separate messages with the id of their
+ * call.
+ */
 import { z } from 'zod'
 import { bearer } from '../endpoint.ts'
 import type { ChatAnswer, ChatMessage, ChatRequest, StopReason } from '../types.ts'
@@ -64,7 +67,7 @@ const answer = madeOnce(newId =>
         name,
         input,
       }))
-      // Some servers say `stop` beside calls.
+      // Some servers send `stop` with calls.
       const ended: StopReason = calls.length > 0 ? 'tool_use' : message.refusal ? 'refusal' : 'end_turn'
       const cached = usage?.prompt_tokens_details?.cached_tokens
       return {
@@ -93,7 +96,7 @@ const openAiBody = ({ model, messages, tools, maximumTokens, temperature }: Chat
   }),
 })
 
-/** `isOpenAi`: OpenAI itself, which has renamed the limit; others know the older name. */
+/** `isOpenAi`: OpenAI itself, which renamed the limit; others only support the older name. */
 export const openAi = (isOpenAi: boolean): ChatWire => ({
   provider: 'openai',
   defaultBaseUrl: 'https://api.openai.com/v1',

@@ -1,4 +1,4 @@
-/** What the wires of chat providers have in common: reading of what models say, and of what tools are for. */
+/** Shared parts of chat providers' wire formats. */
 import { z } from 'zod'
 import type { EndpointSettings, Protocol } from '../endpoint.ts'
 import type { Question } from '../exchange.ts'
@@ -15,25 +15,25 @@ import type {
   ToolUse,
 } from '../types.ts'
 
-/** Puts the pieces of a streamed answer together. The pieces are checked: what is not as it must be throws a ZodError. */
+/** Assembles a streamed response. An invalid piece throws a ZodError. */
 export type Assembly = {
-  /** Returns the text that the piece adds to the answer. */
+  /** Returns the text that the piece adds to the response. */
   take(piece: unknown): string
   isComplete(): boolean
-  /** Returns what the provider would have answered at once. */
-  whole(): unknown
+  /** Returns the response that the provider would have sent without streaming. */
+  assembled(): unknown
 }
 
-/** How a request that is to be answered in pieces differs from the other. */
+/** The differences of a streaming request. */
 type Streaming = {
   readonly format: StreamFormat
-  /** Beside the request's own members. */
+  /** Additional members of the request. */
   readonly body: object
   readonly path?: (path: string) => string
   assemble(): Assembly
 }
 
-/** One provider's language: what it is asked, and how its answers read. Pure; `newId` names calls that the provider leaves without a name. */
+/** A provider's format: requests and responses. Pure; `newId` creates ids for calls without one. */
 export type ChatWire = Protocol & {
   chat(
     request: ChatRequest,
@@ -41,21 +41,23 @@ export type ChatWire = Protocol & {
   ): Pick<Question<ChatAnswer>, 'path' | 'answer'> & { readonly body: object }
   readonly streaming: Streaming
   readonly models: Pick<Question<readonly ChatModel[]>, 'path' | 'answer'>
-  /** Beside the key. */
+  /** In addition to the key. */
   readonly headers?: Readonly<Record<string, string>>
 }
 
 export type ChatSettings = EndpointSettings & { readonly provider: 'anthropic' | 'openai' | 'gemini' | 'ollama' }
 
-/** Keeps the schema of each function that names calls: a schema that is made for one answer takes longer to make than the answer to read. */
+/**
+ * Caches the schema for each function that creates call ids: creating a schema takes longer than parsing a response.
+ */
 export function madeOnce<Schema extends object>(
   make: (newId: () => string) => Schema,
 ): (newId: () => string) => Schema {
   const made = new WeakMap<() => string, Schema>()
   return newId => {
-    const kept = made.get(newId) ?? make(newId)
-    made.set(newId, kept)
-    return kept
+    const created = made.get(newId) ?? make(newId)
+    made.set(newId, created)
+    return created
   }
 }
 
@@ -80,11 +82,14 @@ export const textOf = (content: readonly ChatBlock[]): string =>
 export const toolUsesOf = (content: readonly ChatBlock[]): readonly ToolUse[] =>
   content.filter(block => block.type === 'tool_use')
 
-/** What models are told of a result that is a failure, where the wire has no place to say so. */
+/** Prefix of a failed result for models whose format has no error flag. */
 export const resultText = ({ content, is_error }: { content: string; is_error?: boolean | undefined }): string =>
   is_error ? `Error: ${content}` : content
 
-/** The names of tools by the ids of their calls; a later call of an id counts for what comes after it, so this is asked message by message. */
+/**
+ * Tool names by call id; a later call with the same id replaces it for later messages, so this is called message by
+ * message.
+ */
 export function createCallNames(): { note(message: ChatMessage): void; nameOf(id: string): string } {
   const names = new Map<string, string>()
   return {
@@ -95,14 +100,14 @@ export function createCallNames(): { note(message: ChatMessage): void; nameOf(id
   }
 }
 
-/** Arguments that came as a text of JSON. */
+/** Arguments as JSON text. */
 export const jsonText = z.string().transform((text, context): JsonMap => {
   if (text.trim() === '') return {}
   try {
     const parsed = jsonMap.safeParse(JSON.parse(text))
     if (parsed.success) return parsed.data
   } catch {
-    // Told below.
+    // Reported below.
   }
   context.addIssue({ code: 'custom', message: 'arguments of a tool call must be a JSON object' })
   return z.NEVER

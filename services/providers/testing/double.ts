@@ -1,14 +1,14 @@
 /**
- * Providers for tests: one server on 127.0.0.1 that speaks the protocols of all of them, and refuses what they would refuse. What it says is a function of what it is asked, or a
- * failure that was put in its way.
+ * Test doubles of all providers: one server on 127.0.0.1 that implements their protocols, and refuses what they would
+ * refuse. Responses are a function of the request, or a queued failure.
  */
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { z } from 'zod'
 import { type Language, type Reply, type Understood, understand } from './languages.ts'
-import { failureIn, piecesIn, wholeOrPieces } from './streams.ts'
+import { bodyOrEvents, failureIn, piecesIn } from './streams.ts'
 
-type Trouble =
+type Failure =
   | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string | Uint8Array }
   | 'hang'
   /** Of an answer in pieces: after the first of its text. */
@@ -31,11 +31,11 @@ type Seen = {
 
 export type ProviderDouble = {
   readonly url: string
-  /** What has been asked, in order; failures included. */
+  /** Received requests, in order; including failed ones. */
   readonly seen: Seen[]
-  /** Each is met once, by the next questions. */
-  readonly troubles: Trouble[]
-  /** How many questions are being answered. */
+  /** Each is used once, for the next requests. */
+  readonly failures: Failure[]
+  /** Number of requests in progress. */
   open(): number
   stop(): Promise<void>
 }
@@ -117,7 +117,7 @@ const models = {
 export async function startProviderDouble(behaviour: Behaviour = {}): Promise<ProviderDouble> {
   const { key, embed = text => [text.length, 1, 0], reply = () => ({ text: 'Well.' }), rank = () => 0.5 } = behaviour
   const seen: Seen[] = []
-  const troubles: Trouble[] = []
+  const failures: Failure[] = []
 
   const isKnown = ({ headers }: IncomingMessage) =>
     key === undefined ||
@@ -130,7 +130,7 @@ export async function startProviderDouble(behaviour: Behaviour = {}): Promise<Pr
       const { input, input_type = '' } = listBody.parse(body)
       const vectors = await Promise.all(input.map(text => embed(text, input_type)))
       if (path === '/api/embed') return { model: 'm', embeddings: vectors }
-      // In another order than asked: they are numbered.
+      // In another order than requested: they are numbered.
       return {
         object: 'list',
         data: vectors.map((embedding, index) => ({ object: 'embedding', index, embedding })).reverse(),
@@ -149,12 +149,12 @@ export async function startProviderDouble(behaviour: Behaviour = {}): Promise<Pr
     const understood = language === undefined ? undefined : understand[language](body)
     seen.push({ ...headOf(request), body, ...(understood && { understood }) })
     if (language !== undefined && understood !== undefined)
-      return wholeOrPieces(language, reply(understood, language), isStreamed(path, body))
+      return bodyOrEvents(language, reply(understood, language), isStreamed(path, body))
     if (request.method === 'GET') return Object.entries(models).find(([at]) => at === path)?.[1]
     return path === '/v1/rerank' ? rankAll(body, rank) : embedAll(path, body)
   }
 
-  /** A chunk in the middle of each piece: where bytes are cut says nothing. */
+  /** Chunks split each piece in the middle: chunk boundaries have no meaning. */
   function writePieces(response: ServerResponse, pieces: readonly string[]): void {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     const bytes = Buffer.from(pieces.join(''))
@@ -162,18 +162,18 @@ export async function startProviderDouble(behaviour: Behaviour = {}): Promise<Pr
     response.end()
   }
 
-  function breakMidway(trouble: string, request: IncomingMessage, response: ServerResponse): void {
+  function breakMidway(failure: string, request: IncomingMessage, response: ServerResponse): void {
     const language = languageOf((request.url ?? '').replace(/\?.*/, '')) ?? 'openai'
     const pieces = piecesIn[language]({ text: 'Well begun' })
     const first = pieces.findIndex(piece => piece.includes('Well'))
     response.writeHead(200, { 'content-type': 'text/event-stream' }).write(pieces.slice(0, first + 1).join(''))
-    if (trouble === 'fail midway') response.end(failureIn[language])
-    else if (trouble === 'end midway') response.end()
-    else if (trouble === 'reset midway') setTimeout(() => request.socket.resetAndDestroy(), 20)
-    else if (trouble === 'endless') goOn(response, pieces[first] ?? '')
+    if (failure === 'fail midway') response.end(failureIn[language])
+    else if (failure === 'end midway') response.end()
+    else if (failure === 'reset midway') setTimeout(() => request.socket.resetAndDestroy(), 20)
+    else if (failure === 'endless') goOn(response, pieces[first] ?? '')
   }
 
-  /** No faster than the reader takes them. */
+  /** No faster than the client reads them. */
   function goOn(response: ServerResponse, piece: string): void {
     if (response.destroyed) return
     if (response.write(piece.repeat(100))) setImmediate(() => goOn(response, piece))
@@ -181,26 +181,26 @@ export async function startProviderDouble(behaviour: Behaviour = {}): Promise<Pr
   }
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const say = (status: number, body: unknown, headers: Record<string, string> = {}) =>
+    const respond = (status: number, body: unknown, headers: Record<string, string> = {}) =>
       response
         .writeHead(status, { 'content-type': 'application/json', ...headers })
         .end(typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body))
-    const trouble = troubles.shift()
-    if (trouble !== undefined) seen.push({ ...headOf(request), body: await bodyOf(request) })
-    if (trouble === 'hang') return
-    if (trouble === 'reset') return void request.socket.resetAndDestroy()
-    if (typeof trouble === 'string') return breakMidway(trouble, request, response)
-    if (trouble !== undefined)
-      return void say(trouble.status, trouble.body ?? '{"error":{"message":"trouble"}}', trouble.headers)
+    const failure = failures.shift()
+    if (failure !== undefined) seen.push({ ...headOf(request), body: await bodyOf(request) })
+    if (failure === 'hang') return
+    if (failure === 'reset') return void request.socket.resetAndDestroy()
+    if (typeof failure === 'string') return breakMidway(failure, request, response)
+    if (failure !== undefined)
+      return void respond(failure.status, failure.body ?? '{"error":{"message":"trouble"}}', failure.headers)
     if (!isKnown(request))
-      return void say(401, { error: { message: `Incorrect API key provided: ${request.headers.authorization}` } })
+      return void respond(401, { error: { message: `Incorrect API key provided: ${request.headers.authorization}` } })
     try {
       const answered = await answer(request)
-      if (answered === undefined) say(404, { error: { message: 'no such path' } })
+      if (answered === undefined) respond(404, { error: { message: 'no such path' } })
       else if (Array.isArray(answered)) writePieces(response, answered)
-      else say(200, answered)
+      else respond(200, answered)
     } catch (error) {
-      say(400, { error: { message: `invalid request: ${String(error)}` } })
+      respond(400, { error: { message: `invalid request: ${String(error)}` } })
     }
   }
 
@@ -213,11 +213,11 @@ export async function startProviderDouble(behaviour: Behaviour = {}): Promise<Pr
     void serve(request, response)
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo // of a TCP server it is one
+  const { port } = server.address() as AddressInfo // The address of a TCP server.
   return {
     url: `http://127.0.0.1:${port}`,
     seen,
-    troubles,
+    failures,
     open: () => open,
     stop: async () => {
       server.closeAllConnections()

@@ -1,13 +1,13 @@
 /**
- * The languages of chat providers, told a second time from their own documentation: strict schemas of what each takes, and what calls and results of tools a request of each has,
- * in order. Tests hold the product's conversions against them.
+ * A second implementation of chat formats, from the providers' documentation: strict schemas of requests, and the calls
+ * and results in a request, in order. Tests compare the product's conversions with it.
  */
 import { z } from 'zod'
 import type { JsonMap } from '../types.ts'
 
 export type Language = 'anthropic' | 'openai' | 'gemini' | 'ollama'
 
-/** A call, or the result of one, as a provider understands it. `error`: where the language can say that a result is one. */
+/** A call, or its result, as a provider reads it. `error`: if the format can mark a result as one. */
 export type Exchanged =
   | {
       readonly kind: 'call'
@@ -249,7 +249,7 @@ function readOllama(body: unknown): Understood {
   }
 }
 
-/** What a provider would understand; throws where it would answer with status 400. */
+/** The provider's reading of a request; throws if it would respond with status 400. */
 export const understand: Readonly<Record<Language, (body: unknown) => Understood>> = {
   anthropic: readAnthropic,
   openai: readOpenAi,
@@ -257,7 +257,7 @@ export const understand: Readonly<Record<Language, (body: unknown) => Understood
   ollama: readOllama,
 }
 
-/** What a model says, in no provider's language yet. */
+/** A model's response, in no provider's format. */
 export type Reply = {
   readonly text: string
   readonly calls?: readonly {
@@ -268,7 +268,7 @@ export type Reply = {
   }[]
 }
 
-/** The answer of a provider to a question of 10 tokens, in its language. */
+/** The provider's response to a prompt of 10 tokens, in its format. */
 export const answerIn: Readonly<Record<Language, (reply: Reply) => object>> = {
   anthropic: ({ text, calls = [] }) => ({
     type: 'message',

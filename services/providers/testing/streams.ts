@@ -1,11 +1,11 @@
-/** Answers in pieces, as the documentation of each provider describes them: what is written to the connection, one after the other. */
+/** Streamed responses, from each provider's documentation: the pieces in the order in which they are written. */
 import { answerIn, type Language, type Reply } from './languages.ts'
 
 const event = (value: object, name?: string): string =>
   `${name === undefined ? '' : `event: ${name}\n`}data: ${JSON.stringify(value)}\n\n`
 
 /** In pieces of a few characters. */
-const cut = (text: string): readonly string[] => text.match(/[\s\S]{1,4}/g) ?? []
+const split = (text: string): readonly string[] => text.match(/[\s\S]{1,4}/g) ?? []
 
 function anthropic({ text, calls = [] }: Reply): readonly string[] {
   const named = (value: { readonly type: string; readonly [key: string]: unknown }) => event(value, value.type)
@@ -19,10 +19,10 @@ function anthropic({ text, calls = [] }: Reply): readonly string[] {
     { begun: { type: 'thinking', thinking: '' }, deltas: [{ type: 'thinking_delta', thinking: 'hm' }] },
     ...(text === ''
       ? []
-      : [{ begun: { type: 'text', text: '' }, deltas: cut(text).map(one => ({ type: 'text_delta', text: one })) }]),
+      : [{ begun: { type: 'text', text: '' }, deltas: split(text).map(one => ({ type: 'text_delta', text: one })) }]),
     ...calls.map(({ id, name, input }) => ({
       begun: { type: 'tool_use', id, name, input: {} },
-      deltas: cut(JSON.stringify(input)).map(one => ({ type: 'input_json_delta', partial_json: one })),
+      deltas: split(JSON.stringify(input)).map(one => ({ type: 'input_json_delta', partial_json: one })),
     })),
   ]
   const usage = { input_tokens: 6, cache_creation_input_tokens: 1, cache_read_input_tokens: 3, output_tokens: 1 }
@@ -44,10 +44,10 @@ function openai({ text, calls = [] }: Reply): readonly string[] {
     event({ object: 'chat.completion.chunk', choices: [{ index: 0, delta, finish_reason }] })
   return [
     choice({ role: 'assistant', content: '' }),
-    ...cut(text).map(content => choice({ content })),
+    ...split(text).map(content => choice({ content })),
     ...calls.flatMap(({ id, name, input }, index) => [
       choice({ tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] }),
-      ...cut(JSON.stringify(input)).map(one => choice({ tool_calls: [{ index, function: { arguments: one } }] })),
+      ...split(JSON.stringify(input)).map(one => choice({ tool_calls: [{ index, function: { arguments: one } }] })),
     ]),
     choice({}, calls.length > 0 ? 'tool_calls' : 'stop'),
     event({
@@ -64,7 +64,7 @@ function gemini({ text, calls = [] }: Reply): readonly string[] {
     event({ candidates: [{ content: { role: 'model', parts }, ...more }], usageMetadata })
   return [
     piece([{ text: 'hm', thought: true }]),
-    ...cut(text).map(one => piece([{ text: one }])),
+    ...split(text).map(one => piece([{ text: one }])),
     ...calls.map(({ id, name, input, signature }) =>
       piece([{ functionCall: { id, name, args: input }, ...(signature && { thoughtSignature: signature }) }]),
     ),
@@ -76,7 +76,7 @@ function ollama({ text, calls = [] }: Reply): readonly string[] {
   const line = (message: object, more: object = { done: false }) =>
     `${JSON.stringify({ model: 'm', message: { role: 'assistant', ...message }, ...more })}\n`
   return [
-    ...cut(text).map(content => line({ content })),
+    ...split(text).map(content => line({ content })),
     ...calls.map(({ id, name, input }) =>
       line({ content: '', tool_calls: [{ id, function: { name, arguments: input } }] }),
     ),
@@ -91,7 +91,7 @@ export const piecesIn: Readonly<Record<Language, (reply: Reply) => readonly stri
   ollama,
 }
 
-/** A failure of the provider after its answer has begun. */
+/** A failure after the response has started. */
 export const failureIn: Readonly<Record<Language, string>> = {
   anthropic: event({ type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }, 'error'),
   openai: event({ error: { message: 'Overloaded', type: 'server_error' } }),
@@ -99,5 +99,5 @@ export const failureIn: Readonly<Record<Language, string>> = {
   ollama: `${JSON.stringify({ error: 'Overloaded' })}\n`,
 }
 
-export const wholeOrPieces = (language: Language, reply: Reply, isStreamed: boolean): object | readonly string[] =>
+export const bodyOrEvents = (language: Language, reply: Reply, isStreamed: boolean): object | readonly string[] =>
   isStreamed ? piecesIn[language](reply) : answerIn[language](reply)

@@ -1,19 +1,22 @@
-/** How many tokens of `cl100k_base` a text has at most, without the tokenizer: at least one byte each, and fewer where it is sure to merge letters. Pure. */
+/**
+ * An upper bound of a text's tokens in `cl100k_base`, without the tokenizer: at least one byte each, and fewer where
+ * letters are certainly merged. Pure.
+ */
 
 /**
- * Every two of these letters, and a space before any letter, are one token of `cl100k_base`. So no two of them are left apart side by side: of three such bytes one at least is merged. A rare letter
- * counts as a token of its own.
+ * Every pair of these letters, and a space before any letter, is one token of `cl100k_base`. So no two of them remain
+ * separate side by side: of three such bytes at least one is merged. A rare letter counts as a separate token.
  */
 const merging = 'abcdefghilmnoprstu'
 const doesMerge = Array.from({ length: 0x80 }, (_, code) => merging.includes(String.fromCharCode(code)))
 const [apostrophe, space] = [0x27, 0x20]
-/** What is longer may be cut before it is counted. */
+/** A longer text may be split before it is counted. */
 const longestRun = 60
 
 const ofRun = (length: number): number => (length > longestRun ? length : Math.ceil((2 * length) / 3))
 
 function ofCharacter(code: number): number {
-  // A word is cut behind `'s` and the like.
+  // A word is split after `'s` and similar endings.
   if (code < 0x80) return code === apostrophe ? 2 : 1
   return code < 0x800 ? 2 : 3
 }

@@ -1,4 +1,4 @@
-/** What of documents and conversation fits into a prompt. */
+/** The documents and conversation that fit into a prompt. */
 import fc from 'fast-check'
 import { encode } from 'gpt-tokenizer'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -6,8 +6,8 @@ import type { Message } from '../request/body.ts'
 import type { FoundDocument } from '../search/types.ts'
 import { mostTokens } from './bound.ts'
 import { contextOf } from './budget.ts'
-import { cutTo } from './cut.ts'
 import { type CountTokens, tokenCounter } from './tokens.ts'
+import { truncateTo } from './truncate.ts'
 
 let count: CountTokens
 beforeAll(async () => {
@@ -16,13 +16,13 @@ beforeAll(async () => {
 
 const found = (...texts: string[]): readonly FoundDocument[] =>
   texts.map((content, index) => ({ table: 'public.docs', id: `${index + 1}`, content, score: 1 }))
-const said = (...contents: string[]): readonly Message[] =>
+const historyOf = (...contents: string[]): readonly Message[] =>
   contents.map((content, index) => ({ role: index % 2 === 0 ? 'user' : 'assistant', content }))
 const total = ({ documents, history }: ReturnType<typeof contextOf>): number =>
   [...documents, ...history.map(({ content }) => content)].reduce((sum, text) => sum + count(text), 0)
 
 describe('counting', () => {
-  test('is that of a tokenizer, for English as that of a newer one', () => {
+  test('uses a tokenizer, which for English equals a newer one', () => {
     const text = 'The operator restarts the pod after a change of the certificate. '.repeat(50)
     expect(Math.abs(count(text) / encode(text).length - 1)).toBeLessThan(0.03)
     expect(count('')).toBe(0)
@@ -45,7 +45,7 @@ describe('the bound of tokens', () => {
   const words = fc.array(fc.oneof(fc.stringMatching(/^[a-z]{1,12}$/), fc.string({ unit: 'binary' })), { maxLength: 40 })
   const separators = fc.constantFrom(' ', '', '  ', "'", '\n', '-')
 
-  test('is never below what is counted', () => {
+  test('is never below the counted tokens', () => {
     fc.assert(
       fc.property(words, separators, (parts, separator) => {
         const text = parts.join(separator)
@@ -57,7 +57,7 @@ describe('the bound of tokens', () => {
       expect(mostTokens(one)).toBeGreaterThanOrEqual(count(one))
   })
 
-  test('holds for each two letters that it merges', () => {
+  test('is correct for each pair of letters that it merges', () => {
     const common = [...'abcdefghilmnoprstu']
     for (const one of common) {
       expect(count(` ${one}`)).toBe(1)
@@ -67,7 +67,7 @@ describe('the bound of tokens', () => {
 })
 
 describe('documents', () => {
-  test('are numbered, fenced and named, each text once', () => {
+  test('are numbered, fenced and named, and each text occurs once', () => {
     const { documents } = contextOf(found('First.', 'Second.', ' First. ', '', 'Third.'), [], 4_000, count)
     expect(documents).toHaveLength(3)
     expect(documents[2]).toMatch(
@@ -75,7 +75,7 @@ describe('documents', () => {
     )
   })
 
-  test('stay within the budget; the last is cut at the end of a sentence', () => {
+  test('stay within the budget; the last is truncated at the end of a sentence', () => {
     const long = Array.from({ length: 100 }, (_, index) => `Sentence ${index} is about cats.`).join(' ')
     const { documents } = contextOf(found('A short one.', long, 'Never.'), [], 500, count)
     expect(documents).toHaveLength(2)
@@ -84,7 +84,7 @@ describe('documents', () => {
     expect(documents.reduce((sum, text) => sum + count(text), 0)).toBeGreaterThan(430)
   })
 
-  test('that would be cut to little are left out, but for the first', () => {
+  test('that would be truncated to little are omitted, except the first', () => {
     const long = 'Cats sleep a lot during the day. '.repeat(200)
     expect(contextOf(found('Dogs bark. '.repeat(100), long), [], 480, count).documents).toHaveLength(1)
     const single = 'cats '.repeat(2_000)
@@ -95,7 +95,7 @@ describe('documents', () => {
   })
 
   test.each(['👩‍👩‍👧‍👦', 'ᏣᎳᎩ', 'a\u0301\u0302', '\t'])(
-    'made of %j alone have a beginning in the smallest budget',
+    'made of %j alone are truncated, not omitted, in the smallest budget',
     text => {
       const { documents } = contextOf(found(`Cats. ${text.repeat(5_000)}`), [], 256, count)
       expect(documents).toHaveLength(1)
@@ -108,8 +108,8 @@ describe('documents', () => {
     ['Hindi', 'बिल्ली दिन भर सोती है। ', '।'],
     ['Arabic', 'تنام القطة طوال اليوم؟ ', '؟'],
     ['German', 'Die Katze schläft z. B. am Tag! ', '!'],
-  ])('in %s are cut at the end of a sentence', (_, sentence, end) => {
-    expect(cutTo(sentence.repeat(500), 300, count, false)?.endsWith(end)).toBe(true)
+  ])('in %s are truncated at the end of a sentence', (_, sentence, end) => {
+    expect(truncateTo(sentence.repeat(500), 300, count, false)?.endsWith(end)).toBe(true)
   })
 
   test('of any text are well-formed and within the budget', () => {
@@ -120,7 +120,12 @@ describe('documents', () => {
     )
     fc.assert(
       fc.property(fc.array(text, { maxLength: 4 }), fc.integer({ min: 100, max: 600 }), (texts, budget) => {
-        const context = contextOf(found(...texts.map(one => one.toWellFormed())), said('Hi.', 'Yes?'), budget, count)
+        const context = contextOf(
+          found(...texts.map(one => one.toWellFormed())),
+          historyOf('Hi.', 'Yes?'),
+          budget,
+          count,
+        )
         expect(total(context)).toBeLessThanOrEqual(budget)
         for (const one of context.documents) expect(one.isWellFormed()).toBe(true)
       }),
@@ -130,8 +135,10 @@ describe('documents', () => {
 })
 
 describe('the conversation', () => {
-  test('keeps its most recent messages, a third of the budget at most, and begins with the user', () => {
-    const messages = said(...Array.from({ length: 41 }, (_, index) => `Message ${index} says something about cats.`))
+  test('keeps its most recent messages, a third of the budget at most, and starts with the user', () => {
+    const messages = historyOf(
+      ...Array.from({ length: 41 }, (_, index) => `Message ${index} says something about cats.`),
+    )
     const { history, documents } = contextOf(found('A document. '.repeat(60)), messages, 600, count)
     expect(history.at(-1)).toBe(messages.at(-1))
     expect(history[0]?.role).toBe('user')
@@ -140,8 +147,8 @@ describe('the conversation', () => {
     expect(documents).toHaveLength(1)
   })
 
-  test('drops what is too long, and what was said before it', () => {
-    const messages = said('Old.', 'x '.repeat(100_000), 'New?', 'Yes.', '  ')
+  test('drops a message that is too long, and all earlier ones', () => {
+    const messages = historyOf('Old.', 'x '.repeat(100_000), 'New?', 'Yes.', '  ')
     expect(contextOf(found('A.'), messages, 4_000, count).history.map(({ content }) => content)).toEqual([
       'New?',
       'Yes.',

@@ -1,49 +1,49 @@
-/** What of the documents and of the conversation goes into a prompt. Pure. */
+/** Selects the documents and the part of the conversation for a prompt. Pure. */
 import { fenced, fenceTokens } from '../../retrieval/fence.ts'
 import type { Message } from '../request/body.ts'
 import type { FoundDocument } from '../search/types.ts'
 import { mostTokens } from './bound.ts'
-import { beginning, cutTo, mayFit } from './cut.ts'
 import type { CountTokens } from './tokens.ts'
+import { beginning, mayFit, truncateTo } from './truncate.ts'
 
 type Context = {
-  /** As a prompt has them, the best first. */
+  /** In the prompt's format, best first. */
   readonly documents: readonly string[]
-  /** The oldest first. */
+  /** Oldest first. */
   readonly history: readonly Message[]
 }
 
-/** Documents may take what the conversation leaves. */
+/** Documents may use what the conversation does not. */
 const shareOfHistory = 1 / 3
-/** What a provider adds to a message. */
+/** Tokens that a provider adds to a message. */
 const messageTokens = 4
 const longestSource = 200
-const cutMark = ' [...]'
+const truncationMarker = ' [...]'
 
-/** Numbered by its place among the sources of the answer. The id is the table's, and so data as well. */
-const headOf = (place: number): string => `--- Document ${place + 1} ---\n`
+/** Numbered by its position among the sources of the answer. The id is from the table, and so it is data as well. */
+const headOf = (index: number): string => `--- Document ${index + 1} ---\n`
 const sourceOf = ({ table, id }: FoundDocument): string => `Source: ${table} ${beginning(id, longestSource)}\n\n`
-const rendered = (document: FoundDocument, place: number, text: string): string =>
-  headOf(place) + fenced(sourceOf(document) + text)
+const rendered = (document: FoundDocument, index: number, text: string): string =>
+  headOf(index) + fenced(sourceOf(document) + text)
 
 function recent(history: readonly Message[], budget: number, count: CountTokens) {
-  let left = budget
+  let remaining = budget
   let from = history.length
   for (const { content } of history.toReversed()) {
-    const tokens = mayFit(content, left) ? count(content) + messageTokens : Number.POSITIVE_INFINITY
-    if (tokens > left) break
-    left -= tokens
+    const tokens = mayFit(content, remaining) ? count(content) + messageTokens : Number.POSITIVE_INFINITY
+    if (tokens > remaining) break
+    remaining -= tokens
     from -= 1
   }
-  const kept = history.slice(from).filter(({ content }) => content.trim() !== '')
-  // A conversation begins with the user; some providers refuse others.
-  const first = kept.findIndex(({ role }) => role === 'user')
-  return { history: first === -1 ? [] : kept.slice(first), used: budget - left }
+  const nonEmpty = history.slice(from).filter(({ content }) => content.trim() !== '')
+  // A conversation starts with the user; some providers refuse others.
+  const first = nonEmpty.findIndex(({ role }) => role === 'user')
+  return { history: first === -1 ? [] : nonEmpty.slice(first), used: budget - remaining }
 }
 
 const textOf = ({ content }: FoundDocument): string => content.trim()
 
-/** Documents with a text that no document before has. */
+/** Documents whose text no earlier document has. */
 const distinct = (documents: readonly FoundDocument[]) => {
   const seen = new Set<string>()
   return [...documents.entries()].filter(([, document]) => {
@@ -56,44 +56,50 @@ const distinct = (documents: readonly FoundDocument[]) => {
 
 function fitting(documents: readonly FoundDocument[], budget: number, count: CountTokens): readonly string[] {
   const all: string[] = []
-  let left = budget
-  for (const [place, document] of distinct(documents)) {
+  let remaining = budget
+  for (const [index, document] of distinct(documents)) {
     const text = textOf(document)
-    // Marks are not counted: they are new each time.
-    const around = fenceTokens + count(headOf(place)) + count(sourceOf(document))
-    const tokens = mayFit(text, left) ? around + count(text) : Number.POSITIVE_INFINITY
-    if (tokens > left) {
-      const cut = cutTo(text, left - around - count(cutMark), count, all.length === 0)
-      if (cut !== undefined) all.push(rendered(document, place, cut + cutMark))
+    // Delimiters are not counted: they are different each time.
+    const around = fenceTokens + count(headOf(index)) + count(sourceOf(document))
+    const tokens = mayFit(text, remaining) ? around + count(text) : Number.POSITIVE_INFINITY
+    if (tokens > remaining) {
+      const truncated = truncateTo(text, remaining - around - count(truncationMarker), count, all.length === 0)
+      if (truncated !== undefined) all.push(rendered(document, index, truncated + truncationMarker))
       break
     }
-    all.push(rendered(document, place, text))
-    left -= tokens
+    all.push(rendered(document, index, text))
+    remaining -= tokens
   }
   return all
 }
 
-/** Whether all fits, whatever its tokens are. Counting takes longer than anything else that this server does for a request, and its tables take 25 MiB. */
+/**
+ * Whether everything fits, whatever its tokens. Counting takes longer than any other work of this server for a request,
+ * and the tokenizer's tables take 25 MiB.
+ */
 export function surelyFits(documents: readonly FoundDocument[], history: readonly Message[], budget: number): boolean {
   const ofHistory = history.reduce((sum, { content }) => sum + mostTokens(content) + messageTokens, 0)
   if (ofHistory > budget * shareOfHistory) return false
-  let left = budget - ofHistory
-  for (const [place, document] of documents.entries()) {
-    left -= fenceTokens + mostTokens(headOf(place)) + mostTokens(sourceOf(document)) + mostTokens(textOf(document))
-    if (left < 0) return false
+  let remaining = budget - ofHistory
+  for (const [index, document] of documents.entries()) {
+    remaining -= fenceTokens + mostTokens(headOf(index)) + mostTokens(sourceOf(document)) + mostTokens(textOf(document))
+    if (remaining < 0) return false
   }
   return true
 }
 
-/** `budget`: tokens of both. The most recent messages and the best documents are kept; the last document may be cut. */
+/**
+ * `budget`: tokens of both. The most recent messages and the best documents are kept; the last document may be
+ * truncated.
+ */
 export function contextOf(
   documents: readonly FoundDocument[],
   history: readonly Message[],
   budget: number,
   count: CountTokens,
 ): Context {
-  const kept = recent(history, Math.floor(budget * shareOfHistory), count)
-  return { documents: fitting(documents, budget - kept.used, count), history: kept.history }
+  const recentPart = recent(history, Math.floor(budget * shareOfHistory), count)
+  return { documents: fitting(documents, budget - recentPart.used, count), history: recentPart.history }
 }
 
 export const hasText = (documents: readonly FoundDocument[]): boolean =>

@@ -1,4 +1,7 @@
-/** Answers a question from the documents that a search has found, at once or as the model writes. Without documents the model is not asked. */
+/**
+ * Answers a question from the documents of a search, completely or as a stream. Without documents the model is not
+ * called.
+ */
 import { ProviderError } from '../../providers/errors.ts'
 import type { ChatAnswer, ChatProvider, ChatRequest } from '../../providers/types.ts'
 import type { PipelineSettings } from '../configuration/types.ts'
@@ -17,11 +20,11 @@ type AnswererOptions = {
 
 const nothingFound = 'No relevant information found in the available documents.'
 
-/** A provider that goes on past `max_tokens` is stopped: no text of so few tokens is that long. */
+/** A provider that continues past `max_tokens` is stopped: no text with so few tokens is that long. */
 const charactersPerToken = 64
 const spareCharacters = 10_000
 
-/** Of the built-in system prompt and the rule for documents. */
+/** Tokens of the built-in system prompt and the rule for documents. */
 const ruleTokens = 150
 /** How many more tokens than counted a prompt may have. */
 const otherTokenizers = 1.25
@@ -36,7 +39,7 @@ export class Answerer {
     this.#chat = chat
   }
 
-  /** @throws RagError; what the signal is aborted with */
+  /** @throws RagError; the signal's reason */
   async answer(question: Question, signal: AbortSignal): Promise<Answer> {
     if (!hasText(question.documents)) return { answer: nothingFound, tokensUsed: 0 }
     const request = await this.#requestOf(question)
@@ -49,8 +52,8 @@ export class Answerer {
   }
 
   /**
-   * Yields the text as it comes. Reading no further ends the request to the provider.
-   * @throws RagError, STREAMING_ERROR once there was text; what the signal is aborted with
+   * Yields the text as it arrives. If the caller stops reading, the request to the provider ends.
+   * @throws RagError, STREAMING_ERROR after the first text; the signal's reason
    */
   async *answerStream(
     question: Question,
@@ -70,7 +73,7 @@ export class Answerer {
           yield event.text
           continue
         }
-        // Refusals of some providers are in the whole answer only.
+        // Some providers report a refusal only in the complete response.
         if (text.trim() === '') {
           text = textOf(event.answer)
           if (text.trim() === '') throw this.#withoutText(event.answer)
@@ -86,14 +89,14 @@ export class Answerer {
 
   async #requestOf(question: Question): Promise<ChatRequest> {
     const { completion, tokenBudget, contextTokens } = this.#settings
-    const hasRoom = surelyFits(question.documents, question.history, contextTokens)
-    const count = hasRoom ? () => 0 : await tokenCounter()
+    const fits = surelyFits(question.documents, question.history, contextTokens)
+    const count = fits ? () => 0 : await tokenCounter()
     const messages = promptOf(question, this.#settings, count)
     const request = { model: completion.model, tools: [], maximumTokens: tokenBudget, messages }
     return completion.provider === 'ollama' ? { ...request, windowTokens: await this.#windowFor(question) } : request
   }
 
-  /** The same for all usual questions of a pipeline: Ollama loads its model anew for another. */
+  /** The same for all usual questions of a pipeline: Ollama reloads its model for another value. */
   async #windowFor({ query }: Question): Promise<number> {
     const { tokenBudget, contextTokens, systemPrompt = '' } = this.#settings
     const windowWith = (count: CountTokens) => {
@@ -121,7 +124,7 @@ export class Answerer {
 const textOf = ({ content }: ChatAnswer): string =>
   content.map(block => (block.type === 'text' ? block.text : '')).join('')
 
-/** As the provider says; counted where it says nothing. */
+/** From the provider; counted if it reports none. */
 async function tokensOf({ messages }: ChatRequest, { token_usage }: ChatAnswer, answer: string): Promise<number> {
   if (token_usage !== undefined && token_usage.total_tokens > 0) return token_usage.total_tokens
   const count = await tokenCounter()

@@ -1,35 +1,42 @@
 /**
- * Counts tokens by the byte pairs of a real tokenizer. `cl100k_base` takes 25 MiB of memory where `o200k_base` takes 40; both count English alike, and it counts more for other
- * scripts, so that what fits by its count fits a newer model as well. It is loaded at the first prompt.
+ * Counts tokens with the byte pairs of a real tokenizer. `cl100k_base` takes 25 MiB of memory where `o200k_base` takes
+ * 40; both count English alike, and it counts more for other scripts, so that a text that fits by its count fits a
+ * newer model as well. It is loaded at the first prompt.
  */
 
 export type CountTokens = (text: string) => number
 
-/** Merging takes the square of the length of a run of one kind of characters, so runs are cut. Text in a language rarely has one of this length. */
+/**
+ * Merging takes time quadratic in the length of a run of one character class, so runs are split. Natural text rarely
+ * has one of this length.
+ */
 const longest = 200
 const longRun = new RegExp(`\\p{L}{${longest}}|[^\\s\\p{L}\\p{N}]{${longest}}|\\s{${longest}}`, 'gu')
 
 const isSpace = (code: number): boolean => code <= 0x20
 const isInk = (code: number): boolean => code > 0x20 && code < 0x7f
 
-/** How many characters around a place are of no such class, up to so many. */
-function runAround(text: string, place: number, ends: (code: number) => boolean): number {
-  let [from, to] = [place, place]
-  while (from > 0 && place - from < longest && !ends(text.charCodeAt(from - 1))) from -= 1
-  while (to < text.length && to - place < longest && !ends(text.charCodeAt(to))) to += 1
+/** How many characters around a position are in no such class, up to a limit. */
+function runAround(text: string, at: number, ends: (code: number) => boolean): number {
+  let [from, to] = [at, at]
+  while (from > 0 && at - from < longest && !ends(text.charCodeAt(from - 1))) from -= 1
+  while (to < text.length && to - at < longest && !ends(text.charCodeAt(to))) to += 1
   return to - from
 }
 
-/** Whether there may be one. A run covers one of the places that are looked at; characters beyond ASCII may be of any kind. */
+/**
+ * Whether there may be such a run. A run covers one of the sampled positions; characters beyond ASCII may be in any
+ * class.
+ */
 function mayHaveLongRun(text: string): boolean {
-  for (let place = longest / 2; place < text.length; place += longest / 2) {
-    if (runAround(text, place, isSpace) >= longest || runAround(text, place, isInk) >= longest) return true
+  for (let at = longest / 2; at < text.length; at += longest / 2) {
+    if (runAround(text, at, isSpace) >= longest || runAround(text, at, isInk) >= longest) return true
   }
   return false
 }
-/** How many words the tokenizer remembers the tokens of; its own limit is 100,000. */
+/** How many words the tokenizer caches; its own limit is 100,000. */
 const remembered = 5_000
-/** `<|endoftext|>` and the like are text here. */
+/** `<|endoftext|>` and similar are treated as text. */
 const plainText = { allowedSpecial: new Set<string>(), disallowedSpecial: new Set<string>() }
 
 async function load(): Promise<CountTokens> {

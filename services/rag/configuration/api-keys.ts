@@ -1,4 +1,7 @@
-/** The API keys of providers. The first source that has one counts: the endpoint itself, the files of its pipeline, of the defaults, and of the whole server, the environment, the home folder. */
+/**
+ * The API keys of providers. The first source that has one is used: the endpoint itself, the key files of its pipeline,
+ * of the defaults, and of the server, the environment, the home directory.
+ */
 import type { Environment } from '../../configuration/declaration.ts'
 import { type ReadFile, readNamedFile } from '../../configuration/secrets.ts'
 import { isHeaderValue } from '../../http/headers.ts'
@@ -15,26 +18,26 @@ export const isKeyed = (provider: string): provider is Keyed => keyed.some(one =
 export const isApiKey = (text: string): boolean => text !== '' && isHeaderValue(text)
 export const apiKeyRule = 'must be a key of one line without control characters'
 
-/** Reads the files of one level. `place` is the name of their table. */
-export function keysOfFiles(files: KeyFiles, place: string, readFile: ReadFile, refuse: Refuse): ApiKeys {
+/** Reads the key files of one level. `table` is its name. */
+export function keysOfFiles(files: KeyFiles, table: string, readFile: ReadFile, refuse: Refuse): ApiKeys {
   const all = keyed.flatMap((provider): [Keyed, string][] => {
     const path = files[provider]
     if (path === undefined) return []
     const read = readNamedFile(path, readFile)
     const text = read.kind === 'text' ? read.text.trim() : ''
-    if (read.kind === 'refused') refuse(`${place}.${provider}`, read.rule)
-    else if (!isApiKey(text)) refuse(`${place}.${provider}`, `${apiKeyRule}, in its file`)
+    if (read.kind === 'refused') refuse(`${table}.${provider}`, read.rule)
+    else if (!isApiKey(text)) refuse(`${table}.${provider}`, `${apiKeyRule}, in its file`)
     else return [[provider, text]]
     return []
   })
   return Object.fromEntries(all)
 }
 
-/** Keys that no file of configuration names. */
+/** Keys that no configuration file names. */
 export function surroundingKeys(environment: Environment, readFile: ReadFile): ApiKeys {
   const all = keyed.flatMap((provider): [Keyed, string][] => {
-    const given = environment[`${provider.toUpperCase()}_API_KEY`]?.trim() || homeKey(provider, readFile)
-    return given !== undefined && isApiKey(given) ? [[provider, given]] : []
+    const apiKey = environment[`${provider.toUpperCase()}_API_KEY`]?.trim() || homeKey(provider, readFile)
+    return apiKey !== undefined && isApiKey(apiKey) ? [[provider, apiKey]] : []
   })
   return Object.fromEntries(all)
 }

@@ -1,4 +1,4 @@
-/** The tables of keys in docs/rag.md are those of the declaration. */
+/** The tables of keys in docs/rag.md match the declaration. */
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { type Declaration, keysOf } from '../../configuration/declaration.ts'
@@ -8,7 +8,7 @@ import { database, keys, pipeline, table } from './keys.ts'
 const text = readFileSync('docs/rag.md', 'utf8')
 const codesIn = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code)
 
-/** By the names of the keys. A name that begins with a dot is beside the first of its row. */
+/** By the names of the keys. A name that starts with a dot belongs beside the first of its row. */
 function documented(header: string): ReadonlyMap<string, string> {
   const [, after = ''] = text.split(`| ${header} | default | meaning |\n|---|---|---|\n`)
   const rows = [...(after.split('\n\n')[0] ?? '').matchAll(/^\| (.*?) \|(.*?)\|(.*)\|$/gm)]
@@ -30,7 +30,7 @@ test.each<[string, Declaration, readonly string[]]>([
   ['key of a model', keys.defaults.embedding_llm, []],
 ])('every %s is documented with its default', (header, declaration, tables) => {
   const rows = documented(header)
-  // A row for the whole table, and a section of its own.
+  // A row for the table, and a separate section.
   const declared = keysOf(declaration).filter(({ name }) => !tables.some(one => name.startsWith(`${one}.`)))
   for (const { name, key } of declared) {
     const initial = rows.get(name)
@@ -42,7 +42,7 @@ test.each<[string, Declaration, readonly string[]]>([
   expect([...rows.keys()].filter(name => !names.includes(name))).toEqual([])
 })
 
-test('the example is right', () => {
+test('the example is valid', () => {
   const [, block = ''] = /## Start\n\n((?: {4}.*\n)+)/.exec(text) ?? []
   expect(settingsOf(block.replaceAll(/^ {4}/gm, '')).pipelines).toHaveLength(1)
 })

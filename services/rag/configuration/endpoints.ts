@@ -1,4 +1,4 @@
-/** The models of a pipeline: what the pipeline says of them, completed from the defaults. */
+/** The models of a pipeline: its own settings, completed from the defaults. */
 import type { Settings } from '../../configuration/declaration.ts'
 import type { Checks } from '../../configuration/loader.ts'
 import { type ApiKeys, apiKeyRule, isApiKey, isKeyed } from './api-keys.ts'
@@ -6,19 +6,19 @@ import type { keys, pipeline } from './keys.ts'
 import type { CompletionSettings, EmbeddingSettings, PipelineSettings, RerankSettings } from './types.ts'
 
 type Headers = Readonly<Record<string, string>>
-type Given = Settings<typeof pipeline>
+type ReadPipeline = Settings<typeof pipeline>
 type Defaults = Settings<typeof keys>['defaults']
 
-/** What one pipeline may use. */
-export type Surroundings = {
+/** The endpoints of one pipeline. */
+export type EndpointContext = {
   readonly defaults: Defaults
-  /** Of every request to a provider. */
+  /** Settings of every request to a provider. */
   readonly headers: Headers
   readonly apiKeys: ApiKeys
   readonly checks: Checks
 }
 
-type GivenEndpoint<Provider> = {
+type ReadEndpoint<Provider> = {
   readonly provider: Provider | undefined
   readonly model: string | undefined
   readonly apiKey: string | undefined
@@ -28,7 +28,7 @@ type GivenEndpoint<Provider> = {
   readonly perAttemptTimeout: number | undefined
 }
 
-/** Names of headers do not depend on their case: the later of two counts. */
+/** Header names are case-insensitive: the later of two is used. */
 export function joined(...all: readonly (Headers | undefined)[]): Headers {
   const entries = all
     .flatMap(headers => Object.entries(headers ?? {}))
@@ -37,7 +37,7 @@ export function joined(...all: readonly (Headers | undefined)[]): Headers {
 }
 
 /** Model, key, address and headers belong to a provider: another provider inherits none of them. */
-function inherit<Provider>(own: GivenEndpoint<Provider>, base: GivenEndpoint<Provider>): GivenEndpoint<Provider> {
+function inherit<Provider>(own: ReadEndpoint<Provider>, base: ReadEndpoint<Provider>): ReadEndpoint<Provider> {
   const isSame = own.provider === undefined || own.provider === base.provider
   const from = isSame ? base : undefined
   return {
@@ -51,22 +51,22 @@ function inherit<Provider>(own: GivenEndpoint<Provider>, base: GivenEndpoint<Pro
   }
 }
 
-/** `place`: where the file has it; `where`: what a missing value is missing for. */
+/** `paths`: its locations in the file. */
 function complete<Provider extends string>(
-  given: GivenEndpoint<Provider>,
-  places: readonly string[],
-  { headers: common, apiKeys, checks }: Surroundings,
+  read: ReadEndpoint<Provider>,
+  paths: readonly string[],
+  { headers: common, apiKeys, checks }: EndpointContext,
 ) {
-  const { provider, model, baseUrl, headers } = given
-  const [place = ''] = places
-  const isGiven = (name: string) => places.some(one => checks.isGiven(`${one}.${name}`))
-  if (provider === undefined && !isGiven('provider')) checks.refuse(`${place}.provider`, whereMissing(places))
-  if (model === undefined && !isGiven('model')) checks.refuse(`${place}.model`, whereMissing(places))
-  const own = given.apiKey?.trim()
-  if (own !== undefined && !isApiKey(own)) checks.refuse(`${place}.api_key`, apiKeyRule)
+  const { provider, model, baseUrl, headers } = read
+  const [path = ''] = paths
+  const isSet = (name: string) => paths.some(one => checks.isSet(`${one}.${name}`))
+  if (provider === undefined && !isSet('provider')) checks.refuse(`${path}.provider`, whereMissing(paths))
+  if (model === undefined && !isSet('model')) checks.refuse(`${path}.model`, whereMissing(paths))
+  const own = read.apiKey?.trim()
+  if (own !== undefined && !isApiKey(own)) checks.refuse(`${path}.api_key`, apiKeyRule)
   const apiKey = own ?? (provider !== undefined && isKeyed(provider) ? apiKeys[provider] : undefined)
   if (provider !== undefined && isKeyed(provider) && apiKey === undefined && baseUrl === undefined)
-    checks.refuse(`${place}.api_key`, missingKey(provider))
+    checks.refuse(`${path}.api_key`, missingKey(provider))
   if (provider === undefined || model === undefined) return undefined
   return {
     provider,
@@ -74,8 +74,8 @@ function complete<Provider extends string>(
     apiKey,
     baseUrl,
     headers: joined(common, headers),
-    timeoutMs: given.requestTimeout ?? 0,
-    attemptTimeoutMs: given.perAttemptTimeout ?? 0,
+    timeoutMs: read.requestTimeout ?? 0,
+    attemptTimeoutMs: read.perAttemptTimeout ?? 0,
   }
 }
 
@@ -83,21 +83,29 @@ const whereMissing = ([, other]: readonly string[]): string =>
   other === undefined ? 'must be given' : `must be given here or in ${other}`
 
 const missingKey = (provider: string): string =>
-  `must be given where there is no base_url: here, by api_keys.${provider}, by ${provider.toUpperCase()}_API_KEY or by ~/.${provider}-api-key`
+  `must be given without base_url: here, by api_keys.${provider}, by ${provider.toUpperCase()}_API_KEY or by ~/.${provider}-api-key`
 
-export const embeddingOf = (given: Given, place: string, around: Surroundings): EmbeddingSettings | undefined =>
+export const embeddingOf = (
+  read: ReadPipeline,
+  path: string,
+  context: EndpointContext,
+): EmbeddingSettings | undefined =>
   complete(
-    inherit(given.embeddingLlm, around.defaults.embeddingLlm),
-    [`${place}.embedding_llm`, 'defaults.embedding_llm'],
-    around,
+    inherit(read.embeddingLlm, context.defaults.embeddingLlm),
+    [`${path}.embedding_llm`, 'defaults.embedding_llm'],
+    context,
   )
 
-export const completionOf = (given: Given, place: string, around: Surroundings): CompletionSettings | undefined =>
-  complete(inherit(given.ragLlm, around.defaults.ragLlm), [`${place}.rag_llm`, 'defaults.rag_llm'], around)
+export const completionOf = (
+  read: ReadPipeline,
+  path: string,
+  context: EndpointContext,
+): CompletionSettings | undefined =>
+  complete(inherit(read.ragLlm, context.defaults.ragLlm), [`${path}.rag_llm`, 'defaults.rag_llm'], context)
 
-/** Off where nothing is said of it. */
-export function rerankOf({ rerank }: Given, place: string, around: Surroundings): PipelineSettings['rerank'] {
-  if (!around.checks.isGiven(`${place}.rerank`)) return undefined
-  const settings = complete({ ...rerank, provider: rerank.provider ?? 'voyage' }, [`${place}.rerank`], around)
+/** Off by default. */
+export function rerankOf({ rerank }: ReadPipeline, path: string, context: EndpointContext): PipelineSettings['rerank'] {
+  if (!context.checks.isSet(`${path}.rerank`)) return undefined
+  const settings = complete({ ...rerank, provider: rerank.provider ?? 'voyage' }, [`${path}.rerank`], context)
   return settings && ({ ...settings, depth: rerank.candidates } satisfies RerankSettings)
 }

@@ -10,13 +10,13 @@ pipelines:
     rag_llm: { provider: openai, model: gpt-4o-mini, base_url: http://127.0.0.1:9 }
 `
 
-type Surroundings = {
+type Environment = {
   readonly environment?: Record<string, string>
   readonly files?: Record<string, string>
   readonly onFile?: (path: string) => void
 }
 
-const read = (text: string, { environment = {}, files = {}, onFile = () => {} }: Surroundings = {}) =>
+const read = (text: string, { environment = {}, files = {}, onFile = () => {} }: Environment = {}) =>
   ragSettings({
     path: '/etc/espalier/espalier-rag.yaml',
     text,
@@ -28,9 +28,9 @@ const read = (text: string, { environment = {}, files = {}, onFile = () => {} }:
     },
   })
 
-function problems(text: string, surroundings?: Surroundings): string[] {
+function problems(text: string, around?: Environment): string[] {
   try {
-    read(text, surroundings)
+    read(text, around)
     return []
   } catch (error) {
     if (error instanceof ConfigurationError) return error.message.split('\n')
@@ -39,7 +39,7 @@ function problems(text: string, surroundings?: Surroundings): string[] {
 }
 const pipeline = (more: string) => `${smallest}    ${more}\n`
 
-test('what is not given has its default', () => {
+test('missing keys have their defaults', () => {
   const settings = read(smallest)
   expect(settings.server).toEqual({
     host: '127.0.0.1',
@@ -69,7 +69,7 @@ test('what is not given has its default', () => {
   })
 })
 
-test('all that is wrong is reported at once, with the nearest key', () => {
+test('all errors are reported at once, with the nearest key', () => {
   const wrong = `
 server: { prot: 8080, tls: { cert_file: a } }
 api_keys: { openai: keys/none }
@@ -124,7 +124,7 @@ pipelines:
 `
   const addressOf = (database: string, more = {}) => read(withDatabase(database), more).pipelines[0]?.address
 
-  test('is a URI or keywords, in the file, a file of its own or the environment', () => {
+  test('is a URI or keywords, in the file, a separate file or the environment', () => {
     const expected = {
       hosts: [{ name: 'db.example', address: 'db.example', port: 5433 }],
       ...{ user: 'reader', database: 'app', password: 'p@ss', sessionAttributes: 'any' },
@@ -202,19 +202,19 @@ pipelines:
     ['server', 3, environment],
     ['environment', 4, environment],
     ['home', 4, {}],
-  ])('is that of the highest place that has one: %s', (key, removed, variables) => {
+  ])('is that of the first source that has one: %s', (key, removed, variables) => {
     const text = without(keyed, ...levels.slice(0, removed))
     const settings = read(text, { environment: variables, files })
     expect(settings.pipelines[0]?.completion.apiKey).toBe(key)
   })
 
-  test('is not needed with a base URL, and is reported where it is missing', () => {
+  test('is not needed with a base URL, and reported if missing', () => {
     const text = without(keyed, ...levels)
-    expect(problems(text)).toEqual([expect.stringMatching(/^pipelines\[0\]\.rag_llm\.api_key .*must be given where/)])
+    expect(problems(text)).toEqual([expect.stringMatching(/^pipelines\[0\]\.rag_llm\.api_key .*must be given without/)])
     expect(problems(text.replace('model: m }', 'model: m, base_url: http://127.0.0.1:1 }'))).toEqual([])
   })
 
-  test('of a file is followed, also where the file is not there yet', () => {
+  test('of a file is watched, also before the file exists', () => {
     const paths: string[] = []
     read(keyed, { files, onFile: path => paths.push(path) })
     expect(paths).toEqual(expect.arrayContaining(['/etc/espalier/keys/server', '/home/me/.voyage-api-key']))
@@ -230,7 +230,7 @@ pipelines:
   })
 })
 
-test('a pipeline inherits a model whole unless it names another provider', () => {
+test('a pipeline inherits a complete model unless it names another provider', () => {
   const defaults = (own: string) => `
 defaults:
   llm_headers: { X-Team: search, X-Kind: any }
@@ -293,11 +293,11 @@ test('filters are text or conditions, and tables may name their schema', () => {
     kind: 'conditions',
     filter: { conditions: [{ column: 'a', operator: 'IN', value: [1] }], logic: 'AND' },
   })
-  // What is left out may be a restriction.
+  // An ignored key could have been a restriction.
   expect(problems(tables(''))).toEqual([expect.stringContaining('filter')])
 })
 
-test('reranking is off unless its table is there, and limits the documents by top_k', () => {
+test('reranking is off unless its table is present, and limits the documents by top_k', () => {
   const settings = read(pipeline('rerank: { model: rerank-2.5, base_url: http://127.0.0.1:1, top_k: 3 }'))
   expect(settings.pipelines[0]).toMatchObject({ rerank: { provider: 'voyage', depth: 50 }, topN: 3 })
 })

@@ -1,6 +1,7 @@
 /**
- * The configuration of the retrieval server: one YAML file, with `${VARIABLE}` from the environment. It returns settings that can be used, or reports all that is wrong at once,
- * each problem with its key and its rule, and never with a value, which may be a secret.
+ * The configuration of the retrieval server: one YAML file, with `${VARIABLE}` from the environment. Returns valid
+ * settings, or reports all errors at once, each with its key and its rule, and never with a value, which may be a
+ * secret.
  */
 import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -12,15 +13,15 @@ import type { ReadFile } from '../../configuration/secrets.ts'
 import { parseYaml } from '../../configuration/yaml.ts'
 import { type ApiKeys, keysOfFiles, surroundingKeys } from './api-keys.ts'
 import { addressOf } from './database.ts'
-import { completionOf, embeddingOf, joined, rerankOf, type Surroundings } from './endpoints.ts'
+import { completionOf, type EndpointContext, embeddingOf, joined, rerankOf } from './endpoints.ts'
 import { keys, type pipeline } from './keys.ts'
 import type { PipelineSettings, RagSettings, ServerSettings, TableSettings } from './types.ts'
 
-type Given = Settings<typeof keys>
-type GivenPipeline = Settings<typeof pipeline>
+type ReadSettings = Settings<typeof keys>
+type ReadPipeline = Settings<typeof pipeline>
 type InFolder = (path: string) => string
 
-/** Where files are that the configuration names. */
+/** The location of files that the configuration names. */
 class Files {
   readonly #folder: string
   readonly #home: string
@@ -38,10 +39,10 @@ class Files {
   readonly read: ReadFile = path => this.#read(this.inFolder(path))
 }
 
-/** `onFile` is called with the path of each file that is read or looked for: what the settings depend on. */
+/** `onFile` is called with the path of each file that is read or missing: the settings depend on them. */
 type Reading = { readonly environment: Environment; readonly onFile?: (path: string) => void }
 
-/** @throws Error if the file cannot be read; ConfigurationError with all that is wrong */
+/** @throws Error if the file cannot be read; ConfigurationError with all errors */
 export function readRagSettings(path: string, { environment, onFile }: Reading): RagSettings {
   onFile?.(resolve(path))
   const readFile = (name: string) => {
@@ -63,39 +64,39 @@ export function ragSettings({ path, text, environment, readFile }: RagSources): 
   const files = new Files(path, environment, readFile)
   const sources: Sources = { file: { path, text }, environment, readFile: files.read }
   const checks = load(keys, { parse: parseYaml }, sources)
-  const { settings: given } = checks
-  const server = serverOf(given, files.inFolder, checks)
-  const readKeys = (table: GivenPipeline['apiKeys'], place: string) =>
-    keysOfFiles(table, place, files.read, checks.refuse)
+  const { settings: read } = checks
+  const server = serverOf(read, files.inFolder, checks)
+  const readKeys = (table: ReadPipeline['apiKeys'], location: string) =>
+    keysOfFiles(table, location, files.read, checks.refuse)
   const keysOfServer: ApiKeys = {
     ...surroundingKeys(environment, files.read),
-    ...readKeys(given.apiKeys, 'api_keys'),
-    ...readKeys(given.defaults.apiKeys, 'defaults.api_keys'),
+    ...readKeys(read.apiKeys, 'api_keys'),
+    ...readKeys(read.defaults.apiKeys, 'defaults.api_keys'),
   }
-  const pipelines = given.pipelines.flatMap((one, index): PipelineSettings[] => {
-    const place = `pipelines[${index}]`
-    const apiKeys = { ...keysOfServer, ...readKeys(one.apiKeys, `${place}.api_keys`) }
-    const headers = joined(given.defaults.llmHeaders, one.llmHeaders)
-    const settings = pipelineOf(one, place, { defaults: given.defaults, headers, apiKeys, checks }, files.inFolder)
+  const pipelines = read.pipelines.flatMap((one, index): PipelineSettings[] => {
+    const location = `pipelines[${index}]`
+    const apiKeys = { ...keysOfServer, ...readKeys(one.apiKeys, `${location}.api_keys`) }
+    const headers = joined(read.defaults.llmHeaders, one.llmHeaders)
+    const settings = pipelineOf(one, location, { defaults: read.defaults, headers, apiKeys, checks }, files.inFolder)
     return settings === undefined ? [] : [settings]
   })
-  checkNames(given, checks)
+  checkNames(read, checks)
   checks.check()
-  return { server, pipelines, logLevel: given.logLevel }
+  return { server, pipelines, logLevel: read.logLevel }
 }
 
-function checkNames({ pipelines }: Given, { refuse, isGiven, problems }: Checks): void {
+function checkNames({ pipelines }: ReadSettings, { refuse, isSet: isGiven, problems }: Checks): void {
   const isRefused = problems.some(({ key }) => key === 'pipelines')
   if (pipelines.length === 0 && !isRefused) refuse('pipelines', 'must have at least one pipeline')
   for (const [index, { name }] of pipelines.entries()) {
-    const place = `pipelines[${index}].name`
-    if (name === undefined && !isGiven(place)) refuse(place, 'must be given')
+    const location = `pipelines[${index}].name`
+    if (name === undefined && !isGiven(location)) refuse(location, 'must be given')
     const first = pipelines.findIndex(other => other.name === name)
-    if (name !== undefined && first !== index) refuse(place, `must be another name than that of pipelines[${first}]`)
+    if (name !== undefined && first !== index) refuse(location, `must differ from the name of pipelines[${first}]`)
   }
 }
 
-function serverOf({ server }: Given, inFolder: InFolder, { isGiven, refuse }: Checks): ServerSettings {
+function serverOf({ server }: ReadSettings, inFolder: InFolder, { isSet: isGiven, refuse }: Checks): ServerSettings {
   const { tls, cors, requestTimeout, streamTimeout } = server
   const { enabled = isGiven('server.tls'), certFile, keyFile } = tls
   for (const [name, file] of [
@@ -103,10 +104,10 @@ function serverOf({ server }: Given, inFolder: InFolder, { isGiven, refuse }: Ch
     ['key_file', keyFile],
   ] as const)
     if (enabled && file === undefined && !isGiven(`server.tls.${name}`))
-      refuse(`server.tls.${name}`, 'must be given where TLS is on')
+      refuse(`server.tls.${name}`, 'must be given if TLS is on')
   const { allowedOrigins } = cors
   if (cors.enabled && allowedOrigins.length === 0)
-    refuse('server.cors.allowed_origins', 'must have an origin, or * for any, where CORS is on')
+    refuse('server.cors.allowed_origins', 'must have an origin, or * for any, if CORS is on')
   return {
     host: server.listenAddress,
     port: server.port,
@@ -118,49 +119,53 @@ function serverOf({ server }: Given, inFolder: InFolder, { isGiven, refuse }: Ch
   }
 }
 
-/** undefined: something is wrong with it. */
+/** undefined: it is invalid. */
 function pipelineOf(
-  given: GivenPipeline,
-  place: string,
-  around: Surroundings,
+  read: ReadPipeline,
+  location: string,
+  around: EndpointContext,
   inFolder: InFolder,
 ): PipelineSettings | undefined {
   const { checks, defaults } = around
-  const address = addressOf(given.database, `${place}.database`, inFolder, checks)
-  const tables = tablesOf(given, place, checks)
-  const embedding = embeddingOf(given, place, around)
-  const completion = completionOf(given, place, around)
-  const rerank = rerankOf(given, place, around)
-  const { name, search } = given
+  const address = addressOf(read.database, `${location}.database`, inFolder, checks)
+  const tables = tablesOf(read, location, checks)
+  const embedding = embeddingOf(read, location, around)
+  const completion = completionOf(read, location, around)
+  const rerank = rerankOf(read, location, around)
+  const { name, search } = read
   if (name === undefined || address === undefined || embedding === undefined || completion === undefined)
     return undefined
   return {
     name,
-    description: given.description,
+    description: read.description,
     address,
-    poolSize: given.database.poolMaxConns,
+    poolSize: read.database.poolMaxConns,
     tables,
     embedding,
     completion,
     rerank,
-    tokenBudget: given.tokenBudget ?? defaults.tokenBudget,
-    contextTokens: given.contextTokens ?? defaults.contextTokens,
-    topN: (rerank && given.rerank.topK) ?? given.topN ?? defaults.topN,
-    systemPrompt: given.systemPrompt,
+    tokenBudget: read.tokenBudget ?? defaults.tokenBudget,
+    contextTokens: read.contextTokens ?? defaults.contextTokens,
+    topN: (rerank && read.rerank.topK) ?? read.topN ?? defaults.topN,
+    systemPrompt: read.systemPrompt,
     hybridEnabled: search.hybridEnabled,
     vectorWeight: search.vectorWeight,
     minSimilarity: search.minSimilarity,
     exactTimeoutMs: search.exactTimeout,
-    allowSources: given.allowIncludeSources,
-    maximumConcurrentRequests: given.maxConcurrentRequests,
+    allowSources: read.allowIncludeSources,
+    maximumConcurrentRequests: read.maxConcurrentRequests,
   }
 }
 
-function tablesOf({ tables }: GivenPipeline, place: string, { isGiven, refuse, problems }: Checks): TableSettings[] {
-  if (tables.length === 0 && !problems.some(({ key }) => key === `${place}.tables`))
-    refuse(`${place}.tables`, 'must have at least one table')
+function tablesOf(
+  { tables }: ReadPipeline,
+  location: string,
+  { isSet: isGiven, refuse, problems }: Checks,
+): TableSettings[] {
+  if (tables.length === 0 && !problems.some(({ key }) => key === `${location}.tables`))
+    refuse(`${location}.tables`, 'must have at least one table')
   return tables.flatMap((one, index): TableSettings[] => {
-    const own = `${place}.tables[${index}]`
+    const own = `${location}.tables[${index}]`
     const { table, textColumn, vectorColumn, idColumn, filter } = one
     for (const [name, value] of Object.entries({ table, text_column: textColumn, vector_column: vectorColumn }))
       if (value === undefined && !isGiven(`${own}.${name}`)) refuse(`${own}.${name}`, 'must be given')

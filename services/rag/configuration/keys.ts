@@ -1,4 +1,4 @@
-/** Every key of the retrieval server's file. docs/rag.md says what each means. */
+/** Every key of the retrieval server's file. docs/rag.md documents each. */
 import { z } from 'zod'
 import { key, List, optional } from '../../configuration/declaration.ts'
 import { ruleOf } from '../../configuration/rule.ts'
@@ -41,7 +41,7 @@ const host = z.union([
     port: z.int().min(1).max(65_535).optional(),
   }),
 ])
-export type GivenHost = z.output<typeof host>
+export type ReadHost = z.output<typeof host>
 
 const hosts = () => ({
   type: 'list' as const,
@@ -55,7 +55,7 @@ const sql = z
   .min(1)
   .max(10_000)
 
-/** SQL text, or the structured filter that requests have. */
+/** SQL text, or the structured filter that requests use. */
 const tableFilter = () => ({
   type: 'string' as const,
   schema: z.unknown().transform((value, context): string | Filter => {
@@ -67,7 +67,7 @@ const tableFilter = () => ({
   }),
 })
 
-/** Paths of files, each with one key. */
+/** Paths of files, one key in each. */
 const keyFiles = () => ({
   openai: optional(values.path()),
   anthropic: optional(values.path()),
@@ -82,7 +82,7 @@ const endpoint = () => ({
   base_url: optional(values.httpUri()),
   headers: optional(headers()),
 })
-/** Of a pipeline: what is not given is taken from the defaults. */
+/** Of a pipeline: missing keys are taken from the defaults. */
 const inherited = () => ({
   ...endpoint(),
   request_timeout: optional(timeout()),
@@ -95,15 +95,15 @@ const timeouts = (perAttempt: string) => ({
 const embeddingProvider = () => optional(values.choice(...embeddingProviders))
 const completionProvider = () => optional(values.choice(...completionProviders))
 
-const budget = () => values.whole(1, 1_000_000)
-/** A document with the marks around it, and a part of the conversation. */
-const contextTokens = () => values.whole(256, 1_000_000)
-const topN = () => values.whole(1, 1_000)
+const budget = () => values.integer(1, 1_000_000)
+/** A document with its delimiters, and a part of the conversation. */
+const contextTokens = () => values.integer(256, 1_000_000)
+const topN = () => values.integer(1, 1_000)
 
 export const database = {
   url: optional(values.connection(), { file: '_file', isSecret: true }),
   host: optional(values.words()),
-  port: key(values.whole(1, 65_535), 5_432),
+  port: key(values.integer(1, 65_535), 5_432),
   hosts: optional(hosts()),
   target_session_attrs: optional(
     values.choice('any', 'read-write', 'read-only', 'primary', 'standby', 'prefer-standby'),
@@ -116,7 +116,7 @@ export const database = {
   ssl_key: optional(values.path()),
   ssl_root_ca: optional(values.path()),
   connect_timeout: key(values.duration(1_000, 600_000), '10s'),
-  pool_max_conns: key(values.whole(1, 1_000), 10),
+  pool_max_conns: key(values.integer(1, 1_000), 10),
 }
 
 export const table = {
@@ -154,16 +154,16 @@ export const pipeline = {
     provider: optional(values.choice('voyage')),
     ...endpoint(),
     ...timeouts('10s'),
-    candidates: key(values.whole(1, 1_000), 50),
+    candidates: key(values.integer(1, 1_000), 50),
     top_k: optional(topN()),
   },
-  max_concurrent_requests: key(values.whole(1, 10_000), 256),
+  max_concurrent_requests: key(values.integer(1, 10_000), 256),
 }
 
 export const keys = {
   server: {
     listen_address: key(values.listenHost(), '127.0.0.1'),
-    port: key(values.whole(0, 65_535), 8_080),
+    port: key(values.integer(0, 65_535), 8_080),
     allowed_hosts: key(
       values.entries('must be names of hosts without a port', entry => /^[A-Za-z0-9._-]{1,253}$/.test(entry)),
       '',

@@ -1,4 +1,7 @@
-/** Work that several callers wait for is done once. A caller whose signal is aborted waits no more; the work itself is stopped when nobody waits for it. */
+/**
+ * Runs shared work once for several callers. A caller whose signal is aborted stops waiting; the work itself is stopped
+ * when no caller waits for it.
+ */
 
 import { unlessAborted } from '../../process/unless-aborted.ts'
 
@@ -8,8 +11,8 @@ export class SharedWork<Result> {
   readonly #flights = new Map<string, Flight<Result>>()
 
   /**
-   * `work` is called if no work of that key is under way.
-   * @throws what the work throws, or what the signal is aborted with before
+   * `work` is called if no work with that key is running.
+   * @throws errors of the work, or the signal's reason if it is aborted before
    */
   async run(key: string, signal: AbortSignal, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
     signal.throwIfAborted()
@@ -30,9 +33,9 @@ export class SharedWork<Result> {
     return flight
   }
 
-  /** Whoever is next begins anew. */
+  /** The next caller starts it again. */
   #stop(key: string, flight: Flight<Result>): void {
     if (this.#flights.get(key) === flight) this.#flights.delete(key)
-    flight.stop.abort(new Error('nobody waits for it'))
+    flight.stop.abort(new Error('no caller waits for it'))
   }
 }

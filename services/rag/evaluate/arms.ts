@@ -8,14 +8,14 @@ import type { Arm } from './evaluate.ts'
 
 type Options = {
   readonly make: (settings: PipelineSettings) => Pipeline
-  /** By which judgements name documents; undefined: `document` where a table has it, else the id. */
+  /** The column by which judgements name documents; undefined: `document` if a table has it, else the id. */
   readonly column: string | undefined
-  /** Documents of each query. */
+  /** Number of documents for each query. */
   readonly depth: number
   readonly signal: AbortSignal
 }
 
-/** As every load makes it. */
+/** As every load creates it. */
 const usualColumn = 'document'
 
 const evenWeight = 0.5
@@ -58,7 +58,7 @@ export function armsOf(settings: PipelineSettings, options: Options) {
   }
 }
 
-/** Names of documents as judgements have them, looked up once for each row. */
+/** Document names as in the judgements, looked up once for each row. */
 class DocumentNames {
   readonly #settings: PipelineSettings
   readonly #column: string | undefined

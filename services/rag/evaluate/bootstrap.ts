@@ -1,9 +1,12 @@
-/** How sure a mean is: percentile intervals by resampling the queries (Sakai, SIGIR 2006). The same values give the same interval. Pure. */
+/**
+ * Confidence of a mean: percentile intervals by resampling the queries (Sakai, SIGIR 2006). Equal values give the same
+ * interval. Pure.
+ */
 
 export type Interval = { readonly mean: number; readonly low: number; readonly high: number }
 
 const resamples = 2_000
-/** Outside of the interval, on each side. */
+/** The part outside of the interval, on each side. */
 const tail = 0.025
 
 /** Numbers from 0 to 1, the same ones for each seed (mulberry32). */
@@ -20,12 +23,13 @@ function randomNumbers(seed: number): () => number {
 const meanOf = (values: readonly number[]): number =>
   values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length
 
-/** The mean with its 95 % interval. Of differences query by query, it is the paired interval. */
+/** The mean with its 95 % interval. For differences per query, it is the paired interval. */
 export function interval(values: readonly number[]): Interval {
   const random = randomNumbers(1)
   const means = Array.from({ length: resamples }, () => {
     let sum = 0
-    for (let left = values.length; left > 0; left--) sum += values[Math.floor(random() * values.length)] ?? 0
+    for (let remaining = values.length; remaining > 0; remaining--)
+      sum += values[Math.floor(random() * values.length)] ?? 0
     return values.length === 0 ? 0 : sum / values.length
   }).sort((one, other) => one - other)
   return {

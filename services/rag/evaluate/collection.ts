@@ -1,4 +1,7 @@
-/** Queries and judgements as files have them: JSON lines of `{"id", "text"}`, and lines of query, document and score, tab-separated (BEIR's shape). */
+/**
+ * Reads queries and judgements from files: JSON lines of `{"id", "text"}`, and lines of query, document and score,
+ * tab-separated (BEIR's format).
+ */
 import { z } from 'zod'
 import type { Judgements } from './metrics.ts'
 
@@ -16,20 +19,20 @@ function parseQueries(text: string): ReadonlyMap<string, string> {
   const queries = new Map<string, string>()
   for (const [index, line] of text.split('\n').entries()) {
     if (line.trim() === '') continue
-    const place = `--queries line ${index + 1}`
-    const parsed = queryLine.safeParse(parseJson(line, place))
-    if (!parsed.success) throw new CollectionError(`${place}: must be {"id": ..., "text": ...}`)
+    const location = `--queries line ${index + 1}`
+    const parsed = queryLine.safeParse(parseJson(line, location))
+    if (!parsed.success) throw new CollectionError(`${location}: must be {"id": ..., "text": ...}`)
     const query = parsed.data
     queries.set('id' in query ? query.id : query._id, query.text)
   }
   return queries
 }
 
-function parseJson(line: string, place: string): unknown {
+function parseJson(line: string, location: string): unknown {
   try {
     return JSON.parse(line)
   } catch {
-    throw new CollectionError(`${place}: is not JSON`)
+    throw new CollectionError(`${location}: is not JSON`)
   }
 }
 

@@ -23,7 +23,7 @@ test('metrics are those computed by hand', () => {
   expect(metricsOf(['a'], new Map())).toEqual({ ndcg10: 0, recall10: 0, recall100: 0, mrr10: 0 })
 })
 
-test('metrics count to their depth and no further', () => {
+test('metrics count up to their depth', () => {
   const others = (count: number) => Array.from({ length: count }, (_, index) => `o${index}`)
   const found = metricsOf([...others(10), 'a', ...others(10), ...others(99).slice(10), 'b'], judged)
   expect(found).toEqual({ ndcg10: 0, recall10: 0, recall100: 1 / 3, mrr10: 0 })
@@ -53,13 +53,13 @@ test('metrics are from 0 to 1, the ideal order has the best nDCG, and repeats an
           judgements,
         ),
       ).toEqual(metrics)
-      const kept = ranking.filter(id => (judgements.get(id) ?? 0) >= 0)
-      expect(metricsOf(kept, judgements)).toEqual(metrics)
+      const counted = ranking.filter(id => (judgements.get(id) ?? 0) >= 0)
+      expect(metricsOf(counted, judgements)).toEqual(metrics)
     }),
   )
 })
 
-test('intervals hold the mean, are the same each time, and shrink with the number of queries', () => {
+test('intervals contain the mean, are deterministic, and shrink with the number of queries', () => {
   fc.assert(
     fc.property(fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { minLength: 1, maxLength: 30 }), values => {
       const { mean, low, high } = interval(values)
@@ -76,7 +76,7 @@ test('intervals hold the mean, are the same each time, and shrink with the numbe
   expect(width(interval(halves(1_000)))).toBeLessThan(width(interval(halves(100))) / 2)
 })
 
-test('queries and judgements are read, with and without a header; what is wrong is named by its line', () => {
+test('queries and judgements are read, with and without a header; errors name the line', () => {
   const queries = '{"id":"1","text":"one"}\n{"_id":2,"text":"two"}\n{"id":"3","text":"not judged"}\n'
   const judgements = 'query-id\tcorpus-id\tscore\n1\ta\t4\n1\tb\t-1\n2\tc\t1\n'
   const found = judgedQueries(queries, judgements)
@@ -98,7 +98,7 @@ test('queries and judgements are read, with and without a header; what is wrong 
   expect(() => judgedQueries(queries, '9\ta\t1')).toThrow('no query of --queries')
 })
 
-test('an evaluation compares arms query by query, and a query that fails counts 0', async () => {
+test('an evaluation compares arms per query, and a failed query counts 0', async () => {
   const queries = ['one', 'two', 'none'].map((text, index) => ({
     id: String(index),
     text,

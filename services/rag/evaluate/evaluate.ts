@@ -1,9 +1,9 @@
-/** Asks judged queries and reports how well each arm finds what answers them. Searching is the caller's. */
+/** Runs judged queries and reports how well each arm finds the relevant documents. The caller provides the search. */
 import { type Interval, interval } from './bootstrap.ts'
 import type { JudgedQuery } from './collection.ts'
 import { hasRelevant, type Metrics, metricNames, metricsOf } from './metrics.ts'
 
-/** Finds documents by their ids as judgements name them, the best first. */
+/** Finds documents, named as in the judgements, best first. */
 export type Arm = { readonly name: string; readonly find: (query: string) => Promise<readonly string[]> }
 
 type MetricName = keyof Metrics
@@ -14,7 +14,7 @@ type Evaluation = {
   /** Queries without a relevant document, which no ranking can answer; they are not counted. */
   readonly unanswerable: number
   readonly arms: readonly { readonly name: string; readonly metrics: Intervals; readonly failures: readonly string[] }[]
-  /** `arm` less `than`, query by query. */
+  /** `arm` minus `than`, per query. */
   readonly differences: readonly { readonly arm: string; readonly than: string; readonly metrics: Intervals }[]
 }
 
@@ -36,13 +36,13 @@ const less = (one: Metrics, other: Metrics = nothing): Metrics => ({
 })
 
 type Options = {
-  /** Queries at once. */
+  /** Concurrent queries. */
   readonly parallel: number
   readonly onProgress: (done: number, all: number) => void
   readonly signal: AbortSignal
 }
 
-/** A query that fails counts as one that finds nothing. Each arm is compared with those before it. */
+/** A failed query counts as one without results. Each arm is compared with the previous ones. */
 export async function evaluate(
   queries: readonly JudgedQuery[],
   arms: readonly Arm[],
@@ -80,7 +80,7 @@ export async function evaluate(
   }
 }
 
-/** Results in order, a few at a time. */
+/** Results in order, with limited concurrency. */
 async function eachOf<T, R>(
   items: readonly T[],
   parallel: number,
@@ -101,12 +101,12 @@ const cell = ({ mean, low, high }: Interval): string => `${mean.toFixed(3)} [${l
 
 /** The evaluation as a table for people. */
 export function evaluationText({ queries, unanswerable, arms, differences }: Evaluation): string {
-  const left = Math.max(
+  const labelWidth = Math.max(
     ...arms.map(({ name }) => name.length),
     ...differences.map(({ arm, than }) => arm.length + than.length + 3),
   )
   const row = (label: string, cells: readonly string[]) =>
-    [label.padEnd(left), ...cells.map(text => text.padEnd(width))].join('  ').trimEnd()
+    [label.padEnd(labelWidth), ...cells.map(text => text.padEnd(width))].join('  ').trimEnd()
   const rowOf = (label: string, metrics: Intervals) =>
     row(
       label,
@@ -121,7 +121,7 @@ export function evaluationText({ queries, unanswerable, arms, differences }: Eva
       names.map(name => metricNames[name]),
     ),
     ...arms.map(({ name, metrics }) => rowOf(name, metrics)),
-    ...(differences.length === 0 ? [] : ['', 'Differences, query by query:']),
+    ...(differences.length === 0 ? [] : ['', 'Differences per query:']),
     ...differences.map(({ arm, than, metrics }) => rowOf(`${arm} - ${than}`, metrics)),
     ...arms.flatMap(({ name, failures }) =>
       failures.length === 0

@@ -1,6 +1,9 @@
-/** How good a ranking is, by judgements of what answers a query. Gains are linear, as trec_eval has them. Pure. */
+/** Ranking metrics, from relevance judgements. Gains are linear, as in trec_eval. Pure. */
 
-/** Scores of one query's documents, by id: above 0 relevant, the more the better; below 0 not to be counted at all. What has no score is not relevant. */
+/**
+ * Scores of one query's documents, by id: above 0 relevant, higher is better; below 0 not counted at all. Documents
+ * without a score are not relevant.
+ */
 export type Judgements = ReadonlyMap<string, number>
 
 export type Metrics = {
@@ -17,7 +20,7 @@ export const metricNames = {
   mrr10: 'MRR@10',
 } as const satisfies Record<keyof Metrics, string>
 
-/** Each document once, at its best place, without those that are not to be counted. */
+/** Each document once, at its best position, without those that are not counted. */
 const counted = (documents: readonly string[], judgements: Judgements): readonly string[] =>
   [...new Set(documents)].filter(id => (judgements.get(id) ?? 0) >= 0)
 
@@ -45,7 +48,7 @@ function reciprocalRank(ranking: readonly string[], judgements: Judgements, dept
   return first === -1 ? 0 : 1 / (first + 1)
 }
 
-/** `documents`: as they were found, the best first. */
+/** `documents`: in ranked order, best first. */
 export function metricsOf(documents: readonly string[], judgements: Judgements): Metrics {
   const ranking = counted(documents, judgements)
   return {

@@ -1,15 +1,19 @@
-/** The one connection of a load. Statements run one after the other; each call is one transaction. Faults are LoadErrors that say what to do. */
+/**
+ * The single connection of a load. Statements run one after another; each call is one transaction. Errors are
+ * LoadErrors that name the remedy.
+ */
+import { DatabaseError } from '../../../wire/errors.ts'
 import type { Address } from '../../postgres/address.ts'
 import { type Cells, cellsOf } from '../../postgres/cells.ts'
 import { Connection } from '../../postgres/connection.ts'
-import { ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
+import { ConnectionFailure } from '../../postgres/errors.ts'
 import { LoadError } from './errors.ts'
 
 export type Statement = { readonly text: string; readonly values?: readonly string[] }
-/** Rows of a statement, and how many it has written. */
+/** Rows of a statement, and the number of written rows. */
 type Outcome = { readonly rows: readonly Cells[]; readonly affected: number }
 
-/** A load may be slow, however short the statements of its role usually are. */
+/** A load may be slow, whatever the statement timeout of its role. */
 const sessionText = `SELECT pg_catalog.set_config('statement_timeout', '0', false), pg_catalog.set_config('idle_session_timeout', '0', false),
   pg_catalog.set_config('standard_conforming_strings', 'on', false)`
 
@@ -82,7 +86,7 @@ const otherRole = 'Load with a role that may write: --database-url, or PGUSER an
 
 function loadError(error: unknown, user: string): unknown {
   if (error instanceof ConnectionFailure) {
-    const refused = error.sqlState?.startsWith('28') ? '' : '; what is loaded stays, and the same command continues'
+    const refused = error.sqlState?.startsWith('28') ? '' : '; loaded data are kept, and the same command continues'
     return new LoadError(`Postgres: ${error.message}${refused}`, error)
   }
   if (!(error instanceof DatabaseError)) return error

@@ -1,4 +1,7 @@
-/** What stops a load. Its message is for the person who started it: it names the file or the option and says what to do. The name of a file does not steer the terminal. */
+/**
+ * An error that stops a load. Its message is for the user: it names the file or the option and the remedy. File names
+ * in it contain no terminal control sequences.
+ */
 export class LoadError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message.replaceAll(/[^\P{Cc}\n\t]/gu, '?'), { cause })

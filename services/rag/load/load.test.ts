@@ -100,8 +100,8 @@ onPgvector('makes the table with its indexes, and what it loads can be found by 
   const definitions = indexes.map(({ indexdef }) => String(indexdef))
   expect(definitions.some(text => text.includes('USING hnsw (embedding vector_cosine_ops)'))).toBe(true)
   expect(definitions.some(text => text.includes('USING gin (lexemes)'))).toBe(true)
-  const left = await sql("SELECT relname FROM pg_class WHERE relname LIKE 'espalier_load%'")
-  expect(left).toEqual([])
+  const remaining = await sql("SELECT relname FROM pg_class WHERE relname LIKE 'espalier_load%'")
+  expect(remaining).toEqual([])
 })
 
 onPgvector('embeds only what has changed, and deletes what a file has no more', async () => {
@@ -158,7 +158,7 @@ onPgvector(
 
 onPgvector('a provider that fails stops the load with its reason', async () => {
   write('a.csv', `id\n${Array.from({ length: 20 }, (_, index) => index).join('\n')}`)
-  provider.troubles.push({ status: 400, body: '{"error":{"message":"too long"}}' })
+  provider.failures.push({ status: 400, body: '{"error":{"message":"too long"}}' })
   await expect(loadFiles()).rejects.toThrow('openai refused the request (HTTP 400): too long')
 })
 
@@ -212,7 +212,7 @@ onPgvector('another model is refused, and --replace embeds all anew, in another 
   write('b.md', 'Two.')
   await loadFiles()
   await expect(loadFiles({ model: 'large' })).rejects.toThrow(
-    /its vectors are by openai\/small, and the pipeline embeds by openai\/large/,
+    /its vectors are from openai\/small, and the pipeline uses openai\/large/,
   )
   dimensions = 5
   expect((await loadFiles({ model: 'large', replace: true }, ['b.md'])).figures).toMatchObject({
@@ -227,7 +227,7 @@ onPgvector('another model is refused, and --replace embeds all anew, in another 
   dimensions = 4
   write('c.md', 'Three.')
   await expect(loadFiles({ model: 'large' }, ['c.md'])).rejects.toThrow(
-    'takes vectors of 5 dimensions, and openai/large makes 4',
+    'has vectors of 5 dimensions, and openai/large generates 4',
   )
 })
 
@@ -250,11 +250,11 @@ onPgvector(
       () => '',
       (error: unknown) => String(error),
     )
-    const [, statement = ''] = /This makes it fit: (.*)$/.exec(failure) ?? []
+    const [, statement = ''] = /To add them: (.*)$/.exec(failure) ?? []
     expect(statement).toContain('ADD COLUMN "source" text')
     await sql(statement)
     await sql(`INSERT INTO ${quoted()} (id, content) VALUES ('own', 'mine')`)
-    await expect(loadFiles()).rejects.toThrow('nobody has recorded which model')
+    await expect(loadFiles()).rejects.toThrow('the model of its vectors is not recorded')
     await expect(loadFiles({ replace: true })).rejects.toThrow('rows that no load has written')
     await sql(`COMMENT ON COLUMN ${quoted()}.embedding IS 'embedding model: openai/small'`)
     await loadFiles({ prune: true })
@@ -265,12 +265,12 @@ onPgvector(
 onPgvector('two loads of one table at once, by its name with and without schema: the second is refused', async () => {
   write('a.md', 'One.')
   await loadFiles()
-  const held = await import('pg').then(({ default: pg }) => new pg.Client(postgres?.uri('postgres')))
-  await held.connect()
-  await held.query('SELECT pg_advisory_lock(hashtextextended($1, 0))', [`espalier rag load public.${table}`])
+  const client = await import('pg').then(({ default: pg }) => new pg.Client(postgres?.uri('postgres')))
+  await client.connect()
+  await client.query('SELECT pg_advisory_lock(hashtextextended($1, 0))', [`espalier rag load public.${table}`])
   for (const schema of [undefined, 'public'])
     await expect(loadFiles({ schema })).rejects.toThrow(/another load of .* is running/)
-  await held.end()
+  await client.end()
 })
 
 onPgvector('a role that cannot write, and a database without pgvector, are explained', async () => {
@@ -284,12 +284,12 @@ onPgvector('a role that cannot write, and a database without pgvector, are expla
   await expect(loadFiles({ user: 'sleeper' })).rejects.toThrow(/the sessions of role "sleeper" are read-only here/)
   await sql('CREATE DATABASE bare')
   const address = connectionAddress(postgres?.uri('reader', 'bare') ?? '', {})
-  await expect(loadFiles({ address })).rejects.toThrow(/Let a superuser run: CREATE EXTENSION/)
+  await expect(loadFiles({ address })).rejects.toThrow(/As a superuser, run: CREATE EXTENSION/)
 })
 
 onPgvector('a document that a file has twice is named', async () => {
   write('a.csv', 'id,n\n1,a\n2,b\n3,c\n1,d\n')
-  await expect(loadFiles()).rejects.toThrow('a.csv: the document "1" is there twice')
+  await expect(loadFiles()).rejects.toThrow('a.csv: the document "1" occurs twice')
   write('a.csv', 'id,n\n1,a\n1,d\n')
-  await expect(loadFiles()).rejects.toThrow('a.csv: the document "1" is there twice')
+  await expect(loadFiles()).rejects.toThrow('a.csv: the document "1" occurs twice')
 })

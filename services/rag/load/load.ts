@@ -1,6 +1,6 @@
 /**
- * Loads files into the table of a pipeline: passages in batches, several at a time, each committed as it has its vectors. What is unchanged is not embedded again, and a load
- * that was stopped goes on where it was when it is started again.
+ * Loads files into the table of a pipeline: passages in concurrent batches, each committed once it has its vectors.
+ * Unchanged passages are not embedded again, and a stopped load continues when it is run again.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -18,7 +18,7 @@ import { inspect, schemaOf } from './table/inspect.ts'
 import { digestOf, idOf, type StagedPassage } from './table/staging.ts'
 import { modelName, Target, type TargetOptions } from './target.ts'
 
-/** What has been done so far. `bytes`: of files, read. `tokens`: of what was embedded, estimated. */
+/** The progress so far. `bytes`: of files, read. `tokens`: of embedded text, estimated. */
 export type LoadFigures = {
   files: number
   bytes: number
@@ -34,15 +34,15 @@ export type LoadOptions = TargetOptions & {
   readonly table: TableSettings
   readonly embedder: Embedder
   readonly files: readonly SourceFile[]
-  /** Of a passage. */
+  /** Approximate tokens of a passage. */
   readonly maximumTokens: number
   /** Passages of one request to the provider. */
   readonly batchSize: number
-  /** Requests to the provider at once. */
+  /** Concurrent requests to the provider. */
   readonly parallel: number
-  /** Deletes what is of none of the files. */
+  /** Deletes documents that are in none of the files. */
   readonly prune: boolean
-  /** How long another load may take to end; Postgres notices within moments that one was killed. */
+  /** How long to wait for another load to end; Postgres detects a killed one within moments. */
   readonly lockWaitMs: number
   readonly onProgress: (figures: Readonly<LoadFigures>, step: 'files' | 'index') => void
   readonly signal: AbortSignal
@@ -50,7 +50,7 @@ export type LoadOptions = TargetOptions & {
 
 type LoadResult = { readonly figures: Readonly<LoadFigures>; readonly warnings: readonly string[] }
 
-/** @throws LoadError, ProviderError; what the signal is aborted with */
+/** @throws LoadError, ProviderError; the signal's reason */
 export async function load(options: LoadOptions): Promise<LoadResult> {
   const database = await LoadDatabase.open(options.address)
   const cancel = () => database.cancel()
@@ -58,7 +58,7 @@ export async function load(options: LoadOptions): Promise<LoadResult> {
   try {
     return await loadInto(database, options)
   } catch (error) {
-    // A statement that was stopped says that it was stopped.
+    // A stopped statement fails with its own error.
     options.signal.throwIfAborted()
     throw error
   } finally {
@@ -88,7 +88,7 @@ async function loadInto(database: LoadDatabase, options: LoadOptions): Promise<L
 
 const lockPauseMs = 250
 
-/** Held until the connection ends. @throws LoadError */
+/** Locked until the connection ends. @throws LoadError */
 async function lock(database: LoadDatabase, { table, lockWaitMs, signal }: LoadOptions): Promise<void> {
   // With or without its schema it is the same table.
   const key = `espalier rag load ${await schemaOf(database, table)}.${table.name}`
@@ -112,7 +112,7 @@ class Loading {
   readonly #failed = new AbortController()
   readonly #signal: AbortSignal
   readonly #running = new Set<Promise<void>>()
-  /** Files are finished in order, once all that goes before is done. */
+  /** Files are completed in order, once all earlier ones are complete. */
   #tail: Promise<void> = Promise.resolve()
 
   constructor(target: Target, model: string, options: LoadOptions) {
@@ -147,14 +147,14 @@ class Loading {
     } catch (error) {
       this.#failed.abort(error)
       await Promise.allSettled([...this.#running, this.#tail])
-      // What failed first, not what was stopped for it.
+      // The first failure, not those of work stopped because of it.
       throw this.#failed.signal.reason
     }
   }
 
   #staged(source: string, { document, heading, ordinal, position, content, key }: Passage): StagedPassage {
     const [id, digest] = [idOf(source, document, key), digestOf(this.#model, content)]
-    // A text of Postgres has neither of what is replaced.
+    // Postgres text accepts neither of the replaced characters.
     const clean = (text: string) => text.toWellFormed().replaceAll('\0', '\uFFFD')
     return {
       id,
@@ -168,7 +168,10 @@ class Loading {
     }
   }
 
-  /** Waits while as many batches run as may. `ended`: files whose last passages are in this batch, or before it. */
+  /**
+   * Waits while the maximum number of batches is running. `ended`: files whose last passages are in this batch or an
+   * earlier one.
+   */
   async #dispatch(batch: readonly StagedPassage[], ended: readonly SourceFile[]): Promise<void> {
     while (this.#running.size >= this.#options.parallel) await Promise.race(this.#running)
     this.#signal.throwIfAborted()
@@ -181,26 +184,26 @@ class Loading {
     running.catch(() => undefined)
     const before = this.#tail
     this.#tail = Promise.all([before, work]).then(() => this.#finish(ended))
-    // It is waited for at the end; nothing more is begun once it has failed.
+    // It is awaited at the end; no new batch is started once it has failed.
     this.#tail.catch((error: unknown) => this.#failed.abort(error))
   }
 
   async #work(batch: readonly StagedPassage[]): Promise<void> {
     if (batch.length === 0) return
-    const { kept, needed } = await this.#target.stage(batch)
+    const { unchanged, needed } = await this.#target.stage(batch)
     this.#signal.throwIfAborted()
     const texts = new Map(needed.map(({ digest, content }) => [digest, content]))
     if (texts.size > 0) {
       await this.#embed([...texts])
     }
     this.figures.passages += batch.length
-    this.figures.unchanged += kept
+    this.figures.unchanged += unchanged
     this.figures.embedded += texts.size
     for (const text of texts.values()) this.figures.tokens += estimateTokens(text)
     this.#options.onProgress(this.figures, 'files')
   }
 
-  /** By digest. A model that is too slow for all of them is given half of them at a time. */
+  /** By digest. If a model is too slow for all of them, each half is sent separately. */
   async #embed(texts: readonly (readonly [string, string])[]): Promise<void> {
     const contents = texts.map(([, content]) => content)
     const vectors = await this.#options.embedder.embed(contents, 'document', this.#signal).catch((error: unknown) => {

@@ -1,4 +1,4 @@
-/** Looks up columns of rows that a search has found by their ids. */
+/** Looks up columns of rows that a search has found, by their ids. */
 import type { Address } from '../../postgres/address.ts'
 import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { TableSettings } from '../configuration/types.ts'
@@ -10,7 +10,7 @@ type Named = { readonly table: string; readonly id: string }
 export const rowKey = ({ table, id }: Named): string => `${table}\n${id}`
 
 /**
- * Values of a column, by `rowKey`. Tables that have no such column, or not the pipeline's id column, give none.
+ * Values of a column, by `rowKey`. Tables without such a column, or without the pipeline's id column, return none.
  * @throws LoadError
  */
 export async function columnOf(
@@ -39,18 +39,18 @@ export async function columnOf(
   }
 }
 
-/** `shown`: as searches name it. undefined: it has not both columns. */
+/** `shown`: the name in search results. undefined: one of the columns is missing. */
 async function tableWith(
   database: LoadDatabase,
   { schema, name, idColumn }: TableSettings,
   column: string,
 ): Promise<{ readonly sql: string; readonly shown: string } | undefined> {
-  const asked = schema === undefined ? quoteIdentifier(name) : qualified({ schema, name })
+  const tableName = schema === undefined ? quoteIdentifier(name) : qualified({ schema, name })
   const { rows } = await database.query(
     `SELECT n.nspname AS schema FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
      WHERE c.oid = pg_catalog.to_regclass($1) AND (SELECT pg_catalog.count(*) FROM pg_catalog.pg_attribute a
        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attname IN ($2, $3)) = $4::integer`,
-    [asked, idColumn, column, idColumn === column ? '1' : '2'],
+    [tableName, idColumn, column, idColumn === column ? '1' : '2'],
   )
   const own = rows[0]?.text('schema')
   return own === undefined ? undefined : { sql: qualified({ schema: own, name }), shown: `${own}.${name}` }

@@ -1,4 +1,7 @@
-/** The table of one load, from the first look at it to its last index. It promises that a reader sees each file as it was or as it is, never in between. */
+/**
+ * The table of one load, from its inspection to its last index. A reader sees either the old or the new version of a
+ * file, never a mixture.
+ */
 
 import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { Embedder } from '../../providers/types.ts'
@@ -18,7 +21,7 @@ import {
 import { type StagedPassage, Staging } from './table/staging.ts'
 
 export type TargetOptions = {
-  /** All rows of the table give way to those of this load. */
+  /** This load replaces all rows of the table. */
   readonly replace: boolean
   readonly halfPrecision: boolean
   /** A text-search configuration. */
@@ -26,8 +29,8 @@ export type TargetOptions = {
 }
 
 type Moved = { readonly written: number; readonly deleted: number }
-/** What of staged passages is to be embedded. */
-type Staged = { readonly kept: number; readonly needed: readonly StagedPassage[] }
+/** The part of staged passages that is embedded. */
+type Staged = { readonly unchanged: number; readonly needed: readonly StagedPassage[] }
 
 export const modelName = ({ provider, model }: Pick<Embedder, 'provider' | 'model'>): string => `${provider}/${model}`
 
@@ -38,9 +41,9 @@ export class Target {
   readonly #model: string
   readonly #options: TargetOptions
   readonly #vectorIndexes: readonly string[]
-  /** undefined: the table is not there yet. */
+  /** undefined: the table does not exist yet. */
   #shape: VectorShape | undefined
-  /** By this load. */
+  /** Written by this load. */
   #isMade = false
   #areIndexesDropped = false
 
@@ -60,7 +63,7 @@ export class Target {
     await this.#database.transaction(this.#staging.create())
   }
 
-  /** @throws LoadError if a file has one passage twice */
+  /** @throws LoadError if a file has the same passage twice */
   async stage(passages: readonly StagedPassage[]): Promise<Staged> {
     const twice = passages.find(({ id }, index) => passages.findIndex(other => other.id === id) !== index)
     if (twice !== undefined) throw repeated(twice)
@@ -71,34 +74,34 @@ export class Target {
     const missing = passages.find(({ id }) => !staged.has(id))
     if (missing !== undefined) throw repeated(missing)
     return {
-      kept: rows.filter(cells => cells.flag('is_kept')).length,
+      unchanged: rows.filter(cells => cells.flag('is_kept')).length,
       needed: passages.filter(({ id }) => staged.get(id)?.flag('needs_vector')),
     }
   }
 
-  /** By digest. @throws LoadError if the table takes other vectors */
+  /** By digest. @throws LoadError if the table has vectors of other dimensions */
   async embed(vectors: ReadonlyMap<string, readonly number[]>): Promise<void> {
     const [first] = vectors.values()
     const dimensions = first?.length ?? 0
     if (this.#shape !== undefined && this.#shape.dimensions !== dimensions && !this.#options.replace) {
       throw new LoadError(
-        `${qualified(this.#table)}: takes vectors of ${this.#shape.dimensions} dimensions, and ${this.#model} makes ${dimensions}. Load with --replace to embed all documents anew`,
+        `${qualified(this.#table)}: has vectors of ${this.#shape.dimensions} dimensions, and ${this.#model} generates ${dimensions}. Load with --replace to embed all documents again`,
       )
     }
     const { text, values } = this.#staging.embed(vectors)
     await this.#database.query(text, values)
   }
 
-  /** Files whose passages are all staged appear in the table. Nothing, where all rows are to be replaced: that is done at the end. */
+  /** Completely staged files appear in the table. No-op if all rows are to be replaced: that happens at the end. */
   async finishFiles(sources: readonly string[]): Promise<Moved> {
     const shape = this.#shape ?? (await this.#make())
-    // No file has had any text so far.
+    // No file has contained text so far.
     if (shape === undefined || (this.#options.replace && this.#wasThere)) return { written: 0, deleted: 0 }
     const [deleted, written] = await this.#database.transaction(this.#staging.moveFiles(sources, shape))
     return { written: written?.affected ?? 0, deleted: deleted?.affected ?? 0 }
   }
 
-  /** What is left once all files are staged. `keep`: sources whose rows stay; undefined: all. */
+  /** Completes the load once all files are staged. `keep`: sources whose rows are kept; undefined: all. */
   async finish(keep: readonly string[] | undefined): Promise<Moved> {
     const moved = this.#options.replace && this.#wasThere ? await this.#replaceAll() : { written: 0, deleted: 0 }
     const pruned = keep === undefined || this.#shape === undefined ? 0 : await this.#prune(keep)
@@ -106,7 +109,7 @@ export class Target {
     return { written: moved.written, deleted: moved.deleted + pruned }
   }
 
-  /** Builds the index of vectors if there is none. @returns a warning where there can be none */
+  /** Builds the vector index if missing. @returns a warning if it is not possible */
   async index(): Promise<string | undefined> {
     const shape = this.#shape
     if (shape === undefined || this.#hasIndex) return undefined
@@ -165,7 +168,7 @@ export class Target {
     return { deleted: outcomes[0]?.affected ?? 0, written: outcomes[1 + changes.length]?.affected ?? 0 }
   }
 
-  /** An index of vectors is of one type and length; the load makes one again. */
+  /** A vector index has one type and length; the load creates it again. */
   #reshaping(shape: VectorShape): readonly string[] {
     const type = shapeSql(this.#table, shape)
     const column = quoteIdentifier(this.#table.vectorColumn)
@@ -185,7 +188,7 @@ export class Target {
 }
 
 const repeated = ({ source, document }: StagedPassage) =>
-  new LoadError(`${source}: the document ${JSON.stringify(document)} is there twice`)
+  new LoadError(`${source}: the document ${JSON.stringify(document)} occurs twice`)
 
 /** Vectors of two models cannot be compared. @throws LoadError */
 function checkModel(table: LoadTable, found: FoundTable, model: string, { replace }: TargetOptions): void {
@@ -196,11 +199,11 @@ function checkModel(table: LoadTable, found: FoundTable, model: string, { replac
   if (replace || found.isEmpty || found.model === model) return
   if (found.model !== undefined) {
     throw new LoadError(
-      `${name}: its vectors are by ${found.model}, and the pipeline embeds by ${model}. Load with --replace to embed all documents anew`,
+      `${name}: its vectors are from ${found.model}, and the pipeline uses ${model}. Load with --replace to embed all documents again`,
     )
   }
   throw new LoadError(
-    `${name}: nobody has recorded which model its vectors are by. If it is ${model}: ${commentSql(table, model)}; otherwise load with --replace`,
+    `${name}: the model of its vectors is not recorded. If it is ${model}: ${commentSql(table, model)}; otherwise load with --replace`,
   )
 }
 
@@ -212,6 +215,6 @@ async function checkLanguage(database: LoadDatabase, language: string): Promise<
   const names = rows.map(cells => cells.text('name'))
   if (names.includes(language)) return
   throw new LoadError(
-    `--language: there is no text-search configuration ${JSON.stringify(language)}; there are: ${names.join(', ')}`,
+    `--language: unknown text-search configuration ${JSON.stringify(language)}; known configurations: ${names.join(', ')}`,
   )
 }

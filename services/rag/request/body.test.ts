@@ -9,7 +9,7 @@ const query = (value: string, operator = '"="') =>
   )
 
 test.each(['9007199254740993', '-9007199254740993', '1e300', '1e400', '-1e400', '[]', '{}', 'null'])(
-  'refuses %s as a value: another one would be searched for',
+  'refuses %s as a value: another value would be searched for',
   value => {
     expect(() => query(value)).toThrow('filter.conditions[0].value must be a text')
     expect(() => query(`[1, ${value}]`, '"IN"')).toThrow('filter.conditions[0].value[1] must be a text')
@@ -17,7 +17,7 @@ test.each(['9007199254740993', '-9007199254740993', '1e300', '1e400', '-1e400', 
 )
 
 test.each(['9007199254740991', '-9007199254740991', '0', '-0', '1.5', '1e-7', '"9007199254740993"', 'true'])(
-  'takes %s as a value',
+  'accepts %s as a value',
   value => {
     expect(() => query(value)).not.toThrow()
   },

@@ -1,4 +1,7 @@
-/** The body of a query. Unknown keys are refused: a misspelt `filter` would otherwise answer from rows that were to be left out. */
+/**
+ * The body of a query. Unknown keys are refused: a misspelt `filter` would otherwise return rows that should be
+ * excluded.
+ */
 import { z } from 'zod'
 import { ruleOf } from '../../configuration/rule.ts'
 import { RagError } from '../errors.ts'
@@ -34,5 +37,5 @@ export function parseQuery(body: unknown): Query {
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
   const field = issue?.path.length ? z.core.toDotPath(issue.path) : 'the body'
-  throw new RagError('INVALID_REQUEST', `${field} ${issue?.message ?? 'is not valid'}`)
+  throw new RagError('INVALID_REQUEST', `${field} ${issue?.message ?? 'is invalid'}`)
 }

@@ -1,4 +1,4 @@
-/** A structured filter, as requests and configurations write it. SQL text is refused: a filter is an object. */
+/** A structured filter of requests and configurations. SQL text is refused: a filter is an object. */
 import { z } from 'zod'
 
 export const comparisons = ['=', '!=', '<', '>', '<=', '>=', 'LIKE', 'ILIKE'] as const
@@ -10,13 +10,13 @@ const mostValues = 1_000
 const longestColumn = 63
 const longestText = 10_000
 
-/** JSON has read what is larger as another number, which may be the one of another tenant. */
+/** JSON parses a larger number as a different one, which may belong to another tenant. */
 const isExact = (value: number): boolean => !Number.isInteger(value) || Number.isSafeInteger(value)
 
 const scalar = z.union(
   [
     z.string().max(longestText),
-    z.number().refine(isExact, 'must be a text where it is an integer beyond 9007199254740991'),
+    z.number().refine(isExact, 'must be a text for an integer beyond 9007199254740991'),
     z.boolean(),
   ],
   'must be a text of at most 10000 characters, a number, true or false',

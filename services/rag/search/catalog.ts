@@ -1,19 +1,19 @@
-/** What the catalog says of a table that is searched: the statements, and their rows as objects. */
+/** Reads a searched table's description from the catalog: the statements, and their rows as objects. */
 import { type Cells, cellsOf, type NamedRows, type OwnStatement } from '../../postgres/cells.ts'
 import type { TableSettings } from '../configuration/types.ts'
 
 export type CatalogColumn = {
   readonly name: string
   readonly number: number
-  /** Of the base type, where the column has a domain. */
+  /** The base type, if the column has a domain. */
   readonly typeSchema: string
   readonly typeName: string
   readonly arrayName: string | undefined
   /** pg_type.typcategory; S is text. */
   readonly category: string
   readonly modifier: number
-  /** Place in the primary key, from 1; 0: none. */
-  readonly keyPlace: number
+  /** Position in the primary key, from 1; 0: not part of it. */
+  readonly keyPosition: number
   readonly isReadable: boolean
 }
 
@@ -31,7 +31,7 @@ export type CatalogTable = {
   readonly columns: readonly CatalogColumn[]
 }
 
-/** Columns are listed although the role may not read them, so that the error can name the one. */
+/** Columns are listed even if the role may not read them, so that the error can name the column. */
 export const tableStatement = ({ schema, name }: TableSettings): OwnStatement => ({
   text: `
 with recursive relation as (
@@ -62,7 +62,7 @@ order by base.attnum`,
   values: [name, schema ?? null],
 })
 
-/** undefined: there is no such table. */
+/** undefined: the table does not exist. */
 export function catalogTable(rows: NamedRows): CatalogTable | undefined {
   const cells = cellsOf(rows)
   const [first] = cells
@@ -88,7 +88,7 @@ const columnOf = (cells: Cells): CatalogColumn => ({
   arrayName: cells.maybe('array_name'),
   category: cells.text('category'),
   modifier: cells.number('modifier'),
-  keyPlace: cells.number('key_place'),
+  keyPosition: cells.number('key_place'),
   isReadable: cells.flag('is_readable'),
 })
 
@@ -97,7 +97,7 @@ export type CatalogIndex = {
   readonly name: string
   /** Such as hnsw, ivfflat, vchordrq or diskann. */
   readonly method: string
-  /** undefined: it is of the column. */
+  /** undefined: it indexes the column. */
   readonly expression: string | undefined
   readonly isPartial: boolean
   /** Name of the operator, such as `<=>`. */
@@ -110,8 +110,9 @@ export type CatalogIndex = {
 }
 
 /**
- * Valid indexes whose operator class has an ordering operator, of any access method: of the column, and of expressions (any, `vectorIndex` judges them). Indexes of partitions
- * count as well, since an ordered scan merges them. Expressions are printed for the search path of the session, in which they will be used.
+ * Valid indexes whose operator class has an ordering operator, of any access method: of the column, and of expressions
+ * (any; `vectorIndex` checks them). Indexes of partitions count as well, since an ordered scan merges them. Expressions
+ * are printed for the session's search path, in which they will be used.
  */
 export const indexesStatement = (oid: number, column: number): OwnStatement => ({
   text: `

@@ -1,11 +1,11 @@
-/** All that limits which rows of a table a request sees: the configured filter AND the request's. Pure. */
+/** The row restrictions of a request: the configured filter AND the request's. Pure. */
 import type { TableFilter } from '../configuration/types.ts'
 import type { Filter } from '../request/filter.ts'
 import { filterSql } from './filter-condition.ts'
 import type { Parameters } from './parameters.ts'
 import type { FilterCondition, SearchedTable } from './types.ts'
 
-/** A configured text may end with a comment, hence the line break. It has been checked to be one condition. */
+/** A configured text may end with a comment, so a line break follows. It has been checked to be one condition. */
 const configuredSql = (filter: TableFilter, { columns }: SearchedTable, parameters: Parameters): FilterCondition =>
   filter.kind === 'sql' ? `(${filter.text}\n)` : filterSql(filter.filter, columns, parameters, 'configured filter')
 

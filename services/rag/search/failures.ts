@@ -1,32 +1,36 @@
-/** What goes wrong in a search, in the words of the contract, and what is worth another try. Pure. */
-import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
+/** Maps search failures to API errors, and decides which are retried. Pure. */
+import { DatabaseError } from '../../../wire/errors.ts'
+import { AcquisitionTimeout, ConnectionFailure } from '../../postgres/errors.ts'
 import { RagError } from '../errors.ts'
 
-/** Of errors where Postgres itself did not answer. */
+/** Codes of errors in which Postgres itself did not respond. */
 const messages = {
   unreachable: 'the database cannot be reached',
   busy: 'no connection to the database became free in time',
   silent: 'the database did not describe its tables in time',
-  late: 'did not answer in time',
+  late: 'did not respond in time',
 }
 export const didNotAnswer = messages.late
-/** Whether an error of the health check is of Postgres itself, not of a table or column that it does not have. */
+/** Whether an error of the health check is a failure of Postgres itself, and not a missing table or column. */
 export const isUnreachable = (message: unknown): boolean =>
   Object.values(messages).some(one => one === message) || /^did not answer within/.test(String(message))
 
-/** A table or what it is made of has changed since it was described, or a statement since it was prepared. */
+/** A table or its columns have changed since they were described, or since a statement was prepared. */
 const changed = new Set(['42P01', '42703', '42704', '42P10', '42883', '0A000', '26000', '42P05', '3F000'])
-/** Postgres stops or starts. */
+/** Postgres is stopping or starting. */
 const stopped = new Set(['57P01', '57P02', '57P03', '08006'])
 /** The database has ended the connection, or the snapshot on a standby. */
 const ended = new Set([...stopped, '40001'])
 
-/** Whether the same search may succeed once the tables have been described anew. Searches write nothing, so that any may run again. */
+/**
+ * Whether the same search may succeed once the tables have been described again. Searches write nothing, so any may be
+ * repeated.
+ */
 export const isWorthRetrying = (error: unknown): boolean =>
   error instanceof ConnectionFailure ||
   (error instanceof DatabaseError && (changed.has(error.sqlState) || ended.has(error.sqlState)))
 
-/** Whether a value or an operator of a filter may be the reason. */
+/** Whether a value or an operator of a filter may be the cause. */
 export const mayBeOfFilter = (error: unknown): error is DatabaseError =>
   error instanceof DatabaseError &&
   (/^22/.test(error.sqlState) || ['42883', '42804', '42725', '42846', '42704', '42P18'].includes(error.sqlState))

@@ -10,7 +10,7 @@ test.each(['\\\\', 'a\\\\\\\\', '', '\\%'])('%j is a pattern', value => {
   expect(like(value)).toBe('(t."a" LIKE $1::pg_catalog.text)')
 })
 
-test.each(['\\', 'a\\\\\\'])('%j is no pattern', value => {
+test.each(['\\', 'a\\\\\\'])('%j is not a pattern', value => {
   expect(() => like(value)).toThrow('filter.conditions[0].value: must not end with a backslash')
 })
 

@@ -1,10 +1,10 @@
-/** Filters as SQL. Values are parameters always; only names of columns that the table has become part of the text. Pure. */
+/** Filters as SQL. Values are always parameters; only names of existing columns become part of the text. Pure. */
 import { quoteIdentifier } from '../../postgres/quote.ts'
 import { RagError } from '../errors.ts'
 import type { Condition, Filter } from '../request/filter.ts'
 import type { Parameters } from './parameters.ts'
 
-/** Types as SQL names them: of a column, domains resolved, and of arrays of it where there is one. */
+/** SQL type names: of a column, with domains resolved, and of arrays of it if the type has one. */
 export type ColumnType = { readonly name: string; readonly array: string | undefined }
 
 /** The columns of a table that filters may use, by name. */
@@ -14,25 +14,25 @@ type Value = string | number | boolean
 
 /**
  * Returns a condition in parentheses, or undefined if the filter accepts every row.
- * @throws RagError INVALID_REQUEST for a column that the table does not have, and for a pattern that LIKE refuses
+ * @throws RagError INVALID_REQUEST for a missing column, and for a pattern that LIKE refuses
  */
 export function filterSql(
   { conditions, logic }: Filter,
   columns: FilterColumns,
   parameters: Parameters,
-  place = 'filter',
+  path = 'filter',
 ): string | undefined {
   if (conditions.length === 0) return undefined
   const parts = conditions.map((condition, index) =>
-    conditionSql(condition, columns, parameters, `${place}.conditions[${index}]`),
+    conditionSql(condition, columns, parameters, `${path}.conditions[${index}]`),
   )
   return `(${parts.join(` ${logic} `)})`
 }
 
-function conditionSql(condition: Condition, columns: FilterColumns, parameters: Parameters, place: string): string {
+function conditionSql(condition: Condition, columns: FilterColumns, parameters: Parameters, path: string): string {
   const type = columns.get(condition.column)
   if (type === undefined) {
-    throw new RagError('INVALID_REQUEST', `${place}.column: there is no column ${JSON.stringify(condition.column)}`)
+    throw new RagError('INVALID_REQUEST', `${path}.column: unknown column ${JSON.stringify(condition.column)}`)
   }
   const name = `t.${quoteIdentifier(condition.column)}`
   const { operator } = condition
@@ -46,13 +46,13 @@ function conditionSql(condition: Condition, columns: FilterColumns, parameters: 
       return listSql(`${name} <>`, 'ALL', 'AND', condition.value, type, parameters)
     case 'LIKE':
     case 'ILIKE':
-      return `${name} ${operator} ${parameters.add(pattern(String(condition.value), place), 'pg_catalog.text')}`
+      return `${name} ${operator} ${parameters.add(pattern(String(condition.value), path), 'pg_catalog.text')}`
     default:
       return `${name} ${operator === '!=' ? '<>' : operator} ${parameters.add(String(condition.value), type.name)}`
   }
 }
 
-/** One parameter for all values: statements of lists of any length have the same text. */
+/** One parameter for all values: lists of any length have the same statement text. */
 function listSql(
   compared: string,
   quantifier: 'ANY' | 'ALL',
@@ -66,14 +66,17 @@ function listSql(
   return `(${values.map(value => `${compared} ${parameters.add(String(value), name)}`).join(` ${logic} `)})`
 }
 
-/** An array as Postgres reads it, each element in quotes (manual section 8.15.2). */
+/** An array in Postgres's syntax, each element in quotes (manual section 8.15.2). */
 export const arrayLiteral = (values: readonly Value[]): string =>
   `{${values.map(value => `"${String(value).replace(/["\\]/g, '\\$&')}"`).join(',')}}`
 
-/** Postgres refuses a pattern whose last backslash escapes nothing only once it meets a row. A regular expression would look at each backslash of a long text again and again. */
-function pattern(text: string, place: string): string {
+/**
+ * Postgres refuses a pattern that ends with a single backslash only once it reads a row. A regular expression would
+ * read each backslash of a long text repeatedly.
+ */
+function pattern(text: string, path: string): string {
   let end = text.length
   while (text.charAt(end - 1) === '\\') end -= 1
   if ((text.length - end) % 2 === 0) return text
-  throw new RagError('INVALID_REQUEST', `${place}.value: must not end with a backslash that escapes nothing`)
+  throw new RagError('INVALID_REQUEST', `${path}.value: must not end with a backslash that escapes nothing`)
 }

@@ -1,17 +1,17 @@
-/** The check of the configured filters that are SQL text. */
+/** Checks configured filters that are SQL text. */
 import { sqlConditionError } from '../../../values/sql-condition.ts'
 import type { PipelineSettings } from '../configuration/types.ts'
 
 /**
  * Checks the filters of a configuration.
- * @throws Error that names each that cannot be one, by its key
+ * @throws Error that names the key of each invalid one
  */
 export async function checkFilterTexts(pipelines: readonly Pick<PipelineSettings, 'tables'>[]): Promise<void> {
   const problems: string[] = []
-  for (const [place, { tables }] of pipelines.entries()) {
+  for (const [number, { tables }] of pipelines.entries()) {
     for (const [index, { filter }] of tables.entries()) {
       const rule = filter?.kind === 'sql' ? await sqlConditionError(filter.text) : undefined
-      if (rule !== undefined) problems.push(`pipelines[${place}].tables[${index}].filter ${rule}`)
+      if (rule !== undefined) problems.push(`pipelines[${number}].tables[${index}].filter ${rule}`)
     }
   }
   if (problems.length > 0) throw new Error(problems.join('\n'))

@@ -1,17 +1,20 @@
-/** Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): a document's score is the sum of `weight / (60 + rank)` over the lists that have it. Pure. */
+/**
+ * Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): a document's score is the sum of `weight / (60 +
+ * rank)` over the lists that contain it. Pure.
+ */
 import type { Hit } from './lists.ts'
 
 const k = 60
 
 type RankedList = {
-  /** The best first; each row at most once. */
+  /** Best first; each row at most once. */
   readonly hits: readonly Hit[]
   readonly weight: number
 }
 
 export type Ranked = { readonly hit: Hit; readonly score: number }
 
-/** The best first. Rows of equal score are in the order of their keys, so that an answer does not depend on chance. */
+/** Best first. Rows with equal scores are ordered by key, so that answers are deterministic. */
 export function fuse(lists: readonly RankedList[]): readonly Ranked[] {
   const fused = new Map<string, { readonly hit: Hit; score: number }>()
   for (const { hits, weight } of lists) {

@@ -1,5 +1,8 @@
-/** The time limit of a search: where the database needs longer, the search is done again by the indexes of vectors alone, and the result says so. */
-import { DatabaseError } from '../../postgres/errors.ts'
+/**
+ * The time limit of a search: if the database needs longer, the search is repeated with only the vector indexes, and
+ * the result reports it.
+ */
+import { DatabaseError } from '../../../wire/errors.ts'
 import type { Search } from './search.ts'
 import { statementTimeoutMs } from './session.ts'
 import type { FoundDocument } from './types.ts'
@@ -7,12 +10,12 @@ import type { FoundDocument } from './types.ts'
 type Run = (search: Search) => Promise<readonly FoundDocument[]>
 type InTime = { readonly documents: readonly FoundDocument[]; readonly isIncomplete: boolean }
 
-/** SQLSTATE of a statement that was cancelled, by its time limit or otherwise. */
+/** SQLSTATE of a cancelled statement, by its timeout or otherwise. */
 const cancelled = '57014'
 
 /**
- * `exactMs`: of a statement of the first run.
- * @throws what running throws; that a statement took too long only where no index can answer instead
+ * `exactMs`: timeout of a statement of the first run.
+ * @throws errors of running; a timeout only if no index can answer instead
  */
 export async function searchInTime(
   search: Omit<Search, 'timeoutMs' | 'isIndexOnly' | 'onExact'>,

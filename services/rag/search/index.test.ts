@@ -55,7 +55,7 @@ function searcher(tables: readonly TableSettings[], { makeLexical, reranker, lim
   return made
 }
 
-/** Words that are best in the rows with the highest numbers. */
+/** Words that score best in the rows with the highest numbers. */
 const byNumber: NonNullable<More['makeLexical']> = ({ table: { schema, name, rowExpression } }) => ({
   warnings: [],
   prepare: async () => (condition, _, limit) => ({
@@ -107,7 +107,7 @@ describe.skipIf(postgres === undefined)('searching by vectors', () => {
     expect(warnings).toEqual([])
   })
 
-  test('is answered from the index, and says so, where an exact scan takes too long', async () => {
+  test('is answered from the index, and reports that, if an exact scan takes too long', async () => {
     await postgres?.run(`
       CREATE FUNCTION slow(n int) RETURNS boolean LANGUAGE sql VOLATILE AS 'SELECT pg_sleep(0.002) IS NOT NULL';
       CREATE TABLE far (id int PRIMARY KEY, content text, embedding vector(3));
@@ -121,15 +121,15 @@ describe.skipIf(postgres === undefined)('searching by vectors', () => {
           { query: '[1,10,0]', filter: undefined, topN: 3, ...(timeoutMs && { timeoutMs }) },
           never,
         )
-      const whole = await search(10_000)
-      expect([whole.isIncomplete, whole.documents.length, whole.warnings]).toEqual([false, 3, []])
-      for (const cut of [await search(50), await search(10_000, 200)]) {
-        expect([cut.isIncomplete, cut.documents.length]).toEqual([true, 3])
-        for (const { id } of cut.documents) expect(Number(id)).toBeGreaterThan(2_900)
-        expect(cut.warnings).toEqual([expect.stringContaining('search.exact_timeout')])
+      const complete = await search(10_000)
+      expect([complete.isIncomplete, complete.documents.length, complete.warnings]).toEqual([false, 3, []])
+      for (const truncated of [await search(50), await search(10_000, 200)]) {
+        expect([truncated.isIncomplete, truncated.documents.length]).toEqual([true, 3])
+        for (const { id } of truncated.documents) expect(Number(id)).toBeGreaterThan(2_900)
+        expect(truncated.warnings).toEqual([expect.stringContaining('search.exact_timeout')])
       }
     }
-    // What is slow is not an exact scan: nothing is missing.
+    // The slow part is not an exact scan: no row is missing.
     const slowWords: typeof byId = options => ({
       warnings: [],
       prepare: async () => (condition, _, limit) => ({
@@ -137,15 +137,15 @@ describe.skipIf(postgres === undefined)('searching by vectors', () => {
       }),
     })
     const one = searcher([table('far')], { makeLexical: slowWords, exactTimeoutMs: 50 })
-    const whole = await one.search({ query: '[1,10,0]', filter: undefined, topN: 3 }, never)
-    expect([whole.isIncomplete, whole.documents.length]).toEqual([false, 3])
+    const complete = await one.search({ query: '[1,10,0]', filter: undefined, topN: 3 }, never)
+    expect([complete.isIncomplete, complete.documents.length]).toEqual([false, 3])
   })
 
   test('columns may have the names that the statements use', async () => {
     const names = ['row_key', 'score', 'similarity', 'accepted', 'content', 'nearest', 't', 'distance']
     const own = ['distance', 'similarity', 'accepted'].flatMap(name => [`~${name}`, `~~${name}`])
     const quoted = [...names, ...own].map(name => `"${name}"`)
-    // Vectors of a wide angle: the nearest must not be a matter of rounding.
+    // Vectors at wide angles, so that rounding does not decide which is nearest.
     await postgres?.run(`
       CREATE TABLE taken (id int PRIMARY KEY, embedding vector(3), "~id" text DEFAULT '1', ${quoted.map(name => `${name} text DEFAULT '1'`).join()});
       INSERT INTO taken (id, embedding) SELECT n, ARRAY[n, 1000, 0]::vector FROM generate_series(1, 2000) n;
@@ -161,21 +161,21 @@ describe.skipIf(postgres === undefined)('searching by vectors', () => {
       expect(await ids(searcher([table('taken', { ...filtered, idColumn })]), [1990, 1000, 0], 1)).toEqual(['1'])
   })
 
-  test.each([1, 2])('goes on after a silence of the network, with %i connections', async poolSize => {
+  test.each([1, 2])('recovers from a silent network, with %i connections', async poolSize => {
     const proxy = await startSilentProxy((postgres as TestPostgres).port)
     const address = connectionAddress(`postgresql://postgres@127.0.0.1:${proxy.port}/postgres`)
     const one = searcher([table('docs')], { address, poolSize, limits: { readMs: 500, silenceMs: 200 } })
-    const asked = (ms: number) =>
+    const searchWithin = (ms: number) =>
       one.search({ query: '[20,10,0]', filter: undefined, topN: 1 }, AbortSignal.timeout(ms))
-    const many = (ms: number) => Promise.allSettled(Array.from({ length: 8 }, () => asked(ms)))
-    // One that has been given a silent connection ends by its own time limit.
+    const many = (ms: number) => Promise.allSettled(Array.from({ length: 8 }, () => searchWithin(ms)))
+    // A search that gets a silent connection ends by its own timeout.
     const answered = () =>
       expect
-        .poll(async () => (await asked(1_000).catch(() => undefined))?.documents.length, { timeout: 20_000 })
+        .poll(async () => (await searchWithin(1_000).catch(() => undefined))?.documents.length, { timeout: 20_000 })
         .toBe(1)
     const first = many(200)
     await expect.poll(() => one.pool.open).toBeGreaterThan(0)
-    // While the table is described for all who ask.
+    // While the table is described for all callers.
     proxy.silence()
     await first
     await answered()
@@ -185,20 +185,20 @@ describe.skipIf(postgres === undefined)('searching by vectors', () => {
     await proxy.stop()
   })
 
-  test('says of a silent database that it does not answer, in time for the client', async () => {
+  test('reports that a silent database does not respond, in time for the client', async () => {
     const proxy = await startSilentProxy((postgres as TestPostgres).port)
     const address = connectionAddress(`postgresql://postgres@127.0.0.1:${proxy.port}/postgres`)
     const one = searcher([table('docs')], { address, poolSize: 1, limits: { readMs: 2_000, silenceMs: 50 } })
     expect(await one.health(never)).toEqual({ reachable: true, warnings: [] })
     proxy.silence()
     const began = performance.now()
-    const silent = { reachable: false, error: 'did not answer in time', warnings: [] }
+    const silent = { reachable: false, error: 'did not respond in time', warnings: [] }
     expect(await one.health(AbortSignal.timeout(50))).toEqual(silent)
     expect(performance.now() - began).toBeLessThan(1_500)
     await proxy.stop()
   })
 
-  test('returns every row that has a vector where more are wanted', async () => {
+  test('returns every row that has a vector if more are requested', async () => {
     expect(await ids(searcher([table('docs')]), [1, 10, 0], 1_000)).toHaveLength(40)
   })
 
@@ -232,8 +232,8 @@ describe.skipIf(postgres === undefined)('searching by vectors', () => {
   })
 
   test.each<[Filter, string]>([
-    [filter({ column: 'absent', operator: '=', value: 1 }), 'filter.conditions[0].column: there is no column "absent"'],
-    [filter({ column: 'id" = 1 OR true --', operator: '=', value: 1 }), 'there is no column'],
+    [filter({ column: 'absent', operator: '=', value: 1 }), 'filter.conditions[0].column: unknown column "absent"'],
+    [filter({ column: 'id" = 1 OR true --', operator: '=', value: 1 }), 'unknown column'],
     [
       filter({ column: 'tenant', operator: '=', value: 'a' }, { column: 'id', operator: '=', value: 'abc' }),
       'filter.conditions[1]: column "id"',
@@ -302,14 +302,14 @@ describe.skipIf(postgres === undefined)('tables of other kinds', () => {
     ['absent', {}, 'table absent: does not exist'],
     ['docs', { schema: 'nowhere' }, 'table nowhere.docs: does not exist'],
     ['docs', { textColumn: 'words' }, 'table docs: has no column words'],
-    ['docs', { vectorColumn: 'content' }, 'column content is of type text; vector and halfvec can be searched'],
+    ['docs', { vectorColumn: 'content' }, 'column content is of type text; only vector and halfvec can be searched'],
     ['without_id', {}, 'set id_column'],
     [
       'docs',
       { filter: { kind: 'sql' as const, text: 'true) OR (true' } },
       'table docs: filter is not one SQL condition',
     ],
-  ])('reports what %s lacks (%j)', async (name, more, message) => {
+  ])('reports the problem of %s (%j)', async (name, more, message) => {
     const one = searcher([table(name, more)])
     const answer = one.search({ query: '[1,2,3]', filter: undefined, topN: 1 }, never)
     await expect(answer).rejects.toMatchObject({ code: 'EXECUTION_ERROR', message: expect.stringContaining(message) })
@@ -330,7 +330,7 @@ describe.skipIf(postgres === undefined)('tables of other kinds', () => {
     await expect(answer).rejects.toThrow('vectors of 2 dimensions, but column embedding of public.docs has 3')
   })
 
-  test('merges rows of one id in a table, and equal texts of two tables', async () => {
+  test('merges rows with the same id in a table, and equal texts of two tables', async () => {
     await postgres?.run(`
       CREATE TABLE pieces (id text, n int, content text, embedding vector(3));
       INSERT INTO pieces SELECT CASE WHEN n < 90 THEN 'long' ELSE 'p' || n END, n, 'text ' || n, ARRAY[n, 10, 0]::vector FROM generate_series(30, 99) n`)
@@ -344,28 +344,28 @@ describe.skipIf(postgres === undefined)('tables of other kinds', () => {
     expect(documents.map(({ content }) => content)).toEqual(['text 10', 'text 11', 'text 9', 'text 12'])
   })
 
-  test('asks each arm once where many rows are the same document', async () => {
+  test('queries each arm once if many rows are the same document', async () => {
     await postgres?.run(`
       CREATE TABLE chunks (id int, n int, content text, embedding vector(3));
       INSERT INTO chunks SELECT n / 20, n, 'text ' || n, ARRAY[n, 10, 0]::vector FROM generate_series(0, 79) n; ANALYZE chunks`)
-    let asked = 0
+    let calls = 0
     const counting: typeof byNumber = options => ({
       warnings: [],
       prepare: async (query, signal) => {
         const search = await byNumber(options).prepare(query, signal)
-        return (...given) => {
-          asked += 1
-          return search?.(...given) ?? { sql: '' }
+        return (...args) => {
+          calls += 1
+          return search?.(...args) ?? { sql: '' }
         }
       },
     })
     const one = searcher([table('chunks')], { makeLexical: counting })
     expect(await ids(one, [79, 10, 0], 3)).toEqual(['3', '2', '1'])
-    expect(asked).toBe(1)
+    expect(calls).toBe(1)
     expect(await ids(one, [79, 10, 0], 1)).toEqual(['3'])
   })
 
-  test('fuses both arms by rank, leaves out what is not similar, and switches an arm off', async () => {
+  test('fuses both arms by rank, omits dissimilar documents, and disables an arm by its weight', async () => {
     const both = await searcher([table('viewed')], { makeLexical: byNumber }).search(
       { query: '[10,10,0]', filter: filter({ column: 'n', operator: '<=', value: 12 }), topN: 12 },
       never,
@@ -381,8 +381,8 @@ describe.skipIf(postgres === undefined)('tables of other kinds', () => {
     expect(await ids(vectors, [10, 10, 0], 1)).toEqual(['10'])
   })
 
-  test('reranks, and keeps its order where reranking fails', async () => {
-    const rerank = { depth: 3 } as unknown as SearchedPipeline['rerank'] // nothing else of it is read here
+  test("reranks, and keeps the search's order if reranking fails", async () => {
+    const rerank = { depth: 3 } as unknown as SearchedPipeline['rerank'] // the only part of it that is read here
     const by = (reranker: Rerank) => searcher([table('viewed')], { rerank, reranker })
     const backwards = by(async (_, texts) => texts.map((_text, index) => ({ index, score: index })).reverse())
     expect(await ids(backwards, [10, 10, 0], 2)).toEqual(['9', '11'])
@@ -394,10 +394,10 @@ describe.skipIf(postgres === undefined)('tables of other kinds', () => {
 })
 
 describe.skipIf(postgres === undefined)('indexes and changes', () => {
-  const part = (n: string, place: number) => `abs(sin(${n} * ${place}.9898) * 43758.5)::numeric % 1`
-  /** The number of a row is the angle at which it lies. */
+  const part = (n: string, seed: number) => `abs(sin(${n} * ${seed}.9898) * 43758.5)::numeric % 1`
+  /** The number of a row is the angle of its vector. */
   const vectorOf = (n: string) =>
-    `ARRAY[3 * cos(${n} / 2600.0), 3 * sin(${n} / 2600.0), ${[2, 3, 5].map(place => part(n, place)).join(', ')}]`
+    `ARRAY[3 * cos(${n} / 2600.0), 3 * sin(${n} / 2600.0), ${[2, 3, 5].map(seed => part(n, seed)).join(', ')}]`
   const query = [2, 2, 0.3, 0.4, 0.5]
   const rowsOf = async <Row>(sql: string) => (await (postgres as TestPostgres).run(sql)).rows as Row[]
   const nearest = async (name: string, condition: string, { operator = '<=>', to = query } = {}) => {
@@ -434,14 +434,14 @@ describe.skipIf(postgres === undefined)('indexes and changes', () => {
       ANALYZE`)
   })
 
-  test('searches by the index where the filter accepts many rows', async () => {
+  test('searches by the index if the filter accepts many rows', async () => {
     const by = filter({ column: 'n', operator: '>', value: 500 })
     expect(await ids(searcher([table('many')]), query, 10)).toEqual(await nearest('many', 'true'))
     expect(await ids(searcher([table('many')]), query, 10, by)).toEqual(await nearest('many', 'n > 500'))
     expect(await scans('many_cosine')).toBeGreaterThan(0)
   })
 
-  test('misses nothing where the filter accepts no row near the query', async () => {
+  test('misses nothing if the filter accepts no row near the query', async () => {
     const by = filter({ column: 'n', operator: '<', value: 6_000 })
     const to = [-3, 0, 0.5, 0.5, 0.5]
     const exact = await nearest('many', 'n < 6000', { to })
@@ -451,14 +451,14 @@ describe.skipIf(postgres === undefined)('indexes and changes', () => {
     expect(await ids(both, to, 10, by)).toEqual(exact)
   })
 
-  test('uses an index of a cast by its own operator, and compares the vectors as they are', async () => {
+  test('uses an index of a cast by its own operator, and compares the original vectors', async () => {
     expect(await ids(searcher([table('many_half')]), query, 10)).toEqual(
       await nearest('many_half', 'true', { operator: '<->' }),
     )
     expect(await scans('many_half_cast')).toBeGreaterThan(0)
   })
 
-  test('uses a partial index only where the configured filter is within it', async () => {
+  test('uses a partial index only if the configured filter implies its condition', async () => {
     const sql = { kind: 'sql' as const, text: 'n > 2000 -- not the old ones' }
     const inside = searcher([table('many_part', { filter: sql })])
     const by = filter({ column: 'n', operator: '<', value: 7_500 })
@@ -467,7 +467,7 @@ describe.skipIf(postgres === undefined)('indexes and changes', () => {
     expect(await ids(searcher([table('many_part')]), query, 10)).toEqual(await nearest('many_part', 'true'))
   })
 
-  test('reads no further than to the first row that is not similar enough', async () => {
+  test('stops reading at the first row that is not similar enough', async () => {
     const before = await rowsOf<{ read: number }>(`SELECT pg_stat_get_tuples_returned('many'::regclass)::int AS read`)
     const one = searcher([table('many')], { minSimilarity: 0.9999 })
     const { documents } = await one.search({ query: JSON.stringify(query), filter: undefined, topN: 10 }, never)
@@ -478,7 +478,7 @@ describe.skipIf(postgres === undefined)('indexes and changes', () => {
     expect((after[0]?.read ?? 0) - (before[0]?.read ?? 0)).toBeLessThan(8_000)
   })
 
-  test('uses the index of a table whose vectors are out of line', async () => {
+  test('uses the index of a table whose vectors are stored out of line', async () => {
     await postgres?.run(`
       CREATE TABLE wide (id int PRIMARY KEY, content text, embedding vector(600));
       ALTER TABLE wide ALTER embedding SET STORAGE EXTERNAL;
@@ -502,7 +502,7 @@ describe.skipIf(postgres === undefined)('indexes and changes', () => {
     for (const [tenant, found] of answers.entries()) expect(new Set(found)).toEqual(new Set([tenant]))
   })
 
-  test('notices that an index, a column, a table and the database go and come back', async () => {
+  test('detects that an index, a column, a table and the database are deleted and created again', async () => {
     await postgres?.run(`CREATE TABLE brief AS SELECT * FROM many; INSERT INTO brief SELECT n + 8000, n, 'more ' || n, embedding FROM many WHERE n <= 3000;
       CREATE INDEX brief_index ON brief USING hnsw (embedding vector_cosine_ops) WITH (ef_construction = 40); ANALYZE brief`)
     const one = searcher([table('brief')])

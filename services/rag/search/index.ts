@@ -1,9 +1,10 @@
 /**
- * Searches the tables of a pipeline: rows near the vector of a query, and rows with its words, fused by their ranks. Nothing of a request outlives it but estimates of how many rows a filter
- * accepts; statements are kept prepared by their text, and all that comes from a request is a parameter.
+ * Searches the tables of a pipeline: rows near the vector of a query, and rows with its words, fused by their ranks.
+ * Only estimates of how many rows a filter accepts are kept after a request; statements are prepared by their text, and
+ * every value of a request is a parameter.
  */
 import type { Logger } from 'pino'
-import type { DatabaseError } from '../../postgres/errors.ts'
+import type { DatabaseError } from '../../../wire/errors.ts'
 import { Pool, type PoolFigures } from '../../postgres/pool.ts'
 import { qualified } from '../../postgres/quote.ts'
 import { transact } from '../../postgres/transact.ts'
@@ -32,10 +33,10 @@ type LexicalOptions = {
   readonly now: () => number
 }
 
-/** Called with the tokens that a provider has read for a search. */
+/** Called with the provider's tokens for a search. */
 export type OnTokens = (tokens: number) => void
 
-/** Returns the best first, with the place in `texts` of each. */
+/** Returns the best documents first, with the index in `texts` of each. */
 export type Rerank = (
   query: string,
   texts: readonly string[],
@@ -60,7 +61,7 @@ type Options = {
   readonly pipeline: SearchedPipeline
   readonly embed: (text: string, signal: AbortSignal, onTokens: OnTokens) => Promise<ArrayLike<number>>
   readonly rerank?: Rerank
-  /** Without it there is no lexical arm. */
+  /** If absent, there is no lexical arm. */
   readonly makeLexical?: (options: LexicalOptions) => Lexical
   readonly logger: Logger
   readonly now: () => number
@@ -74,10 +75,10 @@ const maximumIdleMs = 300_000
 
 type Found = Omit<SearchResult, 'tokensUsed'>
 
-/** An exact scan leaves time for another search and the answer. */
+/** An exact scan must leave time for another search and the answer. */
 const exactShare = 4
 const incompleteWarning =
-  'a search took longer than search.exact_timeout, and was answered from what the index of vectors finds first; other rows that its filter accepts may be nearer'
+  'a search exceeded search.exact_timeout and was answered from the vector index; other rows that its filter accepts may be nearer'
 
 export class Searcher {
   readonly #options: Options
@@ -112,7 +113,7 @@ export class Searcher {
     return this.#pool.figures
   }
 
-  /** @throws RagError, and what the signal is aborted with */
+  /** @throws RagError, and the signal's reason */
   async search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult> {
     let tokensUsed = 0
     const onTokens = (tokens: number) => {
@@ -142,7 +143,7 @@ export class Searcher {
       const tables = await unlessAborted(this.#tables.read(), signal)
       return { reachable: true, warnings: await this.#warnings(tables, signal) }
     } catch (error) {
-      const { message } = asRagError(error, signal) as Error // what is thrown here is one
+      const { message } = asRagError(error, signal) as Error // errors thrown here are of this type
       return { reachable: false, error: signal.aborted ? didNotAnswer : message, warnings: [] }
     }
   }
@@ -173,7 +174,7 @@ export class Searcher {
       return { ...found, documents: reordered(documents, order).slice(0, request.topN) }
     } catch (error) {
       if (signal.aborted) throw error
-      this.#options.logger.warn({ err: error }, 'reranking failed; documents are in the order of the search')
+      this.#options.logger.warn({ err: error }, "reranking failed; documents are in the search's order")
       return { ...found, documents: documents.slice(0, request.topN), warnings: [...warnings, 'reranking failed'] }
     }
   }
@@ -185,7 +186,7 @@ export class Searcher {
     signal: AbortSignal,
   ): Promise<Found> {
     const tables = await this.#tables.get()
-    // A filter that is not valid is refused before anybody is asked for an embedding.
+    // An invalid filter is refused before the embedding is requested.
     for (const { described, filter } of tables) conditionOf(described.table, filter, request.filter, new Parameters())
     const [vector, sizes, lexical, warnings] = await Promise.all([
       this.#hasVectors ? embedding() : undefined,
@@ -196,9 +197,9 @@ export class Searcher {
     if (vector !== undefined) for (const table of tables) checkDimensions(table, vector)
     const { vectorWeight, minSimilarity, exactTimeoutMs } = this.#options.pipeline
     const search = {
-      tables: tables.map((table, place): TableSearch => {
-        const size = sizes[place] ?? { matching: 0, all: 0, isFiltered: false }
-        return { table, size, lexical: lexical[place] }
+      tables: tables.map((table, index): TableSearch => {
+        const size = sizes[index] ?? { matching: 0, all: 0, isFiltered: false }
+        return { table, size, lexical: lexical[index] }
       }),
       filter: request.filter,
       vector,
@@ -222,9 +223,9 @@ export class Searcher {
     requested: Filter | undefined,
     signal: AbortSignal,
   ): Promise<Size> {
-    const sizeWith = (configured: typeof filter, asked: Filter | undefined) => {
+    const sizeWith = (configured: typeof filter, ofRequest: Filter | undefined) => {
       const parameters = new Parameters()
-      const condition = conditionOf(described.table, configured, asked, parameters)
+      const condition = conditionOf(described.table, configured, ofRequest, parameters)
       return this.#sizes.matching(described, condition, parameters, signal)
     }
     const all = await sizeWith(undefined, undefined)
@@ -259,19 +260,19 @@ export class Searcher {
   }
 
   /**
-   * A value that a column's type refuses is found by running each condition by itself.
-   * @throws RagError INVALID_REQUEST if one of them is the reason of the failure
+   * Finds a value that a column's type refuses by running each condition separately.
+   * @throws RagError INVALID_REQUEST if one of them caused the failure
    */
   async #refuseFilter(error: unknown, filter: Filter | undefined, signal: AbortSignal): Promise<void> {
     if (signal.aborted || filter === undefined || !mayBeOfFilter(error)) return
-    // Whatever else fails here, the failure that was first is the one to report.
+    // If anything else fails here, the first failure is reported.
     const refusal = await this.#refusedCondition(filter, signal).catch(() => undefined)
     if (refusal !== undefined) throw refusal
   }
 
   async #refusedCondition(filter: Filter, signal: AbortSignal): Promise<RagError | undefined> {
     for (const { described } of await this.#tables.get()) {
-      for (const [place, condition] of filter.conditions.entries()) {
+      for (const [index, condition] of filter.conditions.entries()) {
         const parameters = new Parameters()
         const sql = filterSql({ conditions: [condition], logic: 'AND' }, described.table.columns, parameters)
         const text = `SELECT FROM ${qualified(described.table)} AS t WHERE ${sql} LIMIT 0`
@@ -279,7 +280,7 @@ export class Searcher {
         if (refused === undefined) continue
         return new RagError(
           'INVALID_REQUEST',
-          `filter.conditions[${place}]: column ${JSON.stringify(condition.column)} of ${shownTable(described.table)} cannot be compared by ${condition.operator} with this value: ${refused.message}`,
+          `filter.conditions[${index}]: column ${JSON.stringify(condition.column)} of ${shownTable(described.table)} cannot be compared by ${condition.operator} with this value: ${refused.message}`,
           refused,
         )
       }
@@ -287,7 +288,7 @@ export class Searcher {
     return undefined
   }
 
-  /** What the database says against a statement. */
+  /** Postgres's message about a statement. */
   async #refusal(
     statement: { readonly text: string; readonly values: readonly string[] },
     signal: AbortSignal,
@@ -310,7 +311,7 @@ function once<T>(make: () => Promise<T>): () => Promise<T> {
   }
 }
 
-/** Documents that the order names come first, then the others as they were. */
+/** Documents in the given order first, then the others in their present order. */
 function reordered(
   documents: readonly FoundDocument[],
   order: readonly { readonly index: number; readonly score: number }[],
@@ -319,8 +320,8 @@ function reordered(
     const document = documents[index]
     return document === undefined ? [] : [{ ...document, score }]
   })
-  const places = new Set(order.map(({ index }) => index))
-  return [...named, ...documents.filter((_, place) => !places.has(place))]
+  const ranked = new Set(order.map(({ index }) => index))
+  return [...named, ...documents.filter((_, index) => !ranked.has(index))]
 }
 
 function checkDimensions(
@@ -330,6 +331,6 @@ function checkDimensions(
   if (vector.dimensions === undefined || vector.dimensions === length) return
   throw new RagError(
     'EXECUTION_ERROR',
-    `the embedding model gives vectors of ${length} dimensions, but column ${table.vectorColumn} of ${shownTable(table)} has ${vector.dimensions}`,
+    `the embedding model returns vectors of ${length} dimensions, but column ${table.vectorColumn} of ${shownTable(table)} has ${vector.dimensions}`,
   )
 }

@@ -1,8 +1,8 @@
-/** What searching needs of the lexical arm. */
+/** The interface of the lexical arm for the search. */
 import type { Parameters } from './parameters.ts'
 import type { ArmQuery, FilterCondition } from './types.ts'
 
-/** Makes the query for what was prepared. `matching`: how many rows the condition accepts, as far as that is known. */
+/** Builds the statement for a prepared query. `matching`: how many rows the condition accepts, if known. */
 export type LexicalSearch = (
   condition: FilterCondition,
   parameters: Parameters,
@@ -10,7 +10,7 @@ export type LexicalSearch = (
   matching: number | undefined,
 ) => ArmQuery
 
-/** undefined: it cannot search this table, and `warnings` says why; or the query has no words. */
+/** undefined: it cannot search this table, with the reason in `warnings`; or the query has no words. */
 export type Lexical = {
   readonly warnings: readonly string[]
   prepare(query: string, signal: AbortSignal): Promise<LexicalSearch | undefined>

@@ -1,4 +1,7 @@
-/** Names of columns that statements make beside those of a table. No column of the table has one: a filter of the configuration and the expression of an index name columns without a table. Pure. */
+/**
+ * Names of columns that statements add to those of a table. No column of the table has such a name: a configured filter
+ * and the expression of an index name columns without a table. Pure.
+ */
 import { quoteIdentifier } from '../../postgres/quote.ts'
 import type { SearchedTable } from './types.ts'
 

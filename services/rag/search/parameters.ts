@@ -1,6 +1,7 @@
 /**
- * The parameters of one statement, numbered as they are added. Every value goes as text and is cast in the statement, so its type never depends on what stands beside it. `before`: how many other
- * parameters the statement has, with the lower numbers.
+ * The parameters of one statement, numbered as they are added. Every value is sent as text and is cast in the
+ * statement, so that its type never depends on its context. `before`: how many other parameters the statement has, with
+ * the lower numbers.
  */
 export class Parameters {
   readonly values: string[] = []
@@ -10,7 +11,7 @@ export class Parameters {
     this.#before = before
   }
 
-  /** Returns the place of the value in the text, such as `$3::integer`. */
+  /** Returns the reference to the value, such as `$3::integer`. */
   add(value: string, type: string): string {
     this.values.push(value)
     return `$${this.#before + this.values.length}::${type}`

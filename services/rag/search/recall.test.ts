@@ -1,4 +1,4 @@
-/** What an index finds of what an exact scan finds, in 100,000 rows of 384 dimensions. ADR 0077 has the figures. */
+/** The recall of an index relative to an exact scan, in 100,000 rows of 384 dimensions. ADR 0077 has the figures. */
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,8 +12,8 @@ import { Searcher } from './index.ts'
 
 const isSoak = process.env.ESPALIER_SOAK === '1'
 const rows = 100_000
-const asked = questions(60)
-const vectors = new Map(asked.map(({ text, vector }) => [text, vector]))
+const queries = questions(60)
+const vectors = new Map(queries.map(({ text, vector }) => [text, vector]))
 const never = new AbortController().signal
 
 const below = (column: string, value: number): Filter => ({
@@ -21,7 +21,7 @@ const below = (column: string, value: number): Filter => ({
   conditions: [{ column, operator: '<', value }],
 })
 
-/** By name: what a question may see, as a filter and as SQL. */
+/** By name: a query's filter, also as SQL. */
 const filters: Readonly<Record<string, (topic: number) => { readonly filter?: Filter; readonly sql: string }>> = {
   'no filter': () => ({ sql: 'true' }),
   '50 %': () => ({ filter: below('bucket', 100), sql: 'bucket < 100' }),
@@ -59,7 +59,7 @@ async function load(type: VectorType): Promise<void> {
 async function recall(searcher: Searcher, type: VectorType, condition: (typeof filters)[string]): Promise<number> {
   let found = 0
   let all = 0
-  for (const { text, topic, vector } of asked) {
+  for (const { text, topic, vector } of queries) {
     const { filter, sql } = condition(topic)
     const exact = await postgres?.run(
       `SELECT id::text FROM ${type}s WHERE ${sql} ORDER BY (embedding <=> '${JSON.stringify(vector)}') + 0 LIMIT 10`,

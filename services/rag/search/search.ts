@@ -1,6 +1,6 @@
-/** One search: its statements, from what has been prepared, and what comes of their rows. */
+/** One search: runs its statements on prepared tables, and merges their rows. */
+import type { Parameter } from '../../../wire/messages.ts'
 import type { Connection } from '../../postgres/connection.ts'
-import type { Parameter } from '../../postgres/messages.ts'
 import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { Step } from '../../postgres/run.ts'
 import type { Filter } from '../request/filter.ts'
@@ -33,7 +33,7 @@ import {
   vectorSql,
 } from './vector-arm.ts'
 
-/** What is known before a table is searched. */
+/** The prepared input of a table's search. */
 export type TableSearch = {
   readonly table: SearchableTable<unknown>
   readonly size: Size
@@ -47,22 +47,22 @@ export type Search = {
   readonly vector: ArrayLike<number> | undefined
   readonly vectorWeight: number
   readonly minSimilarity: number
-  /** How many documents are wanted. */
+  /** The number of requested documents. */
   readonly wanted: number
   readonly sizes: Sizes
-  /** Of each statement. */
+  /** Timeout of each statement. */
   readonly timeoutMs: number
-  /** Whether exact scans are left out where a table has an index. */
+  /** Whether exact scans are skipped if a table has an index. */
   readonly isIndexOnly: boolean
-  /** Called before all rows that a filter accepts are compared, though there is an index. */
+  /** Called before an exact scan of a table that has an index. */
   readonly onExact: () => void
 }
 
-/** Of each list that is fused. */
+/** Length of each list that is fused. */
 const leastDepth = 100
-/** Documents that are the same are merged, hence some more rows than documents. */
+/** Equal documents are merged, so some more rows than documents are read. */
 const spare = 5
-/** However many rows are of one document, no more are read. */
+/** The maximum, however many rows belong to one document. */
 const mostRows = 10_000
 
 type Statement = { readonly text: string; readonly values: readonly Parameter[] }
@@ -103,7 +103,7 @@ const stepOf = ({ text, values }: Statement): Step => rowsStep(text, values)
 const similarityOf = (row: TextRow): number => Number(row[2])
 
 /**
- * Rows near the vector only: one statement for each table gives their texts as well.
+ * Only rows near the vector: one statement for each table returns their texts as well.
  * @throws DatabaseError, ConnectionFailure
  */
 export async function searchByVector(connection: Connection, search: Search): Promise<readonly FoundDocument[]> {
@@ -123,9 +123,9 @@ async function nearestDocuments(connection: Connection, search: Search, limit: n
     ]),
   )
   const results: Nearest[] = []
-  for (const [place, one] of search.tables.entries()) {
-    const rows = rowsOfSteps[place] ?? []
-    results.push(await complete(connection, search, one, first[place]?.plan ?? exact, rows, limit, true))
+  for (const [index, one] of search.tables.entries()) {
+    const rows = rowsOfSteps[index] ?? []
+    results.push(await complete(connection, search, one, first[index]?.plan ?? exact, rows, limit, true))
   }
   const distinct = new Distinct()
   const rows = new Map<string, TextRow>()
@@ -137,7 +137,7 @@ async function nearestDocuments(connection: Connection, search: Search, limit: n
     const table = search.tables[hit.table]
     if (row !== undefined && table !== undefined) distinct.add(documentOf(table, row[4], row[5], hit.score))
   }
-  // Rows behind one that is not similar enough are not, either.
+  // Rows after one that is not similar enough are not similar enough either.
   const isOver = ({ rows: found, isAll }: Nearest) => isAll || found.some(row => !isSimilar(row, search))
   return { documents: distinct.documents, isAll: results.every(isOver) }
 }
@@ -158,7 +158,10 @@ function vectorStep(search: Search, one: TableSearch, limit: number, hasTexts: b
 /** `isAll`: there are no others. */
 type Nearest = { readonly rows: readonly TextRow[]; readonly isAll: boolean }
 
-/** Searches exactly where an index has found too few rows: the filter accepts none of those near the vector, or the index does not hold all rows. */
+/**
+ * Runs an exact search if an index has found too few rows: the filter accepts none of those near the vector, or the
+ * index does not contain all rows.
+ */
 async function complete(
   connection: Connection,
   search: Search,
@@ -174,12 +177,12 @@ async function complete(
   if (accepted >= plan.needed) return { rows, isAll: false }
   search.onExact()
   const step = stepOf(vectorStatement(search, one, exact, limit, hasTexts))
-  // The settings before may have ended with their transaction.
+  // The previous settings may have ended with their transaction.
   const [all = []] = await runSteps(connection, [
     settingsStep([...planning(search), ...settingsOf(exact)], search.timeoutMs),
     step,
   ])
-  learn(search, one, all.length, limit)
+  recordSize(search, one, all.length, limit)
   return { rows: all, isAll: all.length < limit }
 }
 
@@ -211,16 +214,17 @@ const documentOf = (
   score,
 })
 
-/** That fewer rows match than a list may have is worth remembering: the next search with this filter is exact at once. */
-function learn({ sizes, filter }: Search, { table }: TableSearch, rows: number, limit: number): void {
+/** If fewer rows match than a list may contain, this is cached: the next search with this filter is exact at once. */
+function recordSize({ sizes, filter }: Search, { table }: TableSearch, rows: number, limit: number): void {
   if (rows >= limit) return
   const parameters = new Parameters()
   const condition = conditionOf(table.described.table, table.filter, filter, parameters)
-  sizes.learn(table.described, condition, parameters, rows)
+  sizes.record(table.described, condition, parameters, rows)
 }
 
 /**
- * Both arms, or words only: their rows in one round trip, and the texts of those that are returned in another, of the same snapshot.
+ * Both arms, or words only: their rows in one round trip, and the texts of the returned ones in another, from the same
+ * snapshot.
  * @throws DatabaseError, ConnectionFailure
  */
 export async function searchByBoth(connection: Connection, search: Search): Promise<readonly FoundDocument[]> {
@@ -233,7 +237,7 @@ export async function searchByBoth(connection: Connection, search: Search): Prom
     await addTexts(connection, search, ranked.slice(0, wanted), distinct, [commitStep])
     return distinct.documents
   }
-  // Where many rows are the same document, the texts of all are read. Else the transaction is left to end by a rollback.
+  // If many rows are the same document, the texts of all are read. Otherwise the transaction ends by a rollback.
   const first = wanted + spare
   await addTexts(connection, search, ranked.slice(0, first), distinct, [])
   if (distinct.documents.length < wanted)
@@ -256,7 +260,7 @@ async function addTexts(
   }
 }
 
-/** With one list its scores are those of the documents. */
+/** With one list, its scores are the documents' scores. */
 const rankedHits = (
   { vector, vectorWeight }: Search,
   byVector: readonly Hit[],
@@ -269,7 +273,7 @@ const rankedHits = (
         { hits: byWords, weight: 1 - vectorWeight },
       ])
 
-/** Sequential scans are off for this statement alone, not for those behind it in the transaction. */
+/** Sequential scans are disabled for this statement only, not for later ones of the transaction. */
 const withSettings = ({ plan, step }: ReturnType<typeof vectorStep>): readonly Step[] =>
   plan.kind === 'approximate' ? [moreSettings(plan.settings), step, moreSettings(plan.after)] : [step]
 
@@ -287,13 +291,13 @@ async function armLists(connection: Connection, search: Search, limit: number) {
   ]
   const vectorLists: (readonly Hit[])[] = []
   const lexicalLists: (readonly Hit[])[] = []
-  for (const [place, one] of search.tables.entries()) {
-    const { vector, lexical } = arms[place] ?? {}
+  for (const [index, one] of search.tables.entries()) {
+    const { vector, lexical } = arms[index] ?? {}
     if (vector !== undefined) {
       const nearest = await complete(connection, search, one, vector.plan, results.shift() ?? [], limit, false)
-      vectorLists.push(vectorHits(nearest.rows, place, search))
+      vectorLists.push(vectorHits(nearest.rows, index, search))
     }
-    if (lexical !== undefined) lexicalLists.push(lexicalHits(results.shift() ?? [], place))
+    if (lexical !== undefined) lexicalLists.push(lexicalHits(results.shift() ?? [], index))
   }
   return { vectorLists, lexicalLists }
 }
@@ -305,19 +309,19 @@ async function textsOf(
   hits: readonly Ranked[],
   ending: readonly Step[],
 ): Promise<ReadonlyMap<string, TextRow>> {
-  const places = [...new Set(hits.map(({ hit }) => hit.table))]
-  const steps = places.flatMap(place => {
-    const one = search.tables[place]
-    const rows = hits.filter(({ hit }) => hit.table === place).map(({ hit }) => hit.row)
+  const tables = [...new Set(hits.map(({ hit }) => hit.table))]
+  const steps = tables.flatMap(table => {
+    const one = search.tables[table]
+    const rows = hits.filter(({ hit }) => hit.table === table).map(({ hit }) => hit.row)
     return one === undefined ? [] : [stepOf(textStatement(search, one, rows))]
   })
   const results = await runSteps(connection, [...steps, ...ending])
   return new Map(
-    results.flatMap((rows, index) => rows.map(row => [hitKey(places[index] ?? 0, row[0] ?? ''), row] as const)),
+    results.flatMap((rows, index) => rows.map(row => [hitKey(tables[index] ?? 0, row[0] ?? ''), row] as const)),
   )
 }
 
-/** The filters stand here as well: the rows of a view may share what identifies them. */
+/** The filters are repeated here: the rows of a view may share their identifier. */
 function textStatement({ filter }: Search, { table }: TableSearch, rows: readonly string[]): Statement {
   const { described } = table
   const parameters = new Parameters()

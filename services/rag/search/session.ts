@@ -1,31 +1,31 @@
-/** Statements of a search on a connection: what stands around them, and how their rows are read. */
+/** Runs statements of a search on a connection: settings, transactions, and reading rows. */
+import type { Parameter } from '../../../wire/messages.ts'
 import type { NamedRows, OwnStatement } from '../../postgres/cells.ts'
 import type { Connection } from '../../postgres/connection.ts'
-import type { Parameter } from '../../postgres/messages.ts'
 import type { Step } from '../../postgres/run.ts'
 import type { Setting } from './vector-arm.ts'
 
-/** The longest that one statement of a search may take. */
+/** The timeout of one statement of a search. */
 export const statementTimeoutMs = 30_000
-/** Between the statements of a search nothing is waited for but this server. */
+/** Between the statements of a search, the connection waits only for this server. */
 const idleTimeoutMs = 10_000
 
-/** Compiling a plan takes longer than running it. */
+/** JIT compilation takes longer than running the plan. */
 const commonWith = (timeoutMs: number): readonly Setting[] => [
   ['transaction_read_only', 'on'],
   ['statement_timeout', String(timeoutMs)],
   ['idle_in_transaction_session_timeout', String(idleTimeoutMs)],
-  // Configured filters have been read so.
+  // Configured filters were checked with this setting.
   ['standard_conforming_strings', 'on'],
   ['jit', 'off'],
 ]
 
-/** How many rows pass a filter depends on its values: each search with one is planned for them. */
+/** How many rows a filter accepts depends on its values: each search with one gets its own plan. */
 export const filtered: readonly Setting[] = [['plan_cache_mode', 'force_custom_plan']]
 
-/** Further settings, in a transaction that has the common ones. */
+/** Additional settings, in a transaction that has the common ones. */
 export const moreSettings = (settings: readonly Setting[]): Step => ({
-  text: `SELECT ${settings.map(([name], place) => `pg_catalog.set_config('${name}', $${place + 1}, true)`).join(', ')}`,
+  text: `SELECT ${settings.map(([name], index) => `pg_catalog.set_config('${name}', $${index + 1}, true)`).join(', ')}`,
   values: settings.map(([, value]) => value),
 })
 
@@ -40,20 +40,20 @@ export const rowsStep = (text: string, values: readonly Parameter[]): Step => ({
 
 export type TextRow = readonly (string | null)[]
 
-/** Runs the steps; returns the rows of each that `rowsStep` has made, in their order. */
+/** Runs the steps; returns the rows of each step made by `rowsStep`, in their order. */
 export async function runSteps(
   connection: Connection,
   steps: readonly Step[],
 ): Promise<readonly (readonly TextRow[])[]> {
   await connection.run(steps, true)
   const texts = connection.takeTexts()
-  return steps.flatMap(({ isText }, place) => (isText ? [texts[place]?.decoded() ?? []] : []))
+  return steps.flatMap(({ isText }, index) => (isText ? [texts[index]?.decoded() ?? []] : []))
 }
 
 /** Runs one statement of this server. */
 export async function runOwn(connection: Connection, { text, values = [] }: OwnStatement): Promise<NamedRows> {
-  const given = values.map(value => (value === null ? null : String(value)))
-  await connection.run([settingsStep(), { text, values: given, isText: true, isDescribed: true }], true)
+  const texts = values.map(value => (value === null ? null : String(value)))
+  await connection.run([settingsStep(), { text, values: texts, isText: true, isDescribed: true }], true)
   const rows = connection.takeTexts()[1]?.decoded() ?? []
   return { columns: connection.fields[1] ?? [], rows }
 }

@@ -1,4 +1,7 @@
-/** How many rows of a table filters accept, as the planner estimates. The estimates are kept for a while, by the filters with their values. */
+/**
+ * How many rows of a table filters accept, by the planner's estimate. The estimates are cached for a while, by the
+ * filters with their values.
+ */
 import { createHash } from 'node:crypto'
 import { SieveCache } from '../../cache/sieve.ts'
 import { onlyCell } from '../../postgres/cells.ts'
@@ -7,15 +10,15 @@ import type { Parameters } from './parameters.ts'
 import type { DescribedTable } from './table.ts'
 import type { FilterCondition, RunStatement } from './types.ts'
 
-const mostKept = 2_000
-const keptMs = 60_000
+const maximumCached = 2_000
+const lifetimeMs = 60_000
 
-type Kept = { readonly rows: number; readonly until: number }
+type CachedSize = { readonly rows: number; readonly until: number }
 
 export class Sizes {
   readonly #run: RunStatement
   readonly #now: () => number
-  readonly #kept = new SieveCache<Kept>(mostKept)
+  readonly #cached = new SieveCache<CachedSize>(maximumCached)
 
   constructor(run: RunStatement, now: () => number) {
     this.#run = run
@@ -31,20 +34,20 @@ export class Sizes {
   ): Promise<number> {
     const statement = estimate(described, condition, parameters)
     const key = keyOf(statement)
-    const kept = this.#kept.get(key)
-    if (kept !== undefined && kept.until > this.#now()) return kept.rows
+    const cached = this.#cached.get(key)
+    if (cached !== undefined && cached.until > this.#now()) return cached.rows
     const rows = plannedRows(onlyCell(await this.#run(statement, signal)))
     this.#keep(key, rows)
     return rows
   }
 
   /** An exact scan has found so few. */
-  learn(described: DescribedTable, condition: FilterCondition, parameters: Parameters, rows: number): void {
+  record(described: DescribedTable, condition: FilterCondition, parameters: Parameters, rows: number): void {
     this.#keep(keyOf(estimate(described, condition, parameters)), rows)
   }
 
   #keep(key: string, rows: number): void {
-    this.#kept.set(key, { rows, until: this.#now() + keptMs })
+    this.#cached.set(key, { rows, until: this.#now() + lifetimeMs })
   }
 }
 

@@ -1,4 +1,7 @@
-/** A table that is searched, from its settings and what the catalog says: what stands for a row, its vector column, and the index to search that by. Pure. */
+/**
+ * A searched table, from its settings and the catalog: its row identifier, its vector column, and the index to use.
+ * Pure.
+ */
 import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { TableSettings } from '../configuration/types.ts'
 import { RagError } from '../errors.ts'
@@ -14,12 +17,12 @@ export type VectorIndex = {
   readonly name: string
   readonly method: string
   readonly operator: Operator
-  /** What it indexes, as SQL without an alias. */
+  /** The indexed expression, as SQL without an alias. */
   readonly expression: string
-  /** Of what it indexes. */
+  /** Type of the indexed expression. */
   readonly type: VectorType
   readonly lists: number
-  /** Whether the planner has still to be asked if its condition is implied. */
+  /** Whether the planner must still check that its condition is implied. */
   readonly isPartial: boolean
 }
 
@@ -27,23 +30,23 @@ export type VectorColumn = {
   /** Over the alias `t`. */
   readonly expression: string
   readonly type: VectorType
-  /** Where the type and its operators are, quoted. */
+  /** The schema of the type and its operators, quoted. */
   readonly schema: string
-  /** undefined: the column takes vectors of any. */
+  /** undefined: the column accepts vectors of any length. */
   readonly dimensions: number | undefined
-  /** The best first. */
+  /** Best first. */
   readonly indexes: readonly VectorIndex[]
 }
 
-/** How rows are told apart. */
+/** How rows are identified. */
 type RowIdentity = {
-  /** Columns that the expressions of a row and its id are made of, over the alias `t`. */
+  /** Columns used by the expressions of a row and its id, over the alias `t`. */
   readonly columns: readonly string[]
   /** Orders rows at equal distance. */
   readonly tie: string
   /** A condition that finds rows by the values of their `rowExpression`. */
   readonly find: (rows: readonly string[], parameters: Parameters) => string
-  /** Whether no two rows have the same id. */
+  /** Whether ids are unique. */
   readonly hasUniqueIds: boolean
 }
 
@@ -52,12 +55,12 @@ export type DescribedTable = {
   readonly number: number
   readonly vector: VectorColumn
   readonly identity: RowIdentity
-  /** Of pgvector; 0 where it is unknown. */
+  /** Of pgvector; 0 if unknown. */
   readonly pgvector: number
   readonly warnings: readonly string[]
 }
 
-/** Names of types are never aliases such as `character`, which a cast would take as `character(1)`. */
+/** Type names are never aliases such as `character`, which a cast would treat as `character(1)`. */
 const columnType = ({ typeSchema, typeName: name, arrayName }: CatalogColumn): ColumnType => ({
   name: qualified({ schema: typeSchema, name }),
   array: arrayName === undefined ? undefined : qualified({ schema: typeSchema, name: arrayName }),
@@ -68,7 +71,7 @@ export const shownName = ({ schema, name }: Pick<TableSettings, 'schema' | 'name
 
 export const shownTable = ({ schema, name }: SearchedTable): string => `${schema}.${name}`
 
-/** @throws RagError EXECUTION_ERROR that says what the table lacks */
+/** @throws RagError EXECUTION_ERROR with the table's problem */
 export function describeTable(settings: TableSettings, found: CatalogTable | undefined): DescribedTable {
   const shown = shownName(settings)
   const fail = (rule: string) => new RagError('EXECUTION_ERROR', `table ${shown}: ${rule}`)
@@ -83,7 +86,7 @@ export function describeTable(settings: TableSettings, found: CatalogTable | und
   const text = column(settings.textColumn)
   const vector = column(settings.vectorColumn)
   if (!isVectorType(vector.typeName)) {
-    throw fail(`column ${vector.name} is of type ${vector.typeName}; vector and halfvec can be searched`)
+    throw fail(`column ${vector.name} is of type ${vector.typeName}; only vector and halfvec can be searched`)
   }
   const identity = identityOf(settings, found)
   if (identity === undefined)
@@ -114,9 +117,7 @@ export function describeTable(settings: TableSettings, found: CatalogTable | und
     warnings: [
       ...identity.warnings.map(warning => `table ${shown}: ${warning}`),
       ...(versionNumber(version) < 803
-        ? [
-            `pgvector ${version} has known faults that corrupt indexes or return wrong rows; update it to 0.8.3 or later`,
-          ]
+        ? [`pgvector ${version} has known bugs that corrupt indexes or return wrong rows; update it to 0.8.3 or later`]
         : []),
     ],
   }
@@ -132,22 +133,22 @@ const isVectorType = (name: string): name is VectorType => name === 'vector' || 
 
 type Identity = RowIdentity & { readonly id: string; readonly row: string; readonly warnings: readonly string[] }
 
-/** undefined: nothing tells the rows of a view apart. */
+/** undefined: the rows of a view cannot be identified. */
 function identityOf({ idColumn }: TableSettings, { kind, hasChildren, columns }: CatalogTable): Identity | undefined {
-  const hasPlaces = kind === 'r' || kind === 'm' || kind === 'p'
+  const hasRowIds = kind === 'r' || kind === 'm' || kind === 'p'
   const own = columns.find(({ name, isReadable }) => name === idColumn && isReadable)
-  if (!hasPlaces) return own && identityByColumn(own)
-  const place = placeOf(kind === 'p' || hasChildren)
-  const key = columns.filter(one => one.keyPlace > 0).toSorted((one, other) => one.keyPlace - other.keyPlace)
-  // Children have keys of their own.
+  if (!hasRowIds) return own && identityByColumn(own)
+  const rowId = rowIdOf(kind === 'p' || hasChildren)
+  const key = columns.filter(one => one.keyPosition > 0).toSorted((one, other) => one.keyPosition - other.keyPosition)
+  // Child tables have separate keys.
   const isKeyUnique = kind === 'p' || !hasChildren
   const named = (keys: readonly CatalogColumn[]) => keys.map(({ name }) => `t.${quoteIdentifier(name)}`)
   if (own !== undefined) {
     const [name = ''] = named([own])
     return {
-      ...place,
-      columns: [...place.columns, name],
-      id: `coalesce(${name}::pg_catalog.text, ${place.row})`,
+      ...rowId,
+      columns: [...rowId.columns, name],
+      id: `coalesce(${name}::pg_catalog.text, ${rowId.row})`,
       hasUniqueIds: isKeyUnique && key.length === 1 && key[0]?.name === idColumn,
       warnings: [],
     }
@@ -157,17 +158,17 @@ function identityOf({ idColumn }: TableSettings, { kind, hasChildren, columns }:
     const names = named(key)
     const id = names.map(name => `${name}::pg_catalog.text`).join(" || ',' || ")
     return {
-      ...place,
-      columns: [...place.columns, ...names],
+      ...rowId,
+      columns: [...rowId.columns, ...names],
       id,
-      // Of several columns, ids are joined by commas.
+      // The values of several columns are joined by commas.
       hasUniqueIds: isKeyUnique && key.length === 1,
       warnings: [`${missing}its primary key identifies documents`],
     }
   }
   return {
-    ...place,
-    id: place.row,
+    ...rowId,
+    id: rowId.row,
     hasUniqueIds: true,
     warnings: [`${missing}ctid identifies documents, and changes with each update of a row`],
   }
@@ -191,8 +192,11 @@ function identityByColumn(column: CatalogColumn): Identity {
   }
 }
 
-/** Rows by where they are, which stays the same within a snapshot. With partitions or children a ctid is not unique. */
-function placeOf(hasSeveral: boolean): Omit<Identity, 'id' | 'hasUniqueIds' | 'warnings'> {
+/**
+ * Rows by their physical location, which is stable within a snapshot. With partitions or child tables a ctid is not
+ * unique.
+ */
+function rowIdOf(hasSeveral: boolean): Omit<Identity, 'id' | 'hasUniqueIds' | 'warnings'> {
   const own = 't.ctid::pg_catalog.text'
   const find = (rows: readonly string[], parameters: Parameters) =>
     `t.ctid = ANY (${parameters.add(arrayLiteral(rows), 'pg_catalog.tid[]')})`
@@ -203,23 +207,23 @@ function placeOf(hasSeveral: boolean): Omit<Identity, 'id' | 'hasUniqueIds' | 'w
     columns: ['t.tableoid', 't.ctid'],
     tie: 't.tableoid, t.ctid',
     find: (rows, parameters) => {
-      const places = rows.map(one => one.slice(one.indexOf(' ') + 1))
-      return `${find(places, parameters)} AND ${row} = ANY (${parameters.add(arrayLiteral(rows), 'pg_catalog.text[]')})`
+      const rowIds = rows.map(one => one.slice(one.indexOf(' ') + 1))
+      return `${find(rowIds, parameters)} AND ${row} = ANY (${parameters.add(arrayLiteral(rows), 'pg_catalog.text[]')})`
     },
   }
 }
 
-/** The best first: graphs find more in the same time than lists. */
+/** Best first: graph indexes find more in the same time than list indexes. */
 const methods = ['hnsw', 'vchordrq', 'diskann', 'ivfflat']
 const operators = ['<=>', '<#>', '<->', '<+>'] as const
 const isOperator = (name: string): name is Operator => operators.some(one => one === name)
 
-/** The same table, with those of the indexes that its vectors can be searched by. */
+/** The same table, with the indexes that its vectors can be searched by. */
 export function withIndexes(described: DescribedTable, found: readonly CatalogIndex[]): DescribedTable {
   const { vector, table } = described
   const rank = ({ method, isPartial, operator }: VectorIndex) => {
-    const place = methods.indexOf(method)
-    return (isPartial ? 100 : 0) + (place === -1 ? methods.length : place) * 10 + operators.indexOf(operator)
+    const position = methods.indexOf(method)
+    return (isPartial ? 100 : 0) + (position === -1 ? methods.length : position) * 10 + operators.indexOf(operator)
   }
   const indexes = found
     .map(index => vectorIndex(index, table.vectorColumn, vector))
@@ -228,7 +232,10 @@ export function withIndexes(described: DescribedTable, found: readonly CatalogIn
   return { ...described, vector: { ...vector, indexes } }
 }
 
-/** undefined: it is of another column, of another expression than a cast of the column, or of a type or operator that is not searched by. */
+/**
+ * undefined: it indexes another column, another expression than a cast of the column, or has an unsupported type or
+ * operator.
+ */
 function vectorIndex(index: CatalogIndex, column: string, { schema }: VectorColumn): VectorIndex | undefined {
   const { expression, operator, typeName: type, name, method, lists, isPartial } = index
   if (!isOperator(operator) || !isVectorType(type)) return undefined
@@ -246,7 +253,7 @@ function vectorIndex(index: CatalogIndex, column: string, { schema }: VectorColu
   }
 }
 
-/** Whether an expression as Postgres prints it is `(column)::halfvec(384)`. */
+/** Whether an expression, as printed by Postgres, is `(column)::halfvec(384)`. */
 function isCastOf(column: string, expression: string): boolean {
   const cast =
     /^\(*((?:"(?:[^"]|"")+")|[^"()\s]+)\)*::(?:(?:"(?:[^"]|"")+"|[^".()\s]+)\.)?(?:halfvec|vector)\(\d+\)\)*$/.exec(

@@ -1,4 +1,7 @@
-/** The tables of a pipeline as the database describes them, read again after a while and whenever a statement fails because they have changed. */
+/**
+ * The tables of a pipeline as the database describes them, refreshed after a while and whenever a statement fails
+ * because they have changed.
+ */
 import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
 import { sqlConditionError } from '../../../values/sql-condition.ts'
@@ -6,14 +9,14 @@ import { onlyCell } from '../../postgres/cells.ts'
 import { qualified } from '../../postgres/quote.ts'
 import type { TableFilter, TableSettings } from '../configuration/types.ts'
 import { RagError } from '../errors.ts'
+import { CachedValue } from './cached-value.ts'
 import { catalogIndexes, catalogTable, indexesStatement, tableStatement } from './catalog.ts'
 import { conditionOf } from './conditions.ts'
-import { Kept } from './kept.ts'
 import { Parameters } from './parameters.ts'
 import { type DescribedTable, describeTable, shownName, type VectorIndex, withIndexes } from './table.ts'
 import type { RunStatement, SearchedTable } from './types.ts'
 
-/** `lexical` is made anew only if the table has changed: it holds statistics. */
+/** `lexical` is created again only if the table has changed: it contains statistics. */
 export type SearchableTable<Lexical> = {
   readonly described: DescribedTable
   readonly filter: TableFilter | undefined
@@ -26,53 +29,53 @@ type Options<Lexical> = {
   readonly makeLexical: (table: SearchedTable) => Lexical
   readonly logger: Logger
   readonly now: () => number
-  /** How long the database may take to describe a table. */
+  /** The timeout of describing a table. */
   readonly readMs?: number
 }
 
-/** All that come after it wait for a reading: it ends, also where the database is silent. */
+/** Other callers wait for the same refresh: it ends, even if the database does not respond. */
 const usualReadMs = 15_000
 
-const keptMs = 60_000
+const lifetimeMs = 60_000
 
 export class Tables<Lexical> {
   readonly #options: Options<Lexical>
-  readonly #kept: Kept<readonly SearchableTable<Lexical>[]>
+  readonly #cached: CachedValue<readonly SearchableTable<Lexical>[]>
   #warned = new Set<string>()
 
   constructor(options: Options<Lexical>) {
     this.#options = options
     const { logger, now } = options
-    this.#kept = new Kept({
+    this.#cached = new CachedValue({
       read: before => this.#read(before ?? []),
-      ...{ keptMs, now },
+      ...{ lifetimeMs, now },
       onFailure: error => logger.warn({ err: error }, 'reading the description of the tables failed'),
     })
   }
 
   /**
-   * Descriptions that are out of date are returned once more, while they are read again.
+   * Outdated descriptions are returned once more, while they are refreshed.
    * @throws RagError, DatabaseError, ConnectionFailure
    */
   get(): Promise<readonly SearchableTable<Lexical>[]> {
-    return this.#kept.get()
+    return this.#cached.get()
   }
 
-  /** The next search reads them first. */
+  /** The next search refreshes them first. */
   forget(): void {
-    this.#kept.forget()
+    this.#cached.forget()
   }
 
-  /** Reads them now, once for all who wait: not for the signal of one of them. */
+  /** Refreshes them now, once for all callers: not stopped by the signal of one of them. */
   read(): Promise<readonly SearchableTable<Lexical>[]> {
-    return this.#kept.read()
+    return this.#cached.read()
   }
 
   async #read(before: readonly SearchableTable<Lexical>[]): Promise<readonly SearchableTable<Lexical>[]> {
     const found: SearchableTable<Lexical>[] = []
-    for (const [place, settings] of this.#options.settings.entries()) {
+    for (const [index, settings] of this.#options.settings.entries()) {
       const described = await describe(settings, this.#options)
-      const old = before[place]
+      const old = before[index]
       const isSame = old !== undefined && isDeepStrictEqual(old.described.table, described.table)
       const lexical = isSame ? old.lexical : this.#options.makeLexical(described.table)
       found.push({ described, filter: settings.filter, lexical })
@@ -81,7 +84,7 @@ export class Tables<Lexical> {
     return found
   }
 
-  /** Each once, until it has gone. */
+  /** Each once, until it is resolved. */
   #warn(warnings: readonly string[]): void {
     for (const warning of warnings) if (!this.#warned.has(warning)) this.#options.logger.warn(warning)
     this.#warned = new Set(warnings)
@@ -116,10 +119,13 @@ async function isUsed(
   const parameters = new Parameters()
   const condition = conditionOf(table, filter, undefined, parameters)
   const dimensions = vector.dimensions ?? Number(/\((\d+)\)\)*$/.exec(expression)?.[1] ?? 0)
-  const place = parameters.add(`[${Array.from({ length: dimensions }, () => 1).join(',')}]`, `${vector.schema}.${type}`)
+  const parameter = parameters.add(
+    `[${Array.from({ length: dimensions }, () => 1).join(',')}]`,
+    `${vector.schema}.${type}`,
+  )
   const text = `EXPLAIN (FORMAT JSON) SELECT FROM ${qualified(table)} AS t
 WHERE ${[`${vector.expression} IS NOT NULL`, ...(condition === undefined ? [] : [condition])].join(' AND ')}
-ORDER BY ${expression} OPERATOR(${vector.schema}.${operator}) ${place} LIMIT 1`
+ORDER BY ${expression} OPERATOR(${vector.schema}.${operator}) ${parameter} LIMIT 1`
   const plan = onlyCell(await run({ text, values: parameters.values }, signal))
   return plan?.includes(`"Index Name": ${JSON.stringify(name)}`) === true
 }

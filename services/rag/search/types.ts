@@ -1,9 +1,9 @@
-/** What searching a table takes and gives, for both arms. */
+/** Input and output of a table's search, for both arms. */
 import type { NamedRows, OwnStatement } from '../../postgres/cells.ts'
 import type { Filter } from '../request/filter.ts'
 import type { FilterColumns } from './filter-condition.ts'
 
-/** A table as the database describes it, with all that statements need; names are as the catalog has them. */
+/** A table as the database describes it, with everything that statements need; names as in the catalog. */
 export type SearchedTable = {
   readonly schema: string
   readonly name: string
@@ -12,9 +12,12 @@ export type SearchedTable = {
   readonly oid: number
   readonly textColumn: string
   readonly vectorColumn: string
-  /** An SQL expression over the alias `t`: the id of a row as text. The id column, else the primary key, else tableoid and ctid. */
+  /**
+   * An SQL expression over the alias `t`: the id of a row as text. The id column, else the primary key, else tableoid
+   * and ctid.
+   */
   readonly idExpression: string
-  /** An SQL expression over the alias `t`: a text which no other row of the table has, in one snapshot. */
+  /** An SQL expression over the alias `t`: a text that is unique among the table's rows, in one snapshot. */
   readonly rowExpression: string
   readonly columns: FilterColumns
 }
@@ -23,19 +26,20 @@ export type SearchedTable = {
 export type RunStatement = (statement: OwnStatement, signal: AbortSignal) => Promise<NamedRows>
 
 /**
- * One arm's part of a search of one table: an SQL query of the columns `row_key` (text, of `rowExpression`) and `score` (double precision, more is better), the best first, at
- * most as many rows as were requested. Its parameters are in the Parameters that it was made with.
+ * One arm's part of a search of one table: an SQL query of the columns `row_key` (text, of `rowExpression`) and `score`
+ * (double precision, higher is better), best first, with at most the requested number of rows. Its parameters are in
+ * the Parameters that it was built with.
  */
 export type ArmQuery = { readonly sql: string }
 
-/** What a request and the configuration accept, as SQL over the alias `t`; undefined: all rows. */
+/** The restrictions of request and configuration, as SQL over the alias `t`; undefined: all rows. */
 export type FilterCondition = string | undefined
 
 export type SearchRequest = {
   readonly query: string
   readonly filter: Filter | undefined
   readonly topN: number
-  /** Of the request that the search is part of, if it has a time limit. */
+  /** Signal of the request, if it has a timeout. */
   readonly timeoutMs?: number
 }
 
@@ -44,17 +48,17 @@ export type FoundDocument = {
   readonly table: string
   readonly id: string
   readonly content: string
-  /** More is better. With both arms the sum of reciprocal ranks, with one arm the score of that arm. */
+  /** Higher is better. With both arms the sum of reciprocal ranks, with one arm its score. */
   readonly score: number
 }
 
-/** `warnings`: what was not searched as it should be, such as a table without an index. */
+/** `warnings`: limitations of the search, such as a table without an index. */
 export type SearchResult = {
   readonly documents: readonly FoundDocument[]
   readonly warnings: readonly string[]
-  /** Rows that the filters accept may have been missed: an exact scan took too long. */
+  /** Rows that the filters accept may be missing: an exact scan took too long. */
   readonly isIncomplete: boolean
-  /** Of the models that embedded the query and reranked the documents. */
+  /** Tokens of the models that embedded the query and reranked the documents. */
   readonly tokensUsed: number
 }
 

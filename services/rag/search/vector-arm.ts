@@ -4,14 +4,17 @@ import { ownName } from './own-names.ts'
 import type { DescribedTable, Operator, VectorColumn, VectorIndex } from './table.ts'
 import type { FilterCondition } from './types.ts'
 
-/** `approximate`: by the order of an index, of which `scanned` rows are read before the filter. Fewer rows of the filter among them than `needed` are not enough. */
+/**
+ * `approximate`: in the order of an index, of which `scanned` rows are read before the filter. If the filter accepts
+ * fewer of them than `needed`, they are not enough.
+ */
 export type VectorPlan =
   | { readonly kind: 'exact' }
   | {
       readonly kind: 'approximate'
       readonly index: VectorIndex
       readonly settings: readonly Setting[]
-      /** Ends the settings that would hold for other statements. */
+      /** Resets the settings that would affect other statements. */
       readonly after: readonly Setting[]
       readonly scanned: number
       readonly needed: number
@@ -21,29 +24,30 @@ export type VectorPlan =
 
 export type Setting = readonly [name: string, value: string]
 
-/** What is given beside `row_key`, `score` and `similarity`: the id and the text of each row. */
+/** Additional columns beside `row_key`, `score` and `similarity`: the id and the text of each row. */
 type Wanted = { readonly limit: number; readonly hasTexts: boolean }
 
 type Conditions = { readonly condition: FilterCondition; readonly indexed: FilterCondition }
 
 /**
- * The first parameter of `vectorSql`, in pgvector's binary form: the number of dimensions and zero in 16 bits each, then the numbers. It is a fifth of the text, and of the column's own type: a cast
- * would be made for every row.
+ * The first parameter of `vectorSql`, in pgvector's binary form: the number of dimensions and zero in 16 bits each,
+ * then the numbers. It is a fifth of the text's size, and of the column's own type: a cast would be executed for every
+ * row.
  */
 export function vectorParameter(vector: ArrayLike<number>, { type }: VectorColumn): { readonly binary: Buffer } {
   const width = type === 'halfvec' ? 2 : 4
   const binary = Buffer.alloc(4 + width * vector.length)
   const view = new DataView(binary.buffer, binary.byteOffset)
   view.setUint16(0, vector.length)
-  for (let place = 0; place < vector.length; place++) {
-    const number = vector[place] ?? 0
-    if (type === 'halfvec') view.setFloat16(4 + width * place, number)
-    else view.setFloat32(4 + width * place, number)
+  for (let index = 0; index < vector.length; index++) {
+    const number = vector[index] ?? 0
+    if (type === 'halfvec') view.setFloat16(4 + width * index, number)
+    else view.setFloat32(4 + width * index, number)
   }
   return { binary }
 }
 
-/** More is better. By cosine it is the similarity. */
+/** Higher is better. By cosine it is the similarity. */
 const scores: Readonly<Record<Operator, (distance: string) => string>> = {
   '<=>': distance => `1 - ${distance}`,
   '<#>': distance => `- ${distance}`,
@@ -55,8 +59,9 @@ const operatorOf = (plan: VectorPlan, { vector }: DescribedTable): Operator =>
   plan.kind === 'approximate' ? plan.index.operator : (vector.indexes[0]?.operator ?? '<=>')
 
 /**
- * Columns `row_key`, `score`, `similarity` (by cosine) and `accepted` (how many rows of those scanned the filter accepts), with texts also `id` and `content`; the nearest first. Rows at equal distance are in the order of where they are. `indexed`:
- * what a partial index needs to be used.
+ * Columns `row_key`, `score`, `similarity` (by cosine) and `accepted` (how many of the scanned rows the filter
+ * accepts), with texts also `id` and `content`; nearest first. Rows at equal distance are in physical order. `indexed`:
+ * the condition of a partial index.
  */
 export function vectorSql(
   described: DescribedTable,
@@ -70,10 +75,10 @@ export function vectorSql(
   const operator = operatorOf(plan, described)
   const [distanceName, similarityName] = [ownName(table, 'distance'), ownName(table, 'similarity')]
   const acceptedName = ownName(table, 'accepted')
-  const place = `$1::${column.schema}.${column.type}`
+  const parameter = `$1::${column.schema}.${column.type}`
   const distanceBy = (by: Operator) => {
-    const distance = `${column.expression} OPERATOR(${column.schema}.${by}) ${place}`
-    // A column of any dimensions may hold vectors that cannot be compared.
+    const distance = `${column.expression} OPERATOR(${column.schema}.${by}) ${parameter}`
+    // A column of any dimensions may contain vectors that cannot be compared.
     return column.dimensions === undefined
       ? `(CASE WHEN ${column.schema}.vector_dims(${column.expression}) = ${vectorLength} THEN ${distance} END)`
       : `(${distance})`
@@ -83,12 +88,12 @@ export function vectorSql(
   const distance = isExact ? `${distanceBy(operator)} + 0` : distanceBy(operator)
   const order = isExact
     ? `${distance}, ${identity.tie}`
-    : `${plan.index.expression} OPERATOR(${column.schema}.${operator}) ${place}::${column.schema}.${plan.index.type}`
+    : `${plan.index.expression} OPERATOR(${column.schema}.${operator}) ${parameter}::${column.schema}.${plan.index.type}`
   const isWithin = isExact || plan.isFilterWithin
   const isAccepted = isWithin || condition === undefined ? '' : ` AND ${acceptedName}`
   const content = `t.${quoteIdentifier(table.textColumn)}`
   const isCosine = operator === '<=>'
-  // What is made of these columns is made for the rows that are found only.
+  // Expressions of these columns are computed only for the found rows.
   const carried = new Set([
     ...identity.columns,
     ...(hasTexts ? [content] : []),
@@ -105,7 +110,7 @@ export function vectorSql(
   ]
   const inner = isWithin ? condition : indexed
   const filter = [`${column.expression} IS NOT NULL`, ...(inner === undefined ? [] : [inner])].join(' AND ')
-  // Materialized, and ordered by a sum: else the planner would believe in the order of the index.
+  // Materialized, and ordered by a sum: otherwise the planner would rely on the order of the index.
   return `WITH nearest AS MATERIALIZED (
 SELECT ${[...carried].join(', ')}
 FROM ${qualified(table)} AS t
@@ -119,23 +124,30 @@ export const mostUnindexed = 10_000
 
 /** In rows. */
 export type Size = {
-  /** That the filters accept, as the planner estimates. */
+  /** Rows that the filters accept, by the planner's estimate. */
   readonly matching: number
   readonly all: number
   readonly isFiltered: boolean
 }
 
-/** Microseconds for a row: of an exact scan, of what that has to read to find the rows of a filter, and of the scan of an index. */
+/** Microseconds per row: of an exact scan, of what it reads to find the rows of a filter, and of an index scan. */
 const costs = { compared: 1, read: 0.1, scanned: 10 }
-/** Rows that an index should find are scanned so many times over: where a filter has to do with the vectors, its rows are not as dense everywhere. */
+/**
+ * How many times the wanted rows an index scans: if a filter correlates with the vectors, its rows are not evenly
+ * distributed.
+ */
 const surplus = 2
-/** Where a filter accepts so much less near the vector than elsewhere, the rows that it accepts are at the edge of what was scanned, where an index misses some. */
+/**
+ * If a filter accepts this much less near the vector than elsewhere, the accepted rows are at the edge of the scanned
+ * ones, where an index misses some.
+ */
 const leastDensity = 0.25
 const mostScanned = 100_000
 
 /**
- * How the table is best searched. An index is scanned without the filter, and the rows that the filter accepts are the nearest of all that it accepts. A scan with the filter would go on until it has
- * enough rows, and returns the first that it meets: where the filter accepts only rows far from the vector, it misses a fifth of the nearest.
+ * Chooses how the table is searched. An index is scanned without the filter, and the rows that the filter accepts are
+ * the nearest of all that it accepts. A scan with the filter would continue until it has enough rows, and returns the
+ * first that it reads: if the filter accepts only rows far from the vector, it misses a fifth of the nearest.
  */
 export function vectorPlan(
   { vector, pgvector }: DescribedTable,
@@ -155,7 +167,10 @@ export function vectorPlan(
   return { kind: 'approximate', index, settings, after: settingsOfExact, scanned, needed, isFilterWithin: false }
 }
 
-/** Where exact scans take too long: the first rows that the index meets and the filter accepts. undefined: there is no index. */
+/**
+ * If exact scans take too long: the first rows that the index reads and the filter accepts. undefined: there is no
+ * index.
+ */
 export function indexPlan({ vector, pgvector }: DescribedTable, { all }: Size, limit: number): VectorPlan | undefined {
   const [index] = vector.indexes
   if (index === undefined) return undefined
@@ -164,19 +179,24 @@ export function indexPlan({ vector, pgvector }: DescribedTable, { all }: Size, l
   return { kind: 'approximate', index, settings, after, scanned: limit, needed: 0, isFilterWithin: true }
 }
 
-/** From this version an index scan can go on until enough rows have passed the filter. */
+/** From this version an index scan can continue until enough rows have passed the filter. */
 const iterativeScans = 800
-/** In a larger graph a search must keep more candidates to find as many: from 200 in 10,000 rows to 400 in a million. */
+/**
+ * In a larger graph a search must keep more candidates to find as many: from 200 in 10,000 rows to 400 in a million.
+ */
 const candidatesFor = (rows: number): number =>
   Math.min(mostCandidates, Math.max(100, Math.round(100 * (Math.log10(rows + 1) - 2))))
 const mostCandidates = 1_000
 const leastTuples = 20_000
-/** Of work_mem. A scan that goes on remembers what it has seen. */
+/** Share of work_mem. A scan that continues remembers the rows it has seen. */
 const memoryMultiplier = 8
 const probedPart = 0.1
 const leastProbes = 10
 
-/** Postgres does not count what it costs to read vectors that are stored out of line, and would rather read a whole table of ten thousand. */
+/**
+ * Postgres does not count the cost of reading vectors stored out of line, and would rather read a whole table of ten
+ * thousand rows.
+ */
 const readsIndex: Setting = ['enable_seqscan', 'off']
 
 /** Rows of the filter by its own index, sorted, would be the exact scan again. */
@@ -185,7 +205,7 @@ const readsNoOther: readonly Setting[] = [
   ['enable_sort', 'off'],
 ]
 
-/** Ends `readsIndex`. */
+/** Undoes `readsIndex`. */
 export const settingsOfExact: readonly Setting[] = [['enable_seqscan', 'on']]
 
 /** For a scan of so many rows. */
@@ -222,7 +242,7 @@ function indexSettings(
       ]
     }
     default:
-      // Those of others return rows until the caller stops.
+      // Other index types return rows until the caller stops.
       return []
   }
 }

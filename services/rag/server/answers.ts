@@ -1,4 +1,4 @@
-/** Answers in JSON. All of them link to the description of the API (RFC 8631). */
+/** JSON responses. All of them link to the description of the API (RFC 8631). */
 import type { HeaderList } from '../../http/headers.ts'
 import { bodyRefusal, json } from '../../http/json-answers.ts'
 import type { HttpResponse } from '../../http/message.ts'
@@ -15,14 +15,14 @@ export const errorAnswer = (
   headers: HeaderList = [],
 ): HttpResponse => jsonAnswer(status, { error: { code, message } }, headers)
 
-/** An error as the client sees it; an unexpected one says no more than that. */
+/** An error as the client sees it; an unexpected error has no details. */
 export function ragErrorOf(error: unknown): RagError {
   if (error instanceof RagError) return error
   if (error instanceof ProviderError) return new RagError('EXECUTION_ERROR', error.summary, error)
   return new RagError('INTERNAL_ERROR', 'unexpected server error', error)
 }
 
-/** Of a request that was refused before it was one, or failed. */
+/** For a request that was refused before it was parsed, or failed. */
 export function renderError(error: unknown): HttpResponse {
   const refusal = bodyRefusal(error)
   if (refusal !== undefined) {

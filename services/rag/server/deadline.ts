@@ -1,11 +1,14 @@
-/** The time that a request has. It ends all that the request has begun, and the wait for it as well: a part that does not notice keeps no client waiting. */
+/**
+ * The time limit of a request. It ends all work of the request, and the wait for it as well: work that ignores the
+ * signal does not delay the client.
+ */
 import { unlessAborted } from '../../process/unless-aborted.ts'
 import { RagError } from '../errors.ts'
 
 export const shownMs = (ms: number): string => (ms < 1_000 ? `${ms} ms` : `${ms / 1_000} s`)
 
 export class Deadline {
-  /** Aborted with the error, or with what the client's own signal is aborted with. */
+  /** Aborted with the error, or with the reason of the client's own signal. */
   readonly signal: AbortSignal
   readonly #timeUp = new AbortController()
   readonly #ms: number
@@ -13,7 +16,7 @@ export class Deadline {
   #timer: NodeJS.Timeout | undefined
   #lastTimer: NodeJS.Timeout | undefined
 
-  /** `elapsedMs`: of the first time; a restart gives it all. */
+  /** `elapsedMs`: of the first period; a restart grants the full time again. */
   constructor(client: AbortSignal, ms: number, error: RagError, elapsedMs = 0) {
     this.#ms = ms
     this.#error = error
@@ -25,12 +28,12 @@ export class Deadline {
     this.#start(this.#ms)
   }
 
-  /** Until `restart`: what is waited for has a limit of its own. */
+  /** Until `restart`: used while waiting for something with its own limit. */
   pause(): void {
     clearTimeout(this.#timer)
   }
 
-  /** A limit that neither a pause nor a restart moves. */
+  /** A limit that neither a pause nor a restart extends. */
   endAfter(ms: number, error: RagError): void {
     this.#lastTimer = setTimeout(() => this.#timeUp.abort(error), ms)
   }
@@ -40,7 +43,7 @@ export class Deadline {
     clearTimeout(this.#lastTimer)
   }
 
-  /** @throws what the work throws, or what the signal is aborted with before */
+  /** @throws errors of the work, or the signal's reason if it is aborted before */
   race<T>(work: Promise<T>): Promise<T> {
     return unlessAborted(work, this.signal)
   }
@@ -52,4 +55,4 @@ export class Deadline {
 }
 
 export const answerDeadline = (client: AbortSignal, ms: number, elapsedMs: number): Deadline =>
-  new Deadline(client, ms, new RagError('REQUEST_TIMEOUT', `there was no answer within ${shownMs(ms)}`), elapsedMs)
+  new Deadline(client, ms, new RagError('REQUEST_TIMEOUT', `no answer within ${shownMs(ms)}`), elapsedMs)

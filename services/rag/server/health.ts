@@ -1,7 +1,10 @@
-/** Whether the parts of each pipeline answer. One check serves all who ask within some seconds, so that asking costs providers nothing to speak of. */
+/**
+ * Checks whether the components of each pipeline respond. One check serves all clients within some seconds, so that
+ * requests cost providers almost nothing.
+ */
 import type { Pipeline, PipelineHealth, PipelineSet } from '../pipelines.ts'
 
-const keptMs = 10_000
+const lifetimeMs = 10_000
 const longestMs = 5_000
 
 type NamedHealth = PipelineHealth & { readonly name: string }
@@ -14,7 +17,7 @@ const isSame = (one: readonly Pipeline[], other: readonly Pipeline[]) =>
 
 async function check(pipeline: Pipeline): Promise<NamedHealth> {
   const { name } = pipeline.settings
-  const unknown = { reachable: false, error: `did not answer within ${longestMs / 1_000} s` }
+  const unknown = { reachable: false, error: `did not respond within ${longestMs / 1_000} s` }
   const late = new Promise<PipelineHealth>(resolve => {
     const timer = setTimeout(
       () => resolve({ embedding: unknown, completion: unknown, database: unknown }),
@@ -47,7 +50,7 @@ export class HealthChecks {
   current(): Promise<Health> {
     const pipelines = this.#set.all()
     const now = this.#now()
-    if (this.#last === undefined || now - this.#last.at >= keptMs || !isSame(this.#last.pipelines, pipelines))
+    if (this.#last === undefined || now - this.#last.at >= lifetimeMs || !isSame(this.#last.pipelines, pipelines))
       this.#last = { pipelines, at: now, result: checkAll(pipelines) }
     return this.#last.result
   }

@@ -1,10 +1,11 @@
-/** The retrieval server over HTTP: its routes, and what is answered where there is none. */
+/** The retrieval server over HTTP: its routes, and responses to unknown ones. */
 import type { Server } from 'node:http'
 import type { Logger } from 'pino'
 import type { Certificate } from '../../../server/certificate.ts'
 import { version } from '../../../server/version.ts'
 import type { CorsRules } from '../../http/cors.ts'
 import type { Handler, HttpResponse, IncomingBody, RequestHead, UnreadRequest } from '../../http/message.ts'
+import type { RequestFigures } from '../../http/request-figures.ts'
 import { getRoutes, matchRoute, type PathParameters } from '../../http/router.ts'
 import { makeServer } from '../../http/server.ts'
 import { isLocalAddress, refusedHeader } from '../../mcp-protocol/origin.ts'
@@ -16,14 +17,16 @@ import { HealthChecks } from './health.ts'
 import type { Metrics } from './metrics.ts'
 import { openApi } from './openapi.ts'
 import { answerQuery } from './query.ts'
+import { databaseCheck } from './ready.ts'
 
 type ServerParts = {
   readonly pipelines: PipelineSet
   readonly metrics: Metrics
+  readonly requests: RequestFigures
   readonly logger: Logger
   readonly now: () => number
   readonly tls: Certificate | undefined
-  /** As they are now. */
+  /** The present settings. */
   readonly settings: () => Pick<
     ServerSettings,
     'host' | 'allowedHosts' | 'requestTimeoutMs' | 'streamTimeoutMs' | 'cors'
@@ -33,7 +36,7 @@ type ServerParts = {
 const maximumBodyBytes = 1_048_576
 const maximumHeaderBytes = 16_384
 const maximumConnections = 10_000
-/** Of bodies and answers of all requests together: the server is to stay small. */
+/** Total size of the bodies and responses of all requests: limits the server's memory. */
 const maximumHeldBytes = 67_108_864
 
 type Incoming = {
@@ -47,7 +50,7 @@ type Answer = (incoming: Incoming) => HttpResponse | Promise<HttpResponse>
 /** How many warnings are remembered as logged. */
 const mostWarnings = 1_000
 
-/** Health has the warnings at any time; the log has each once. */
+/** Health always returns the warnings; the log has each once. */
 function warnOnce(logger: Logger): (pipeline: string, warning: string) => void {
   const logged = new Set<string>()
   return (pipeline, warning) => {
@@ -60,6 +63,7 @@ function warnOnce(logger: Logger): (pipeline: string, warning: string) => void {
 
 function routesOf({ pipelines, metrics, logger, now, settings }: ServerParts) {
   const health = new HealthChecks(pipelines, now)
+  const databases = databaseCheck(pipelines)
   const onWarning = warnOnce(logger)
   const timeoutMs = () => settings().requestTimeoutMs
   const streamTimeoutMs = () => settings().streamTimeoutMs
@@ -78,6 +82,11 @@ function routesOf({ pipelines, metrics, logger, now, settings }: ServerParts) {
   return [
     ...get('/v1/openapi.json', () => jsonAnswer(200, openApi)),
     ...get('/v1/live', () => jsonAnswer(200, { status: 'ok' })),
+    ...get('/ready/database', async () =>
+      (await databases.run()) === undefined
+        ? jsonAnswer(200, { status: 'ready' })
+        : jsonAnswer(503, { status: 'not_ready' }),
+    ),
     ...get('/v1/health', async () => jsonAnswer(200, await health.current())),
     ...get('/v1/pipelines', () => jsonAnswer(200, { pipelines: summaries() })),
     ...get('/v1/stats', () =>
@@ -94,7 +103,7 @@ function routesOf({ pipelines, metrics, logger, now, settings }: ServerParts) {
 
 const unread: Record<UnreadRequest, readonly [status: number, message: string]> = {
   malformed: [400, 'the request is not HTTP/1.1'],
-  'head too large': [431, `the head of a request must have at most ${maximumHeaderBytes} bytes`],
+  'head too large': [431, `the headers of a request must have at most ${maximumHeaderBytes} bytes`],
   'too slow': [408, 'the request did not arrive in time'],
 }
 
@@ -105,18 +114,19 @@ function corsOf({ cors }: Pick<ServerSettings, 'cors'>): CorsRules | undefined {
 }
 
 /**
- * A page of another site, whose name was made to resolve to this machine (DNS rebinding), could read what a server for this machine answers.
+ * A page of another site, whose name resolves to this machine (DNS rebinding), could read the responses of a server for
+ * this machine.
  * @throws RagError
  */
 function checkHost({ headers }: RequestHead, { host, allowedHosts, cors }: ReturnType<ServerParts['settings']>): void {
   if (!isLocalAddress(host)) return
   const rules = { hosts: allowedHosts, origins: cors?.allowedOrigins ?? [] }
   if (refusedHeader({ host: headers.host }, rules) !== undefined)
-    throw new RagError(
-      'FORBIDDEN',
-      'the header Host names neither this machine nor a host of the setting server.allowed_hosts',
-    )
+    throw new RagError('FORBIDDEN', 'the Host header names neither this machine nor a host of server.allowed_hosts')
 }
+
+/** Paths of probes and of Prometheus. */
+export const uncountedPaths = ['/v1/live', '/ready/database', '/metrics']
 
 /** Not listening yet. */
 export function createRagServer(parts: ServerParts): Server {
@@ -126,10 +136,10 @@ export function createRagServer(parts: ServerParts): Server {
     const matched = matchRoute(routes, head)
     switch (matched.kind) {
       case 'nothing':
-        return renderError(new RagError('NOT_FOUND', 'there is nothing here; GET /v1/openapi.json lists the routes'))
+        return renderError(new RagError('NOT_FOUND', 'unknown path; GET /v1/openapi.json lists the routes'))
       case 'other method': {
         const allowed = matched.allowed.join(', ')
-        return errorAnswer(new RagError('METHOD_NOT_ALLOWED', `the methods here are ${allowed}`), [['Allow', allowed]])
+        return errorAnswer(new RagError('METHOD_NOT_ALLOWED', `the path accepts only ${allowed}`), [['Allow', allowed]])
       }
       case 'route':
         return await matched.route.answer({ head, body, signal, parameters: matched.parameters })
@@ -140,8 +150,9 @@ export function createRagServer(parts: ServerParts): Server {
     maximumBodyBytes,
     maximumHeaderBytes,
     maximumConnections,
-    maximumHeldBytes,
+    maximumBufferedBytes: maximumHeldBytes,
     tls: parts.tls,
+    requests: parts.requests,
     rules: () => ({ cors: corsOf(parts.settings()), traceHeader: undefined }),
     handle,
     renderUnread: why => errorAnswer({ code: 'INVALID_REQUEST', message: unread[why][1], status: unread[why][0] }),

@@ -1,4 +1,4 @@
-/** What is counted: for Prometheus, and the tokens also for /v1/stats. */
+/** Counters: for Prometheus, and the tokens also for /v1/stats. */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { PoolFigures } from '../../postgres/pool.ts'
 import type { PipelineSet } from '../pipelines.ts'
@@ -8,14 +8,14 @@ type TokenKind = 'embedding' | 'rerank' | 'prompt' | 'completion'
 const noTokens = { embedding: 0, rerank: 0, prompt: 0, completion: 0 }
 export type ProviderRole = 'embedding' | 'completion' | 'rerank'
 
-/** What requests report. */
+/** Metrics that requests report. */
 export type RequestMetrics = {
   request(pipeline: string, outcome: string, seconds: number): void
   stage(pipeline: string, stage: 'embed' | 'search' | 'answer', seconds: number): void
   incomplete(pipeline: string): void
 }
 
-/** What pipelines report of their providers. */
+/** Metrics that pipelines report about their providers. */
 export type ProviderMetrics = {
   stage: RequestMetrics['stage']
   tokens(pipeline: string, kind: TokenKind, count: number): void
@@ -38,15 +38,17 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
   readonly registry = new Registry()
   readonly #registers = { registers: [this.registry] }
   readonly #tokensOf = new Map<string, Record<TokenKind, number>>()
+  /** Of all pipelines, including removed ones. */
+  readonly totals = { ...noTokens, providerErrors: 0 }
   readonly #requests = new Counter({
     name: 'rag_requests_total',
-    help: 'Queries, by pipeline and outcome: OK, CLIENT_GONE or the code of the error',
+    help: 'Queries, by pipeline and outcome: OK, CLIENT_GONE or the error code',
     labelNames: ['pipeline', 'outcome'],
     ...this.#registers,
   })
   readonly #durations = new Histogram({
     name: 'rag_request_duration_seconds',
-    help: 'From the head of a query to the end of its answer',
+    help: 'From the headers of a query to the end of its answer',
     labelNames: ['pipeline'],
     buckets: seconds,
     ...this.#registers,
@@ -60,7 +62,7 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
   })
   readonly #tokens = new Counter({
     name: 'rag_tokens_total',
-    help: 'Tokens of providers, as they count them: of queries embedded (estimated if the provider reports none), documents reranked, prompts and completions',
+    help: 'Tokens as reported by providers: of embedded queries (estimated if the provider reports none), reranked documents, prompts and completions',
     labelNames: ['pipeline', 'kind'],
     ...this.#registers,
   })
@@ -72,7 +74,7 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
   })
   readonly #incomplete = new Counter({
     name: 'rag_incomplete_searches_total',
-    help: 'Searches that were answered from what an index finds first, since an exact one took too long',
+    help: 'Searches answered from the index, since an exact one took too long',
     labelNames: ['pipeline'],
     ...this.#registers,
   })
@@ -99,14 +101,14 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
             this.set({ pipeline: settings.name }, read(pool, settings.name))
         },
       })
-    gauge('rag_requests_in_flight', 'Queries that are being answered', (_, name) => pipelines().inFlight(name))
-    gauge('rag_db_pool_max', 'Connections at most', ({ size }) => size)
-    gauge('rag_db_pool_open', 'Connections that are open', ({ open }) => open)
-    gauge('rag_db_pool_available', 'Connections that are open and idle', ({ idle }) => idle)
+    gauge('rag_requests_in_flight', 'Queries in progress', (_, name) => pipelines().inFlight(name))
+    gauge('rag_db_pool_max', 'Maximum number of connections', ({ size }) => size)
+    gauge('rag_db_pool_open', 'Open connections', ({ open }) => open)
+    gauge('rag_db_pool_available', 'Open idle connections', ({ idle }) => idle)
     gauge('rag_db_pool_waiting', 'Queries that wait for a connection', ({ waiting }) => waiting)
   }
 
-  /** Those that no pipeline has, or none any more, are counted without a name. */
+  /** Queries of unknown or removed pipelines are counted without a name. */
   request(name: string, outcome: string, duration: number): void {
     const pipeline = this.#isThere(name) ? name : ''
     this.#requests.inc({ pipeline, outcome })
@@ -125,6 +127,7 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
   tokens(pipeline: string, kind: TokenKind, count: number): void {
     if (!this.#isThere(pipeline)) return
     this.#tokens.inc({ pipeline, kind }, count)
+    this.totals[kind] += count
     const counts = this.#tokensOf.get(pipeline) ?? noTokens
     this.#tokensOf.set(pipeline, { ...counts, [kind]: counts[kind] + count })
   }
@@ -132,13 +135,14 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
   providerError(pipeline: string, role: ProviderRole, kind: string): void {
     if (!this.#isThere(pipeline)) return
     this.#providerErrors.inc({ pipeline, role, kind })
+    this.totals.providerErrors += 1
   }
 
   reload(isApplied: boolean): void {
     this.#reloads.inc({ result: isApplied ? 'applied' : 'refused' })
   }
 
-  /** Removes all that is counted of a pipeline that a reload has removed. What its last requests report after that is not kept. */
+  /** Removes all metrics of a pipeline that a reload has removed. Later reports of its last requests are ignored. */
   async forget(pipeline: string): Promise<void> {
     this.#tokensOf.delete(pipeline)
     const all: readonly OfPipelines[] = [
@@ -153,7 +157,7 @@ export class Metrics implements RequestMetrics, ProviderMetrics {
       const { values } = await metric.get()
       for (const { labels } of values) {
         if (labels.pipeline !== pipeline || this.#isThere(pipeline)) continue
-        // A bucket is not a label that a histogram is observed with.
+        // A histogram is not observed with its bucket as a label.
         const { le: _, ...own } = labels
         metric.remove(own)
       }

@@ -43,10 +43,10 @@ const queryOperation = {
   operationId: 'queryPipeline',
   summary: 'Answer a question from the documents of a pipeline',
   description:
-    'With `stream: true` the answer is a stream of server-sent events, each one line `data: ` with a StreamEvent as JSON, and a blank line. Its head is sent with the first of them: a fault before is an error of its own status, a fault after is an `error` event, the last one.',
+    'With `stream: true` the answer is a stream of server-sent events, each one line `data: ` with a StreamEvent as JSON, and a blank line. The response headers are sent with the first event: an earlier error is a response with its own status, a later one is an `error` event, the last one.',
   tags: ['pipelines'],
   parameters: [
-    { name: 'name', in: 'path', required: true, description: 'Of the pipeline', schema: { type: 'string' } },
+    { name: 'name', in: 'path', required: true, description: "The pipeline's name", schema: { type: 'string' } },
   ],
   requestBody: { required: true, content: { 'application/json': { schema: reference('Query') } } },
   responses: {
@@ -58,16 +58,16 @@ const queryOperation = {
         'text/event-stream': { schema: reference('StreamEvent') },
       },
     },
-    400: error('INVALID_REQUEST: the body or its filter is not valid'),
+    400: error('INVALID_REQUEST: the body or its filter is invalid'),
     403: error('FORBIDDEN: the server is for this machine only, and Host is not in server.allowed_hosts'),
     404: error('PIPELINE_NOT_FOUND'),
     405: error('METHOD_NOT_ALLOWED'),
-    408: error('INVALID_REQUEST: the body is too slow'),
+    408: error('INVALID_REQUEST: the body arrived too slowly'),
     413: error('REQUEST_TOO_LARGE: the body has more than 1 MiB'),
     415: error('INVALID_REQUEST: the body is not application/json'),
     500: error('EXECUTION_ERROR: the database or a provider failed. INTERNAL_ERROR: unexpected'),
     503: error(
-      'OVERLOADED: the pipeline answers as many requests as it may. DATABASE_UNAVAILABLE: the database cannot be reached',
+      'OVERLOADED: the pipeline has its maximum of concurrent requests. DATABASE_UNAVAILABLE: the database cannot be reached',
       retryAfter,
     ),
     504: error('REQUEST_TIMEOUT'),
@@ -78,7 +78,7 @@ const reachability = object(
   {
     reachable: { type: 'boolean' },
     error: text('Why it is not reachable'),
-    warnings: list({ type: 'string' }, 'What is not as it should be'),
+    warnings: list({ type: 'string' }, 'The problems found'),
   },
   ['reachable'],
 )
@@ -92,17 +92,17 @@ const pipelines = (items: Schema) =>
 const schemas = {
   Error: object(
     {
-      error: object({ code: text('Such as INVALID_REQUEST'), message: text('What is wrong, and with which field') }, [
-        'code',
-        'message',
-      ]),
+      error: object(
+        { code: text('The error code, such as INVALID_REQUEST'), message: text('The error, with its field') },
+        ['code', 'message'],
+      ),
     },
     ['error'],
   ),
   Condition: object(
     {
-      column: text('Of the searched tables', { minLength: 1, maxLength: 63 }),
-      operator: text('How the column is compared', { enum: [...comparisons, ...lists, ...tests] }),
+      column: text('A column of the searched tables', { minLength: 1, maxLength: 63 }),
+      operator: text('The comparison operator', { enum: [...comparisons, ...lists, ...tests] }),
       value: {
         description: `A text, a number, true or false; a list of them with ${lists.join(' and ')}; absent or null with ${tests.join(' and ')}`,
         oneOf: [
@@ -121,47 +121,50 @@ const schemas = {
   ),
   Filter: object(
     {
-      conditions: list(reference('Condition'), 'Joined by logic', { maxItems: 50 }),
-      logic: text('How the conditions are joined', { enum: ['AND', 'OR'], default: 'AND' }),
+      conditions: list(reference('Condition'), 'Combined by logic', { maxItems: 50 }),
+      logic: text('How the conditions are combined', { enum: ['AND', 'OR'], default: 'AND' }),
     },
     ['conditions'],
   ),
-  Message: object({ role: text('Who says it', { enum: ['user', 'assistant'] }), content: text('What is said') }, [
-    'role',
-    'content',
-  ]),
+  Message: object(
+    {
+      role: text('The sender of the message', { enum: ['user', 'assistant'] }),
+      content: text('The text of the message'),
+    },
+    ['role', 'content'],
+  ),
   Query: object(
     {
       query: text('The question', { minLength: 1, maxLength: 32_000 }),
       stream: { type: 'boolean', default: false, description: 'Whether the answer is a stream of events' },
-      top_n: integer('How many documents to answer from', { minimum: 1, maximum: mostTopN }),
+      top_n: integer('How many documents to use for the answer', { minimum: 1, maximum: mostTopN }),
       filter: reference('Filter'),
       include_sources: { type: 'boolean', default: false, description: 'Whether to return the documents as well' },
-      messages: list(reference('Message'), 'The conversation before, the oldest first', { maxItems: 200 }),
+      messages: list(reference('Message'), 'The previous messages, oldest first', { maxItems: 200 }),
     },
     ['query'],
   ),
   Source: object(
     {
-      id: text('Of the document'),
+      id: text("The document's id"),
       content: text('Its text'),
-      score: { type: 'number', description: 'More is better' },
+      score: { type: 'number', description: 'Higher is better' },
     },
     ['content', 'score'],
   ),
   Answer: object(
     {
-      answer: text('By the language model'),
-      sources: list(reference('Source'), 'Only with include_sources; the best first'),
-      tokens_used: integer('Of the embedding, of reranking, and of prompt and answer'),
+      answer: text("The language model's answer"),
+      sources: list(reference('Source'), 'Only with include_sources; best first'),
+      tokens_used: integer('Total of the embedding, reranking, prompt and answer'),
     },
     ['answer', 'tokens_used'],
   ),
   StreamEvent: object(
     {
       type: text('done and error are the last event', { enum: ['chunk', 'done', 'error'] }),
-      content: text('Of a chunk: how the answer goes on'),
-      error: object({ code: text('STREAMING_ERROR or REQUEST_TIMEOUT'), message: text('What is wrong') }, [
+      content: text('In a chunk event: the next part of the answer'),
+      error: object({ code: text('STREAMING_ERROR or REQUEST_TIMEOUT'), message: text('The error message') }, [
         'code',
         'message',
       ]),
@@ -170,10 +173,15 @@ const schemas = {
   ),
   Health: object(
     {
-      status: text('degraded: something is not reachable', { enum: ['healthy', 'degraded'] }),
+      status: text('degraded: a component is not reachable', { enum: ['healthy', 'degraded'] }),
       pipelines: list(
         object(
-          { name: text('Of the pipeline'), embedding: reachability, completion: reachability, database: reachability },
+          {
+            name: text("The pipeline's name"),
+            embedding: reachability,
+            completion: reachability,
+            database: reachability,
+          },
           ['name', 'embedding', 'completion', 'database'],
         ),
         'Checked at most every 10 seconds',
@@ -181,13 +189,22 @@ const schemas = {
     },
     ['status', 'pipelines'],
   ),
+  Ready: object({ status: text('not_ready has the status 503', { enum: ['ready', 'not_ready'] }) }, ['status']),
   Live: object({ status: text('Always ok', { enum: ['ok'] }) }, ['status']),
   Pipelines: pipelines(
-    object({ name: text('As paths have it'), description: text('What it answers') }, ['name', 'description']),
+    object({ name: text('The name in request paths'), description: text("The pipeline's description") }, [
+      'name',
+      'description',
+    ]),
   ),
   Stats: pipelines(
     object(
-      { name: text('Of the pipeline'), description: text('What it answers'), embedding: usage, completion: usage },
+      {
+        name: text("The pipeline's name"),
+        description: text("The pipeline's description"),
+        embedding: usage,
+        completion: usage,
+      },
       ['name', 'description', 'embedding', 'completion'],
     ),
   ),
@@ -210,16 +227,21 @@ export const openApi = {
   ],
   paths: {
     '/v1/pipelines/{name}': { post: queryOperation },
-    '/v1/pipelines': get('listPipelines', 'List the pipelines', answer('All of them', reference('Pipelines'))),
+    '/v1/pipelines': get('listPipelines', 'List the pipelines', answer('All pipelines', reference('Pipelines'))),
     '/v1/health': get(
       'getHealth',
       'Check databases and providers',
-      answer('Also where something is not reachable', reference('Health')),
+      answer('The state, also if a component is not reachable', reference('Health')),
     ),
     '/v1/live': get(
       'getLive',
       'Check that the server runs',
-      answer('It runs; nothing else is checked', reference('Live')),
+      answer('The server runs; nothing else is checked', reference('Live')),
+    ),
+    '/ready/database': get(
+      'getReady',
+      'Check that every database has been reached once, for startup probes',
+      answer('Every database has been reached; 503 until then', reference('Ready')),
     ),
     '/v1/stats': get('getStats', 'Count tokens', answer('Since the server started', reference('Stats'))),
     '/v1/openapi.json': get('getOpenapi', 'Read this description', answer('OpenAPI 3.0.3', { type: 'object' })),

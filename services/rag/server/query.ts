@@ -1,4 +1,4 @@
-/** Answers one query: retrieves documents, and has the model answer from them. */
+/** Answers one query: retrieves documents, and calls the model with them. */
 import type { Logger } from 'pino'
 import { readJsonBody } from '../../http/json-body.ts'
 import type { HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
@@ -16,11 +16,11 @@ type QueryParts = {
   readonly pipelines: PipelineSet
   readonly metrics: RequestMetrics
   readonly logger: Logger
-  /** Of a request until its answer, of a stream until its next event. */
+  /** Timeout of a request until its answer, of a stream until its next event. */
   readonly timeoutMs: () => number
-  /** Of a whole stream. */
+  /** Timeout of a complete stream. */
   readonly streamTimeoutMs: () => number
-  /** Called with what a search could not do as it should. */
+  /** Called with the limitations of a search. */
   readonly onWarning: (pipeline: string, warning: string) => void
 }
 
@@ -28,15 +28,15 @@ type Incoming = { readonly head: RequestHead; readonly body: IncomingBody; reado
 
 const sourceOf = ({ id, content, score }: FoundDocument) => ({ id, content, score })
 
-/** The contract's answer has no place for it. */
+/** The API's response has no field for it. */
 const incomplete = ['Search-Incomplete', 'true'] as const
 
-/** A body of 1 MiB takes so long at 100 kB/s. */
+/** The time that a body of 1 MiB takes at 100 kB/s. */
 const longestBodyMs = 10_000
 
 /**
- * Reads the body of a query before the query counts as one of its pipeline: clients that send slowly keep no others out.
- * @throws RagError, JsonBodyError, HttpError; what the client's signal is aborted with
+ * Reads the body of a query before the query counts towards its pipeline's limit: slow clients do not block others.
+ * @throws RagError, JsonBodyError, HttpError; the client signal's reason
  */
 async function readQuery({ head, body, signal }: Incoming, timeoutMs: number): Promise<Query> {
   const ms = Math.min(longestBodyMs, timeoutMs)
@@ -48,7 +48,7 @@ async function readQuery({ head, body, signal }: Incoming, timeoutMs: number): P
   }
 }
 
-const wholeStream = (ms: number): [ms: number, error: RagError] => [
+const streamTimeout = (ms: number): [ms: number, error: RagError] => [
   ms,
   new RagError('REQUEST_TIMEOUT', `the answer was not complete within ${shownMs(ms)}`),
 ]
@@ -83,7 +83,7 @@ class QueryRequest {
       const headers = isIncomplete ? [incomplete] : []
       if (isIncomplete) this.#parts.metrics.incomplete(this.#pipeline.settings.name)
       if (query.stream) {
-        this.#deadline.endAfter(...wholeStream(this.#parts.streamTimeoutMs()))
+        this.#deadline.endAfter(...streamTimeout(this.#parts.streamTimeoutMs()))
         const texts = this.#pipeline.answerStream(question, this.#deadline.signal)
         const onEnd = (ended: Ended) => this.#end(withTokens(ended, ofSearch), signal)
         return await streamAnswer(texts, this.#deadline, onEnd, headers)
@@ -141,7 +141,7 @@ type Over = {
   readonly client: AbortSignal
 }
 
-/** Counts and logs a request that is over. */
+/** Counts and logs a completed request. */
 function report({ metrics, logger }: QueryParts, { name, began, ended, client }: Over): void {
   const seconds = (performance.now() - began) / 1_000
   const error = 'error' in ended ? ended.error : undefined
@@ -150,14 +150,14 @@ function report({ metrics, logger }: QueryParts, { name, began, ended, client }:
   metrics.request(name, code ?? 'OK', seconds)
   const line = { pipeline: name, milliseconds: Math.round(seconds * 1_000), code }
   if ('tokensUsed' in ended) logger.info({ ...line, tokens: ended.tokensUsed }, 'query answered')
-  else if (client.aborted) logger.info(line, 'the client is gone')
+  else if (client.aborted) logger.info(line, 'the client has disconnected')
   else if ((refusal?.status ?? 500) < 500 || code === 'OVERLOADED')
     logger.info({ ...line, reason: ragErrorOf(error).message }, 'query refused')
   else if (code === 'INTERNAL_ERROR') logger.error({ ...line, err: error }, 'query failed')
   else logger.error({ ...line, reason: reasonOf(ragErrorOf(error)) }, 'query failed')
 }
 
-/** As the answer has it. */
+/** In the response's format. */
 function codeOf(error: unknown, refusal: HttpResponse | undefined): string {
   if (refusal?.status === 413) return 'REQUEST_TOO_LARGE'
   if (refusal?.status === 400 || refusal?.status === 415) return 'INVALID_REQUEST'
@@ -170,7 +170,7 @@ export async function answerQuery(parts: QueryParts, name: string, incoming: Inc
   try {
     parts.pipelines.check(name)
   } catch (error) {
-    // Names that clients make up are no labels, and are not logged.
+    // Names invented by clients are not used as labels, and not logged.
     parts.metrics.request('', ragErrorOf(error).code, 0)
     return renderError(error)
   }

@@ -1,4 +1,4 @@
-/** The HTTP API, with pipelines whose answers and faults are given. */
+/** The HTTP API, with pipelines whose answers and errors the test sets. */
 import { get } from 'node:http'
 import { connect } from 'node:net'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
@@ -8,9 +8,9 @@ import { ProviderError } from '../../providers/errors.ts'
 import { until } from '../../testing/client.ts'
 import { RagError } from '../errors.ts'
 import { type RagService, startRag } from '../index.ts'
-import type { Question } from '../pipelines.ts'
+import type { Question, Reachability } from '../pipelines.ts'
 import type { SearchRequest } from '../search/types.ts'
-import { document, type FakePipeline, fakePipeline, says } from '../testing/fake-pipeline.ts'
+import { document, type FakePipeline, fakePipeline, streamOf } from '../testing/fake-pipeline.ts'
 import { settingsOf } from '../testing/settings.ts'
 import { openApi } from './openapi.ts'
 
@@ -29,13 +29,14 @@ const failing = (error: unknown) => async (): Promise<void> => {
 }
 const hang = (signal: AbortSignal) =>
   new Promise<void>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
-/** Never ends, whatever the signal says. */
+/** Never ends, and ignores the signal. */
 const deaf = () => new Promise<void>(() => {})
 
-/** What the next answer of `docs` does. */
+/** The next result of `docs`. */
 let search: (request: SearchRequest, signal: AbortSignal) => Promise<void>
 let pieces: (question: Question, signal: AbortSignal) => AsyncIterable<string>
-const asked: Question[] = []
+let database: Reachability = { reachable: true }
+const questions: Question[] = []
 let docs: FakePipeline
 let service: RagService
 let base: string
@@ -52,10 +53,11 @@ beforeAll(async () => {
       const made = fakePipeline(one, {
         search: (request, signal) => search(request, signal),
         pieces: (question, signal) => {
-          asked.push(question)
+          questions.push(question)
           return pieces(question, signal)
         },
         reachable: one.name !== 'narrow',
+        databaseHealth: () => database,
       })
       if (one.name === 'docs') docs = made
       return made
@@ -68,7 +70,7 @@ afterAll(() => service?.stop())
 
 function behave(next: Partial<{ search: typeof search; pieces: typeof pieces }> = {}): void {
   search = next.search ?? (async () => {})
-  pieces = next.pieces ?? (() => says('Yes', ', it is.'))
+  pieces = next.pieces ?? (() => streamOf('Yes', ', it is.'))
 }
 behave()
 
@@ -89,14 +91,14 @@ const refused = async (response: Response) => {
 }
 
 describe('a query', () => {
-  test('is answered, with sources only where they are asked for and allowed', async () => {
+  test('is answered, with sources only if they are requested and allowed', async () => {
     behave()
     expect(await (await post({ query: 'Is it?' })).json()).toEqual({ answer: 'Yes, it is.', tokens_used: 49 })
     const filter = { conditions: [{ column: 'lang', operator: '=', value: 'en' }] }
     const messages = [{ role: 'user', content: 'Hello' }]
-    const whole = await post({ query: 'Is it?', include_sources: true, top_n: 1, filter, messages })
-    expect(whole.headers.get('link')).toBe('</v1/openapi.json>; rel="service-desc"')
-    expect(await whole.json()).toEqual({
+    const answer = await post({ query: 'Is it?', include_sources: true, top_n: 1, filter, messages })
+    expect(answer.headers.get('link')).toBe('</v1/openapi.json>; rel="service-desc"')
+    expect(await answer.json()).toEqual({
       answer: 'Yes, it is.',
       sources: [{ id: 'a', content: 'text of a', score: 0.5 }],
       tokens_used: 49,
@@ -105,7 +107,7 @@ describe('a query', () => {
       ...{ query: 'Is it?', topN: 1, timeoutMs: 300 },
       filter: { ...filter, logic: 'AND' },
     })
-    expect(asked.at(-1)).toMatchObject({ query: 'Is it?', history: messages, documents: [document('a')] })
+    expect(questions.at(-1)).toMatchObject({ query: 'Is it?', history: messages, documents: [document('a')] })
     expect(await (await post({ query: 'x', include_sources: true }, { name: 'closed' })).json()).not.toHaveProperty(
       'sources',
     )
@@ -129,7 +131,7 @@ describe('a query', () => {
     ['SQL as a filter', { query: 'x', filter: '1=1; drop table t' }, 400, /^filter must be an object/],
     ['an unknown role', { query: 'x', messages: [{ role: 'system', content: 'x' }] }, 400, /^messages\[0\]\.role/],
     ['bytes that are not UTF-8', undefined, 400, /UTF-8/],
-  ])('with %s is refused by its field', async (_, body, status, message) => {
+  ])('with %s is refused with its field', async (_, body, status, message) => {
     const response =
       body === undefined
         ? await fetch(`${base}/v1/pipelines/docs`, {
@@ -152,38 +154,32 @@ describe('a query', () => {
   })
 
   test.each<[string, unknown, number, string, RegExp]>([
+    ['a database error', new RagError('EXECUTION_ERROR', 'the database failed'), 500, 'EXECUTION_ERROR', /database/],
     [
-      'a fault of the database',
-      new RagError('EXECUTION_ERROR', 'the database failed'),
-      500,
-      'EXECUTION_ERROR',
-      /database/,
-    ],
-    [
-      'a fault of a provider',
+      'a provider error',
       new ProviderError('limited', 'openai', 'failed (HTTP 500)', 500),
       500,
       'EXECUTION_ERROR',
       /openai failed/,
     ],
     [
-      'a filter of an unknown column',
-      new RagError('INVALID_REQUEST', 'filter.conditions[0].column: there is no column "x"'),
+      'an unknown column in a filter',
+      new RagError('INVALID_REQUEST', 'filter.conditions[0].column: unknown column "x"'),
       400,
       'INVALID_REQUEST',
       /"x"/,
     ],
-    ['a mistake of ours', new TypeError('secret of ours'), 500, 'INTERNAL_ERROR', /^unexpected server error$/],
-  ])('that ends in %s says so', async (_, error, status, code, message) => {
+    ['an internal error', new TypeError('secret of ours'), 500, 'INTERNAL_ERROR', /^unexpected server error$/],
+  ])('that ends in %s reports it', async (_, error, status, code, message) => {
     behave({ search: failing(error) })
     expect(await refused(await post({ query: 'x' }))).toEqual([status, code, expect.stringMatching(message)])
     behave()
   })
 
   test.each([
-    ['that heeds its signal', hang],
-    ['that does not', deaf],
-  ])('has its time limit, behind a part %s', async (_, wait) => {
+    ['that observes its signal', hang],
+    ['that ignores its signal', deaf],
+  ])('has its timeout, after a component %s', async (_, wait) => {
     behave({ search: (_, signal) => wait(signal) })
     expect(await refused(await post({ query: 'x' }))).toEqual([
       504,
@@ -193,7 +189,7 @@ describe('a query', () => {
     behave()
   })
 
-  test('is refused where the pipeline has as many as it may', async () => {
+  test('is refused if the pipeline has its maximum of requests', async () => {
     const begun = Promise.withResolvers<void>()
     behave({
       search: (_, signal) => {
@@ -211,7 +207,7 @@ describe('a query', () => {
     expect((await post({ query: 'x' }, { name: 'narrow' })).status).toBe(200)
   })
 
-  test.each([false, true])('that was not searched whole says so in a header (stream: %s)', async stream => {
+  test.each([false, true])('with an incomplete search reports it in a header (stream: %s)', async stream => {
     behave()
     const header = async (query: string) => (await post({ query, stream })).headers.get('search-incomplete')
     expect([await header('x'), await header('incomplete')]).toEqual([null, 'true'])
@@ -220,7 +216,7 @@ describe('a query', () => {
     )
   })
 
-  test('takes no place of its pipeline before its body is there, which has its own time limit', async () => {
+  test('uses no slot of its pipeline before its body has arrived, which has its own timeout', async () => {
     behave()
     const slow = connect(service.address.port, '127.0.0.1')
     onTestFinished(() => void slow.destroy())
@@ -234,12 +230,12 @@ describe('a query', () => {
     expect(await (await fetch(`${base}/metrics`)).text()).toContain('in_flight{pipeline="narrow"} 0')
   })
 
-  test('whose client goes ends what it has begun', async () => {
+  test('whose client disconnects ends its work', async () => {
     const ended = Promise.withResolvers<unknown>()
     behave({ search: (_, signal) => hang(signal).catch(ended.resolve) })
-    const gone = new AbortController()
-    const request = post({ query: 'x' }, { signal: gone.signal }).catch(() => {})
-    setTimeout(() => gone.abort(), 30)
+    const leaving = new AbortController()
+    const request = post({ query: 'x' }, { signal: leaving.signal }).catch(() => {})
+    setTimeout(() => leaving.abort(), 30)
     expect(String(await ended.promise)).toContain('the client is gone')
     await request
     await until(() => lines.some(line => line.includes('CLIENT_GONE')))
@@ -250,8 +246,8 @@ describe('a query', () => {
 describe('a stream', () => {
   const stream = (name = 'docs') => post({ query: 'x', stream: true, include_sources: true }, { name })
 
-  test('is events of chunks and done, and has no sources', async () => {
-    behave({ pieces: () => says('a\n', '', 'ö"') })
+  test('has events of chunks and done, and no sources', async () => {
+    behave({ pieces: () => streamOf('a\n', '', 'ö"') })
     const response = await stream()
     expect(Object.fromEntries(response.headers)).toMatchObject({
       'content-type': 'text/event-stream',
@@ -283,8 +279,8 @@ describe('a stream', () => {
       failing(new ProviderError('unreachable', 'openai', 'broke off')),
       '{"code":"STREAMING_ERROR","message":"openai broke off"}',
     ],
-    ['stalls', deaf, '{"code":"REQUEST_TIMEOUT","message":"there was no answer within 300 ms"}'],
-  ])('that %s after its first piece ends with one event of an error', async (_, fault, error) => {
+    ['stalls', deaf, '{"code":"REQUEST_TIMEOUT","message":"no answer within 300 ms"}'],
+  ])('that %s after its first piece ends with one error event', async (_, fault, error) => {
     behave({
       pieces: async function* () {
         yield 'a'
@@ -297,7 +293,7 @@ describe('a stream', () => {
     behave()
   })
 
-  test('that drips ends after its whole time', async () => {
+  test('that is too slow ends after its total timeout', async () => {
     behave({
       pieces: async function* () {
         for (;;) {
@@ -314,7 +310,7 @@ describe('a stream', () => {
     behave()
   })
 
-  test('whose client goes is read no further', async () => {
+  test('whose client disconnects is read no further', async () => {
     const ended = Promise.withResolvers<void>()
     behave({
       pieces: async function* (_, signal) {
@@ -326,10 +322,10 @@ describe('a stream', () => {
         }
       },
     })
-    const gone = new AbortController()
-    const response = await post({ query: 'x', stream: true }, { signal: gone.signal })
+    const leaving = new AbortController()
+    const response = await post({ query: 'x', stream: true }, { signal: leaving.signal })
     await response.body?.getReader().read()
-    gone.abort()
+    leaving.abort()
     await ended.promise
     behave()
   })
@@ -372,7 +368,7 @@ describe('the other routes', () => {
     expect([head.status, await head.text(), head.headers.get('link')]).toEqual([200, '', response.headers.get('link')])
   })
 
-  test('health is checked once for all who ask', async () => {
+  test('one health check serves all clients', async () => {
     const healths = await Promise.all(Array.from({ length: 5 }, async () => (await fetch(`${base}/v1/health`)).json()))
     expect(healths[4]).toMatchObject({
       status: 'degraded',
@@ -385,7 +381,17 @@ describe('the other routes', () => {
     expect(docs.checks()).toBe(1)
   })
 
-  test('what is not there is refused', async () => {
+  test('it is ready once every database has been reached, and needs no provider or table', async () => {
+    const ready = async () => (await fetch(`${base}/ready/database`)).status
+    database = { reachable: false, error: 'the database cannot be reached' }
+    expect(await ready()).toBe(503)
+    database = { reachable: false, error: 'the table t does not exist' }
+    expect(await ready()).toBe(200)
+    database = { reachable: false, error: 'the database cannot be reached' }
+    expect(await ready()).toBe(200)
+  })
+
+  test('an unknown path or method is refused', async () => {
     expect((await refused(await fetch(`${base}/v1/none`))).slice(0, 2)).toEqual([404, 'NOT_FOUND'])
     expect((await refused(await post({ query: 'x' }, { name: 'none' }))).slice(0, 2)).toEqual([
       404,
@@ -400,7 +406,7 @@ describe('the other routes', () => {
     expect((await refused(long)).slice(0, 2)).toEqual([431, 'INVALID_REQUEST'])
   })
 
-  test('a page whose name was made to resolve to this machine is refused', async () => {
+  test('a page whose name resolves to this machine is refused', async () => {
     const named = (host: string) =>
       new Promise<number | undefined>(resolve => {
         get(`${base}/v1/pipelines`, { headers: { host } }, answer => resolve(answer.resume().statusCode))
@@ -410,7 +416,7 @@ describe('the other routes', () => {
       expect([host, await named(host)]).toEqual([host, 200])
   })
 
-  test('pages of the allowed origin may ask, others not', async () => {
+  test('pages of the allowed origin may send requests, others not', async () => {
     const preflight = (origin: string) =>
       fetch(`${base}/v1/pipelines/docs`, {
         method: 'OPTIONS',
@@ -427,7 +433,7 @@ describe('the other routes', () => {
     expect(read.headers.get('access-control-allow-origin')).toBe('https://app.example')
   })
 
-  test('metrics count queries by pipeline and outcome, and no made-up names', async () => {
+  test('metrics count queries by pipeline and outcome, and no invented names', async () => {
     await post({ query: 'x' })
     await post({ query: 'x' }, { name: 'made-up' })
     const text = await (await fetch(`${base}/metrics`)).text()
@@ -446,6 +452,6 @@ test('the description is OpenAPI 3.0.3, and complete', async () => {
   expect(problems.map(({ ruleId, message, location }) => [ruleId, message, location[0]?.pointer])).toEqual([])
 })
 
-test('the log says that only this machine can ask', () => {
+test('the log reports that only this machine can send requests', () => {
   expect(lines.join()).toContain('listening for this machine only')
 })

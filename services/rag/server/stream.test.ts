@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { answerDeadline } from './deadline.ts'
 import { type Ended, streamAnswer } from './stream.ts'
 
-test('an answer that nobody writes, since its client is gone, ends all the same', async () => {
+test('an answer that is not written, since its client has disconnected, ends anyway', async () => {
   const client = new AbortController()
   const deadline = answerDeadline(client.signal, 60_000, 0)
   let isOpen = true
@@ -17,8 +17,8 @@ test('an answer that nobody writes, since its client is gone, ends all the same'
   }
   const ends: Ended[] = []
   await streamAnswer(texts(), deadline, ended => ends.push(ended))
-  client.abort(new Error('the client is gone'))
+  client.abort(new Error('the client has disconnected'))
   deadline.end()
   await new Promise(resolve => setImmediate(resolve))
-  expect([ends, isOpen]).toEqual([[{ error: new Error('the client is gone') }], false])
+  expect([ends, isOpen]).toEqual([[{ error: new Error('the client has disconnected') }], false])
 })

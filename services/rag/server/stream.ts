@@ -1,6 +1,7 @@
 /**
- * An answer as server-sent events. The head is sent when the first piece is there, so that what fails before is an error of its own status. After it a fault is an event, the last
- * one. The writer waits for a slow client, and the provider is no longer asked when the client is gone.
+ * An answer as server-sent events. The headers are sent with the first piece, so that an earlier failure is a response
+ * with its own status. A later error is an event, the last one. The writer waits for a slow client, and stops the
+ * provider when the client disconnects.
  */
 import type { HeaderList } from '../../http/headers.ts'
 import type { AnswerStream, HttpResponse } from '../../http/message.ts'
@@ -12,14 +13,14 @@ type Texts = AsyncGenerator<string, { readonly tokensUsed: number }>
 
 const event = (value: object): string => `data: ${JSON.stringify(value)}\n\n`
 
-/** `Connection: keep-alive` is HTTP's own to say, and is said by Node. `X-Accel-Buffering`: nginx would hold the pieces back. */
+/** `Connection: keep-alive` is set by Node. `X-Accel-Buffering`: otherwise nginx would buffer the pieces. */
 const usualHeaders: HeaderList = [
   ['Content-Type', 'text/event-stream'],
   ['Cache-Control', 'no-cache'],
   ['X-Accel-Buffering', 'no'],
 ]
 
-/** What is said of a fault once the answer has begun. */
+/** The error in an answer that has already started. */
 function eventOf(error: unknown): string {
   const { code, message } = ragErrorOf(error)
   return event({ type: 'error', error: { code: code === 'REQUEST_TIMEOUT' ? code : 'STREAMING_ERROR', message } })
@@ -29,7 +30,7 @@ export type Ended = { readonly tokensUsed: number } | { readonly error: unknown 
 
 /**
  * `onEnd` is called once, when the stream has ended.
- * @throws what the answer fails with before its first piece
+ * @throws errors of the answer before its first piece
  */
 export async function streamAnswer(
   texts: Texts,
@@ -38,7 +39,7 @@ export async function streamAnswer(
   headers: HeaderList = [],
 ): Promise<HttpResponse> {
   const { signal } = deadline
-  /** Ends the request to the provider. It may hang in what it waits for, so nobody waits for it. */
+  /** Ends the request to the provider, without waiting: it may block. */
   const stop = () => void texts.return({ tokensUsed: 0 }).catch(() => {})
   const next = () => deadline.race(texts.next())
   let piece: IteratorResult<string, { readonly tokensUsed: number }>
@@ -48,7 +49,7 @@ export async function streamAnswer(
     stop()
     throw error
   }
-  // A client that goes before the head is sent leaves an answer that nobody writes.
+  // If a client disconnects before the headers are sent, the answer is never written.
   const abandon = () => {
     stop()
     onEnd({ error: signal.reason })

@@ -1,6 +1,6 @@
-/** A pipeline for tests of the server: what it finds, says and fails with is given. */
+/** A pipeline for tests of the server: its documents, answers and failures are given. */
 import type { PipelineSettings } from '../configuration/types.ts'
-import type { Pipeline, Question } from '../pipelines.ts'
+import type { Pipeline, Question, Reachability } from '../pipelines.ts'
 import type { FoundDocument, SearchRequest } from '../search/types.ts'
 
 type Behaviour = {
@@ -8,6 +8,7 @@ type Behaviour = {
   readonly search: (request: SearchRequest, signal: AbortSignal) => Promise<void>
   readonly pieces: (question: Question, signal: AbortSignal) => AsyncIterable<string>
   readonly reachable: boolean
+  readonly databaseHealth: () => Reachability
 }
 
 export type FakePipeline = Pipeline & {
@@ -18,15 +19,16 @@ export type FakePipeline = Pipeline & {
 
 export const document = (id: string): FoundDocument => ({ table: 'public.t', id, content: `text of ${id}`, score: 0.5 })
 
-export async function* says(...pieces: string[]): AsyncGenerator<string> {
+export async function* streamOf(...pieces: string[]): AsyncGenerator<string> {
   yield* pieces
 }
 
 export function fakePipeline(settings: PipelineSettings, behaviour: Partial<Behaviour> = {}): FakePipeline {
   const {
     documents = [document('a'), document('b')],
-    pieces = () => says('Yes', ', it is.'),
+    pieces = () => streamOf('Yes', ', it is.'),
     reachable = true,
+    databaseHealth = () => ({ reachable: true }),
   } = behaviour
   const searched: SearchRequest[] = []
   let isClosed = false
@@ -60,6 +62,9 @@ export function fakePipeline(settings: PipelineSettings, behaviour: Partial<Beha
       checks += 1
       const well = { reachable: true }
       return { embedding: well, completion: reachable ? well : { reachable, error: 'openai failed' }, database: well }
+    },
+    async databaseHealth() {
+      return databaseHealth()
     },
     async close() {
       isClosed = true

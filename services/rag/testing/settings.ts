@@ -1,4 +1,4 @@
-/** Settings for tests, read as a file would be. */
+/** Settings for tests, parsed like a file. */
 import { ragSettings } from '../configuration/index.ts'
 import type { RagSettings } from '../configuration/types.ts'
 

@@ -1,4 +1,4 @@
-/** Whatever a request is: in a batch it is answered as it is alone. */
+/** Every request has the same response in a batch as on its own. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Answer } from '../../testing/client.ts'
@@ -40,7 +40,7 @@ function isJsonText(text: string): boolean {
   }
 }
 
-/** The same in a batch; undefined of what a batch cannot say. */
+/** The same request for a batch; undefined if a batch cannot express it. */
 function entryOf({ method, path, headers, body }: FuzzedRequest): string | undefined {
   if (!/^\/[^?\s][\x21-\x7e]*$/.test(path) || !['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'].includes(method))
     return undefined
@@ -48,14 +48,14 @@ function entryOf({ method, path, headers, body }: FuzzedRequest): string | undef
     name.toLowerCase(),
     Buffer.from(value, 'latin1').toString(),
   ])
-  const kept: Record<string, string> = Object.fromEntries(list.filter(([name = '']) => own.has(name)))
-  if (Object.values(kept).some(value => /\p{Cc}|\ufffd/u.test(value))) return undefined
+  const ownHeaders: Record<string, string> = Object.fromEntries(list.filter(([name = '']) => own.has(name)))
+  if (Object.values(ownHeaders).some(value => /\p{Cc}|\ufffd/u.test(value))) return undefined
   const text = body?.toString() ?? ''
   if (text.includes('\ufffd')) return undefined
-  const type = kept['content-type']
+  const type = ownHeaders['content-type']
   const written = body === undefined ? '' : isJson(type) ? (isJsonText(text) ? text : undefined) : JSON.stringify(text)
   if (written === undefined) return undefined
-  const head = JSON.stringify({ method, path, headers: kept }).slice(0, -1)
+  const head = JSON.stringify({ method, path, headers: ownHeaders }).slice(0, -1)
   return `${head}${written === '' ? '' : `, "body": ${written}`}}`
 }
 
@@ -67,7 +67,7 @@ const compared = [
   'preference-applied',
   'content-profile',
 ]
-/** What the sequence or the clock has made differs each time. */
+/** Values from sequences or the clock differ each time. */
 const isMade = ({ method }: FuzzedRequest) => method === 'POST' || method === 'PUT'
 function check(sent: FuzzedRequest, alone: Answer, batch: Answer): void {
   if (alone.status >= 300) {
@@ -82,7 +82,7 @@ function check(sent: FuzzedRequest, alone: Answer, batch: Answer): void {
   if (isMade(sent)) return
   const headers = (all: Record<string, unknown>) => compared.map(name => [name, all[name]])
   expect(headers(one.headers)).toEqual(headers(alone.headers))
-  // A plan says how long it took.
+  // An execution plan contains timings.
   if (String(alone.headers['content-type']).includes('plan')) return
   const { body, encoding } = one
   if (body === null) expect(alone.text).toBe('')
@@ -91,23 +91,23 @@ function check(sent: FuzzedRequest, alone: Answer, batch: Answer): void {
   else expect(body).toBe(alone.text)
 }
 
-test('a request in a batch is answered as alone', { timeout: 60_000 }, async () => {
+test('a request in a batch is answered as on its own', { timeout: 60_000 }, async () => {
   const headers = { 'content-type': 'application/json' }
-  let asked = 0
+  let count = 0
   await fc.assert(
     fc.asyncProperty(request, async sent => {
       const entry = entryOf(sent)
       if (entry === undefined) return
       const list = Object.entries(sent.headers).filter(([name]) => own.has(name.toLowerCase()))
       const { method, path, body } = sent
-      const given = { method, headers: Object.fromEntries(list), ...(body === undefined ? {} : { body }) }
-      const alone = await service.ask(path, given)
+      const options = { method, headers: Object.fromEntries(list), ...(body === undefined ? {} : { body }) }
+      const alone = await service.send(path, options)
       if (alone.text === '' && alone.status >= 400) return
-      const batch = await service.ask('/batch', { method: 'POST', headers, body: `[${entry}]` })
+      const batch = await service.send('/batch', { method: 'POST', headers, body: `[${entry}]` })
       check(sent, alone, batch)
-      asked++
+      count++
     }),
     { numRuns: Number(process.env.ESPALIER_FUZZ_RUNS ?? 300), seed: 14 },
   )
-  expect(asked).toBeGreaterThan(100)
+  expect(count).toBeGreaterThan(100)
 })

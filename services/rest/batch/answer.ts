@@ -1,4 +1,7 @@
-/** The answers of a batch as one: a list of `{"status": 200, "headers": {...}, "body": ...}`, in the order of the requests. Pure. */
+/**
+ * Joins the responses of a batch: a list of `{"status": 200, "headers": {...}, "body": ...}`, in the order of the
+ * requests. Pure.
+ */
 import type { HttpResponse } from '../../http/message.ts'
 import { batchAnswerTooLarge } from '../errors/catalogue.ts'
 import type { Plan } from '../plan/types.ts'
@@ -13,7 +16,7 @@ function asText(bytes: Buffer): string | undefined {
   }
 }
 
-/** Whether Postgres has made JSON of it, whatever its type is called. */
+/** Whether Postgres created it as JSON, whatever its content type. */
 const isJson = ({ body }: Plan): boolean =>
   body.explain === undefined
     ? body.shape.kind === 'json' || body.shape.kind === 'object' || body.shape.kind === 'geojson'
@@ -29,7 +32,7 @@ function headersOf({ headers }: HttpResponse): Record<string, string | string[]>
   )
 }
 
-/** One of them: its JSON as it is, other text as a string, and what is no text in Base64. */
+/** One response: JSON unchanged, other text as a string, and binary data in Base64. */
 function answerOf(plan: Plan, response: HttpResponse): Buffer {
   const { status, body } = response
   const head = { status, headers: headersOf(response) }
@@ -39,11 +42,11 @@ function answerOf(plan: Plan, response: HttpResponse): Buffer {
     return Buffer.concat([Buffer.from(`${JSON.stringify(head).slice(0, -1)},"body":`), bytes, Buffer.from('}')])
   }
   const text = asText(bytes)
-  const said = text === undefined ? { body: bytes.toString('base64'), encoding: 'base64' } : { body: text }
-  return Buffer.from(JSON.stringify({ ...head, ...said }))
+  const content = text === undefined ? { body: bytes.toString('base64'), encoding: 'base64' } : { body: text }
+  return Buffer.from(JSON.stringify({ ...head, ...content }))
 }
 
-/** Puts answers together, up to so many bytes. */
+/** Joins responses, up to a maximum of bytes. */
 export class BatchAnswer {
   readonly #maximumBytes: number
   readonly #parts: Buffer[] = []
@@ -53,7 +56,7 @@ export class BatchAnswer {
     this.#maximumBytes = maximumBytes
   }
 
-  /** @throws RestError where they become too large */
+  /** @throws RestError if they become too large */
   add(plan: Plan, response: HttpResponse): void {
     const part = answerOf(plan, response)
     this.#bytes += part.length

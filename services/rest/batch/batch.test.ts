@@ -1,4 +1,7 @@
-/** Several requests in one transaction, on a real Postgres: each is answered as it would be alone, and all of them stand, or none. */
+/**
+ * Several requests in one transaction, on a real Postgres: each is answered as on its own, and all are committed, or
+ * none.
+ */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import fc from 'fast-check'
@@ -58,7 +61,7 @@ afterAll(async () => {
 
 type Entry = { method: string; path: string; headers?: Record<string, string>; body?: unknown }
 const send = (entries: readonly unknown[] | string, headers: Record<string, string> = {}) =>
-  service.ask('/batch', {
+  service.send('/batch', {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...headers },
     body: typeof entries === 'string' ? entries : JSON.stringify(entries),
@@ -77,7 +80,7 @@ const patch = (id: number, amount: number): Entry => ({
 })
 
 describe('a batch', () => {
-  test('answers each request as it would be answered alone, and shows it what those before have written', async () => {
+  test('answers each request as on its own, with the changes of earlier ones visible', async () => {
     const shown = { prefer: 'return=representation' }
     const answer = await send([
       { method: 'POST', path: '/log', headers: shown, body: { account: 1, note: 'begun' } },
@@ -106,11 +109,11 @@ describe('a batch', () => {
     expect(await amounts()).toEqual([4, 6])
   })
 
-  test('of none is none', async () => {
+  test('of no requests has no responses', async () => {
     expect(await send([])).toMatchObject({ status: 200, text: '[]' })
   })
 
-  test('passes on what a client wrote, and takes and gives what is no JSON as text or Base64', async () => {
+  test('passes on bytes unchanged, and accepts and returns non-JSON as text or Base64', async () => {
     const body = '{"id": 3, "owner": "\\u0041", "amount": 0.30000000000000000001, "facts": {"b":1,"b":2, "n": 1e400}}'
     const entries = `[ {"path": "/accounts", "body": ${body}, "method": "POST", "headers": {"Prefer": "return=representation"}},
       {"method":"POST","path":"/accounts","headers":{"content-type":"text/csv"},"body":"id,owner\\n4,Zoë\\n"},
@@ -122,7 +125,7 @@ describe('a batch', () => {
     expect(answers.slice(2).map((one: { body: unknown }) => one.body)).toEqual(['E"X', 'id,owner\n4,Zoë'])
   })
 
-  test('is one role, with its own head for each request, and leaves nothing of one for the next', async () => {
+  test('runs as one role, with separate headers for each request, and leaks no settings to the next request', async () => {
     const authorization = `Bearer ${await tokenOf({ role: 'clerk' })}`
     const answer = await send(
       [
@@ -152,7 +155,7 @@ describe('a batch', () => {
     expect(archive).toMatchObject({ status: 200, headers: { 'content-profile': 'archive' }, body: [] })
   })
 
-  test('lets no read write, and what comes after one write', async () => {
+  test('runs reads read-only, and later writes still succeed', async () => {
     const refused = await send([patch(1, 3), get('/rpc/sly_write')])
     expect(JSON.parse(refused.text)).toMatchObject({ code: '25006', request: 1 })
     expect(await amounts()).toEqual([10, 0])
@@ -160,13 +163,13 @@ describe('a batch', () => {
     expect(await amounts()).toEqual([3, 1])
   })
 
-  test('has the strictest isolation that one of them asks for', async () => {
+  test('uses the strictest isolation level of its requests', async () => {
     const answer = await send([get('/rpc/session'), get('/rpc/strict')])
     expect(JSON.parse(answer.text)[0].body.level).toBe('serializable')
     expect(JSON.parse(answer.text)[1].body).toBe('serializable')
   })
 
-  test('is rolled back where its client says so, who sees all of it', async () => {
+  test('is rolled back if its client requests that, and the client sees all responses', async () => {
     const answer = await send([patch(1, 3), get('/accounts?select=amount&id=eq.1')], { prefer: 'tx=rollback' })
     expect(answer.headers['preference-applied']).toBe('tx=rollback')
     expect(JSON.parse(answer.text)[1].body).toEqual([{ amount: 3 }])
@@ -177,8 +180,8 @@ describe('a batch', () => {
 describe('all or nothing:', () => {
   test.each<[string, Entry, number, Record<string, unknown>]>([
     ['a constraint', patch(2, -1), 400, { code: '23514' }],
-    ['a relation that is not there', get('/nothing'), 404, { code: 'RST205' }],
-    ['a query that does not parse', get('/accounts?id=1'), 400, { code: 'RST100' }],
+    ['a missing relation', get('/nothing'), 404, { code: 'RST205' }],
+    ['an invalid query string', get('/accounts?id=1'), 400, { code: 'RST100' }],
     [
       'one object of several',
       {
@@ -189,10 +192,10 @@ describe('all or nothing:', () => {
       406,
       { code: 'RST116' },
     ],
-    ['the function before each request', { method: 'DELETE', path: '/log' }, 403, { message: 'never' }],
+    ['the pre-request function', { method: 'DELETE', path: '/log' }, 403, { message: 'never' }],
     ['an offset beyond the rows', get('/accounts?offset=9', { prefer: 'count=exact' }), 416, { code: 'RST103' }],
     [
-      'a body that is no row',
+      'a body that is not a row',
       { method: 'POST', path: '/accounts', body: [{ id: 1 }, { owner: 'x' }] },
       400,
       { code: 'RST102' },
@@ -204,13 +207,13 @@ describe('all or nothing:', () => {
     expect(await amounts()).toEqual([10, 0])
   })
 
-  test('a constraint that is looked at in the end is of none of them', async () => {
+  test('a deferred constraint that fails is not the error of a single request', async () => {
     const answer = await send([{ method: 'POST', path: '/log', body: { account: 77 } }, patch(1, 4)])
     expect([answer.status, JSON.parse(answer.text).request]).toEqual([409, undefined])
     expect(await amounts()).toEqual([10, 0])
   })
 
-  test('limits of the role hold for each', async () => {
+  test('role limits apply to each request', async () => {
     await postgres.run(`INSERT INTO api.log (note) SELECT 'x' FROM generate_series(1, 4)`)
     const authorization = `Bearer ${await tokenOf({ role: 'clerk' })}`
     const answer = await send([patch(1, 4), get('/log')], { authorization })
@@ -218,7 +221,7 @@ describe('all or nothing:', () => {
     expect(await amounts()).toEqual([10, 0])
   })
 
-  test('batches that fail for each other are tried again', async () => {
+  test('batches that conflict are retried', async () => {
     const strict = get('/rpc/strict')
     const increment = async (amount: number) =>
       send([strict, get('/accounts?id=eq.1'), patch(1, amount), patch(2, amount)])
@@ -229,7 +232,7 @@ describe('all or nothing:', () => {
   })
 })
 
-describe('what is no batch is refused:', () => {
+describe('invalid batches are refused:', () => {
   const wrong = (details: unknown, request?: number) => ({
     code: 'RSTB20',
     details,
@@ -242,33 +245,33 @@ describe('what is no batch is refused:', () => {
     ['an object', '{"method": "GET", "path": "/log"}', wrong('The body must be a list of requests, in JSON')],
     ['nothing', '', { code: 'RSTB20' }],
     ['no JSON', '[{]', { code: 'RST102' }],
-    ['too many', [1, 2, 3, 4, 5, 6].map(() => get('/log')), wrong('A batch has at most 5 requests')],
+    ['too many requests', [1, 2, 3, 4, 5, 6].map(() => get('/log')), wrong('A batch has at most 5 requests')],
     ['a number', [get('/log'), 1], wrong('it must be an object with method, path, headers and body', 1)],
     ['no method', [{ path: '/log' }], wrong('method must be GET, HEAD, POST, PATCH, PUT or DELETE', 0)],
-    ['a path elsewhere', [get('http://other/log')], wrong('path must begin with / and be encoded as in a URL', 0)],
-    ['a path with a line', [get('/log\r\nx: y')], wrong('path must begin with / and be encoded as in a URL', 0)],
-    ['another member', [{ ...get('/log'), role: 'clerk' }], wrong('role is no part of a request', 0)],
+    ['an absolute URL', [get('http://other/log')], wrong('path must begin with / and be encoded as in a URL', 0)],
+    ['a path with a line break', [get('/log\r\nx: y')], wrong('path must begin with / and be encoded as in a URL', 0)],
+    ['an unknown member', [{ ...get('/log'), role: 'clerk' }], wrong('role is not allowed in a request', 0)],
     [
       'another role',
       [get('/log', { Authorization: 'Bearer x' })],
       wrong(expect.stringMatching(/^headers\.authorization is none of accept, /), 0),
     ],
     [
-      'a header with a line',
+      'a header with a line break',
       [get('/log', { accept: 'a\nb' })],
       wrong('headers.accept must not have control characters', 0),
     ],
     [
-      'a batch',
+      'a nested batch',
       [get('/log'), { method: 'POST', path: '/b%61tch', body: [] }],
-      wrong('path must not be that of batches: they are not nested', 1),
+      wrong('path must not be the batch path: batches cannot be nested', 1),
     ],
-    ['the root', [get('/')], wrong('path must be one of a relation or a function', 0)],
-    ['a read with a body', [{ ...get('/log'), body: {} }], wrong('body is nothing that GET takes', 0)],
+    ['the root', [get('/')], wrong('path must be the path of a relation or a function', 0)],
+    ['a read with a body', [{ ...get('/log'), body: {} }], wrong('body is not allowed for GET', 0)],
     [
-      'CSV that is no text',
+      'CSV that is not a text',
       [{ method: 'POST', path: '/log', headers: { 'content-type': 'text/csv' }, body: {} }],
-      wrong('body must be a text where content-type says that it is no JSON', 0),
+      wrong('body must be a string if content-type is not JSON', 0),
     ],
   ])('%s', async (_, entries, error) => {
     const answer = await send(entries as string | unknown[])
@@ -277,7 +280,7 @@ describe('what is no batch is refused:', () => {
     expect(JSON.parse(answer.text)).not.toHaveProperty('request', 'request' in error ? -1 : expect.anything())
   })
 
-  test('a large one without a token, and one that is answered with too much', async () => {
+  test('a large one without a token, and one with too large a response', async () => {
     const large = [{ method: 'POST', path: '/log', body: { note: 'x'.repeat(100_000) } }]
     expect(await send(large)).toMatchObject({ status: 413 })
     const authorization = `Bearer ${await tokenOf({ role: 'clerk' })}`
@@ -287,16 +290,16 @@ describe('what is no batch is refused:', () => {
     expect(JSON.parse(answer.text)).toMatchObject({ code: 'RSTB20', request: 1 })
   })
 
-  test('other methods, and other content types', async () => {
-    expect((await service.ask('/batch')).status).toBe(405)
-    expect((await service.ask('/batch', { method: 'OPTIONS' })).headers.allow).toBe('OPTIONS,POST')
+  test('other methods and other content types', async () => {
+    expect((await service.send('/batch')).status).toBe(405)
+    expect((await service.send('/batch', { method: 'OPTIONS' })).headers.allow).toBe('OPTIONS,POST')
     expect((await send('id\n1', { 'content-type': 'text/csv' })).status).toBe(400)
   })
 
-  test('where there is none, the path is that of a relation', async () => {
+  test('without a configured path, it is the path of a relation', async () => {
     const { 'batch-path': _, 'batch-max-requests': __, ...rest } = keys
     const other = await startService(postgres.uri('postgres'), rest)
-    const answer = await other.ask('/batch', {
+    const answer = await other.send('/batch', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: '[]',
@@ -305,7 +308,7 @@ describe('what is no batch is refused:', () => {
     await other.stop()
   })
 
-  test('has the settings of its role for each request, also those that are not the role’s own to set', async () => {
+  test('applies the settings of its role to each request, including those the role cannot set itself', async () => {
     const authorization = `Bearer ${await tokenOf({ role: 'clerk' })}`
     const answer = await send([get('/log'), get('/log'), { method: 'DELETE', path: '/log?id=eq.9' }, get('/log')], {
       authorization,
@@ -314,8 +317,8 @@ describe('what is no batch is refused:', () => {
     expect(JSON.parse(answer.text)).toMatchObject({ message: 'never', request: 2 })
   })
 
-  test('lets others in while its requests are looked at', async () => {
-    // Many, since the first takes several times as long as each after it.
+  test('yields to other requests while its requests are planned', async () => {
+    // Many, since the first takes several times as long as later ones.
     const entries = Array.from({ length: 50 }, () => get(`/accounts?select=${'a:id,'.repeat(1_600)}nowhere`))
     const large = await startService(postgres.uri('postgres'), { ...keys, 'batch-max-requests': entries.length })
     onTestFinished(() => large.stop())
@@ -328,8 +331,8 @@ describe('what is no batch is refused:', () => {
     }, 1)
     onTestFinished(() => clearInterval(timer))
     const began = performance.now()
-    // Postgres says of the first that there is no such column, when all have been looked at.
-    const answer = await large.ask('/batch', {
+    // Postgres reports for the first that the column does not exist, after all have been planned.
+    const answer = await large.send('/batch', {
       method: 'POST',
       headers: { 'content-type': 'application/json', authorization },
       body: JSON.stringify(entries),
@@ -338,7 +341,7 @@ describe('what is no batch is refused:', () => {
     expect(longestMs).toBeLessThan((performance.now() - began) / 2)
   })
 
-  test('leaves nothing where there is no room for its answer beside those that nobody has fetched', async () => {
+  test('commits nothing if the response exceeds the memory budget next to unfetched ones', async () => {
     const small = await startService(postgres.uri('postgres'), { ...keys, 'server-max-held-bytes': 1_048_576 })
     onTestFinished(() => small.stop())
     const body = JSON.stringify([patch(1, 7), get('/rpc/text_of?bytes=9000000')])
@@ -350,13 +353,13 @@ describe('what is no batch is refused:', () => {
     socket.write(`${head}\r\n\r\n${body}`)
     await until(async () => (await amounts())[0] === 7)
     await postgres.run(content)
-    const answer = await small.ask('/batch', { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+    const answer = await small.send('/batch', { method: 'POST', headers: { 'content-type': 'application/json' }, body })
     expect(answer.status).toBe(503)
     expect(await amounts()).toEqual([10, 0])
   })
 })
 
-test('values are taken out of JSON as they stand in it', () => {
+test('values are extracted from JSON unchanged', () => {
   const written = fc
     .jsonValue({ maxDepth: 3 })
     .chain(value => fc.constantFrom(JSON.stringify(value), JSON.stringify(value, null, '\t')))

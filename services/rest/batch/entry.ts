@@ -1,13 +1,13 @@
-/** One request of a batch, as it stands in the body: `{"method": "POST", "path": "/books", "headers": {...}, "body": ...}`. Pure. */
+/** Parses one request of a batch: `{"method": "POST", "path": "/books", "headers": {...}, "body": ...}`. Pure. */
 import { z } from 'zod'
 import type { Headers, RequestHead } from '../../http/message.ts'
 import { batchEntryWrong } from '../errors/catalogue.ts'
 import type { BodyForm } from '../parse/payload.ts'
 import { membersOf } from './slices.ts'
 
-/** What it may say of itself; who asks, and all else, is said once for the whole batch. */
+/** Headers that a request of a batch may set; authorization and everything else is set on the batch. */
 const ownHeaders: readonly string[] = ['accept', 'accept-profile', 'content-profile', 'content-type', 'prefer', 'range']
-/** What the batch says of its own body and answer. */
+/** Headers about the batch's own body and response. */
 const outerHeaders: ReadonlySet<string> = new Set([
   ...ownHeaders,
   ...['content-length', 'content-encoding', 'transfer-encoding', 'range-unit', 'if-none-match', 'if-match', 'expect'],
@@ -16,7 +16,7 @@ const outerHeaders: ReadonlySet<string> = new Set([
 const longestPath = 16_384
 
 const headerValue = z
-  .string('must be a text')
+  .string('must be a string')
   .max(8_192, 'must not be longer than 8192 characters')
   .regex(/^[^\p{Cc}]*$/u, 'must not have control characters')
 
@@ -24,36 +24,36 @@ const entry = z.strictObject(
   {
     method: z.enum(['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'], 'must be GET, HEAD, POST, PATCH, PUT or DELETE'),
     path: z
-      .string('must be a text')
+      .string('must be a string')
       .max(longestPath, `must not be longer than ${longestPath} characters`)
       .regex(/^\/[\x21-\x7e]*$/, 'must begin with / and be encoded as in a URL'),
-    headers: z.record(z.string(), headerValue, 'must be an object of texts').default({}),
+    headers: z.record(z.string(), headerValue, 'must be an object of strings').default({}),
   },
   'must be an object with method, path, headers and body',
 )
 
 export type BatchEntry = {
   readonly head: RequestHead
-  /** As it is written; undefined where there is none. */
+  /** Unchanged JSON; undefined if there is none. */
   readonly body: string | undefined
 }
 
-/** Header bytes come as Latin-1 elsewhere; these are texts. */
+/** Elsewhere header values are Latin-1 bytes; these are Unicode strings. */
 const asBytes = (text: string): string => Buffer.from(text, 'utf8').toString('latin1')
 
 const inherited = (headers: Headers): [string, string | undefined][] =>
   Object.entries(headers).filter(([name]) => !outerHeaders.has(name))
 
-/** JSON is passed on as it is written; what is not JSON comes as a text. */
+/** JSON is passed on unchanged; other bodies arrive as a string. */
 export function bodyBytes(written: string, { type }: BodyForm): Buffer {
   if (type === 'json') return Buffer.from(written)
   const text: unknown = JSON.parse(written)
-  if (typeof text !== 'string') throw batchEntryWrong('body must be a text where content-type says that it is no JSON')
+  if (typeof text !== 'string') throw batchEntryWrong('body must be a string if content-type is not JSON')
   return Buffer.from(text)
 }
 
 /**
- * `written` is of the entry alone, and JSON. `outer` is the head of the batch.
+ * `written`: the JSON of this request. `outer`: the headers of the batch.
  * @throws RestError
  */
 export function parseEntry(written: string, outer: RequestHead): BatchEntry {
@@ -67,7 +67,7 @@ export function parseEntry(written: string, outer: RequestHead): BatchEntry {
   if (!parsed.success) {
     const [issue] = parsed.error.issues
     const where = issue?.code === 'unrecognized_keys' ? issue.keys.join(', ') : issue?.path.join('.')
-    const rule = issue?.code === 'unrecognized_keys' ? 'is no part of a request' : issue?.message
+    const rule = issue?.code === 'unrecognized_keys' ? 'is not allowed in a request' : issue?.message
     throw batchEntryWrong(`${where} ${rule}`)
   }
   const { method, path: target, headers } = parsed.data
@@ -76,7 +76,7 @@ export function parseEntry(written: string, outer: RequestHead): BatchEntry {
   const foreign = own.find(([name]) => !ownHeaders.includes(name))
   if (foreign !== undefined) throw batchEntryWrong(`headers.${foreign[0]} is none of ${ownHeaders.join(', ')}`)
   const isRead = method === 'GET' || method === 'HEAD'
-  if (isRead && body !== undefined) throw batchEntryWrong(`body is nothing that ${method} takes`)
+  if (isRead && body !== undefined) throw batchEntryWrong(`body is not allowed for ${method}`)
   return {
     head: {
       method,

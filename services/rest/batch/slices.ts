@@ -1,4 +1,7 @@
-/** Values of a JSON text as they stand in it: what is passed on of a batch is what its client wrote, digit for digit. For text that has been found to be JSON; it goes as deep as that. */
+/**
+ * Slices of values in JSON text, so that a batch passes on exactly what its client wrote. Requires valid JSON, and
+ * recurses as deep as it nests.
+ */
 
 const space = new Set([' ', '\t', '\n', '\r'])
 const isOpening = (character: string | undefined) => character === '{' || character === '['
@@ -12,7 +15,7 @@ class Cursor {
     this.#text = text
   }
 
-  /** What stands here, past space. */
+  /** The next byte after white space. */
   peek(): string | undefined {
     while (space.has(this.#text[this.at] ?? '')) this.at++
     return this.#text[this.at]
@@ -23,7 +26,7 @@ class Cursor {
     this.at++
   }
 
-  /** The text of the value that begins here. */
+  /** The text of the value that starts here. */
   value(): string {
     const first = this.peek()
     const from = this.at
@@ -44,7 +47,7 @@ class Cursor {
   }
 }
 
-/** The first elements of an array, so many at most, each as it is written. */
+/** The first elements of an array, at most this many, unchanged. */
 export function elementsOf(array: string, most: number): string[] {
   const cursor = new Cursor(array)
   cursor.peek()
@@ -57,7 +60,7 @@ export function elementsOf(array: string, most: number): string[] {
   return elements
 }
 
-/** The members of an object, each value as it is written. */
+/** The members of an object, each value unchanged. */
 export function membersOf(object: string): [name: string, value: string][] {
   const cursor = new Cursor(object)
   cursor.peek()

@@ -10,7 +10,7 @@ const readFile = () => {
 const load = (file: string, environment: Record<string, string | undefined> = {}) =>
   loadConfiguration({ file, environment, readFile })
 
-describe('what is printed', () => {
+describe('the printed configuration', () => {
   const word = fc.string({
     unit: fc.constantFrom('a', 'Z', '0', '_', '$', '(', ')', '"', '\\', '#', 'é', '@', '.'),
     minLength: 1,
@@ -34,11 +34,11 @@ describe('what is printed', () => {
     'server-workers': fc.integer({ min: 1, max: 10 }).map(String),
   }
 
-  test('reads back', () => {
+  test('can be loaded again', () => {
     fc.assert(
-      fc.property(fc.record(values, { requiredKeys: [] }), given => {
+      fc.property(fc.record(values, { requiredKeys: [] }), configured => {
         const environment = Object.fromEntries(
-          Object.entries(given).map(([key, value]) => [
+          Object.entries(configured).map(([key, value]) => [
             `ESPALIER_REST_${key.toUpperCase().replaceAll('-', '_')}`,
             value,
           ]),
@@ -49,7 +49,7 @@ describe('what is printed', () => {
     )
   })
 
-  test('has no secret in it, and is printed the same again', () => {
+  test('contains no secret, and is printed the same after loading', () => {
     const configuration = load(`
       db-uri = "postgresql://u:Hidden@h/d?password=Hidden"
       jwt-secret = "${'Hidden'.repeat(8)}"
@@ -65,7 +65,7 @@ describe('what is printed', () => {
     expect(describeConfiguration(load(''))).toContain('jwt-secret = ""\n')
   })
 
-  test('names every key once', () => {
+  test('contains every key once', () => {
     const lines = describeConfiguration(load('')).trimEnd().split('\n')
     expect(lines.map(line => line.split(' ')[0])).toEqual(keysOf(keys).map(({ name }) => name))
   })

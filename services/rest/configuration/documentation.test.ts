@@ -1,4 +1,4 @@
-/** docs/rest.md lists every key as it is: nobody reads the table in the code. */
+/** docs/rest.md lists every key with its current description. */
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { keysOf } from '../../configuration/declaration.ts'
@@ -7,7 +7,7 @@ import { keys } from './keys.ts'
 const page = readFileSync(new URL('../../../docs/rest.md', import.meta.url), 'utf8')
 const header = '| key | default | environment | in the database | meaning |'
 
-/** The cells of the table's rows, without the code marks. */
+/** The cells of the table's rows, without backticks. */
 function rows(): string[][] {
   const [, after = ''] = page.split(`${header}\n|---|---|---|---|---|\n`)
   const [table = ''] = after.split('\n\n')
@@ -21,7 +21,7 @@ function rows(): string[][] {
 
 const code = (text: string) => `\`${text}\``
 
-test('the table of docs/rest.md is the table of keys', () => {
+test('the table of docs/rest.md equals the table of keys', () => {
   const expected = keysOf(keys).map(({ name, key: { default: initial, extras } }) => {
     const { inDatabase, aliases = [], meaning } = extras
     const file = extras.file === '@' ? ' `@path` reads it from a file.' : ''

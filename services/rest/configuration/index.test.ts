@@ -19,7 +19,7 @@ function problemsOf(file: string, sources: Partial<Sources> = {}): string[] {
   return []
 }
 
-test('without any source there are the defaults', () => {
+test('without any source all keys have defaults', () => {
   expect(loadConfiguration({ environment: {}, readFile: noFile })).toMatchObject({
     dbUri: 'postgresql://',
     dbSchemas: ['public'],
@@ -73,7 +73,7 @@ describe('values', () => {
     })
   })
 
-  test('come from older names, which today’s name beats; of two lines the last counts', () => {
+  test('are read from older names; the current name wins, and the last of two lines', () => {
     expect(
       load('max-rows = 1\npre-request = "f"\ndb-schema = "s"\ndb-pool-timeout = 5\nsecret-is-base64 = off'),
     ).toMatchObject({ dbMaxRows: 1, dbPreRequest: 'f', dbSchemas: ['s'], dbPoolMaxIdletime: 5 })
@@ -90,7 +90,7 @@ describe('values', () => {
     })
   })
 
-  test('of the environment and the database are text', () => {
+  test('from the environment and the database are text', () => {
     const environment = {
       ESPALIER_REST_DB_POOL: ' 7 ',
       ESPALIER_REST_DB_PLAN_ENABLED: 'True',
@@ -108,7 +108,7 @@ describe('values', () => {
 })
 
 describe('sources', () => {
-  test('rise from the file over the environment to the database', () => {
+  test('have ascending precedence: file, environment, database', () => {
     const file = 'jwt-aud = "file"'
     const environment = { ESPALIER_REST_JWT_AUD: 'environment' }
     expect(load(file).jwtAud).toBe('file')
@@ -118,14 +118,14 @@ describe('sources', () => {
     expect(load(file, { environment, database }).jwtAud).toBe('database')
   })
 
-  test('leave out the database where db-config is false, wherever that is said', () => {
+  test('skip the database if db-config is false in any source', () => {
     const database = { 'rst.jwt_aud': 'database' }
     expect(load('db-config = false', { database }).jwtAud).toBeUndefined()
     expect(load('', { environment: { ESPALIER_REST_DB_CONFIG: 'off' }, database }).jwtAud).toBeUndefined()
     expect(load('db-config = true', { database }).jwtAud).toBe('database')
   })
 
-  test('give app settings in small letters, the environment beating the file', () => {
+  test('supply app settings in lower case, the environment before the file', () => {
     const environment = { ESPALIER_REST_APP_SETTINGS_API_KEY: 'e', ESPALIER_REST_APP_SETTINGS___PROTO__: 'p' }
     const { appSettings } = load('app.settings.Api_Key = "f"\napp.settings.constructor = "c"', { environment })
     expect(Object.entries(appSettings)).toEqual([
@@ -135,7 +135,7 @@ describe('sources', () => {
     ])
   })
 
-  test('of the database cannot set what is the server’s alone', () => {
+  test('in the database cannot set keys that only the server may set', () => {
     const database = {
       'rst.db_uri': 'postgresql://elsewhere',
       'rst.db_pool': '1000',
@@ -146,13 +146,13 @@ describe('sources', () => {
     expect(load('', { database })).toEqual(load(''))
   })
 
-  test('of the environment leave other variables alone', () => {
+  test('in the environment ignore other variables', () => {
     expect(
       load('', { environment: { ESPALIER_REST_SERVICE_HOST: '10.0.0.1', ESPALIER_REST_PORT: 'tcp://10.0.0.1:1' } }),
     ).toEqual(load(''))
   })
 
-  test('have every key under its own variable', () => {
+  test('have a variable for every key', () => {
     for (const { name, key } of keysOf(keys)) {
       const variable = `ESPALIER_REST_${name.toUpperCase().replaceAll('-', '_')}`
       const wrong = { environment: { [variable]: '\0'.repeat(70_000) } }
@@ -170,7 +170,7 @@ describe('secrets', () => {
   }
   const readFile = (path: string) => files[path] ?? noFile()
 
-  test('may be in a file of their own', () => {
+  test('may be in a separate file', () => {
     expect(load('jwt-secret = "@./secret"\ndb-uri = "@/uri"', { readFile })).toMatchObject({
       jwtSecret: 'from a file, thirty-two characters',
       dbUri: 'postgresql://u@h/d',
@@ -183,11 +183,11 @@ describe('secrets', () => {
     ['binary', 'names a file that is not text in UTF-8; bytes must be written in Base64'],
     ['empty', 'names a file that is empty'],
     ['', 'must name a file after "@"'],
-  ])('in the file %j are refused where it is no text', (path, rule) => {
+  ])('in the file %j are refused if it is not text', (path, rule) => {
     expect(problemsOf(`jwt-secret = "@${path}"`, { readFile })).toEqual([`jwt-secret (file, line 1) ${rule}`])
   })
 
-  test('of the database never name a file of the server', () => {
+  test('in the database never read a file of the server', () => {
     const reads: string[] = []
     const sources = { database: { 'rst.jwt_secret': '@/uri' }, readFile: (path: string) => String(reads.push(path)) }
     expect(problemsOf('', sources)).toEqual([
@@ -204,14 +204,14 @@ describe('secrets', () => {
     expect(bytes('')).toBeUndefined()
   })
 
-  test.each(['+/8', '+/ 8=', '+/9=', 'not base64!', '+/\\n8='])('%j is no Base64', text => {
+  test.each(['+/8', '+/ 8=', '+/9=', 'not base64!', '+/\\n8='])('%j is not Base64', text => {
     expect(problemsOf(`jwt-secret-is-base64 = true\njwt-secret = "${text}"`)).toEqual([
-      'jwt-secret (file, line 2) must be Base64 (RFC 4648) in one line, as jwt-secret-is-base64 says',
+      'jwt-secret (file, line 2) must be Base64 (RFC 4648) in one line, since jwt-secret-is-base64 is set',
     ])
   })
 })
 
-describe('what tokens are judged by', () => {
+describe('token verification settings', () => {
   test.each([
     ['jwt-secret = "short"', 'jwt-secret (file, line 1) must be at least 32 characters long'],
     [
@@ -223,21 +223,21 @@ describe('what tokens are judged by', () => {
       'jwt-secret (file, line 1) is a JSON Web Key set without a key that can verify signatures',
     ],
     ['jwt-role-claim-key = "role"', 'jwt-role-claim-key (file, line 1) expected "." at character 1 of "role"'],
-  ])('is refused before a token comes: %s', (file, problem) => {
+  ])('are refused at the start: %s', (file, problem) => {
     expect(problemsOf(file)).toEqual([problem])
   })
 })
 
-describe('what is wrong', () => {
-  test('is named all at once, with key, source and rule', () => {
+describe('errors', () => {
+  test('are reported all at once, with key, source and rule', () => {
     const environment = { ESPALIER_REST_DB_TX_END: 'never', ESPALIER_REST_APP_SETTINGS_1: 'x' }
     const database = { 'pgrst.db_max_rows': 'many' }
     expect(
       problemsOf('db-anonrole = "x"\nserver-port = 65536\napp.settings.a-b = 1', { environment, database }),
     ).toEqual([
       'db-anonrole (file, line 1) is not a key; the nearest one is db-anon-role',
-      'app.settings.a-b (file, line 3) must be a name that Postgres takes: letters, digits and underscores',
-      'app.settings.1 (environment, ESPALIER_REST_APP_SETTINGS_1) must be a name that Postgres takes: letters, digits and underscores',
+      'app.settings.a-b (file, line 3) must be a name that Postgres accepts: letters, digits and underscores',
+      'app.settings.1 (environment, ESPALIER_REST_APP_SETTINGS_1) must be a name that Postgres accepts: letters, digits and underscores',
       'db-max-rows (database, pgrst.db_max_rows) must be a whole number from 0 to 2147483647',
       'db-tx-end (environment, ESPALIER_REST_DB_TX_END) must be one of "commit", "commit-allow-override", "rollback", "rollback-allow-override"',
       'server-port (file, line 2) must be a whole number from 0 to 65535',
@@ -281,7 +281,7 @@ describe('what is wrong', () => {
     'server-max-body-bytes = 1023',
     'admin-server-port = 3000',
     'server-port = 0\nserver-reuseport = true\nserver-workers = 2',
-  ])('%s is refused by its key’s name alone', line => {
+  ])("%s is refused with its key's name alone", line => {
     const problems = problemsOf(line)
     expect(problems).toHaveLength(1)
     expect(problems[0]).toMatch(new RegExp(`^${line.split(' ')[0]} \\(file, line 1\\) `))
@@ -300,18 +300,18 @@ describe('what is wrong', () => {
     'server-workers = 11\ndb-pool = 11',
     'server-port = 0\nserver-reuseport = true',
     'server-port = 0\nserver-workers = 2',
-  ])('is not %j', text => {
+  ])('no error for %j', text => {
     expect(problemsOf(text)).toEqual([])
   })
 
-  test('is said without the value', () => {
+  test('are reported without the value', () => {
     const environment = Object.fromEntries(
       keysOf(keys).map(({ name }) => [`ESPALIER_REST_${name.toUpperCase().replaceAll('-', '_')}`, 'Hidden value\0']),
     )
     expect(problemsOf('', { environment }).join()).not.toContain('Hidden')
   })
 
-  test('is too many app settings, and too long ones', () => {
+  test('report too many app settings, and too long ones', () => {
     const lines = Array.from({ length: 1_001 }, (_, index) => `app.settings.s${index} = 1`)
     expect(problemsOf(lines.join('\n'))).toEqual(['app.settings.* (file, line 1001) must be at most 1000'])
     expect(problemsOf(lines.slice(1).join('\n'))).toEqual([])
@@ -320,13 +320,13 @@ describe('what is wrong', () => {
   })
 })
 
-test('every default is right, every name unlike the others', () => {
+test('every default is valid, and every name unique', () => {
   const names = namesOf(keys).map(({ name }) => name)
   expect(new Set(names).size).toBe(names.length)
   for (const { key } of keysOf(keys)) expect(key.kind.schema.safeParse(key.default).success).toBe(true)
 })
 
-test('the example holds every key at its default', () => {
+test('the example contains every key with its default', () => {
   const bindings = exampleConfiguration().replace(/^# (?=[a-z0-9-]+ = )/gm, '')
   expect(bindings.match(/^[a-z0-9-]+ = /gm)).toHaveLength(keysOf(keys).length)
   expect(load(bindings)).toEqual(load(''))

@@ -8,9 +8,9 @@ import { parseRolePath } from '../../authentication/role-path.ts'
 import type { Settings, Sources as SourcesOf } from '../../configuration/declaration.ts'
 import { describeSettings, exampleFile } from '../../configuration/describe.ts'
 import { ConfigurationError } from '../../configuration/errors.ts'
-import type { Form } from '../../configuration/given.ts'
 import { type Checks, type Loaded, load } from '../../configuration/loader.ts'
 import { decodeSecret } from '../../configuration/secrets.ts'
+import type { Form } from '../../configuration/sources.ts'
 import { parseDocument } from '../../configuration/syntax.ts'
 import { AddressError, connectionAddress } from '../../postgres/address.ts'
 import { keys } from './keys.ts'
@@ -21,7 +21,7 @@ export { ConfigurationError }
 export type Sources = Omit<SourcesOf, 'file'> & { readonly file?: string }
 
 export type RestConfiguration = Omit<Settings<typeof keys>, 'jwtSecret' | 'jwtSecretIsBase64'> & {
-  /** Text as configured (its file read), or the bytes that its Base64 encodes. */
+  /** Text as configured, or the content of its file; bytes if it is Base64. */
   readonly jwtSecret?: string | Uint8Array
 }
 
@@ -36,28 +36,28 @@ export const loadKeys = ({ file, ...sources }: Sources): Loaded<typeof keys> =>
   load(keys, form, { ...sources, file: file === undefined ? undefined : { text: file } })
 
 /**
- * @throws ConfigurationSyntaxError where the file is not of the format.
- * @throws ConfigurationError with everything else that is wrong.
+ * @throws ConfigurationSyntaxError if the file's syntax is wrong.
+ * @throws ConfigurationError with all other problems.
  */
 export function loadConfiguration({ database, ...sources }: Sources): RestConfiguration {
   const alone = loadKeys(sources)
   const loaded = database !== undefined && alone.settings.dbConfig ? loadKeys({ ...sources, database }) : alone
   const { refuse, check } = loaded
   const { jwtSecret: written, jwtSecretIsBase64, ...settings } = loaded.settings
-  // Rules of several keys are for values that are right each by itself.
+  // Rules about several keys are only checked if each value is valid on its own.
   if (!loaded.isRight) check()
   checkTogether(loaded)
   checkRead(loaded, 'db-uri', () => connectionAddress(settings.dbUri, sources.environment))
   const jwtSecret = jwtSecretIsBase64 && written !== undefined ? decodeSecret(written) : written
   if (jwtSecret === undefined && written !== undefined)
-    refuse('jwt-secret', 'must be Base64 (RFC 4648) in one line, as jwt-secret-is-base64 says')
+    refuse('jwt-secret', 'must be Base64 (RFC 4648) in one line, since jwt-secret-is-base64 is set')
   if (jwtSecret !== undefined) checkRead(loaded, 'jwt-secret', () => parseSecret(jwtSecret))
   checkRead(loaded, 'jwt-role-claim-key', () => parseRolePath(settings.jwtRoleClaimKey))
   check()
   return { ...settings, jwtSecret }
 }
 
-/** Keys that are right each for itself, and not together. */
+/** Keys that are valid on their own but not together. */
 function checkTogether({ settings, refuse }: Loaded<typeof keys>): void {
   const { serverPort, serverUnixSocket, serverReuseport, adminServerPort, serverWorkers, dbPool } = settings
   if (serverUnixSocket === undefined && adminServerPort !== 0 && adminServerPort === serverPort)
@@ -67,7 +67,7 @@ function checkTogether({ settings, refuse }: Loaded<typeof keys>): void {
   if (serverWorkers > dbPool) refuse('server-workers', 'must not be more than db-pool: each worker needs a connection')
 }
 
-/** Refuses at the start what the first request would fail with. */
+/** Refuses at the start what would otherwise fail at the first request. */
 function checkRead({ refuse }: Checks, name: keyof typeof keys, read: () => unknown): void {
   try {
     read()
@@ -78,10 +78,10 @@ function checkRead({ refuse }: Checks, name: keyof typeof keys, read: () => unkn
   }
 }
 
-/** In the form of its file, without its secrets; what is printed can be loaded again. */
+/** In the form of its file, without secrets; the output can be loaded again. */
 export const describeConfiguration = (configuration: RestConfiguration): string =>
   // A masked secret is not Base64.
   describeSettings(keys, { ...configuration, jwtSecret: configuration.jwtSecret && '', jwtSecretIsBase64: false })
 
-/** A file with every key at its default, as a comment, below what the key means. */
+/** A file with every key at its default, commented out, below its description. */
 export const exampleConfiguration = (): string => exampleFile(keys)

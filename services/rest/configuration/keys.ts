@@ -1,7 +1,7 @@
 /**
- * Every key of the configuration, in one table: its name, what it takes, its default, and what it means.
- * Names, defaults and older names are PostgREST 14's (its docs, "List of parameters"); client-error-verbosity,
- * server-workers and the limits on requests are our own.
+ * Every configuration key in one table: name, type, default and description. Names, defaults and older names are
+ * PostgREST 14's (its docs, "List of parameters"); client-error-verbosity, server-workers and the request limits are
+ * additional.
  */
 import { key, Open, optional } from '../../configuration/declaration.ts'
 import * as values from '../../configuration/values.ts'
@@ -11,12 +11,12 @@ import { parseRoleLimits } from '../limits/role-limits.ts'
 
 const fromDatabase = { inDatabase: true }
 
-/** Named by the user, as Postgres names settings: in small letters. */
+/** The user chooses the name; lower case, like Postgres's settings. */
 const appSettings = new Open(
-  values.text(`must be at most ${values.MAX_VALUE_LENGTH} characters, none of them zero`, text => !text.includes('\0')),
+  values.text(`must be at most ${values.MAX_VALUE_LENGTH} characters without NUL`, text => !text.includes('\0')),
   {
     form: /^(?=.{1,200}$)[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)*$/,
-    rule: 'must be a name that Postgres takes: letters, digits and underscores',
+    rule: 'must be a name that Postgres accepts: letters, digits and underscores',
     variable: 'APP_SETTINGS_',
     fromFile: text => text.toLowerCase(),
     fromVariable: text => text.toLowerCase(),
@@ -31,32 +31,32 @@ export const keys = {
     false,
     'Whether the admin server shows the configuration, at /config.',
   ),
-  'admin-server-host': optional(values.listenHost(), 'Where the admin server listens; server-host where not set.'),
+  'admin-server-host': optional(values.listenHost(), 'Address of the admin server; default: server-host.'),
   'admin-server-port': optional(
-    values.whole(0, 65_535),
-    'Port of the admin server, which is off where not set; 0 takes a free one.',
+    values.integer(0, 65_535),
+    'Port of the admin server, which is off if not set; 0 selects a free one.',
   ),
   'admin-server-unix-socket': optional(
     values.socketPath(),
-    'Socket for the admin server to listen on in place of admin-server-port.',
+    'Unix socket of the admin server, instead of admin-server-port.',
   ),
   'admin-server-unix-socket-mode': key(values.mode(), '660', 'Mode of that socket, in octal.'),
-  'batch-max-requests': key(values.whole(1, 1_000), 100, 'Most requests of a batch.', fromDatabase),
+  'batch-max-requests': key(values.integer(1, 1_000), 100, 'Maximum requests of a batch.', fromDatabase),
   'batch-path': optional(
     values.text('must be a path like /batch, of letters, digits, -, ., _ and ~, and not under /rpc', isBatchPath),
-    'Where several requests are taken to run in one transaction; nowhere where not set.',
+    'Path that accepts several requests to run in one transaction; disabled if not set.',
     fromDatabase,
   ),
   'client-error-verbosity': key(
     values.choice('verbose', 'minimal'),
     'verbose',
-    'Whether errors carry details and hint.',
+    'Whether errors contain details and hint.',
     fromDatabase,
   ),
   'db-aggregates-enabled': key(values.truth(), false, 'Whether requests may use aggregate functions.', fromDatabase),
   'db-anon-role': optional(
     values.name(),
-    'Role of requests without a token, which are refused where not set.',
+    'Role of requests without a token, which are refused if not set.',
     fromDatabase,
   ),
   'db-channel': key(
@@ -69,28 +69,28 @@ export const keys = {
   'db-extra-search-path': key(
     values.names(),
     'public',
-    'Schemas after the served one in the search_path of a request; not served themselves.',
+    'Schemas after the exposed one in the search_path of a request; not exposed themselves.',
     fromDatabase,
   ),
   'db-hoisted-tx-settings': key(
     values.names(),
     'statement_timeout, plan_filter.statement_cost_limit, default_transaction_isolation',
-    'Settings of a function that hold for the whole transaction of its call.',
+    'Settings of a function that apply to the full transaction of its call.',
     fromDatabase,
   ),
   'db-max-rows': optional(
-    values.whole(0, 2_147_483_647),
-    'Most rows of a response; no limit where not set.',
+    values.integer(0, 2_147_483_647),
+    'Maximum rows of a response; no limit if not set.',
     fromDatabase,
     { aliases: ['max-rows'] },
   ),
-  'db-plan-enabled': key(values.truth(), false, 'Whether requests may ask for their execution plan.', fromDatabase),
-  'db-pool': key(values.whole(1, 1_000), 10, 'Most connections to the database, over all workers.'),
+  'db-plan-enabled': key(values.truth(), false, 'Whether requests may return their execution plan.', fromDatabase),
+  'db-pool': key(values.integer(1, 1_000), 10, 'Maximum connections to the database, over all workers.'),
   'db-pool-acquisition-timeout': key(values.seconds(), 10, 'Seconds a request waits for a connection.'),
   'db-pool-automatic-recovery': key(
     values.truth(),
     true,
-    'Whether a lost connection is tried again; the server ends otherwise.',
+    'Whether a lost connection is retried; otherwise the server exits.',
   ),
   'db-pool-max-idletime': key(values.seconds(), 30, 'Seconds after which an idle connection is closed.', {
     aliases: ['db-pool-timeout'],
@@ -106,51 +106,47 @@ export const keys = {
   'db-prepared-statements': key(
     values.truth(),
     true,
-    'Whether statements are prepared; set false behind a pooler of transactions.',
+    'Whether statements are prepared; set false behind a pooler in transaction mode.',
     fromDatabase,
   ),
   'db-root-spec': optional(
     values.functionName(),
-    'Function that answers at the root in place of OpenAPI.',
+    'Function that answers at the root instead of OpenAPI.',
     fromDatabase,
     { aliases: ['root-spec'] },
   ),
   'db-schema-watch-interval': key(
-    values.whole(0, 3_600),
+    values.integer(0, 3_600),
     0,
-    'Seconds between looks whether the schema has changed, over the connection of db-channel; 0: only notifications reload it.',
+    'Seconds between checks for schema changes, over the connection of db-channel; 0: only notifications reload it.',
   ),
-  'db-schemas': key(
-    values.servedSchemas(),
-    'public',
-    'Schemas that are served; the first is the default one.',
-    fromDatabase,
-    { aliases: ['db-schema'] },
-  ),
+  'db-schemas': key(values.servedSchemas(), 'public', 'Exposed schemas; the first is the default one.', fromDatabase, {
+    aliases: ['db-schema'],
+  }),
   'db-timezone-enabled': key(values.truth(), true, 'Whether requests may choose their time zone.', fromDatabase),
   'db-timezone-unchecked': key(
     values.truth(),
     false,
-    'Whether Postgres alone decides which time zone is one, so that a request may name an offset, and one that is none is an error.',
+    'Whether Postgres validates time zones, so that a request may name an offset, and an invalid one is an error.',
     fromDatabase,
   ),
   'db-tx-end': key(
     values.choice('commit', 'commit-allow-override', 'rollback', 'rollback-allow-override'),
     'commit',
-    'How transactions end, and whether a request may choose otherwise.',
+    'How transactions end, and whether a request may override it.',
     fromDatabase,
   ),
   'db-uri': key(
     values.connection(),
     'postgresql://',
-    "Connection string; what it leaves out comes from libpq's environment variables.",
+    "Connection string; libpq's environment variables supply missing parts.",
     { file: '@' },
   ),
-  'jwt-aud': optional(values.audience(), 'Audience that tokens must be for; any where not set.', fromDatabase),
+  'jwt-aud': optional(values.audience(), 'Required audience of tokens; any if not set.', fromDatabase),
   'jwt-cache-max-entries': key(
-    values.whole(0, 1_000_000),
+    values.integer(0, 1_000_000),
     1_000,
-    'Most verified tokens kept; 0 keeps none.',
+    'Maximum cached verified tokens; 0: none.',
     fromDatabase,
   ),
   'jwt-role-claim-key': key(values.secret(), '.role', 'Path to the role in the claims of a token.', fromDatabase, {
@@ -158,7 +154,7 @@ export const keys = {
   }),
   'jwt-secret': optional(
     values.secret(),
-    'Passphrase of at least 32 characters, JSON Web Key or key set; tokens are refused where not set.',
+    'Passphrase of at least 32 characters, JSON Web Key or key set; tokens are refused if not set.',
     fromDatabase,
     { file: '@', isSecret: true },
   ),
@@ -170,100 +166,91 @@ export const keys = {
       "must be a name of letters, digits, - and _, and none of PostgREST's own parameters",
       isKeysetParameter,
     ),
-    'Query parameter of cursors, which page by keys; there is no such paging where not set.',
+    'Query parameter of cursors for keyset pagination; disabled if not set.',
     fromDatabase,
   ),
   'log-level': key(
     values.choice('crit', 'error', 'warn', 'info', 'debug'),
     'error',
-    'What is logged: from failures of the server only to everything.',
+    'Log level: from server errors only to everything.',
   ),
   'log-refusals': key(
     values.truth(),
     false,
-    'Whether the log says which grant or policy has refused a request (42501), by one more query.',
+    'Whether the log contains the missing grant or the policies of a refused request (42501), with one more query.',
     fromDatabase,
   ),
   'log-query': key(values.truth(), false, 'Whether the SQL of requests is logged.'),
   'ndjson-enabled': key(
     values.truth(),
     false,
-    'Whether rows can be asked for as lines of JSON (application/x-ndjson).',
+    'Whether rows are available as lines of JSON (application/x-ndjson).',
     fromDatabase,
   ),
   'openapi-mode': key(
     values.choice('follow-privileges', 'ignore-privileges', 'disabled'),
     'follow-privileges',
-    'What the OpenAPI document at the root shows.',
+    'Content of the OpenAPI document at the root.',
     fromDatabase,
   ),
-  'openapi-3-1-enabled': key(
-    values.truth(),
-    false,
-    'Whether the root answers in OpenAPI 3.1 who asks for that.',
-    fromDatabase,
-  ),
+  'openapi-3-1-enabled': key(values.truth(), false, 'Whether the root returns OpenAPI 3.1 on request.', fromDatabase),
   'openapi-typescript-enabled': key(
     values.truth(),
     false,
-    'Whether the root answers the schemas as types of TypeScript to who asks for them.',
+    'Whether the root returns TypeScript types of the schemas on request.',
     fromDatabase,
   ),
-  'openapi-security-active': key(values.truth(), false, 'Whether the OpenAPI document asks for a token.', fromDatabase),
-  'openapi-server-proxy-uri': optional(
-    values.httpUri(),
-    'Where the OpenAPI document says the server is.',
-    fromDatabase,
-  ),
+  'openapi-security-active': key(values.truth(), false, 'Whether the OpenAPI document requires a token.', fromDatabase),
+  'openapi-server-proxy-uri': optional(values.httpUri(), "The server's URL in the OpenAPI document.", fromDatabase),
   'role-limits': optional(
     values.text(
       'must be roles with limits and commas between them, like "web_anon rows=1000 cost=50000 concurrency=20, * rows=10000"',
       text => parseRoleLimits(text) !== undefined,
     ),
-    'Most rows, planned cost and requests at once of each role; none where not set.',
+    'Maximum rows, planned cost and concurrent requests of each role; no limits if not set.',
     fromDatabase,
   ),
   'server-cors-allowed-origins': optional(
     values.origins(),
-    'Origins whose pages may send requests; all where not set.',
+    'Origins whose pages may send requests; all if not set.',
     fromDatabase,
   ),
   'server-etag-enabled': key(
     values.truth(),
     false,
-    'Whether what GET answers has an ETag, and If-None-Match is heeded; such answers are held as a whole.',
+    'Whether GET responses have an ETag, and If-None-Match is supported; such responses are not streamed.',
     fromDatabase,
   ),
   'server-host': key(
     values.listenHost(),
     '!4',
-    'Where the server listens: an address, or * (any), *4 or *6 (any, that kind first), !4 or !6 (that kind only).',
+    'Address of the server, or * (any), *4 or *6 (any, that family first), !4 or !6 (that family only).',
   ),
-  'server-max-body-bytes': key(values.whole(1_024, 1_073_741_824), 10_485_760, 'Most bytes of a request body.'),
-  'server-max-header-bytes': key(values.whole(1_024, 1_048_576), 65_536, 'Most bytes of the head of a request.'),
+  'server-max-body-bytes': key(values.integer(1_024, 1_073_741_824), 10_485_760, 'Maximum bytes of a request body.'),
+  'server-max-header-bytes': key(values.integer(1_024, 1_048_576), 65_536, "Maximum bytes of a request's head."),
   'server-max-held-bytes': optional(
-    values.whole(1_048_576, 1_099_511_627_776),
-    'Most bytes of bodies that a worker holds at once; 256 MiB, or 4 times server-max-body-bytes where that is more, where not set.',
+    values.integer(1_048_576, 1_099_511_627_776),
+    "Maximum bytes of bodies in a worker's memory; default: 256 MiB or 4 times server-max-body-bytes, whichever is more.",
   ),
-  'server-port': key(values.whole(0, 65_535), 3_000, 'Port of the server; 0 takes a free one.'),
+  'server-port': key(values.integer(0, 65_535), 3_000, 'Port of the server; 0 selects a free one.'),
   'server-reuseport': key(
     values.truth(),
     false,
-    'Whether other processes of the same user may listen on server-port, too, if they set this key (SO_REUSEPORT).',
+    'Whether other processes of the same user may also listen on server-port if they set this key (SO_REUSEPORT).',
   ),
   'server-timing-enabled': key(
     values.truth(),
     false,
-    'Whether responses say where their time went (Server-Timing).',
+    'Whether responses contain timings (Server-Timing).',
     fromDatabase,
   ),
   'server-trace-header': optional(values.headerName(), 'Header of a request that its response repeats.', fromDatabase),
-  'server-unix-socket': optional(values.socketPath(), 'Socket to listen on in place of server-port.'),
+  'server-unix-socket': optional(values.socketPath(), 'Unix socket to listen on, instead of server-port.'),
   'server-unix-socket-mode': key(values.mode(), '660', 'Mode of that socket, in octal.'),
-  'server-workers': key(values.whole(1, 256), 1, 'Worker processes; each has its share of db-pool.'),
+  'server-workers': key(values.integer(1, 256), 1, 'Worker processes; each has its share of db-pool.'),
   'url-use-legacy-target-names': optional(
     values.truth(),
-    'Whether a path of a query string may name an embedding with an alias by its relation: with true the answer then warns, with false it is an error; where not set, it may.',
+    'Whether a path of a query string may name an embedding with an alias by its relation: true: allowed with a warning; false: an error; not set: allowed.',
     fromDatabase,
   ),
 }

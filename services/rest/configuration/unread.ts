@@ -1,4 +1,4 @@
-/** Finds what was set for PostgREST and is not read here, so that a user who moves over learns of it. */
+/** Finds settings for PostgREST that are not read here, to warn users who migrate. */
 import { namesOf } from '../../configuration/declaration.ts'
 import { loadKeys } from './index.ts'
 import { keys } from './keys.ts'
@@ -6,9 +6,9 @@ import { keys } from './keys.ts'
 const prefix = 'PGRST_'
 const appPrefix = 'app-settings-'
 
-/** Variables of the environment that would set a key of PostgREST's, where neither the file nor a variable of our own sets it. */
+/** Environment variables that would set a key of PostgREST, if neither the file nor an Espalier variable sets it. */
 export function unreadVariables(file: string, environment: Record<string, string | undefined>): string[] {
-  const { settings, isGiven } = loadKeys({ file, environment, readFile: () => '' })
+  const { settings, isSet: isGiven } = loadKeys({ file, environment, readFile: () => '' })
   const nameOf = new Map(namesOf(keys).map(({ own, name }) => [name, own]))
   return Object.keys(environment).filter(variable => {
     if (!variable.startsWith(prefix)) return false

@@ -21,20 +21,20 @@ describe('accessibleOf', () => {
     ]),
   }
 
-  test('keeps what the rows name, overloads each by themselves, whether or not types come with their schema', () => {
+  test('keeps what the rows name, overloads separately, whether or not types have their schema', () => {
     const of = (type: string) => [{ kind: 'function', name: 'f', parameters: [{ name: 'x', type }] }] as const
     expect(names(accessibleOf(cache, 'test', of('mood')))).toEqual({ tables: [], routines: ['f(test.mood)'] })
     expect(names(accessibleOf(cache, 'test', of('test.mood')))).toEqual({ tables: [], routines: ['f(test.mood)'] })
     expect(names(accessibleOf(cache, 'test', of('text')))).toEqual({ tables: [], routines: ['f(text)'] })
   })
 
-  test('keeps the order of the cache, and passes over what the cache does not know', () => {
+  test('keeps the order of the cache, and skips names that are not in the cache', () => {
     const rows = ['new', 'b', 'a'].map(name => ({ kind: 'relation', name, parameters: null }) as const)
     expect(names(accessibleOf(cache, 'test', rows)).tables).toEqual(['a', 'b'])
     expect(names(accessibleOf(cache, 'other', rows))).toEqual({ tables: [], routines: [] })
   })
 
-  test('without rows keeps nothing, where everything is more', () => {
+  test('without rows keeps nothing; undefined keeps everything', () => {
     expect(names(accessibleOf(cache, 'test', []))).toEqual({ tables: [], routines: [] })
     expect(names(everythingIn(cache, 'test'))).toEqual({ tables: ['a', 'b'], routines: ['f(test.mood)', 'f(text)'] })
   })
@@ -92,7 +92,7 @@ describe.each(['16', '17', '18'] as const)('on Postgres %s', major => {
   }
 
   test.each(["''", 'test', 'test, other', 'other, test'])(
-    'a role sees what it was granted, with search path %s',
+    'a role sees its granted objects, with search path %s',
     async path => {
       expect(await seenBy('reader', path)).toEqual({
         tables: ['one_column', 'readable', 'seen', 'split'],
@@ -101,7 +101,7 @@ describe.each(['16', '17', '18'] as const)('on Postgres %s', major => {
     },
   )
 
-  test('an owner sees its own, whatever was revoked', async () => {
+  test('an owner sees its own objects, even after a REVOKE', async () => {
     expect(await seenBy('owner', 'test')).toEqual({ tables: ['owned'], routines: [] })
   })
 

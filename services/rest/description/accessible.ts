@@ -1,14 +1,16 @@
 /**
- * Which tables and functions of a schema the document tells a role of: those it holds some privilege on (openapi-mode follow-privileges), or all of
- * them (ignore-privileges). Postgres is asked as the role itself, and only about names; everything else comes from the schema cache.
+ * Selects the tables and functions of a schema that a role's document contains: those on which it has a privilege
+ * (openapi-mode follow-privileges), or all (ignore-privileges). Postgres is queried as the role and only returns names;
+ * everything else is from the schema cache.
  */
 import type { SchemaCache } from '../../schema-cache/types.ts'
 import { withoutSchema } from './data-types.ts'
 import type { DescribedSchema } from './model.ts'
 
 /**
- * With $1 a schema's name, run as the request's role: one row per relation that the role owns or holds any privilege on, if only on a column, and per
- * function that it may execute. Partitions are left out; their table is there.
+ * With $1 a schema's name, run as the request's role: one row per relation that the role owns or has any privilege on,
+ * even if only on a column, and per function that it may execute. Partitions are omitted, since their parent table is
+ * included.
  */
 export const accessibleSql = `
   select 'relation' as kind, relation.relname as name, null::json as parameters
@@ -41,7 +43,7 @@ export type AccessibleRow =
 
 type Described = Pick<SchemaCache, 'tables' | 'routines' | 'schemaDescriptions'>
 
-/** Everything of a schema that the cache knows. */
+/** Everything of a schema in the cache. */
 export function everythingIn(cache: Described, name: string): DescribedSchema {
   return {
     name,
@@ -51,11 +53,14 @@ export function everythingIn(cache: Described, name: string): DescribedSchema {
   }
 }
 
-/** Tells overloads apart. Types go without their schemas: the role's search path decides whether Postgres prints them. */
+/** Distinguishes overloads. Types have no schema here: the role's search path decides whether Postgres prints it. */
 const signature = ({ name, parameters }: { name: string; parameters: readonly { name: string; type: string }[] }) =>
   JSON.stringify([name, ...parameters.map(parameter => [parameter.name, withoutSchema(parameter.type)])])
 
-/** What of the cache is in the rows of `accessibleSql`, in the cache's order. What the cache does not know yet waits for its reload. */
+/**
+ * The cached objects in the rows of `accessibleSql`, in the cache's order. Objects that are not cached yet appear after
+ * a reload.
+ */
 export function accessibleOf(cache: Described, name: string, rows: readonly AccessibleRow[]): DescribedSchema {
   const relations = new Set<string>()
   const functions = new Set<string>()

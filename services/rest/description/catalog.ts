@@ -1,13 +1,13 @@
 /**
- * What the schema cache does not hold and a full description of a schema takes: what each named type consists of, and what each function returns. Asked of Postgres when
- * somebody wants a description, with an empty search_path, so that types have the names that the cache has.
+ * Reads what a full description needs and the schema cache lacks: the definition of each named type, and the result of
+ * each function. Queried on demand with an empty search_path, so that type names equal the cache's.
  */
 
 import type { QualifiedName } from '../../schema-cache/types.ts'
 
 export type Attribute = { readonly name: string; readonly type: string }
 
-/** A type that the database's users have made, by what it consists of. */
+/** A user-defined type and its definition. */
 type NamedType =
   | { readonly kind: 'enum'; readonly schema: string; readonly name: string; readonly labels: readonly string[] }
   | { readonly kind: 'domain'; readonly base: string }
@@ -22,16 +22,16 @@ type NamedType =
 
 type Returned = {
   readonly type: string
-  /** Of a function with OUT parameters, or that returns a TABLE. */
+  /** For a function with OUT parameters or RETURNS TABLE. */
   readonly columns: readonly Attribute[]
 }
 
 export type Catalog = {
-  /** By their names as `format_type` writes them. */
+  /** By name as `format_type` writes it. */
   readonly types: ReadonlyMap<string, NamedType>
   /** By `signatureOf`. */
   readonly returned: ReadonlyMap<string, Returned>
-  /** The functions of its schema that make something of one row of a relation, as far as they are to be told of, by name. */
+  /** Functions of its schema that take one row of a relation, as far as the role may see them, by name. */
   readonly ofRow: (relation: QualifiedName) => readonly Attribute[]
 }
 
@@ -55,7 +55,10 @@ export const typesSql = `
   where (type.typtype in ('e', 'd') or type.typtype = 'c' and relation.relkind in ('c', 'r', 'p', 'v', 'm', 'f'))
     and namespace.nspname !~ '^pg_' and namespace.nspname <> 'information_schema'`
 
-/** With $1 a JSON list of schemas, one row: a JSON list of their functions. `told`: all with $2, else those that the role may execute. */
+/**
+ * With $1 a JSON list of schemas, one row: a JSON list of their functions. `told`: all with $2, else those that the
+ * role may execute.
+ */
 export const returnedSql = `
   select coalesce(json_agg(json_build_object(
     'schema', namespace.nspname,
@@ -74,7 +77,7 @@ export const returnedSql = `
   from pg_proc routine join pg_namespace namespace on namespace.oid = routine.pronamespace
   where namespace.nspname in (select json_array_elements_text($1::json)) and routine.prokind = 'f'`
 
-/** Tells overloads apart. */
+/** Distinguishes overloads. */
 export const signatureOf = (schema: string, name: string, parameters: readonly Attribute[]): string =>
   JSON.stringify([schema, name, ...parameters.map(one => [one.name, one.type])])
 
@@ -109,9 +112,9 @@ function namedType({ kind, schema, name, base, labels, attributes }: TypeRow): N
   }
 }
 
-/** From the JSON that `typesSql` and `returnedSql` have come back with. */
+/** Parses the JSON results of `typesSql` and `returnedSql`. */
 export function catalogOf(types: string, returned: string): Catalog {
-  // The shapes are what those statements write.
+  // The statements guarantee these shapes.
   const typeRows = JSON.parse(types) as TypeRow[]
   const returnedRows = JSON.parse(returned) as ReturnedRow[]
   const named = new Map(typeRows.map(row => [row.written, namedType(row)]))

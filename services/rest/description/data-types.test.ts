@@ -28,7 +28,7 @@ describe('describeDefault', () => {
     expect(describeDefault(type, expression)).toBe(value)
   })
 
-  test('a string constant comes back as the string it is of', () => {
+  test('a string constant is returned as its string', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), text => {
         expect(describeDefault('text', `'${text.replaceAll("'", "''")}'::text`)).toBe(text)
@@ -37,7 +37,7 @@ describe('describeDefault', () => {
   })
 })
 
-describe('schemas of types', () => {
+describe('type names without schemas', () => {
   const searchPath = new Set(['test', 'A "b".c'])
 
   test.each([
@@ -48,11 +48,11 @@ describe('schemas of types', () => {
     ['"te.st".mood', '"te.st".mood'],
     ['double precision', 'double precision'],
     ['"test.mood"', '"test.mood"'],
-  ])('%s, as the search path sees it', (type, seen) => {
+  ])('%s, as the search path shows it', (type, seen) => {
     expect(unqualify(type, searchPath)).toBe(seen)
   })
 
-  test('any schema goes', () => {
+  test('any schema can be removed', () => {
     expect(['other.mood', '"o.o".mood[]', 'integer', '"a.b"'].map(withoutSchema)).toEqual([
       'mood',
       'mood[]',

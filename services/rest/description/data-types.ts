@@ -1,4 +1,7 @@
-/** What a value of a type of Postgres is in JSON, as row_to_json writes it, and what its names and defaults say. Pure; types that users made come from the catalog. */
+/**
+ * The JSON type of a Postgres type, as row_to_json writes it, and readings of names and defaults. Pure; user-defined
+ * types are from the catalog.
+ */
 import type { QualifiedName } from '../../schema-cache/types.ts'
 import type { Attribute, Catalog } from './catalog.ts'
 
@@ -10,16 +13,16 @@ export type DataType =
   | { readonly kind: 'enum'; readonly enum: QualifiedName; readonly labels: readonly string[] }
   | { readonly kind: 'composite'; readonly composite: QualifiedName; readonly attributes: readonly Attribute[] }
   | { readonly kind: 'row'; readonly relation: QualifiedName }
-  /** Columns that nobody knows before. */
+  /** Columns that are unknown until the statement runs. */
   | { readonly kind: 'record' }
 
 const integers = new Set(['smallint', 'integer', 'bigint'])
 const numbers = new Set(['numeric', 'real', 'double precision'])
 
-/** For a description without a catalog: every type that users made is a string. */
+/** For a description without a catalog: every user-defined type is a string. */
 export const noTypes: Pick<Catalog, 'types'> = { types: new Map() }
 
-/** A domain may be of another domain; more than so many is a circle that Postgres does not allow. */
+/** A domain may be based on another domain; more levels than this would be a cycle, which Postgres does not allow. */
 const maximumDepth = 64
 
 /** `type` as `format_type` writes it with an empty search_path. */
@@ -48,7 +51,7 @@ export function dataTypeOf(catalog: Pick<Catalog, 'types'>, type: string, depth 
   return { kind: 'string', type }
 }
 
-/** A string constant, with an E where backslashes in it are doubled, and the cast that Postgres prints after it. */
+/** A string constant, with an E prefix if it has escaped backslashes, and Postgres's cast after it. */
 const stringConstant = /^(E?)'((?:[^']|'')*)'(?:::[^']+)?$/
 
 function constantOf(expression: string): string | undefined {
@@ -58,12 +61,13 @@ function constantOf(expression: string): string | undefined {
 }
 
 const numberConstant = /^-?\d+(?:\.\d+)?$/
-/** As many decimal digits as a double holds whatever they are. */
+/** The number of decimal digits that a double always represents exactly. */
 const exactDigits = 15
 
 /**
- * A default's expression as a value: constants of boolean and number columns as such; of string columns the constant, or else the expression's
- * text. Nothing where a value cannot be told (`nextval(...)` of a number), would not be exact, or is of json or an array.
+ * A default's expression as a value: constants of boolean and number columns as such; for string columns the constant,
+ * or else the expression's text. Undefined if the value is not constant (`nextval(...)` of a number), not exact, or of
+ * json or an array.
  */
 export function describeDefault(type: string, expression: string | null): string | number | boolean | undefined {
   if (expression === null) return undefined
@@ -83,12 +87,14 @@ export function describeDefault(type: string, expression: string | null): string
 
 const qualified = /^(?:"((?:[^"]|"")+)"|([^".\s]+))\.(.+)$/s
 
-/** A type's name without its schema where that is one of `schemas`, as Postgres prints it for who has those in the search path. */
+/**
+ * A type's name without its schema if that is one of `schemas`, as Postgres prints it with those in the search path.
+ */
 export function unqualify(type: string, schemas: ReadonlySet<string>): string {
   const [, quoted, plain, rest] = qualified.exec(type) ?? []
   const schema = quoted?.replaceAll('""', '"') ?? plain
   return rest !== undefined && schema !== undefined && schemas.has(schema) ? rest : type
 }
 
-/** A type's name without its schema, whichever it is. */
+/** A type's name without its schema. */
 export const withoutSchema = (type: string): string => qualified.exec(type)?.[3] ?? type

@@ -1,4 +1,7 @@
-/** The descriptions of a real schema, as those who read them do: TypeScript's compiler with the client that the types are for, and a validator of OpenAPI. */
+/**
+ * Descriptions of a real schema, checked with TypeScript's compiler and the client that uses the types, and with an
+ * OpenAPI validator.
+ */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -166,12 +169,12 @@ afterAll(async () => {
 })
 
 const typescript = async (more: Record<string, string> = headers) =>
-  await service.ask('/', { headers: { ...more, accept: 'application/typescript' } })
+  await service.send('/', { headers: { ...more, accept: 'application/typescript' } })
 const openApi = async (more: Record<string, string> = {}) =>
-  await service.ask('/', { headers: { ...headers, ...more, accept: 'application/openapi+json;version=3.1' } })
+  await service.send('/', { headers: { ...headers, ...more, accept: 'application/openapi+json;version=3.1' } })
 
-describe('the types of TypeScript', () => {
-  test('tell the compiler what a client reads, writes and calls', async () => {
+describe('TypeScript types', () => {
+  test('type what a client reads, writes and calls', async () => {
     const answer = await typescript()
     expect(answer).toMatchObject({ status: 200, headers: { 'content-type': 'application/typescript; charset=utf-8' } })
     writeFileSync(join(directory, 'database.ts'), answer.text)
@@ -187,11 +190,11 @@ describe('the types of TypeScript', () => {
     expect(compiled.status).toBe(0)
   })
 
-  test('show a role what it may see', async () => {
+  test('show a role its accessible objects', async () => {
     const { text } = await typescript({})
     expect(text).toContain('books: {')
     expect(text).not.toContain('people: {')
-    // What only such a table, or nothing at all, has is not told either.
+    // Types used only by hidden objects, or by none, are hidden too.
     for (const name of ['mood', 'glad', 'place', 'street', 'plan', 'merger']) expect(text).not.toContain(name)
     const own = (await typescript()).text
     expect(own).toContain(`mood: "glad" | "it's \\"so\\""`)
@@ -200,17 +203,17 @@ describe('the types of TypeScript', () => {
   })
 })
 
-describe('the document of OpenAPI 3.1', () => {
-  test.each(['api', 'odd one'])('is valid of the schema %s', async profile => {
+describe('the OpenAPI 3.1 document', () => {
+  test.each(['api', 'odd one'])('is valid for the schema %s', async profile => {
     const answer = await openApi({ 'accept-profile': profile })
     expect(answer.headers['content-type']).toBe('application/openapi+json; version=3.1; charset=utf-8')
-    // Whose the database is, and under which licence, the service cannot know.
+    // The service cannot know the owner and the license of the database.
     const config = await createConfig({ extends: ['recommended'], rules: { 'info-license': 'off' } })
     const problems = await lintFromString({ source: answer.text, config })
     expect(problems.map(({ message, location }) => `${location[0]?.pointer}: ${message}`)).toEqual([])
   })
 
-  test('says what is read, written, called and returned', async () => {
+  test('describes reads, writes, calls and results', async () => {
     const document = JSON.parse((await openApi()).text)
     const { schemas } = document.components
     expect(document.info).toMatchObject({ title: 'A library', description: 'With books.' })
@@ -239,20 +242,20 @@ describe('the document of OpenAPI 3.1', () => {
   })
 })
 
-test('whoever asks for neither is answered as PostgREST answers, whether they are switched on or not', async () => {
+test('a request for neither is answered as PostgREST does, whether they are enabled or not', async () => {
   const off = { ...keys, 'openapi-3-1-enabled': false, 'openapi-typescript-enabled': false }
   const plain = await startService(postgres.uri('postgres'), off)
   for (const accept of ['*/*', 'application/openapi+json', 'application/json;q=0.5, text/html', 'text/html']) {
     const [one, other] = [
-      await service.ask('/', { headers: { accept } }),
-      await plain.ask('/', { headers: { accept } }),
+      await service.send('/', { headers: { accept } }),
+      await plain.send('/', { headers: { accept } }),
     ]
     expect(one.status).toBe(accept === 'text/html' ? 406 : 200)
     expect(one.headers['content-type']).toBe(other.headers['content-type'])
     expect(one.text).toBe(other.text.replaceAll(`:${plain.port}`, `:${service.port}`))
   }
-  const versioned = await plain.ask('/', { headers: { accept: 'application/openapi+json;version=3.1' } })
+  const versioned = await plain.send('/', { headers: { accept: 'application/openapi+json;version=3.1' } })
   expect(JSON.parse(versioned.text).swagger).toBe('2.0')
-  expect((await plain.ask('/', { headers: { accept: 'application/typescript' } })).status).toBe(406)
+  expect((await plain.send('/', { headers: { accept: 'application/typescript' } })).status).toBe(406)
   await plain.stop()
 })

@@ -1,30 +1,30 @@
-/** What is described of the served schemas: the model that the documents of OpenAPI 2.0 and 3.1 and the types of TypeScript are printed from. */
+/** A model of the served schemas, from which OpenAPI 2.0 and 3.1 documents and TypeScript types are printed. */
 import type { Column, Routine, SchemaCache, Table } from '../../schema-cache/types.ts'
 import { type Catalog, signatureOf } from './catalog.ts'
 
 /** One schema, as far as the role may see it. */
 export type DescribedSchema = {
   readonly name: string
-  /** The comment on the schema: a title, then a description. */
+  /** The schema's comment: a title, then a description. */
   readonly comment: string | null
   readonly tables: readonly Table[]
-  /** Overloads of a function are together. */
+  /** Overloads of a function are adjacent. */
   readonly routines: readonly Routine[]
 }
 
-/** What a document of OpenAPI is printed from, whatever its version. */
+/** Input of an OpenAPI document of any version. */
 export type ApiDescription = {
   readonly schema: DescribedSchema
   readonly cache: Pick<SchemaCache, 'relationships' | 'representations'>
   /** `openapi-server-proxy-uri`: an absolute http or https URI, as the configuration has checked. */
   readonly proxyUri: string | undefined
-  /** `openapi-security-active`: whether the document says that requests carry a token. */
+  /** `openapi-security-active`: whether the document requires a token. */
   readonly securityActive: boolean
   /** Of the service. */
   readonly version: string
 }
 
-/** What types are printed from. */
+/** Input of TypeScript types. */
 export type Described = {
   readonly cache: Pick<SchemaCache, 'relationships' | 'representations' | 'computedColumns'>
   readonly catalog: Catalog
@@ -32,8 +32,8 @@ export type Described = {
 }
 
 /**
- * A comment's first line as title or summary, and what follows it, without the line breaks between the two; null without a comment.
- * Source: PostgREST docs "OpenAPI".
+ * A comment's first line as title or summary, and the rest without the line breaks between the two; null without a
+ * comment. Source: PostgREST docs "OpenAPI".
  */
 export function splitComment(comment: string | null): { summary: string; description: string } | null {
   if (comment === null) return null
@@ -44,11 +44,11 @@ export function splitComment(comment: string | null): { summary: string; descrip
 
 const ownParameters = new Set(['select', 'order', 'limit', 'offset', 'columns', 'on_conflict', 'and', 'or'])
 
-/** The columns that a query parameter can filter: other names have a meaning of their own. */
+/** The columns that a query parameter can filter: other names are reserved. */
 export const filteredColumns = (table: Table): Column[] =>
   [...table.columns.values()].filter(({ name }) => !ownParameters.has(name))
 
-/** What a function returns: a type, or columns of its own. */
+/** A function's result: a type, or its own columns. */
 type Result =
   | { readonly kind: 'type'; readonly type: string }
   | { readonly kind: 'columns'; readonly columns: readonly { readonly name: string; readonly type: string }[] }

@@ -1,4 +1,7 @@
-/** In which form the root is described: OpenAPI 2.0 as PostgREST does, or another one that is switched on and asked for. Pure. */
+/**
+ * Selects the format of the root's description: OpenAPI 2.0 like PostgREST, or an enabled format that the client
+ * requests. Pure.
+ */
 import { notAcceptable } from '../errors/catalogue.ts'
 import { type AcceptedType, acceptedTypes, type MediaType, mediaTypeName, namesOf } from '../parse/media.ts'
 
@@ -6,7 +9,7 @@ type Form = 'openapi-2.0' | 'openapi-3.1' | 'typescript'
 
 type FormRules = { readonly openapi31Enabled: boolean; readonly openapiTypescriptEnabled: boolean }
 
-/** As Content-Type says it. */
+/** As in Content-Type. */
 export const formTypes: Readonly<Record<Form, string>> = {
   'openapi-2.0': 'application/openapi+json; charset=utf-8',
   'openapi-3.1': 'application/openapi+json; version=3.1; charset=utf-8',
@@ -15,17 +18,20 @@ export const formTypes: Readonly<Record<Form, string>> = {
 
 const openApiNames = new Set(['application/openapi+json', 'application/vnd.oai.openapi+json'])
 
-/** What PostgREST does not have. */
+/** Formats that PostgREST does not have. */
 function ownForm({ name, parameters }: AcceptedType, rules: FormRules): Form | undefined {
   const version = parameters.get('version') ?? ''
   if (rules.openapi31Enabled && openApiNames.has(name) && /^3(\.1(\.\d+)?)?$/.test(version)) return 'openapi-3.1'
   return rules.openapiTypescriptEnabled && name === 'application/typescript' ? 'typescript' : undefined
 }
 
-/** Whoever accepts JSON of any kind is answered in OpenAPI 2.0. */
+/** A client that accepts any JSON gets OpenAPI 2.0. */
 const plainTypes = new Set(['application/openapi+json', 'application/json', '*/*'])
 
-/** The best of the accepted forms that there is, RST107 where there is none. `accept` is what the header has been understood as, in the same order. */
+/**
+ * The best available format that the client accepts, RST107 if there is none. `accept`: the parsed header, in the same
+ * order.
+ */
 export function negotiateForm(header: string | undefined, accept: readonly MediaType[], rules: FormRules): Form {
   const named = acceptedTypes(header ?? '')
   for (const [index, type] of accept.entries()) {

@@ -1,7 +1,7 @@
 /**
- * The served schemas as a type of TypeScript, in the form that clients of PostgREST take (`new PostgrestClient<Database>`). Pure. It promises text that compiles,
- * whatever the names in the database are: each is an identifier or a quoted string, and a comment holds none; and that of named types it tells those only that something
- * it tells of has.
+ * Prints the served schemas as a TypeScript type in the form that PostgREST clients use (`new
+ * PostgrestClient<Database>`). Pure. The text compiles whatever the names in the database are: each is an identifier or
+ * a quoted string, and comments contain none. Named types are included only if an included object uses them.
  */
 import {
   type Column,
@@ -17,7 +17,7 @@ import { type Described, type DescribedSchema, resultOf } from './model.ts'
 const key = (name: string): string => (/^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name))
 const literal = (text: string): string => JSON.stringify(text)
 
-/** Lines of an object type; `readonly` members of it are for nobody. */
+/** Lines of an object type. */
 function object(members: readonly string[], indent: string): string {
   if (members.length === 0) return 'Record<never, never>'
   return `{\n${members.map(member => `${indent}  ${member}\n`).join('')}${indent}}`
@@ -31,7 +31,7 @@ class TypeWriter {
   readonly #described: Described
   readonly #relations: ReadonlyMap<string, Table>
   readonly #schemas: ReadonlySet<string>
-  /** What has been named so far. */
+  /** Named types used so far. */
   readonly #named = new Map<string, NamedType>()
 
   constructor(described: Described) {
@@ -55,10 +55,10 @@ class TypeWriter {
     )
   }
 
-  /** By the types themselves; to write one may name others. */
+  /** Named types, by the types themselves; writing one may add others. */
   #attributesOfNamed(): ReadonlyMap<NamedType, readonly string[]> {
     const written = new Map<NamedType, readonly string[]>()
-    // A map that grows while it is gone through is gone through to its end.
+    // Iteration over a map includes entries added during the iteration.
     for (const type of this.#named.values()) {
       const attributes = type.kind === 'composite' ? type.attributes : []
       written.set(
@@ -147,7 +147,7 @@ class TypeWriter {
     return table && `${member(table, table.isView ? 'Views' : 'Tables')}['Row']`
   }
 
-  /** Of a domain that a function turns into JSON nobody knows what comes of it. */
+  /** The JSON of a domain with a cast function is unknown. */
   #column({ type, baseType }: Column): string {
     const { representations } = this.#described.cache
     return representations.has(representationKey(type, 'json')) ? 'Json' : this.#type(baseType)
@@ -159,7 +159,7 @@ class TypeWriter {
     const typed = (column: Column) => `${this.#column(column)}${column.nullable ? ' | null' : ''}`
     const row = [
       ...columns.map(column => `${key(column.name)}: ${typed(column)}`),
-      // Clients look for them here, though `*` does not select them.
+      // Clients expect computed columns here, although `*` does not select them.
       ...this.#computedColumns(table),
     ]
     const written = (isOptional: (column: Column) => boolean) =>
@@ -191,7 +191,7 @@ class TypeWriter {
     return list.length === 0 ? '[]' : `[\n${list.map(one => `${indent}  ${one},\n`).join('')}${indent}]`
   }
 
-  /** Only what the side with the foreign key says: clients find the other side by it. */
+  /** Only on the side with the foreign key: clients derive the other side from it. */
   #relationship(relationship: Relationship): string[] {
     if (relationship.kind !== 'keys') return []
     const { cardinality, source, target } = relationship
@@ -224,7 +224,7 @@ class TypeWriter {
     const { parameters, returnsSet } = routine
     const [only] = parameters
     const isUnnamed = parameters.length === 1 && only?.name === ''
-    // A body that is no JSON is nothing that a client of this kind sends.
+    // These clients send only JSON bodies.
     if (isUnnamed && only.type !== 'json' && only.type !== 'jsonb') return undefined
     const named = parameters.map(one => `${key(one.name)}${one.required ? '' : '?'}: ${this.#type(one.type)}`)
     const argumentsType = isUnnamed
@@ -258,7 +258,7 @@ class TypeWriter {
     })
   }
 
-  /** A function from a row to rows: something to embed. */
+  /** A function from a row to rows: can be embedded. */
   #computedRelationship({ source, target, toOne }: Extract<Relationship, { kind: 'computed' }>): string | undefined {
     const [from, to] = [this.#rowOf(source), this.#rowOf(target)]
     if (from === undefined || to === undefined || source.schema !== target.schema) return undefined

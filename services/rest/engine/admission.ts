@@ -1,9 +1,10 @@
 /**
- * Who may write at all, asked of Postgres before a large body is taken: a stranger's is not listened to. Postgres itself says it, of the statement that the request would be
- * without its body, which it plans and does not run; so a refusal is worded as it would have been, and whoever is refused here would have been refused there.
+ * Checks the write privilege in Postgres before a large body is read. Postgres plans, but does not run, the statement
+ * that the request would be without its body. So the error is the same as later, and every client refused here would
+ * have been refused then.
  */
 
-import { DatabaseError } from '../../postgres/errors.ts'
+import { DatabaseError } from '../../../wire/errors.ts'
 import type { Step } from '../../postgres/run.ts'
 import { transact } from '../../postgres/transact.ts'
 import type { Plan } from '../plan/types.ts'
@@ -24,14 +25,14 @@ const subjectOf = (plan: Plan): string => {
   }
 }
 
-/** The statement of a plan, to be looked at and not run. */
+/** The statement of a plan, to be planned and not run. */
 function explainStep(plan: Plan): Step {
   const { write, main } = render({ ...plan, body: { ...plan.body, explain: undefined } })
   const { text, values } = write ?? main
   return { text: `EXPLAIN ${text}`, values }
 }
 
-/** What a plan for any column of an update cannot tell. */
+/** Whether any column may be updated, which a plan cannot show. */
 function anyColumnStep(plan: Plan): Step | undefined {
   if (plan.kind !== 'write' || plan.write.kind !== 'update') return undefined
   const { schema, name } = plan.relation
@@ -41,7 +42,7 @@ function anyColumnStep(plan: Plan): Step | undefined {
   }
 }
 
-/** Postgres's refusal of a plan; undefined where it has none, or says something else, which is for the request itself to find. */
+/** Postgres's refusal of a plan; undefined if there is none, or another error, which the request itself will find. */
 async function refusalOf(exchange: Exchange, schema: string, plan: Plan): Promise<DatabaseError | undefined> {
   const { pool, signal } = exchange
   const facts = sessionFacts(exchange, schema)
@@ -63,8 +64,8 @@ async function refusalOf(exchange: Exchange, schema: string, plan: Plan): Promis
 }
 
 /**
- * Returns where who asks may run one of the plans.
- * @throws DatabaseError where Postgres refuses all of them; ConnectionFailure, AcquisitionTimeout
+ * Returns if the client may run one of the plans.
+ * @throws DatabaseError if Postgres refuses all of them; ConnectionFailure, AcquisitionTimeout
  */
 export async function admit(exchange: Exchange, schema: string, plans: readonly Plan[]): Promise<void> {
   const { session, state } = exchange

@@ -1,9 +1,10 @@
 import { SieveCache } from '../../cache/sieve.ts'
 
 /**
- * Who has been found to have a privilege for what. It lives as long as the schema cache; who loses the privilege meanwhile is refused by Postgres all the same.
+ * Caches granted privileges as long as the schema cache lives. If a privilege is revoked meanwhile, Postgres still
+ * refuses the statement itself.
  */
 export type Admissions = SieveCache<true>
-/** Each is of a role that Postgres has let ask. */
-const maximumKept = 10_000
-export const noAdmissions = (): Admissions => new SieveCache(maximumKept)
+/** Each entry is for a role that Postgres has accepted. */
+const maximumEntries = 10_000
+export const noAdmissions = (): Admissions => new SieveCache(maximumEntries)

@@ -1,4 +1,4 @@
-/** The metrics of processes that come and go: gauges are of those that are there, counts of all that have been. */
+/** Metrics of processes that start and end: gauges cover running processes, counters all processes. */
 import { expect, test } from 'vitest'
 import { aggregateText, type ProcessMetrics, retainCounters } from '../../process/metrics.ts'
 import { createMetrics } from './metrics.ts'
@@ -7,23 +7,23 @@ async function metricsOf(requests: number): Promise<ProcessMetrics> {
   const metrics = createMetrics(() => ({ size: 5, open: 3, idle: 2, waiting: 0, timeouts: 0 }))
   for (let request = 0; request < requests; request++) metrics.request('GET', 200, 0.004)
   metrics.schemaCacheLoad(true, requests)
-  // As they come from another process.
+  // As received from another process.
   return JSON.parse(JSON.stringify(await metrics.registry.getMetricsAsJSON()))
 }
 
-test('those of an ended process still count, and its connections do not', async () => {
+test('counters of an ended process are kept, and its connections are not', async () => {
   const [first, second, third] = [await metricsOf(3), await metricsOf(4), await metricsOf(5)]
   const before = await aggregateText([[], first, second, third])
   expect(before).toContain('rst_db_pool_max 15\n')
   expect(before).toContain('rst_requests_total{method="GET",status="200"} 12\n')
-  const left = await retainCounters(await retainCounters([], first), third)
-  const after = await aggregateText([left, second])
+  const retained = await retainCounters(await retainCounters([], first), third)
+  const after = await aggregateText([retained, second])
   expect(after).toContain('rst_db_pool_max 5\n')
   expect(after).toContain('rst_schema_cache_load_seconds 4\n')
   const isCount = (line: string) => /^rst_(requests|request_duration|schema_cache_loads)/.test(line)
   expect(after.split('\n').filter(isCount).sort()).toEqual(before.split('\n').filter(isCount).sort())
 })
 
-test('no process has told anything yet', async () => {
+test('no process has reported yet', async () => {
   expect((await aggregateText([[]])).trim()).toBe('')
 })

@@ -1,21 +1,21 @@
-/** What is remembered of a statement's answers. */
+/** Recorded result sizes of statements. */
 import { expect, test } from 'vitest'
 import { AnswerSizes } from './answer-sizes.ts'
 
-test('a guess holds until an answer has shown otherwise, and what lies between changes nothing', () => {
+test('a guess holds until a result contradicts it, and medium sizes change nothing', () => {
   const sizes = new AnswerSizes()
   expect([sizes.isLarge('a', true), sizes.isLarge('a', false)]).toEqual([true, false])
-  sizes.learn('a', 1_000_000)
-  sizes.learn('a', 100_000)
+  sizes.record('a', 1_000_000)
+  sizes.record('a', 100_000)
   expect([sizes.isLarge('a', false), sizes.isLarge('b', false)]).toEqual([true, false])
-  sizes.learn('a', 10)
-  sizes.learn('a', 100_000)
+  sizes.record('a', 10)
+  sizes.record('a', 100_000)
   expect(sizes.isLarge('a', true)).toBe(false)
 })
 
-test('of a statement that is very long nothing is remembered', () => {
+test('very long statements are not recorded', () => {
   const sizes = new AnswerSizes()
   const text = 'x'.repeat(10_000)
-  sizes.learn(text, 1_000_000)
+  sizes.record(text, 1_000_000)
   expect(sizes.isLarge(text, false)).toBe(false)
 })

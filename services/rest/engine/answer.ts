@@ -1,4 +1,4 @@
-/** From what came back of a plan to the response. Pure. */
+/** Builds the response from a plan's result. Pure. */
 
 import { type HeaderList, isHeaderName, isHeaderValue } from '../../http/headers.ts'
 import type { HttpResponse } from '../../http/message.ts'
@@ -17,7 +17,7 @@ const contentRange = (first: number, last: number, total: number | undefined): [
   return ['Content-Range', `${rows}/${total ?? '*'}`]
 }
 
-/** `response.headers`, as the database set it: `[{"name": "value"}, ...]`. */
+/** `response.headers`, as set by the database: `[{"name": "value"}, ...]`. */
 function databaseHeaders(text: string | undefined): HeaderList {
   if (text === undefined) return []
   let list: unknown
@@ -32,14 +32,14 @@ function databaseHeaders(text: string | undefined): HeaderList {
     const [entry] = entries
     if (entry === undefined || entries.length !== 1) throw invalidResponseHeaders()
     const [name, value] = entry
-    // Node writes a byte for a character.
+    // Node writes one byte per character.
     const bytes = typeof value === 'string' ? Buffer.from(value, 'utf8').toString('latin1') : undefined
     if (bytes === undefined || !isHeaderName(name) || !isHeaderValue(bytes)) throw invalidResponseHeaders()
     return [name, bytes]
   })
 }
 
-/** `response.status`, as the database set it: its digits, whatever words follow. */
+/** `response.status`, as set by the database: its digits, without the reason phrase. */
 function databaseStatus(text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   const status = Number(/^[0-9]+/.exec(text)?.[0])
@@ -47,13 +47,13 @@ function databaseStatus(text: string | undefined): number | undefined {
   throw invalidResponseStatus()
 }
 
-/** Ours where the database has set none of that name. */
+/** The service's header, unless the database has set one with that name. */
 const merged = (database: HeaderList, own: HeaderList): HeaderList => {
   const names = new Set(database.map(([name]) => name.toLowerCase()))
   return [...database, ...own.filter(([name]) => !names.has(name.toLowerCase()))]
 }
 
-/** Of the wishes those that this request could follow. */
+/** The preferences that were applied. */
 function applied(
   { action, preferences }: ApiRequest,
   plan: Plan,
@@ -81,9 +81,9 @@ function page(
 ): { status: number; header: [string, string] } {
   const first = plan.read.range.offset
   const last = first + rows - 1
-  // Which rows of all a page by keys has, nobody has counted.
+  // With keyset pagination, the offset of a page is unknown.
   const isLater = plan.kind === 'read' && plan.keyset?.after !== undefined
-  // Of what is no value, no page is beyond its end.
+  // Without a valid offset, no page is beyond the end.
   const isVoid = plan.kind === 'call' && plan.routine.returnsVoid
   if (total !== undefined && first > total && !isVoid) {
     throw offsetBeyondRows(first, total)
@@ -94,10 +94,13 @@ function page(
   }
 }
 
-/** Node's client, and many a proxy, take heads of 16 KiB at most: what only repeats the request is left out before that. */
+/**
+ * Node's client and many proxies accept heads of at most 16 KiB: headers that only repeat the request are omitted
+ * first.
+ */
 const longestLocation = 8_192
 
-/** The encoded path of a relation, and the query that names what is answered. */
+/** The encoded path of a relation, and the query that identifies the rows. */
 const located = (relation: string, query: string): string =>
   `/${encodeURIComponent(relation)}${query === '' ? '' : `?${query}`}`
 
@@ -110,15 +113,15 @@ type AnswerFacts = {
   readonly request: ApiRequest
   readonly plan: Plan
   readonly outcome: Outcome
-  /** The end that the client asked for, where it may. */
+  /** The transaction end that the client requested, if it may choose. */
   readonly transactionEnd: Preferences['tx']
-  /** The parameter of cursors. */
+  /** The cursor parameter. */
   readonly keysetParameter: string | undefined
-  /** Whether the answer warns of relations that are named although they have an alias. */
+  /** Whether the response warns about relations that are named although they have an alias. */
   readonly warnsOfTargetNames: boolean
 }
 
-/** The text is that of PostgREST 16. A name that a header cannot carry is left out of it. */
+/** The text of PostgREST 16. A name that a header cannot contain is omitted. */
 function targetNameWarning(names: Plan['targetNames']): HeaderList {
   const changes = names.flatMap(({ relation, alias }) =>
     /^[^"\\\p{C}]*$/u.test(relation + alias) ? [`\`${relation}\` to \`${alias}\``] : [],
@@ -127,7 +130,7 @@ function targetNameWarning(names: Plan['targetNames']): HeaderList {
   const text =
     'Embedded resource was referenced by relation name even though it has an alias. This is deprecated and will stop working in a future release. ' +
     `Update ${changes.join(', ')} in query string filters, orders or limits.`
-  // Node writes a byte for a character.
+  // Node writes one byte per character.
   return [['Warning', `299 ${serviceName} "${Buffer.from(text).toString('latin1')}"`]]
 }
 
@@ -157,8 +160,8 @@ function rowsAnswer(
   const { keyset } = rows
   const { canonical } = request.query
   const query = keyset === undefined ? canonical : pageQuery(keyset, keysetParameter, keyset.cursor)
-  const place = located(rows.read.relation.name, query)
-  const location: HeaderList = place.length <= longestLocation ? [['Content-Location', place]] : []
+  const locationText = located(rows.read.relation.name, query)
+  const location: HeaderList = locationText.length <= longestLocation ? [['Content-Location', locationText]] : []
   const next = keyset === undefined ? [] : nextLink(keyset, keysetParameter, outcome.location)
   return {
     status,

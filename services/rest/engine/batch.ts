@@ -1,13 +1,14 @@
 /**
- * Several requests in one transaction: all of them, or none. It promises that nothing runs before all of them have been found to be right; that each runs as it
- * would alone, by the same role, but sees what those before it have written; and that an error names the request that it is of, by its place from 0.
+ * Several requests in one transaction: all are committed, or none. All are validated before any of them runs. Each runs
+ * as on its own, with the same role, but sees the changes of earlier ones. An error contains the index of its request,
+ * from 0.
  */
 import { setImmediate } from 'node:timers/promises'
+import { piecesOf } from '../../../wire/messages.ts'
 import { smallBodyBytes } from '../../http/budget.ts'
 import { HttpError } from '../../http/errors.ts'
 import type { HttpResponse } from '../../http/message.ts'
 import type { Connection } from '../../postgres/connection.ts'
-import { piecesOf } from '../../postgres/messages.ts'
 import { transact } from '../../postgres/transact.ts'
 import { BatchAnswer } from '../batch/answer.ts'
 import { type BatchEntry, bodyBytes, parseEntry } from '../batch/entry.ts'
@@ -39,11 +40,11 @@ import { retrying } from './retry.ts'
 import { endSteps, type SessionFacts, transactionSteps } from './transaction.ts'
 import { writing } from './writing.ts'
 
-/** Whether a path is the one of batches. */
+/** Whether a path is the batch path. */
 export const isBatch = ({ http, state }: Exchange): boolean =>
   state.configuration.batchPath !== undefined && canonicalPath(http.path) === state.configuration.batchPath
 
-/** One of them, ready to run. */
+/** One planned request. */
 type Prepared = {
   readonly request: ApiRequest
   readonly plan: Plan
@@ -51,7 +52,10 @@ type Prepared = {
   readonly facts: SessionFacts
 }
 
-/** The text of the body. Nobody can say beforehand who may do what is in it: a large one is taken from those who have a token. */
+/**
+ * The text of the body. The required privileges are unknown before it is parsed, so a large body is accepted only with
+ * a token.
+ */
 async function read({ http, body, session, timing }: Exchange): Promise<string> {
   const isLarge = body.length === undefined || body.length > smallBodyBytes
   if (isLarge && !session.isAuthenticated) throw batchUnsigned(smallBodyBytes)
@@ -59,24 +63,24 @@ async function read({ http, body, session, timing }: Exchange): Promise<string> 
   if (form.type !== 'json') throw batchWrong()
   const reader = payloadReader(form)
   await body.read(reader)
-  timing.leaveOut()
+  timing.exclude()
   const payload = reader.end()
   if (payload.kind !== 'json') throw batchWrong()
   const { json } = payload
   const text = typeof json === 'string' ? json : Buffer.concat(piecesOf(json)).toString('utf8')
-  // For a relation, what is no object is a list; here, only a list is one.
+  // For a relation, a body that is not an object is treated as a list; here it must be a list.
   if (!/^\s*\[/.test(text)) throw batchWrong()
   return text
 }
 
-/** What a batch may hold: not another one, and nothing that asks no statement of the database. */
+/** Checks that a request is allowed in a batch: no nested batch, and only requests that run a statement. */
 function plannedAction({ action }: ApiRequest): PlannedAction {
   switch (action.kind) {
     case 'openapi':
     case 'options':
     case 'options-root':
     case 'options-function':
-      throw batchEntryWrong('path must be one of a relation or a function')
+      throw batchEntryWrong('path must be the path of a relation or a function')
     default:
       return action
   }
@@ -85,7 +89,7 @@ function plannedAction({ action }: ApiRequest): PlannedAction {
 function prepare(exchange: Exchange, { head, body }: BatchEntry): Prepared {
   const { state, session } = exchange
   if (isBatch({ ...exchange, http: head }))
-    throw batchEntryWrong('path must not be that of batches: they are not nested')
+    throw batchEntryWrong('path must not be the batch path: batches cannot be nested')
   const request = parseRequest(head, state.rules)
   const action = plannedAction(request)
   const form = request.body
@@ -99,21 +103,24 @@ function prepare(exchange: Exchange, { head, body }: BatchEntry): Prepared {
 
 const levels = ['serializable', 'repeatable read', 'read committed', 'read uncommitted']
 
-/** The strictest that one of them asks for. */
+/** The strictest isolation level of the requests. */
 const strictest = (exchange: Exchange, batch: readonly Prepared[]): string | undefined => {
-  const asked = batch.map(({ plan }) => isolationLevelOf(exchange, plan))
-  return levels.find(level => asked.includes(level))
+  const isolationLevels = batch.map(({ plan }) => isolationLevelOf(exchange, plan))
+  return levels.find(level => isolationLevels.includes(level))
 }
 
 type Run = {
   readonly batch: readonly Prepared[]
   readonly end: 'commit' | 'rollback'
-  /** Told which one runs; undefined is none of them. */
-  readonly onTurn: (index: number | undefined) => void
+  /** Called with the request that runs; undefined: none. */
+  readonly onRequest: (index: number | undefined) => void
 }
 
-/** Statements of one transaction, one request after the other. Among those that write, one that reads cannot: it has a subtransaction of its own, which is read-only. */
-async function run(exchange: Exchange, { batch, end, onTurn }: Run): Promise<Buffer> {
+/**
+ * Runs the statements in one transaction, in order. In a batch that writes, each read runs in a read-only
+ * subtransaction.
+ */
+async function run(exchange: Exchange, { batch, end, onRequest }: Run): Promise<Buffer> {
   const { pool, signal, state, body: sent } = exchange
   const {
     dbPreparedStatements: prepared,
@@ -128,13 +135,14 @@ async function run(exchange: Exchange, { batch, end, onTurn }: Run): Promise<Buf
     const begin = { text: `BEGIN${level === undefined ? '' : ` ISOLATION LEVEL ${level.toUpperCase()}`}`, values: [] }
     await connection.run([begin], prepared)
     for (const [index, { request, plan, rendered, facts }] of batch.entries()) {
-      onTurn(index)
+      onRequest(index)
       const readOnly = isReadOnly(plan)
       const isApart = readOnly && !reads
       const { before } = transactionSteps(facts, { readOnly, isolationLevel: undefined, end: 'commit' })
       const savepoint = isApart ? [{ text: 'SAVEPOINT rst_read', values: [] }] : []
       const release = isApart ? [{ text: 'RELEASE SAVEPOINT rst_read', values: [] }] : []
-      // Some settings of the role are the login role's to set, which all but the first find switched away.
+      // Some settings of the role can only be set by the login role, and all requests but the first start with another
+      // role.
       const login = index === 0 ? [] : [{ text: 'SET LOCAL ROLE NONE', values: [] }]
       const first = [...savepoint, ...login, ...before]
       const outcome = await runOn(connection, { plan, rendered, prepared }, first, release)
@@ -144,10 +152,10 @@ async function run(exchange: Exchange, { batch, end, onTurn }: Run): Promise<Buf
       })
       answers.add(plan, withProfile(state, request.schema, answered))
     }
-    onTurn(undefined)
+    onRequest(undefined)
     const answered = answers.end()
-    // Said while all of it can be taken back still.
-    if (!sent.leavesRoomFor(answered.length)) throw new HttpError({ kind: 'memory exhausted' })
+    // The last check while everything can still be rolled back.
+    if (!sent.reserve(answered.length)) throw new HttpError({ kind: 'memory exhausted' })
     await connection.run(endSteps(end), prepared)
     return answered
   }
@@ -165,28 +173,28 @@ export async function answerBatch(exchange: Exchange): Promise<HttpResponse> {
   const entries = elementsOf(await read(exchange), batchMaxRequests + 1)
   if (entries.length > batchMaxRequests) throw batchTooLong(batchMaxRequests)
   const chosen = chosenEnd(state, preferences)
-  let turn: number | undefined
-  const onTurn = (index: number | undefined) => {
-    turn = index
+  let current: number | undefined
+  const onRequest = (index: number | undefined) => {
+    current = index
   }
   try {
     const batch: Prepared[] = []
     for (const [index, written] of entries.entries()) {
-      turn = index
+      current = index
       batch.push(prepare(exchange, parseEntry(written, http)))
-      // A hundred long ones take seconds: what others ask comes in between.
+      // A hundred long requests take seconds: other requests run in between.
       await setImmediate()
     }
-    onTurn(undefined)
+    onRequest(undefined)
     exchange.onPlans(batch.map(({ plan }) => plan))
     exchange.onStatement(batch.map(({ rendered }) => rendered.write?.text ?? rendered.main.text).join(';\n'))
-    timing.mark('plan')
-    const body = await retrying(signal, () => run(exchange, { batch, end: endOf(state, chosen), onTurn }))
-    timing.mark('transaction')
+    timing.record('plan')
+    const body = await retrying(signal, () => run(exchange, { batch, end: endOf(state, chosen), onRequest }))
+    timing.record('transaction')
     const applied = appliedPreferences({ tx: chosen })
     const headers: [string, string][] = applied === undefined ? [] : [['Preference-Applied', applied]]
     return { status: 200, headers: [['Content-Type', 'application/json; charset=utf-8'], ...headers], body }
   } catch (error) {
-    throw turn === undefined ? error : ofRequest(turn, restErrorOf(error, session.isAuthenticated))
+    throw current === undefined ? error : ofRequest(current, restErrorOf(error, session.isAuthenticated))
   }
 }

@@ -1,6 +1,6 @@
-/** What caches are told: what an answer depends on, and whether a client has it already. Against a real Postgres. */
+/** Caching headers: what a response depends on, and conditional requests. Against a real Postgres. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ask } from '../../testing/client.ts'
+import { sendRequest } from '../../testing/client.ts'
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
 import { startService, type TestService } from '../testing/service.ts'
 import { tagged } from './caching.ts'
@@ -26,44 +26,44 @@ afterAll(async () => {
   await postgres?.stop()
 })
 
-const asked = (path: string, tag: string | undefined) =>
-  service.ask(path, tag === undefined ? {} : { headers: { 'if-none-match': tag } })
+const fetchTagged = (path: string, tag: string | undefined) =>
+  service.send(path, tag === undefined ? {} : { headers: { 'if-none-match': tag } })
 
-test('an answer has a tag of its own, however large, and who has it is not sent it again', async () => {
-  const { status, headers } = await asked('/notes', undefined)
+test('a response of any size has an ETag, and a client that has it receives 304', async () => {
+  const { status, headers } = await fetchTagged('/notes', undefined)
   expect(status).toBe(200)
   expect(headers.vary).toBe('Accept, Authorization, Prefer, Range, Accept-Profile')
-  const again = await asked('/notes', `"another, tag", W/${headers.etag}`)
+  const again = await fetchTagged('/notes', `"another, tag", W/${headers.etag}`)
   expect([again.status, again.text, again.headers.etag]).toEqual([304, '', headers.etag])
   expect(again.headers['content-location']).toBe('/notes')
   expect(again.headers['content-type']).toBeUndefined()
-  const csv = await service.ask('/notes', { headers: { accept: 'text/csv', 'if-none-match': headers.etag ?? '' } })
+  const csv = await service.send('/notes', { headers: { accept: 'text/csv', 'if-none-match': headers.etag ?? '' } })
   expect(csv.status).toBe(200)
   await postgres.run(`UPDATE api.notes SET content = 'y' WHERE id = 2000`)
-  expect((await asked('/notes', headers.etag)).status).toBe(200)
+  expect((await fetchTagged('/notes', headers.etag)).status).toBe(200)
 })
 
-test('a tag that a function has set is the one that counts', async () => {
-  expect((await asked('/rpc/own', '"6"')).headers.etag).toBe('W/"7"')
-  const { status, headers } = await asked('/rpc/own', '"7"')
+test('an ETag set by a function takes precedence', async () => {
+  expect((await fetchTagged('/rpc/own', '"6"')).headers.etag).toBe('W/"7"')
+  const { status, headers } = await fetchTagged('/rpc/own', '"7"')
   expect([status, headers['cache-control']]).toEqual([304, 'max-age=5'])
 })
 
-test('what writes, or fails, or has no body is not tagged', async () => {
-  const patched = await service.ask('/notes?id=eq.1', { method: 'PATCH', body: '{"content":"z"}' })
+test('writes, errors and responses without a body have no ETag', async () => {
+  const patched = await service.send('/notes?id=eq.1', { method: 'PATCH', body: '{"content":"z"}' })
   expect([patched.status, patched.headers.etag, patched.headers.vary]).toEqual([204, undefined, undefined])
-  expect((await asked('/nothing', '*')).status).toBe(404)
-  expect((await service.ask('/notes', { method: 'HEAD' })).headers.etag).toBeUndefined()
-  expect((await asked('/notes', '*')).status).toBe(304)
+  expect((await fetchTagged('/nothing', '*')).status).toBe(404)
+  expect((await service.send('/notes', { method: 'HEAD' })).headers.etag).toBeUndefined()
+  expect((await fetchTagged('/notes', '*')).status).toBe(304)
 })
 
-test('the tag is of status, type, range and bytes', () => {
+test('the ETag depends on status, type, range and bytes', () => {
   const answer = { status: 200, headers: [['Content-Type', 'text/csv']] as const, body: 'a' }
   const tagOf = (more: object) => tagged({ ...answer, ...more }, undefined).headers.at(-1)?.[1]
   const tags = [{}, { status: 206 }, { headers: [['Content-Type', 'text/plain']] }, { body: 'b' }].map(tagOf)
   expect(new Set(tags).size).toBe(4)
 })
 
-test('the admin server says nothing of the configuration unless it is told to', async () => {
-  expect((await ask(service.adminPort, '/config')).status).toBe(404)
+test('the admin server does not show the configuration by default', async () => {
+  expect((await sendRequest(service.adminPort, '/config')).status).toBe(404)
 })

@@ -1,24 +1,27 @@
 /**
- * The rows of a request's statement while they come. It promises that an answer of some size goes to its client as it comes, that hardly more of it is in memory than is
- * on its way, and that it is whole only once its transaction has ended well: what fails after the head has gone out cuts the connection.
+ * Streams the rows of a request's statement. A larger response is sent as its rows arrive, memory use is limited, and
+ * the response is complete only if its transaction has been committed: an error after the head closes the connection.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { RowSink } from '../../../wire/messages.ts'
 import type { AnswerStream } from '../../http/message.ts'
 import { Pieces } from '../../http/pieces.ts'
 import type { Connection } from '../../postgres/connection.ts'
-import type { RowSink } from '../../postgres/messages.ts'
 import type { Row } from '../../postgres/run.ts'
 import type { Rendered } from '../sql/index.ts'
 
-/** What is no larger is answered as a whole, in one write, and may still fail with an error of its own. */
-const wholeBytes = 65_536
-/** How much more of an answer is taken into memory at a time, where Postgres should not wait. */
+/** Responses up to this size are sent in one write, and may still fail with a normal error. */
+const maximumCompleteBytes = 65_536
+/** How much more of a response is read into memory at a time if Postgres should not wait. */
 const memoryStep = 262_144
-const lookAgainMs = 100
-/** How long in all a slow client is waited for, where others wait for its connection and there is no room to read its answer into memory. */
-const patienceMs = 5_000
+const checkIntervalMs = 100
+/**
+ * How long a slow client may delay in total, if other requests wait for its connection and memory for its response is
+ * exhausted.
+ */
+const maximumWaitMs = 5_000
 
-/** Takes the text of one row of one column. */
+/** Receives the text of one row of one column. */
 export class TextSink implements RowSink {
   readonly isForLarge = false
   text = ''
@@ -32,31 +35,34 @@ export class TextSink implements RowSink {
 type ComingOptions = {
   readonly connection: Connection
   readonly rowBody: Rendered['rowBody']
-  /** Whether Postgres should rather not wait for a slow client: somebody needs the connection, or the statement's time is nearly over. */
-  readonly isPressed: () => boolean
-  /** Whether somebody waits who gets a connection only where one is given up. */
+  /**
+   * Whether Postgres should not wait for a slow client: another request needs the connection, or the statement timeout
+   * is near.
+   */
+  readonly isUnderPressure: () => boolean
+  /** Whether a request waits that can only get a connection if one is closed. */
   readonly isWaitedFor: () => boolean
-  /** Called once the answer has come to be too large to wait for its end. */
+  /** Called when the response exceeds the size that is sent in one write. */
   readonly onOpen: () => void
 }
 
 export class ComingAnswer implements RowSink {
-  /** Of one value that is small, nothing need be put together. */
+  /** A single small value needs no assembly. */
   readonly isForLarge: boolean
   readonly #options: ComingOptions
   readonly #separator: Buffer
   #head: Row | undefined
   #pending = new Pieces()
   #rows = 0
-  /** Of the body as one value, its bytes. */
+  /** Bytes of the body as one value. */
   #length = 0
   #isOpen = false
   #out: AnswerStream | undefined
-  #isHeld = false
+  #isPaused = false
   #isEnded = false
-  /** For how long the client has been waited for, up to when it fetched something last. */
+  /** How long the server has waited for the client, up to the client's last read. */
   #waitedMs = 0
-  /** The end of a body whose length has been said: without it, no client takes what it has for whole. */
+  /** The last bytes of a body with a Content-Length: without them, no client treats the response as complete. */
   #last: Buffer | undefined
 
   constructor(options: ComingOptions) {
@@ -65,12 +71,12 @@ export class ComingAnswer implements RowSink {
     this.#separator = Buffer.from(options.rowBody?.separator ?? '')
   }
 
-  /** The main row's cells but the body. */
+  /** The main row's cells without the body. */
   get head(): Row | undefined {
     return this.#head
   }
 
-  /** Whether it goes out as it comes. */
+  /** Whether the response is being streamed. */
   get isOpen(): boolean {
     return this.#isOpen
   }
@@ -79,7 +85,7 @@ export class ComingAnswer implements RowSink {
     return this.#isEnded
   }
 
-  /** Of the body, where it is known before its end. */
+  /** Length of the body, if known before its end. */
   get length(): number | undefined {
     return this.#options.rowBody === undefined ? this.#length : undefined
   }
@@ -97,28 +103,28 @@ export class ComingAnswer implements RowSink {
 
   flush(): void {
     if (this.#out !== undefined) this.#send(this.#out)
-    else if (!this.#isOpen && this.#pending.length > wholeBytes) {
+    else if (!this.#isOpen && this.#pending.length > maximumCompleteBytes) {
       this.#isOpen = true
       this.#options.connection.pause()
       this.#options.onOpen()
     }
   }
 
-  /** All has come, or nothing more will: the connection is somebody else's from now on. */
+  /** All rows have arrived, or no more will: the connection now belongs to another request. */
   end(): void {
     this.#isEnded = true
     this.#options.connection.resume()
   }
 
-  /** The body, once all of it has come; undefined where it was too small to be handed on. */
-  whole(): Buffer | undefined {
+  /** The complete body; undefined if it was too small to be streamed. */
+  complete(): Buffer | undefined {
     if (this.#head === undefined) return undefined
     this.#close()
     const bytes = this.#pending.bytes()
     return Buffer.isBuffer(bytes) ? bytes : Buffer.concat(bytes)
   }
 
-  /** Writes what has come and what comes, until `ended`, the end of the transaction. */
+  /** Writes received and further bytes until `ended`, the end of the transaction. */
   async writeTo(out: AnswerStream, ended: Promise<unknown>): Promise<void> {
     this.#out = out
     if (!this.#isEnded) this.#options.connection.resume()
@@ -139,7 +145,7 @@ export class ComingAnswer implements RowSink {
     this.#pending = new Pieces()
     let isSlow = false
     for (const piece of Buffer.isBuffer(bytes) ? [bytes] : bytes) isSlow = !this.#write(out, piece) || isSlow
-    if (isSlow && !this.#isHeld && !this.#isEnded) void this.#hold(out)
+    if (isSlow && !this.#isPaused && !this.#isEnded) void this.#pauseReading(out)
   }
 
   #write(out: AnswerStream, piece: Buffer): boolean {
@@ -151,25 +157,25 @@ export class ComingAnswer implements RowSink {
   }
 
   /**
-   * Reads no more of Postgres until the client has fetched what there is, or Postgres is pressed and there is room for more. Where there is none, a few slow clients would
-   * keep everybody out: they give way.
+   * Pauses reading from Postgres until the client has read the buffered bytes, or, if Postgres should not wait, until
+   * there is memory. Without memory, a slow client is disconnected, since a few of them would block all others.
    */
-  async #hold(out: AnswerStream): Promise<void> {
-    const { connection, isPressed, isWaitedFor } = this.#options
+  async #pauseReading(out: AnswerStream): Promise<void> {
+    const { connection, isUnderPressure, isWaitedFor } = this.#options
     const began = performance.now()
     const waitedMs = () => this.#waitedMs + performance.now() - began
-    this.#isHeld = true
+    this.#isPaused = true
     connection.pause()
     let isFetched = false
     const fetched = out.drained().then(() => {
       isFetched = true
     })
-    while (!isFetched && !this.#isEnded && !(isPressed() && out.allow(memoryStep))) {
-      if (waitedMs() > patienceMs && isWaitedFor()) return connection.close()
-      await Promise.race([fetched, sleep(lookAgainMs, undefined, { ref: false })])
+    while (!isFetched && !this.#isEnded && !(isUnderPressure() && out.allow(memoryStep))) {
+      if (waitedMs() > maximumWaitMs && isWaitedFor()) return connection.close()
+      await Promise.race([fetched, sleep(checkIntervalMs, undefined, { ref: false })])
     }
     this.#waitedMs = waitedMs()
-    this.#isHeld = false
+    this.#isPaused = false
     if (!this.#isEnded) connection.resume()
   }
 }

@@ -1,4 +1,4 @@
-/** One request on its way to its answer: what it is answered from, by whom it was asked, and when it is not wanted any more. */
+/** One request with its state, its caller and its abort signal. */
 
 import type { IncomingBody, RequestHead } from '../../http/message.ts'
 import type { Pool } from '../../postgres/pool.ts'
@@ -8,10 +8,10 @@ import type { State } from './state.ts'
 import type { Timing } from './timing.ts'
 import type { SessionFacts } from './transaction.ts'
 
-/** Who asks. */
+/** The authenticated caller. */
 export type Session = {
   readonly role: string
-  /** JSON text, the role among them. */
+  /** JSON text, including the role. */
   readonly claims: string
   readonly isAuthenticated: boolean
 }
@@ -25,13 +25,13 @@ export type Exchange = {
   readonly timing: Timing
   /** Aborted when the client is gone. */
   readonly signal: AbortSignal
-  /** Told the statement that is run, without its values. */
+  /** Called with the statement that runs, without its values. */
   readonly onStatement: (sql: string) => void
-  /** Told what is asked of Postgres, or may be: of a function that has others of its name, each. */
+  /** Called with the relations and functions that the request may use; for an overloaded function, each candidate. */
   readonly onPlans: (plans: readonly Plan[]) => void
 }
 
-/** What Postgres is told of a request to a schema. */
+/** Settings of a transaction for a request to a schema. */
 export function sessionFacts({ state, http, session }: Exchange, schema: string): SessionFacts {
   const { configuration } = state
   return {
@@ -48,7 +48,7 @@ export function sessionFacts({ state, http, session }: Exchange, schema: string)
   }
 }
 
-/** The same of a request that is planned, with what it prefers and what its function is set to. */
+/** The same for a planned request, with its preferences and its function's settings. */
 export function plannedFacts(exchange: Exchange, { schema, preferences }: ApiRequest, plan: Plan): SessionFacts {
   const facts = sessionFacts(exchange, schema)
   const routineSettings = plan.kind === 'call' ? plan.routine.settings : []

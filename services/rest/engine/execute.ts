@@ -1,11 +1,11 @@
 /**
- * Runs a plan: one round trip where the end is known beforehand, two where the result decides whether it may stand. Of what only reads, an answer of some size is handed
- * on as it comes.
+ * Runs a plan: one round trip if the transaction's end is known beforehand, two if the result decides whether to
+ * commit. Larger results of reads are streamed.
  */
 
 import type { AnswerStream } from '../../http/message.ts'
 import type { Connection } from '../../postgres/connection.ts'
-import { Displaced } from '../../postgres/errors.ts'
+import { Evicted } from '../../postgres/errors.ts'
 import type { Pool } from '../../postgres/pool.ts'
 import type { Step } from '../../postgres/run.ts'
 import { transact } from '../../postgres/transact.ts'
@@ -26,13 +26,13 @@ import { retrying } from './retry.ts'
 import { endSteps, type SessionFacts, type TransactionMode, transactionSteps } from './transaction.ts'
 import { writing } from './writing.ts'
 
-/** Text for all of the main statement's columns but the last. */
+/** Text for all columns of the main statement but the last. */
 const mainFormats = [0, 0, 0, 0, 0, 0, 1]
 
-type Sharing = {
-  /** In milliseconds, where it is known to be short. */
+type SharedRun = {
+  /** In milliseconds, if the statement is known to be short. */
   readonly expectedMs: number | undefined
-  /** Told how long Postgres took, and for how many bytes. */
+  /** Called with Postgres's time and the number of bytes. */
   readonly onTook: (tookMs: number, bytes: number) => void
 }
 
@@ -42,32 +42,32 @@ export type Execution = {
   readonly facts: SessionFacts
   readonly mode: TransactionMode
   readonly prepared: boolean
-  /** How long Postgres lets the statement run; 0 is for ever. */
+  /** The statement timeout; 0: none. */
   readonly statementTimeoutMs: number
-  /** Whether an answer of some size is handed on as it comes. */
+  /** Whether a larger result is streamed. */
   readonly isStreamed: boolean
-  /** Of what may share a connection with others. */
-  readonly sharing: Sharing | undefined
-  /** When the client is gone, what runs for it is stopped. */
+  /** For runs that may share a connection. */
+  readonly shared: SharedRun | undefined
+  /** When the client is gone, its query is cancelled. */
   readonly signal: AbortSignal
 }
 
-/** @throws Displaced, where it is to be run by itself */
+/** @throws Evicted if the run must be repeated on its own connection */
 async function readShared(pool: Pool, execution: Execution, expectedMs: number): Promise<Outcome> {
-  const { plan, rendered, facts, mode, prepared, signal, sharing } = execution
+  const { plan, rendered, facts, mode, prepared, signal, shared } = execution
   const { before } = transactionSteps(facts, mode)
   const { main, estimate } = rendered
   const own: Step[] = [...(estimate === undefined ? [] : [estimate]), { ...main, formats: mainFormats }]
   const { rows, tookMs } = await pool.runShared([...before, ...own], prepared, expectedMs, signal)
   const outcome = readOutcome(rows.slice(before.length), rendered, plan, undefined)
-  if (tookMs !== undefined) sharing?.onTook(tookMs, outcome.body.length)
+  if (tookMs !== undefined) shared?.onTook(tookMs, outcome.body.length)
   checkOutcome(plan, outcome)
   return outcome
 }
 
-/** Reads, and resolves once all is there, or there is more than is waited for. */
+/** Reads until all rows have arrived, or the streaming threshold is exceeded. */
 function readComing(pool: Pool, execution: Execution): Promise<Outcome> {
-  const { plan, rendered, facts, mode, prepared, signal, statementTimeoutMs, sharing } = execution
+  const { plan, rendered, facts, mode, prepared, signal, statementTimeoutMs, shared } = execution
   const { before, after } = transactionSteps(facts, mode)
   const { main, estimate } = rendered
   const estimated = new TextSink()
@@ -83,10 +83,10 @@ function readComing(pool: Pool, execution: Execution): Promise<Outcome> {
       const coming = new ComingAnswer({
         connection,
         rowBody: rendered.rowBody,
-        isPressed: () => isLate() || pool.figures.waiting > 0,
+        isUnderPressure: () => isLate() || pool.figures.waiting > 0,
         isWaitedFor: () => pool.figures.waiting > pool.figures.size - pool.figures.open,
         onOpen() {
-          // What Postgres has sent already is not waited for.
+          // Bytes already sent by Postgres need no waiting.
           signal.addEventListener('abort', giveUp)
           if (signal.aborted) giveUp()
           const writeTo = (out: AnswerStream) => coming.writeTo(out, ended)
@@ -98,7 +98,7 @@ function readComing(pool: Pool, execution: Execution): Promise<Outcome> {
       try {
         const steps = [...before, ...own, { ...main, formats: mainFormats, sink: coming }, ...after]
         const results = await connection.run(steps, prepared)
-        sharing?.onTook(performance.now() - began, coming.isOpen ? Number.POSITIVE_INFINITY : 0)
+        shared?.onTook(performance.now() - began, coming.isOpen ? Number.POSITIVE_INFINITY : 0)
         return { coming, row: results[before.length + own.length]?.[0] }
       } finally {
         coming.end()
@@ -106,14 +106,14 @@ function readComing(pool: Pool, execution: Execution): Promise<Outcome> {
       }
     })
     ended.then(({ coming, row }) => {
-      if (!coming.isOpen) resolve(counted(outcomeOf(coming.head ?? row, coming.whole())))
+      if (!coming.isOpen) resolve(counted(outcomeOf(coming.head ?? row, coming.complete())))
     }, reject)
   })
 }
 
 /**
  * Runs the statements of a plan between others of its transaction.
- * @throws RestError where the result must not stand, DatabaseError, ConnectionFailure
+ * @throws RestError if the result must be rolled back, DatabaseError, ConnectionFailure
  */
 export async function runOn(
   connection: Connection,
@@ -127,9 +127,9 @@ export async function runOn(
     ...(write === undefined ? [] : [write]),
     { ...main, formats: isExplain ? [] : mainFormats },
   ]
-  const asked = await askedCost(connection, plan, rendered, before)
-  const results = await connection.run([...before.slice(asked), ...own, ...after], prepared)
-  const first = before.length - asked
+  const alreadyRun = await readCost(connection, plan, rendered, before)
+  const results = await connection.run([...before.slice(alreadyRun), ...own, ...after], prepared)
+  const first = before.length - alreadyRun
   const counted = write === undefined ? undefined : connection.affected[first]
   const outcome = readOutcome(results.slice(first), rendered, plan, counted)
   checkOutcome(plan, outcome)
@@ -137,12 +137,12 @@ export async function runOn(
 }
 
 function run(pool: Pool, execution: Execution): Promise<Outcome> {
-  const { facts, mode, prepared, signal, sharing } = execution
+  const { facts, mode, prepared, signal, shared } = execution
   const { before, after } = transactionSteps(facts, mode)
   const runOnce = async (connection: Connection) => {
     const began = performance.now()
     const outcome = await runOn(connection, execution, before, after)
-    sharing?.onTook(performance.now() - began, outcome.body.length)
+    shared?.onTook(performance.now() - began, outcome.body.length)
     if (mode.end === 'decide') await connection.run(endSteps('commit'), prepared)
     return outcome
   }
@@ -151,8 +151,11 @@ function run(pool: Pool, execution: Execution): Promise<Outcome> {
   )
 }
 
-/** Where the role's limits say so, what the plan costs, before anything of it runs. Returns how many of the transaction's first statements have been run for it. */
-async function askedCost(
+/**
+ * Checks the planned cost against the role's limit before anything of the plan runs. Returns how many of the
+ * transaction's first statements have already run.
+ */
+async function readCost(
   connection: Connection,
   plan: Plan,
   rendered: Rendered,
@@ -172,18 +175,18 @@ async function askedCost(
 }
 
 /**
- * Runs a plan in a transaction of its own; once more where that has failed for others' that ran beside it.
- * @throws RestError where the result must not stand, DatabaseError, ConnectionFailure, AcquisitionTimeout
+ * Runs a plan in its own transaction; a run that failed because of others on its connection is repeated.
+ * @throws RestError if the result must be rolled back, DatabaseError, ConnectionFailure, AcquisitionTimeout
  */
 export const execute = (pool: Pool, execution: Execution): Promise<Outcome> =>
   retrying(execution.signal, async () => {
-    const { sharing, isStreamed } = execution
-    const expectedMs = sharing?.expectedMs
+    const { shared, isStreamed } = execution
+    const expectedMs = shared?.expectedMs
     if (expectedMs !== undefined) {
       try {
         return await readShared(pool, execution, expectedMs)
       } catch (error) {
-        if (!(error instanceof Displaced)) throw error
+        if (!(error instanceof Evicted)) throw error
       }
     }
     return isStreamed ? readComing(pool, execution) : run(pool, execution)

@@ -1,6 +1,6 @@
 /**
- * Hears when the database wants to be read again: NOTIFY on the configured channel, and, where asked, changes of the catalogue. After a connection was lost, anything may have
- * been missed.
+ * Requests a reload when the database changes: on NOTIFY on the configured channel and, if configured, on changes of
+ * the catalog. After a lost connection, changes may have been missed.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
@@ -8,19 +8,19 @@ import type { Logger } from 'pino'
 import type { Address } from '../../postgres/address.ts'
 import { connect } from '../../postgres/connect.ts'
 import { quoteIdentifier } from '../../postgres/quote.ts'
-import { nextBackoff } from '../../process/backoff.ts'
+import { nextBackoff, startupBackoff } from '../../process/backoff.ts'
 import { type Version, versionOf, versionStatement } from '../../schema-cache/version.ts'
 
-type Heard = 'reload schema' | 'reload config' | 'reconnected'
+type Notice = 'reload schema' | 'reload config' | 'reconnected'
 
 type ListenerOptions = {
   readonly address: Address
   readonly channel: string
-  /** Between looks whether the catalogue has changed; 0: none. */
+  /** Interval between checks of the catalog; 0: none. */
   readonly watchIntervalMs: number
   readonly logger: Logger
-  readonly onHeard: (heard: Heard) => void
-  /** Called when the connection is lost, or cannot be made. */
+  readonly onNotice: (notice: Notice) => void
+  /** Called when the connection is lost or cannot be opened. */
   readonly onDisconnected: () => void
 }
 
@@ -28,7 +28,9 @@ export class Listener {
   readonly #options: ListenerOptions
   #client: pg.Client | undefined
   #timer: NodeJS.Timeout | undefined
-  #backoffMs = nextBackoff(0)
+  readonly #begunAt = performance.now()
+  #backoffMs = startupBackoff(0, 0)
+  #retriedFor: string | undefined
   #isStopped = false
   #hasListened = false
   #isListening = false
@@ -43,7 +45,7 @@ export class Listener {
 
   async start(): Promise<void> {
     if (this.#isStopped) return
-    const { address, channel, logger, onHeard, onDisconnected } = this.#options
+    const { address, channel, logger, onNotice, onDisconnected } = this.#options
     let client: pg.Client | undefined
     let isOver = false
     const again = (error: Error | undefined) => {
@@ -53,12 +55,14 @@ export class Listener {
       client?.end().catch(() => {})
       if (this.#isStopped) return
       onDisconnected()
-      logger.warn(
-        { reason: error?.message },
-        `not listening on ${channel}, trying again in ${this.#backoffMs / 1_000} s`,
-      )
-      this.#timer = setTimeout(() => void this.start(), this.#backoffMs)
-      this.#backoffMs = nextBackoff(this.#backoffMs)
+      const backoffMs = this.#backoffMs
+      if (backoffMs >= 1_000 || error?.message !== this.#retriedFor)
+        logger.warn({ reason: error?.message }, `not listening on ${channel}, retrying in ${backoffMs / 1_000} s`)
+      this.#retriedFor = error?.message
+      this.#timer = setTimeout(() => void this.start(), backoffMs)
+      this.#backoffMs = this.#hasListened
+        ? nextBackoff(backoffMs)
+        : startupBackoff(performance.now() - this.#begunAt, backoffMs)
     }
     try {
       client = await connect(address)
@@ -67,13 +71,14 @@ export class Listener {
       client.on('error', again)
       client.on('end', () => again(undefined))
       client.on('notification', ({ payload = '' }) => {
-        if (payload === '' || payload === 'reload schema') onHeard('reload schema')
-        if (payload === '' || payload === 'reload config') onHeard('reload config')
+        if (payload === '' || payload === 'reload schema') onNotice('reload schema')
+        if (payload === '' || payload === 'reload config') onNotice('reload config')
       })
       await client.query(`LISTEN ${quoteIdentifier(channel)}`)
       this.#backoffMs = nextBackoff(0)
       this.#isListening = true
-      if (this.#hasListened) onHeard('reconnected')
+      this.#retriedFor = undefined
+      if (this.#hasListened) onNotice('reconnected')
       this.#hasListened = true
       void this.#watchCatalogue(client).catch(again)
     } catch (error) {
@@ -82,17 +87,17 @@ export class Listener {
   }
 
   /**
-   * Ends when another connection has taken the place of this one. The schema is read again after the first look: what was read before may be
-   * older. @throws Error where the connection or the statement fails
+   * Ends when another connection has replaced this one. The schema is reloaded after the first check, since the loaded
+   * one may be older. @throws Error if the connection or the statement fails
    */
   async #watchCatalogue(client: pg.Client): Promise<void> {
-    const { watchIntervalMs, onHeard } = this.#options
+    const { watchIntervalMs, onNotice } = this.#options
     let known: Version | undefined
     while (watchIntervalMs > 0 && !this.#isStopped && this.#client === client && this.#isListening) {
       const { text, values = [] } = versionStatement(known)
       const before = known
       known = versionOf(await client.query({ text, values: [...values], rowMode: 'array' }), before)
-      if (known.fingerprint !== before?.fingerprint) onHeard('reload schema')
+      if (known.fingerprint !== before?.fingerprint) onNotice('reload schema')
       await sleep(watchIntervalMs, undefined, { ref: false })
     }
   }

@@ -1,34 +1,34 @@
 /**
- * Owns the state that requests are answered from: reads it when the service starts, again when it is told to, and again and again while the database cannot be
- * reached. What is there serves on until all of the new is read.
+ * Owns the state from which requests are answered: loads it at the start, on request, and repeatedly while the database
+ * is unreachable. The old state remains in use until the new one is complete.
  */
 import type { Logger } from 'pino'
 import type { CacheEvent } from '../../authentication/index.ts'
-import { nextBackoff } from '../../process/backoff.ts'
+import { nextBackoff, startupBackoff } from '../../process/backoff.ts'
 import type { Sources } from '../configuration/index.ts'
 import { loadConfiguration, type RestConfiguration } from '../configuration/index.ts'
 import { readDatabaseConfiguration, readRoleSettings, readSchemaCache } from './read-database.ts'
 import { type ConfiguredState, configuredState, type State, stateOf } from './state.ts'
 
 type LoaderOptions = {
-  /** The configuration's sources, read anew each time. */
+  /** The configuration's sources, read each time. */
   readonly sources: () => Omit<Sources, 'database'>
   readonly logger: Logger
   readonly now: () => number
-  /** Called where the database cannot be read and is not to be tried again. */
+  /** Called if the database cannot be read and retries are disabled. */
   readonly onLost: () => void
-  /** Called with `log-level` whenever the configuration is read. */
+  /** Called with `log-level` whenever the configuration is loaded. */
   readonly onLogLevel: (level: RestConfiguration['logLevel']) => void
-  /** Called with how a load of the schema cache went. */
+  /** Called with the result of a schema cache load. */
   readonly onLoad: (succeeded: boolean, seconds: number) => void
-  /** Called with what becomes of a token in the cache of tokens. */
+  /** Called with hits and evictions of the token cache. */
   readonly onTokenCache: (event: CacheEvent) => void
 }
 
-/** What is read again: the configuration and the schema, or the schema alone. */
+/** What to reload: the configuration and the schema, or the schema alone. */
 export type ReloadScope = 'everything' | 'schema'
 
-/** Errors of Postgres and the network carry no secrets in their messages; configuration's name keys and rules only. */
+/** Error messages of Postgres and the network contain no secrets; the configuration's contain only keys and rules. */
 const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 export class Loader {
@@ -41,6 +41,8 @@ export class Loader {
   #wanted: ReloadScope | undefined
   #running: Promise<void> | undefined
   #failure: string | undefined
+  #retriedFor: string | undefined
+  readonly #begunAt = performance.now()
 
   /** @throws what loadConfiguration throws */
   constructor(options: LoaderOptions) {
@@ -48,7 +50,7 @@ export class Loader {
     this.#base = loadConfiguration(options.sources())
   }
 
-  /** The configuration of file and environment; what cannot change while the service runs is taken from here. */
+  /** The configuration of file and environment; settings that cannot change at run time are taken from here. */
   get base(): RestConfiguration {
     return this.#base
   }
@@ -56,12 +58,12 @@ export class Loader {
   get state(): State | undefined {
     return this.#state
   }
-  /** Why the last load failed, while none has succeeded since. */
+  /** Why the last load failed, until one succeeds. */
   get failure(): string | undefined {
     return this.#failure
   }
 
-  /** Reads again; while a load is under way, once more after it. Resolves once it is done, or the service stops. */
+  /** Reloads; if a load is in progress, runs once more after it. Resolves when it is complete, or the service stops. */
   load(scope: ReloadScope): Promise<void> {
     this.#wanted = this.#wanted === 'everything' ? 'everything' : scope
     this.#running ??= this.#run().finally(() => {
@@ -74,8 +76,12 @@ export class Loader {
     this.#stop.abort()
   }
 
+  #backoffAfter(lastMs: number): number {
+    return this.#state === undefined ? startupBackoff(performance.now() - this.#begunAt, lastMs) : nextBackoff(lastMs)
+  }
+
   async #run(): Promise<void> {
-    let backoffMs = nextBackoff(0)
+    let backoffMs = this.#backoffAfter(0)
     while (this.#wanted !== undefined && !this.#stop.signal.aborted) {
       const scope = this.#wanted
       this.#wanted = undefined
@@ -92,16 +98,21 @@ export class Loader {
           this.#options.onLost()
           return
         }
-        this.#options.logger.error(
-          { reason: this.#failure },
-          `could not read the database, trying again in ${backoffMs / 1_000} s`,
-        )
-        // Whatever is asked for meanwhile is asked for together with what has failed.
+        this.#logRetry(this.#failure, backoffMs)
+        // Reloads requested meanwhile are merged with the failed one.
         this.#wanted = this.#wanted === 'everything' ? 'everything' : scope
         await this.#pause(backoffMs)
-        backoffMs = nextBackoff(backoffMs)
+        backoffMs = this.#backoffAfter(backoffMs)
       }
     }
+  }
+
+  /** Not every retry within a second, unless its reason is another. */
+  #logRetry(reason: string, backoffMs: number): void {
+    const isKnown = this.#retriedFor === reason && backoffMs < 1_000
+    this.#retriedFor = reason
+    if (!isKnown)
+      this.#options.logger.error({ reason }, `could not read the database, retrying in ${backoffMs / 1_000} s`)
   }
 
   #pause(ms: number): Promise<void> {
@@ -126,11 +137,12 @@ export class Loader {
       throw error
     }
     this.#failure = undefined
+    this.#retriedFor = undefined
     onLoad(true, (performance.now() - start) / 1_000)
     logger.info({ milliseconds: Math.round(performance.now() - start), at: now() }, 'the schema cache has been read')
   }
 
-  /** Once for each set of names. The log-level is `error` by default, which would hide a warning. */
+  /** Once for each set of names. At the default log-level `error`, a warning would be hidden. */
   #warnOfReadableSecrets(names: readonly string[]): void {
     const text = names.join(', ')
     if (text === this.#warnedOf) return
@@ -142,7 +154,10 @@ export class Loader {
     )
   }
 
-  /** A configuration that is wrong keeps the one before; without one before, it is tried again like a database that is away. */
+  /**
+   * An invalid configuration keeps the previous one; without a previous one, loading is retried as if the database were
+   * unreachable.
+   */
   async #readConfiguration(): Promise<ConfiguredState> {
     const { sources, logger, now, onTokenCache } = this.#options
     try {

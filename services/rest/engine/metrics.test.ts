@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createMetrics } from './metrics.ts'
 
-test('what only grows is a counter, however often it is read', async () => {
+test('counters stay counters, however often they are read', async () => {
   const figures = { size: 10, open: 3, idle: 2, waiting: 1, timeouts: 4 }
   const { registry } = createMetrics(() => figures)
   const lines = async () => (await registry.metrics()).split('\n')

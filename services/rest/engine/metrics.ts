@@ -1,4 +1,4 @@
-/** What is counted, for Prometheus. */
+/** Prometheus metrics. */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { CacheEvent } from '../../authentication/index.ts'
 import type { PoolFigures } from '../../postgres/pool.ts'
@@ -49,7 +49,7 @@ export function createMetrics(pool: () => PoolFigures): Metrics {
         this.set(read(pool()))
       },
     })
-  gauge('rst_db_pool_max', 'Connections at most', ({ size }) => size)
+  gauge('rst_db_pool_max', 'Maximum connections', ({ size }) => size)
   gauge('rst_db_pool_open', 'Connections that are open', ({ open }) => open)
   gauge('rst_db_pool_available', 'Connections that are open and idle', ({ idle }) => idle)
   gauge('rst_db_pool_waiting', 'Requests that wait for a connection', ({ waiting }) => waiting)
@@ -57,7 +57,7 @@ export function createMetrics(pool: () => PoolFigures): Metrics {
     name: 'rst_db_pool_timeouts_total',
     help: 'Requests that waited too long for a connection',
     registers,
-    // The pool counts; here it is told.
+    // Set from the pool's own counters.
     collect() {
       this.reset()
       this.inc(pool().timeouts)
@@ -65,9 +65,9 @@ export function createMetrics(pool: () => PoolFigures): Metrics {
   })
   const tokens = (name: string, help: string) => new Counter({ name: `rst_jwt_cache_${name}_total`, help, registers })
   const tokenEvents: Record<CacheEvent, Counter> = {
-    lookup: tokens('requests', 'Tokens looked up in the cache of verified ones'),
-    hit: tokens('hits', 'Tokens found in it'),
-    eviction: tokens('evictions', 'Tokens that made room for another'),
+    lookup: tokens('requests', 'Tokens looked up in the cache of verified tokens'),
+    hit: tokens('hits', 'Verified tokens found in the cache'),
+    eviction: tokens('evictions', 'Verified tokens evicted from the cache'),
   }
   return {
     registry,

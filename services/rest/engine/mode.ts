@@ -1,6 +1,6 @@
 /**
- * How a plan may be run: how its transaction is begun and ended, by its role, its client and the configuration as well; whether its answer can be handed on as it comes, and whether it
- * can share a connection. Pure.
+ * How a plan runs, from its role, client and configuration: how its transaction begins and ends, whether its result can
+ * be streamed, and whether it can share a connection. Pure.
  */
 import type { Preferences } from '../parse/preferences.ts'
 import type { Plan } from '../plan/types.ts'
@@ -9,17 +9,17 @@ import type { Exchange } from './exchange.ts'
 import type { State } from './state.ts'
 import type { TransactionMode } from './transaction.ts'
 
-/** The end of the transaction that the client chose, where it may choose. */
+/** The transaction end that the client requested, if it may choose. */
 export const chosenEnd = ({ configuration }: State, { tx }: Pick<Preferences, 'tx'>): Preferences['tx'] =>
   configuration.dbTxEnd.endsWith('allow-override') ? tx : undefined
 
-/** As chosen, or else as it is configured. */
+/** As requested, or else as configured. */
 export const endOf = ({ configuration }: State, chosen: Preferences['tx']): 'commit' | 'rollback' =>
   chosen ?? (configuration.dbTxEnd.startsWith('rollback') ? 'rollback' : 'commit')
 
 export const isReadOnly = (plan: Plan): boolean => plan.kind === 'read' || (plan.kind === 'call' && plan.readOnly)
 
-/** That of the function that is called, or else that of the role. */
+/** The isolation level of the called function, or else of the role. */
 export function isolationLevelOf({ state, session }: Exchange, plan: Plan): string | undefined {
   const routineLevel = plan.kind === 'call' ? plan.routine.isolationLevel : null
   return routineLevel ?? state.roleSettings.get(session.role)?.isolationLevel
@@ -34,7 +34,7 @@ export function transactionMode(exchange: Exchange, plan: Plan, chosen: Preferen
   }
 }
 
-/** Whether the plan itself, or its result, can be one that must not stand. */
+/** Whether the result can require a rollback. */
 const decides = (plan: Plan): boolean =>
   plan.limits?.cost !== undefined || (plan.limits !== undefined && writes(plan)) || decidesByForm(plan)
 
@@ -46,7 +46,9 @@ const decidesByForm = (plan: Plan): boolean =>
     (plan.body.singular || plan.maximumAffected !== undefined || (plan.write.kind === 'insert' && plan.write.isPut))) ||
     (plan.kind === 'call' && !plan.readOnly && (plan.body.singular || plan.maximumAffected !== undefined)))
 
-/** Whether nothing that comes after the head can change it: neither what has been written, nor how much it was, nor how the transaction ends. */
+/**
+ * Whether nothing after the head can change it: neither the written rows, nor their count, nor the transaction's end.
+ */
 export const canStream = (plan: Plan, { end, isolationLevel }: TransactionMode): boolean =>
   plan.kind !== 'write' &&
   plan.limits?.cost === undefined &&
@@ -57,7 +59,7 @@ export const canStream = (plan: Plan, { end, isolationLevel }: TransactionMode):
   end !== 'decide' &&
   isolationLevel !== 'serializable'
 
-/** Whether it may run twice, and leaves nothing behind that others of its connection could meet. */
+/** Whether it may run twice, and leaves nothing behind for other runs on its connection. */
 export const canShare = (plan: Plan, rendered: Rendered, { end, isolationLevel }: TransactionMode): boolean =>
   (plan.kind === 'read' || (plan.kind === 'call' && plan.readOnly && plan.routine.volatility !== 'volatile')) &&
   plan.limits?.cost === undefined &&

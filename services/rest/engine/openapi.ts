@@ -1,4 +1,6 @@
-/** The root: describes the schemas, as far as the role may see them, as a document of OpenAPI or as types of TypeScript. */
+/**
+ * The root path: describes the schemas, as far as the role may see them, as an OpenAPI document or TypeScript types.
+ */
 
 import { version } from '../../../server/version.ts'
 import type { HttpResponse } from '../../http/message.ts'
@@ -15,8 +17,8 @@ import type { ApiRequest } from '../parse/request.ts'
 import { type Exchange, sessionFacts } from './exchange.ts'
 import { transactionSteps } from './transaction.ts'
 
-/** Runs statements as the role, of a request to a schema. */
-async function ask(exchange: Exchange, schema: string, steps: readonly Step[]) {
+/** Runs statements as the role, for a request to a schema. */
+async function readSteps(exchange: Exchange, schema: string, steps: readonly Step[]) {
   const facts = sessionFacts(exchange, schema)
   const { before } = transactionSteps(facts, { readOnly: true, isolationLevel: undefined, end: 'commit' })
   return transact(exchange.pool, exchange.signal, async connection => {
@@ -25,11 +27,11 @@ async function ask(exchange: Exchange, schema: string, steps: readonly Step[]) {
   })
 }
 
-/** What of each of these schemas the role may see, or all of it. */
+/** The accessible objects of each of these schemas, or all of them. */
 async function accessible(exchange: Exchange, schema: string, schemas: readonly string[]): Promise<DescribedSchema[]> {
   const { cache, configuration } = exchange.state
   if (configuration.openapiMode === 'ignore-privileges') return schemas.map(name => everythingIn(cache, name))
-  const results = await ask(
+  const results = await readSteps(
     exchange,
     schema,
     schemas.map(name => ({ text: accessibleSql, values: [name] })),
@@ -40,23 +42,23 @@ async function accessible(exchange: Exchange, schema: string, schemas: readonly 
       name: String(subject),
       parameters: parameters == null ? null : JSON.parse(String(parameters)),
     }))
-    // The shape is what accessibleSql selects.
+    // accessibleSql guarantees this shape.
     return accessibleOf(cache, name, rows as AccessibleRow[])
   })
 }
 
-/** With an empty search_path, so that types have the names that the cache has. */
+/** With an empty search_path, so that type names equal the cache's. */
 async function readCatalog(exchange: Exchange, schemas: readonly string[]): Promise<Catalog> {
-  const tellsAll = exchange.state.configuration.openapiMode === 'ignore-privileges'
-  const [, types, returned] = await ask(exchange, schemas[0] ?? '', [
+  const includesAll = exchange.state.configuration.openapiMode === 'ignore-privileges'
+  const [, types, returned] = await readSteps(exchange, schemas[0] ?? '', [
     { text: `SELECT set_config('search_path', '', true)`, values: [] },
     { text: typesSql, values: [] },
-    { text: returnedSql, values: [JSON.stringify(schemas), String(tellsAll)] },
+    { text: returnedSql, values: [JSON.stringify(schemas), String(includesAll)] },
   ])
   return catalogOf(String(types?.[0]?.[0]), String(returned?.[0]?.[0]))
 }
 
-/** What both documents of OpenAPI are printed from. */
+/** Input of both OpenAPI documents. */
 async function describeOne(exchange: Exchange, name: string): Promise<ApiDescription> {
   const { configuration, cache } = exchange.state
   const [schema = everythingIn(cache, name)] = await accessible(exchange, name, [name])
@@ -86,8 +88,8 @@ const printers = { 'openapi-2.0': openApi2, 'openapi-3.1': openApi31, typescript
 
 export async function answerOpenApi(exchange: Exchange, { schema, accept }: ApiRequest): Promise<HttpResponse> {
   const form = negotiateForm(exchange.http.headers.accept, accept, exchange.state.configuration)
-  exchange.timing.mark('plan')
+  exchange.timing.record('plan')
   const body = await printers[form](exchange, schema)
-  exchange.timing.mark('transaction')
+  exchange.timing.record('transaction')
   return { status: 200, headers: [['Content-Type', formTypes[form]]], body }
 }

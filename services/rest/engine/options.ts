@@ -1,4 +1,4 @@
-/** OPTIONS: which methods a resource takes. */
+/** OPTIONS: the allowed methods of a resource. */
 
 import type { HttpResponse } from '../../http/message.ts'
 import type { QualifiedName, SchemaCache, Table } from '../../schema-cache/types.ts'

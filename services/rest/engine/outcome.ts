@@ -1,4 +1,4 @@
-/** What came back of a plan, from the rows of its statements, and whether it may stand. Pure. */
+/** Reads a plan's result from the rows of its statements, and decides whether to commit. Pure. */
 import type { AnswerStream } from '../../http/message.ts'
 import type { Row, Rows } from '../../postgres/run.ts'
 import { notSingular, putOfAnotherRow, tooManyAffected } from '../errors/catalogue.ts'
@@ -6,24 +6,24 @@ import { checkRows } from '../limits/plan-limits.ts'
 import type { Plan } from '../plan/types.ts'
 import type { Rendered } from '../sql/index.ts'
 
-/** What came back of a plan. */
+/** A plan's result. */
 export type Outcome = {
   readonly total: number | undefined
   readonly rows: number
-  /** `key=eq.value` of each column of the key. */
+  /** `key=eq.value` of each key column. */
   readonly location: readonly string[]
   readonly headers: string | undefined
   readonly status: string | undefined
-  /** How many rows of an upsert were there before. */
+  /** How many rows of an upsert existed before. */
   readonly updated: number
   readonly body: Buffer
-  /** In place of the body, where it is not there yet. */
+  /** Replaces the body if it is streamed. */
   readonly coming: ComingBody | undefined
 }
 
-/** A body whose transaction is still open: somebody has to write it, or to give it up. */
+/** A body whose transaction is still open: it must be written or abandoned. */
 type ComingBody = {
-  /** In bytes, where it is known. */
+  /** In bytes, if known. */
   readonly length: number | undefined
   writeTo(out: AnswerStream): Promise<void>
   giveUp(): void
@@ -56,7 +56,7 @@ export function outcomeOf(row: Row | undefined, body = row?.[6] ?? nothing): Out
   }
 }
 
-/** Of a body that is still to come, but for how it is written. */
+/** Describes a streamed body, without the function that writes it. */
 export const openOutcome = (head: Row | undefined): Outcome => outcomeOf(head, nothing)
 
 const explainOutcome = (rows: readonly Row[]): Outcome => ({
@@ -70,24 +70,24 @@ const explainOutcome = (rows: readonly Row[]): Outcome => ({
   coming: undefined,
 })
 
-/** The rows that Postgres expects, of EXPLAIN (FORMAT JSON). */
+/** The rows that Postgres expects, from EXPLAIN (FORMAT JSON). */
 export function estimatedRows(json: string | undefined): number {
   const explained: unknown = JSON.parse(json ?? '[]')
-  // The form of EXPLAIN's JSON is Postgres's own: a list of one object with a plan.
+  // EXPLAIN's JSON has a fixed form: a list of one object with a plan.
   const [{ Plan }] = explained as [{ Plan: { 'Plan Rows': number } }]
   return Plan['Plan Rows']
 }
 
-/** Takes an estimate into account: a count that stopped at the maximum is not the total. */
+/** Applies an estimate: a count that stopped at the maximum is not the total. */
 export function withEstimate(outcome: Outcome, estimate: number, plan: Plan): Outcome {
   if (plan.kind === 'write') return outcome
   const { total } = outcome
   if (plan.count === 'planned' || total === undefined) return { ...outcome, total: estimate }
-  const isCut = plan.maximumRows === undefined || total > plan.maximumRows
-  return isCut ? { ...outcome, total: Math.max(total, estimate) } : outcome
+  const isTruncated = plan.maximumRows === undefined || total > plan.maximumRows
+  return isTruncated ? { ...outcome, total: Math.max(total, estimate) } : outcome
 }
 
-/** From the rows of a request's own statements; `counted` is how many a write of its own has touched. */
+/** From the rows of a request's own statements; `counted`: how many rows its own write affected. */
 export function readOutcome(
   results: Rows,
   { write, estimate, isExplain }: Rendered,
@@ -101,7 +101,7 @@ export function readOutcome(
   return estimate === undefined ? outcome : withEstimate(outcome, estimatedRows(text(results[0]?.[0]?.[0])), plan)
 }
 
-/** Whether the result may stand; if not, whatever was written is taken back. */
+/** Whether to commit; otherwise all writes are rolled back. */
 export function checkOutcome(plan: Plan, { rows }: Outcome): void {
   if (plan.body.explain !== undefined) return
   checkRows(plan, rows)

@@ -1,4 +1,7 @@
-/** What is read of the database outside of requests: its part of the configuration, the settings of roles, and the schema cache. Each over a connection of its own, as the login role. */
+/**
+ * Reads from the database outside of requests: its part of the configuration, role settings, and the schema cache. Each
+ * over its own connection, as the login role.
+ */
 import type pg from 'pg'
 import { namesOf } from '../../configuration/declaration.ts'
 import { connectionAddress } from '../../postgres/address.ts'
@@ -17,11 +20,14 @@ import {
   statementTimeoutQuery,
 } from './role-settings.ts'
 
-/** Names of settings as the database has them: `db_schemas` of `db-schemas`. */
+/** Names of settings in the database: `db_schemas` for `db-schemas`. */
 const settingNames = namesOf(keys).map(({ name }) => name.replaceAll('-', '_'))
 const prefixes = ['rst', 'pgrst']
 
-/** What is set on the login role (ALTER ROLE .. SET), for all databases and then for this one. Not what the database's owner sets for whoever logs in. */
+/**
+ * Settings of the login role (ALTER ROLE .. SET), for all databases and then for this one. The database owner's
+ * settings for all roles are excluded.
+ */
 const ownSettingsQuery = `
   select split_part(entry, '=', 1) as name, substr(entry, strpos(entry, '=') + 1) as value
   from pg_db_role_setting stored cross join lateral unnest(stored.setconfig) entry
@@ -29,7 +35,10 @@ const ownSettingsQuery = `
     and stored.setdatabase in (0, (select oid from pg_database where datname = current_database()))
   order by stored.setdatabase`
 
-/** Settings of the login role and of this database that hold a secret by their name. Every login of the cluster can read them in pg_db_role_setting. */
+/**
+ * Settings of the login role and of this database whose name indicates a secret. Every login of the cluster can read
+ * them in pg_db_role_setting.
+ */
 const readableSecretsQuery = `
   select distinct split_part(entry, '=', 1) as name
   from pg_db_role_setting stored cross join lateral unnest(stored.setconfig) entry
@@ -46,7 +55,7 @@ async function settingsInForce(client: pg.Client): Promise<Map<string, string | 
   return new Map(rows.map(({ name, value }) => [name, value]))
 }
 
-/** The keys that the pre-config function sets, for its transaction. */
+/** The keys that the pre-config function sets in its transaction. */
 async function preConfigured(client: pg.Client, name: string): Promise<Setting[]> {
   await client.query('BEGIN')
   const before = await settingsInForce(client)
@@ -56,7 +65,7 @@ async function preConfigured(client: pg.Client, name: string): Promise<Setting[]
   return [...after].flatMap(([key, value]) => (value === before.get(key) ? [] : [{ name: key, value }]))
 }
 
-/** The keys that the database sets: on the login role, and by the pre-config function, which wins. */
+/** The keys set in the database: on the login role, and by the pre-config function, which takes precedence. */
 export function readDatabaseConfiguration({ dbUri, dbPreConfig }: RestConfiguration): Promise<Record<string, string>> {
   return withClient(connectionAddress(dbUri), async client => {
     const own = (await client.query<Setting>(ownSettingsQuery)).rows
@@ -65,12 +74,12 @@ export function readDatabaseConfiguration({ dbUri, dbPreConfig }: RestConfigurat
   })
 }
 
-/** What requests run with by the roles they run as, and as whom they log in. */
+/** Settings of the roles that requests use, and of the login role. */
 export type SettingsOfRoles = {
   readonly byRole: ReadonlyMap<string, RoleSettings>
-  /** How long a statement may take where the role does not say it; 0 is for ever. */
+  /** Statement timeout if the role has none; 0: none. */
   readonly statementTimeoutMs: number
-  /** Names of settings that hold a secret where every login can read it. */
+  /** Names of settings with a secret that every login can read. */
   readonly readableSecrets: readonly string[]
 }
 
@@ -87,7 +96,7 @@ export function readRoleSettings({ dbUri }: RestConfiguration): Promise<Settings
   })
 }
 
-/** All of it as of one moment. A schema that is missing is said with the key that names it. */
+/** All from one snapshot. A missing schema is reported with its configuration key. */
 export async function readSchemaCache(configuration: RestConfiguration): Promise<SchemaCache> {
   const {
     dbUri,

@@ -1,4 +1,7 @@
-/** What Postgres ends for the sake of others is tried again: in bounds, and told to the client only where it does not help. Against a real Postgres. */
+/**
+ * Serialization failures and deadlocks are retried, with a limit; the client only gets the error if that does not help.
+ * Against a real Postgres.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
 import { startService, type TestService } from '../testing/service.ts'
@@ -31,13 +34,13 @@ afterAll(async () => {
 })
 
 const call = (name: string, body: unknown) =>
-  service.ask(`/rpc/${name}`, {
+  service.send(`/rpc/${name}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(body),
   })
 const count = async (sql: string): Promise<number> => Number((await postgres.run(`SELECT ${sql} AS n`)).rows[0]?.n)
-/** How often the function has been entered, which no rollback takes back. */
+/** How often the function has been called; a rollback does not reset it. */
 async function callsOf(state: string): Promise<number> {
   await postgres.run(`SELECT setval('api.calls', 1)`)
   await call('fail', { state })
@@ -45,7 +48,7 @@ async function callsOf(state: string): Promise<number> {
 }
 
 describe('a request', () => {
-  test('that another has met in a deadlock succeeds all the same, once', async () => {
+  test('that deadlocks with another succeeds, once', async () => {
     const answers = await Promise.all([
       call('move', { source: 1, target: 2, seconds: 0.3 }),
       call('move', { source: 2, target: 1, seconds: 0.3 }),
@@ -54,16 +57,16 @@ describe('a request', () => {
     expect(await count('(SELECT count(*) FROM api.accounts WHERE amount <> 0)')).toBe(0)
   })
 
-  test.each(['40001', '40P01', '26000'])('that fails with %s again and again is tried four times', async state => {
+  test.each(['40001', '40P01', '26000'])('that fails with %s repeatedly is tried four times', async state => {
     expect(await callsOf(state)).toBe(4)
   })
 
-  test('that fails with anything else is not tried again', async () => {
+  test('that fails with another error is not retried', async () => {
     expect(await callsOf('40002')).toBe(1)
   })
 })
 
-test('pauses grow, and no two need be the same', () => {
+test('delays grow and are random', () => {
   expect([1, 2, 3].map(failures => retryPauseMs(failures, 0.5))).toEqual([10, 20, 40])
   expect(retryPauseMs(1, 0)).toBeLessThan(retryPauseMs(1, 0.9))
 })

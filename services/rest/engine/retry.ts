@@ -1,19 +1,19 @@
 /**
- * Once more, where Postgres has ended a transaction for what others have done, beside it or before it: the same again may well succeed. Only for what is one transaction as a
- * whole, and has told its client nothing yet.
+ * Retries a transaction that Postgres aborted because of concurrent or earlier transactions. Only for requests that are
+ * one complete transaction, and have sent nothing to the client yet.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { DatabaseError } from '../../postgres/errors.ts'
+import { DatabaseError } from '../../../wire/errors.ts'
 
 /**
- * serialization_failure and deadlock_detected (Postgres manual, appendix A); and invalid_sql_statement_name, where a function that ran on this connection
- * before has deallocated what was prepared there: the connection is given up with that.
+ * serialization_failure and deadlock_detected (Postgres manual, appendix A); and invalid_sql_statement_name, if an
+ * earlier function on this connection has deallocated a prepared statement: that connection is then closed.
  */
 const passing = new Set(['40001', '40P01', '26000'])
 const attempts = 4
 const firstPauseMs = 10
 
-/** How long to wait after so many failures: longer each time, and no two the same, so that those that met do not meet again. */
+/** Delay after this many failures: growing and random, so that conflicting transactions do not conflict again. */
 export const retryPauseMs = (failures: number, random: number): number =>
   firstPauseMs * 2 ** (failures - 1) * (0.5 + random)
 

@@ -1,12 +1,12 @@
-/** Settings that a role carries (ALTER ROLE .. SET): a login would apply them, a switch of roles within a session does not, so each request does. */
+/** Role settings (ALTER ROLE .. SET): Postgres applies them at login, but not on SET ROLE, so each request does. */
 
-/** What one role's requests run with. */
+/** Settings of requests as one role. */
 export type RoleSettings = {
   readonly isolationLevel: string | undefined
   readonly settings: readonly (readonly [name: string, value: string])[]
 }
 
-/** Of the roles that the login role can become: settings that any user may change, or that it has been granted to set. */
+/** For roles that the login role can become: settings that any user may change, or that it was granted. */
 export const roleSettingsQuery = `
   select role.rolname as role, split_part(entry, '=', 1) as name, substr(entry, strpos(entry, '=') + 1) as value
   from pg_db_role_setting stored
@@ -21,7 +21,7 @@ export const roleSettingsQuery = `
 
 export type RoleSettingRow = { role: string; name: string; value: string }
 
-/** By role. A setting for this database stands after, and so before, one for all. */
+/** By role. A setting for this database comes after, and so overrides, one for all. */
 export function roleSettings(rows: readonly RoleSettingRow[]): ReadonlyMap<string, RoleSettings> {
   const byRole = Map.groupBy(rows, ({ role }) => role)
   return new Map(
@@ -38,10 +38,12 @@ export const statementTimeoutQuery = `select setting::int8 as milliseconds from 
 
 const unitMs: Record<string, number> = { us: 0.001, ms: 1, '': 1, s: 1_000, min: 60_000, h: 3_600_000, d: 86_400_000 }
 
-/** How long a statement may take under these settings, as Postgres reads times (manual section 19.1.1); undefined where they do not say. */
+/**
+ * The statement timeout in these settings, in Postgres's notation (manual section 19.1.1); undefined if they have none.
+ */
 export function statementTimeoutMs(settings: readonly (readonly [name: string, value: string])[]): number | undefined {
-  const said = settings.findLast(([name]) => name === 'statement_timeout')?.[1]
-  const [, number, unit = ''] = /^\s*([0-9.]+)\s*([a-z]*)\s*$/.exec(said ?? '') ?? []
+  const value = settings.findLast(([name]) => name === 'statement_timeout')?.[1]
+  const [, number, unit = ''] = /^\s*([0-9.]+)\s*([a-z]*)\s*$/.exec(value ?? '') ?? []
   const factor = unitMs[unit]
   return number === undefined || factor === undefined ? undefined : Number(number) * factor
 }

@@ -1,4 +1,4 @@
-/** Answers one request: who asks, what is asked, how it is asked of Postgres, and what is said in return. */
+/** Answers a request: authenticates, plans, runs and responds. */
 import { smallBodyBytes } from '../../http/budget.ts'
 import type { HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
 import type { Pool } from '../../postgres/pool.ts'
@@ -13,8 +13,8 @@ import { deliveryOf, isUnfiltered } from '../plan/delivery.ts'
 import { type PlannedAction, routineName } from '../plan/index.ts'
 import type { Plan } from '../plan/types.ts'
 import type { Refused } from '../refusals/log.ts'
-import type { Asked } from '../shapes/shapes.ts'
 import type { Rendered } from '../sql/index.ts'
+import type { PreparedRequest } from '../templates/templates.ts'
 import { admit } from './admission.ts'
 import { answer } from './answer.ts'
 import { answerBatch, isBatch } from './batch.ts'
@@ -31,57 +31,72 @@ import type { State } from './state.ts'
 import { Timing } from './timing.ts'
 import type { TransactionMode } from './transaction.ts'
 
-/** What a request is answered with, and by whom it was asked: for the log. */
+/** The response and its role, for the log. */
 type Answered = {
   readonly response: HttpResponse
   readonly role: string | undefined
   readonly error: RestError | undefined
-  /** The statement that was run for it, without its values. */
+  /** The statement that ran, without its values. */
   readonly sql: string | undefined
   readonly refused: Refused | undefined
 }
 
 async function authenticate(state: State, request: RequestHead): Promise<Session> {
   const { role, claims, authenticated } = await state.authenticator.authenticate(request.headers.authorization)
-  const asked = role ?? state.configuration.dbAnonRole
-  if (asked === undefined) throw anonymousRefused()
-  return { role: asked, claims: JSON.stringify({ ...claims, role: asked }), isAuthenticated: authenticated }
+  const requestedRole = role ?? state.configuration.dbAnonRole
+  if (requestedRole === undefined) throw anonymousRefused()
+  return {
+    role: requestedRole,
+    claims: JSON.stringify({ ...claims, role: requestedRole }),
+    isAuthenticated: authenticated,
+  }
 }
 
-/** What is larger is taken only from who may write: the others have been let have as much by the first read of the socket. */
+/**
+ * Bodies above this size are read only after the write privilege is checked; smaller ones arrive with the first read of
+ * the socket.
+ */
 const largeBodyBytes = smallBodyBytes
 
-/** The body of a request, read as it comes; of one that has none, what nothing makes. */
-async function payloadOf(exchange: Exchange, asked: Asked, action: PlannedAction): Promise<Payload | undefined> {
-  const { request } = asked
+/** Reads the body of a request; without a body, the result of an empty reader. */
+async function payloadOf(
+  exchange: Exchange,
+  prepared: PreparedRequest,
+  action: PlannedAction,
+): Promise<Payload | undefined> {
+  const { request } = prepared
   if (request.body === undefined) return undefined
   const { body, timing } = exchange
   if (body.length === undefined || body.length > largeBodyBytes) {
-    const plans = asked.plansWithoutBody(action)
+    const plans = prepared.plansWithoutBody(action)
     exchange.onPlans(plans)
     await admit(exchange, request.schema, plans)
   }
   const reader = payloadReader(request.body)
   await body.read(reader)
-  timing.leaveOut()
+  timing.exclude()
   return reader.end()
 }
 
-async function answerPlanned(exchange: Exchange, asked: Asked, action: PlannedAction): Promise<HttpResponse> {
+async function answerPlanned(
+  exchange: Exchange,
+  prepared: PreparedRequest,
+  action: PlannedAction,
+): Promise<HttpResponse> {
   const { state, pool, timing, signal } = exchange
-  const { request } = asked
-  const payload = await payloadOf(exchange, asked, action)
-  const { plan, render } = asked.plan(action, payload)
+  const { request } = prepared
+  const payload = await payloadOf(exchange, prepared, action)
+  const { plan, render } = prepared.plan(action, payload)
   exchange.onPlans([plan])
   const chosen = chosenEnd(state, request.preferences)
   const mode = transactionMode(exchange, plan, chosen)
   const isStreamed = !isTagged(state, exchange.http) && canStream(plan, mode)
   const delivery = isStreamed ? deliveryOf(plan, state.cache) : 'whole'
-  const whole = render('whole')
-  const isByRows = delivery !== 'whole' && state.answerSizes.isLarge(whole.main.text, isUnfiltered(plan))
-  const rendered = isByRows ? render(delivery) : whole
+  const complete = render('whole')
+  const isByRows = delivery !== 'whole' && state.answerSizes.isLarge(complete.main.text, isUnfiltered(plan))
+  const rendered = isByRows ? render(delivery) : complete
   exchange.onStatement(rendered.write?.text ?? rendered.main.text)
-  timing.mark('plan')
+  timing.record('plan')
   const facts = plannedFacts(exchange, request, plan)
   const outcome = await execute(pool, {
     plan,
@@ -90,15 +105,15 @@ async function answerPlanned(exchange: Exchange, asked: Asked, action: PlannedAc
     mode,
     prepared: state.configuration.dbPreparedStatements,
     isStreamed,
-    sharing: sharingOf(state, plan, rendered, mode),
+    shared: sharedRunOf(state, plan, rendered, mode),
     statementTimeoutMs: statementTimeoutMs(facts.settings) ?? state.statementTimeoutMs,
     signal,
   })
-  timing.mark('transaction')
-  if (delivery !== 'whole') learnSize(state, whole.main.text, outcome)
+  timing.record('transaction')
+  if (delivery !== 'whole') recordSize(state, complete.main.text, outcome)
   const { keysetParameter, urlUseLegacyTargetNames } = state.configuration
   return streamed(outcome, () => {
-    // Of what is still to come, nobody has looked yet at how much it is.
+    // The result of a stream is not yet checked against the row limit.
     checkRows(plan, outcome.rows)
     return answer({
       ...{ request, plan, outcome, transactionEnd: chosen, keysetParameter },
@@ -107,29 +122,30 @@ async function answerPlanned(exchange: Exchange, asked: Asked, action: PlannedAc
   })
 }
 
-function sharingOf(
+function sharedRunOf(
   { configuration, durations }: State,
   plan: Plan,
   rendered: Rendered,
   mode: TransactionMode,
-): Execution['sharing'] {
+): Execution['shared'] {
   const { dbPreRequest, dbPreparedStatements } = configuration
-  // What runs before each request may do anything; and what is not prepared has a pooler before it, which may think of its own when a transaction ends.
+  // A pre-request function may do anything; and statements are unprepared behind a pooler, which may decide itself when
+  // a transaction ends.
   if (dbPreRequest !== undefined || !dbPreparedStatements || !canShare(plan, rendered, mode)) return undefined
   const { text } = rendered.main
   return {
     expectedMs: durations.ofShort(text),
-    onTook: (tookMs, bytes) => durations.learn(text, tookMs, bytes),
+    onTook: (tookMs, bytes) => durations.record(text, tookMs, bytes),
   }
 }
 
-/** Row by row, nothing says how large an answer is that has begun: it stays what it was taken for. */
-function learnSize({ answerSizes }: State, text: string, { body, coming }: Outcome): void {
+/** Once streaming row by row has begun, the size is unknown: it stays as guessed. */
+function recordSize({ answerSizes }: State, text: string, { body, coming }: Outcome): void {
   const bytes = coming === undefined ? body.length : coming.length
-  if (bytes !== undefined) answerSizes.learn(text, bytes)
+  if (bytes !== undefined) answerSizes.record(text, bytes)
 }
 
-/** The answer of a body that is still to come, which is given up where the answer has none. */
+/** The response for a streamed body, which is abandoned if the response has none. */
 function streamed({ coming }: Outcome, make: () => HttpResponse): HttpResponse {
   if (coming === undefined) return make()
   try {
@@ -149,9 +165,9 @@ async function respond(exchange: Exchange): Promise<HttpResponse> {
   const { state, http, timing, session } = exchange
   if (isBatch(exchange)) return answerBatch(exchange)
   const { role } = session
-  const asked = state.shapes.ask(http, { role, limits: limitsOf(state.roleLimits, role) })
-  const { request } = asked
-  timing.mark('parse')
+  const prepared = state.templates.prepare(http, { role, limits: limitsOf(state.roleLimits, role) })
+  const { request } = prepared
+  timing.record('parse')
   const { action, schema } = request
   const response = await (() => {
     switch (action.kind) {
@@ -164,17 +180,20 @@ async function respond(exchange: Exchange): Promise<HttpResponse> {
       case 'options-function':
         return allowed(functionMethods(state.cache, routineName(action, schema)))
       default:
-        return answerPlanned(exchange, asked, action)
+        return answerPlanned(exchange, prepared, action)
     }
   })()
   return forCaches(state, http, withProfile(state, schema, response))
 }
 
-/** Of what all workers may have at once, what this one may. */
+/** This worker's share of the total limit. */
 const shareOf = (concurrency: number | undefined, { configuration }: State): number | undefined =>
   concurrency === undefined ? undefined : Math.ceil(concurrency / configuration.serverWorkers)
 
-/** Answers a request; every error becomes a response. The body is read once it is known who asks, and for what: whoever may not ask is not listened to. */
+/**
+ * Answers a request; every error becomes a response. The body is read after authentication and authorization of the
+ * request.
+ */
 export async function answerRequest(
   state: State,
   pool: Pool,
@@ -195,12 +214,12 @@ export async function answerRequest(
   }
   const timed = (response: HttpResponse): HttpResponse => {
     if (!configuration.serverTimingEnabled) return response
-    timing.mark('response')
+    timing.record('response')
     return { ...response, headers: [...response.headers, ['Server-Timing', timing.toString()]] }
   }
   try {
     session = await authenticate(state, http)
-    timing.mark('jwt')
+    timing.record('jwt')
     const exchange: Exchange = { state, pool, http, body, session, timing, signal, onStatement, onPlans }
     const { concurrency } = limitsOf(state.roleLimits, session.role)
     const response = await state.inFlight.admit(session.role, shareOf(concurrency, state), signal, () =>

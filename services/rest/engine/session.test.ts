@@ -1,4 +1,7 @@
-/** What one request leaves behind on a connection must not be the next one's: over a pool of one connection, against a real Postgres. */
+/**
+ * State that one request leaves on a connection must not affect the next: with a pool of one connection, against a real
+ * Postgres.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
 import { jwtSecret, startService, type TestService, tokenOf } from '../testing/service.ts'
@@ -36,7 +39,7 @@ afterAll(async () => {
 })
 
 const call = (name: string, body: Record<string, string> = {}) =>
-  service.ask(`/rpc/${name}`, {
+  service.send(`/rpc/${name}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(body),
@@ -61,52 +64,52 @@ describe('a request after one whose function', () => {
     expect(JSON.parse(answer.text)).toEqual({ ...clean, own: name === 'my.own' ? '' : expect.toBeOneOf([null, '']) })
   })
 
-  test('has made the session read-only writes all the same, and so do several', async () => {
+  test('has made the session read-only can write, also in a batch', async () => {
     const readOnly = { name: 'default_transaction_read_only', value: 'on' }
     await call('set', readOnly)
     expect((await call('execute', { sql: 'CREATE TEMP TABLE made ()' })).status).toBe(204)
     await call('set', readOnly)
     const wanted = { method: 'POST', headers: { prefer: 'max-affected=1, handling=strict' } }
-    expect((await service.ask('/notes?owner=eq.anon', { ...wanted, method: 'DELETE' })).status).toBe(204)
+    expect((await service.send('/notes?owner=eq.anon', { ...wanted, method: 'DELETE' })).status).toBe(204)
     await call('set', readOnly)
     const body = JSON.stringify([{ method: 'POST', path: '/notes', body: { owner: 'anon' } }])
     const headers = { 'content-type': 'application/json' }
-    expect(await service.ask('/batch', { method: 'POST', headers, body })).toMatchObject({ status: 200 })
+    expect(await service.send('/batch', { method: 'POST', headers, body })).toMatchObject({ status: 200 })
   })
 
-  test('has deallocated the statements of the connection is answered from another one', async () => {
+  test("has deallocated the connection's statements is answered on another one", async () => {
     await call('session')
     expect((await call('execute', { sql: 'DEALLOCATE ALL' })).status).toBe(204)
     expect((await call('session')).status).toBe(200)
   })
 
   test.each(['COMMIT', 'ROLLBACK', 'COPY api.notes TO STDOUT', 'COPY api.notes FROM STDIN'])(
-    'tried to %s is answered as itself',
+    'tried to %s is answered normally',
     async sql => {
       expect((await call('execute', { sql })).status).toBeGreaterThanOrEqual(400)
       expect(JSON.parse((await call('session')).text)).toMatchObject(clean)
     },
   )
 
-  test('listens and is notified is answered as itself', async () => {
+  test('listens and is notified is answered normally', async () => {
     await call('execute', { sql: `LISTEN noise; NOTIFY noise, 'one'; DO $$ BEGIN RAISE WARNING 'noise'; END $$` })
     await postgres.run(`NOTIFY noise, 'two'`)
     expect(JSON.parse((await call('session')).text)).toMatchObject(clean)
   })
 })
 
-test('a statement that one role has prepared shows another role no rows of the first', async () => {
+test('a statement prepared by one role shows another role none of its rows', async () => {
   const authorization = `Bearer ${await tokenOf({ role: 'other' })}`
   for (let round = 0; round < 8; round++) {
-    expect(JSON.parse((await service.ask('/notes')).text)).toEqual([{ owner: 'anon' }])
-    const asOther = await service.ask('/notes', { headers: { authorization } })
+    expect(JSON.parse((await service.send('/notes')).text)).toEqual([{ owner: 'anon' }])
+    const asOther = await service.send('/notes', { headers: { authorization } })
     expect(JSON.parse(asOther.text)).toEqual([{ owner: 'other' }])
   }
 })
 
 test.each(['/rpc/path', '/rpc/p%61th', '/%72pc/path', '/rpc/path?select=*'])(
-  'a function is told one path, however the client writes it: %s',
+  'a function sees the same path, however the client encodes it: %s',
   async path => {
-    expect((await service.ask(path)).text).toBe('"/rpc/path"')
+    expect((await service.send(path)).text).toBe('"/rpc/path"')
   },
 )

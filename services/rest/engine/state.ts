@@ -1,4 +1,7 @@
-/** All that a request is answered from, replaced as a whole when the configuration or the schema cache is read again. */
+/**
+ * All state from which requests are answered, replaced as a whole when the configuration or the schema cache is
+ * reloaded.
+ */
 import { type Authenticator, type CacheEvent, createAuthenticator } from '../../authentication/index.ts'
 import { Durations } from '../../postgres/durations.ts'
 import type { SchemaCache } from '../../schema-cache/types.ts'
@@ -7,18 +10,18 @@ import { InFlight } from '../limits/in-flight.ts'
 import { parseRoleLimits, type RoleLimits } from '../limits/role-limits.ts'
 import type { RequestRules } from '../parse/request.ts'
 import type { PlanSettings } from '../plan/context.ts'
-import { Shapes } from '../shapes/shapes.ts'
+import { StatementTemplates } from '../templates/templates.ts'
 import { type Admissions, noAdmissions } from './admissions.ts'
 import { AnswerSizes } from './answer-sizes.ts'
 import type { SettingsOfRoles } from './read-database.ts'
 import type { RoleSettings } from './role-settings.ts'
 
-/** What the configuration comes to. */
+/** Derived from the configuration. */
 export type ConfiguredState = {
   readonly configuration: RestConfiguration
   readonly authenticator: Authenticator
   readonly roleSettings: ReadonlyMap<string, RoleSettings>
-  /** Of statements, where the role does not say it; 0 is for ever. */
+  /** Statement timeout if the role has none; 0: none. */
   readonly statementTimeoutMs: number
   readonly planSettings: PlanSettings
   readonly roleLimits: ReadonlyMap<string, RoleLimits>
@@ -33,7 +36,7 @@ export type State = ConfiguredState & {
   readonly answerSizes: AnswerSizes
   readonly durations: Durations
   readonly inFlight: InFlight
-  readonly shapes: Shapes
+  readonly templates: StatementTemplates
 }
 
 export function configuredState(
@@ -69,7 +72,7 @@ export function configuredState(
   }
 }
 
-/** `before` is what has been answered from until now. */
+/** `before`: the previous state. */
 export function stateOf(configured: ConfiguredState, cache: SchemaCache, before: State | undefined): State {
   const { configuration, planSettings } = configured
   const rules: RequestRules = {
@@ -87,6 +90,6 @@ export function stateOf(configured: ConfiguredState, cache: SchemaCache, before:
     durations: new Durations(),
     inFlight: before?.inFlight ?? new InFlight(),
     rules,
-    shapes: new Shapes({ rules, cache, planSettings }),
+    templates: new StatementTemplates({ rules, cache, planSettings }),
   }
 }

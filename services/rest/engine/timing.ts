@@ -1,4 +1,4 @@
-/** How long the parts of a request took, as Server-Timing says it (W3C Server Timing). */
+/** Durations of the parts of a request for the Server-Timing header (W3C Server Timing). */
 
 type Part = 'jwt' | 'parse' | 'plan' | 'transaction' | 'response'
 
@@ -6,15 +6,15 @@ export class Timing {
   readonly #durations: [Part, number][] = []
   #last = performance.now()
 
-  /** Ends a part; the next begins here. */
-  mark(part: Part): void {
+  /** Ends a part; the next starts here. */
+  record(part: Part): void {
     const now = performance.now()
     this.#durations.push([part, now - this.#last])
     this.#last = now
   }
 
-  /** Leaves out what has passed since a part ended: the time that the client took. */
-  leaveOut(): void {
+  /** Excludes the time since the last part ended: the client's time. */
+  exclude(): void {
     this.#last = performance.now()
   }
 

@@ -20,14 +20,14 @@ const facts: SessionFacts = {
 const mode: TransactionMode = { readOnly: false, isolationLevel: undefined, end: 'commit' }
 
 /** The settings of the first SELECT, by name. */
-function settings(given: Partial<SessionFacts> = {}, how: Partial<TransactionMode> = {}): Record<string, unknown> {
-  const { before } = transactionSteps({ ...facts, ...given }, { ...mode, ...how })
+function settings(changed: Partial<SessionFacts> = {}, how: Partial<TransactionMode> = {}): Record<string, unknown> {
+  const { before } = transactionSteps({ ...facts, ...changed }, { ...mode, ...how })
   const values = before.find(({ text }) => text.includes('set_config'))?.values ?? []
   return Object.fromEntries(values.flatMap((name, index) => (index % 2 === 0 ? [[name, values[index + 1]]] : [])))
 }
 
 describe('a transaction', () => {
-  test('knows who asks, and what', () => {
+  test('sets the caller and the request', () => {
     expect(settings()).toEqual({
       search_path: '"a""b", "public"',
       statement_timeout: '5s',
@@ -40,12 +40,12 @@ describe('a transaction', () => {
     })
   })
 
-  test('that reads cannot write, and may be in a time zone', () => {
+  test('is read-only for reads, and may have a time zone', () => {
     expect(settings({}, { readOnly: true }).transaction_read_only).toBe('on')
     expect(settings({ timezone: 'Asia/Tokyo' }).timezone).toBe('Asia/Tokyo')
   })
 
-  test('is told of its settings in their order, and asks for no value again', () => {
+  test('sets the settings in order, and does not return their values', () => {
     const many = Array.from({ length: 150 }, (_, index) => [`app.settings.s${index}`, `${index}`] as const)
     const step = transactionSteps({ ...facts, settings: many }, mode).before.find(({ text }) =>
       text.includes('set_config'),
@@ -58,12 +58,12 @@ describe('a transaction', () => {
     expect(step?.values.slice(-2)).toEqual(['request.cookies', expect.any(String)])
   })
 
-  test('puts no value into its text', () => {
+  test('has no values in its text', () => {
     const { before } = transactionSteps({ ...facts, role: `x'; --` }, mode)
     expect(before.map(({ text }) => text).join()).not.toContain('x')
   })
 
-  test('is begun by name only where it has to be', () => {
+  test('has an explicit BEGIN only if necessary', () => {
     const texts = (how: Partial<TransactionMode>) => {
       const { before, after } = transactionSteps(facts, { ...mode, ...how })
       return [before[0]?.text.split(' ').slice(0, 4).join(' '), after.map(({ text }) => text)]
@@ -76,7 +76,7 @@ describe('a transaction', () => {
     expect(endSteps('commit').map(({ text }) => text)).toEqual(['COMMIT'])
   })
 
-  test('calls the function before the request by its quoted name', () => {
+  test('calls the pre-request function by its quoted name', () => {
     const { before } = transactionSteps({ ...facts, preRequest: 'my schema.check' }, mode)
     expect(before.at(-1)?.text).toBe('SELECT "my schema"."check"()')
   })

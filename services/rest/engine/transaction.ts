@@ -1,7 +1,4 @@
-/**
- * What a request runs in: its role, its claims and what else Postgres is told of it, set for one transaction. Pure: builds the statements that stand before the
- * request's own.
- */
+/** Builds the statements before a request's own: they set role, claims and other settings for one transaction. Pure. */
 
 import type { Headers } from '../../http/message.ts'
 import { quoteIdentifier } from '../../postgres/quote.ts'
@@ -23,7 +20,7 @@ export type SessionFacts = {
   readonly preRequest: string | undefined
 }
 
-/** How the transaction is begun and ended. */
+/** How the transaction begins and ends. */
 export type TransactionMode = {
   readonly readOnly: boolean
   readonly isolationLevel: string | undefined
@@ -31,7 +28,7 @@ export type TransactionMode = {
   readonly end: 'commit' | 'rollback' | 'decide'
 }
 
-/** Bytes of a header are UTF-8; Node reads a character for a byte. */
+/** Header bytes are UTF-8; Node reads one character per byte. */
 const decoded = (bytes: string): string => Buffer.from(bytes, 'latin1').toString('utf8')
 
 function cookies(header: string | undefined): string {
@@ -46,7 +43,7 @@ function cookies(header: string | undefined): string {
   return JSON.stringify(Object.fromEntries(pairs))
 }
 
-/** Cookies are told apart, in a setting of their own. */
+/** Cookies are parsed into their own setting. */
 function headersText({ cookie: _, ...headers }: Headers): string {
   const text = JSON.stringify(headers)
   return /[\x80-\xff]/.test(text) ? decoded(text) : text
@@ -55,17 +52,20 @@ function headersText({ cookie: _, ...headers }: Headers): string {
 const schemaList = ({ schema, extraSearchPath }: SessionFacts): string =>
   [...new Set([schema, ...extraSearchPath])].map(quoteIdentifier).join(', ')
 
-/** A function named in the configuration, quoted part by part. */
+/** A function named in the configuration, each part quoted. */
 const functionName = (name: string): string =>
   name
     .split('.')
     .map(part => quoteIdentifier(part.replace(/^"(.*)"$/s, '$1')))
     .join('.')
 
-/** Postgres calls a function with so many arguments at most. */
+/** Postgres's maximum number of function arguments. */
 const mostArguments = 100
 
-/** set_config returns each value again. Counting the values saves Postgres the writing and the service the reading of them, 4 % of both for a row by key. */
+/**
+ * set_config returns each value. Counting the values saves Postgres writing and the service reading them, 4 % of both
+ * for a row by key.
+ */
 function settingsStep(facts: SessionFacts, readOnly: boolean): Step {
   const settings: (readonly [string, string])[] = [
     ['search_path', schemaList(facts)],
@@ -94,12 +94,15 @@ const isolationLevels: Record<string, string> = {
   'read uncommitted': 'READ UNCOMMITTED',
 }
 
-/** Where one transaction for all that is sent together is not enough, one is begun by name. */
+/** BEGIN is only sent if the implicit transaction of a pipeline is not enough. */
 function isExplicit({ isolationLevel, end }: TransactionMode): boolean {
   return end !== 'commit' || isolationLevel !== undefined
 }
 
-/** Settings that a function has left behind for the session (as by set_config with false) are not the next request's: neither its headers nor its time zone. */
+/**
+ * Session settings left by a function (as by set_config with false) must not apply to the next request: neither its
+ * headers nor its time zone.
+ */
 const resetStep: Step = { text: 'RESET ALL', values: [] }
 
 /** The statements before and after the request's own. */
@@ -116,7 +119,9 @@ export function transactionSteps(facts: SessionFacts, mode: TransactionMode): { 
   return { before, after: endSteps(mode.end) }
 }
 
-/** A transaction that is rolled back all the same checks its deferred constraints, so that a client sees what a commit would have said. */
+/**
+ * A transaction that is rolled back also checks its deferred constraints, so that a client sees the errors of a commit.
+ */
 export function endSteps(end: 'commit' | 'rollback'): Step[] {
   if (end === 'commit') return [{ text: 'COMMIT', values: [] }]
   return [

@@ -1,14 +1,15 @@
 /**
- * What a function has left behind for the session ends with the next request's first statement; but its transaction has begun by then, and may have begun read-only.
+ * Resets session settings of a function before the next request's statements; but its transaction has already begun by
+ * then, possibly read-only.
  */
+import { DatabaseError } from '../../../wire/errors.ts'
 import type { Connection } from '../../postgres/connection.ts'
-import { DatabaseError } from '../../postgres/errors.ts'
 
 const readOnlyTransaction = '25006'
 
 /**
- * Does what writes, a transaction as a whole: once more, on a connection without settings of others, where it was told that it must not write. A Postgres that nobody can write to says so
- * again.
+ * Runs a writing transaction; if it fails as read-only, retries once on a connection without leftover settings. A
+ * Postgres that is read-only fails again.
  * @throws what it throws
  */
 export async function writing<T>(connection: Connection, work: () => Promise<T>): Promise<T> {

@@ -1,13 +1,14 @@
 /**
- * Every error that the service words itself, by code: status, texts and headers. It promises that nothing a client is told is worded elsewhere, but for what Postgres and
- * functions in the database say themselves (database.ts). Statuses and texts are those of PostgREST 14 (its docs, "Errors"), with RST in place of PGRST in the codes.
+ * Every error that the service words itself, by code: status, texts and headers. All error texts are here, except those
+ * of Postgres and of database functions (database.ts). Statuses and texts are those of PostgREST 14 (its docs,
+ * "Errors"), with RST in place of PGRST in the codes.
  */
 import { bearerChallenge } from '../../authentication/challenge.ts'
 import type { ClaimsFault, Undecodable } from '../../authentication/errors.ts'
 import type { UnreadRequest } from '../../http/message.ts'
 import { type Json, RestError, retryAfter } from './rest-error.ts'
 
-// Group 0: the connection to the database, and the room for what is on its way.
+// Group 0: the database connection, and memory.
 
 export const connectionLost = (details: string, cause?: unknown): RestError =>
   unavailable('RST000', 'Database connection error.', details, cause)
@@ -15,16 +16,16 @@ export const connectionLost = (details: string, cause?: unknown): RestError =>
 export const databaseClientFailed = (details: string, cause?: unknown): RestError =>
   unavailable('RST001', 'Database client error. Retrying the connection.', details, cause)
 
-/** Why, the log says: whoever asks is a stranger still. */
+/** The reason is only logged, since the client is unauthenticated. */
 export const schemaNotLoaded = (): RestError =>
   unavailable('RST002', 'Could not query the database for the schema cache. Retrying.')
 
 export const acquisitionTimedOut = (cause?: unknown): RestError =>
   new RestError({ status: 504, code: 'RST003', message: 'Timed out acquiring connection from connection pool.' }, cause)
 
-/** The code is Postgres's own, of a server that has run out of something. */
+/** The code is Postgres's own for exhausted resources. */
 export const memoryExhausted = (): RestError =>
-  unavailable('53000', 'The service holds too much data of other requests')
+  unavailable('53000', 'The memory for bodies of requests and responses is exhausted')
 
 function unavailable(code: string, message: string, details: string | null = null, cause?: unknown): RestError {
   return new RestError({ status: 503, code, message, details, headers: [retryAfter] }, cause)
@@ -32,14 +33,17 @@ function unavailable(code: string, message: string, details: string | null = nul
 
 // Group 1: the request by itself.
 
-/** What does not parse: at which character, from 1, and what could be there instead. PostgREST also counts lines; here a text is one line. */
+/**
+ * A syntax error: the character position from 1, and what was expected. PostgREST also counts lines; here a text is one
+ * line.
+ */
 export const unparsable = (what: string, text: string, column: number, details: string): RestError =>
   invalidQuery(`"failed to parse ${what} (${text})" (line 1, column ${column})`, details)
 
 export const tooManyParameters = (maximum: number): RestError =>
   invalidQuery(`A query string has at most ${maximum} parameters`)
 
-/** Postgres has no such character in a text, and the protocol ends a name at it. */
+/** Postgres has no such character in a text, and it terminates names in the protocol. */
 export const nulInQuery = (): RestError => invalidQuery('A query string cannot hold the character NUL')
 
 export const tooManyValues = (maximum: number): RestError => invalidQuery(`A request has at most ${maximum} values`)
@@ -71,7 +75,7 @@ export const csvQuoteOpen = (): RestError => invalidBody('A quoted field of CSV 
 
 export const csvQuoteFollowed = (): RestError => invalidBody('A quoted field of CSV is followed by more than a comma')
 
-/** Nothing can be made of it. */
+/** The body cannot be parsed. */
 function invalidBody(message: string, details: string | null = null): RestError {
   return new RestError({ status: 400, code: 'RST102', message, details })
 }
@@ -79,7 +83,7 @@ function invalidBody(message: string, details: string | null = null): RestError 
 export const bodyTooLarge = (maximumBytes: number): RestError =>
   new RestError({ status: 413, code: 'RST102', message: `The request body is larger than ${maximumBytes} bytes` })
 
-/** What has come could not be made a request of. */
+/** The received bytes could not be parsed as a request. */
 export function requestUnread(why: UnreadRequest, maximumHeaderBytes: number): RestError {
   switch (why) {
     case 'head too large':
@@ -89,7 +93,7 @@ export function requestUnread(why: UnreadRequest, maximumHeaderBytes: number): R
         message: `The head of the request, the URL in it, is larger than ${maximumHeaderBytes} bytes`,
       })
     case 'too slow':
-      return new RestError({ status: 408, code: 'RST141', message: 'The request did not come in time' })
+      return new RestError({ status: 408, code: 'RST141', message: 'The request was not received in time' })
     case 'malformed':
       return new RestError({ status: 400, code: 'RST142', message: 'The request is not HTTP/1.1' })
   }
@@ -134,7 +138,7 @@ export const notAcceptable = (mediaTypes: readonly string[]): RestError =>
     message: `None of these media types are available: ${mediaTypes.join(', ')}`,
   })
 
-/** `alias` is what the embedding goes by, where aliases alone count. */
+/** `alias`: the embedding's name if only aliases count. */
 export const notEmbedded = (name: string, alias?: string): RestError =>
   new RestError({
     status: 400,
@@ -147,7 +151,7 @@ export const notEmbedded = (name: string, alias?: string): RestError =>
         : `Change '${name}' to '${alias}' in filters, orders or limits.`,
   })
 
-/** Of what a function in the database has set. */
+/** Errors in settings made by a database function. */
 export const invalidResponseHeaders = (): RestError =>
   new RestError({
     status: 500,
@@ -213,7 +217,7 @@ export const invalidRaiseDetail = (sqlState: string, detail: string | null): Res
     "DETAIL must be a JSON object with obligatory keys: 'status', 'headers' and optional key: 'status_text'.",
   )
 
-/** What a function has raised to be the response, and is none. */
+/** A function raised a response that is invalid. */
 function invalidRaise(sqlState: string, details: string, hint: string): RestError {
   const message = `Could not parse JSON in the "RAISE SQLSTATE '${sqlState}'" error`
   return new RestError({ status: 500, code: 'RST121', message, details, hint })
@@ -259,11 +263,11 @@ export const affectedOfNoSet = (): RestError =>
     message: 'Function must return SETOF or TABLE when max-affected preference is used with handling=strict',
   })
 
-// Group 2: the request against the schema cache. A name is as it is to be shown, with its schema where it has one; what was meant is a guess.
+// Group 2: the request against the schema cache. A name is printed with its schema if it has one; `meant` is a guess.
 
 type Names = { readonly schema: string; readonly name: string }
 
-/** `using` is the hint by which the client asked for one of several. */
+/** `using`: the client's disambiguation hint. */
 export function relationshipNotFound(
   { schema, name }: Names,
   target: string,
@@ -281,7 +285,7 @@ export function relationshipNotFound(
   })
 }
 
-/** `candidates` are what the client may write in place of the target. */
+/** `candidates`: what the client may write in place of the target. */
 export function ambiguousRelationship(
   source: string,
   target: string,
@@ -298,7 +302,7 @@ export function ambiguousRelationship(
   })
 }
 
-/** `called` is how it was called; `searched` says what for, where that is known. */
+/** `called`: the call's arguments; `searched`: the search criteria, if known. */
 export function functionNotFound(
   { schema, name }: Names,
   { called = '', searched, meant }: { called?: string; searched?: string | undefined; meant?: string | undefined } = {},
@@ -335,9 +339,9 @@ export const tableNotFound = ({ schema, name }: Names, meant: string | undefined
     hint: meant === undefined ? null : `Perhaps you meant the table '${schema}.${meant}'`,
   })
 
-// Group 3: who asks. No text holds a part of a token, a key or a claim's value.
+// Group 3: authentication. No text contains a part of a token, a key or a claim's value.
 
-/** A token came, and there is nothing to check it with: the fault is the server's. */
+/** A token was sent, but no secret is configured: the fault is the server's. */
 export const secretMissing = (): RestError =>
   new RestError({ status: 500, code: 'RST300', message: 'Server lacks JWT secret' })
 
@@ -352,7 +356,7 @@ export function tokenUndecodable(reason: Undecodable): RestError {
   })
 }
 
-/** Nobody is named, and there is no anonymous role. */
+/** No token was sent, and there is no anonymous role. */
 export const anonymousRefused = (): RestError =>
   new RestError({
     status: 401,
@@ -418,7 +422,7 @@ function describeFault(fault: ClaimsFault): string {
   }
 }
 
-// Group B: what PostgREST does not have.
+// Group B: errors that PostgREST does not have.
 
 export const tooManyAtOnce = (role: string, maximum: number): RestError =>
   new RestError({
@@ -433,34 +437,34 @@ export const tooManyRows = (role: string, maximum: number): RestError =>
   new RestError({
     status: 400,
     code: 'RSTB01',
-    message: `The request comes to more rows than the role '${role}' may have`,
+    message: `The request has more rows than allowed for the role '${role}'`,
     details: `Its limit in role-limits is rows=${maximum}`,
-    hint: 'Ask for fewer: by filters, or by limit and offset.',
+    hint: 'Request fewer rows with filters, or with limit and offset.',
   })
 
-/** What it would cost tells of data that the role may not see. */
+/** The planned cost could reveal data that the role may not see. */
 export const planTooCostly = (role: string, maximum: number): RestError =>
   new RestError({
     status: 400,
     code: 'RSTB02',
-    message: `The request is planned to cost more than the role '${role}' may`,
+    message: `The planned cost of the request is above the limit of the role '${role}'`,
     details: `Its limit in role-limits is cost=${maximum}`,
     hint: 'Filter or order by columns that have an index, or embed less.',
   })
 
-/** Why a request cannot be answered in pages by keys. */
+/** Why keyset pagination is impossible for a request. */
 export const keysetRefused = (details: string): RestError =>
-  new RestError({ status: 400, code: 'RSTB10', message: 'The request cannot be paged by keys', details })
+  new RestError({ status: 400, code: 'RSTB10', message: 'Keyset pagination is not possible for this request', details })
 
 export const cursorUnreadable = (): RestError =>
-  new RestError({ status: 400, code: 'RSTB11', message: 'The cursor is none of this service' })
+  new RestError({ status: 400, code: 'RSTB11', message: 'The cursor is invalid' })
 
 export const cursorOfAnother = (): RestError =>
   new RestError({
     status: 400,
     code: 'RSTB12',
     message: 'The cursor belongs to another request',
-    hint: 'Follow the link as it is, or begin anew: but for limit, all of the request has to be the same.',
+    hint: 'Use the link unchanged, or start again: only limit may change in the request.',
   })
 
 export const cursorTooLong = (maximum: number): RestError =>
@@ -492,7 +496,7 @@ export const batchUnsigned = (maximumBytes: number): RestError =>
     message: `A batch of more than ${maximumBytes} bytes, or of unknown length, needs a token`,
   })
 
-/** What one of a batch is refused with, and which. */
+/** The error and index of the refused request of a batch. */
 export const ofRequest = (request: number, error: RestError): RestError =>
   new RestError(
     {
@@ -508,7 +512,7 @@ export const ofRequest = (request: number, error: RestError): RestError =>
     error.cause,
   )
 
-// Group X: what nobody foresaw. It says nothing of itself.
+// Group X: unexpected errors. Contains no details.
 
 export const internalError = (cause: unknown): RestError =>
   new RestError({ status: 500, code: 'RSTX00', message: 'Internal error' }, cause)

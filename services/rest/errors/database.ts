@@ -1,13 +1,15 @@
-/** What an error of Postgres is over HTTP: the status of each class of SQLSTATE, and errors that functions raise on purpose. */
+/**
+ * HTTP errors from Postgres errors: the status of each class of SQLSTATE, and errors that functions raise on purpose.
+ */
 
 import { isRecord } from '../../../values/record.ts'
+import type { DatabaseError } from '../../../wire/errors.ts'
 import { bearerChallenge } from '../../authentication/challenge.ts'
 import { isHeaderName, isHeaderValue } from '../../http/headers.ts'
-import type { DatabaseError } from '../../postgres/errors.ts'
 import { invalidRaiseDetail, invalidRaiseMessage } from './catalogue.ts'
 import { type Json, RestError, retryAfter } from './rest-error.ts'
 
-/** The longest prefix of an SQLSTATE that stands here decides. */
+/** The longest prefix of an SQLSTATE in this table counts. */
 const statuses = new Map<string, number>([
   ['08', 503],
   ['09', 500],
@@ -41,12 +43,12 @@ const statuses = new Map<string, number>([
 ])
 
 function statusOf({ sqlState, message, isFatal }: DatabaseError, isAuthenticated: boolean): number {
-  // Postgres stops, and ends its connections: what ran is rolled back, and may be sent again.
+  // Postgres shuts down and closes its connections: running transactions are rolled back, and may be retried.
   if (isFatal && sqlState.startsWith('57')) return 503
   if (sqlState === '42501') return isAuthenticated ? 403 : 400
-  // A role that a token names and that is not there is the token's fault, not the server's.
+  // If the role of a token does not exist, the token is at fault, not the server.
   if (sqlState === '22023' && /^role ".*" does not exist$/s.test(message)) return 401
-  // safeupdate's refusal of a write to a whole table.
+  // safeupdate's refusal of a write to a full table.
   if (sqlState === '21000' && message.includes('requires a WHERE clause')) return 400
   const custom = /^PT([2-9][0-9]{2})$/.exec(sqlState)
   if (custom !== null) return Number(custom[1])
@@ -69,15 +71,15 @@ function parsed(text: string): unknown {
 const optionalText = (value: unknown): value is string | null | undefined =>
   value === undefined || value === null || typeof value === 'string'
 
-/** `RAISE SQLSTATE 'RST'` with JSON in its message and detail: all of the response is the function's choice. */
+/** `RAISE SQLSTATE 'RST'` with JSON in its message and detail: the function chooses the full response. */
 function raised({ sqlState, message, detail }: DatabaseError): RestError {
-  const said = parsed(message)
+  const fields = parsed(message)
   if (
-    !isRecord(said) ||
-    typeof said.code !== 'string' ||
-    typeof said.message !== 'string' ||
-    !optionalText(said.details) ||
-    !optionalText(said.hint)
+    !isRecord(fields) ||
+    typeof fields.code !== 'string' ||
+    typeof fields.message !== 'string' ||
+    !optionalText(fields.details) ||
+    !optionalText(fields.hint)
   ) {
     return invalidRaiseMessage(sqlState, message)
   }
@@ -97,16 +99,16 @@ function raised({ sqlState, message, detail }: DatabaseError): RestError {
   return new RestError({
     status,
     ...(typeof statusText === 'string' && isHeaderValue(statusText) ? { statusText } : {}),
-    code: said.code,
-    message: said.message,
-    details: (said.details ?? null) satisfies Json,
-    hint: said.hint ?? null,
+    code: fields.code,
+    message: fields.message,
+    details: (fields.details ?? null) satisfies Json,
+    hint: fields.hint ?? null,
     headers: list,
   })
 }
 
 export function refusalOfDatabase(error: DatabaseError, isAuthenticated: boolean): RestError {
-  // PGRST is what functions written for PostgREST raise.
+  // Functions written for PostgREST raise PGRST.
   if (error.sqlState === 'RST' || error.sqlState === 'RST00' || error.sqlState === 'PGRST') return raised(error)
   const status = statusOf(error, isAuthenticated)
   return new RestError(
@@ -116,7 +118,7 @@ export function refusalOfDatabase(error: DatabaseError, isAuthenticated: boolean
       message: error.message,
       details: error.detail,
       hint: error.hint,
-      // RFC 9110 section 15.5.2: a 401 says how to do better.
+      // RFC 9110 section 15.5.2: a 401 contains a challenge.
       headers: status === 401 ? [bearerChallenge()] : status === 503 ? [retryAfter] : [],
     },
     error,

@@ -1,8 +1,9 @@
-/** From whatever a request has ended with to what its client is told. */
+/** Converts any exception of a request to its error response. */
+import { DatabaseError } from '../../../wire/errors.ts'
 import { AuthenticationError } from '../../authentication/errors.ts'
 import { HttpError } from '../../http/errors.ts'
 import type { HttpResponse } from '../../http/message.ts'
-import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
+import { AcquisitionTimeout, ConnectionFailure } from '../../postgres/errors.ts'
 import { serviceName } from '../product.ts'
 import {
   acquisitionTimedOut,
@@ -18,7 +19,7 @@ import {
 import { refusalOfDatabase } from './database.ts'
 import { RestError } from './rest-error.ts'
 
-/** What nobody foresaw is RSTX00 and says nothing of itself. */
+/** Unexpected errors are RSTX00 without details. */
 export function restErrorOf(error: unknown, isAuthenticated: boolean): RestError {
   if (error instanceof RestError) return error
   if (error instanceof DatabaseError) return refusalOfDatabase(error, isAuthenticated)
@@ -49,19 +50,19 @@ function refusalOfServer({ fault }: HttpError): RestError {
   }
 }
 
-/** Where Postgres said why, and it is neither that it goes or comes nor that it is full, the fault is in how it is logged in to. */
+/** If Postgres gave a reason other than starting, stopping or full, the login is at fault. */
 function refusalOfConnection(failure: ConnectionFailure): RestError {
   const { sqlState, message } = failure
   const isOfLogin = sqlState !== undefined && !sqlState.startsWith('57P') && sqlState !== '53300'
   return isOfLogin ? databaseClientFailed(message, failure) : connectionLost(message, failure)
 }
 
-/** An error as a response; `verbose` says details and hint as well. */
+/** An error as a response; `verbose` includes details and hint. */
 export function errorResponse(error: RestError, verbose: boolean): HttpResponse {
   const { code, message, details, hint, request } = error
-  // A request that is undefined is not written.
+  // An undefined request is not written.
   const body = verbose ? { code, message, details, hint, request } : { code, message, request }
-  // The code of a raised error is the function's text: what HTTP cannot carry stays out of the header.
+  // A raised error's code is the function's text: characters that HTTP forbids are kept out of the header.
   const proxyStatus = /^[\x21-\x7e]+$/.test(code) && !code.includes('"') ? `${serviceName}; error=${code}` : serviceName
   return {
     status: error.status,

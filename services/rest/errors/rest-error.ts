@@ -1,27 +1,30 @@
-/** What a request is refused with. catalogue.ts makes those that the service words itself, database.ts those of Postgres. */
+/**
+ * The error of a refused request. catalogue.ts creates those with the service's own text, database.ts those of
+ * Postgres.
+ */
 
-/** A value that JSON can say; `details` of an ambiguous embedding is a list, not a text. */
+/** A JSON value; `details` of an ambiguous embedding is a list, not a text. */
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json }
 
-/** Of what does not say itself when to ask again. */
+/** Retry-After for errors without one. */
 export const retryAfter: [name: string, value: string] = ['Retry-After', '1']
 
 type RestErrorParts = {
   /** HTTP status, 100 to 999. */
   status: number
-  /** The reason phrase, where an error raised in the database gives its own. */
+  /** The reason phrase, if an error raised in the database has one. */
   statusText?: string
   /** `RSTgxx`, or a SQLSTATE. */
   code: string
   message: string
   details?: Json
   hint?: string | null
-  /** Of a batch, the place of the request that is refused, from 0. */
+  /** In a batch, the index of the refused request, from 0. */
   request?: number | undefined
   headers?: [name: string, value: string][]
 }
 
-/** Whatever a request is refused with. */
+/** Any error with which a request is refused. */
 export class RestError extends Error {
   readonly status: number
   readonly statusText: string | undefined

@@ -1,4 +1,4 @@
-/** What a client is told of a token that is refused: each reason by its code, status, texts and challenge. */
+/** Responses to refused tokens: each reason with code, status, texts and challenge. */
 import { expect, test } from 'vitest'
 import { AuthenticationError, type Refusal } from '../../authentication/errors.ts'
 import { anonymousRefused } from './catalogue.ts'
@@ -49,13 +49,13 @@ test.each(refusals)('%j is 401 %s: %s', (refusal, code, message, details) => {
   expect(restErrorOf(new AuthenticationError(refusal), false).message).toBe(message)
 })
 
-test('without a secret it is the server that is at fault, and nothing is asked of the client', () => {
+test('without a secret the server is at fault, and the response has no challenge', () => {
   const error = restErrorOf(new AuthenticationError({ kind: 'no secret' }), false)
   expect(error).toMatchObject({ status: 500, code: 'RST300', details: null, hint: null, headers: [] })
   expect(error.message).toBe('Server lacks JWT secret')
 })
 
-test('who brings no token is asked for one', () => {
+test('a request without a token gets a challenge', () => {
   const error = anonymousRefused()
   expect(error).toMatchObject({ status: 401, code: 'RST302', details: null, headers: [['WWW-Authenticate', 'Bearer']] })
   expect(error.message).toBe('Anonymous access is disabled')

@@ -1,26 +1,27 @@
 /**
- * A cursor: where a page has ended, as a client hands it back. It promises that one is taken only by a request of the same shape: the same relation, filters, order and
- * columns. It hides nothing, and need not: whoever could change it could ask by filters for the same. Pure.
+ * A cursor: the position after a page, as a client returns it. Only a request with the same relation, filters, order
+ * and columns accepts it. It is not secret and not signed: a client that changes it could request the same rows with
+ * filters. Pure.
  */
 import { createHash } from 'node:crypto'
 import { cursorOfAnother, cursorTooLong, cursorUnreadable } from '../errors/catalogue.ts'
 
-/** The values of the columns that a page is ordered by, as Postgres writes them. */
+/** The values of the ordering columns, as Postgres writes them. */
 export type Position = readonly (string | null)[]
 
-/** What of a request decides which rows come, and in which order. */
+/** The parts of a request that decide the rows and their order. */
 export type Shape = {
   readonly schema: string
   readonly relation: string
-  /** Of all parameters but the cursor, sorted. */
+  /** All parameters except the cursor, sorted. */
   readonly canonicalQuery: string
 }
 
-/** A head has to have room for it, and for the rest of the query. */
+/** It must fit in a request head together with the rest of the query. */
 const maximumLength = 4_096
 
 const digestOf = ({ schema, relation, canonicalQuery }: Shape): string => {
-  // How many rows a page has may change from one to the next.
+  // The page size may change between pages.
   const query = canonicalQuery.split('&').filter(parameter => !parameter.startsWith('limit='))
   return createHash('sha256')
     .update(JSON.stringify([schema, relation, query]))
@@ -28,7 +29,7 @@ const digestOf = ({ schema, relation, canonicalQuery }: Shape): string => {
     .slice(0, 16)
 }
 
-/** @throws RestError where it would be too long to be sent back */
+/** @throws RestError if it would be too long to be sent back */
 export function encodeCursor(shape: Shape, position: Position): string {
   const text = Buffer.from(JSON.stringify([digestOf(shape), ...position])).toString('base64url')
   if (text.length > maximumLength) throw cursorTooLong(maximumLength)
@@ -48,7 +49,7 @@ function parsed(text: string): readonly unknown[] | undefined {
 const isValue = (value: unknown): value is string | null =>
   value === null || (typeof value === 'string' && !value.includes('\0'))
 
-/** @throws RestError of what is no cursor, or one of another request */
+/** @throws RestError if the text is not a cursor, or of another request */
 export function decodeCursor(shape: Shape, text: string): Position {
   const [digest, ...values] = parsed(text) ?? []
   if (typeof digest !== 'string' || values.length === 0 || !values.every(isValue)) throw cursorUnreadable()

@@ -1,4 +1,7 @@
-/** Pages by keys on a real Postgres: put together they are the whole, whatever it is ordered by, and also while rows come and go. */
+/**
+ * Keyset pagination on a real Postgres: the pages together are the full result, for any order, and also while rows are
+ * inserted and deleted.
+ */
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
@@ -40,7 +43,7 @@ afterAll(async () => {
 
 type Row = Record<string, unknown>
 
-/** Few values, so that many rows are the same by some of them. */
+/** Few distinct values, so that many rows are equal in some of them. */
 const column = <T>(...values: T[]) => fc.constantFrom(null, ...values)
 const row = fc.record({
   one: fc.integer({ min: -2, max: 3 }),
@@ -67,19 +70,19 @@ const order = fc.uniqueArray(term, { maxLength: 4, selector: text => text.split(
 const json = { 'content-type': 'application/json' }
 
 async function fill(list: readonly Row[]): Promise<void> {
-  await service.ask('/rows', { method: 'DELETE' })
-  const made = await service.ask('/rows', { method: 'POST', headers: json, body: JSON.stringify(list) })
+  await service.send('/rows', { method: 'DELETE' })
+  const made = await service.send('/rows', { method: 'POST', headers: json, body: JSON.stringify(list) })
   if (made.status !== 201) throw new Error(made.text)
 }
 
 const nextOf = (link: unknown): string | undefined => /^<(\?[^>]*)>; rel="next"$/.exec(String(link ?? ''))?.[1]
 
-/** Follows the links to their end; between pages, something else may happen. */
+/** Follows the links to their end; between pages, `between` may change rows. */
 async function pages(path: string, between: () => Promise<unknown> = async () => {}): Promise<Row[][]> {
   const list: Row[][] = []
   const [where = ''] = path.split('?')
   for (let next: string | undefined = path; next !== undefined; ) {
-    const answer = await service.ask(next)
+    const answer = await service.send(next)
     if (answer.status !== 200) throw new Error(answer.text)
     list.push(JSON.parse(answer.text))
     const query = nextOf(answer.headers.link)
@@ -92,7 +95,7 @@ async function pages(path: string, between: () => Promise<unknown> = async () =>
 const orderQuery = (terms: readonly string[]) =>
   terms.length === 0 ? '' : `&order=${terms.map(encodeURIComponent).join(',')}`
 
-test('pages put together are the whole', async () => {
+test('all pages together are the full result', async () => {
   await fc.assert(
     fc.asyncProperty(
       rows,
@@ -103,9 +106,9 @@ test('pages put together are the whole', async () => {
       async (list, terms, limit, filter, relation) => {
         await fill(list)
         const rest = ['one', 'two'].filter(name => !terms.some(text => text.split('.')[0] === name))
-        const whole = await service.ask(`/${relation}?${filter}${orderQuery([...terms, ...rest])}`)
+        const complete = await service.send(`/${relation}?${filter}${orderQuery([...terms, ...rest])}`)
         const found = await pages(`/${relation}?limit=${limit}${filter}${orderQuery(terms)}&after=`)
-        expect(found.flat()).toEqual(JSON.parse(whole.text))
+        expect(found.flat()).toEqual(JSON.parse(complete.text))
         expect(found.slice(0, -1).every(page => page.length === limit)).toBe(true)
       },
     ),
@@ -113,24 +116,25 @@ test('pages put together are the whole', async () => {
   )
 }, 60_000)
 
-test('rows that stay come once each, and in order, while others come and go', async () => {
+test('rows that exist throughout appear once each, in order, while others are inserted and deleted', async () => {
   await fc.assert(
     fc.asyncProperty(rows, rows, order, fc.integer({ min: 1, max: 4 }), async (staying, passing, terms, limit) => {
       const stays = new Set(staying.map(({ one, two }) => `${one} ${two}`))
       const others = passing.filter(({ one, two }) => !stays.has(`${one} ${two}`))
       await fill(staying)
-      const whole = await service.ask(`/rows?select=one,two${orderQuery([...terms, 'one', 'two'])}`)
+      const complete = await service.send(`/rows?select=one,two${orderQuery([...terms, 'one', 'two'])}`)
       const waiting = [...others]
       const found = await pages(`/rows?select=one,two&limit=${limit}${orderQuery(terms)}&after=`, async () => {
         const come = waiting.splice(0, 2)
-        for (const one of come) await service.ask('/rows', { method: 'POST', headers: json, body: JSON.stringify(one) })
-        const [gone] = others
-        if (gone === undefined || waiting.length % 2 === 1) return
-        const filter = `one=eq.${gone.one}&two=eq.${encodeURIComponent(gone.two)}`
-        await service.ask(`/rows?${filter}`, { method: 'DELETE' })
+        for (const one of come)
+          await service.send('/rows', { method: 'POST', headers: json, body: JSON.stringify(one) })
+        const [deleted] = others
+        if (deleted === undefined || waiting.length % 2 === 1) return
+        const filter = `one=eq.${deleted.one}&two=eq.${encodeURIComponent(deleted.two)}`
+        await service.send(`/rows?${filter}`, { method: 'DELETE' })
       })
-      const kept = found.flat().filter(({ one, two }) => stays.has(`${one} ${two}`))
-      expect(kept).toEqual(JSON.parse(whole.text))
+      const remaining = found.flat().filter(({ one, two }) => stays.has(`${one} ${two}`))
+      expect(remaining).toEqual(JSON.parse(complete.text))
     }),
     { numRuns: 25 },
   )
@@ -155,8 +159,8 @@ describe('a page', () => {
     await postgres.run('UPDATE api.rows SET author = one % 2 + 1')
   })
 
-  test('shows what was selected, and names the next', async () => {
-    const answer = await service.ask('/rows?select=n:one,authors(name)&order=a.desc&limit=2&after=')
+  test('contains the selected columns, and links to the next page', async () => {
+    const answer = await service.send('/rows?select=n:one,authors(name)&order=a.desc&limit=2&after=')
     expect(JSON.parse(answer.text)).toEqual([
       { n: 1, authors: { name: 'Grace' } },
       { n: 3, authors: { name: 'Grace' } },
@@ -164,34 +168,34 @@ describe('a page', () => {
     expect(nextOf(answer.headers.link)).toMatch(
       /^\?limit=2&order=a.desc&select=n%3Aone%2Cauthors%28name%29&after=[\w-]+$/,
     )
-    const next = await service.ask(`/rows${nextOf(answer.headers.link)}`)
+    const next = await service.send(`/rows${nextOf(answer.headers.link)}`)
     expect(JSON.parse(next.text)[0]).toEqual({ n: 5, authors: { name: 'Grace' } })
     expect(next.headers['content-location']).toBe(`/rows${nextOf(answer.headers.link)}`)
   })
 
-  test('is counted as all rows, and does not say which of them it has', async () => {
+  test('has the total count, without its own offset', async () => {
     const headers = { prefer: 'count=exact' }
-    const first = await service.ask('/rows?limit=2&after=', { headers })
-    const second = await service.ask(`/rows${nextOf(first.headers.link)}`, { headers })
+    const first = await service.send('/rows?limit=2&after=', { headers })
+    const second = await service.send(`/rows${nextOf(first.headers.link)}`, { headers })
     expect([first.status, first.headers['content-range']]).toEqual([206, '0-1/5'])
     expect([second.status, second.headers['content-range']]).toEqual([206, '*/5'])
   })
 
-  test('has a link also where it is so large that it is sent as it comes', async () => {
+  test('has a link even if it is large enough to be streamed', async () => {
     await postgres.run(
       `INSERT INTO api.rows (one, two, g) SELECT n, repeat('x', 100), 0 FROM generate_series(10, 3000) n`,
     )
-    const first = await service.ask('/rows?limit=2000&after=')
+    const first = await service.send('/rows?limit=2000&after=')
     expect(JSON.parse(first.text)).toHaveLength(2_000)
-    const second = await service.ask(`/rows${nextOf(first.headers.link)}`)
+    const second = await service.send(`/rows${nextOf(first.headers.link)}`)
     expect(JSON.parse(second.text)).toHaveLength(5 + 2_991 - 2_000)
     expect(second.headers.link).toBeUndefined()
   })
 
-  test('may have another size than the one before', async () => {
-    const first = await service.ask('/rows?limit=2&after=')
+  test('may have another size than the previous one', async () => {
+    const first = await service.send('/rows?limit=2&after=')
     const query = nextOf(first.headers.link)?.replace('limit=2', 'limit=10')
-    const second = await service.ask(`/rows${query}`)
+    const second = await service.send(`/rows${query}`)
     expect(JSON.parse(second.text)).toHaveLength(3)
     expect(second.headers.link).toBeUndefined()
   })
@@ -200,39 +204,39 @@ describe('a page', () => {
     ['text/csv', '?select=one&limit=2', 'one\n1\n2'],
     ['application/x-ndjson', '?select=one&limit=2', '{"one":1}\n{"one":2}\n'],
     ['application/vnd.pgrst.object+json', '?select=one&limit=1', '{"one":1}'],
-  ])('comes as %s, too', async (accept, query, text) => {
-    const answer = await service.ask(`/rows${query}&after=`, { headers: { accept } })
+  ])('is also available as %s', async (accept, query, text) => {
+    const answer = await service.send(`/rows${query}&after=`, { headers: { accept } })
     expect(answer.text).toBe(text)
     expect(nextOf(answer.headers.link)).toBeDefined()
   })
 
-  test('has a link without its rows', async () => {
+  test('has a link even without rows in the response', async () => {
     const [head, get] = await Promise.all(
-      ['HEAD', 'GET'].map(method => service.ask('/rows?limit=2&after=', { method })),
+      ['HEAD', 'GET'].map(method => service.send('/rows?limit=2&after=', { method })),
     )
     expect([head?.text, head?.headers.link]).toEqual(['', get?.headers.link])
   })
 
-  test('has no next one where nobody has said how long it is, or it is empty', async () => {
-    expect((await service.ask('/rows?after=')).headers.link).toBeUndefined()
-    expect(await service.ask('/rows?limit=0&after=')).toMatchObject({ status: 200, text: '[]' })
+  test('has no next page if it has no limit or is empty', async () => {
+    expect((await service.send('/rows?after=')).headers.link).toBeUndefined()
+    expect(await service.send('/rows?limit=0&after=')).toMatchObject({ status: 200, text: '[]' })
   })
 
-  test('is found by an index', async () => {
+  test('uses an index', async () => {
     await postgres.run(
       `INSERT INTO api.rows (one, two, g) SELECT n, 'x', n FROM generate_series(10, 5000) n; ANALYZE api.rows`,
     )
-    const first = await service.ask('/rows?order=g&limit=10&after=')
+    const first = await service.send('/rows?order=g&limit=10&after=')
     const accept = 'application/vnd.pgrst.plan+text'
-    const plan = await service.ask(`/rows${nextOf(first.headers.link)}`, { headers: { accept } })
+    const plan = await service.send(`/rows${nextOf(first.headers.link)}`, { headers: { accept } })
     expect(plan.text).toMatch(/Index Cond: \(ROW\(g, one, two\) > ROW\(/)
-    const mixed = await service.ask('/rows?order=g,one.desc&limit=10&after=')
-    const other = await service.ask(`/rows${nextOf(mixed.headers.link)}`, { headers: { accept } })
+    const mixed = await service.send('/rows?order=g,one.desc&limit=10&after=')
+    const other = await service.send(`/rows${nextOf(mixed.headers.link)}`, { headers: { accept } })
     expect(other.text).toMatch(/Index Cond: \(g >= /)
   })
 })
 
-describe('what cannot be paged is refused', () => {
+describe('requests that cannot be paged are refused', () => {
   beforeEach(async () => {
     await fill(
       [1, 2, 3].map(one => ({ one, two: 'x', g: 0, a: null, b: null, c: null, d: null, e: null, f: null, h: null })),
@@ -245,19 +249,19 @@ describe('what cannot be paged is refused', () => {
       '/rows?order=authors(name)&select=one,authors(name)&after=',
       'rows cannot be ordered by columns of an embedded relation',
     ],
-    ['/rows?select=count()&after=', 'groups have no key'],
-    ['/rows?offset=1&after=', 'a cursor takes the place of an offset'],
+    ['/rows?select=count()&after=', 'grouped rows have no key'],
+    ['/rows?offset=1&after=', 'a cursor cannot be combined with an offset'],
     ['/rows?select=one,one&after=', "'one' is selected twice"],
-    ['/repeated?limit=1&after=', "the primary key does not tell the rows of 'repeated' apart"],
+    ['/repeated?limit=1&after=', "the primary key is not unique in 'repeated'"],
   ])('%s', async (path, details) => {
-    const answer = await service.ask(path)
+    const answer = await service.send(path)
     expect(answer.status).toBe(400)
     expect(JSON.parse(answer.text)).toMatchObject({ code: 'RSTB10', details })
   })
 
-  test('a cursor of another request, and what is none', async () => {
-    const query = nextOf((await service.ask('/rows?limit=1&order=a&after=')).headers.link) ?? ''
-    const code = async (path: string) => JSON.parse((await service.ask(path)).text).code
+  test('a cursor of another request, and an invalid one', async () => {
+    const query = nextOf((await service.send('/rows?limit=1&order=a&after=')).headers.link) ?? ''
+    const code = async (path: string) => JSON.parse((await service.send(path)).text).code
     expect(await code(`/rows${query.replace('order=a', 'order=b')}`)).toBe('RSTB12')
     expect(await code(`/rows${query}&g=eq.0`)).toBe('RSTB12')
     expect(await code(`/shown${query}`)).toBe('RSTB12')
@@ -266,13 +270,13 @@ describe('what cannot be paged is refused', () => {
     }
   })
 
-  test('a key that no link has room for', async () => {
+  test('a key that is too long for a link', async () => {
     await postgres.run(`UPDATE api.rows SET b = repeat('x', 5000)`)
-    expect(JSON.parse((await service.ask('/rows?order=b&limit=1&after=')).text).code).toBe('RSTB13')
+    expect(JSON.parse((await service.send('/rows?order=b&limit=1&after=')).text).code).toBe('RSTB13')
   })
 })
 
-test('a cursor is read as it was written, by a request of its shape alone', () => {
+test('a cursor is decoded unchanged, and only for a request of its shape', () => {
   const shape = fc.record({ schema: fc.string(), relation: fc.string(), canonicalQuery: fc.string() })
   const position = fc.array(fc.option(fc.string({ unit: 'grapheme', maxLength: 20 })), {
     minLength: 1,
@@ -290,10 +294,10 @@ test('a cursor is read as it was written, by a request of its shape alone', () =
   )
 })
 
-test('nothing of it is there where no parameter is named, and for functions', async () => {
+test('keyset pagination is unavailable without a configured parameter, and for functions', async () => {
   const other = await startService(postgres.uri('postgres'), keys)
-  expect((await other.ask('/rows?limit=1&after=')).status).toBe(400)
-  expect((await service.ask('/rows?limit=1')).headers.link).toBeUndefined()
-  expect((await service.ask('/rpc/some_rows?after=here')).text).toBe('"here"')
+  expect((await other.send('/rows?limit=1&after=')).status).toBe(400)
+  expect((await service.send('/rows?limit=1')).headers.link).toBeUndefined()
+  expect((await service.send('/rpc/some_rows?after=here')).text).toBe('"here"')
   await other.stop()
 })

@@ -1,6 +1,6 @@
 /**
- * A page by keys: rows in an order that is the same for all pages, after the position of a cursor. The primary key decides where the order that is asked for does not, so
- * rows that come and go between two pages move no others. Pure.
+ * Plans keyset pagination: rows in a total order, after the position of a cursor. The primary key completes the
+ * requested order, so rows inserted or deleted between two pages do not move others. Pure.
  */
 import type { SchemaCache, Table } from '../../schema-cache/types.ts'
 import { keysetRefused } from '../errors/catalogue.ts'
@@ -21,7 +21,7 @@ const plainName = ({ field, child }: PlannedOrder): string | undefined =>
 const sameField = (one: PlannedOrder, other: PlannedOrder): boolean =>
   JSON.stringify([one.field.name, one.field.path]) === JSON.stringify([other.field.name, other.field.path])
 
-/** Every direction said, each field once, and the primary key at the end. */
+/** Explicit directions, each field once, and the primary key at the end. */
 function fullOrder(order: readonly PlannedOrder[], key: readonly PlannedOrder[]): PlannedOrder[] {
   const once = order.filter((term, index) => order.findIndex(other => sameField(term, other)) === index)
   const rest = key.filter(part => !once.some(term => plainName(term) === plainName(part)))
@@ -39,7 +39,7 @@ const keyOf = (table: Table, { field, direction, nulls }: PlannedOrder): KeysetK
   isNullable: field.path.length > 0 || (table.columns.get(field.name)?.nullable ?? true),
 })
 
-/** The read of a page, and what its order goes by. `cursor` is as the client has sent it; an empty one asks for the first page. */
+/** The read of a page, and its order. `cursor`: from the client; empty for the first page. */
 export function planKeyset(
   cache: SchemaCache,
   request: ApiRequest,
@@ -49,8 +49,8 @@ export function planKeyset(
 ): { read: ReadNode; keyset: Keyset } {
   const { primaryKey, columns } = table
   if (primaryKey.length === 0) throw keysetRefused(`'${table.name}' has no primary key`)
-  if (hasAggregates(read)) throw keysetRefused('groups have no key')
-  if (read.range.offset > 0) throw keysetRefused('a cursor takes the place of an offset')
+  if (hasAggregates(read)) throw keysetRefused('grouped rows have no key')
+  if (read.range.offset > 0) throw keysetRefused('a cursor cannot be combined with an offset')
   if (read.order.some(({ child }) => child !== undefined)) {
     throw keysetRefused('rows cannot be ordered by columns of an embedded relation')
   }
@@ -64,8 +64,9 @@ export function planKeyset(
   const order = fullOrder(read.order, key)
   const shape: Shape = { schema: table.schema, relation: table.name, canonicalQuery: request.query.canonical }
   const after = cursor === '' ? undefined : decodeCursor(shape, cursor)
-  // Of another version of the service, or of the table.
-  if (after !== undefined && after.length !== order.length) throw keysetRefused('its key has changed; begin anew')
+  // From another version of the service, or of the table.
+  if (after !== undefined && after.length !== order.length)
+    throw keysetRefused('the primary key has changed; start again')
   const select = read.select.flatMap((item): (PlannedColumn | EmbeddedNode)[] =>
     item.kind === 'column' && isStar(item)
       ? [...columns.keys()].map(name => ({ ...item, field: resolve({ name, path: [] }) }))

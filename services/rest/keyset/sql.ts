@@ -1,6 +1,7 @@
 /**
- * The statement of a page by keys. It reads one row more than the page has, which tells whether there is a next one, and whether the key tells the last row of this page
- * from it. In place of a location it gives those rows' keys, each as a list in JSON.
+ * The statement of a page. It reads one row more than the page has, which shows whether there is a next one, and
+ * whether the key distinguishes it from this page's last row. The location column contains the keys of those rows, each
+ * as a JSON list.
  */
 
 import { quoteIdentifier } from '../../postgres/quote.ts'
@@ -13,12 +14,12 @@ import { limitSql, type StatementWriter } from '../sql/statement.ts'
 
 type KeysetPlan = Extract<Plan, { kind: 'read' }> & { readonly keyset: Keyset }
 
-/** Where a key stands against that of the cursor. */
+/** Comparison of a key with the cursor's. */
 type Compared = {
   readonly key: KeysetKey
   /** The column. */
   readonly left: string
-  /** The cursor's value; undefined where it is null. */
+  /** The cursor's value; undefined if it is null. */
   readonly right: string | undefined
 }
 
@@ -30,7 +31,7 @@ function beyond({ key, left, right }: Compared): string {
   return key.isNullable && !key.nullsFirst ? `(${further} OR ${left} IS NULL)` : further
 }
 
-/** Rows after the cursor: beyond it by the first key that is not the same. */
+/** Rows after the cursor: greater in the first key that differs. */
 function afterSql(compared: readonly Compared[]): string {
   const [first] = compared
   if (first === undefined) return 'TRUE'
@@ -39,23 +40,23 @@ function afterSql(compared: readonly Compared[]): string {
   )
   if (isPlain) {
     const list = (side: 'left' | 'right') => compared.map(one => one[side]).join(', ')
-    // As one comparison, for which an index is made.
+    // As one row comparison, which an index supports.
     return `(${list('left')}) ${first.key.isDescending ? '<' : '>'} (${list('right')})`
   }
   const cases = compared.map((one, index) => [...compared.slice(0, index).map(same), beyond(one)].join(' AND '))
   const anyCase = `(${cases.map(text => `(${text})`).join(' OR ')})`
-  // Says nothing new, but what an index can be entered with.
+  // Redundant, but an index can use it.
   const isBound = !first.key.isNullable && first.right !== undefined
   return isBound ? `${first.left} ${first.key.isDescending ? '<=' : '>='} ${first.right} AND ${anyCase}` : anyCase
 }
 
-/** A value of the cursor as one of the column, whose declared type the schema cache knows. */
+/** A value of the cursor as one of the column, whose declared type is in the schema cache. */
 function valueSql(writer: StatementWriter, { field }: KeysetKey, value: string): string {
-  const place = writer.value(value)
-  return field.type === undefined || field.path.length > 0 ? place : `${place}::${field.type}`
+  const parameter = writer.value(value)
+  return field.type === undefined || field.path.length > 0 ? parameter : `${parameter}::${field.type}`
 }
 
-/** Names that come twice would be one. */
+/** Duplicate names would become one. */
 function checkNames(names: readonly string[]): void {
   const twice = names.find((name, index) => names.indexOf(name) < index)
   if (twice !== undefined) throw keysetRefused(`'${twice}' is selected twice`)

@@ -1,4 +1,7 @@
-/** How many requests of each role are being answered. It promises that each is counted until its answer has been sent, or nobody wants it any more. */
+/**
+ * Counts the requests in progress of each role. Each counts until its response has been sent, or its client has
+ * disconnected.
+ */
 import type { HttpResponse } from '../../http/message.ts'
 import { tooManyAtOnce } from '../errors/catalogue.ts'
 
@@ -16,8 +19,8 @@ export class InFlight {
   }
 
   /**
-   * Answers where the role has less than so many under way.
-   * @throws RestError where it has not, and what `answer` throws
+   * Answers if the role has fewer requests in progress than this.
+   * @throws RestError otherwise, and what `answer` throws
    */
   async admit(
     role: string,
@@ -29,10 +32,10 @@ export class InFlight {
     if (this.of(role) >= maximum) throw tooManyAtOnce(role, maximum)
     this.#counts.set(role, this.of(role) + 1)
     let isOver = false
-    const leave = () => {
+    const release = () => {
       if (isOver) return
       isOver = true
-      signal.removeEventListener('abort', leave)
+      signal.removeEventListener('abort', release)
       this.#leave(role)
     }
     let isStreamed = false
@@ -41,11 +44,11 @@ export class InFlight {
       const { stream } = response
       if (stream === undefined) return response
       isStreamed = true
-      signal.addEventListener('abort', leave)
-      if (signal.aborted) leave()
-      return { ...response, stream: out => stream(out).finally(leave) }
+      signal.addEventListener('abort', release)
+      if (signal.aborted) release()
+      return { ...response, stream: out => stream(out).finally(release) }
     } finally {
-      if (!isStreamed) leave()
+      if (!isStreamed) release()
     }
   }
 }

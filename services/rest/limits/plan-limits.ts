@@ -1,9 +1,9 @@
-/** A plan under the limits of its role: before it runs, and when it has. Pure. */
+/** Checks a plan against its role's limits: before and after it runs. Pure. */
 import { planTooCostly, tooManyRows } from '../errors/catalogue.ts'
 import type { Plan, ReadNode } from '../plan/types.ts'
 import type { RoleLimits } from './role-limits.ts'
 
-/** One row more than allowed tells that there are too many; no more than that need be found. */
+/** One row more than allowed shows that there are too many; further rows need not be read. */
 function bounded(read: ReadNode, rows: number): ReadNode {
   const { offset, limit } = read.range
   return { ...read, range: { offset, limit: limit === undefined ? rows + 1 : Math.min(limit, rows + 1) } }
@@ -16,17 +16,17 @@ export function limited(plan: Plan, role: string, { rows, cost }: RoleLimits): P
   return { ...plan, limits, read: bounded(plan.read, rows) }
 }
 
-/** @throws RestError where there are more rows than the role may have */
+/** @throws RestError if there are more rows than the role may have */
 export function checkRows({ limits }: Plan, rows: number): void {
   if (limits?.rows !== undefined && rows > limits.rows) throw tooManyRows(limits.role, limits.rows)
 }
 
 /**
- * `explained` is of EXPLAIN (FORMAT JSON).
- * @throws RestError where the plan costs more than the role may
+ * `explained`: from EXPLAIN (FORMAT JSON).
+ * @throws RestError if the planned cost exceeds the role's limit
  */
 export function checkCost({ limits }: Plan, explained: string): void {
-  // The form is Postgres's own: a list of one object with a plan.
+  // EXPLAIN's JSON has a fixed form: a list of one object with a plan.
   const [{ Plan: found }] = JSON.parse(explained) as [{ Plan: { 'Total Cost': number } }]
   if (limits?.cost !== undefined && found['Total Cost'] > limits.cost) throw planTooCostly(limits.role, limits.cost)
 }

@@ -1,4 +1,4 @@
-/** What a role may have, on a real Postgres: what is over is refused by the name of its limit, and nothing of it stands. */
+/** Role limits on a real Postgres: a request over a limit is refused with the limit's name, and rolled back. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import fc from 'fast-check'
@@ -56,13 +56,13 @@ describe('rows', () => {
     ['/rpc/some?number=3', 200],
     ['/rpc/some?number=4', 400],
   ])('%s is answered %i', async (path, status) => {
-    const answer = await service.ask(path)
+    const answer = await service.send(path)
     expect([answer.status, codeOf(answer.text)]).toEqual([status, status === 400 ? 'RSTB01' : undefined])
     if (status === 400) expect(JSON.parse(answer.text).details).toBe('Its limit in role-limits is rows=3')
   })
 
-  test('are counted as ever where there are not too many', async () => {
-    const answer = await service.ask('/things?id=lte.3', { headers: { prefer: 'count=exact' } })
+  test('are returned unchanged up to the limit', async () => {
+    const answer = await service.send('/things?id=lte.3', { headers: { prefer: 'count=exact' } })
     expect(answer.headers['content-range']).toBe('0-2/3')
   })
 
@@ -73,55 +73,55 @@ describe('rows', () => {
     ['a delete', 'DELETE', '/things?id=lte.4', '', {}],
     ['a delete that is shown', 'DELETE', '/things?id=lte.4', '', { prefer: 'return=representation' }],
     ['a function that writes', 'POST', '/rpc/add', '{"number": 4}', json],
-  ])('of %s are none where they are too many', async (_, method, path, body, headers) => {
+  ])('of %s are refused above the limit', async (_, method, path, body, headers) => {
     const sent = body.replace('{"id": null}', '{"note": "changed"}')
-    const answer = await service.ask(path, { method, body: sent, headers })
+    const answer = await service.send(path, { method, body: sent, headers })
     expect([answer.status, codeOf(answer.text)]).toEqual([400, 'RSTB01'])
     expect(await count()).toBe(2_000)
     expect((await postgres.run(`SELECT FROM api.things WHERE note <> 'thing'`)).rowCount).toBe(0)
   })
 
-  test('of other roles are as many as those may have', async () => {
-    expect(codeOf((await service.ask('/things', { headers: await as('boss') })).text)).toBe('RSTB01')
-    expect((await service.ask('/things?limit=1999', { headers: await as('boss') })).status).toBe(200)
+  test('of other roles have their own limits', async () => {
+    expect(codeOf((await service.send('/things', { headers: await as('boss') })).text)).toBe('RSTB01')
+    expect((await service.send('/things?limit=1999', { headers: await as('boss') })).status).toBe(200)
   })
 })
 
-test('an answer that is sent as it comes has no more rows than its role may have', async () => {
+test('a streamed response has no more rows than its role may have', async () => {
   const headers = await as('lender')
-  const ask = (number: number) => service.ask(`/rpc/large?number=${number}`, { headers })
-  // As one value, and once it is known to be large, row by row.
+  const readLarge = (number: number) => service.send(`/rpc/large?number=${number}`, { headers })
+  // As one value and, once it is known to be large, row by row.
   for (let round = 0; round < 2; round++) {
-    const refused = await ask(30_001)
+    const refused = await readLarge(30_001)
     expect([refused.status, codeOf(refused.text)]).toEqual([400, 'RSTB01'])
   }
-  const whole = await ask(30_000)
-  expect([whole.status, whole.headers['transfer-encoding']]).toEqual([200, 'chunked'])
-  expect(JSON.parse(whole.text)).toHaveLength(30_000)
+  const answer = await readLarge(30_000)
+  expect([answer.status, answer.headers['transfer-encoding']]).toEqual([200, 'chunked'])
+  expect(JSON.parse(answer.text)).toHaveLength(30_000)
 })
 
 describe('cost', () => {
-  test('is that of the plan, before it runs', async () => {
+  test('is checked before the plan runs', async () => {
     const headers = await as('clerk')
-    expect((await service.ask('/things?id=eq.1', { headers })).text).toBe('[{"id":1,"note":"thing"}]')
-    const refused = await service.ask('/things?note=eq.thing', { headers })
+    expect((await service.send('/things?id=eq.1', { headers })).text).toBe('[{"id":1,"note":"thing"}]')
+    const refused = await service.send('/things?note=eq.thing', { headers })
     expect(refused.status).toBe(400)
     expect(JSON.parse(refused.text)).toMatchObject({ code: 'RSTB02', details: 'Its limit in role-limits is cost=20' })
     expect(refused.text).not.toMatch(/\d{2}\.\d/)
   })
 
-  test('of a write that is refused leaves nothing', async () => {
+  test('of a refused write changes nothing', async () => {
     const headers = await as('clerk')
-    const one = await service.ask('/things?id=eq.1', { method: 'DELETE', headers })
-    const all = await service.ask('/things?note=eq.thing', { method: 'DELETE', headers })
+    const one = await service.send('/things?id=eq.1', { method: 'DELETE', headers })
+    const all = await service.send('/things?note=eq.thing', { method: 'DELETE', headers })
     expect([one.status, codeOf(all.text)]).toEqual([204, 'RSTB02'])
     expect(await count()).toBe(1_999)
   })
 })
 
-test('as many requests of a role are answered at once as it may have, and others wait for none of them', async () => {
+test('the number of concurrent requests is limited per role', async () => {
   const headers = await as('clerk')
-  const many = await Promise.all([1, 2, 3, 4].map(() => service.ask('/rpc/sleep', { method: 'POST', headers })))
+  const many = await Promise.all([1, 2, 3, 4].map(() => service.send('/rpc/sleep', { method: 'POST', headers })))
   expect(many.map(({ status }) => status).sort()).toEqual([204, 204, 429, 429])
   const refused = many.find(({ status }) => status === 429)
   expect(JSON.parse(refused?.text ?? '')).toMatchObject({
@@ -129,30 +129,30 @@ test('as many requests of a role are answered at once as it may have, and others
     details: 'Its limit in role-limits is concurrency=2',
   })
   expect(refused?.headers['retry-after']).toBe('1')
-  expect((await service.ask('/rpc/sleep', { method: 'POST', headers })).status).toBe(204)
+  expect((await service.send('/rpc/sleep', { method: 'POST', headers })).status).toBe(204)
 })
 
-test('an answer that is still being fetched counts', async () => {
+test('a response that is still being fetched counts', async () => {
   const headers = await as('reader')
   const socket = connect(service.port, '127.0.0.1')
   await once(socket, 'connect')
   socket.write(`GET /rpc/large HTTP/1.1\r\nHost: x\r\nAuthorization: ${headers.authorization}\r\n\r\n`)
-  // Nobody reads on from here.
+  // The client reads no more from here.
   await once(socket, 'readable')
-  expect((await service.ask('/things?limit=1', { headers })).status).toBe(429)
+  expect((await service.send('/things?limit=1', { headers })).status).toBe(429)
   socket.destroy()
-  await until(async () => (await service.ask('/things?limit=1', { headers })).status === 200)
+  await until(async () => (await service.send('/things?limit=1', { headers })).status === 200)
 })
 
-test('a request whose client is gone counts no more', async () => {
+test('a request whose client disconnected does not count any more', async () => {
   const headers = await as('clerk')
   for (let round = 0; round < 3; round++) {
-    const gone = new AbortController()
-    const asked = service.ask('/rpc/sleep', { method: 'POST', headers, signal: gone.signal }).catch(() => {})
-    setTimeout(() => gone.abort(), 20)
-    await asked
+    const leaving = new AbortController()
+    const pending = service.send('/rpc/sleep', { method: 'POST', headers, signal: leaving.signal }).catch(() => {})
+    setTimeout(() => leaving.abort(), 20)
+    await pending
   }
-  await until(async () => (await service.ask('/things?id=eq.1', { headers })).status === 200)
+  await until(async () => (await service.send('/things?id=eq.1', { headers })).status === 200)
 })
 
 describe('the key', () => {
@@ -163,7 +163,7 @@ describe('the key', () => {
     .map(one => Object.fromEntries(Object.entries(one).filter(([, value]) => value !== undefined)))
     .filter(one => Object.keys(one).length > 0)
 
-  test('is read as it was written', () => {
+  test('is parsed as documented', () => {
     fc.assert(
       fc.property(fc.dictionary(role, limits, { minKeys: 1, maxKeys: 4 }), all => {
         const text = Object.entries(all)
@@ -188,7 +188,7 @@ describe('the key', () => {
     expect(parseRoleLimits(text)).toBeUndefined()
   })
 
-  test('gives a role what it does not say itself of what every role has', () => {
+  test('uses the limits of all roles for those that a role does not set', () => {
     const all = parseRoleLimits('a rows=1, * rows=5 cost=9') ?? new Map()
     expect([limitsOf(all, 'a'), limitsOf(all, 'b')]).toEqual([
       { rows: 1, cost: 9 },

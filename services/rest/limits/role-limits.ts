@@ -1,18 +1,21 @@
-/** What the requests of a role may come to, as `role-limits` says it: `web_anon rows=1000 cost=50000 concurrency=20, * rows=10000`. Pure. */
+/**
+ * Limits for requests of a role, as `role-limits` configures them: `web_anon rows=1000 cost=50000 concurrency=20, *
+ * rows=10000`. Pure.
+ */
 
 export type RoleLimits = {
-  /** Of an answer, and of what a write touches. */
+  /** Rows of a response, and rows affected by a write. */
   readonly rows?: number
-  /** As EXPLAIN says it. */
+  /** As EXPLAIN reports it. */
   readonly cost?: number
-  /** Requests at once. */
+  /** Concurrent requests. */
   readonly concurrency?: number
 }
 
 const names = ['rows', 'cost', 'concurrency'] as const
 const isName = (text: string): text is (typeof names)[number] => names.some(name => name === text)
 
-/** Every role that has no limit of its own. */
+/** Every role without its own limit. */
 const anyRole = '*'
 const largest = 1_000_000_000_000
 
@@ -30,7 +33,7 @@ function parseOne(entry: string): readonly [role: string, RoleLimits] | undefine
   return [role, limits]
 }
 
-/** By role; undefined where the text is not of the form. */
+/** By role; undefined if the text is invalid. */
 export function parseRoleLimits(text: string): ReadonlyMap<string, RoleLimits> | undefined {
   const found = new Map<string, RoleLimits>()
   for (const entry of text.split(',')) {
@@ -41,7 +44,7 @@ export function parseRoleLimits(text: string): ReadonlyMap<string, RoleLimits> |
   return found
 }
 
-/** Those of the role itself, and where it has none, those of every role. */
+/** The role's own limits, and for missing ones those of all roles. */
 export const limitsOf = (limits: ReadonlyMap<string, RoleLimits>, role: string): RoleLimits => ({
   ...limits.get(anyRole),
   ...limits.get(role),

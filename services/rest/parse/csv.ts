@@ -1,15 +1,15 @@
 /**
- * CSV (RFC 4180) while it comes, made into JSON for Postgres byte by byte: a list of records whose values are texts, or null for NULL. The keys are the numbers of the
- * columns, not their names: a name of sixty letters before each value would be most of what Postgres has to read. It promises that its work grows with the bytes, and that
- * what it makes is at most nine times as long.
+ * Converts CSV (RFC 4180) to JSON for Postgres as it arrives, byte by byte: a list of records whose values are strings,
+ * or null for NULL. The keys are column numbers instead of names: a name of sixty letters before each value would be
+ * most of what Postgres has to parse. Time is linear in the bytes, and the output is at most nine times as long.
  */
 
+import type { Bytes } from '../../../wire/messages.ts'
 import { Pieces } from '../../http/pieces.ts'
-import type { Bytes } from '../../postgres/messages.ts'
 import { csvQuoteFollowed, csvQuoteOpen, csvTooWide, emptyCsv, unevenCsv } from '../errors/catalogue.ts'
 import { maximumKeyBytes } from './record-keys.ts'
 
-/** As many as a relation can have (Postgres manual, appendix K). */
+/** Maximum columns of a relation (Postgres manual, appendix K). */
 export const maximumFields = 1_600
 
 const quote = 0x22
@@ -21,17 +21,17 @@ const closeBrace = 0x7d
 const openBracket = 0x5b
 const closeBracket = 0x5d
 
-/** What may come next. */
+/** What may follow. */
 const atRecord = 0
 const atField = 1
 const inField = 2
 const inQuoted = 3
 const afterQuote = 4
-/** Behind a carriage return, where a line feed belongs to it. */
+/** After a carriage return, which a line feed must follow. */
 const afterReturn = 5
 
 const hexadecimal = '0123456789abcdef'
-/** What stands for a byte that JSON does not hold in a text as it is. */
+/** Escapes of bytes that a JSON string cannot contain. */
 const escaped: readonly (Buffer | undefined)[] = Array.from({ length: 256 }, (_, byte) => {
   if (byte === quote || byte === backslash) return Buffer.from([backslash, byte])
   return byte < 0x20 ? Buffer.from(`\\u00${hexadecimal[byte >> 4]}${hexadecimal[byte & 15]}`) : undefined
@@ -39,22 +39,22 @@ const escaped: readonly (Buffer | undefined)[] = Array.from({ length: 256 }, (_,
 const nullText = Buffer.from('NULL')
 const nullJson = Buffer.from('null')
 
-/** So many bytes are made into JSON at a time; all readers share the room for it, since none of them waits in the middle. */
+/** Bytes converted at a time; all readers share the buffer, since none of them awaits in the middle. */
 const sliceBytes = 8_192
-/** One byte may end a value, a record and begin the next: twelve bytes of JSON at most. */
-const room = Buffer.allocUnsafe(16 * sliceBytes)
+/** One byte may end a value and a record and start the next: at most twelve bytes of JSON. */
+const scratch = Buffer.allocUnsafe(16 * sliceBytes)
 
 const letters = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'
-/** How the JSON names the column at a place: in one letter or two. */
-const keyOf = (place: number): string =>
-  (place < letters.length ? '' : keyOf(Math.floor(place / letters.length))) + letters[place % letters.length]
+/** The JSON key of a column by position: one or two letters. */
+const keyOf = (index: number): string =>
+  (index < letters.length ? '' : keyOf(Math.floor(index / letters.length))) + letters[index % letters.length]
 
 type CsvRecords = {
   /** A list of objects. */
   readonly json: Bytes
-  /** By the column's name its key in the JSON; of several columns of one name, the last one's. */
+  /** JSON keys by column name; for duplicate names, the last column's. */
   readonly keys: ReadonlyMap<string, string>
-  /** Whether there is no record. */
+  /** Whether there are no records. */
   readonly isEmpty: boolean
 }
 
@@ -63,43 +63,43 @@ class Header {
   readonly names: string[] = []
   readonly #name = Buffer.allocUnsafe(maximumKeyBytes)
   #length = 0
-  #isCut = false
+  #isTruncated = false
 
   byte(byte: number): void {
     if (this.#length < maximumKeyBytes) this.#name[this.#length++] = byte
-    else this.#isCut = true
+    else this.#isTruncated = true
   }
 
   endName(): void {
     if (this.names.length === maximumFields) throw csvTooWide(maximumFields)
-    this.names.push(`${this.#name.toString('utf8', 0, this.#length)}${this.#isCut ? '…' : ''}`)
+    this.names.push(`${this.#name.toString('utf8', 0, this.#length)}${this.#isTruncated ? '…' : ''}`)
     this.#length = 0
-    this.#isCut = false
+    this.#isTruncated = false
   }
 }
 
 export class CsvReader {
   readonly #json = new Pieces()
   #state = atRecord
-  /** Until the first line is read. */
+  /** The parser of the header; undefined once the first line has been read. */
   #header: Header | undefined = new Header()
   readonly #keys = new Map<string, string>()
-  /** What stands before a value, by its place; of a column whose name comes again, nothing does, nor the value. */
+  /** The JSON before each value, by position; a column with a duplicate name is not written. */
   #prefixes: readonly (Buffer | undefined)[] = []
   #place = 0
   #records = 0
   #isUneven = false
-  /** How many bytes the value has that NULL begins with; -1 once it is another one. */
+  /** How many bytes of the value match the start of NULL; -1 if it differs. */
   #nullBytes = 0
-  /** How much of the room is filled. */
+  /** Used bytes of the buffer. */
   #filled = 0
 
-  /** How many bytes it holds. */
-  get held(): number {
+  /** Retained bytes. */
+  get bufferedBytes(): number {
     return this.#json.length
   }
 
-  /** @throws RestError of what can be no CSV */
+  /** @throws RestError if it cannot be CSV */
   push(chunk: Buffer): void {
     for (let from = 0; from < chunk.length; from += sliceBytes) {
       this.#slice(chunk.subarray(from, from + sliceBytes))
@@ -107,7 +107,7 @@ export class CsvReader {
     }
   }
 
-  /** @throws RestError of what is no CSV */
+  /** @throws RestError if it is not CSV */
   end(): CsvRecords {
     if (this.#state === inQuoted) throw csvQuoteOpen()
     if (this.#state !== atRecord && this.#state !== afterReturn) {
@@ -116,14 +116,14 @@ export class CsvReader {
     }
     if (this.#header !== undefined) throw emptyCsv()
     if (this.#isUneven) throw unevenCsv()
-    if (this.#records === 0) room[this.#filled++] = openBracket
-    room[this.#filled++] = closeBracket
+    if (this.#records === 0) scratch[this.#filled++] = openBracket
+    scratch[this.#filled++] = closeBracket
     this.#keep()
     return { json: this.#json.bytes(), keys: this.#keys, isEmpty: this.#records === 0 }
   }
 
   #keep(): void {
-    if (!this.#isUneven) this.#json.addCopy(room.subarray(0, this.#filled))
+    if (!this.#isUneven) this.#json.addCopy(scratch.subarray(0, this.#filled))
     this.#filled = 0
   }
 
@@ -137,7 +137,7 @@ export class CsvReader {
           break
         case atRecord:
           if (this.#header === undefined) {
-            // A line without anything is no record.
+            // An empty line is not a record.
             if (byte === lineFeed) break
             if (byte === carriageReturn) {
               this.#state = afterReturn
@@ -182,7 +182,7 @@ export class CsvReader {
   }
 
   #beginRecord(): void {
-    room[this.#filled++] = this.#records++ === 0 ? openBracket : comma
+    scratch[this.#filled++] = this.#records++ === 0 ? openBracket : comma
   }
 
   #endRecord(): void {
@@ -190,24 +190,24 @@ export class CsvReader {
     if (this.#header !== undefined) this.#endHeader(this.#header)
     else {
       if (this.#place !== this.#prefixes.length) this.#isUneven = true
-      room[this.#filled++] = closeBrace
+      scratch[this.#filled++] = closeBrace
     }
     this.#place = 0
   }
 
   #endHeader({ names }: Header): void {
     this.#header = undefined
-    for (const [place, name] of names.entries()) this.#keys.set(name, keyOf(place))
+    for (const [index, name] of names.entries()) this.#keys.set(name, keyOf(index))
     let before = '{'
-    this.#prefixes = names.map((name, place) => {
-      if (this.#keys.get(name) !== keyOf(place)) return undefined
-      const prefix = Buffer.from(`${before}"${keyOf(place)}":`)
+    this.#prefixes = names.map((name, index) => {
+      if (this.#keys.get(name) !== keyOf(index)) return undefined
+      const prefix = Buffer.from(`${before}"${keyOf(index)}":`)
       before = ','
       return prefix
     })
   }
 
-  get #isKept(): boolean {
+  get #isSelected(): boolean {
     return this.#prefixes[this.#place] !== undefined
   }
 
@@ -218,7 +218,7 @@ export class CsvReader {
   }
 
   #write(bytes: Buffer): void {
-    for (let at = 0; at < bytes.length; at++) room[this.#filled++] = bytes[at] as number // at is within the bytes
+    for (let at = 0; at < bytes.length; at++) scratch[this.#filled++] = bytes[at] as number // at is within the bytes
   }
 
   #valueByte(byte: number): void {
@@ -226,7 +226,7 @@ export class CsvReader {
       this.#header.byte(byte)
       return
     }
-    if (!this.#isKept) return
+    if (!this.#isSelected) return
     if (this.#nullBytes >= 0) {
       if (byte === nullText[this.#nullBytes]) {
         this.#nullBytes++
@@ -235,24 +235,24 @@ export class CsvReader {
       this.#beginText()
     }
     const standIn = escaped[byte]
-    if (standIn === undefined) room[this.#filled++] = byte
+    if (standIn === undefined) scratch[this.#filled++] = byte
     else this.#write(standIn)
   }
 
-  /** The value is not NULL: what was held back until that was known. */
+  /** The value is not NULL: writes the bytes that were held back while it could be NULL. */
   #beginText(): void {
-    room[this.#filled++] = quote
+    scratch[this.#filled++] = quote
     this.#write(nullText.subarray(0, this.#nullBytes))
     this.#nullBytes = -1
   }
 
   #endValue(): void {
     if (this.#header !== undefined) this.#header.endName()
-    else if (this.#isKept) {
+    else if (this.#isSelected) {
       if (this.#nullBytes === nullText.length) this.#write(nullJson)
       else {
         if (this.#nullBytes >= 0) this.#beginText()
-        room[this.#filled++] = quote
+        scratch[this.#filled++] = quote
       }
     }
     this.#place++

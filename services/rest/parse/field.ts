@@ -1,4 +1,4 @@
-/** Names, JSON paths and casts: what select, filters, order and columns have in common. */
+/** Parsers for names, JSON paths and casts, shared by select, filters, order and columns. */
 import {
   after,
   ahead,
@@ -23,41 +23,41 @@ import {
 } from './parser.ts'
 import type { Field, JsonStep } from './types.ts'
 
-/** How deep a request may nest: parentheses of select and logic, and steps of a JSON path. */
+/** Maximum nesting of a request: parentheses of select and logic, and steps of a JSON path. */
 export const maximumDepth = 64
 
 const spaces = any(/[ \t]*/y)
-/** With spaces around it. */
+/** With surrounding spaces. */
 export const spaced = <T>(parser: Parser<T>): Parser<T> => after(spaces, before(parser, spaces))
 export const comma = spaced(token(','))
 export const dot = named('delimiter (.)', token('.'))
 
-/** The inside of double quotes; a backslash keeps the character after it. */
+/** The inside of double quotes; a backslash escapes the next character. */
 export const quoted: Parser<string> = map(
   after(token('"'), before(any(/(?:[^"\\]|\\[\s\S])*/uy, ['"\\\\"']), token('"'))),
   inside => inside.replace(/\\([\s\S])/gu, '$1'),
 )
 
-/** Parts with dashes between them, none of which begins an arrow. */
+/** Parts with dashes between them, none of which starts an arrow. */
 const dashed = (part: Parser<string>): Parser<string> =>
   map(list(part, attempt(before(token('-'), notBefore(/>/y, ['">"'])))), parts => parts.join('-'))
 
 const expectedLetters = ['letter', 'digit']
 const asciiLetters = some(/[A-Za-z0-9_ $]+/y, expectedLetters)
 const allLetters = some(/[\p{L}\p{N}\p{M}_ $]+/uy, expectedLetters)
-/** The tables of Unicode are asked only where they are needed: that is ten times as fast. */
+/** Unicode tables are used only if necessary: ten times as fast. */
 const letters: Parser<string> = (text, at) => {
   const found = asciiLetters(text, at)
   return text.charCodeAt(found.ok ? found.at : at) > 127 ? allLetters(text, at) : found
 }
 /** Letters and digits of any script, `_`, `$` and spaces. */
 export const identifier: Parser<string> = map(letters, text => text.trim())
-/** The same with `[]` at its end, for an array. */
+/** The same with a `[]` suffix for an array. */
 const typeName: Parser<string> = map(some(/[\p{L}\p{N}\p{M}_ $]+(?:\[\] *)*/uy, ['letter', 'digit']), text =>
   text.trim(),
 )
 
-/** A name is tried as an alias, as a relation and as a column, all at one place: it is read once. */
+/** The same name is tried as an alias, a relation and a column, so its result is cached. */
 export const name: Parser<string> = once(named('field name (* or [a..z0..9_$])', choice(quoted, dashed(identifier))))
 
 const digits = some(/[0-9]+/y, ['digit'])
@@ -70,7 +70,7 @@ const key: Parser<string> = named(
   choice(quoted, dashed(map(some(/[^(\-:.,>)]+/uy), text => text.trim()))),
 )
 
-/** A number past what Postgres takes as an index can only be a key. */
+/** A number above Postgres's maximum index can only be a key. */
 const operand: Parser<string | number> = choice<string | number>(
   attempt(map(index, text => (Math.abs(Number(text)) < 2 ** 31 ? Number(text) : text))),
   attempt(key),
@@ -79,7 +79,9 @@ const arrow: Parser<JsonStep['arrow']> = choice<JsonStep['arrow']>(
   attempt(map(token('->>'), () => '->>')),
   attempt(map(token('->'), () => '->')),
 )
-const step: Parser<JsonStep> = chain(arrow, found => map(operand, place => ({ arrow: found, key: place })))
+const step: Parser<JsonStep> = chain(arrow, found =>
+  map(operand, operandValue => ({ arrow: found, key: operandValue })),
+)
 
 export const jsonPath: Parser<JsonStep[]> = chain(many(step), path =>
   nested(path.length, maximumDepth, 'steps into a JSON value', () => always(path)),

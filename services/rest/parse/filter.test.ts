@@ -18,7 +18,7 @@ describe('a filter', () => {
     expect(operation(`${operator}(all).{1,2}`)).toEqual({ ...compare, quantifier: 'all' })
   })
 
-  test.each(plainOperators)('compares by %s, without quantifier', operator => {
+  test.each(plainOperators)('compares by %s, without a quantifier', operator => {
     expect(operation(`${operator}.a.b`)).toEqual({ kind: 'plain', operator, value: 'a.b' })
     expect(refusal(() => read(`${operator}(any).1`)).code).toBe('RST100')
   })
@@ -31,7 +31,7 @@ describe('a filter', () => {
       expect(refusal(() => read(`${operator}${wrong}.x`)).code).toBe('RST100')
   })
 
-  test.each(isValues)('is %s, in either case', value => {
+  test.each(isValues)('is %s, in upper or lower case', value => {
     expect(operation(`is.${value}`)).toEqual({ kind: 'is', value })
     expect(operation(`is.${value.toUpperCase()}`)).toEqual({ kind: 'is', value })
   })
@@ -42,7 +42,7 @@ describe('a filter', () => {
     expect(read('not.eq.not.eq.5')).toMatchObject({ negated: true, operation: { value: 'not.eq.5' } })
   })
 
-  test('takes all of the text as its value', () => {
+  test('takes all remaining text as its value', () => {
     for (const value of ['', ' a ', 'a,b)', '"a"', 'a\nb', ',', '\u2028']) {
       expect(operation(`eq.${value}`)).toMatchObject({ value })
     }
@@ -93,10 +93,10 @@ describe('a filter', () => {
     ['in.(1', 6],
     ['in.("a', 7],
     ['constructor.5', 1],
-  ])('that is %j is RST100 at column %i', (text, place) => {
+  ])('that is %j is RST100 at column %i', (text, column) => {
     const { code, message } = refusal(() => read(text))
     expect(code).toBe('RST100')
-    expect(message).toBe(`"failed to parse filter (${text})" (line 1, column ${place})`)
+    expect(message).toBe(`"failed to parse filter (${text})" (line 1, column ${column})`)
   })
 })
 
@@ -106,7 +106,7 @@ test('what follows a whole value is not read', () => {
   expect(tree('and(a.eq.1)) or so')).toMatchObject({ kind: 'group' })
 })
 
-describe('a logic tree', () => {
+describe('text after a complete value is not read', () => {
   const equals = (name: string, value: string, negated = false) => ({
     kind: 'filter',
     filter: {
@@ -170,13 +170,13 @@ describe('a logic tree', () => {
     ['and(a.xx.1)', 7],
     ['and((a.eq.1))', 5],
     ['and(ä.xx.1)', 7],
-  ])('%s is RST100 at column %i', (text, place) => {
+  ])('%s is RST100 at column %i', (text, column) => {
     const { code, message } = refusal(() => tree(text))
     expect(code).toBe('RST100')
-    expect(message).toMatch(new RegExp(`\\(line 1, column ${place}\\)$`))
+    expect(message).toMatch(new RegExp(`\\(line 1, column ${column}\\)$`))
   })
 
-  test('nests only so deep', () => {
+  test('has a nesting limit', () => {
     const nested = (depth: number) => `${'and('.repeat(depth)}a.eq.1${')'.repeat(depth)}`
     expect(tree(nested(maximumDepth))).toMatchObject({ kind: 'group' })
     expect(refusal(() => tree(nested(maximumDepth + 1))).code).toBe('RST100')

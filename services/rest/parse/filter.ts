@@ -31,11 +31,11 @@ import {
   searchOperators,
 } from './types.ts'
 
-/** One of these words; of two that begin alike the longer has to stand first. */
+/** One of these words. If one word is a prefix of another, the longer one comes first (`gte` before `gt`). */
 const word = <T extends string>(words: readonly T[]): Parser<T> =>
   found(new RegExp(words.join('|'), 'y'), choice(...words.map(one => attempt(map(token(one), () => one)))))
 
-/** Quoted, where nothing else follows before what ends a value. */
+/** A quoted value, if only a terminator follows. */
 const quotedValue = attempt(before(quoted, notBefore(/[^,)]/uy)))
 const listItem = choice(quotedValue, any(/[^,)]*/uy))
 const values: Parser<string[]> = map(
@@ -43,7 +43,7 @@ const values: Parser<string[]> = map(
   found => (found.length === 1 && found[0] === '' ? [] : found),
 )
 
-/** A word in small letters or capitals. */
+/** A word in lower or upper case. */
 const anyCase = <T extends string>(one: T): Parser<T> => {
   const letters = [...one].map(letter =>
     some(letter === '_' ? /_/y : new RegExp(`[${letter}${letter.toUpperCase()}]`, 'y')),
@@ -53,7 +53,7 @@ const anyCase = <T extends string>(one: T): Parser<T> => {
     () => one,
   )
 }
-/* A letter at a time: of a word that is nearly right the place is told where it goes wrong. */
+/* Compared letter by letter, so that the error points to the first wrong letter. */
 const isValue: Parser<(typeof isValues)[number]> = named(
   'isVal: (null, not_null, true, false, unknown)',
   choice(...isValues.map(one => attempt(anyCase(one)))),
@@ -74,7 +74,10 @@ const quantifier: Parser<Quantifier | undefined> = optional(
   ),
 )
 
-/** Postgres takes a number or a dash for the id of a configuration, and where there is none of that id for a fault of its own. */
+/**
+ * Refuses a number or dash: Postgres would read it as the OID of a configuration, and fail with an internal error if it
+ * is unknown.
+ */
 const language: Parser<string | undefined> = optional(
   attempt(
     after(
@@ -87,7 +90,7 @@ const language: Parser<string | undefined> = optional(
   ),
 )
 
-/** An operation whose value is read so. */
+/** An operation with this value parser. */
 function operation(value: Parser<string>): Parser<Operation> {
   const after_ = (name: string) => attempt(after(token(name), dot))
   const searched = chain(word(searchOperators), operator =>
@@ -142,12 +145,15 @@ function negatable(value: Parser<string>): Parser<Negatable> {
   return chain(not, negated => map(plain, found => ({ negated, operation: found })))
 }
 
-/** The value of a filter parameter: all that is left of it. */
+/** The value of a filter parameter: all remaining text. */
 export const filterValue: Parser<Negatable> = negatable(any(/[\s\S]*/uy))
 
 const braces = map(after(token('{'), before(any(/[^{}]*/uy), token('}'))), inside => `{${inside}}`)
 
-/** In a logic tree: quoted, or `{...}` whole (an array or range may hold commas), or up to the next reserved character. */
+/**
+ * In a logic tree: quoted, or a complete `{...}` (an array or range may contain commas), or up to the next reserved
+ * character.
+ */
 const memberValue = choice(quotedValue, attempt(braces), any(/[^,)]*/uy))
 const memberOperation = negatable(memberValue)
 const member: Parser<LogicTree> = chain(field, target =>

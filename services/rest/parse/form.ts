@@ -1,10 +1,10 @@
 /**
- * A form (application/x-www-form-urlencoded) while it comes, decoded byte by byte. It promises that its work and what it holds grow with the bytes, wherever they have been
- * cut. Bytes that are no UTF-8 become U+FFFD, as Postgres could not take them.
+ * Decodes a form (application/x-www-form-urlencoded) as it arrives, byte by byte. Time and memory are linear in the
+ * bytes, wherever chunks are split. Invalid UTF-8 becomes U+FFFD, since Postgres refuses it.
  */
 
+import type { Bytes } from '../../../wire/messages.ts'
 import { Pieces } from '../../http/pieces.ts'
-import type { Bytes } from '../../postgres/messages.ts'
 import { nulInQuery, tooManyParameters } from '../errors/catalogue.ts'
 import { maximumParameters } from './query.ts'
 import { maximumKeyBytes } from './record-keys.ts'
@@ -15,19 +15,19 @@ const percent = 0x25
 const plus = 0x2b
 const space = 0x20
 
-/** So many bytes are decoded at a time; all readers share the room for them, since none of them waits in the middle. */
+/** Bytes decoded at a time; all readers share the buffer, since none of them awaits in the middle. */
 const sliceBytes = 8_192
-/** A percent sign and a digit may have been held back. */
-const room = Buffer.allocUnsafe(sliceBytes + 2)
+/** A percent sign and a digit may be pending. */
+const scratch = Buffer.allocUnsafe(sliceBytes + 2)
 
-/** -1 where it is no hexadecimal digit. */
+/** -1 if it is not a hexadecimal digit. */
 function digitOf(byte: number): number {
   if (byte >= 0x30 && byte <= 0x39) return byte - 0x30
   const lower = byte | 0x20
   return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : -1
 }
 
-/** Takes fields: a name, its value in parts, and the end of it. */
+/** Receives fields: a name, its value in parts, and its end. */
 type FormSink = { begin(name: string): void; text(part: string): void; endField(): void }
 
 class FormReader {
@@ -35,12 +35,12 @@ class FormReader {
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   readonly #name = Buffer.allocUnsafe(maximumKeyBytes)
   #nameLength = 0
-  #isNameCut = false
+  #isNameTruncated = false
   #isInValue = false
-  /** Whether the field has begun with any byte at all: nothing between two ampersands is none. */
+  /** Whether the field has any bytes: nothing between two ampersands is not a field. */
   #hasBegun = false
   #parts = 1
-  /** Held back: 1 a percent sign, 2 a percent sign and a digit. */
+  /** Pending: 1 a percent sign, 2 a percent sign and a digit. */
   #escape = 0
   #digit = 0
   #filled = 0
@@ -49,7 +49,7 @@ class FormReader {
     this.#sink = sink
   }
 
-  /** @throws RestError of too many fields, or of NUL */
+  /** @throws RestError for too many fields, or NUL */
   push(chunk: Buffer): void {
     for (let from = 0; from < chunk.length; from += sliceBytes) {
       const end = Math.min(chunk.length, from + sliceBytes)
@@ -84,7 +84,7 @@ class FormReader {
     }
   }
 
-  /** Whether the byte belongs to the escape; if not, what was held back stands for itself. */
+  /** Whether the byte belongs to the escape; if not, the pending bytes are literal. */
   #continueEscape(byte: number): boolean {
     const digit = digitOf(byte)
     if (digit === -1) {
@@ -102,29 +102,29 @@ class FormReader {
   }
 
   #releaseEscape(): void {
-    const held = this.#escape
+    const escapeLength = this.#escape
     this.#escape = 0
-    if (held > 0) this.#decoded(percent)
-    if (held > 1) this.#decoded(this.#digit)
+    if (escapeLength > 0) this.#decoded(percent)
+    if (escapeLength > 1) this.#decoded(this.#digit)
   }
 
   #decoded(byte: number): void {
     if (byte === 0) throw nulInQuery()
     this.#hasBegun = true
-    if (this.#isInValue) room[this.#filled++] = byte
+    if (this.#isInValue) scratch[this.#filled++] = byte
     else if (this.#nameLength < maximumKeyBytes) this.#name[this.#nameLength++] = byte
-    else this.#isNameCut = true
+    else this.#isNameTruncated = true
   }
 
   #beginValue(): void {
-    this.#sink.begin(`${this.#name.toString('utf8', 0, this.#nameLength)}${this.#isNameCut ? '…' : ''}`)
+    this.#sink.begin(`${this.#name.toString('utf8', 0, this.#nameLength)}${this.#isNameTruncated ? '…' : ''}`)
     this.#isInValue = true
     this.#nameLength = 0
-    this.#isNameCut = false
+    this.#isNameTruncated = false
   }
 
   #passOn(): void {
-    if (this.#filled > 0) this.#sink.text(this.#decoder.decode(room.subarray(0, this.#filled), { stream: true }))
+    if (this.#filled > 0) this.#sink.text(this.#decoder.decode(scratch.subarray(0, this.#filled), { stream: true }))
     this.#filled = 0
   }
 
@@ -141,11 +141,11 @@ class FormReader {
 
 export type Fields = readonly (readonly [name: string, value: Bytes])[]
 
-/** The fields of a form, one by one. */
+/** The fields of a form. */
 export class FormFieldsReader {
   readonly #fields: [name: string, value: Pieces][] = []
   readonly #reader: FormReader
-  held = 0
+  bufferedBytes = 0
 
   constructor() {
     let value = new Pieces()
@@ -157,7 +157,7 @@ export class FormFieldsReader {
       text: part => {
         const before = value.length
         value.add(Buffer.from(part))
-        this.held += value.length - before
+        this.bufferedBytes += value.length - before
       },
       endField: () => {},
     })
@@ -173,7 +173,7 @@ export class FormFieldsReader {
   }
 }
 
-/** A form as one JSON object, of texts. */
+/** A form as one JSON object of strings. */
 export class FormRecordReader {
   readonly #json = new Pieces()
   readonly #names = new Set<string>()
@@ -190,7 +190,7 @@ export class FormRecordReader {
     })
   }
 
-  get held(): number {
+  get bufferedBytes(): number {
     return this.#json.length
   }
 

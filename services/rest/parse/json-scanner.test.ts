@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { RestError } from '../errors/rest-error.ts'
-import { cut, refusal } from '../testing/parsing.ts'
+import { refusal, splitAt } from '../testing/parsing.ts'
 import { JsonScanner, type JsonShape, maximumJsonDepth } from './json-scanner.ts'
 import { maximumKeyBytes, maximumKeys } from './record-keys.ts'
 
@@ -15,7 +15,7 @@ const shape = (text: string) => shapeOf([Buffer.from(text)])
 const isObject = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** The same of a value as a whole. */
+/** The same for a complete value. */
 function valueShape(value: unknown): JsonShape {
   if (!Array.isArray(value)) {
     if (isObject(value)) return { kind: 'object', keys: Object.keys(value), isUniform: true }
@@ -30,8 +30,9 @@ function valueShape(value: unknown): JsonShape {
 }
 
 /**
- * Undefined of what is no JSON. Keys with escapes are left out: V8 13.6 takes one for another that it has seen before ({"\\\\":1}, then {"\\n":1}), so JSON.parse
- * cannot be asked for them.
+ * Undefined if it is not JSON. Keys with escapes are excluded: V8 13.6 confuses one with another that it parsed before
+ * ({"\\\\":1}, then {"\
+ * ":1}), so JSON.parse is unreliable for them.
  */
 function parsedShape(text: string): Partial<JsonShape> | undefined {
   let value: unknown
@@ -53,13 +54,13 @@ const scanned = (parts: readonly Buffer[]): JsonShape | undefined => {
   }
 }
 
-const cuts = fc.array(fc.nat(300))
+const positions = fc.array(fc.nat(300))
 
-describe('the shape of JSON is what JSON.parse finds', () => {
+describe('the scanner agrees with JSON.parse', () => {
   const key = fc.oneof(fc.constantFrom('a', 'b', '1', '__proto__', 'é', '"', '\\', '\u0001', '😀'), fc.string())
   const record = fc.dictionary(key, fc.jsonValue({ maxDepth: 3 }), { maxKeys: 5 })
 
-  test('of any values, wherever they have been cut', () => {
+  test('for any values, wherever they are split', () => {
     const like = fc.tuple(record, fc.array(fc.tuple(fc.jsonValue({ maxDepth: 2 }), fc.boolean()), { maxLength: 4 }))
     const records = like.map(([first, others]) => [
       first,
@@ -70,25 +71,25 @@ describe('the shape of JSON is what JSON.parse finds', () => {
     ])
     const values = fc.oneof(records, record, fc.array(fc.oneof(record, fc.jsonValue())), fc.jsonValue())
     fc.assert(
-      fc.property(values, fc.boolean(), fc.boolean(), cuts, (value, pretty, isEscaped, places) => {
+      fc.property(values, fc.boolean(), fc.boolean(), positions, (value, pretty, isEscaped, positions) => {
         const plain = JSON.stringify(value, null, pretty ? 2 : undefined)
         const text = isEscaped ? plain.replaceAll('é', '\\u00e9') : plain
-        expect(scanned(cut(Buffer.from(text), places))).toEqual(valueShape(value))
+        expect(scanned(splitAt(Buffer.from(text), positions))).toEqual(valueShape(value))
       }),
       { numRuns: 2_000 },
     )
   })
 
-  test('of anything that looks like it, wherever it has been cut', () => {
+  test('for text that resembles JSON, wherever it is split', () => {
     const pieces = fc.constantFrom(
       ...['[', ']', '{', '}', '"', ',', ':', '\\', '\\"', '\\u00', '61', '\\u0061', 'é', '\u0001', '\ufeff'],
       ...[' ', '\n', '\t', '-', '0', '1', '.', 'e', '+', 'E', 'true', 'null', 'fals', '"a":1', '{"a":1}', '"a"'],
     )
     fc.assert(
-      fc.property(fc.array(pieces, { maxLength: 14 }), cuts, (list, places) => {
+      fc.property(fc.array(pieces, { maxLength: 14 }), positions, (list, positions) => {
         const text = list.join('')
         const expected = parsedShape(text)
-        const found = scanned(cut(Buffer.from(text), places))
+        const found = scanned(splitAt(Buffer.from(text), positions))
         if (expected === undefined) expect(found).toBeUndefined()
         else expect(found).toMatchObject(expected)
       }),
@@ -97,7 +98,7 @@ describe('the shape of JSON is what JSON.parse finds', () => {
   })
 
   test.each(['-', '01', '1.', '.5', '1e', '1e+', '-0', '0.0e-0', '1E5', '--1', '[1.]', '1 2', '"\t"', '"\\x"', 'nul'])(
-    'of %s',
+    'for %s',
     text => expect(scanned([Buffer.from(text)])?.kind).toEqual(parsedShape(text)?.kind),
   )
 
@@ -216,13 +217,13 @@ describe('the shape of JSON is what JSON.parse finds', () => {
     ],
   ]
   const unfinished = ['"\u001fn"', '{"a"x:1}', '[1e+]', '[1e]', '[-]', '[1.]', '[1e-,1]']
-  test.each([...edges, ...unfinished])('of %j, whole and byte by byte', text => {
+  test.each([...edges, ...unfinished])('for %j, complete and byte by byte', text => {
     const bytes = Buffer.from(text)
     const expected = parsedShape(text)
-    for (const places of [[], [...bytes.keys()], ...[...bytes.keys()].map(place => [place])]) {
-      const found = scanned(cut(bytes, places))
-      if (expected === undefined) expect(found, places.join()).toBeUndefined()
-      else expect(found, places.join()).toMatchObject(expected)
+    for (const positions of [[], [...bytes.keys()], ...[...bytes.keys()].map(position => [position])]) {
+      const found = scanned(splitAt(bytes, positions))
+      if (expected === undefined) expect(found, positions.join()).toBeUndefined()
+      else expect(found, positions.join()).toMatchObject(expected)
     }
   })
 
@@ -245,22 +246,22 @@ describe('the shape of JSON is what JSON.parse finds', () => {
     '[{"2":1,"b":1,"1":1},{"b":1,"1":1,"2":1}]',
     '{"a":1,"":2}',
     '[{"":1},{"":2}]',
-  ])('of the records %s, wherever they have been cut', text => {
+  ])('for the records %s, wherever they are split', text => {
     const bytes = Buffer.from(text)
     const expected = valueShape(JSON.parse(text))
-    for (const places of [[], [...bytes.keys()], ...[...bytes.keys()].map(place => [place])])
-      expect(scanned(cut(bytes, places)), places.join()).toEqual(expected)
+    for (const positions of [[], [...bytes.keys()], ...[...bytes.keys()].map(position => [position])])
+      expect(scanned(splitAt(bytes, positions)), positions.join()).toEqual(expected)
   })
 
-  test('of keys and values that are escaped, wherever they have been cut', () => {
+  test('for escaped keys and values, wherever they are split', () => {
     const bytes = Buffer.from(String.raw`[{"\u0061b":1 ,"c":"\n" ,"d":[]},{"c":"\u0061x","d":1 ,"ab":2}]`)
-    for (const places of [[], [...bytes.keys()], ...[...bytes.keys()].map(place => [place])])
-      expect(scanned(cut(bytes, places)), places.join()).toEqual({
+    for (const positions of [[], [...bytes.keys()], ...[...bytes.keys()].map(position => [position])])
+      expect(scanned(splitAt(bytes, positions)), positions.join()).toEqual({
         ...{ kind: 'array', keys: ['ab', 'c', 'd'], isUniform: true },
       })
   })
 
-  test('of keys that are escaped, whatever came before them', () => {
+  test('for escaped keys, whatever was parsed before', () => {
     for (const key of ['\\', '\n', '"', '\\n', '\u0001']) {
       expect(
         shape(
@@ -275,14 +276,14 @@ describe('the shape of JSON is what JSON.parse finds', () => {
     }
   })
 
-  test('of a record that has a key twice', () => {
+  test('for a record with a duplicate key', () => {
     expect(shape('[{"a":1,"a":2},{"a":1},{"a":1,"b":1,"a":2}]')).toMatchObject({ keys: ['a'], isUniform: false })
     expect(shape('[{"a":1,"b":2},{"a":1,"a":2}]').isUniform).toBe(false)
     expect(shape('[{"a":1,"a":2},{"a":1}]').isUniform).toBe(true)
   })
 })
 
-test('JSON nests so deep and no deeper', () => {
+test('JSON has a nesting limit', () => {
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
   expect(shape(nested(maximumJsonDepth)).kind).toBe('array')
   expect(refusal(() => shape(nested(maximumJsonDepth + 1))).details).toContain(String(maximumJsonDepth))
@@ -291,7 +292,7 @@ test('JSON nests so deep and no deeper', () => {
   expect(refusal(() => shape(records(maximumJsonDepth + 1))).details).toContain(String(maximumJsonDepth))
 })
 
-describe('what it keeps is bounded', () => {
+describe('its memory is limited', () => {
   const many = (count: number) => `{${Array.from({ length: count }, (_, number) => `"k${number}":1`).join()}}`
 
   test('in the number of keys', () => {
@@ -300,11 +301,11 @@ describe('what it keeps is bounded', () => {
     expect(shape(`[${many(maximumKeys + 50)},${many(maximumKeys + 50)}]`)).toMatchObject({ isUniform: true })
   })
 
-  test('in their length, however they come', () => {
+  test('in their length, however they are split', () => {
     const long = 'k'.repeat(100 * maximumKeyBytes)
     const expected = `${'k'.repeat(maximumKeyBytes)}…`
-    for (const places of [[], [500], [5_000, 20_000], [maximumKeyBytes + 2]]) {
-      expect(shapeOf(cut(Buffer.from(`[{"${long}":1},{"${long}":2}]`), places))).toMatchObject({
+    for (const positions of [[], [500], [5_000, 20_000], [maximumKeyBytes + 2]]) {
+      expect(shapeOf(splitAt(Buffer.from(`[{"${long}":1},{"${long}":2}]`), positions))).toMatchObject({
         keys: [expected],
         isUniform: true,
       })

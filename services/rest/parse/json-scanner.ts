@@ -1,11 +1,12 @@
 /**
- * JSON while it comes, byte by byte (RFC 8259), without building anything of it: whether it is JSON, how deep it nests, and the keys of its records, which are the object
- * itself or the objects of a list. It promises that its work grows with the bytes and its memory with the first record's keys alone, wherever a body has been cut.
+ * Scans JSON (RFC 8259) as it arrives, byte by byte, without building values: whether it is valid, how deep it nests,
+ * and the keys of its records, which are the object itself or the objects of a list. Time is linear in the bytes, and
+ * memory only grows with the first record's keys, wherever a body is split.
  */
 import { invalidJson, jsonTooDeep } from '../errors/catalogue.ts'
 import { maximumKeyBytes, RecordKeys } from './record-keys.ts'
 
-/** How deep JSON may nest. Postgres takes apart JSON by recursion, within the limit of its stack. */
+/** Maximum nesting of JSON. Postgres parses JSON recursively, within its stack limit. */
 export const maximumJsonDepth = 500
 const quote = 0x22
 const backslash = 0x5c
@@ -20,7 +21,7 @@ const plus = 0x2b
 const point = 0x2e
 const zero = 0x30
 
-/** What may come next. */
+/** What may follow. */
 const atValue = 0
 const atFirstElement = 1
 const atFirstKey = 2
@@ -34,7 +35,7 @@ const inUnicode = 9
 const inLiteral = 10
 const afterMinus = 11
 const afterZero = 12
-const inWhole = 13
+const inInteger = 13
 const afterPoint = 14
 const inFraction = 15
 const afterExponent = 16
@@ -48,39 +49,39 @@ const isHexadecimal = (byte: number): boolean => isDigit(byte) || ((byte | 0x20)
 
 const literals = new Map(['true', 'false', 'null'].map(text => [text.charCodeAt(0), Buffer.from(text)]))
 const noBytes = Buffer.alloc(0)
-/** What may follow a backslash, but for u. */
+/** What may follow a backslash, except u. */
 const escapes = new Set(Buffer.from('"\\/bfnrt'))
 
 export type JsonShape = {
   readonly kind: 'object' | 'array' | 'scalar'
   /** Of the object, or of the list's first object, in the order of Object.keys; at most `maximumKeys`. */
   readonly keys: readonly string[]
-  /** Of a list: whether all its elements are objects with the same keys. */
+  /** For a list: whether all elements are objects with the same keys. */
   readonly isUniform: boolean
 }
 
 export class JsonScanner {
   #state = atValue
-  /** The state that an escape returns to. */
+  /** The state to return to after an escape: in a key or in a string value. */
   #outer = inString
   #depth = 0
-  /** By depth: 1 for an object, 0 for a list. */
+  /** For each nesting depth: 1 if the open container is an object, 0 if it is a list. */
   readonly #isObject = new Uint8Array(maximumJsonDepth + 1)
-  /** What is still to come of `true`, `false` or `null`, or how many digits of an escape. */
+  /** The rest of `true`, `false` or `null`, or the number of remaining digits of an escape. */
   #literal = noBytes
   #literalAt = 0
   #digits = 0
 
   #kind: JsonShape['kind'] | undefined
   readonly #keys = new RecordKeys()
-  /** At which depth keys belong to records. */
+  /** The depth of record keys. */
   #recordDepth = 1
-  /** The part of a record's key that came before this chunk. */
+  /** The part of a record's key in earlier chunks. */
   #keyBefore = noBytes
   #isKeyEscaped = false
-  #isKeyCut = false
+  #isKeyTruncated = false
 
-  /** @throws RestError of what can be no JSON, or nests too deep */
+  /** @throws RestError if it cannot be JSON, or nests too deep */
   push(chunk: Buffer): void {
     const { length } = chunk
     let state = this.#state
@@ -117,7 +118,7 @@ export class JsonScanner {
             state = inKey
             keyFrom = at + 1
             this.#isKeyEscaped = false
-            this.#isKeyCut = false
+            this.#isKeyTruncated = false
           } else if (byte === closeBrace && state === atFirstKey) {
             this.#close(byte)
             state = afterValue
@@ -154,9 +155,9 @@ export class JsonScanner {
           if (++this.#literalAt === this.#literal.length) state = afterValue
           break
         default: {
-          // A number ends where something else begins, which is looked at again.
+          // A number ends at any other byte, which is then processed again.
           while (state !== afterValue) {
-            while ((state === inWhole || state === inFraction) && isDigit(byte) && at + 1 < length) {
+            while ((state === inInteger || state === inFraction) && isDigit(byte) && at + 1 < length) {
               byte = chunk[++at] as number // as above
             }
             state = this.#number(byte, state)
@@ -173,19 +174,19 @@ export class JsonScanner {
     this.#state = state
   }
 
-  /** @throws RestError where the end comes too early */
+  /** @throws RestError if the text is incomplete */
   end(): JsonShape {
-    const isWhole = this.#state === afterValue || this.#isNumberThatMayEnd()
-    if (!isWhole || this.#depth > 0 || this.#kind === undefined) throw invalidJson()
+    const isComplete = this.#state === afterValue || this.#isNumberThatMayEnd()
+    if (!isComplete || this.#depth > 0 || this.#kind === undefined) throw invalidJson()
     return { kind: this.#kind, keys: this.#keys.names(), isUniform: this.#keys.isUniform }
   }
 
   #isNumberThatMayEnd(): boolean {
     const state = this.#state
-    return state === afterZero || state === inWhole || state === inFraction || state === inExponent
+    return state === afterZero || state === inInteger || state === inFraction || state === inExponent
   }
 
-  /** The state behind the first byte of a value, or behind a space before it. */
+  /** The state after the first byte of a value, or after a space before it. */
   #value(byte: number, state: number): number {
     if (isSpace(byte)) return state
     if (byte !== openBrace && this.#depth === 1 && this.#recordDepth === 2) this.#keys.isUniform = false
@@ -194,7 +195,7 @@ export class JsonScanner {
     if (byte === openBrace || byte === openBracket) return this.#open(byte)
     if (byte === minus) return afterMinus
     if (byte === zero) return afterZero
-    if (isDigit(byte)) return inWhole
+    if (isDigit(byte)) return inInteger
     const literal = literals.get(byte)
     if (literal === undefined) throw invalidJson()
     this.#literal = literal
@@ -223,16 +224,16 @@ export class JsonScanner {
     this.#depth--
   }
 
-  /** The state behind one more byte of a number, `afterValue` where it is none. */
+  /** The state after one more byte of a number, `afterValue` if the byte is not part of it. */
   #number(byte: number, state: number): number {
     switch (state) {
       case afterMinus:
         if (byte === zero) return afterZero
-        if (isDigit(byte)) return inWhole
+        if (isDigit(byte)) return inInteger
         break
-      case inWhole:
+      case inInteger:
       case afterZero:
-        if (state === inWhole && isDigit(byte)) return inWhole
+        if (state === inInteger && isDigit(byte)) return inInteger
         if (byte === point) return afterPoint
         return isExponent(byte) ? afterExponent : afterValue
       case afterPoint:
@@ -254,20 +255,20 @@ export class JsonScanner {
     throw invalidJson()
   }
 
-  /** The beginning of a record's key whose end is in another chunk. */
+  /** The start of a record's key that ends in another chunk. */
   #keepKey(chunk: Buffer, from: number): void {
-    const room = maximumKeyBytes - this.#keyBefore.length
-    const end = Math.min(chunk.length, from + room)
-    if (chunk.length > end) this.#isKeyCut = true
+    const available = maximumKeyBytes - this.#keyBefore.length
+    const end = Math.min(chunk.length, from + available)
+    if (chunk.length > end) this.#isKeyTruncated = true
     if (end > from) this.#keyBefore = Buffer.concat([this.#keyBefore, chunk.subarray(from, end)])
   }
 
   #endKey(chunk: Buffer, from: number, end: number): void {
-    const isWhole = this.#keyBefore.length === 0 && end - from <= maximumKeyBytes
-    if (isWhole && this.#keys.takesSame(chunk, from, end)) return
-    if (!isWhole) this.#keepKey(chunk.subarray(0, end), from)
-    const written = isWhole ? chunk.subarray(from, end) : this.#keyBefore
-    this.#keys.key(written, this.#isKeyEscaped, this.#isKeyCut)
+    const isComplete = this.#keyBefore.length === 0 && end - from <= maximumKeyBytes
+    if (isComplete && this.#keys.takesSame(chunk, from, end)) return
+    if (!isComplete) this.#keepKey(chunk.subarray(0, end), from)
+    const written = isComplete ? chunk.subarray(from, end) : this.#keyBefore
+    this.#keys.key(written, this.#isKeyEscaped, this.#isKeyTruncated)
     this.#keyBefore = noBytes
   }
 }

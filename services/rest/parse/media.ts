@@ -1,4 +1,4 @@
-/** Media types as they stand in Accept and Content-Type (RFC 9110 section 8.3.1 and 12.5.1). */
+/** Media types of Accept and Content-Type (RFC 9110 section 8.3.1 and 12.5.1). */
 
 type PlanOption = 'analyze' | 'verbose' | 'settings' | 'buffers' | 'wal'
 
@@ -19,7 +19,7 @@ export type MediaType =
 const planOptions: readonly PlanOption[] = ['analyze', 'verbose', 'settings', 'buffers', 'wal']
 const withCharset = new Set(['text/csv', 'text/plain', 'text/xml', 'application/openapi+json', 'application/geo+json'])
 
-/** `name` in lower case, as the names of its parameters are. */
+/** `name` in lower case, and so are parameter names. */
 export type AcceptedType = { readonly name: string; readonly parameters: ReadonlyMap<string, string> }
 
 /** Splits at a separator outside of double quotes. */
@@ -55,8 +55,8 @@ function understood({ name, parameters }: AcceptedType): MediaType {
     case 'application/vnd.pgrst.plan+text':
     case 'application/vnd.pgrst.plan+json': {
       const of = understood(parseOne(parameters.get('for') ?? 'application/json'))
-      const asked = parameters.get('options')?.split('|') ?? []
-      const options = planOptions.filter(option => asked.includes(option))
+      const requested = parameters.get('options')?.split('|') ?? []
+      const options = planOptions.filter(option => requested.includes(option))
       return { kind: 'plan', format: name.endsWith('json') ? 'json' : 'text', of, options }
     }
     case '*/*':
@@ -66,7 +66,7 @@ function understood({ name, parameters }: AcceptedType): MediaType {
   }
 }
 
-/** What Accept names, best first: by quality, then by how much they leave open. */
+/** The types of Accept, best first: by quality, then by specificity. */
 export function acceptedTypes(header: string): AcceptedType[] {
   return split(header, ',')
     .map(part => part.trim())
@@ -82,7 +82,7 @@ export function acceptedTypes(header: string): AcceptedType[] {
     .map(({ parsed }) => parsed)
 }
 
-/** The same, each as it is understood. No header is anything, an empty one nothing. */
+/** The same, parsed. A missing header means any type, an empty one none. */
 export function parseAccept(header: string | undefined): MediaType[] {
   if (header === undefined || header === '*/*') return [{ kind: 'any' }]
   return acceptedTypes(header).map(understood)
@@ -91,7 +91,7 @@ export function parseAccept(header: string | undefined): MediaType[] {
 /** The name in a Content-Type header, in lower case. */
 export const contentTypeName = (header: string): string => parseOne(header).name
 
-/** A media type by its name alone. */
+/** A media type without parameters. */
 export function mediaTypeName(type: MediaType): string {
   switch (type.kind) {
     case 'json':
@@ -109,7 +109,7 @@ export function mediaTypeName(type: MediaType): string {
   }
 }
 
-/** A media type as Content-Type says it. */
+/** A media type as in Content-Type. */
 export function contentType(type: MediaType): string {
   const name = mediaTypeName(type)
   switch (type.kind) {
@@ -130,6 +130,6 @@ export function contentType(type: MediaType): string {
   }
 }
 
-/** Media types as an error names them. */
+/** Media types as in error texts. */
 export const namesOf = (types: readonly MediaType[]): string[] =>
   types.map(type => contentType(type).replace('; charset=utf-8', ''))

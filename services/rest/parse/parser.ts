@@ -1,11 +1,12 @@
 /**
- * Parsers that are put together from smaller ones. Where a text does not fit, they know how far it did and what could be there instead. They choose, go back and gather
- * expectations by the rules of Parsec (Leijen and Meijer, 2001), with which PostgREST is written: the conformance cases and differential.test.ts compare the words and the
- * column of each error. Neither sends tabs or line breaks, which count as one character here.
+ * Parser combinators. A failed parser knows how far the text matched and what was expected. Choice, backtracking and
+ * error merging follow Parsec (Leijen and Meijer, 2001), which PostgREST uses: the conformance cases and
+ * differential.test.ts compare the text and column of each error. Neither has tabs or line breaks, which count as one
+ * character here.
  */
 import { unparsable } from '../errors/catalogue.ts'
 
-/** What is known of why no more was read: at `found` stands a character that must not be there, `refused` is one that was read and should not have been. */
+/** Why no more was read: at `found` is an unexpected character; `refused` was read and should not have been. */
 type Expectation = {
   readonly at: number
   readonly found: number | undefined
@@ -13,7 +14,7 @@ type Expectation = {
   readonly expected: readonly string[]
 }
 
-/** `consumed`: whether it went past its beginning. A choice tries its other ways only where it did not. */
+/** `consumed`: whether it read past its start. A choice tries its alternatives only if it did not. */
 type Success<T> = {
   readonly ok: true
   readonly consumed: boolean
@@ -32,7 +33,7 @@ const isNothing = ({ found, refused, expected }: Expectation): boolean =>
 const union = (one: readonly string[], other: readonly string[]): readonly string[] =>
   other.every(text => one.includes(text)) ? one : [...new Set([...one, ...other])]
 
-/** Of two places the one that is further on counts; of one place, both. */
+/** Of two errors, the one later in the text is kept. At the same position they are merged. */
 function merged(one: Expectation, other: Expectation): Expectation {
   if (isNothing(other)) return isNothing(one) && other.at > one.at ? other : one
   if (isNothing(one) || other.at > one.at) return other
@@ -64,22 +65,23 @@ export const always =
   (_, at) =>
     success(at, value, false)
 
-/** Fails without a word. */
+/** Fails without an expectation. */
 export const never: Parser<never> = (_, at) => ({ ok: false, consumed: false, left: nothing(at) })
 
 /**
- * One of several words, found at once; where none is there, what stands in its place says why not. The pattern is sticky, and matches a word and nothing else.
+ * One of several words, with one pattern; otherwise `otherwise` gives the error. The pattern is sticky, and matches
+ * only a word.
  */
 export const found =
   <T extends string>(pattern: RegExp, words: Parser<T>): Parser<T> =>
   (text, at) => {
     pattern.lastIndex = at
     const word = pattern.exec(text)?.[0]
-    // What it matches is one of the words.
+    // The match is one of the words.
     return word === undefined ? words(text, at) : success(at + word.length, word as T, true)
   }
 
-/** Exactly this text. Where only its first characters are there, it has gone past them. */
+/** Exactly this text. If only its first characters match, it has consumed them. */
 export function token(word: string): Parser<string> {
   const expected = [JSON.stringify(word)]
   return (text, at) => {
@@ -91,7 +93,7 @@ export function token(word: string): Parser<string> {
   }
 }
 
-/** One character or more that a sticky pattern matches; it goes on as long as it can, and would have taken what is expected. */
+/** One or more characters of a sticky pattern, as many as possible; `expected` names what else could have followed. */
 export const some =
   (pattern: RegExp, expected: readonly string[] = []): Parser<string> =>
   (text, at) => {
@@ -110,7 +112,7 @@ export const any =
     return success(at + found.length, found, found !== '', unexpected(at + found.length, expected).left)
   }
 
-/** One after the other; what the second is depends on the first. */
+/** A sequence; the second parser depends on the first result. */
 export const chain =
   <T, U>(first: Parser<T>, next: (value: T) => Parser<U>): Parser<U> =>
   (text, at) => {
@@ -128,13 +130,13 @@ export const map = <T, U>(parser: Parser<T>, change: (value: T) => U): Parser<U>
   }
 }
 
-/** The first of two that follow each other. */
+/** The first result of two in sequence. */
 export const before = <T>(first: Parser<T>, second: Parser<unknown>): Parser<T> =>
   chain(first, value => map(second, () => value))
-/** The second of two that follow each other. */
+/** The second result of two in sequence. */
 export const after = <T>(first: Parser<unknown>, second: Parser<T>): Parser<T> => chain(first, () => second)
 
-/** The first that fits; one that failed after it had gone on ends the choice. */
+/** The first alternative that matches; one that fails after consuming input ends the choice. */
 export const choice =
   <T>(...parsers: readonly Parser<T>[]): Parser<T> =>
   (text, at) => {
@@ -148,7 +150,7 @@ export const choice =
     return { ok: false, consumed: false, left }
   }
 
-/** Where it fails, as if it had not gone on. */
+/** Failure counts as not having consumed input. */
 export const attempt =
   <T>(parser: Parser<T>): Parser<T> =>
   (text, at) => {
@@ -159,7 +161,7 @@ export const attempt =
 export const optional = <T>(parser: Parser<T>): Parser<T | undefined> =>
   choice<T | undefined>(parser, always(undefined))
 
-/** Whether it fits, without taking it. */
+/** Whether it matches, without consuming it. */
 export const ahead =
   (parser: Parser<unknown>): Parser<undefined> =>
   (text, at) => {
@@ -167,7 +169,7 @@ export const ahead =
     return found.ok ? success(at, undefined, false) : found
   }
 
-/** Refuses a character that a sticky pattern matches. `isPassed`: where it says so, it is behind that character. */
+/** Refuses a character that a sticky pattern matches. `isPassed`: if true, the position is after that character. */
 const unless =
   (pattern: RegExp, isPassed: boolean, expected: readonly string[]): Parser<undefined> =>
   (text, at) => {
@@ -179,11 +181,11 @@ const unless =
     return { ok: false, consumed: false, left }
   }
 
-/** That no such character follows; `expected` is what it is called all the same, where what follows does not fit either. */
+/** Requires that no such character follows; `expected` names it in errors if the next parser fails as well. */
 export const notBefore = (pattern: RegExp, expected: readonly string[] = none): Parser<undefined> =>
   unless(pattern, true, expected)
 
-/** Says what is expected in other words, where it has not gone on. */
+/** Replaces the expectation, if no input was consumed. */
 export const named =
   <T>(name: string, parser: Parser<T>): Parser<T> =>
   (text, at) => {
@@ -194,7 +196,7 @@ export const named =
 
 export const end: Parser<undefined> = named('end of input', unless(/[\s\S]/uy, false, none))
 
-/** Remembers what it last found, and where: for what is tried several times in one place. */
+/** Caches the last result and its position, for parsers tried several times at one position. */
 export function once<T>(parser: Parser<T>): Parser<T> {
   let last: { text: string; at: number; found: Success<T> | Failure } | undefined
   return (text, at) => {
@@ -203,7 +205,7 @@ export function once<T>(parser: Parser<T>): Parser<T> {
   }
 }
 
-/** As many as there are. `joined`: what is left of the last one found joins what is left where there is no more. */
+/** As many as possible. `joined`: merges the remaining expectations of the last result into those after it. */
 const repeated =
   <T>(parser: Parser<T>, joined: boolean): Parser<T[]> =>
   (text, at) => {
@@ -227,7 +229,7 @@ export const many = <T>(parser: Parser<T>): Parser<T[]> => repeated(parser, true
 export const list = <T>(parser: Parser<T>, separator: Parser<unknown>): Parser<T[]> =>
   chain(parser, first => map(repeated(after(separator, parser), false), rest => [first, ...rest]))
 
-/** A text as PostgREST shows it in what it says. */
+/** A text as PostgREST quotes it in errors. */
 function escaped(text: string, quote: '"' | "'"): string {
   const short: Record<string, string> = { '\n': '\\n', '\t': '\\t', '\r': '\\r', '\\': '\\\\', [quote]: `\\${quote}` }
   return [...text]
@@ -254,7 +256,7 @@ function described(text: string, { found, refused, expected }: Expectation): str
     .join(' ')
 }
 
-/** Too deep, wherever it stands. */
+/** Nested too deep, at any position. */
 class TooMuch extends Error {
   readonly at: number
 
@@ -264,7 +266,7 @@ class TooMuch extends Error {
   }
 }
 
-/** A parser that is made anew at each depth, down to a limit. */
+/** A recursive parser with a depth limit. */
 export const nested =
   <T>(depth: number, maximum: number, of: string, make: () => Parser<T>): Parser<T> =>
   (text, at) => {
@@ -272,7 +274,7 @@ export const nested =
     return make()(text, at)
   }
 
-/** A parser that finds no more than so many of one thing while it lives. */
+/** A parser that accepts at most this many items during its lifetime. */
 export function atMost<T>(maximum: number, of: string, parser: Parser<T>): Parser<T> {
   let count = 0
   return (text, at) => {
@@ -281,7 +283,7 @@ export function atMost<T>(maximum: number, of: string, parser: Parser<T>): Parse
   }
 }
 
-/** What a parser makes of a text; what it does not fit is RST100, naming `what`, the text, and the place. What follows that is not read. */
+/** Parses a text; a mismatch is RST100 with `what`, the text, and the position. Text after the match is not read. */
 export function parse<T>(what: string, text: string, parser: Parser<T>, shown = text): T {
   const refuse = (at: number, details: string) => unparsable(what, shown, [...text.slice(0, at)].length + 1, details)
   try {

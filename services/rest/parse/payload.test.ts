@@ -1,21 +1,22 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { piecesOf } from '../../postgres/messages.ts'
+import { piecesOf } from '../../../wire/messages.ts'
+import { cpuTimeOf } from '../../testing/cpu-time.ts'
 import { RestError } from '../errors/rest-error.ts'
-import { cut, refusal, wholeCsv } from '../testing/parsing.ts'
+import { parsedCsv, refusal, splitAt } from '../testing/parsing.ts'
 import { maximumFields } from './csv.ts'
 import { maximumJsonDepth } from './json-scanner.ts'
 import { type BodyForm, bodyForm, type Payload, payloadReader } from './payload.ts'
 import { maximumParameters, queryParameters as sentParameters } from './query.ts'
 import { maximumKeyBytes } from './record-keys.ts'
 
-/** Of a form, where a name alone has an empty value. */
+/** In a form, a name without `=` has an empty value. */
 const queryParameters = (body: string): [string, string][] =>
   sentParameters(body).map(([name, value = '']) => [name, value])
 
 type How = Partial<Pick<BodyForm, 'forFunction' | 'keysAreNamed'>>
 
-/** As it comes in these parts. */
+/** Arrives in these parts. */
 function readParts(parts: readonly Buffer[], contentType?: string, { forFunction, keysAreNamed }: How = {}): Payload {
   const reader = payloadReader(bodyForm(contentType, forFunction ?? false, keysAreNamed ?? false))
   for (const part of parts) reader.push(part)
@@ -25,14 +26,14 @@ const read = (body: string | Buffer, contentType?: string, how?: How) =>
   readParts([Buffer.from(body)], contentType, how)
 const refused = (body: string, contentType?: string, how?: How) => refusal(() => read(body, contentType, how))
 
-/** The JSON of a payload; of CSV with the names of the columns for its own keys. */
+/** The JSON of a payload; for CSV with column names as keys. */
 function jsonOf(payload: Payload): unknown {
   if (payload.kind !== 'json') throw new Error('it is no JSON')
   const { json, csvKeys } = payload
   const text = typeof json === 'string' ? json : Buffer.concat(piecesOf(json)).toString()
   const value: unknown = JSON.parse(text)
   if (csvKeys === undefined) return value
-  const rows = value as Record<string, unknown>[] // what CSV becomes
+  const rows = value as Record<string, unknown>[] // the JSON of CSV
   return rows.map(row => Object.fromEntries(Array.from(csvKeys, ([name, key]) => [name, row[key]])))
 }
 
@@ -45,14 +46,14 @@ describe('JSON', () => {
     ['[]', { isArray: true, keys: [] }],
     ['[{}]', { isArray: true, keys: [] }],
     ['{"__proto__":1}', { isArray: false, keys: ['__proto__'] }],
-  ])('%s is handed on as it was sent', (body, expected) => {
-    const ours = ['object', 'object+json', 'array', 'array+json'].map(name => `application/vnd.pgrst.${name}`)
-    for (const type of [undefined, 'application/json; charset=utf-8', ...ours]) {
+  ])('%s is passed on unchanged', (body, expected) => {
+    const ownTypes = ['object', 'object+json', 'array', 'array+json'].map(name => `application/vnd.pgrst.${name}`)
+    for (const type of [undefined, 'application/json; charset=utf-8', ...ownTypes]) {
       expect(read(body, type)).toEqual({ kind: 'json', json: Buffer.from(body), ...expected })
     }
   })
 
-  test.each(['5', 'null', '"a"', 'true'])('%s has no row for a relation, and may be for a parameter', body => {
+  test.each(['5', 'null', '"a"', 'true'])('%s has no row for a relation, and may be an argument', body => {
     expect(read(body)).toEqual({ kind: 'json', json: '[]', isArray: true, keys: [] })
     expect(read(body, undefined, { forFunction: true })).toMatchObject({ json: Buffer.from(body), keys: [] })
   })
@@ -69,24 +70,24 @@ describe('JSON', () => {
     '[{"a":1},null]',
     '[[]]',
     '[{"toString":1},{"a":1}]',
-  ])('%s has rows that differ: RST102', body => {
+  ])('%s has rows with different keys: RST102', body => {
     expect(refused(body)).toMatchObject({ code: 'RST102', message: 'All object keys must match' })
   })
 
-  test('with columns is not looked into', () => {
+  test('with columns is not checked', () => {
     const named = { keysAreNamed: true }
     expect(read('[{"a":1},{"b":1}]', undefined, named)).toMatchObject({ isArray: true, keys: undefined })
     expect(read('\n\t {"a":1}', undefined, named)).toMatchObject({ isArray: false, keys: undefined })
     expect(read('1', undefined, named)).toMatchObject({ isArray: true, keys: undefined })
   })
 
-  test('that is absent is an empty object for a function', () => {
+  test('absent is an empty object for a function', () => {
     const empty = { kind: 'json', json: '{}', isArray: false }
     expect(read('', undefined, { forFunction: true })).toEqual({ ...empty, keys: [] })
     expect(read('', undefined, { forFunction: true, keysAreNamed: true })).toEqual({ ...empty, keys: undefined })
   })
 
-  test('nests only so deep, where brackets are no text', () => {
+  test('has a nesting limit for brackets outside strings', () => {
     const nested = (depth: number) => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`
     for (const keysAreNamed of [false, true]) {
       expect(read(nested(maximumJsonDepth), undefined, { keysAreNamed })).toMatchObject({ kind: 'json' })
@@ -101,7 +102,7 @@ describe('JSON', () => {
     fc.assert(
       fc.property(fc.array(fc.dictionary(fc.string(), fc.jsonValue())), rows => {
         const text = JSON.stringify(rows)
-        // As JSON: no key at all is not one that is empty.
+        // As JSON: no key differs from an empty key.
         const keysOf = (row: object) => JSON.stringify(Object.keys(row).sort())
         if (rows.some(row => keysOf(row) !== keysOf(rows[0] ?? {}))) expect(refused(text).code).toBe('RST102')
         else expect(read(text)).toMatchObject({ isArray: true, keys: Object.keys(rows[0] ?? {}) })
@@ -152,10 +153,10 @@ describe('CSV', () => {
     expect(rows(text)).toEqual(expected)
   })
 
-  test('has the keys of its head', () => {
+  test('has the keys of its header line', () => {
     expect(read('a,b,a\n1,2,3', 'text/csv')).toMatchObject({ isArray: true, keys: ['a', 'b'] })
     expect(read('a,b', 'text/csv')).toMatchObject({ keys: [], csvKeys: expect.anything() })
-    // Of a column whose name comes again nothing is written.
+    // A column with a duplicate name is not written.
     expect(read('a,b,a\n1,2,3', 'text/csv')).toMatchObject({ json: Buffer.from('[{"1":"2","2":"3"}]') })
   })
 
@@ -170,7 +171,7 @@ describe('CSV', () => {
     expect(refused(text, 'text/csv')).toMatchObject({ code: 'RST102', status: 400, message })
   })
 
-  test('of any fields is read again', () => {
+  test('of any fields is read back', () => {
     const field = fc.string({ unit: fc.constantFrom('a', '"', ',', '\r', '\n', ' ', 'é') })
     const width = fc.integer({ min: 1, max: 4 })
     const table = width.chain(size => fc.array(fc.array(field, { minLength: size, maxLength: size })))
@@ -186,7 +187,7 @@ describe('CSV', () => {
     )
   })
 
-  test('is what it is as a whole, wherever it has been cut', () => {
+  test('has the same result wherever it is split', () => {
     const pieces = fc.constantFrom(
       ...['a', '"', '""', ',', '\r', '\n', '\r\n', ' ', 'é', '😀', '\ufeff', '\u0001', '\\', 'NULL', 'NUL', 'N'],
     )
@@ -210,45 +211,45 @@ describe('CSV', () => {
       }
     }
     fc.assert(
-      fc.property(fc.oneof(table, anyText), fc.array(fc.nat(200)), (text, cuts) => {
-        const streamed = () => jsonOf(readParts(cut(Buffer.from(text), cuts), 'text/csv'))
-        expect(answerOf(streamed)).toEqual(answerOf(() => wholeCsv(text)))
+      fc.property(fc.oneof(table, anyText), fc.array(fc.nat(200)), (text, positions) => {
+        const streamed = () => jsonOf(readParts(splitAt(Buffer.from(text), positions), 'text/csv'))
+        expect(answerOf(streamed)).toEqual(answerOf(() => parsedCsv(text)))
       }),
       { numRuns: 3_000 },
     )
   })
 
-  test('is whole in JSON, however much of it comes at once', () => {
-    const columns = Array.from({ length: 130 }, (_, place) => `c${place}`)
+  test('is complete in JSON, for chunks of any size', () => {
+    const columns = Array.from({ length: 130 }, (_, index) => `c${index}`)
     const texts = [
       '\n'.repeat(9_000),
       `a\n"${'\u0001'.repeat(9_000)}"`,
       `a,b\n${'NULL,NUL\r\n'.repeat(1_500)}`,
       `${columns.join()}\n${`${columns.join()}\n`.repeat(30)}`,
     ]
-    for (const text of texts) expect(JSON.stringify(rows(text)) === JSON.stringify(wholeCsv(text))).toBe(true)
+    for (const text of texts) expect(JSON.stringify(rows(text)) === JSON.stringify(parsedCsv(text))).toBe(true)
   })
 
-  test('is written with no more escapes than JSON needs', () => {
+  test('has no more escapes than JSON needs', () => {
     const payload = read('a\n"\u0000\u0001\u000f\u0010\u001f !""#[\\]\u007fé"', 'text/csv')
     expect(payload).toMatchObject({
       json: Buffer.from(String.raw`[{"0":"\u0000\u0001\u000f\u0010\u001f !\"#[\\]`.concat('\u007fé"}]')),
     })
   })
 
-  test('has names of columns that are cut off where they are too long', () => {
+  test('has truncated column names if they are too long', () => {
     const [exact, long] = ['k'.repeat(maximumKeyBytes), 'l'.repeat(maximumKeyBytes + 1)]
     expect(read(`${exact},${long},${exact}m,b\n1,2,3,4`, 'text/csv')).toMatchObject({
       keys: [exact, `${'l'.repeat(maximumKeyBytes)}…`, `${exact}…`, 'b'],
     })
   })
 
-  test('of lines that differ is not kept', () => {
+  test('with different numbers of fields is not retained', () => {
     const reader = payloadReader(bodyForm('text/csv', false, false))
     reader.push(Buffer.from('a\n1,2\n'))
-    const { held } = reader
+    const { bufferedBytes } = reader
     reader.push(Buffer.from('1\n'.repeat(1_000)))
-    expect(reader.held).toBe(held)
+    expect(reader.bufferedBytes).toBe(bufferedBytes)
   })
 
   test('has no more columns than a relation can have', () => {
@@ -257,7 +258,7 @@ describe('CSV', () => {
     expect(refused(`${line(maximumFields + 1)}a`, 'text/csv')).toMatchObject({ code: 'RST102' })
   })
 
-  test('becomes JSON of no more than nine times its length, whatever it is', () => {
+  test('becomes JSON of at most nine times its length', () => {
     const worst = [
       '\n'.repeat(20_000),
       `${','.repeat(1_599)}\n${`${','.repeat(1_599)}\n`.repeat(20)}`,
@@ -282,7 +283,7 @@ describe('CSV', () => {
   })
 })
 
-/** What it gives, or the code of what it throws. */
+/** The result, or the code of the error. */
 function codeOr<T>(run: () => T): T | string {
   try {
     return run()
@@ -309,7 +310,7 @@ describe('a form', () => {
     expect(read('__proto__=1', type)).toMatchObject({ json: Buffer.from('{"__proto__":"1"}'), keys: ['__proto__'] })
   })
 
-  test('is decoded as a query string is, wherever it has been cut', () => {
+  test('is decoded like a query string, wherever it is split', () => {
     const pieces = fc.constantFrom(
       'a',
       'é',
@@ -334,16 +335,16 @@ describe('a form', () => {
     )
     const text = fc.array(pieces, { maxLength: 30 }).map(list => list.join(''))
     fc.assert(
-      fc.property(text, fc.array(fc.nat(100)), (body, cuts) => {
+      fc.property(text, fc.array(fc.nat(100)), (body, positions) => {
         const expected = codeOr(() => queryParameters(body))
-        const parts = () => cut(Buffer.from(body), cuts)
+        const parts = () => splitAt(Buffer.from(body), positions)
         const found = codeOr(() => {
           const payload = readParts(parts(), type, { forFunction: true })
           if (payload.kind !== 'form') throw new Error('it is no form')
           return payload.fields.map(([name, value]) => [name, Buffer.concat(piecesOf(value)).toString()])
         })
         expect(found).toEqual(expected)
-        // V8 13.6 takes a key with an escape for another that it has seen before: of those JSON.parse cannot be asked.
+        // V8 13.6 confuses a key with an escape with another that it parsed before: JSON.parse is unreliable for those.
         const isPlain = ([name]: readonly [string, string]) => JSON.stringify(name) === `"${name}"`
         if (typeof expected !== 'string' && !expected.every(isPlain)) return
         const record = codeOr(() => jsonOf(readParts(parts(), type)))
@@ -359,7 +360,7 @@ describe('a form', () => {
     return payload.fields.map(([name, value]) => [name, Buffer.concat(piecesOf(value)).toString()])
   }
 
-  test('has escapes of two hexadecimal digits, of either case, and no others', () => {
+  test('has escapes of two hexadecimal digits in either case, and no others', () => {
     const characters = Array.from({ length: 127 }, (_, index) => String.fromCharCode(index + 1))
     for (const character of characters.filter(one => one !== '&'))
       for (const body of [`a=%4${character}x`, `a=%${character}1x`, `%4${character}=`, `a=%4${character}`])
@@ -379,26 +380,28 @@ describe('a form', () => {
     '%EF%BB%BFa=%EF%BB%BFb',
     'a=é%C3&b=%A9',
     'a==b=c',
-  ])('that is %j is what it is as a query string, whole and byte by byte', body => {
+  ])('%j equals the query string, complete and byte by byte', body => {
     const bytes = Buffer.from(body)
     expect(fieldsOf([bytes])).toEqual(queryParameters(body))
-    expect(fieldsOf(cut(bytes, [...bytes.keys()]))).toEqual(queryParameters(body))
+    expect(fieldsOf(splitAt(bytes, [...bytes.keys()]))).toEqual(queryParameters(body))
     expect(jsonOf(read(body, type))).toEqual(Object.fromEntries(queryParameters(body)))
   })
 
-  test.each(['a=%00', '%00=a', 'a=\0', '\0'])('cannot hold NUL, as %j does', body => {
+  test.each(['a=%00', '%00=a', 'a=\0', '\0'])('cannot contain NUL, as %j does', body => {
     for (const forFunction of [true, false]) expect(refused(body, type, { forFunction }).code).toBe('RST100')
   })
 
-  test('of much is whole, wherever an escape is in it', () => {
+  test('of large size is complete, wherever an escape is', () => {
     for (const before of [8_186, 8_187, 8_188, 8_189, 8_190, 8_191])
-      for (const held of ['%4', '%41', '%', '%C3%A9']) {
-        const body = `a=${'x'.repeat(before)}${held}${'z'.repeat(8_200)}`
-        expect(fieldsOf([Buffer.from(body)])[0]?.[1] === queryParameters(body)[0]?.[1], `${before} ${held}`).toBe(true)
+      for (const sequence of ['%4', '%41', '%', '%C3%A9']) {
+        const body = `a=${'x'.repeat(before)}${sequence}${'z'.repeat(8_200)}`
+        expect(fieldsOf([Buffer.from(body)])[0]?.[1] === queryParameters(body)[0]?.[1], `${before} ${sequence}`).toBe(
+          true,
+        )
       }
   })
 
-  test('has names that are cut off where they are too long', () => {
+  test('has truncated names if they are too long', () => {
     const [exact, long] = ['k'.repeat(maximumKeyBytes), 'l'.repeat(maximumKeyBytes + 1)]
     const body = `${exact}=1&${long}=2&m=3`
     const names = [exact, `${'l'.repeat(maximumKeyBytes)}…`, 'm']
@@ -406,7 +409,7 @@ describe('a form', () => {
     expect(read(body, type)).toMatchObject({ keys: names })
   })
 
-  test('has as many fields as a query string and no more', () => {
+  test('has the same field limit as a query string', () => {
     const most = 'a&'.repeat(maximumParameters - 1)
     expect(fieldsOf([Buffer.from(`${most}b`)])).toHaveLength(maximumParameters)
     expect(refused(`${most}b&`, type).code).toBe('RST100')
@@ -433,11 +436,11 @@ test.each<[string, How, string, number]>([
   ['text/csv', {}, 'a\n1\n', '[{"0":"1"}'.length],
   ['application/x-www-form-urlencoded', {}, 'a=1', '{"a":"1'.length],
   ['application/x-www-form-urlencoded', { forFunction: true }, 'a=é&bc=12', 4],
-])('what is held of %s (%j) is known as it comes', (contentType, { forFunction = false }, body, held) => {
+])('the memory of %s (%j) is known as it arrives', (contentType, { forFunction = false }, body, bufferedBytes) => {
   const reader = payloadReader(bodyForm(contentType, forFunction, false))
-  expect(reader.held).toBe(0)
+  expect(reader.bufferedBytes).toBe(0)
   reader.push(Buffer.from(body))
-  expect(reader.held).toBe(held)
+  expect(reader.bufferedBytes).toBe(bufferedBytes)
 })
 
 test('another type is RST107', () => {
@@ -446,27 +449,22 @@ test('another type is RST107', () => {
   expect(refused('x', '', { forFunction: true }).code).toBe('RST107')
 })
 
-describe('the work grows with the bytes, not with their square', () => {
+describe('time is linear in the bytes', () => {
   const small = 65_536
   const times = 32
-  /** Processor time, in parts as they come from a socket; the least of some attempts, since a collection of garbage may come between. */
+  /** CPU time, in parts as from a socket; the minimum of some attempts, because of garbage collection. */
   function spent(unit: string, length: number, contentType: string): number {
     const body = Buffer.from(unit.repeat(length / unit.length))
-    const attempts = Array.from({ length: 4 }, () => {
-      const start = process.cpuUsage()
-      try {
-        readParts(
-          cut(
-            body,
-            Array.from({ length: length / small }, (_, index) => index * small),
-          ),
-          contentType,
-        )
-      } catch (error) {
-        if (!(error instanceof RestError)) throw error
-      }
-      return process.cpuUsage(start).user
-    })
+    const parts = Array.from({ length: length / small }, (_, index) => index * small)
+    const attempts = Array.from({ length: 4 }, () =>
+      cpuTimeOf(() => {
+        try {
+          readParts(splitAt(body, parts), contentType)
+        } catch (error) {
+          if (!(error instanceof RestError)) throw error
+        }
+      }),
+    )
     return Math.min(...attempts)
   }
 
@@ -475,7 +473,7 @@ describe('the work grows with the bytes, not with their square', () => {
     ...['"', '""', ',', '\n', 'NULL,', '1\n', '\u0001'].map(unit => ['text/csv', unit] as const),
     ...['%41', '%', '%4', '%zz', '%ff', '+', '=', '\u0001'].map(unit => [form, unit] as const),
     ...['"', '"a', '[1,', '1', '{},', '\\', ' ', '[[],'].map(unit => ['application/json', unit] as const),
-  ])('of %s, %j over and over', (contentType, unit) => {
+  ])('of %s, %j repeated', (contentType, unit) => {
     spent(unit, small, contentType)
     const least = Math.max(spent(unit, small, contentType), 500)
     expect(spent(unit, times * small, contentType)).toBeLessThan(8 * times * least)

@@ -1,10 +1,10 @@
 /**
- * The body of a request while it comes: made into JSON that Postgres takes apart, or left raw for a function of one unnamed parameter. Of JSON no more is looked for here
- * than its keys and its shape; what reaches Postgres are the bytes that the client sent.
+ * Reads the body of a request as it arrives: as JSON that Postgres parses, or raw for a function with one unnamed
+ * parameter. For JSON only its keys and shape are checked; Postgres receives the client's bytes.
  */
 
+import type { Bytes } from '../../../wire/messages.ts'
 import { Pieces } from '../../http/pieces.ts'
-import type { Bytes } from '../../postgres/messages.ts'
 import { contentTypeRefused, unevenKeys } from '../errors/catalogue.ts'
 import { CsvReader } from './csv.ts'
 import { type Fields, FormFieldsReader, FormRecordReader } from './form.ts'
@@ -16,12 +16,12 @@ export type JsonPayload = {
   /** JSON text: an object, or an array of objects. */
   readonly json: Bytes | string
   readonly isArray: boolean
-  /** The keys that every object has; undefined where `columns` names them. */
+  /** The keys that every object has; undefined if `columns` names them. */
   readonly keys: readonly string[] | undefined
-  /** Of what came as CSV: by a column's name its key in the JSON. */
+  /** For CSV: the JSON key by column name. */
   readonly csvKeys?: ReadonlyMap<string, string>
 }
-/** Raw bytes, of text/plain, text/xml or application/octet-stream. */
+/** Raw bytes of text/plain, text/xml or application/octet-stream. */
 type RawPayload = { readonly kind: 'raw'; readonly type: RawType; readonly bytes: Bytes }
 /** The fields of a form, for a function. */
 type FormPayload = { readonly kind: 'form'; readonly fields: Fields }
@@ -29,7 +29,7 @@ export type Payload = JsonPayload | RawPayload | FormPayload
 
 type RawType = 'text' | 'xml' | 'bytea'
 
-/** How a body is to be read; known before it comes. */
+/** How to read a body; known before it arrives. */
 export type BodyForm = {
   readonly type: 'json' | 'csv' | 'form' | RawType
   readonly forFunction: boolean
@@ -52,7 +52,7 @@ const typesByName: Readonly<Record<string, BodyForm['type']>> = {
 
 const isRaw = (type: BodyForm['type']): type is RawType => type === 'text' || type === 'xml' || type === 'bytea'
 
-/** How a body of this Content-Type is read; RST107 where it is not. */
+/** The reader for a body of this Content-Type; RST107 if there is none. */
 export function bodyForm(contentType: string | undefined, forFunction: boolean, keysAreNamed: boolean): BodyForm {
   const name = contentType === undefined ? 'application/json' : contentTypeName(contentType)
   const type = Object.hasOwn(typesByName, name) ? typesByName[name] : undefined
@@ -62,13 +62,13 @@ export function bodyForm(contentType: string | undefined, forFunction: boolean, 
   return { type, forFunction, keysAreNamed }
 }
 
-/** Takes a body as it comes. The bytes become its own. */
+/** Receives a body as it arrives, and takes ownership of the bytes. */
 interface PayloadReader {
-  /** How many bytes it holds. */
-  readonly held: number
-  /** @throws RestError of what nothing can be made of, whatever follows */
+  /** Retained bytes. */
+  readonly bufferedBytes: number
+  /** @throws RestError if the body is already invalid */
   push(chunk: Buffer): void
-  /** @throws RestError of what nothing can be made of */
+  /** @throws RestError if the body is invalid */
   end(): Payload
 }
 
@@ -80,7 +80,7 @@ class RawReader implements PayloadReader {
     this.#type = type
   }
 
-  get held(): number {
+  get bufferedBytes(): number {
     return this.#bytes.length
   }
 
@@ -105,7 +105,7 @@ class JsonReader implements PayloadReader {
     this.#form = form
   }
 
-  get held(): number {
+  get bufferedBytes(): number {
     return this.#bytes.length
   }
 
@@ -121,23 +121,23 @@ class JsonReader implements PayloadReader {
   }
 
   #payload({ kind, keys, isUniform }: JsonShape): JsonPayload {
-    const whole = { kind: 'json' as const, json: this.#bytes.bytes(), isArray: kind === 'array' }
-    // What is no object is taken for a list, and Postgres says what it is not.
-    if (this.#form.keysAreNamed) return { ...whole, isArray: kind !== 'object', keys: undefined }
+    const complete = { kind: 'json' as const, json: this.#bytes.bytes(), isArray: kind === 'array' }
+    // A value that is not an object is treated as a list, and Postgres reports the error.
+    if (this.#form.keysAreNamed) return { ...complete, isArray: kind !== 'object', keys: undefined }
     if (!isUniform) throw unevenKeys()
-    // A value that is no object is no row for a relation; a function may have a parameter for it.
-    return kind === 'scalar' && !this.#form.forFunction ? emptyList : { ...whole, keys }
+    // A number or string cannot be a row, so it writes nothing. A function may accept it as its parameter.
+    return kind === 'scalar' && !this.#form.forFunction ? emptyList : { ...complete, keys }
   }
 }
 
 /** A reader whose result becomes a payload. */
 function madeOf<Result>(
-  reader: { readonly held: number; push(chunk: Buffer): void; end(): Result },
+  reader: { readonly bufferedBytes: number; push(chunk: Buffer): void; end(): Result },
   payload: (result: Result) => Payload,
 ): PayloadReader {
   return {
-    get held() {
-      return reader.held
+    get bufferedBytes() {
+      return reader.bufferedBytes
     },
     push: chunk => reader.push(chunk),
     end: () => payload(reader.end()),

@@ -47,12 +47,12 @@ describe('Prefer', () => {
     ['handling=strict,,', []],
     ['a=UTC, count=7', ['a=UTC', 'count=7']],
     ['a=b, count=exact, timezone=Mars, constructor', ['a=b', 'timezone=Mars', 'constructor']],
-  ])('tells what nobody knows in %j', (header, invalid) => {
+  ])('returns the unknown preferences in %j', (header, invalid) => {
     expect(parsePreferences(header, zones).invalid).toEqual(invalid)
   })
 })
 
-test.each(['timezone=+02:00', 'timezone=-7', 'timezone=Mars', 'timezone='])('%s is left to Postgres', header => {
+test.each(['timezone=+02:00', 'timezone=-7', 'timezone=Mars', 'timezone='])('%s is passed to Postgres', header => {
   const { timezone, invalid } = parsePreferences(header, 'any')
   expect([timezone, invalid]).toEqual([header.slice('timezone='.length), []])
 })

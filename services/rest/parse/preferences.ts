@@ -1,4 +1,4 @@
-/** The Prefer header (RFC 7240): what a client would like, told apart from what nobody knows. */
+/** The Prefer header (RFC 7240): known preferences, and unknown ones separately. */
 
 export type TimeZones = ReadonlySet<string> | 'any'
 
@@ -11,7 +11,7 @@ export type Preferences = {
   readonly handling: 'strict' | 'lenient' | undefined
   readonly timezone: string | undefined
   readonly maxAffected: number | undefined
-  /** What nobody knows. */
+  /** Unknown preferences. */
   readonly invalid: readonly string[]
 }
 
@@ -35,22 +35,22 @@ const none = {
   maxAffected: undefined,
 }
 
-/** The first of several wishes for one thing counts; of time zones, even where nobody knows it. */
+/** The first of several values of a preference counts; for time zones even if it is unknown. */
 export function parsePreferences(header: string | undefined, timeZones: TimeZones): Preferences {
   if (header === undefined) return { ...none, invalid: [] }
   const found = new Map<string, string>()
   const invalid: string[] = []
-  const wishes = header.split(',').map(part => part.trim())
-  const zone = wishes.find(wish => wish.startsWith('timezone='))?.slice('timezone='.length) ?? ''
-  for (const wish of wishes) {
-    if (wish === '') continue
-    const equals = wish.indexOf('=')
-    const [key, value] = equals === -1 ? [wish, ''] : [wish.slice(0, equals), wish.slice(equals + 1)]
+  const preferences = header.split(',').map(part => part.trim())
+  const zone = preferences.find(preference => preference.startsWith('timezone='))?.slice('timezone='.length) ?? ''
+  for (const preference of preferences) {
+    if (preference === '') continue
+    const equals = preference.indexOf('=')
+    const [key, value] = equals === -1 ? [preference, ''] : [preference.slice(0, equals), preference.slice(equals + 1)]
     const known =
       (Object.hasOwn(choices, key) && choices[key]?.includes(value)) ||
       (key === 'timezone' && equals !== -1 && (timeZones === 'any' || timeZones.has(zone))) ||
       (key === 'max-affected' && /^[0-9]{1,9}$/.test(value))
-    if (!known) invalid.push(wish)
+    if (!known) invalid.push(preference)
     else if (!found.has(key)) found.set(key, value)
   }
   const chosen = {
@@ -60,7 +60,7 @@ export function parsePreferences(header: string | undefined, timeZones: TimeZone
   return { ...chosen, invalid }
 }
 
-/** `Preference-Applied` for those that made a difference, in a fixed order. */
+/** `Preference-Applied` for the applied ones, in a fixed order. */
 export function appliedPreferences(preferences: Partial<Preferences>): string | undefined {
   const { resolution, missing, return: represented, count, tx, handling, timezone, maxAffected } = preferences
   const applied = [

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { refusal } from '../testing/parsing.ts'
 import { parseQuery, queryParameters } from './query.ts'
+import { maximumSelected } from './select.ts'
 
 const read = (query: string) => parseQuery(query, false)
 
@@ -40,18 +41,18 @@ describe('a query string', () => {
     expect(queryParameters(query)).toEqual(parameters)
   })
 
-  test('is known by its parameters, whatever order their names come in', () => {
+  test('has named parameters in any order', () => {
     const canonical = (query: string) => parseQuery(query, true).canonical
     expect(canonical('b=2&a=1&c&b=1')).toBe('a=1&b=2&b=1&c=')
     expect(canonical("a=!'()*+ä")).toBe('a=%21%27%28%29%2A%20%C3%A4')
   })
 
-  test('selects everything where nothing is selected', () => {
+  test('selects everything by default', () => {
     expect(read('select=').select).toEqual(read('').select)
     expect(read('select=a,b))').select).toHaveLength(2)
   })
 
-  test('has whole numbers for limits, and passes over all else', () => {
+  test('has whole numbers as limits, and ignores other values', () => {
     expect(read('limit=25&offset=-12&limit=1.5&a.limit=x&offset=1234567890123456')).toMatchObject({
       limits: [
         { path: [], value: 25 },
@@ -70,23 +71,23 @@ describe('a query string', () => {
     ['order=a.asc.up', 'order', '"nullsfirst" or "nullslast"'],
     ['order=a->b(c)', 'order', '"->>", "->", delimiter (.), "," or end of input'],
     ['a=up', 'filter', ''],
-  ])('says what was expected in place of what it has: %s', (query, name, expected) => {
+  ])('reports what was expected: %s', (query, name, expected) => {
     const { message, details } = refusal(() => read(query))
     expect(message).toMatch(new RegExp(`parse ${name} `))
     expect(details).toContain(expected)
     if (expected.startsWith('"nulls')) expect(details).not.toContain('"asc"')
   })
 
-  test.each(['a=%00', '%00=a', 'a=\0', 'select="%00"', 'a=%%00'])('cannot hold NUL, as %j does', query => {
+  test.each(['a=%00', '%00=a', 'a=\0', 'select="%00"', 'a=%%00'])('cannot contain NUL, as %j does', query => {
     expect(refusal(() => read(query))).toMatchObject({ code: 'RST100', status: 400 })
   })
 
-  test('has so many parameters and no more', () => {
+  test('has a parameter limit', () => {
     expect(queryParameters(Array(1_000).fill('a=1').join('&'))).toHaveLength(1_000)
     expect(refusal(() => read(Array(1_001).fill('a=eq.1').join('&'))).code).toBe('RST100')
   })
 
-  test('has filters of its resource and of those embedded', () => {
+  test('has filters for its resource and embedded ones', () => {
     expect(read('a=eq.1&b.c.d->e=not.is.null&"b.c"=gt.2').filters).toEqual([
       {
         path: [],
@@ -123,6 +124,15 @@ describe('a query string', () => {
 
   test.each(['android=eq.1', 'a.floor=eq.1', 'border=eq.1', 'unlimit=eq.1'])('%s is a filter', query => {
     expect(read(query)).toMatchObject({ filters: [{}], logic: [], order: [], limits: [] })
+  })
+
+  test('sorts by as many terms as Postgres accepts, and refuses more', () => {
+    const terms = (count: number) => Array.from({ length: count }, () => 'a').join()
+    expect(read(`order=${terms(maximumSelected)}`).order[0]?.value).toHaveLength(maximumSelected)
+    expect(read(`order=${terms(maximumSelected)}&r.order=a`).order).toHaveLength(2)
+    expect(refusal(() => read(`order=${terms(maximumSelected + 1)}`))).toMatchObject({
+      ...{ status: 400, code: 'RST100', details: `expecting at most ${maximumSelected} terms of an order` },
+    })
   })
 
   test.each<[string, object]>([
@@ -167,9 +177,9 @@ describe('a query string', () => {
     ['a.nullsfirst.asc', 13],
     ['r(a', 2],
     ['r(s(a))', 2],
-  ])('has no order %j: RST100 at column %i', (term, place) => {
+  ])('has no order %j: RST100 at column %i', (term, column) => {
     expect(refusal(() => read(`order=${term}`)).message).toBe(
-      `"failed to parse order (${term})" (line 1, column ${place})`,
+      `"failed to parse order (${term})" (line 1, column ${column})`,
     )
   })
 
@@ -187,14 +197,14 @@ describe('a query string', () => {
     })
   })
 
-  test('has columns and a target for conflicts', () => {
+  test('has columns and a conflict target', () => {
     expect(read('columns=a,"b,c"&on_conflict=d,e')).toMatchObject({ columns: ['a', 'b,c'], onConflict: ['d', 'e'] })
     for (const wrong of ['columns=', 'columns=a,', 'on_conflict=', 'on_conflict=!']) {
       expect(refusal(() => read(wrong)).code).toBe('RST100')
     }
   })
 
-  test('of a function has parameters, and filters where they read as such', () => {
+  test('of a function has arguments, and filters if they parse as such', () => {
     expect(parseQuery('a=1&b=eq.2&a=not+a+filter&limit=1', true)).toMatchObject({
       parameters: [
         ['a', '1'],
@@ -211,11 +221,11 @@ describe('a query string', () => {
     ['a=eq.2&a=eq.1', 'a=eq.2&a=eq.1'],
     ['select=a,b&a=in.(1,%22x+y%22)', 'a=in.%281%2C%22x%20y%22%29&select=a%2Cb'],
     ['a=eq.%C3%A4!', 'a=eq.%C3%A4%21'],
-  ])('%s comes to %s', (query, canonical) => {
+  ])('%s becomes %s', (query, canonical) => {
     expect(read(query).canonical).toBe(canonical)
   })
 
-  test('in its canonical form says the same, whatever the order', () => {
+  test('in canonical form is equivalent, whatever the order', () => {
     const name = fc.string({ unit: 'grapheme', minLength: 1 }).filter(text => !text.includes('\0'))
     const parameters = fc.uniqueArray(fc.tuple(name, name), { selector: ([key]) => key })
     const encode = (list: readonly [string, string][]) =>

@@ -1,4 +1,4 @@
-/** A query string as a whole: which parameter is what, and for which resource. */
+/** Parses a query string: which parameter has which meaning, and for which resource. */
 import { nulInQuery, tooManyParameters } from '../errors/catalogue.ts'
 import { dot, field, jsonPath, name, names, spaced } from './field.ts'
 import { filterValue, logicTree } from './filter.ts'
@@ -6,6 +6,7 @@ import {
   after,
   ahead,
   always,
+  atMost,
   attempt,
   before,
   chain,
@@ -19,13 +20,13 @@ import {
   token,
 } from './parser.ts'
 import { countOf } from './range.ts'
-import { select } from './select.ts'
+import { maximumSelected, select } from './select.ts'
 import type { At, Field, Filter, LogicTree, OrderTerm, ParsedQuery, SelectItem } from './types.ts'
 
-/** At most so many parameters: each costs a look at all that came before. */
+/** Maximum parameters: each is compared with all earlier ones. */
 export const maximumParameters = 1_000
 
-/** Percent-encoding and `+` undone; bytes that are no UTF-8 become U+FFFD, as Postgres could not take them. */
+/** Decodes percent-encoding and `+`; invalid UTF-8 becomes U+FFFD, since Postgres refuses it. */
 export function decoded(text: string): string {
   const spaced = text.includes('+') ? text.replaceAll('+', ' ') : text
   if (!spaced.includes('%')) return spaced
@@ -63,7 +64,7 @@ function canonical(parameters: readonly (readonly [string, string | undefined])[
   return sorted.map(([key, value]) => `${encoded(key)}=${encoded(value ?? '')}`).join('&')
 }
 
-/** `a.b.column->json`: the path of embeddings, chain the field. */
+/** `a.b.column->json`: the path of embeddings, then the field. */
 const path: Parser<string[]> = list(name, dot)
 const treeField: Parser<{ path: string[]; field: Field }> = chain(path, names =>
   map(jsonPath, steps => ({ path: names.slice(0, -1), field: { name: names.at(-1) ?? '', path: steps } })),
@@ -94,12 +95,13 @@ const orderTerm: Parser<OrderTerm> = spaced(
     chain(field, target => termOf(undefined, target)),
   ),
 )
-const order: Parser<OrderTerm[]> = list(orderTerm, token(','))
+/** Postgres's maximum of sort terms equals its maximum of columns. A new parser for each text, since it counts. */
+const order = (): Parser<OrderTerm[]> => list(atMost(maximumSelected, 'terms of an order', orderTerm), token(','))
 
-/** A whole number; anything else is as if it were not there. What is too large for a limit, Postgres says. */
+/** A whole number; other values are ignored. Postgres reports numbers that are too large. */
 const integer = (text: string): number | undefined => (/^ *-?[0-9]{1,100} *$/.test(text) ? countOf(text) : undefined)
 
-/** The last word of a parameter's name, which may say what the parameter is, and what is before it. */
+/** Splits `books.order` into `books` and `order`. The last word may be a keyword. */
 function nameParts(key: string): { prefix: string | undefined; last: string } {
   const dotAt = key.lastIndexOf('.')
   return dotAt === -1 ? { prefix: undefined, last: key } : { prefix: key.slice(0, dotAt), last: key.slice(dotAt + 1) }
@@ -112,14 +114,14 @@ const embeddable = new Set(['order', 'limit', 'offset', 'and', 'or'])
 const ownNames = new Set(['select', 'columns', 'on_conflict'])
 
 /**
- * What a request's query string says; `ofFunction` is a call by GET, where a value that is no filter is a parameter.
- * Of several faults that is told which comes first in this order: order, logic, columns, select, filters, on_conflict, limits.
+ * Parses a request's query string; `ofFunction`: a call by GET, where a value that is not a filter is an argument. Of
+ * several errors, the first in this order is reported: order, logic, columns, select, filters, on_conflict, limits.
  */
 export function parseQuery(query: string, ofFunction: boolean): ParsedQuery {
   const all = queryParameters(query)
-  const given = all.filter((one): one is Parameter => one[1] !== undefined)
-  const first = (wanted: string) => given.find(([key]) => key === wanted)?.[1]
-  const ending = (...words: string[]) => given.filter(([key]) => words.includes(nameParts(key).last))
+  const complete = all.filter((one): one is Parameter => one[1] !== undefined)
+  const first = (wanted: string) => complete.find(([key]) => key === wanted)?.[1]
+  const ending = (...words: string[]) => complete.filter(([key]) => words.includes(nameParts(key).last))
   const ordered = ending('order').map(([key, value]) => parseOrder(key, value))
   const logic = ending('and', 'or').map(([key, value]) => parseLogic(key, value))
   const columns = first('columns')
@@ -127,7 +129,7 @@ export function parseQuery(query: string, ofFunction: boolean): ParsedQuery {
   const selected = parse('select parameter', first('select') ?? '*', select)
   const filters: At<Filter>[] = []
   const parameters: [name: string, value: string][] = []
-  for (const [key, value] of given) {
+  for (const [key, value] of complete) {
     if (ownNames.has(key) || embeddable.has(nameParts(key).last)) continue
     const found = parseFilter(key, value, ofFunction)
     if ('parameter' in found) parameters.push([found.parameter, value])
@@ -149,12 +151,12 @@ export function parseQuery(query: string, ofFunction: boolean): ParsedQuery {
   }
 }
 
-/** The path of the resource that a parameter is of. */
+/** The path of a parameter's resource. */
 const pathOf = (key: string): string[] => parse('tree path', key, treeField).path
 
 const parseOrder = (key: string, value: string): At<OrderTerm[]> => ({
   path: pathOf(key),
-  value: parse('order', value, order),
+  value: parse('order', value, order()),
 })
 
 function parseLogic(key: string, value: string): At<LogicTree> {
@@ -172,5 +174,5 @@ function parseFilter(key: string, value: string, ofFunction: boolean): At<Filter
   return found === undefined ? { parameter: target.name } : { path: where, value: { field: target, ...found } }
 }
 
-const numbers = (given: readonly Parameter[]): At<number | undefined>[] =>
-  given.map(([key, text]) => ({ path: pathOf(key), value: integer(text) }))
+const numbers = (parameters: readonly Parameter[]): At<number | undefined>[] =>
+  parameters.map(([key, text]) => ({ path: pathOf(key), value: integer(text) }))

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { refusal } from '../testing/parsing.ts'
-import { askedFor, capped, countOf, intersection, parseRangeHeader, rowsOf, unlimited } from './range.ts'
+import { capped, countOf, intersection, parseRangeHeader, requestedRange, rowsOf, unlimited } from './range.ts'
 import type { Range } from './types.ts'
 
 describe('Range', () => {
@@ -20,7 +20,7 @@ describe('Range', () => {
     ['1-2x', unlimited],
     ['0-9999999999999999', { offset: 0, limit: 10_000_000_000_000_000 }],
     ['5-4', { offset: 5, limit: 0 }],
-    // 2^63 - 1, the last that Postgres accepts, and 2^63.
+    // 2^63 - 1, the largest that Postgres accepts, and 2^63.
     ['1-9223372036854775807', { offset: 1, limit: 2 ** 63 - 1024 }],
     ['0-9223372036854775807', { offset: 0, limit: 2 ** 63 }],
     ['9223372036854775808-9223372036854775810', { offset: 2 ** 63, limit: 3 }],
@@ -28,7 +28,7 @@ describe('Range', () => {
     expect(parseRangeHeader(header)).toEqual(range)
   })
 
-  test('whose end is before its beginning is RST103', () => {
+  test('with an end before its start is RST103', () => {
     expect(rowsOf(parseRangeHeader('5-4'), 0, undefined)).toEqual({ offset: 0, limit: 0 })
     expect(refusal(() => rowsOf(parseRangeHeader('5-4'), 2, undefined))).toMatchObject({
       code: 'RST103',
@@ -54,11 +54,11 @@ test('limit and offset of the query string', () => {
   ] as const) {
     expect(refusal(() => rowsOf(header, limit, offset))).toMatchObject({ code: 'RST103', status: 416 })
   }
-  // Of what is embedded Postgres says it.
-  expect(askedFor(-1, -2)).toEqual({ offset: -2, limit: -1 })
+  // For embeddings Postgres reports it.
+  expect(requestedRange(-1, -2)).toEqual({ offset: -2, limit: -1 })
 })
 
-test('what Postgres accepts as a count is not rounded to what it refuses', () => {
+test('a count that Postgres accepts is not rounded to one that it refuses', () => {
   expect(countOf(' 9223372036854775807 ')).toBe(2 ** 63 - 1024)
   expect([countOf('9223372036854775808'), countOf('-2'), countOf('9007199254740993')]).toEqual([2 ** 63, -2, 2 ** 53])
   expect(rowsOf({ offset: 2 ** 63, limit: undefined }, 2 ** 63, 10)).toEqual({ offset: 2 ** 63, limit: 10 })
@@ -70,7 +70,7 @@ const rows = ({ offset, limit }: Range) => {
   return all.slice(offset, limit === undefined ? undefined : offset + limit)
 }
 
-test('the intersection of ranges has the rows of both', () => {
+test('the intersection of ranges has the common rows', () => {
   fc.assert(
     fc.property(range, range, (one, other) => {
       const both = new Set(rows(other))
@@ -79,7 +79,7 @@ test('the intersection of ranges has the rows of both', () => {
   )
 })
 
-test('a maximum takes the first rows', () => {
+test('a maximum keeps the first rows', () => {
   fc.assert(
     fc.property(range, fc.option(fc.nat(20), { nil: undefined }), (one, maximum) => {
       expect(rows(capped(one, maximum))).toEqual(rows(one).slice(0, maximum))

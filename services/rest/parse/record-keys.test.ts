@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest'
 import { RecordKeys } from './record-keys.ts'
 
-/** As the scanner asks, in the middle of a chunk. */
+/** As the scanner calls it, in the middle of a chunk. */
 const isTaken = (keys: RecordKeys, name: string): boolean => {
   const chunk = Buffer.from(`{"${name}":1}`)
   return keys.takesSame(chunk, 2, chunk.length - 4)
 }
 const readKey = (keys: RecordKeys, name: string): void => keys.key(Buffer.from(name), false, false)
 
-test('a key is known by its bytes where it stood in the first record, and only there', () => {
+test('a key is only recognized by its bytes at its position in the first record', () => {
   const keys = new RecordKeys()
   keys.begin()
   for (const name of ['a', 'bc', 'd']) {
@@ -28,7 +28,7 @@ test('a key is known by its bytes where it stood in the first record, and only t
   expect([keys.isUniform, keys.names()]).toEqual([true, ['a', 'bc', 'd']])
 })
 
-test('a record that lacks a key is told from one that has them all', () => {
+test('a record that lacks a key is distinguished from a complete one', () => {
   const keys = new RecordKeys()
   for (const names of [
     ['a', 'b'],

@@ -1,22 +1,24 @@
 /**
- * The keys of records of JSON, as they are written in a body, held against those of the first record. It promises that what it keeps is the first record's keys alone, and
- * that a key which stands where it stood in the first record costs a comparison of its bytes.
+ * Compares the keys of JSON records, as written in a body, with those of the first record. Only the first record's keys
+ * are retained, and a key at the same position as in the first record costs one comparison of bytes.
  */
 
-/** One key more than a relation can have columns (Postgres manual, appendix K), so that with so many one of them is unknown. */
+/**
+ * One key more than a relation can have columns (Postgres manual, appendix K), so that at least one of them is unknown.
+ */
 export const maximumKeys = 1_601
-/** Of a key, so many bytes as they are written are kept: names of Postgres are far shorter. */
+/** Retained bytes of a key as written: Postgres names are much shorter. */
 export const maximumKeyBytes = 1_024
 
-/** A key as JSON.parse reads it; one that was cut off shows it. */
-function keyText(written: Buffer, isEscaped: boolean, isCut: boolean): string {
+/** A key as JSON.parse reads it; a truncated one ends with an ellipsis. */
+function keyText(written: Buffer, isEscaped: boolean, isTruncated: boolean): string {
   const text = written.toString('utf8')
-  if (isCut) return `${text}…`
-  // The scanner has seen that it is a string of JSON.
+  if (isTruncated) return `${text}…`
+  // The scanner has checked that it is a JSON string.
   return isEscaped ? String(JSON.parse(`"${text}"`)) : text
 }
 
-/** The keys of records, held against those of the first. */
+/** The keys of records, compared with those of the first. */
 export class RecordKeys {
   readonly #slots = new Map<string, number>()
   /** As the first record writes them, in its order. */
@@ -24,32 +26,32 @@ export class RecordKeys {
   /** The last record that had the key. */
   readonly #seenIn: number[] = []
   #record = 0
-  #place = 0
+  #index = 0
   #distinct = 0
-  /** Whether the first record has more keys than are kept. */
-  #isCutOff = false
+  /** Whether the first record has more keys than are retained. */
+  #isIncomplete = false
   isUniform = true
 
   begin(): void {
     this.#record++
-    this.#place = 0
+    this.#index = 0
     this.#distinct = 0
   }
 
-  /** Most records have their keys in one order: whether it is the first record's at this place. */
+  /** Most records have the same key order: checks for the first record's key at this position. */
   takesSame(chunk: Buffer, from: number, end: number): boolean {
     if (this.#record === 1) return false
-    const expected = this.#written[this.#place]
+    const expected = this.#written[this.#index]
     if (expected === undefined || expected.length !== end - from) return false
     for (let at = from; at < end; at++) if (chunk[at] !== expected[at - from]) return false
-    this.#see(this.#place++)
+    this.#see(this.#index++)
     return true
   }
 
-  /** `written` is looked at only now. */
-  key(written: Buffer, isEscaped: boolean, isCut: boolean): void {
-    const slot = this.#slotOf(keyText(written, isEscaped, isCut), written)
-    this.#place++
+  /** `written` is only decoded here. */
+  key(written: Buffer, isEscaped: boolean, isTruncated: boolean): void {
+    const slot = this.#slotOf(keyText(written, isEscaped, isTruncated), written)
+    this.#index++
     if (slot === undefined) this.isUniform = false
     else this.#see(slot)
   }
@@ -65,16 +67,16 @@ export class RecordKeys {
   }
 
   names(): string[] {
-    // Keys that are numbers come first in an object.
+    // In an object, numeric keys come first.
     return Object.keys(Object.fromEntries(this.#slots))
   }
 
   #slotOf(text: string, written: Buffer): number | undefined {
     const known = this.#slots.get(text)
     if (known !== undefined) return known
-    if (this.#record > 1) return this.#isCutOff ? 0 : undefined
+    if (this.#record > 1) return this.#isIncomplete ? 0 : undefined
     if (this.#slots.size === maximumKeys) {
-      this.#isCutOff = true
+      this.#isIncomplete = true
       return 0
     }
     const slot = this.#slots.size

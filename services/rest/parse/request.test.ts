@@ -11,7 +11,7 @@ const plainRules: RequestRules = {
 }
 const read = (method: string, path: string, more: Partial<RequestHead> = {}, rules: Partial<RequestRules> = {}) =>
   parseRequest({ method, path, query: '', headers: {}, address: '', ...more }, { ...plainRules, ...rules })
-const action = (...given: Parameters<typeof read>) => read(...given).action
+const action = (...args: Parameters<typeof read>) => read(...args).action
 
 describe('an action', () => {
   test.each<[string, string, object]>([
@@ -47,11 +47,11 @@ describe('an action', () => {
     ['PATCH', '/a', { type: 'json', forFunction: false, keysAreNamed: false }],
     ['PUT', '/a', { type: 'json', forFunction: false, keysAreNamed: false }],
     ['POST', '/rpc/f', { type: 'json', forFunction: true, keysAreNamed: false }],
-  ])('of %s %s has the body %o read', (method, path, expected) => {
+  ])('of %s %s reads the body as %o', (method, path, expected) => {
     expect(read(method, path).body).toEqual(expected)
   })
 
-  test('at the root may be a function', () => {
+  test('at the root may be a function call', () => {
     const rules = { rootFunction: 'api.root' }
     expect(action('GET', '/', {}, rules)).toMatchObject({ kind: 'call', name: 'api.root', atRoot: true })
     expect(action('POST', '/', {}, rules)).toMatchObject({ kind: 'call', method: 'POST', atRoot: true })
@@ -76,7 +76,7 @@ describe('an action', () => {
     expect(refusal(() => read(method, path))).toMatchObject({ status, code })
   })
 
-  test('of the root is RST126 where OpenAPI is disabled', () => {
+  test('at the root is RST126 if OpenAPI is disabled', () => {
     for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST'])
       expect(refusal(() => read(method, '/', {}, { openApiDisabled: true }))).toMatchObject({
         status: 404,
@@ -89,7 +89,7 @@ describe('a schema', () => {
   const latin1 = (text: string) => Buffer.from(text).toString('latin1')
   const schema = (method: string, headers: RequestHead['headers']) => read(method, '/a', { headers }).schema
 
-  test('is the first, or the one of a profile', () => {
+  test('is the default one, or is selected by a profile header', () => {
     expect(schema('GET', {})).toBe('api')
     expect(schema('GET', { 'accept-profile': latin1('ünter') })).toBe('ünter')
     expect(schema('GET', { 'content-profile': latin1('ünter') })).toBe('api')
@@ -99,7 +99,7 @@ describe('a schema', () => {
     }
   })
 
-  test('that is not served is RST106', () => {
+  test('that is not exposed is RST106', () => {
     expect(refusal(() => schema('GET', { 'accept-profile': 'pg_catalog' }))).toMatchObject({
       ...{ status: 406, code: 'RST106', message: 'Invalid schema: pg_catalog' },
       hint: 'Only the following schemas are exposed: api, ünter',
@@ -107,14 +107,14 @@ describe('a schema', () => {
   })
 })
 
-test.each(['limit=1', 'offset=1', 'limit=0'])('PUT with %s is RST114, whatever its body is', query => {
+test.each(['limit=1', 'offset=1', 'limit=0'])('PUT with %s is RST114, whatever its body', query => {
   const headers = { 'content-type': 'image/png' }
   expect(refusal(() => read('PUT', '/a', { headers, query: `id=eq.1&${query}` }))).toMatchObject({
     ...{ status: 400, code: 'RST114', message: 'limit/offset querystring parameters are not allowed for PUT' },
   })
 })
 
-test('the rest is put together', () => {
+test('all other parts are included', () => {
   const headers = { prefer: 'count=exact', accept: 'text/csv', range: '1-2', 'content-type': 'text/csv' }
   expect(read('GET', '/a', { headers, query: 'limit=5' })).toMatchObject({
     ...{ preferences: { count: 'exact' }, accept: [{ kind: 'named', name: 'text/csv' }] },

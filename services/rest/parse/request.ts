@@ -1,4 +1,4 @@
-/** A request as a whole, parsed: which resource, what is to be done with it, and how the answer is to look. */
+/** Parses a complete request: the resource, the action, and the form of the response. */
 import type { Headers, RequestHead } from '../../http/message.ts'
 import {
   functionTakesNo,
@@ -27,40 +27,40 @@ export type Action =
       readonly kind: 'call'
       readonly name: string
       readonly method: 'GET' | 'HEAD' | 'POST'
-      /** Whether it is the function that stands at the root. */
+      /** Whether it is the root function. */
       readonly atRoot: boolean
     }
 
 export type ApiRequest = {
   readonly action: Action
-  /** How the body is read; undefined where the action takes none. */
+  /** How the body is read; undefined if the action has none. */
   readonly body: BodyForm | undefined
   readonly schema: string
   readonly query: ParsedQuery
   readonly preferences: Preferences
   readonly accept: readonly MediaType[]
-  /** Of the root's rows: by `limit`, `offset` and the Range header. */
+  /** Of the root's rows: from `limit`, `offset` and the Range header. */
   readonly range: Range
-  /** Of a read that asks for a page by keys; empty for the first one. */
+  /** Cursor of a read with keyset pagination; empty for the first page. */
   readonly cursor: string | undefined
 }
 
-/** What of the configuration parsing depends on. */
+/** The configuration that parsing depends on. */
 export type RequestRules = {
   readonly schemas: readonly string[]
-  /** The function that answers at the root, as schema and name or name alone. */
+  /** The root function, as schema and name or name alone. */
   readonly rootFunction: string | undefined
   readonly openApiDisabled: boolean
-  /** The parameter of cursors; undefined where there are none. */
+  /** The cursor parameter; undefined if cursors are disabled. */
   readonly keysetParameter?: string | undefined
-  /** Those that a request may name; `any` leaves it to Postgres. */
+  /** Time zones that a request may name; `any`: Postgres decides. */
   readonly timeZones: TimeZones
 }
 
 function segments(path: string): string[] {
   if (path === '/') return []
   const parts = path.split('/').slice(1)
-  // A function may be asked for without a name, and not be found.
+  // A function without a name is a valid request, and is not found.
   if (parts.includes('') && path !== '/rpc/') throw invalidPath()
   try {
     return parts.map(decodeURIComponent)
@@ -70,8 +70,8 @@ function segments(path: string): string[] {
 }
 
 /**
- * The one way to write a path: encoded only what has to be. A function that runs before the request may compare it, and must not be
- * passed by who writes it in another way.
+ * The canonical form of a path: minimal encoding. A pre-request function may compare the path, and another spelling
+ * must not bypass it.
  */
 export const canonicalPath = (path: string): string => `/${segments(path).map(encodeURIComponent).join('/')}`
 
@@ -100,7 +100,7 @@ function schemaOf(method: string, headers: Headers, schemas: readonly string[]):
   const isWrite = ['POST', 'PATCH', 'PUT', 'DELETE'].includes(method)
   const profile = isWrite ? headers['content-profile'] : headers['accept-profile']
   if (profile === undefined) return standard
-  // Header bytes come as Latin-1; names of schemas are UTF-8.
+  // Node reads header bytes as Latin-1; schema names are UTF-8.
   const name = Buffer.from(profile, 'latin1').toString('utf8')
   if (schemas.includes(name)) return name
   throw schemaNotServed(name, schemas)
@@ -155,11 +155,14 @@ function bodyOf(action: Action, contentType: string | undefined, keysAreNamed: b
   }
 }
 
-/** Of several the last counts. */
+/** The last of several counts. */
 const atRoot = (numbers: ParsedQuery['limits']): number | undefined =>
   numbers.findLast(({ path }) => path.length === 0)?.value
 
-/** Parses a request; what is wrong with it is said as a RestError, of several faults the first in this order: path, method, schema, query string, range, body's type. */
+/**
+ * Parses a request. @throws RestError for the first fault in this order: path, method, schema, query string, range,
+ * body's type.
+ */
 export function parseRequest(request: RequestHead, rules: RequestRules): ApiRequest {
   const { method, path, headers } = request
   const resource = resourceOf(path, rules)

@@ -86,7 +86,7 @@ describe('select has', () => {
   })
 })
 
-describe('what does not fit is RST100 at', () => {
+describe('syntax errors are RST100 with their position', () => {
   test.each([
     ['a,', 3, 'end of input'],
     ['a,,b', 3, '","'],
@@ -108,14 +108,14 @@ describe('what does not fit is RST100 at', () => {
     ['ä😀', 2, "'\\128512'"],
     ['a;drop', 2, "';'"],
     ["a'b", 2, "'\\''"],
-  ])('%j: column %i', (text, place, unexpected) => {
+  ])('%j: column %i', (text, position, unexpected) => {
     const { code, status, message, details } = refusal(() => read(text))
     expect({ code, status }).toEqual({ code: 'RST100', status: 400 })
-    expect(message).toBe(`"failed to parse select parameter (${text})" (line 1, column ${place})`)
+    expect(message).toBe(`"failed to parse select parameter (${text})" (line 1, column ${position})`)
     expect(details).toMatch(`unexpected ${unexpected} expecting `)
   })
 
-  test('more columns of a relation than Postgres returns', () => {
+  test('more columns of a relation than Postgres supports', () => {
     const many = (count: number) => Array.from({ length: count }, () => 'a').join()
     expect(read(many(maximumSelected))).toHaveLength(maximumSelected)
     expect(read(`${many(maximumSelected - 1)},r(${many(maximumSelected)})`)).toHaveLength(maximumSelected)
@@ -136,7 +136,7 @@ describe('what does not fit is RST100 at', () => {
   })
 })
 
-test('any names, quoted, are read as they are', () => {
+test('any quoted names are read unchanged', () => {
   const quote = (text: string) => `"${text.replace(/["\\]/g, '\\$&')}"`
   const name = fc.string({ unit: 'binary', minLength: 1 })
   fc.assert(

@@ -80,7 +80,7 @@ const count: Parser<SelectField> = chain(alias, shown =>
     })),
   ),
 )
-/** As many letters as two of them share do not decide. */
+/** Shared prefixes do not decide between them. */
 const aggregate: Parser<AggregateName> = choice(
   ...aggregateNames.map(one => {
     const found = map(token(one), () => one)
@@ -103,7 +103,7 @@ const column: Parser<SelectField> = chain(alias, shown =>
 )
 const fieldItem: Parser<SelectItem> = spaced(choice<SelectItem>(attempt(star), attempt(count), column))
 
-/** As many as Postgres can return (54011); to read and plan more would take seconds before it refuses them. */
+/** Postgres's maximum (54011); parsing and planning more would take seconds before Postgres refuses them. */
 export const maximumSelected = 1_664
 
 const itemsAt = (depth: number): Parser<SelectItem[]> =>
@@ -118,5 +118,5 @@ const itemsAt = (depth: number): Parser<SelectItem[]> =>
     return choice<SelectItem[]>(list(atMost(maximumSelected, 'columns of a relation', item), comma), always([]))
   })
 
-/** All of `select`; empty is nothing selected at this level. */
+/** A complete `select`; empty: nothing selected at this level. */
 export const select: Parser<SelectItem[]> = itemsAt(0)

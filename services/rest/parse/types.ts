@@ -1,6 +1,6 @@
-/** What a request says, before anything is known of the database: the first of the three stages (parse, plan, SQL). */
+/** A request before the schema cache is consulted: the first of the three stages (parse, plan, SQL). */
 
-/** One step into a JSON value; an index counts from 0, or from the end when negative. */
+/** One step into a JSON value; an index counts from 0, or from the end if negative. */
 export type JsonStep = { readonly arrow: '->' | '->>'; readonly key: string | number }
 
 /** A column, or a value inside a JSON column. */
@@ -17,7 +17,7 @@ export type SelectField = {
   readonly cast: string | undefined
   readonly aggregate: { readonly name: AggregateName; readonly cast: string | undefined } | undefined
 }
-/** `select=alias:relation!hint!inner(...)`, or spread into its parent with `...` before it. */
+/** `select=alias:relation!hint!inner(...)`, or spread into its parent with a `...` prefix. */
 export type SelectRelation = {
   readonly kind: 'relation'
   readonly name: string
@@ -31,7 +31,7 @@ export type SelectItem = SelectField | SelectRelation
 
 export type Quantifier = 'any' | 'all'
 
-/** Operators of one operand that a quantifier can stand with. */
+/** Operators with one operand that allow a quantifier. */
 export const quantifiableOperators = ['eq', 'gte', 'gt', 'lte', 'lt', 'like', 'ilike', 'match', 'imatch'] as const
 export const plainOperators = ['neq', 'cs', 'cd', 'ov', 'sl', 'sr', 'nxr', 'nxl', 'adj'] as const
 export const searchOperators = ['fts', 'plfts', 'phfts', 'wfts'] as const
@@ -68,16 +68,16 @@ export type LogicTree =
 
 export type OrderTerm = {
   readonly field: Field
-  /** The embedded relation whose column it is. */
+  /** The embedded relation of the column. */
   readonly relation: string | undefined
   readonly direction: 'asc' | 'desc' | undefined
   readonly nulls: 'first' | 'last' | undefined
 }
 
-/** Rows asked for: from `offset` on, at most `limit`. */
+/** Requested rows: from `offset` on, at most `limit`. */
 export type Range = { readonly offset: number; readonly limit: number | undefined }
 
-/** Something said of the resource at the end of a path of embeddings; an empty path is the request's own resource. */
+/** A parameter for the resource at the end of a path of embeddings; an empty path is the request's own resource. */
 export type At<T> = { readonly path: readonly string[]; readonly value: T }
 
 export type ParsedQuery = {
@@ -85,13 +85,13 @@ export type ParsedQuery = {
   readonly filters: readonly At<Filter>[]
   readonly logic: readonly At<LogicTree>[]
   readonly order: readonly At<readonly OrderTerm[]>[]
-  /** Undefined where what is given is no number. */
+  /** Undefined if the value is not a number. */
   readonly limits: readonly At<number | undefined>[]
   readonly offsets: readonly At<number | undefined>[]
   readonly columns: readonly string[] | undefined
   readonly onConflict: readonly string[] | undefined
-  /** What a GET of a function passes to it. */
+  /** Arguments in a GET of a function. */
   readonly parameters: readonly (readonly [name: string, value: string])[]
-  /** All parameters sorted by name, encoded again. */
+  /** All parameters sorted by name and encoded again. */
   readonly canonical: string
 }

@@ -18,24 +18,24 @@ const ofText = f(parameter('', 'text'))
 const ofBytes = f(parameter('', 'bytea'))
 
 const offer = (names: string[], unnamed?: Offer['unnamed']): Offer => ({ names: new Set(names), unnamed })
-const choose = (overloads: ReturnType<typeof f>[], given: Offer) =>
-  findRoutine(cacheOf({ routines: overloads }), own('f'), given)
+const choose = (overloads: ReturnType<typeof f>[], offered: Offer) =>
+  findRoutine(cacheOf({ routines: overloads }), own('f'), offered)
 
 describe('of overloads', () => {
   test.each([
-    ['none named', [nothing, one, ofJson], offer([]), nothing],
+    ['without arguments', [nothing, one, ofJson], offer([]), nothing],
     ['by name', [nothing, one, two], offer(['a']), one],
     ['by all names', [nothing, one, two], offer(['b', 'a']), two],
-    ['with a default left out', [nothing, defaulted], offer(['a']), defaulted],
+    ['with a default omitted', [nothing, defaulted], offer(['a']), defaulted],
     ['with a default given', [one, defaulted], offer(['a', 'c']), defaulted],
     ['by name before a body', [one, ofJson], offer(['a'], 'json'), one],
     ['by a body of json', [one, ofJson, ofText], offer(['x'], 'json'), ofJson],
     ['by a body of jsonb', [ofJsonb], offer(['x'], 'json'), ofJsonb],
-    ['by a key without a name', [ofText], offer([''], 'json'), ofText],
+    ['by an empty key', [ofText], offer([''], 'json'), ofText],
     ['by a body of text', [nothing, ofJson, ofText], offer([], 'text'), ofText],
     ['by a body of bytes', [nothing, ofText, ofBytes], offer([], 'bytea'), ofBytes],
-  ])('one is found: %s', (_, overloads, given, expected) => {
-    expect(choose(overloads, given)).toBe(expected)
+  ])('one is found: %s', (_, overloads, offered, expected) => {
+    expect(choose(overloads, offered)).toBe(expected)
   })
 
   test.each([
@@ -45,10 +45,10 @@ describe('of overloads', () => {
     ['another body', [ofBytes, ofJson], offer([], 'text')],
     ['a body by GET', [ofJson], offer([])],
     ['the empty name', [ofText], offer([''])],
-    ['a body for two that have no name', [f(parameter('', 'json'), parameter('', 'json'))], offer([], 'json')],
-    ['none at all', [], offer([])],
-  ])('none is found: %s', (_, overloads, given) => {
-    expect(refusal(() => choose(overloads, given))).toMatchObject({ status: 404, code: 'RST202' })
+    ['a body for two unnamed parameters', [f(parameter('', 'json'), parameter('', 'json'))], offer([], 'json')],
+    ['no overloads', [], offer([])],
+  ])('none is found: %s', (_, overloads, offered) => {
+    expect(refusal(() => choose(overloads, offered))).toMatchObject({ status: 404, code: 'RST202' })
   })
 
   test('records of CSV are no body of json', () => {
@@ -59,7 +59,7 @@ describe('of overloads', () => {
     expect(refusal(() => called('text/csv', 'a\n1\n')).code).toBe('RST202')
   })
 
-  test('no more names are repeated than can be read, and none is meant by a body', () => {
+  test('an error repeats only a few names, and suggests nothing for a raw body', () => {
     const names = Array.from({ length: 101 }, (_, index) => `p${100 + index}`)
     const { message } = refusal(() => choose([one], offer(names)))
     expect(message).toContain('p199')
@@ -70,7 +70,7 @@ describe('of overloads', () => {
     expect([hint(), hint('text')]).toEqual([expect.stringContaining('test.functions'), null])
   })
 
-  test('several are told apart by all their parameters', () => {
+  test('overloads are distinguished by all their parameters', () => {
     const both = f(parameter('a', 'text'), parameter('b', 'text'))
     expect(refusal(() => choose([two, both], offer(['a', 'b']))).message).toBe(
       'Could not choose the best candidate function between: ' +
@@ -90,37 +90,37 @@ describe('of overloads', () => {
   })
 })
 
-describe('a function that is not found says', () => {
+describe('the error for an unknown function contains', () => {
   const cache = cacheOf({ routines: [two, routine('frobnicate', [])] })
-  const said = (name: string, given: Offer) => refusal(() => findRoutine(cache, own(name), given))
+  const refusalOf = (name: string, offered: Offer) => refusal(() => findRoutine(cache, own(name), offered))
   const searched = (what: string) =>
     `Searched for the function test.${what}, but no matches were found in the schema cache.`
 
-  test('what was searched for', () => {
-    expect(said('f', offer(['z', 'y']))).toMatchObject({
+  test('the search criteria', () => {
+    expect(refusalOf('f', offer(['z', 'y']))).toMatchObject({
       message: 'Could not find the function test.f(y, z) in the schema cache',
       details: searched('f with parameters y, z'),
     })
-    expect(said('f', offer([]))).toMatchObject({
+    expect(refusalOf('f', offer([]))).toMatchObject({
       message: 'Could not find the function test.f without parameters in the schema cache',
       details: searched('f without parameters'),
     })
-    expect(said('f', offer(['y'], 'json'))).toMatchObject({
+    expect(refusalOf('f', offer(['y'], 'json'))).toMatchObject({
       message: 'Could not find the function test.f(y) in the schema cache',
       details: searched('f with parameter y or with a single unnamed json/jsonb parameter'),
     })
-    expect(said('f', offer([], 'bytea'))).toMatchObject({
+    expect(refusalOf('f', offer([], 'bytea'))).toMatchObject({
       message: 'Could not find the function test.f in the schema cache',
       details: searched('f with a single unnamed bytea parameter'),
     })
   })
 
-  test('what was perhaps meant', () => {
-    expect(said('frobnicat', offer([])).hint).toBe('Perhaps you meant to call the function test.frobnicate')
-    expect(said('f', offer(['a', 'bb'])).hint).toBe('Perhaps you meant to call the function test.f(a, b)')
-    expect(said('elephant', offer([])).hint).toBeNull()
-    // Six of ten letters are right: who guesses names is not told them.
-    expect(said('frobni', offer([])).hint).toBeNull()
+  test('a suggestion', () => {
+    expect(refusalOf('frobnicat', offer([])).hint).toBe('Perhaps you meant to call the function test.frobnicate')
+    expect(refusalOf('f', offer(['a', 'bb'])).hint).toBe('Perhaps you meant to call the function test.f(a, b)')
+    expect(refusalOf('elephant', offer([])).hint).toBeNull()
+    // Six of ten letters are correct: a client that guesses names gets no suggestion.
+    expect(refusalOf('frobni', offer([])).hint).toBeNull()
     expect(refusal(() => findRoutine(cache, { schema: 'other', name: 'f' }, offer([]))).hint).toBeNull()
   })
 })
@@ -145,7 +145,7 @@ describe('a call', () => {
     expect(words.kind === 'values' && names(words.list)).toEqual([['words', { list: ['x', 'y'] }]])
   })
 
-  test('by POST passes the body on, for the parameters that it has', () => {
+  test('by POST passes on the body, for the parameters that it has', () => {
     const body = '{"a": 1}'
     expect(plan('POST /rpc/add', { body }).arguments).toEqual({
       ...{ kind: 'json', json: Buffer.from(body), isArray: false },
@@ -167,7 +167,7 @@ describe('a call', () => {
     ])
   })
 
-  test('may write by POST alone, and only if the function may', () => {
+  test('may only write by POST, and only if the function is volatile', () => {
     expect(plan('POST /rpc/write', { body: '{"name":"x"}' }).readOnly).toBe(false)
     expect(plan('GET /rpc/write?name=x').readOnly).toBe(true)
     expect(plan('POST /rpc/add', { body: '{"a":1}' }).readOnly).toBe(true)
@@ -184,7 +184,7 @@ describe('a call', () => {
     })
   })
 
-  test('has max-affected only of a set', () => {
+  test('supports max-affected only for a set', () => {
     const headers = { prefer: 'handling=strict, max-affected=5' }
     expect(plan('POST /rpc/find', { body: '{}', headers }).maximumAffected).toBe(5)
     expect(

@@ -1,6 +1,6 @@
-/** Which function a call means, among those of its name, and what it is given. */
+/** Selects a function among its overloads, and its arguments. */
 
-import type { Bytes } from '../../postgres/messages.ts'
+import type { Bytes } from '../../../wire/messages.ts'
 import type { Parameter, QualifiedName, Routine, SchemaCache } from '../../schema-cache/types.ts'
 import { ambiguousFunction, functionNotFound } from '../errors/catalogue.ts'
 import type { RestError } from '../errors/rest-error.ts'
@@ -8,20 +8,20 @@ import type { BodyForm, Payload } from '../parse/payload.ts'
 import { suggestion } from './suggestions.ts'
 import type { Argument, CallArguments } from './types.ts'
 
-/** What a call offers: names with values, or a whole body. */
+/** The arguments of a call: named values, or a full body. */
 export type Offer = {
   /** The names of all arguments. */
   readonly names: ReadonlySet<string>
-  /** Of a POST: what a single unnamed parameter could take. */
+  /** For a POST: the body for a single unnamed parameter. */
   readonly unnamed: 'json' | 'text' | 'xml' | 'bytea' | undefined
 }
 
 const isUnnamed = (parameters: readonly Parameter[]) => parameters.length === 1 && parameters[0]?.name === ''
 
-/** Whether the named parameters are all given that have to be, and no others. */
+/** Whether all required named parameters are given, and no unknown ones. */
 function takesNames(routine: Routine, { names, unnamed }: Offer): boolean {
   const { parameters } = routine
-  // A parameter without a name is given by a key without one.
+  // A parameter without a name matches a key without a name.
   if (isUnnamed(parameters) && !(unnamed === 'json' && names.has(''))) return false
   // A raw body has no names: a function without parameters would silently drop it.
   if (unnamed !== undefined && unnamed !== 'json') return false
@@ -38,32 +38,35 @@ function takesBody({ parameters }: Routine, { unnamed }: Offer): boolean {
 }
 
 const qualified = ({ schema, name }: QualifiedName) => `${schema}.${name}`
-/** At most so many names are repeated in an error. */
+/** At most this many names are repeated in an error. */
 const maximumListed = 100
 const listed = (names: Iterable<string>) => [...names].sort().slice(0, maximumListed).join(', ')
 
-/** How similar a function's name has to be to be suggested: a typo away, for whoever asks may not know it. */
+/**
+ * How similar a function's name must be for a suggestion: within a typo, since the client may not be allowed to know
+ * it.
+ */
 const typo = 0.75
-/** How similar parameters have to be; the function they belong to is known. */
+/** How similar parameters must be; their function is already known to the client. */
 const likely = 0.33
 
-/** RST202, of what was asked for. */
+/** RST202 for the requested function. */
 export function notFound(cache: SchemaCache, wanted: QualifiedName, offer: Offer): RestError {
   const { names, unnamed } = offer
   const inSchema = cache.routines.get(wanted.schema)
   const overloads = inSchema?.get(wanted.name) ?? []
   const isRaw = unnamed !== undefined && unnamed !== 'json'
-  const given = listed(names)
+  const parameterList = listed(names)
   const named =
     names.size === 0
       ? ' without parameters'
       : names.size === 1
-        ? ` with parameter ${given}`
-        : ` with parameters ${given}`
+        ? ` with parameter ${parameterList}`
+        : ` with parameters ${parameterList}`
   const bare =
     unnamed === undefined ? '' : `with a single unnamed ${unnamed === 'json' ? 'json/jsonb' : unnamed} parameter`
   const searched = isRaw ? ` ${bare}` : `${named}${bare === '' ? '' : ` or ${bare}`}`
-  const called = isRaw ? '' : names.size === 0 ? ' without parameters' : `(${given})`
+  const called = isRaw ? '' : names.size === 0 ? ' without parameters' : `(${parameterList})`
   let meant: string | undefined
   if (isRaw) meant = undefined
   else if (overloads.length === 0) {
@@ -71,13 +74,13 @@ export function notFound(cache: SchemaCache, wanted: QualifiedName, offer: Offer
     meant = name && `${wanted.schema}.${name}`
   } else {
     const signatures = overloads.map(({ parameters }) => `(${listed(parameters.map(({ name }) => name))})`)
-    const signature = suggestion(`(${given})`, signatures, likely)
+    const signature = suggestion(`(${parameterList})`, signatures, likely)
     meant = signature === undefined ? undefined : `${qualified(wanted)}${signature}`
   }
   return functionNotFound(wanted, { called, searched: `the function ${qualified(wanted)}${searched}`, meant })
 }
 
-/** What is asked for before the names of its arguments are known. */
+/** The requested function while its argument names are unknown. */
 function unknownName(cache: SchemaCache, wanted: QualifiedName): RestError {
   const meant = suggestion(wanted.name, cache.routines.get(wanted.schema)?.keys() ?? [], typo)
   return functionNotFound(wanted, {
@@ -92,7 +95,10 @@ function ambiguous(found: readonly Routine[]): RestError {
   return ambiguousFunction(found.map(signature))
 }
 
-/** The one function that a call means: by the names of its arguments, else by its one unnamed parameter. RST202 and RST203. */
+/**
+ * The function that a call selects: by the names of its arguments, else by its one unnamed parameter. RST202 and
+ * RST203.
+ */
 export function findRoutine(cache: SchemaCache, wanted: QualifiedName, offer: Offer): Routine {
   const overloads = cache.routines.get(wanted.schema)?.get(wanted.name) ?? []
   const byNames = overloads.filter(routine => takesNames(routine, offer))
@@ -103,7 +109,7 @@ export function findRoutine(cache: SchemaCache, wanted: QualifiedName, offer: Of
   return first
 }
 
-/** The functions that a call with a body can mean, as far as that is known before the body. RST202 and RST203. */
+/** The functions that a call with a body may select, before the body is known. RST202 and RST203. */
 export function possibleRoutines(
   cache: SchemaCache,
   wanted: QualifiedName,
@@ -122,10 +128,10 @@ export function possibleRoutines(
   return overloads
 }
 
-/** Postgres reads a value before it looks at a privilege. */
+/** Postgres parses a value before it checks a privilege. */
 const emptyValues: Readonly<Record<string, string>> = { json: '{}', jsonb: '{}', xml: '<a/>' }
 
-/** Arguments that say nothing, for a plan that is not run. */
+/** Dummy arguments, for a plan that does not run. */
 export function emptyArguments({ parameters }: Routine): CallArguments {
   const [only] = parameters
   return only !== undefined && isUnnamed(parameters)
@@ -140,7 +146,7 @@ export function emptyArguments({ parameters }: Routine): CallArguments {
 
 type NamedValues = readonly (readonly [name: string, value: string | Bytes])[]
 
-/** What a call offers, from its query string and body. */
+/** The arguments of a call, from its query string and body. */
 export function offerOf(
   parameters: NamedValues,
   payload: Payload | undefined,
@@ -157,13 +163,13 @@ export function offerOf(
   }
 }
 
-/** Of several values for one name the last counts; a variadic parameter takes all. */
+/** The last of several values for a name counts; a variadic parameter receives all. */
 function valuesFor(routine: Routine, values: NamedValues): Argument[] {
   return routine.parameters.flatMap(parameter => {
-    const given = values.flatMap(([name, value]) => (name === parameter.name ? [value] : []))
-    const last = given.at(-1)
+    const ownValues = values.flatMap(([name, value]) => (name === parameter.name ? [value] : []))
+    const last = ownValues.at(-1)
     if (last === undefined) return []
-    return [{ parameter, value: parameter.variadic ? { list: given } : last }]
+    return [{ parameter, value: parameter.variadic ? { list: ownValues } : last }]
   })
 }
 
@@ -184,8 +190,8 @@ export function callArguments(
       if (only !== undefined && isUnnamed(routine.parameters))
         return { kind: 'unnamed', value: payload.json, type: only.type }
       const keys = payload.keys ?? columns
-      const given = routine.parameters.filter(({ name }) => keys === undefined || keys.includes(name))
-      const parameters = given.map(parameter => ({
+      const named = routine.parameters.filter(({ name }) => keys === undefined || keys.includes(name))
+      const parameters = named.map(parameter => ({
         parameter,
         key: payload.csvKeys?.get(parameter.name) ?? parameter.name,
       }))

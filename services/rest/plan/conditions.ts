@@ -1,4 +1,4 @@
-/** Filters, logic trees and order against the relation that they are of, and what is embedded in it. */
+/** Resolves filters, logic trees and order against their relation and its embeddings. */
 
 import type { QualifiedName, SchemaCache } from '../../schema-cache/types.ts'
 import { notEmbedded, notOrderable, unacceptableFilter } from '../errors/catalogue.ts'
@@ -8,7 +8,7 @@ import { fieldResolver } from './fields.ts'
 import { here, type Placed } from './paths.ts'
 import type { Condition, EmbeddedNode, PlannedField, PlannedOrder } from './types.ts'
 
-/** Told of what is wrong; whoever plans goes on, since something else may have to be told before it. */
+/** Called for an error; planning continues, since another error may take precedence. */
 type Refuse = (error: RestError) => void
 
 export function condition(
@@ -55,13 +55,13 @@ export function plannedOrder(
 
 const asTrees = (filters: readonly Filter[]): LogicTree[] => filters.map(filter => ({ kind: 'filter', filter }))
 
-/** All conditions of a node. Logic comes first, as it does for PostgREST: of two that are wrong, Postgres tells the first. */
+/** All conditions of a node. Logic comes first, as in PostgREST: if two are wrong, Postgres reports the first. */
 export const treesHere = ({ filters, logic }: Placed): LogicTree[] => [...logic, ...asTrees(filters)]
 
-/** The conditions of a write on its own relation, filters first; nothing is embedded in what is written. */
+/** The conditions of a write on its own relation, filters first; a written relation has no embeddings. */
 export function planConditions(cache: SchemaCache, relation: QualifiedName, query: ParsedQuery): Condition[] {
   const resolve = fieldResolver(cache, relation)
-  // What is refused is said of something embedded.
+  // The refused condition refers to an embedding.
   return [...asTrees(here(query.filters)), ...here(query.logic)].map(tree =>
     condition(tree, resolve, [], () => undefined),
   )

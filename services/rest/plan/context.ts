@@ -1,4 +1,4 @@
-/** What every plan is made from, and what plans of all kinds have in common: their relation, and the body they are answered with. */
+/** Input of every plan, and steps that all plans share: their relation, and the response body. */
 import type { QualifiedName, SchemaCache, Table } from '../../schema-cache/types.ts'
 import { invalidPreferences, tableNotFound } from '../errors/catalogue.ts'
 import type { Action, ApiRequest } from '../parse/request.ts'
@@ -23,7 +23,7 @@ export type Context = {
   readonly settings: PlanSettings
 }
 
-/** The relation of this name; RST205 where it is not known. */
+/** The relation with this name; RST205 if it is unknown. */
 export function findTable(cache: SchemaCache, schema: string, name: string): Table {
   const table = cache.tables.get(schema)?.get(name)
   if (table !== undefined) return table
@@ -42,17 +42,17 @@ const selectsAll = ({ select }: ParsedQuery): boolean => {
   )
 }
 
-/** What is answered. That nothing acceptable can be, is said by the function that this returns, once the rest of the request has been found right. */
+/** Selects the response body. If no media type is acceptable, the returned function throws, after all other checks. */
 export function bodyOf({ request, cache, settings }: Context, subject: QualifiedName): () => BodyPlan {
-  const wholeRows = selectsAll(request.query)
+  const completeRows = selectsAll(request.query)
   const { plansEnabled, ndjsonEnabled } = settings
-  return () => negotiate(request.accept, { cache, subject, wholeRows, plansEnabled, ndjsonEnabled })
+  return () => negotiate(request.accept, { cache, subject, completeRows, plansEnabled, ndjsonEnabled })
 }
 
-/** With handling=strict, what nobody knows is RST122. */
+/** With handling=strict, unknown preferences are RST122. */
 export function checkPreferences({ preferences: { handling, invalid } }: ApiRequest): void {
   if (handling === 'strict' && invalid.length > 0) throw invalidPreferences(invalid)
 }
 
-/** Of a plan that is asked for, one of a statement without a body. */
+/** For an execution plan, the plan of a statement without a body. */
 export const withoutBody = (body: BodyPlan): BodyPlan => ({ ...body, shape: { kind: 'none' } })

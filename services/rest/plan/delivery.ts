@@ -1,22 +1,23 @@
 /**
- * How the rows of a plan can reach its client: as one value that Postgres makes of them, or row by row. Row by row, the head goes out once Postgres has found all rows, and
- * what is left can fail no more: where that is not known of a row's own types, its text is made beforehand as well. Pure.
+ * How a plan's rows reach the client: as one aggregated value, or row by row. Row by row, the head is sent when
+ * Postgres has found all rows, and nothing may fail afterwards: unless that follows from the row's types, their text is
+ * computed beforehand too. Pure.
  */
 import type { Column, SchemaCache } from '../../schema-cache/types.ts'
 import type { Condition, Plan, PlannedColumn, ReadNode } from './types.ts'
 
 export type Delivery =
-  /** One value. Quickest where there is little. */
+  /** One value. Fastest for small results. */
   | 'whole'
   /** Each row when its turn comes: its text is made only then. */
   | 'rows'
   /** Each row when its turn comes, of a text that has been made before the first goes out. */
   | 'made rows'
 
-/** So few rows are not worth more than one value. */
+/** Up to this many rows, one value is faster. */
 const fewRows = 1_000
 
-/** Types of Postgres itself, none of which fails to be written as text or JSON: that of a type of somebody else is that one's own code. */
+/** Built-in types whose conversion to text or JSON cannot fail; that of another type is user code. */
 const ownTypes = new Set([
   'bigint',
   'bit',
@@ -61,14 +62,14 @@ const isOwn = ({ baseType }: Column): boolean => ownTypes.has(bareType(baseType)
 
 function cannotFail({ field, cast, aggregate }: PlannedColumn, columns: ReadonlyMap<string, Column>): boolean {
   if (cast !== undefined || aggregate !== undefined) return false
-  // What is taken out of JSON is JSON or text, and so is what a representation makes.
+  // The result of a JSON path is JSON or text, and so is the result of a cast function.
   if (field.path.length > 0 || field.toOutput !== undefined) return true
   if (field.name === '*') return columns.values().every(isOwn)
   const column = columns.get(field.name)
   return column !== undefined && isOwn(column)
 }
 
-/** Whether there is one row at most: each column of the primary key equals something. */
+/** Whether there is at most one row: each column of the primary key equals a value. */
 function isOneByKey(conditions: readonly Condition[], primaryKey: readonly string[]): boolean {
   const equals = (name: string) =>
     conditions.some(

@@ -1,10 +1,10 @@
-/** What is known of the fields that a request names: types, and the conversions of domains. */
+/** Resolves the fields of a request: types, and the conversions of domains. */
 
 import { type QualifiedName, representationKey, type SchemaCache } from '../../schema-cache/types.ts'
 import type { Field } from '../parse/types.ts'
 import type { PlannedField } from './types.ts'
 
-/** Resolves fields of a relation. `isReturned`: its rows come from a function. */
+/** Resolves fields of a relation. `isReturned`: a function returns its rows. */
 export function fieldResolver(
   cache: SchemaCache,
   relation: QualifiedName,

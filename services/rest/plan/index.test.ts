@@ -12,10 +12,10 @@ function write(line: string, body = '{"id":1,"name":"x"}', prefer?: string, more
   if (found.kind !== 'write') throw new Error(`a ${found.kind} is no write`)
   return found
 }
-const refused = (...given: Parameters<typeof write>) => refusal(() => write(...given))
+const refused = (...args: Parameters<typeof write>) => refusal(() => write(...args))
 const names = ({ write: one }: WritePlan) => (one.kind === 'delete' ? [] : one.source.columns.map(({ name }) => name))
 
-test('a relation that is not known is RST205, with the one that was perhaps meant', () => {
+test('an unknown relation is RST205, with a suggestion', () => {
   expect(refusal(() => planned('GET /projets'))).toMatchObject({
     ...{ status: 404, code: 'RST205' },
     message: "Could not find the table 'test.projets' in the schema cache",
@@ -27,18 +27,18 @@ test('a relation that is not known is RST205, with the one that was perhaps mean
 })
 
 describe('a read', () => {
-  test('by HEAD has no body, nor has its plan', () => {
+  test('by HEAD has no body, and neither has its plan', () => {
     expect(planned('HEAD /projects')).toMatchObject({ headersOnly: true, body: { shape: { kind: 'none' } } })
     const plan = { headers: { accept: 'application/vnd.pgrst.plan' } }
     expect(planned('HEAD /projects', plan)).toMatchObject({ body: { shape: { kind: 'none' } } })
   })
 
-  test('counts as preferred, and knows the configured maximum', () => {
+  test('counts as preferred, up to the configured maximum', () => {
     const counted = planned('GET /projects', { headers: { prefer: 'count=planned' } }, sampleCache, { maximumRows: 7 })
     expect(counted).toMatchObject({ kind: 'read', count: 'planned', maximumRows: 7 })
   })
 
-  test('takes a handler of the relation for whole rows only', () => {
+  test("uses the relation's handler only for full rows", () => {
     const headers = { accept: 'text/xml' }
     expect(planned('GET /clients', { headers })).toMatchObject({ body: { shape: { kind: 'handler' } } })
     expect(planned('GET /clients?select=*', { headers })).toMatchObject({ body: { shape: { kind: 'handler' } } })
@@ -49,7 +49,7 @@ describe('a read', () => {
 })
 
 describe('a PUT', () => {
-  test('names one row by its primary key', () => {
+  test('selects one row by its primary key', () => {
     expect(write('PUT /projects?id=eq.1').write).toMatchObject({
       ...{ kind: 'insert', isPut: true, onConflict: { columns: ['id'], resolution: 'merge' } },
       conditions: [{ field: { name: 'id' }, operation: { kind: 'compare', operator: 'eq', value: '1' } }],
@@ -100,7 +100,7 @@ describe('a call', () => {
     expect(relationOf({ kind: 'composite', type: record, isAlias: false })).toEqual([own('record'), 'f', 1])
     expect(relationOf({ kind: 'scalar', type: own('color') })).toEqual([own('f'), 'f', 1])
   })
-  test('of a relation that nobody knows keeps its star, but not beside an aggregate', () => {
+  test('of an unknown relation keeps its star, but not next to an aggregate', () => {
     const select = (text: string) => {
       const found = planned(`GET /rpc/f?select=${text}`, {}, returning({ kind: 'scalar', type: own('color') }))
       return found.kind === 'call' ? found.read.select : undefined
@@ -116,7 +116,7 @@ describe('an insert', () => {
     return one.kind === 'insert' ? one.onConflict : undefined
   }
 
-  test('is an upsert where that is preferred, and there is a key', () => {
+  test('is an upsert if that is preferred and there is a key', () => {
     expect(conflict('POST /projects')).toBeUndefined()
     expect(conflict('POST /projects?on_conflict=name')).toBeUndefined()
     expect(conflict('POST /projects', 'resolution=merge-duplicates')).toEqual({ columns: ['id'], resolution: 'merge' })
@@ -132,12 +132,12 @@ describe('an insert', () => {
     })
   })
 
-  test('is of no rows that are there, whatever is asked of them', () => {
+  test('is not filtered by the query string', () => {
     const { write: one, wants } = write('POST /projects?id=eq.1')
     expect([one, wants]).toMatchObject([{ kind: 'insert', conditions: [], isPut: false }, 'minimal'])
   })
 
-  test('sets the columns of the body, or those that are named', () => {
+  test('sets the columns of the body, or those of `columns`', () => {
     expect(names(write('POST /projects'))).toEqual(['id', 'name'])
     expect(names(write('POST /projects', '[{"id":1},{"id":2}]'))).toEqual(['id'])
     expect(names(write('POST /projects?columns=name,"id",name'))).toEqual(['id', 'name'])
@@ -155,7 +155,7 @@ describe('an insert', () => {
     if (name !== '') expect(refused(`PATCH /projects?columns=${name}`).code).toBe('RST204')
   })
 
-  test('says where the new row is by its key', () => {
+  test("returns the new row's location by its key", () => {
     expect(write('POST /users_projects?select=user_id', '{}', 'return=headers-only')).toMatchObject({
       ...{ locationKey: ['user_id', 'project_id'], returning: ['user_id', 'project_id'], wants: 'headers-only' },
     })
@@ -164,8 +164,8 @@ describe('an insert', () => {
   })
 })
 
-describe('what is written and shown', () => {
-  test('is returned as far as it is selected, ordered or joined by', () => {
+describe('the written and returned columns', () => {
+  test('are returned if they are selected, ordered or joined by', () => {
     const returning = (select: string) =>
       write(`PATCH /projects?select=${select}`, '{"name":"x"}', 'return=representation').returning
     expect(returning('id')).toEqual(['id'])
@@ -179,7 +179,7 @@ describe('what is written and shown', () => {
     expect(write('PATCH /tasks', '{}', 'return=representation').returning).toBe('all')
   })
 
-  test('is filtered once: the root in the write, what is embedded in the read', () => {
+  test('are filtered once: the root in the write, embeddings in the read', () => {
     const root = 'id=eq.1&or=(id.eq.1)&limit=1&offset=3'
     const embedded = 'tasks.id=gt.1&tasks.or=(id.eq.1)&tasks.limit=2&tasks.offset=4'
     const target = `/projects?${root}&select=id,tasks(id)&${embedded}`
@@ -196,7 +196,7 @@ describe('what is written and shown', () => {
     })
   })
 
-  test('is limited where handling is strict', () => {
+  test('are limited if handling is strict', () => {
     const strict = 'handling=strict, max-affected=3'
     expect(write('DELETE /projects', '', strict).maximumAffected).toBe(3)
     expect(write('PATCH /projects', '{}', strict).maximumAffected).toBe(3)

@@ -1,4 +1,4 @@
-/** From a parsed request to a plan. Pure: a function of the request, the schema cache and a few settings. */
+/** Converts a parsed request to a plan. Pure: a function of the request, the schema cache and a few settings. */
 
 import type { QualifiedName, Routine, SchemaCache } from '../../schema-cache/types.ts'
 import { affectedOfNoSet } from '../errors/catalogue.ts'
@@ -19,10 +19,10 @@ import { planRead, targetNamesOf } from './read.ts'
 import type { CallArguments, Plan } from './types.ts'
 import { planWrite } from './write.ts'
 
-/** What goes to the database as one statement. */
+/** A plan for one statement. */
 export type PlannedAction = ActionOf<'read' | 'insert' | 'update' | 'put' | 'delete' | 'call'>
 
-/** `payload` is there where the request has a body that is read. */
+/** `payload` is given if the request has a body. */
 export function plan(
   request: ApiRequest,
   action: PlannedAction,
@@ -42,8 +42,8 @@ export function plan(
 }
 
 /**
- * What a request that has a body could come to, before the body is there: whatever is wrong with the rest of it is found, and what is planned can be held against the
- * privileges of who asks. Of a function that has others of its name, one plan for each.
+ * Possible plans of a request before its body is known: all other errors are found, and the caller's privileges can be
+ * checked. For an overloaded function, one plan for each.
  */
 export function planWithoutBody(
   request: ApiRequest,
@@ -57,7 +57,7 @@ export function planWithoutBody(
     case 'put':
       return [planWrite(context, action, noRecords(request, []))]
     case 'update': {
-      // To change nothing takes no privilege. Which columns are changed is not known: any will do.
+      // Changing nothing needs no privilege. The changed columns are unknown: any is enough.
       const columns = findTable(cache, request.schema, action.relation).columns.values()
       const [first] = columns.filter(({ generated }) => !generated)
       return first === undefined ? [] : [planWrite(context, action, noRecords(request, [first.name]))]
@@ -72,7 +72,7 @@ export function planWithoutBody(
   }
 }
 
-/** A body of JSON leaves its keys to `columns`. */
+/** For a JSON body, `columns` names the keys. */
 const noRecords = ({ body }: ApiRequest, keys: readonly string[]): JsonPayload => ({
   kind: 'json',
   json: '[]',
@@ -85,15 +85,15 @@ function planReading(context: Context, { relation, headersOnly }: ActionOf<'read
   const table = findTable(cache, request.schema, relation)
   const made = bodyOf(context, table)
   const reading = { cache, ...settings }
-  const whole = planRead(reading, { schema: table.schema, name: table.name }, request.query, request.range)
+  const complete = planRead(reading, { schema: table.schema, name: table.name }, request.query, request.range)
   const { cursor } = request
-  const paged = cursor === undefined ? undefined : planKeyset(cache, request, table, whole, cursor)
+  const paged = cursor === undefined ? undefined : planKeyset(cache, request, table, complete, cursor)
   const body = made()
   checkPreferences(request)
   return {
     kind: 'read',
-    targetNames: targetNamesOf(whole),
-    read: paged?.read ?? whole,
+    targetNames: targetNamesOf(complete),
+    read: paged?.read ?? complete,
     keyset: paged?.keyset,
     body: headersOnly ? withoutBody(body) : body,
     count: request.preferences.count,
@@ -113,13 +113,13 @@ function planRoutine(
   context: Context,
   action: ActionOf<'call'>,
   routine: Routine,
-  given: CallArguments,
+  args: CallArguments,
 ): Extract<Plan, { kind: 'call' }> {
   const { request, cache, settings } = context
   const { returned, knownAs } = rowsOf(routine)
   const isRead = action.method !== 'POST'
   const headersOnly = action.method === 'HEAD'
-  // What is made for a relation is made of a function's rows of it as well.
+  // A handler for a relation also applies to a function's rows of it.
   const made = bodyOf(context, returned)
   const read = planRead({ cache, ...settings, returnedAs: knownAs }, returned, request.query, request.range)
   const body = made()
@@ -131,10 +131,10 @@ function planRoutine(
     kind: 'call',
     targetNames: targetNamesOf(read),
     routine,
-    arguments: given,
+    arguments: args,
     read,
     body: headersOnly ? withoutBody(body) : body,
-    // Nothing is known beforehand of how many rows a function returns.
+    // The number of rows of a function is unknown beforehand.
     count: request.preferences.count === 'planned' ? undefined : request.preferences.count && 'exact',
     maximumRows: settings.maximumRows,
     readOnly: isRead || routine.volatility !== 'volatile',
@@ -143,7 +143,10 @@ function planRoutine(
   }
 }
 
-/** The relation that a function's rows are of, and what Postgres calls them. Those of no relation are records, whatever relation has the function's name. */
+/**
+ * The relation of a function's rows, and Postgres's name for them. Rows of no relation are records, even if a relation
+ * has the function's name.
+ */
 function rowsOf({ schema, name, returns }: Routine): { returned: QualifiedName; knownAs: string } {
   if (returns.kind !== 'composite') return { returned: { schema, name }, knownAs: name }
   const { type } = returns

@@ -20,13 +20,13 @@ const json = handler('application/json', 'odd')
 const any = handler('*/*', 'wild')
 const cache = cacheOf({ mediaHandlers: [ofItems, ofAll, csv, json, any] })
 const rules = (subject: string, more: Partial<MediaRules> = {}): MediaRules => ({
-  ...{ cache, subject: own(subject), wholeRows: true, plansEnabled: true, ndjsonEnabled: false },
+  ...{ cache, subject: own(subject), completeRows: true, plansEnabled: true, ndjsonEnabled: false },
   ...more,
 })
 const of = (accept: string | undefined, subject = 'things', more: Partial<MediaRules> = {}) =>
   negotiate(parseAccept(accept), rules(subject, more))
 
-describe('what is accepted is made', () => {
+describe('an accepted type is produced', () => {
   test.each([
     [undefined, { kind: 'json', stripNulls: false }, { kind: 'json' }],
     ['*/*', { kind: 'json', stripNulls: false }, { kind: 'json' }],
@@ -51,19 +51,19 @@ describe('what is accepted is made', () => {
     expect(of(accept)).toEqual({ shape, mediaType, explain: undefined, singular: mediaType.kind === 'object' })
   })
 
-  test('by a handler of the relation, where whole rows are selected', () => {
+  test('by a handler of the relation, if full rows are selected', () => {
     expect(of('text/xml', 'items').shape).toEqual({ kind: 'handler', handler: ofItems })
     expect(of('text/csv', 'items').shape).toEqual({ kind: 'handler', handler: csv })
-    expect(of('text/csv', 'items', { wholeRows: false }).shape).toEqual({ kind: 'csv' })
+    expect(of('text/csv', 'items', { completeRows: false }).shape).toEqual({ kind: 'csv' })
     expect(of('application/json', 'odd')).toMatchObject({ shape: { handler: json }, mediaType: { kind: 'json' } })
     expect(of('text/anything', 'wild')).toMatchObject({ shape: { handler: any }, mediaType: { kind: 'any' } })
-    expect(refusal(() => of('text/xml', 'items', { wholeRows: false })).code).toBe('RST107')
+    expect(refusal(() => of('text/xml', 'items', { completeRows: false })).code).toBe('RST107')
     expect(refusal(() => of('text/xml', 'things')).code).toBe('RST107')
     const elsewhere = { subject: { schema: 'other', name: 'items' } }
     expect(refusal(() => of('text/xml', 'items', elsewhere)).code).toBe('RST107')
   })
 
-  test('as lines of JSON, where they are enabled', () => {
+  test('as lines of JSON, if they are enabled', () => {
     const name = 'application/x-ndjson'
     const enabled = { ndjsonEnabled: true }
     expect(of(name, 'things', enabled)).toMatchObject({ shape: { kind: 'ndjson' }, mediaType: { kind: 'named', name } })
@@ -71,14 +71,14 @@ describe('what is accepted is made', () => {
     expect(refusal(() => of(name)).code).toBe('RST107')
   })
 
-  test('as the plan of it, where plans are enabled', () => {
-    const asked = 'application/vnd.pgrst.plan+json; for="text/csv"; options=analyze'
-    expect(of(asked)).toMatchObject({
+  test('as its execution plan, if plans are enabled', () => {
+    const mediaType = 'application/vnd.pgrst.plan+json; for="text/csv"; options=analyze'
+    expect(of(mediaType)).toMatchObject({
       shape: { kind: 'csv' },
       mediaType: { kind: 'plan', format: 'json', of: { kind: 'named', name: 'text/csv' } },
       explain: { options: ['analyze'], format: 'json' },
     })
-    expect(refusal(() => of(asked, 'things', { plansEnabled: false })).code).toBe('RST107')
+    expect(refusal(() => of(mediaType, 'things', { plansEnabled: false })).code).toBe('RST107')
     expect(refusal(() => of('application/vnd.pgrst.plan; for="image/png"')).code).toBe('RST107')
   })
 })

@@ -1,4 +1,4 @@
-/** Which of the media types that a client accepts can be made, and how. */
+/** Selects the media type of the response from those that a client accepts. */
 
 import type { MediaHandler, QualifiedName, SchemaCache } from '../../schema-cache/types.ts'
 import { notAcceptable } from '../errors/catalogue.ts'
@@ -7,10 +7,10 @@ import type { BodyPlan } from './types.ts'
 
 export type MediaRules = {
   readonly cache: SchemaCache
-  /** The relation or function that answers. */
+  /** The relation or function that responds. */
   readonly subject: QualifiedName
-  /** Whether whole rows are selected; a handler made for a relation takes nothing less. */
-  readonly wholeRows: boolean
+  /** Whether full rows are selected; a relation's handler requires that. */
+  readonly completeRows: boolean
   readonly plansEnabled: boolean
   readonly ndjsonEnabled: boolean
 }
@@ -19,7 +19,7 @@ type Made = Pick<BodyPlan, 'shape' | 'mediaType'>
 
 const json: Made = { shape: { kind: 'json', stripNulls: false }, mediaType: { kind: 'json' } }
 
-/** What every relation and function can be shown as. */
+/** Formats of every relation and function. */
 const builtIn: Record<string, Made> = {
   'application/json': json,
   '*/*': json,
@@ -43,8 +43,8 @@ const handled = (handler: MediaHandler): Made => ({
 const isSame = (one: QualifiedName | undefined, other: QualifiedName) =>
   one !== undefined && one.schema === other.schema && one.name === other.name
 
-function lookUp(name: string, { cache, subject, wholeRows, ndjsonEnabled }: MediaRules): Made | undefined {
-  const own = wholeRows ? cache.mediaHandlers.filter(handler => isSame(handler.subject, subject)) : []
+function lookUp(name: string, { cache, subject, completeRows, ndjsonEnabled }: MediaRules): Made | undefined {
+  const own = completeRows ? cache.mediaHandlers.filter(handler => isSame(handler.subject, subject)) : []
   const handler =
     own.find(({ mediaType }) => mediaType === '*/*') ??
     own.find(({ mediaType }) => mediaType === name) ??
@@ -56,7 +56,7 @@ function lookUp(name: string, { cache, subject, wholeRows, ndjsonEnabled }: Medi
 
 function make(type: MediaType, rules: MediaRules): BodyPlan | undefined {
   switch (type.kind) {
-    // Types with parameters of our own cannot be handled by anything else.
+    // Types with the service's own parameters have no other handler.
     case 'object':
       return {
         shape: { kind: 'object', stripNulls: type.stripNulls },
@@ -77,7 +77,7 @@ function make(type: MediaType, rules: MediaRules): BodyPlan | undefined {
   }
 }
 
-/** The best of the accepted types that can be made; RST107 where none can. */
+/** The best accepted type that is available; RST107 if there is none. */
 export function negotiate(accept: readonly MediaType[], rules: MediaRules): BodyPlan {
   for (const type of accept) {
     const made = make(type, rules)

@@ -1,16 +1,16 @@
-/** What a query string says, sorted by where it belongs: filters, order and ranges of one node, and of those embedded in it. */
+/** Sorts the parameters of a query string: filters, order and ranges of one node, and of its embeddings. */
 import { notEmbedded } from '../errors/catalogue.ts'
 import type { At, Filter, LogicTree, OrderTerm, ParsedQuery, SelectItem, SelectRelation } from '../parse/types.ts'
 
-/** What the query string says of one node, and of those below it. */
+/** The parameters of one node, and of those below it. */
 export type Placed = {
   readonly filters: readonly Filter[]
   readonly logic: readonly LogicTree[]
   readonly order: readonly (readonly OrderTerm[])[]
   readonly limits: readonly (number | undefined)[]
   readonly offsets: readonly (number | undefined)[]
-  /** The embeddings in the order in which PostgREST resolves them: a path moves the one that it names to the front. */
-  readonly turn: readonly SelectRelation[]
+  /** The embeddings in PostgREST's resolution order: a path moves its embedding to the front. */
+  readonly embeddings: readonly SelectRelation[]
   /** Whether a path names this embedding by its relation, although it has an alias. */
   readonly isCalledByRelation: boolean
   below(child: SelectRelation): Placed
@@ -21,52 +21,53 @@ export const here = <T>(list: readonly At<T>[]): T[] =>
 
 export const childName = ({ alias, name }: SelectRelation) => alias ?? name
 
-class Place implements Placed {
+class Node implements Placed {
   readonly filters: Filter[] = []
   readonly logic: LogicTree[] = []
   readonly order: (readonly OrderTerm[])[] = []
   readonly limits: (number | undefined)[] = []
   readonly offsets: (number | undefined)[] = []
-  turn: readonly SelectRelation[]
+  embeddings: readonly SelectRelation[]
   isCalledByRelation = false
-  readonly #below = new Map<SelectRelation, Place>()
+  readonly #below = new Map<SelectRelation, Node>()
 
   constructor(select: readonly SelectItem[]) {
-    this.turn = select.filter(item => item.kind === 'relation')
+    this.embeddings = select.filter(item => item.kind === 'relation')
   }
 
-  below(child: SelectRelation): Place {
+  below(child: SelectRelation): Node {
     const known = this.#below.get(child)
     if (known !== undefined) return known
-    const place = new Place(child.select)
-    this.#below.set(child, place)
-    return place
+    const node = new Node(child.select)
+    this.#below.set(child, node)
+    return node
   }
 
-  /** Where a path leads: to more than one place only where embeddings share a key of the answer. */
-  at(path: readonly string[], aliasesOnly: boolean): Place[] {
+  /** The targets of a path: more than one only if embeddings share a key of the response. */
+  at(path: readonly string[], aliasesOnly: boolean): Node[] {
     const [first, ...rest] = path
     if (first === undefined) return [this]
-    const named = this.turn.filter(child => childName(child) === first)
-    // An alias counts before the name of a relation, of which the first one is meant.
-    const byRelation = named.length > 0 ? undefined : this.turn.find(({ name }) => name === first)
+    const named = this.embeddings.filter(child => childName(child) === first)
+    // An alias takes precedence over the name of a relation; the first relation with that name counts.
+    const byRelation = named.length > 0 ? undefined : this.embeddings.find(({ name }) => name === first)
     if (byRelation !== undefined && aliasesOnly) throw notEmbedded(first, childName(byRelation))
     const meant = byRelation === undefined ? named : [byRelation]
     const [front] = meant
     if (front === undefined) throw notEmbedded(first)
     if (byRelation !== undefined) this.below(byRelation).isCalledByRelation = true
-    if (front !== this.turn[0]) this.turn = [front, ...this.turn.filter(one => one !== front)]
+    if (front !== this.embeddings[0]) this.embeddings = [front, ...this.embeddings.filter(one => one !== front)]
     return meant.flatMap(child => this.below(child).at(rest, aliasesOnly))
   }
 }
 
 /**
- * Resolves every path of a query string; RST108 for one that leads to nothing. Paths are resolved in PostgREST's order, so that of several faults the same one
- * is reported, and of several embeddings of one relation the same one is meant. `aliasesOnly`: an embedding with an alias has no other name.
+ * Resolves every path of a query string; RST108 if a path has no target. Paths are resolved in PostgREST's order, so
+ * that the same one of several errors is reported, and the same one of several embeddings of a relation is selected.
+ * `aliasesOnly`: an embedding with an alias has no other name.
  */
-export function place(query: ParsedQuery, aliasesOnly: boolean): Placed {
-  const root = new Place(query.select)
-  const each = <T>(list: readonly At<T>[], put: (place: Place, value: T) => void) => {
+export function resolvePaths(query: ParsedQuery, aliasesOnly: boolean): Placed {
+  const root = new Node(query.select)
+  const each = <T>(list: readonly At<T>[], put: (node: Node, value: T) => void) => {
     for (const { path, value } of list) for (const found of root.at(path, aliasesOnly)) put(found, value)
   }
   each(query.filters.toReversed(), ({ filters }, value) => filters.unshift(value))

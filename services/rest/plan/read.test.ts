@@ -13,7 +13,7 @@ function read(target: string, settings: Partial<PlanSettings> = {}, range?: stri
 }
 const code = (target: string, settings: Partial<PlanSettings> = {}) => refusal(() => read(target, settings)).code
 
-/** All names by which a plan's SQL refers to rows. */
+/** All row aliases in a plan's SQL. */
 const aliases = (node: ReadNode): string[] => [
   node.alias,
   ...node.select.flatMap(item =>
@@ -24,7 +24,7 @@ const aliases = (node: ReadNode): string[] => [
 ]
 
 describe('a read', () => {
-  test('has what is said of each relation where it belongs', () => {
+  test('has the parameters of each relation in its node', () => {
     const target =
       '/projects?select=id,c:clients!inner(name),tasks(id,projects(id))&id=eq.1&c.name=eq.x&tasks.projects.id=gt.5' +
       '&tasks.or=(id.eq.1)&order=id&tasks.order=name.desc&limit=5&tasks.limit=2&tasks.offset=1&tasks.projects.limit=3'
@@ -67,13 +67,13 @@ describe('a read', () => {
     'clients.and=(id.eq.1)',
     'order=clients(id)',
     '__proto__.limit=1',
-  ])('of what is not embedded is RST108: %s', query => {
+  ])('of a relation that is not embedded is RST108: %s', query => {
     expect(code(`/projects?${query}`)).toBe('RST108')
     const renamed = query.replace('clients', 'tasks')
     expect(code(`/projects?select=clients(*)&${renamed}`)).toBe('RST108')
   })
 
-  test('comes through a junction in the order of its key, unless it is grouped or another order is asked for', () => {
+  test('through a junction is ordered by its key, unless it is grouped or has another order', () => {
     const order = (select: string) => {
       const [item] = read(`/projects?select=${select}`).select
       return item?.kind === 'embedded' ? item.node.order.map(({ field }) => field.name) : undefined
@@ -81,18 +81,18 @@ describe('a read', () => {
     expect(order('users(name)')).toEqual(['id'])
     expect(order('users(name)&users.order=name')).toEqual(['name'])
     expect(order('users(name,count())')).toEqual([])
-    // An aggregate of the row, which no column is.
+    // An aggregate of the row, not a column.
     expect(order('users(count)')).toEqual([])
     expect(order('tasks(name)')).toEqual([])
   })
 
-  test('takes the first order, and the last limit and offset', () => {
+  test('uses the first order, and the last limit and offset', () => {
     expect(read('/projects?order=id&order=name&limit=1&limit=2&offset=3&offset=4')).toMatchObject({
       ...{ order: [{ field: { name: 'id' } }], range: { offset: 4, limit: 2 } },
     })
   })
 
-  test('takes the rows that query, header and configuration leave', () => {
+  test('has the rows common to query, header and configuration', () => {
     expect(read('/projects?limit=10&offset=2', {}, '5-6').range).toEqual({ offset: 5, limit: 2 })
     expect(read('/projects', { maximumRows: 3 }, '5-').range).toEqual({ offset: 5, limit: 3 })
     expect(read('/projects?select=tasks(*)', { maximumRows: 3 }, '5-').select).toMatchObject([
@@ -102,7 +102,7 @@ describe('a read', () => {
     expect(read('/projects?select=tasks(*)&tasks.limit=-1').select).toMatchObject([{ node: { range: { limit: -1 } } }])
   })
 
-  test('orders by an embedding to one alone', () => {
+  test('orders only by a to-one embedding', () => {
     expect(read('/projects?select=c:clients(id)&order=c(name).desc').order).toMatchObject([
       { field: { name: 'name' }, child: 'projects_c_1', direction: 'desc' },
     ])
@@ -112,7 +112,7 @@ describe('a read', () => {
     })
   })
 
-  test('asks of an embedding only whether it is there', () => {
+  test('allows only null checks on an embedding', () => {
     const conditions = (filter: string) => read(`/projects?select=clients(id)&${filter}`).conditions
     expect(conditions('clients=is.null')).toMatchObject([{ kind: 'embedded', isNull: true }])
     expect(conditions('clients=not.is.null')).toMatchObject([{ kind: 'embedded', isNull: false }])
@@ -124,11 +124,11 @@ describe('a read', () => {
       expect(refusal(() => conditions(wrong))).toMatchObject({ status: 400, code: 'RST120' })
     }
     expect(conditions('clients->x=is.null')).toMatchObject([{ kind: 'filter', field: { name: 'clients' } }])
-    // A column that an embedding shares its name with can be asked for anything else.
+    // Other conditions apply to a column with the embedding's name.
     expect(read('/projects?select=name:clients(id)&name=eq.x').conditions).toMatchObject([{ kind: 'filter' }])
   })
 
-  test('has aggregates where they are enabled, and not in spreads to many', () => {
+  test('has aggregates if they are enabled, and not in to-many spreads', () => {
     expect(read('/projects?select=id.sum(),count(),...clients(id.max())').select).toHaveLength(3)
     for (const some of ['id.sum()', 'count()', 'tasks(count())', '...clients(id.max())']) {
       expect(code(`/projects?select=${some}`, { aggregatesEnabled: false })).toBe('RST123')
@@ -140,9 +140,9 @@ describe('a read', () => {
     expect(read('/projects?select=...tasks(projects(id.sum()))').select).toHaveLength(1)
   })
 
-  test('names each column where a star would hide a conversion, and in a spread', () => {
+  test('lists the columns if a star would hide a conversion, and in a spread', () => {
     const names = (target: string) =>
-      read(target).select.map(item => (item.kind === 'column' ? item.field.name : item.name)) // shown
+      read(target).select.map(item => (item.kind === 'column' ? item.field.name : item.name)) // selected
     expect(names('/tasks')).toEqual(['*'])
     expect(names('/projects')).toEqual(['id', 'name', 'client_id', 'data', 'tags', 'color', 'search'])
     expect(read('/projects?select=...clients(*)').select).toMatchObject([
@@ -150,14 +150,14 @@ describe('a read', () => {
     ])
   })
 
-  test('converts a domain, but not what is inside of it', () => {
+  test('converts a domain, but not values inside it', () => {
     const field = (target: string) => read(target).select[0]
     expect(field('/projects?select=color')).toMatchObject({
       field: { toOutput: own('color_to_json'), baseType: 'integer' },
     })
     expect(field('/projects?select=color->x')).toMatchObject({ field: { toOutput: undefined } })
     expect(read('/projects?select=id&color->x=eq.red').conditions).toMatchObject([{ field: { fromText: undefined } }])
-    // As it is in JSON.
+    // Unconverted, as in JSON.
     const csv = planned('GET /projects?select=color', { headers: { accept: 'text/csv' } })
     expect(csv.kind === 'read' && csv.read.select).toMatchObject([{ field: { toOutput: own('color_to_json') } }])
     expect(read('/projects?select=id&color=eq.red').conditions).toMatchObject([
@@ -175,19 +175,19 @@ describe('aliases', () => {
     .tuple(name, fc.constantFrom('clients(id)', 'tasks(id,x:projects(id))', 'users(*)'))
     .map(([alias, target]) => `${alias}:${target}`)
 
-  test('are each of its own, within the length of a name in Postgres', () => {
+  test("are unique, within Postgres's name length", () => {
     fc.assert(
       fc.property(fc.array(item, { maxLength: 5 }), items => {
         const found = aliases(read(`/projects?select=${items.join()}`))
         expect(new Set(found).size).toBe(found.length)
         for (const alias of found) expect(Buffer.byteLength(alias)).toBeLessThanOrEqual(63)
-        // Our own statements use such names for what is not a relation.
+        // The service's statements use such names for other things.
         expect(found.filter(alias => /^rst_(?!relation_)/.test(alias))).toEqual([])
       }),
     )
   })
 
-  test('are the names of relations, as far as those are free and fit', () => {
+  test('are relation names if those are unused and short enough', () => {
     const aliasOf = (name: string) => {
       const found = planned(`GET /${name}`, {}, cacheOf({ tables: [table(name, [column('id', 'integer')])] }))
       return found.kind === 'read' && found.read.alias
@@ -197,7 +197,7 @@ describe('aliases', () => {
     expect([aliasOf(`${most}t`), aliasOf('rst_rows')]).toEqual(['rst_relation_0', 'rst_relation_0'])
   })
 
-  test('of relations with long names do not become one', () => {
+  test('of relations with long names stay distinct', () => {
     const [long, longer] = ['t'.repeat(63), `${'t'.repeat(62)}u`]
     const relationships = [
       toOne(long, longer, [['id', 'id']]),
@@ -205,13 +205,13 @@ describe('aliases', () => {
     ]
     const cache = cacheOf({ tables: [table(long, [column('id', 'integer')])], relationships })
     const found = planned(`GET /${long}?select=${longer}(${long}(id))`, {}, cache)
-    const cut = (found.kind === 'read' ? aliases(found.read) : []).map(alias =>
+    const truncated = (found.kind === 'read' ? aliases(found.read) : []).map(alias =>
       Buffer.from(alias).subarray(0, 63).toString(),
     )
-    expect(new Set(cut).size).toBe(5)
+    expect(new Set(truncated).size).toBe(5)
   })
 
-  test('of a hundred embeddings are found, and more are refused', () => {
+  test('of a hundred embeddings are unique, and more are refused', () => {
     expect(read(`/projects?select=${'tasks(),'.repeat(100)}id`).select).toHaveLength(101)
     const error = refusal(() => read(`/projects?select=${'tasks(),'.repeat(101)}id`))
     expect(error).toMatchObject({ status: 400, code: 'RST100' })

@@ -1,13 +1,13 @@
-/** From what a query string selects to a tree of relations to read, with filters, order and ranges where they belong. */
+/** Builds the tree of relations to read from a query string, with filters, order and ranges in their nodes. */
 
 import type { QualifiedName, Relationship, SchemaCache } from '../../schema-cache/types.ts'
 import { aggregateInSpread, aggregatesDisabled, tooManyEmbeddings } from '../errors/catalogue.ts'
 import type { RestError } from '../errors/rest-error.ts'
-import { askedFor, capped } from '../parse/range.ts'
+import { capped, requestedRange } from '../parse/range.ts'
 import type { Field, ParsedQuery, Range, SelectField, SelectItem, SelectRelation } from '../parse/types.ts'
 import { condition, plannedOrder, treesHere } from './conditions.ts'
 import { fieldResolver } from './fields.ts'
-import { childName, type Placed, place } from './paths.ts'
+import { childName, type Placed, resolvePaths } from './paths.ts'
 import { findRelationship, isToOne } from './relationship.ts'
 import type { EmbeddedNode, Join, PlannedColumn, PlannedField, ReadNode, TargetName } from './types.ts'
 
@@ -15,19 +15,19 @@ type ReadContext = {
   readonly cache: SchemaCache
   readonly maximumRows: number | undefined
   readonly aggregatesEnabled: boolean
-  /** Of rows that a function returns: what Postgres calls them. */
+  /** For a function's rows: Postgres's name for them. */
   readonly returnedAs?: string
   /** Whether an embedding with an alias has no other name. */
   readonly aliasesOnly: boolean
 }
 
-/** Names (NAMEDATALEN in the manual, section 4.1.1). */
+/** Name length (NAMEDATALEN in the manual, section 4.1.1). */
 const maximumAliasBytes = 63
 
-/** Each is a join more that Postgres has to plan. */
+/** Each is one more join for Postgres's planner. */
 const maximumEmbeddings = 100
 
-/** What can be wrong once all relationships are known, in the order in which it is told. */
+/** Errors found after all relationships are resolved, in the order of precedence. */
 const stages = { order: 0, aggregates: 1, spreads: 2, filters: 3 } as const
 /** `node`: its number, from the root down. */
 type Fault = {
@@ -36,7 +36,7 @@ type Fault = {
   readonly error: RestError
 }
 
-/** Plans one relation and all that is embedded in it, under aliases of its own. */
+/** Plans one relation and its embeddings, with unique aliases. */
 class ReadPlanner {
   readonly #context: ReadContext
   #embeddings = 0
@@ -48,9 +48,12 @@ class ReadPlanner {
     this.#context = context
   }
 
-  /** The whole of a read. What is wrong only once all relationships are known is told in PostgREST's order: by what it is, then from the root down. */
+  /**
+   * Plans a complete read. Errors found after all relationships are resolved are reported in PostgREST's order: by
+   * kind, then from the root down.
+   */
   root(relation: QualifiedName, query: ParsedQuery, range: Range): ReadNode {
-    const all = place(query, this.#context.aliasesOnly)
+    const all = resolvePaths(query, this.#context.aliasesOnly)
     const name = this.#context.returnedAs ?? relation.name
     const node = this.#node(relation, name, query.select, all, { range, spread: false, depth: 0 })
     const [first] = this.#faults.toSorted((one, other) => one.stage - other.stage || one.node - other.node)
@@ -58,7 +61,9 @@ class ReadPlanner {
     return node
   }
 
-  /** A name of its own: Postgres cuts names to 63 bytes, so two long ones that differ at their ends would be one. */
+  /**
+   * A unique name: Postgres truncates names to 63 bytes, so two long names that differ at the end could become equal.
+   */
   #alias(wanted: string): string {
     const isShort = Buffer.byteLength(wanted) <= maximumAliasBytes && !wanted.startsWith('rst_')
     const alias = isShort && !this.#aliases.has(wanted) ? wanted : `rst_relation_${this.#aliases.size}`
@@ -78,7 +83,7 @@ class ReadPlanner {
     const { cache, returnedAs } = this.#context
     const resolve = fieldResolver(cache, relation, returnedAs !== undefined && depth === 0)
     const children = new Map<SelectRelation, EmbeddedNode>()
-    for (const item of all.turn) children.set(item, this.#embedded(relation, item, all.below(item), depth + 1))
+    for (const item of all.embeddings) children.set(item, this.#embedded(relation, item, all.below(item), depth + 1))
     const embeddings = [...children.values()]
     const terms = all.order.at(0) ?? []
     const refuse = (stage: Fault['stage']) => (error: RestError) => this.#faults.push({ stage, node: number, error })
@@ -93,7 +98,7 @@ class ReadPlanner {
       alias,
       select: select.flatMap((item, index): (PlannedColumn | EmbeddedNode)[] => {
         if (item.kind === 'relation') return embeddings.filter(one => one === children.get(item))
-        // What is handed up by name has to have each name once.
+        // Columns spread by name must be unique.
         const isAgain = spread && isPlainStar(item) && select.slice(0, index).some(isPlainStar)
         return isAgain ? [] : columns(item)
       }),
@@ -103,12 +108,12 @@ class ReadPlanner {
     }
   }
 
-  /** One column, or where a star would hide a conversion or a group, each of the relation's. */
+  /** One column, or, if a star would hide a conversion or a group, each column of the relation. */
   #columns(
     relation: QualifiedName,
     item: SelectField,
     resolve: (field: Field) => PlannedField,
-    /** Absent in a spread: its columns become the parent's, by name. */
+    /** Undefined in a spread: its columns become the parent's, by name. */
     siblings: readonly SelectItem[] | undefined,
     refuse: (error: RestError) => void,
   ): PlannedColumn[] {
@@ -122,7 +127,7 @@ class ReadPlanner {
       const columns =
         isNamed || representations.size > 0 ? tables.get(relation.schema)?.get(relation.name)?.columns : undefined
       const each = [...(columns?.keys() ?? [])].map(name => resolve({ name, path: [] }))
-      // Of rows that only a function knows, nothing can be grouped by.
+      // Rows of unknown columns cannot be grouped.
       if (each.length === 0 && siblings?.some(one => one.kind === 'field' && one.aggregate !== undefined)) return []
       if (each.length > 0 && (isNamed || each.some(field => field.toOutput !== undefined))) {
         return each.map(field => ({ kind: 'column', field, alias: undefined, cast: undefined, aggregate: undefined }))
@@ -140,9 +145,9 @@ class ReadPlanner {
     if (item.spread && !toOne && hasAggregates(item.select))
       this.#faults.push({ stage: stages.spreads, node: this.#nodes, error: aggregateInSpread() })
     const { target } = relationship
-    // The names of PostgREST: Postgres tells clients of them.
+    // PostgREST's names, which Postgres's errors contain.
     const wanted = isThroughJunction(relationship) && !isSelf(relationship) ? target.name : `${target.name}_${depth}`
-    const range = askedFor(all.limits.at(-1), all.offsets.at(-1))
+    const range = requestedRange(all.limits.at(-1), all.offsets.at(-1))
     const planned = this.#node(target, wanted, item.select, all, { range, spread: item.spread, depth })
     const node = isThroughJunction(relationship) && !hasAggregates(item.select) ? this.#inKeyOrder(planned) : planned
     return {
@@ -158,12 +163,12 @@ class ReadPlanner {
     }
   }
 
-  /** Rows that come through a junction have no order of their own; without one asked for, they come in that of their key. */
+  /** Rows of a junction have no order of their own; by default they are ordered by their key. */
   #inKeyOrder(node: ReadNode): ReadNode {
     const { schema, name } = node.relation
     const { tables, computedColumns } = this.#context.cache
     const computed = computedColumns.get(schema)?.get(name)
-    // What no column is may be an aggregate of the row, as `count` is: of what it counts there is no order.
+    // An unknown column may be an aggregate of the row, such as `count`, whose input has no order.
     const isKnown = node.select.every(
       item =>
         item.kind === 'embedded' ||
@@ -200,19 +205,19 @@ const isPlainStar = (item: SelectItem): boolean =>
 const isSelf = (one: Relationship): boolean => one.kind === 'keys' && one.self
 const isThroughJunction = (one: Relationship): boolean => one.kind === 'keys' && one.cardinality.kind === 'many-to-many'
 
-/** Whether aggregates stand here, or come up from a spread below. */
+/** Whether the node has aggregates, or a spread below it has. */
 function hasAggregates(select: readonly SelectItem[]): boolean {
   return select.some(item =>
     item.kind === 'field' ? item.aggregate !== undefined : item.spread && hasAggregates(item.select),
   )
 }
 
-/** Plans a read of a relation; `range` is of its own rows. */
+/** Plans a read of a relation; `range`: of its own rows. */
 export function planRead(context: ReadContext, relation: QualifiedName, query: ParsedQuery, range: Range): ReadNode {
   return new ReadPlanner(context).root(relation, query, range)
 }
 
-/** The embeddings that the query string names by their relations although they have aliases. */
+/** Embeddings that the query string names by relation although they have aliases. */
 export const targetNamesOf = ({ select }: ReadNode): TargetName[] =>
   select.flatMap(item => {
     if (item.kind === 'column') return []

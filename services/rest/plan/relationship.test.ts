@@ -5,7 +5,10 @@ import { refusal } from '../testing/parsing.ts'
 import { cacheOf, own } from '../testing/schema-cache.ts'
 import { findRelationship, isToOne } from './relationship.ts'
 
-/** Orders have two addresses; people have a manager among themselves; films and actors meet in roles and in cameos. */
+/**
+ * Orders have two addresses; people reference a manager among themselves; films and actors have the junctions roles and
+ * cameos.
+ */
 const billing = keys('orders', 'addresses', {
   ...{ kind: 'many-to-one', constraint: 'orders_billing', columns: [['billing_id', 'id']] },
 })
@@ -78,7 +81,7 @@ const cache = cacheOf({ relationships: all })
 const find = (source: string, target: string, hint?: string) => findRelationship(cache, own(source), target, hint)
 const refused = (source: string, target: string, hint?: string) => refusal(() => find(source, target, hint))
 
-describe('an embedding means', () => {
+describe('an embedding selects', () => {
   test.each<[string, string, string | undefined, Relationship]>([
     ['orders', 'addresses', 'orders_billing', billing],
     ['orders', 'addresses', 'shipping_id', shipping],
@@ -108,7 +111,7 @@ describe('an embedding means', () => {
     expect(find(source, target, hint)).toEqual(expected)
   })
 
-  test('of a relation with itself, one to one, who is referred to by its name, and who refers by the column', () => {
+  test("in a one-to-one self-reference: by the relation's name the referenced row, by the column the referencing row", () => {
     const spouse = (referenced: boolean) =>
       keys('people', 'people', {
         ...{ kind: 'one-to-one', constraint: 'people_spouse', referenced },
@@ -135,11 +138,11 @@ test.each<[Relationship, boolean]>([
   [through('roles'), false],
   [computed('lead', 'actors'), true],
   [computed('lead', 'actors', false), false],
-])('%# is to one or to many', (relationship, expected) => {
+])('%# is to-one or to-many', (relationship, expected) => {
   expect(isToOne(relationship)).toBe(expected)
 })
 
-describe('none is RST200', () => {
+describe('no relationship is RST200', () => {
   test.each<[string, string, string | undefined, string | null]>([
     ['orders', 'adresses', undefined, "Perhaps you meant 'addresses' instead of 'adresses'."],
     ['order', 'addresses', undefined, "Perhaps you meant 'orders' instead of 'order'."],
@@ -152,10 +155,10 @@ describe('none is RST200', () => {
     ['lines', 'a', undefined, null],
     ['lines', 'orders', 'a', null],
     ['people', 'manager_id', 'people', null],
-    // What fits by one of the two names alone.
+    // Similar in only one of the two names.
     ['people', 'nobody', 'manager_id', null],
     ['people', 'people', 'nope', null],
-    // What is not shown is not suggested either.
+    // Hidden relations are not suggested either.
     ['films', 'studio', undefined, null],
     ['films', '__proto__', undefined, null],
   ])('for %s with %s by the hint %s', (source, target, hint, suggested) => {
@@ -169,7 +172,7 @@ describe('none is RST200', () => {
   })
 })
 
-describe('several are RST201', () => {
+describe('several relationships are RST201', () => {
   test('of foreign keys', () => {
     expect(refused('orders', 'addresses')).toMatchObject({
       ...{ status: 300, code: 'RST201' },
@@ -204,7 +207,7 @@ describe('several are RST201', () => {
     })
   })
 
-  test('to many before to one, and by all columns of a key', () => {
+  test('to-many before to-one, and by all columns of a key', () => {
     const columns: [string, string][] = [
       ['a', 'x'],
       ['b', 'y'],

@@ -1,4 +1,7 @@
-/** Which relationship an embedding means: by the name of a relation, a foreign key or a column, with a hint where those are not enough. */
+/**
+ * Finds the relationship of an embedding by the name of a relation, a foreign key or a column, and a hint if that is
+ * ambiguous.
+ */
 
 import type { QualifiedName, Relationship, SchemaCache } from '../../schema-cache/types.ts'
 import { ambiguousRelationship, relationshipNotFound } from '../errors/catalogue.ts'
@@ -15,10 +18,10 @@ type KeyRelationship = Extract<Relationship, { kind: 'keys' }>
 const hasConstraint = ({ cardinality }: KeyRelationship, name: string) =>
   cardinality.kind !== 'many-to-many' && cardinality.constraint === name
 
-/** The only column of the source by which it refers to the target, or is referred to. */
+/** The only column of the source that references the target, or is referenced. */
 const ownColumn = ({ cardinality }: KeyRelationship): string | undefined =>
   cardinality.kind === 'many-to-many' ? undefined : onlyOne(cardinality.columns.map(([source]) => source))
-/** The only column of the target that the relationship joins, whichever of the two holds the key. */
+/** The only column of the target in the relationship's join, on either side of the key. */
 const columnOfOther = ({ cardinality }: KeyRelationship): string | undefined =>
   cardinality.kind === 'many-to-many' ? undefined : onlyOne(cardinality.columns.map(([, target]) => target))
 const onlyOne = (list: readonly string[]): string | undefined => (list.length === 1 ? list[0] : undefined)
@@ -26,7 +29,7 @@ const onlyOne = (list: readonly string[]): string | undefined => (list.length ==
 const throughJunction = ({ cardinality }: KeyRelationship, name: string) =>
   cardinality.kind === 'many-to-many' && cardinality.junction.table.name === name
 
-/** In a relationship of a relation with itself, the name of the relation means its children, that of the key or column its parent. */
+/** In a self-reference, the relation's name selects its children, and the key's or column's name its parent. */
 function fitsSelf(one: KeyRelationship, target: string, hint: string | undefined): boolean {
   const { kind } = one.cardinality
   const isParent = kind === 'many-to-one' || (one.cardinality.kind === 'one-to-one' && !one.cardinality.referenced)
@@ -43,7 +46,7 @@ function fits(one: Relationship, target: string, hint: string | undefined): bool
   if (one.self) return fitsSelf(one, target, hint)
   if (hint === undefined) {
     if (target === one.target.name) return true
-    // A name of a key or column leaves open which relation shows it: the table itself is meant, not a view of it.
+    // The name of a key or column does not decide which relation exposes it: the table is selected, not a view of it.
     return !one.targetIsView && (hasConstraint(one, target) || ownColumn(one) === target)
   }
   if (target !== one.target.name) return false
@@ -55,7 +58,7 @@ function fits(one: Relationship, target: string, hint: string | undefined): bool
 const bySource = (cache: SchemaCache, { schema, name }: QualifiedName): readonly Relationship[] =>
   cache.relationships.get(schema)?.get(name) ?? []
 
-/** How similar a name has to be to be suggested. */
+/** How similar a name must be for a suggestion. */
 const likely = 0.33
 
 function noRelationship(
@@ -71,7 +74,7 @@ function noRelationship(
     ? suggestion(target, new Set(known), likely)
     : suggestion(name, cache.relationships.get(schema)?.keys() ?? [], likely)
   const wrong = isSource ? target : name
-  // What is there, in whatever capitals, is not what is wrong.
+  // A name that exists, in any case, is not the misspelt one.
   const isThere = isSource && meant?.toLowerCase() === wrong.toLowerCase()
   const guess = meant === undefined || isThere ? undefined : { meant, wrong }
   return relationshipNotFound(source, target, hint, guess)
@@ -117,7 +120,7 @@ function ambiguous(source: QualifiedName, target: string, found: readonly Relati
   )
 }
 
-/** Whether the key is the other's. */
+/** Whether the other side has the key. */
 const isReferred = (one: Relationship): boolean =>
   one.kind === 'keys' &&
   (one.cardinality.kind === 'one-to-many' || (one.cardinality.kind === 'one-to-one' && one.cardinality.referenced))
@@ -125,7 +128,7 @@ const isReferred = (one: Relationship): boolean =>
 const constraintOf = (one: Relationship): string | undefined =>
   one.kind === 'keys' && one.cardinality.kind !== 'many-to-many' ? one.cardinality.constraint : undefined
 
-/** What is listed stands in PostgREST's order: keys of others before one's own, and by the names of constraints. */
+/** Listed in PostgREST's order: keys of other relations first, then by constraint name. */
 function byListing(one: Relationship, other: Relationship): number {
   const [a, b] = [constraintOf(one), constraintOf(other)]
   const referred = Number(isReferred(other)) - Number(isReferred(one))
@@ -133,8 +136,8 @@ function byListing(one: Relationship, other: Relationship): number {
 }
 
 /**
- * The one relationship that an embedding of `target` in `source` means. A function that returns rows of the target stands before foreign keys to it.
- * None is RST200, several are RST201.
+ * The relationship of an embedding of `target` in `source`. A function that returns rows of the target takes precedence
+ * over foreign keys. RST200 if there is none, RST201 if there are several.
  */
 export function findRelationship(
   cache: SchemaCache,
@@ -142,7 +145,7 @@ export function findRelationship(
   target: string,
   hint: string | undefined,
 ): Relationship {
-  // What leads out of the schema, or through a junction that is not in it, is not shown.
+  // Relationships to other schemas, or through a junction in another schema, are hidden.
   const shown = bySource(cache, source).filter(
     one =>
       one.target.schema === source.schema &&

@@ -1,21 +1,22 @@
 /**
- * Finds the known name that an unknown one was probably meant to be, as PostgREST does (by fuzzy sets of grams, Glen Chiacchieri's algorithm): names with letters in a row
- * in common are candidates, and of the fifty that have most of them in common the one with the least edits is told.
+ * Suggests the known name that an unknown one was probably meant to be, as PostgREST does (fuzzy sets of n-grams, Glen
+ * Chiacchieri's algorithm): candidates share consecutive letters; of the fifty that share most, the one with the fewest
+ * edits is returned.
  */
 import { editDistance } from '../../configuration/edit-distance.ts'
 
-/** From 0, nothing in common, to 1, the same: the share of letters that can stay. */
+/** From 0, nothing in common, to 1, equal: the share of unchanged letters. */
 export function similarity(one: string, other: string): number {
   const longest = Math.max(one.length, other.length)
   return longest === 0 ? 1 : 1 - editDistance(one, other) / longest
 }
 
-/** How often each run of so many letters and digits stands in a text, which begins and ends with a dash. */
+/** Counts of each n-gram of letters and digits in a text, with a dash at its start and end. */
 function gramsOf(text: string, size: number): Map<string, number> {
-  const whole = `-${text.replaceAll(/[^\p{L}\p{N}\s,]/gu, '')}-`
+  const padded = `-${text.replaceAll(/[^\p{L}\p{N}\s,]/gu, '')}-`
   const grams = new Map<string, number>()
-  for (let at = 0; at + size <= whole.length; at++) {
-    const gram = whole.slice(at, at + size)
+  for (let at = 0; at + size <= padded.length; at++) {
+    const gram = padded.slice(at, at + size)
     grams.set(gram, (grams.get(gram) ?? 0) + 1)
   }
   return grams
@@ -24,7 +25,7 @@ function gramsOf(text: string, size: number): Map<string, number> {
 const magnitude = (grams: Map<string, number>): number =>
   Math.sqrt(grams.values().reduce((sum, count) => sum + count * count, 0))
 
-/** The cosine of the angle between what two texts are made of; of the first the magnitude does not matter. */
+/** Cosine of the angle between the n-gram counts of two texts; the magnitude of the first does not matter. */
 function likeness(wanted: Map<string, number>, known: Map<string, number>): number {
   let common = 0
   for (const [gram, count] of wanted) common += count * (known.get(gram) ?? 0)
@@ -34,11 +35,11 @@ function likeness(wanted: Map<string, number>, known: Map<string, number>): numb
 const gramSizes = [3, 2] as const
 const mostCompared = 50
 
-/** An error has to be quick, and its sender chooses what is looked for: how long it may be, and among how many letters. */
+/** An error must be fast, and its sender chooses the name: maximum length, and maximum letters to search. */
 const longestText = 1_000
 const maximumLetters = 500_000
 
-/** The most similar of the names, if any is at least as similar as `threshold`; capitals do not count. */
+/** The most similar name with at least the similarity `threshold`, case-insensitive. */
 export function suggestion(text: string, names: Iterable<string>, threshold: number): string | undefined {
   const wanted = text.toLowerCase()
   const known = new Map<string, string>()

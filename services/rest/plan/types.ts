@@ -1,9 +1,9 @@
 /**
- * What is to be asked of the database, decided against the schema cache: the second of the three stages (parse, plan, SQL). Everything is resolved here; the
- * third stage only writes it down.
+ * A query plan, resolved with the schema cache: the second of the three stages (parse, plan, SQL). The third stage only
+ * writes it as SQL.
  */
 
-import type { Bytes } from '../../postgres/messages.ts'
+import type { Bytes } from '../../../wire/messages.ts'
 import type { ColumnPair, MediaHandler, Parameter, QualifiedName, Routine } from '../../schema-cache/types.ts'
 import type { Position, Shape } from '../keyset/cursor.ts'
 import type { MediaType } from '../parse/media.ts'
@@ -13,15 +13,18 @@ import type { AggregateName, JsonStep, Operation, Range } from '../parse/types.t
 export type PlannedField = {
   readonly name: string
   readonly path: readonly JsonStep[]
-  /** The declared type; absent where the relation does not show it (a computed column, a function's result). */
+  /** The declared type; undefined if the relation does not expose it (a computed column, a function's result). */
   readonly type: string | undefined
   /** The type with domains resolved. */
   readonly baseType: string | undefined
-  /** The function that turns it into json. */
+  /** The function that converts it to json. */
   readonly toOutput: QualifiedName | undefined
-  /** The function that makes one of a text, for comparing. */
+  /** The function that converts a text to it, for comparisons. */
   readonly fromText: QualifiedName | undefined
-  /** Of what a function returns, where Postgres has lost the rows' type: the function that computes the column, and the relation that it is of. */
+  /**
+   * For function results whose row type Postgres does not know: the function that computes the column, and its
+   * relation.
+   */
   readonly computed: { readonly function: QualifiedName; readonly of: QualifiedName } | undefined
 }
 
@@ -51,13 +54,13 @@ export type Condition =
 
 export type PlannedOrder = {
   readonly field: PlannedField
-  /** The alias of the embedding that the field belongs to. */
+  /** The alias of the field's embedding. */
   readonly child: string | undefined
   readonly direction: 'asc' | 'desc' | undefined
   readonly nulls: 'first' | 'last' | undefined
 }
 
-/** How the rows of an embedded relation belong to those of its parent. */
+/** The join of an embedded relation with its parent. */
 export type Join =
   | { readonly kind: 'columns'; readonly columns: readonly ColumnPair[] }
   | {
@@ -69,12 +72,12 @@ export type Join =
     }
   | { readonly kind: 'function'; readonly function: QualifiedName; readonly argument: QualifiedName }
 
-/** One relation that is read, with what is embedded in it. */
+/** One relation to read, with its embeddings. */
 export type ReadNode = {
   readonly relation: QualifiedName
-  /** How SQL refers to its rows; no two nodes of a plan have the same. */
+  /** Alias of its rows in SQL, unique in the plan. */
   readonly alias: string
-  /** In the order in which they were asked for. */
+  /** In the requested order. */
   readonly select: readonly (PlannedColumn | EmbeddedNode)[]
   readonly conditions: readonly Condition[]
   readonly order: readonly PlannedOrder[]
@@ -86,9 +89,9 @@ export type EmbeddedNode = {
   readonly node: ReadNode
   /** The name of the JSON key. */
   readonly name: string
-  /** The name of the relation, where the query string uses it although there is an alias. */
+  /** The relation's name, if the query string uses it although there is an alias. */
   readonly calledByRelation: string | undefined
-  /** How SQL refers to the embedding as a whole. */
+  /** Alias of the full embedding in SQL. */
   readonly alias: string
   readonly join: Join
   readonly toOne: boolean
@@ -96,7 +99,7 @@ export type EmbeddedNode = {
   readonly spread: boolean
 }
 
-/** What the rows become in the end. */
+/** The final form of the rows. */
 export type BodyPlan = {
   readonly shape:
     | { readonly kind: 'none' }
@@ -108,23 +111,23 @@ export type BodyPlan = {
     | { readonly kind: 'ndjson' }
     | { readonly kind: 'geojson' }
     | { readonly kind: 'handler'; readonly handler: MediaHandler }
-  /** What Content-Type says. */
+  /** Value of Content-Type. */
   readonly mediaType: MediaType
   readonly explain: Extract<MediaType, { kind: 'plan' }> | undefined
-  /** Whether there has to be exactly one row, even where no body shows it. */
+  /** Whether exactly one row is required, even without a body. */
   readonly singular: boolean
 }
 
 export type Count = 'exact' | 'planned' | 'estimated'
 
-/** A column that a write sets. */
+/** A column set by a write. */
 export type WrittenColumn = {
   readonly name: string
   /** Its key in the JSON. */
   readonly key: string
   readonly type: string
   readonly baseType: string
-  /** The function that makes one of json. */
+  /** The function that converts json to it. */
   readonly fromJson: QualifiedName | undefined
   readonly default: string | null
 }
@@ -133,7 +136,7 @@ export type WriteSource = {
   readonly json: Bytes | string
   readonly isArray: boolean
   readonly columns: readonly WrittenColumn[]
-  /** Whether a key that is missing gets the column's default rather than null. */
+  /** Whether a missing key gets the column's default rather than null. */
   readonly useDefaults: boolean
 }
 
@@ -142,7 +145,7 @@ export type Write =
       readonly kind: 'insert'
       readonly source: WriteSource
       readonly onConflict: { readonly columns: readonly string[]; readonly resolution: 'merge' | 'ignore' } | undefined
-      /** Of a PUT: the payload has to satisfy them. */
+      /** For a PUT: conditions that the payload must satisfy. */
       readonly conditions: readonly Condition[]
       readonly isPut: boolean
     }
@@ -151,7 +154,7 @@ export type Write =
 
 export type Argument = {
   readonly parameter: Parameter
-  /** One value, or of a variadic parameter a list. */
+  /** One value, or a list for a variadic parameter. */
   readonly value: string | Bytes | { readonly list: readonly (string | Bytes)[] }
 }
 
@@ -167,7 +170,7 @@ export type CallArguments =
   /** The whole body for the one unnamed parameter. */
   | { readonly kind: 'unnamed'; readonly value: Bytes | string; readonly type: string }
 
-/** A column that the rows of a page are ordered by. */
+/** A column of a page's order. */
 export type KeysetKey = {
   readonly field: PlannedField
   readonly isDescending: boolean
@@ -175,7 +178,7 @@ export type KeysetKey = {
   readonly isNullable: boolean
 }
 
-/** A page by keys: the whole order, and where the page before has ended. */
+/** Keyset pagination: the full order, and the end of the previous page. */
 export type Keyset = {
   readonly cursor: string
   readonly shape: Shape
@@ -183,10 +186,10 @@ export type Keyset = {
   readonly after: Position | undefined
 }
 
-/** What a role may have of a plan, by the role's name. */
+/** The limits of a role, with its name. */
 type PlanLimits = { readonly role: string; readonly rows: number | undefined; readonly cost: number | undefined }
 
-/** An embedding that the query string names by its relation although it has an alias. */
+/** An embedding that the query string names by relation although it has an alias. */
 export type TargetName = { readonly relation: string; readonly alias: string }
 
 export type Plan = { readonly limits?: PlanLimits; readonly targetNames: readonly TargetName[] } & (
@@ -203,12 +206,12 @@ export type Plan = { readonly limits?: PlanLimits; readonly targetNames: readonl
       readonly kind: 'write'
       readonly relation: QualifiedName
       readonly write: Write
-      /** What of the written rows is read again. */
+      /** Columns of the written rows that are read again. */
       readonly read: ReadNode
       readonly returning: readonly string[] | 'all'
       readonly body: BodyPlan
       readonly countsExactly: boolean
-      /** The primary key, where the answer names the new row by it. */
+      /** The primary key, if the response contains the new row's location. */
       readonly locationKey: readonly string[]
       readonly wants: 'representation' | 'headers-only' | 'minimal'
       readonly maximumAffected: number | undefined

@@ -1,4 +1,4 @@
-/** Plans what is written to a relation, and what of it is answered. */
+/** Plans writes to a relation, and their response. */
 import { type Column, representationKey, type SchemaCache, type Table } from '../../schema-cache/types.ts'
 import { columnNotFound, putWithoutKey } from '../errors/catalogue.ts'
 import type { JsonPayload, Payload } from '../parse/payload.ts'
@@ -22,7 +22,7 @@ export function planWrite(
   const relation = { schema: table.schema, name: table.name }
   const { preferences, query } = request
   const wants = preferences.return ?? 'minimal'
-  // Filters, limits and order of the root are the write's; what is returned is all that was written.
+  // Filters, limits and order of the root belong to the write; all written rows are returned.
   const isRoot = ({ path }: { path: readonly string[] }) => path.length === 0
   const returnedQuery: ParsedQuery = {
     ...query,
@@ -33,7 +33,7 @@ export function planWrite(
   }
   const made = bodyOf(context, table)
   const reading = { cache, ...settings, maximumRows: undefined }
-  // What could not be read is refused, though nobody asks for it.
+  // Unreadable selections are refused, even if the response has no body.
   const returned = planRead(reading, relation, returnedQuery, unlimited)
   const read = wants === 'representation' ? returned : planRead(reading, relation, unreturned(query), unlimited)
   const conditions = planConditions(cache, relation, query)
@@ -48,7 +48,7 @@ export function planWrite(
     relation,
     write,
     read,
-    // Of headers alone, all that is selected is returned as well: who may not read it is refused.
+    // If only headers are returned, the selected columns are still read: a client without that privilege is refused.
     returning: wants === 'minimal' ? [] : returningOf(returned, locationKey),
     body: wants === 'representation' ? body : withoutBody(body),
     countsExactly: preferences.count === 'exact' || preferences.count === 'estimated',
@@ -59,7 +59,7 @@ export function planWrite(
   }
 }
 
-/** Of what is written, nothing. */
+/** No rows are returned. */
 const unreturned = (query: ParsedQuery): ParsedQuery => ({
   ...query,
   select: [],
@@ -103,7 +103,7 @@ function sourceOf(payload: JsonPayload, table: Table, request: ApiRequest, cache
   return {
     json: payload.json,
     isArray: payload.isArray,
-    // In the order of their names: of several values that Postgres refuses, it tells the first.
+    // Ordered by name: if Postgres refuses several values, it reports the first.
     columns: [...new Set(names)]
       .toSorted()
       .map(name => writtenColumn(table, name, payload.csvKeys?.get(name) ?? name, cache)),
@@ -119,7 +119,7 @@ function writtenColumn(table: Table, name: string, key: string, cache: SchemaCac
   return { name, key, type, baseType, fromJson, default: expression }
 }
 
-/** A PUT names one row, by its whole primary key and by nothing else, of what is embedded neither. */
+/** A PUT selects one row by its full primary key and nothing else, including in embeddings. */
 function checkPut(table: Table, { filters, logic }: ParsedQuery, conditions: readonly Condition[]): void {
   const named = conditions.flatMap(one =>
     one.kind === 'filter' &&
@@ -139,7 +139,7 @@ function checkPut(table: Table, { filters, logic }: ParsedQuery, conditions: rea
   if (!isKey) throw putWithoutKey()
 }
 
-/** The columns of the written relation that the answer is made from. */
+/** The columns of the written relation that the response needs. */
 function returningOf(read: ReadNode, locationKey: readonly string[]): readonly string[] | 'all' {
   const names = new Set<string>(locationKey)
   for (const item of read.select) {

@@ -1,6 +1,6 @@
 /**
- * Why Postgres has refused a request with 42501: which grant its role lacks, or which policies of row-level security its rows have been held against. Asked of the
- * catalogs, for the log; the client is told what Postgres says. It promises names only, never a value.
+ * Why Postgres refused a request with 42501: the missing grant of its role, or the row-level security policies that
+ * were applied. From the catalogs, for the log; the client gets Postgres's error. Contains names only, never values.
  */
 
 import type { Pool } from '../../postgres/pool.ts'
@@ -17,8 +17,8 @@ type Diagnosis = {
 }
 
 /**
- * $1: the role; $2: what the plan needs; $3: the function that runs before each request. As the login role, with an empty search_path. A view that runs as who
- * asks needs of its relations what is needed of it.
+ * $1: the role; $2: the needed privileges; $3: the pre-request function. Run as the login role, with an empty
+ * search_path. A security_invoker view needs the same privileges on its relations.
  */
 const diagnosisSql = `
   with recursive needs as (

@@ -1,6 +1,9 @@
-/** Tells the log why Postgres has refused a request, after its client has been answered. At most one is looked into at a time: a flood of refusals is no reason for one of questions. */
+/**
+ * Logs why Postgres refused a request, after the response. At most one diagnosis runs at a time, so that a flood of
+ * refusals does not cause a flood of queries.
+ */
 import type { Logger } from 'pino'
-import { DatabaseError } from '../../postgres/errors.ts'
+import { DatabaseError } from '../../../wire/errors.ts'
 import type { Pool } from '../../postgres/pool.ts'
 import { RestError } from '../errors/rest-error.ts'
 import type { Plan } from '../plan/types.ts'
@@ -15,7 +18,7 @@ export type Refused = {
 
 const noPrivilege = '42501'
 
-/** Where nothing lacks that the request names. */
+/** If no privilege that the request names is missing. */
 const elsewhere = 'nothing that the request names; a view, trigger or function that it reaches'
 
 export class RefusalLog {
@@ -28,9 +31,9 @@ export class RefusalLog {
     this.#pool = pool
   }
 
-  /** `line` says which request it was. */
-  tell({ cause, role, plans, preRequest }: Refused, line: Readonly<Record<string, unknown>>): void {
-    // Of a batch, the error says which request it is of, and is not Postgres's own.
+  /** `line` identifies the request. */
+  log({ cause, role, plans, preRequest }: Refused, line: Readonly<Record<string, unknown>>): void {
+    // In a batch, the error contains its request's index, and is not Postgres's own.
     const origin = cause instanceof RestError ? cause.cause : cause
     const isRefusal = origin instanceof DatabaseError && origin.sqlState === noPrivilege
     if (!isRefusal || role === undefined || this.#isBusy || !this.#logger.isLevelEnabled('warn')) return
@@ -38,13 +41,13 @@ export class RefusalLog {
     diagnose(this.#pool, role, plans, preRequest)
       .then(({ lacks, policies }) => {
         const reason = lacks.length > 0 ? { lacks } : policies.length > 0 ? { policies } : { lacks: [elsewhere] }
-        this.#logger.warn({ ...line, role, ...reason }, 'refused for want of a privilege')
+        this.#logger.warn({ ...line, role, ...reason }, 'refused because of a missing privilege')
       })
       .catch((error: unknown) => {
         const reason = error instanceof Error ? error.message : String(error)
         this.#logger.warn(
           { ...line, role, reason },
-          'refused for want of a privilege; which one could not be found out',
+          'refused because of a missing privilege, which could not be determined',
         )
       })
       .finally(() => {

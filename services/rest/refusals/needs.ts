@@ -1,10 +1,10 @@
-/** Which privileges a plan takes, as far as the request names what it takes them on. Pure. */
+/** The privileges that a plan needs, as far as the request names their objects. Pure. */
 import type { QualifiedName } from '../../schema-cache/types.ts'
 import type { Condition, EmbeddedNode, Plan, PlannedColumn, ReadNode, Write } from '../plan/types.ts'
 
 type TablePrivilege = 'SELECT' | 'INSERT' | 'UPDATE' | 'DELETE'
 
-/** `columns`: one that stands for all is `*`; of none, the privilege on any column is enough. */
+/** `columns`: `*` means all; empty: the privilege on any column is enough. */
 type Need =
   | {
       readonly kind: 'relation'
@@ -40,10 +40,10 @@ function conditionColumns(condition: Condition): string[] {
 }
 
 const selected = (column: PlannedColumn): string[] =>
-  // A count of all rows reads none of their columns.
+  // A count of all rows reads no columns.
   column.aggregate?.name === 'count' && column.field.name === '*' ? [] : [column.field.name]
 
-/** Columns of the parent that an embedding is joined by. */
+/** Parent columns in an embedding's join. */
 const parentColumns = ({ join }: EmbeddedNode): string[] =>
   join.kind === 'columns'
     ? join.columns.map(([column]) => column)
@@ -98,7 +98,7 @@ function writeNeeds(relation: QualifiedName, write: Write): Need[] {
   }
 }
 
-/** Of the plan itself; what a view, a trigger or a function does for it is not in it. */
+/** For the plan itself, excluding what views, triggers and functions do. */
 export function needsOf(plan: Plan): Need[] {
   switch (plan.kind) {
     case 'read':

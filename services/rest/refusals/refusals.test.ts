@@ -1,4 +1,4 @@
-/** What the log says of a refusal, on a real Postgres: the grant that would be enough, or the policies that were not. */
+/** Logged refusals on a real Postgres: the missing grant, or the applied policies. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { until } from '../../testing/client.ts'
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
@@ -45,12 +45,12 @@ type Line = Record<string, unknown>
 const secret = 'a value of somebody'
 const json = { 'content-type': 'application/json' }
 
-/** The line about the refusal of one request. */
-async function told(method: string, path: string, body = '', headers: Record<string, string> = {}): Promise<Line> {
+/** The log line about one refused request. */
+async function lineOf(method: string, path: string, body = '', headers: Record<string, string> = {}): Promise<Line> {
   const before = service.log.length
-  const answer = await service.ask(path, { method, headers: { ...(body === '' ? {} : json), ...headers }, body })
+  const answer = await service.send(path, { method, headers: { ...(body === '' ? {} : json), ...headers }, body })
   expect(JSON.parse(answer.text).code).toBe('42501')
-  const lines = () => service.log.slice(before).filter(line => line.includes('want of a privilege'))
+  const lines = () => service.log.slice(before).filter(line => line.includes('a missing privilege'))
   await until(() => lines().length === 1)
   expect(lines()[0]).not.toContain(secret)
   return JSON.parse(lines()[0] ?? '')
@@ -77,55 +77,55 @@ test.each([
   ['GET', '/rpc/shout?word=hello', '', ['EXECUTE on function api.shout(text,integer)']],
   ['POST', '/rpc/shout', '{"words": ["a"]}', ['EXECUTE on function api.shout(text[])']],
   ['GET', '/rpc/peek', '', ['nothing that the request names; a view, trigger or function that it reaches']],
-])('of %s %s it is told what is lacking', async (method, path, body, lacks) => {
-  expect(await told(method, path, body)).toMatchObject({ role: 'anon', method, lacks, level: 40 })
+])('for %s %s it contains the missing grant', async (method, path, body, lacks) => {
+  expect(await lineOf(method, path, body)).toMatchObject({ role: 'anon', method, lacks, level: 40 })
 })
 
-test('of a schema, too', async () => {
-  const line = await told('GET', '/things', '', { 'accept-profile': 'closed' })
+test('for a schema, too', async () => {
+  const line = await lineOf('GET', '/things', '', { 'accept-profile': 'closed' })
   expect(line.lacks).toEqual(['USAGE on schema closed', 'SELECT on closed.things'])
 })
 
-test('what a function raises is not repeated', async () => {
-  const line = await told('POST', '/rpc/raise', secret, { 'content-type': 'text/plain' })
+test('text raised by a function is not repeated', async () => {
+  const line = await lineOf('POST', '/rpc/raise', secret, { 'content-type': 'text/plain' })
   expect(line.lacks).toHaveLength(1)
 })
 
-test('of a role that the login role cannot become', async () => {
+test('for a role that the login role cannot become', async () => {
   const authorization = `Bearer ${await tokenOf({ role: 'stranger' })}`
-  const line = await told('GET', '/people?select=id', '', { authorization })
+  const line = await lineOf('GET', '/people?select=id', '', { authorization })
   expect(line.lacks).toContain('membership in the role stranger of the login role')
 })
 
-test('of a large body, which was not listened to', async () => {
-  const line = await told('POST', '/people', JSON.stringify({ id: 1, name: secret.repeat(10_000) }))
+test('for a large body that was not read', async () => {
+  const line = await lineOf('POST', '/people', JSON.stringify({ id: 1, name: secret.repeat(10_000) }))
   expect(line.lacks).toEqual(['INSERT on api.people'])
 })
 
-test('of rows it is told which policies they were held against', async () => {
+test('for rows it contains the applied policies', async () => {
   const note = JSON.stringify({ owner: 'another', text: secret })
   const policies = ['api.notes: own (ALL, permissive), short (INSERT, restrictive)']
-  expect(await told('POST', '/notes', note)).toMatchObject({ policies })
-  expect(await told('POST', '/bare', '{"id": 1}')).toMatchObject({
+  expect(await lineOf('POST', '/notes', note)).toMatchObject({ policies })
+  expect(await lineOf('POST', '/bare', '{"id": 1}')).toMatchObject({
     policies: ['api.bare: no policy for the role, so no row'],
   })
   const authorization = `Bearer ${await tokenOf({ role: 'clerk' })}`
-  expect(await told('POST', '/notes', note, { authorization })).toMatchObject({
+  expect(await lineOf('POST', '/notes', note, { authorization })).toMatchObject({
     policies: ['api.notes: of clerks (INSERT, permissive), short (INSERT, restrictive)'],
   })
 })
 
-test('names are as SQL writes them', async () => {
+test('names are quoted as in SQL', async () => {
   const authorization = `Bearer ${await tokenOf({ role: 'odd "role' })}`
-  expect(await told('GET', '/people', '', { authorization })).toMatchObject({
+  expect(await lineOf('GET', '/people', '', { authorization })).toMatchObject({
     role: 'odd "role',
     lacks: ['SELECT on api.people'],
   })
 })
 
-test('nothing is looked into where that is not switched on', async () => {
+test('nothing is diagnosed unless it is enabled', async () => {
   const other = await startService(postgres.uri('authenticator'), keys)
-  expect((await other.ask('/people')).status).toBe(400)
+  expect((await other.send('/people')).status).toBe(400)
   await other.stop()
-  expect(other.log.filter(line => line.includes('want of a privilege'))).toEqual([])
+  expect(other.log.filter(line => line.includes('a missing privilege'))).toEqual([])
 })

@@ -1,10 +1,10 @@
-/** What is made of the rows: the bytes of the answer's body, by aggregates over `rst_rows`. */
+/** Builds the response body from rows, by aggregates over `rst_rows`. */
 import { qualified } from '../../postgres/quote.ts'
 import type { BodyPlan } from '../plan/types.ts'
 
 /**
- * How the rows are shaped: whole rows, or one value each (of a function that returns a scalar), and how many the body shows: all, the only one, or the first of
- * those that there may be.
+ * How the rows are formatted: as rows, or as one value each (of a function that returns a scalar), and how many the
+ * body contains: all, the only one, or the first.
  */
 export type Rows = { readonly scalar: boolean; readonly shown: 'all' | 'only' | 'first' }
 
@@ -20,10 +20,15 @@ const csv = `${csvNames} || coalesce(string_agg(${csvRow}, chr(10)), '')`
 
 const geojson = `json_build_object('type', 'FeatureCollection', 'features', coalesce(json_agg(ST_AsGeoJSON(rst_rows)::json), '[]'))`
 
-/** A line is one value: what breaks lines inside of it (a column of json as it was written, the rows of an embedding) is space between its parts, since texts escape it. */
+/**
+ * One value per line: line breaks in it (in a json column, or between the rows of an embedding) are white space between
+ * its parts, since strings escape them.
+ */
 const line = (json: string) => `translate(coalesce(${json}::text, 'null'), E'\\n\\r', '  ')`
 
-/** A body row by row: the text before the first and of each, both as expressions, what stands between two, and what stands at the end. */
+/**
+ * A body row by row: the text before the first row and of each row, both as expressions, the separator, and the end.
+ */
 export type RowBody = {
   readonly opening: string
   readonly row: string
@@ -31,7 +36,7 @@ export type RowBody = {
   readonly closing: string
 }
 
-/** The same bytes as of the whole; undefined where the shape has none but the whole. */
+/** The same bytes as in one value; undefined if the format requires one value. */
 export function rowBodySql({ shape }: BodyPlan): RowBody | undefined {
   switch (shape.kind) {
     case 'json': {
@@ -48,11 +53,13 @@ export function rowBodySql({ shape }: BodyPlan): RowBody | undefined {
   }
 }
 
-/** The text of the one row that is shown. To aggregate a text costs less than an array, so that only rows of which there may be several are one. */
+/**
+ * The text of a single row. Aggregating text costs less than an array, which is only used if there may be several rows.
+ */
 const oneOf = (json: string, { shown }: Rows): string =>
   `coalesce(${shown === 'first' ? `(array_agg(${json}::text))[1]` : `string_agg(${json}::text, ',')`}, 'null')`
 
-/** The expression for the body; the rows stand in `rst_source`, and go by `rst_rows` in the outer query. */
+/** The expression for the body; the rows are in `rst_source`, with the alias `rst_rows` in the outer query. */
 export function bodySql({ shape }: BodyPlan, rows: Rows): string {
   const { scalar, shown } = rows
   switch (shape.kind) {

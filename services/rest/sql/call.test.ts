@@ -1,11 +1,11 @@
-/** How functions are called: requests, and what stands for their rows. */
+/** Function calls: requests, and the SQL of their rows. */
 import { expect, test } from 'vitest'
 import { routine } from '../testing/openapi.ts'
 import { own, plannedWithoutBody, sampleCache } from '../testing/schema-cache.ts'
-import { type Asked, answering, rendered, told } from '../testing/statements.ts'
+import { answering, type RequestOptions, rendered, shownValues } from '../testing/statements.ts'
 import { render } from './index.ts'
 
-type Called = [request: string, asked: Asked, call: string, values: unknown[]]
+type Called = [request: string, asked: RequestOptions, call: string, values: unknown[]]
 
 const columns = ['id', 'name', 'client_id', 'data', 'tags', 'color', 'search'].map(name =>
   name === 'color' ? '"test"."color_to_json"("projects"."color") AS "color"' : `"projects"."${name}" AS "${name}"`,
@@ -58,12 +58,12 @@ test.each<Called>([
     'SELECT "test"."take_bytes"($1::bytea) AS pgrst_scalar',
     [{ binary: 'abc' }],
   ],
-])('a function that returns a value: %s %j', (request, asked, call, values) => {
-  const { main } = rendered(request, asked)
+])('a function that returns a value: %s %j', (request, options, call, values) => {
+  const { main } = rendered(request, options)
   const name = /"test"\."(\w+)"/.exec(call)?.[1]
   const source = `SELECT "${name}".* FROM rst_call AS "${name}"`
   expect(main.text).toBe(answering(`rst_call AS (${call}), rst_source AS (${source})`, scalar))
-  expect(told(main.values)).toEqual(values)
+  expect(shownValues(main.values)).toEqual(values)
 })
 
 test.each<Called>([
@@ -76,13 +76,13 @@ test.each<Called>([
     'SELECT rst_call.* FROM json_to_record($1::json) AS rst_arguments("name" text), LATERAL "test"."find"("name" := rst_arguments."name") AS rst_call',
     ['{"name":"a"}'],
   ],
-])('a function that returns rows: %s %j', (request, asked, call, values) => {
-  const { main } = rendered(request, asked)
+])('a function that returns rows: %s %j', (request, options, call, values) => {
+  const { main } = rendered(request, options)
   expect(main.text).toBe(answering(`rst_call AS (${call}), rst_source AS (${rows})`))
-  expect(told(main.values)).toEqual(values)
+  expect(shownValues(main.values)).toEqual(values)
 })
 
-test('of a list a function takes the first record, and from CSV its columns by their place', () => {
+test('of a list a function uses the first record, and CSV columns by position', () => {
   const { main } = rendered('POST /rpc/add', { body: '[{"a":1,"b":2},{"a":3,"b":4}]' })
   expect(main.text).toContain(
     'FROM (SELECT * FROM json_to_recordset($1::json) AS rst_record("a" integer, "b" integer) LIMIT 1) AS rst_arguments',
@@ -91,12 +91,12 @@ test('of a list a function takes the first record, and from CSV its columns by t
   expect(csv.main.text).toContain('"test"."add"("a" := rst_arguments."1", "b" := rst_arguments."0")')
 })
 
-test('of the rows that an embedding to one has for a single row, the first is the body', () => {
+test('if a to-one embedding has several rows, the first is the body', () => {
   const returns = { kind: 'composite', type: own('projects'), isAlias: false } as const
   const routines = new Map([['test', new Map([['one', [routine('one', [], { returns })]]])]])
-  const answerOf = (select: string, asked: Asked = {}) => {
+  const answerOf = (select: string, options: RequestOptions = {}) => {
     const cache = { ...sampleCache, routines }
-    const { main } = rendered(`GET /rpc/one?select=${select}`, asked, { ndjsonEnabled: true }, cache)
+    const { main } = rendered(`GET /rpc/one?select=${select}`, options, { ndjsonEnabled: true }, cache)
     return /SELECT (\S+|least.*\)) AS total, 1 AS rows,.* AS updated, (.*) AS body FROM/s.exec(main.text)?.slice(1)
   }
   const only = "coalesce(string_agg(row_to_json(rst_rows)::text, ','), 'null')"
@@ -110,7 +110,7 @@ test('of the rows that an embedding to one has for a single row, the first is th
   expect(answerOf('clients(id)', { prefer: 'count=exact' })).toEqual(['least(count(*), 1)', first])
 })
 
-test('what is asked of the rows is asked of those that the function returns', () => {
+test("conditions apply to the function's rows", () => {
   const { main } = rendered('GET /rpc/find?name=a&select=id,clients(name)&id=eq.2&limit=3')
   expect(main.text).toBe(
     answering(
@@ -123,7 +123,7 @@ test('what is asked of the rows is asked of those that the function returns', ()
   expect(main.values).toEqual(['a', '2'])
 })
 
-test('bytes that are not there yet are no bytes', () => {
+test('an unread body is empty', () => {
   const headers = { 'content-type': 'application/octet-stream' }
   const [plan] = plannedWithoutBody('POST /rpc/take_bytes', { headers })
   const { values } = plan ? render(plan).main : { values: undefined }

@@ -1,24 +1,24 @@
 /** A function call as the source of rows. */
 
-import type { Bytes } from '../../postgres/messages.ts'
+import type { Bytes } from '../../../wire/messages.ts'
 import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { Argument, CallArguments, Plan } from '../plan/types.ts'
 import { arrayBytes, type StatementWriter, type Value } from './statement.ts'
 
 type CallPlan = Extract<Plan, { kind: 'call' }>
 
-/** Bytes go as they are: as text they would take twice their length. */
+/** Bytes are sent in binary: as text they would be twice as long. */
 const unnamedValue = (value: Bytes | string, type: string): Value =>
   type === 'bytea' ? { binary: typeof value === 'string' ? Buffer.from(value) : value } : value
 
 const argumentValue = (value: Argument['value']): Value =>
   typeof value === 'object' && 'list' in value ? arrayBytes(value.list) : value
 
-/** The arguments, and what has to stand in FROM for them. */
-function argumentsSql(writer: StatementWriter, given: CallArguments): { list: string; from: string | undefined } {
-  switch (given.kind) {
+/** The arguments, and the FROM items that they need. */
+function argumentsSql(writer: StatementWriter, args: CallArguments): { list: string; from: string | undefined } {
+  switch (args.kind) {
     case 'values': {
-      const list = given.list.map(
+      const list = args.list.map(
         ({ parameter: { name, castType, variadic }, value }) =>
           `${variadic ? 'VARIADIC ' : ''}${quoteIdentifier(name)} := ${writer.value(argumentValue(value))}::${castType}`,
       )
@@ -26,18 +26,18 @@ function argumentsSql(writer: StatementWriter, given: CallArguments): { list: st
     }
     case 'unnamed':
       return {
-        list: `${writer.value(unnamedValue(given.value, given.type))}::${given.type}`,
+        list: `${writer.value(unnamedValue(args.value, args.type))}::${args.type}`,
         from: undefined,
       }
     case 'json': {
-      if (given.parameters.length === 0) return { list: '', from: undefined }
-      const columns = given.parameters.map(({ parameter, key }) => `${quoteIdentifier(key)} ${parameter.castType}`)
-      const list = given.parameters.map(
+      if (args.parameters.length === 0) return { list: '', from: undefined }
+      const columns = args.parameters.map(({ parameter, key }) => `${quoteIdentifier(key)} ${parameter.castType}`)
+      const list = args.parameters.map(
         ({ parameter: { name, variadic }, key }) =>
           `${variadic ? 'VARIADIC ' : ''}${quoteIdentifier(name)} := rst_arguments.${quoteIdentifier(key)}`,
       )
-      const json = `${writer.value(given.json)}::json`
-      const from = given.isArray
+      const json = `${writer.value(args.json)}::json`
+      const from = args.isArray
         ? `(SELECT * FROM json_to_recordset(${json}) AS rst_record(${columns.join(', ')}) LIMIT 1) AS rst_arguments`
         : `json_to_record(${json}) AS rst_arguments(${columns.join(', ')})`
       return { list: list.join(', '), from }
@@ -47,7 +47,7 @@ function argumentsSql(writer: StatementWriter, given: CallArguments): { list: st
 
 export const isScalar = ({ routine }: CallPlan): boolean => routine.returns.kind === 'scalar'
 
-/** The rows that the function returns; of a scalar, one column `pgrst_scalar`. */
+/** The rows that the function returns; for a scalar, one column `pgrst_scalar`. */
 export function callSql(writer: StatementWriter, plan: CallPlan): string {
   const { list, from } = argumentsSql(writer, plan.arguments)
   const call = `${qualified(plan.routine)}(${list})`

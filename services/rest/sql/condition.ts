@@ -3,7 +3,7 @@
 import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { Operation } from '../parse/types.ts'
 import type { Condition, EmbeddedNode, PlannedField } from '../plan/types.ts'
-import { arrayLiteral, type StatementWriter, wholeRow } from './statement.ts'
+import { arrayLiteral, rowOf, type StatementWriter } from './statement.ts'
 
 const operators = {
   eq: '=',
@@ -41,15 +41,15 @@ const isWords = {
   unknown: 'UNKNOWN',
 } as const
 
-/** A column of the rows that go by `source`, and what is inside it. */
+/** A column of the rows with alias `source`, and a JSON path in it. */
 export function fieldSql(writer: StatementWriter, source: string, field: PlannedField): string {
   const { name, path, baseType, computed } = field
   const column =
     computed === undefined
       ? `${quoteIdentifier(source)}.${quoteIdentifier(name)}`
-      : `${qualified(computed.function)}(${wholeRow(source)}::${qualified(computed.of)})`
+      : `${qualified(computed.function)}(${rowOf(source)}::${qualified(computed.of)})`
   if (path.length === 0) return column
-  // Arrays and composites can be gone into as JSON; and what is JSON already stays as it is.
+  // Arrays and composites are converted to JSON for a path; JSON is used unchanged.
   const isJson = baseType === 'json' || baseType === 'jsonb'
   const steps = path.map(({ arrow, key }) =>
     typeof key === 'number'
@@ -59,7 +59,7 @@ export function fieldSql(writer: StatementWriter, source: string, field: Planned
   return `${isJson ? column : `to_jsonb(${column})`}${steps.join('')}`
 }
 
-/** A value to compare a field with, through the conversion of its domain where it has one. */
+/** A comparison value, through the conversion of the field's domain if there is one. */
 const operand = (writer: StatementWriter, field: PlannedField, value: string): string =>
   field.fromText === undefined ? writer.value(value) : `${qualified(field.fromText)}(${writer.value(value)}::text)`
 
@@ -97,13 +97,13 @@ function operationSql(writer: StatementWriter, source: string, field: PlannedFie
   }
 }
 
-/** Where the conditions' fields are found: rows by the name of `source`, embedded rows by theirs. */
+/** The fields of conditions: rows by the alias `source`, embedded rows by their own. */
 export type Scope = { readonly source: string; readonly children: readonly EmbeddedNode[] }
 
-/** Whether an embedding has a row: of one that is to one its row as such, however many nulls that row holds. */
+/** Whether an embedding has a row: for a to-one embedding the row itself, even if all its columns are null. */
 function embeddedSql({ children }: Scope, alias: string, isNull: boolean): string {
   const isToOne = children.find(child => child.alias === alias)?.toOne === true
-  const subject = isToOne ? wholeRow(alias) : `${quoteIdentifier(alias)}."rst_rows"`
+  const subject = isToOne ? rowOf(alias) : `${quoteIdentifier(alias)}."rst_rows"`
   return `${subject} IS ${isNull ? 'NOT ' : ''}DISTINCT FROM NULL`
 }
 

@@ -1,15 +1,15 @@
-/** What of the rows is counted, and what is made of them: the total and the body of an answer. */
+/** The total and the body of a response. */
 import { describe, expect, test } from 'vitest'
 import type { MediaHandler } from '../../schema-cache/types.ts'
 import { routine } from '../testing/openapi.ts'
 import { cacheOf, own } from '../testing/schema-cache.ts'
-import { type Asked, answering, arrayOfRows, rendered, told } from '../testing/statements.ts'
+import { answering, arrayOfRows, type RequestOptions, rendered, shownValues } from '../testing/statements.ts'
 
 const all = 'SELECT "tasks"."id" AS "id" FROM "test"."tasks" AS "tasks"'
 const counted = (from = '"test"."tasks" AS "tasks"') => `(SELECT count(*) FROM (SELECT 1 FROM ${from}) AS rst_counted)`
 
 describe('the total', () => {
-  /** After the rows; and the estimate, where one is asked for. */
+  /** After the rows; and the estimate, if requested. */
   test.each<
     [request: string, prefer: string | undefined, total: string, rest: string, values: string[], estimate?: string]
   >([
@@ -50,7 +50,7 @@ describe('the total', () => {
       estimate === undefined ? undefined : { text: `EXPLAIN (FORMAT JSON) ${estimate}`, values: [] },
     )
   })
-  test('is estimated by counting no further than the most rows that are shown', () => {
+  test('is estimated by counting no further than the maximum of returned rows', () => {
     const { main } = rendered('GET /tasks?select=id', { prefer: 'count=estimated' }, { maximumRows: 10 })
     const total = '(SELECT count(*) FROM (SELECT 1 FROM "test"."tasks" AS "tasks" LIMIT 11) AS rst_counted)'
     expect(main).toEqual({ text: answering(`rst_source AS (${all} LIMIT 10)`, { total }), values: [] })
@@ -60,7 +60,7 @@ describe('the total', () => {
       values: [],
     })
   })
-  test('is of the rows that are left by what is embedded, and asks for nothing else of that', () => {
+  test('counts the rows that match embeddings, and joins no other ones', () => {
     const total = (request: string) =>
       /SELECT (\(SELECT count.*) AS total/s.exec(rendered(request, { prefer: 'count=exact' }).main.text)?.[1]
     const inner = (on = '') =>
@@ -82,10 +82,10 @@ describe('the total', () => {
       ),
     )
   })
-  test('of what a function returns is of the rows that it returned', () => {
+  test('for a function counts its returned rows', () => {
     const exact = rendered('GET /rpc/find?name=a&select=id&limit=3', { prefer: 'count=exact' })
     expect(exact.main.text).toContain(`SELECT ${counted('rst_call AS "projects"')} AS total`)
-    // Nothing is known beforehand of how many they are.
+    // Their number is unknown beforehand.
     const estimated = rendered('GET /rpc/find?name=a&select=id&limit=3', { prefer: 'count=estimated' })
     expect([estimated.main, estimated.estimate]).toEqual([exact.main, undefined])
     const planned = rendered('GET /rpc/find?name=a&select=id', { prefer: 'count=planned' })
@@ -95,8 +95,8 @@ describe('the total', () => {
 })
 
 describe('the body', () => {
-  const bodyOf = (request: string, asked: Asked = {}) =>
-    / AS updated, (.*) AS body FROM rst_source AS rst_rows$/s.exec(rendered(request, asked).main.text)?.[1]
+  const bodyOf = (request: string, options: RequestOptions = {}) =>
+    / AS updated, (.*) AS body FROM rst_source AS rst_rows$/s.exec(rendered(request, options).main.text)?.[1]
   const csv = `(SELECT coalesce(string_agg(key, ','), '') FROM (
     SELECT json_object_keys(row_to_json(rst_head)) AS key FROM (SELECT * FROM rst_source LIMIT 1) AS rst_head
   ) AS keys) || chr(10) || coalesce(string_agg(substr(rst_rows::text, 2, length(rst_rows::text) - 2), chr(10)), '')`
@@ -139,7 +139,7 @@ describe('the body', () => {
     expect(bodyOf(request, accept === undefined ? {} : { accept })).toBe(body)
   })
 
-  test('of functions by how many they return, and of what', () => {
+  test('for functions by the number and kind of their results', () => {
     const composite = { kind: 'composite', type: own('pair'), isAlias: false } as const
     const handler: MediaHandler = {
       aggregate: undefined,
@@ -174,20 +174,20 @@ describe('the body', () => {
     ['', 'FORMAT TEXT'],
     ['+json', 'FORMAT JSON'],
     ['+text; options=analyze|verbose|settings|buffers|wal', 'FORMAT TEXT, ANALYZE, VERBOSE, SETTINGS, BUFFERS, WAL'],
-  ])('may be its plan%s', (how, options) => {
+  ])('may be the execution plan%s', (how, options) => {
     const accept = `application/vnd.pgrst.plan${how}`
     const { main, isExplain } = rendered('GET /tasks?select=id', { accept })
     expect([main.text, isExplain]).toEqual([`EXPLAIN (${options}) ${answering(`rst_source AS (${all})`)}`, true])
     const called = rendered('GET /rpc/add?a=1', { accept })
     expect(called.main.text).toMatch(new RegExp(`^EXPLAIN \\(${options}\\) WITH rst_call AS `))
     expect(called.isExplain).toBe(true)
-    expect(told(called.main.values)).toEqual(['1'])
+    expect(shownValues(called.main.values)).toEqual(['1'])
     expect(rendered('GET /rpc/add?a=1').isExplain).toBe(false)
   })
 })
 
-test('a write is explained where that is asked for alone', () => {
-  const asked = { prefer: 'return=representation' }
-  expect(rendered('DELETE /tasks', asked).isExplain).toBe(false)
-  expect(rendered('DELETE /tasks', { ...asked, accept: 'application/vnd.pgrst.plan' }).isExplain).toBe(true)
+test('a write is only explained if requested', () => {
+  const options = { prefer: 'return=representation' }
+  expect(rendered('DELETE /tasks', options).isExplain).toBe(false)
+  expect(rendered('DELETE /tasks', { ...options, accept: 'application/vnd.pgrst.plan' }).isExplain).toBe(true)
 })

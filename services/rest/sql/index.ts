@@ -1,7 +1,8 @@
 /**
- * A plan as the statements that answer it. Each main statement gives one row: total, rows, location, headers, status, updated, body; so one round trip says everything
- * that the response needs, and the body is last and in binary, as bytes that are passed on. Row by row, that row has only what stands before the first, and each of
- * those after it one row of the body.
+ * A plan as SQL statements. Each main statement returns one row: total, rows, location, headers, status, updated, body.
+ * So one round trip returns everything that the response needs, and the body is last and in binary, so that its bytes
+ * are passed on. Row by row, that row has only the text before the first row, and each later row has one row of the
+ * body.
  */
 import { keysetSql } from '../keyset/sql.ts'
 import type { Delivery } from '../plan/delivery.ts'
@@ -15,25 +16,28 @@ import { locationSql, writeSql } from './write.ts'
 export type { Statement } from './statement.ts'
 
 export type Rendered = {
-  /** A write whose rows nobody asks for: it stands before the main statement, and its command tag counts its rows. */
+  /** A write whose rows are not returned: it precedes the main statement, and its command tag has the count. */
   readonly write: Statement | undefined
   readonly main: Statement
   /** EXPLAIN of the rows to be counted, whose estimate is the total. */
   readonly estimate: Statement | undefined
   /** Whether the main statement is an EXPLAIN: its rows are the body. */
   readonly isExplain: boolean
-  /** What stands between the rows of the body, and after the last, where they come one by one. */
+  /** The separator of the body's rows and its end, if they are streamed row by row. */
   readonly rowBody: Pick<RowBody, 'separator' | 'closing'> | undefined
 }
 
 const setting = (name: string) => `nullif(current_setting('${name}', true), '')`
 const settings = `${setting('response.headers')} AS headers, ${setting('response.status')} AS status`
 
-/** What no column is may be an aggregate of the row, as `count` is (a function of a row can be written as a column of it: Postgres manual, section 8.16.5). */
+/**
+ * An unknown column may be an aggregate of the row, such as `count` (a function of a row can be written as a column of
+ * it: Postgres manual, section 8.16.5).
+ */
 const mayBeAggregate = (item: ReadNode['select'][number]): boolean =>
   item.kind === 'column' && item.field.name !== '*' && item.field.type === undefined
 
-/** Whether the total takes a count of its own: neither a page tells it nor groups, all rows do. */
+/** Whether the total needs a separate count: neither a page nor groups contain it, all rows do. */
 const takesCount = (node: ReadNode): boolean =>
   node.range.offset > 0 || node.range.limit !== undefined || hasAggregates(node) || node.select.some(mayBeAggregate)
 
@@ -68,21 +72,22 @@ function explained(text: string, { body }: Plan): string {
 
 const rowsOf: Rows = { scalar: false, shown: 'all' }
 
-/** The rows and their answer: `sources` ends with rst_source, and the counts are of it. */
+/** The rows and the response: `sources` ends with rst_source, which the counts are of. */
 function rowsStatement(
   sources: { readonly before: string; readonly source: string },
   { total, rows }: { readonly total: string; readonly rows: string },
-  whole: string,
+  completeBody: string,
   rowBody: RowBody | undefined,
   isMade: boolean,
 ): string {
   const { before, source } = sources
   const head = (from: string, body: string) =>
     `SELECT ${total} AS total, ${rows} AS rows, NULL::text[] AS location, ${settings}, NULL::text AS updated, ${body} AS body FROM ${from}`
-  if (rowBody === undefined) return `WITH ${before}rst_source AS (${source}) ${head('rst_source AS rst_rows', whole)}`
+  if (rowBody === undefined)
+    return `WITH ${before}rst_source AS (${source}) ${head('rst_source AS rst_rows', completeBody)}`
   const { opening, row } = rowBody
   const each = (text: string, from: string) => `SELECT NULL, NULL, NULL, NULL, NULL, NULL, ${text} FROM ${from}`
-  // What is counted has been found, or made, before the first row goes out.
+  // Counted rows are found, or written, before the first row is sent.
   return isMade
     ? `WITH ${before}rst_source AS (${source}), rst_made AS MATERIALIZED (SELECT ${row} AS body FROM rst_source AS rst_rows) ` +
         `${head('rst_made', opening)} UNION ALL ${each('body', 'rst_made')}`
@@ -129,19 +134,19 @@ function pageStatement(plan: Extract<Plan, { kind: 'read' }> & { keyset: Keyset 
 
 type WritePlan = Extract<Plan, { kind: 'write' }>
 
-/** How many rows of an upsert were there before. */
+/** How many rows of an upsert existed before. */
 const updatedSql = ({ write }: WritePlan): string => (merges(write) ? setting('rst.updated') : 'NULL::text')
 
 const merges = (write: WritePlan['write']): boolean =>
   write.kind === 'insert' && write.onConflict?.resolution === 'merge'
 
-/** The same, less those that the answer leaves out: of the rows that are shown, it says how many are not new. */
+/** The same without rows that the response omits: how many of the returned rows are not new. */
 const updatedOfShownSql = ({ write }: WritePlan): string =>
   merges(write)
     ? `(coalesce(${setting('rst.updated')}, '0')::int8 + count(*) - (SELECT count(*) FROM rst_source))::text`
     : 'NULL::text'
 
-/** Rows that only have to be counted need not be kept: that costs a bulk insert a tenth of its time. */
+/** Rows that are only counted are not materialized: that would cost a bulk insert a tenth of its time. */
 function bareWrite(plan: WritePlan): Rendered {
   const writer = new StatementWriter()
   const write = { text: writeSql(writer, plan, false), values: writer.values }
@@ -170,7 +175,10 @@ function writeStatement(plan: WritePlan): Rendered {
   }
 }
 
-/** A function that returns no set has one row, unless what it embeds has several for it: a view, or a function that is said to return one. */
+/**
+ * A function that does not return a set has one row, unless its embeddings have several: through a view, or a function
+ * declared to return one.
+ */
 function shownOf({ routine, read }: Extract<Plan, { kind: 'call' }>): Rows['shown'] {
   if (routine.returnsSet) return 'all'
   return read.select.some(item => item.kind === 'embedded' && item.toOne) ? 'first' : 'only'
@@ -184,13 +192,13 @@ function callStatement(plan: Extract<Plan, { kind: 'call' }>, delivery: Delivery
   const shown = shownOf(plan)
   const found = totalSql(writer, plan.count, plan.read, from, plan.maximumRows)
   const total = shown === 'first' && plan.count !== undefined ? `least(${found}, 1)` : found
-  // A function that returns no set has one value, whatever is left of it.
+  // A function that does not return a set has one value, even after filters.
   const rows = returnsSet ? 'count(*)' : '1'
   const source = selectSql(writer, plan.read, from)
   const rowBody = delivery === 'whole' ? undefined : rowBodySql(plan.body)
-  const whole = bodySql(plan.body, { scalar: isScalar(plan), shown })
+  const completeBody = bodySql(plan.body, { scalar: isScalar(plan), shown })
   const sources = { before: `rst_call AS (${call}), `, source }
-  const text = rowsStatement(sources, { total, rows }, whole, rowBody, delivery === 'made rows')
+  const text = rowsStatement(sources, { total, rows }, completeBody, rowBody, delivery === 'made rows')
   return {
     write: undefined,
     main: { text: explained(text, plan), values: writer.values },
@@ -200,7 +208,7 @@ function callStatement(plan: Extract<Plan, { kind: 'call' }>, delivery: Delivery
   }
 }
 
-/** By `delivery` the rows come; as one value where it is not said. */
+/** `delivery`: how the rows are returned; default: as one value. */
 export function render(plan: Plan, delivery: Delivery = 'whole'): Rendered {
   switch (plan.kind) {
     case 'read':

@@ -1,4 +1,4 @@
-/** Nothing that a client sends reaches SQL but as a quoted identifier or a parameter. */
+/** Client input reaches SQL only as a quoted identifier or a parameter. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { quoteIdentifier } from '../../postgres/quote.ts'
@@ -11,7 +11,7 @@ import { tokens } from '../testing/sql-tokens.ts'
 import { render, type Statement } from './index.ts'
 import { typeName } from './statement.ts'
 
-/** All words that our statements consist of, types and functions of the catalog among them. */
+/** All words of the service's statements, including types and functions of the catalog. */
 const words = new Set(
   `all and any array as asc by case cast conflict default delete desc distinct do else end excluded explain false first
   from group ilike inner insert into is join last lateral left like limit not nothing null nulls offset on or order
@@ -39,29 +39,29 @@ const operators = new Set(
   '( ) , . [ ] :: := -> ->> || = <> < > <= >= ~ ~* @> <@ && << >> &< &> -|- @@ * + -'.split(' '),
 )
 
-/** A limit is a number that has come as one. */
+/** A limit is a number that was parsed as one. */
 const isLimit = (found: readonly { text: string }[], index: number): boolean =>
   found[index - 1]?.text === 'LIMIT' && /^[0-9]{1,4}$/.test(found[index]?.text ?? '')
 
-/** What of a statement stands outside of quotes and is none of ours. */
-function strangers({ text, values }: Statement): string[] {
+/** Unquoted text of a statement that is not the service's own. */
+function unexpectedTokens({ text, values }: Statement): string[] {
   const found = tokens(text)
   const used = new Set(found.flatMap(token => (token.kind === 'parameter' ? [token.text] : [])))
-  const places = values.map((_, index) => `$${index + 1}`)
+  const parameters = values.map((_, index) => `$${index + 1}`)
   return [
     ...found.flatMap((token, index) => {
-      const isOurs = {
+      const isExpected = {
         identifier: !token.text.includes('\0'),
         string: strings.has(token.text.slice(1, -1)),
-        parameter: places.includes(token.text),
+        parameter: parameters.includes(token.text),
         word: words.has(token.text.toLowerCase()),
         number: ['0', '1', '2', '10'].includes(token.text) || isLimit(found, index),
         operator: operators.has(token.text),
         foreign: false,
       }[token.kind]
-      return isOurs ? [] : [`${token.kind} ${token.text}`]
+      return isExpected ? [] : [`${token.kind} ${token.text}`]
     }),
-    ...places.filter(place => !used.has(place)).map(place => `${place} is not used`),
+    ...parameters.filter(one => !used.has(one)).map(one => `${one} is not used`),
   ]
 }
 
@@ -79,7 +79,7 @@ const isUnbalanced = (list: readonly { text: string }[]) => {
   return depth !== 0
 }
 
-/** What of the request's statements is not ours; undefined where the request is refused. */
+/** Foreign text in the request's statements; undefined if the request is refused. */
 function leaks(line: string, sent: Sent, cache: SchemaCache): string[] | undefined {
   let plan: Plan
   try {
@@ -89,7 +89,7 @@ function leaks(line: string, sent: Sent, cache: SchemaCache): string[] | undefin
     throw error
   }
   return statementsOf(plan).flatMap(statement => [
-    ...strangers(statement),
+    ...unexpectedTokens(statement),
     ...(isUnbalanced(tokens(statement.text).filter(({ kind }) => kind === 'operator')) ? ['parentheses'] : []),
   ])
 }
@@ -120,7 +120,7 @@ const fragment = fc.oneof(
   { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 6 }) },
 )
 const quote = (text: string) => `"${text.replace(/["\\]/g, '\\$&')}"`
-/** A name as hostile as the grammar lets through, and now and then more than that. */
+/** A name as hostile as the grammar allows, and sometimes more. */
 const name = fc.oneof(
   { weight: 5, arbitrary: fragment.map(quote) },
   { weight: 3, arbitrary: fc.constantFrom('id', 'name', 'data', 'color', 'search', 'tags') },
@@ -248,7 +248,7 @@ const body = fc.oneof(
   fragment,
 )
 
-/** Runs requests and says how many of them came to a statement. */
+/** Runs requests and returns how many of them resulted in a statement. */
 function share(
   line: fc.Arbitrary<string>,
   runs: number,
@@ -270,7 +270,7 @@ function share(
 
 const lines = (...all: string[]) => fc.constantFrom(...all)
 
-describe('no text of a request is SQL', { timeout: 60_000 }, () => {
+describe('no text of a request becomes SQL', { timeout: 60_000 }, () => {
   test('of a read', () => {
     expect(share(lines('GET /projects', 'HEAD /projects', 'GET /clients', 'GET /tasks'), 12_000)).toBeGreaterThan(0.1)
   })
@@ -287,7 +287,7 @@ describe('no text of a request is SQL', { timeout: 60_000 }, () => {
     expect(share(all, 8_000)).toBeGreaterThan(0.05)
   })
 
-  test('where the catalog itself has such names', () => {
+  test('if the catalog itself contains such names', () => {
     const hostileName = fragment.filter(text => !text.includes('\0') && text !== '')
     const cache = (first: string, second: string, third: string) => {
       const columns = [column('id', 'integer'), column('name', 'text'), column(first, 'text'), column(second, 'jsonb')]
@@ -327,13 +327,13 @@ describe('the check', () => {
     '"',
     '`',
     '7',
-  ])('finds %s', text => {
-    expect(strangers(plain(text))).not.toEqual([])
+  ])('detects %s', text => {
+    expect(unexpectedTokens(plain(text))).not.toEqual([])
   })
 
-  test('lets quoted names and parameters be', () => {
-    expect(strangers({ text: 'SELECT "zap; --"."a""b" = $1', values: ['x'] })).toEqual([])
-    expect(strangers({ text: 'SELECT 1', values: ['x'] })).toEqual(['$1 is not used'])
+  test('accepts quoted names and parameters', () => {
+    expect(unexpectedTokens({ text: 'SELECT "zap; --"."a""b" = $1', values: ['x'] })).toEqual([])
+    expect(unexpectedTokens({ text: 'SELECT 1', values: ['x'] })).toEqual(['$1 is not used'])
   })
 })
 
@@ -357,6 +357,6 @@ test.each([
   ['float8', '"float8"'],
   ['a"b', '"a""b"'],
   ['constructor', '"constructor"'],
-])('the type %j is written %s', (given, written) => {
-  expect(typeName(given)).toBe(written)
+])('the type %j is written %s', (declared, written) => {
+  expect(typeName(declared)).toBe(written)
 })

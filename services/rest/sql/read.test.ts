@@ -1,15 +1,15 @@
-/** What rows a read asks Postgres for: requests, and the SELECT of each. That Postgres answers them as it should, conformance.test.ts shows. */
+/** The rows that a read selects: requests, and the SELECT of each. conformance.test.ts checks Postgres's results. */
 import { expect, test } from 'vitest'
 import { column, table } from '../testing/openapi.ts'
 import { cacheOf } from '../testing/schema-cache.ts'
-import { answering, rendered, told } from '../testing/statements.ts'
+import { answering, rendered, shownValues } from '../testing/statements.ts'
 
 type Read = [request: string, source: string, values: unknown[]]
 
 const expectSource = (request: string, source: string, values: unknown[]) => {
   const { main, write, estimate, isExplain } = rendered(request)
   expect(main.text).toBe(answering(`rst_source AS (${source})`))
-  expect(told(main.values)).toEqual(values)
+  expect(shownValues(main.values)).toEqual(values)
   expect([write, estimate, isExplain]).toEqual([undefined, undefined, false])
 }
 
@@ -40,7 +40,7 @@ test.each<Read>([
     'SELECT "projects"."data"->$1->$2::int4 AS "a" FROM "test"."projects" AS "projects"',
     ['a', '0'],
   ],
-  // With more said of it a star is a name, which only a column could have.
+  // With further parts a star is a name, which only a column can have.
   [
     'GET /tasks?select="*"::text,"*"->a',
     'SELECT CAST("tasks"."*" AS "text") AS "*", to_jsonb("tasks"."*")->$1 AS "a" FROM "test"."tasks" AS "tasks"',
@@ -342,27 +342,27 @@ test.each<Read>([
   ],
 ])('aggregates: %s', expectSource)
 
-test('what is JSON already is gone into as it is, and a document is what a column that is known holds', () => {
+test('JSON columns are accessed unconverted, and a document contains the known columns', () => {
   const cache = cacheOf({ tables: [table('logs', [column('entry', 'json'), column('text', 'text')])] })
   const { main } = rendered('GET /logs?select=entry->a&text=fts.x&nope=fts.y', {}, {}, cache)
   expect(main.text).toContain('SELECT "logs"."entry"->$1 AS "a"')
   expect(main.text).toContain('to_tsvector("logs"."text") @@ to_tsquery($2) AND "logs"."nope" @@ to_tsquery($3)')
 })
 
-test('what is counted joins only what is asked for, or has to be there', () => {
+test('a count joins only required or filtered embeddings', () => {
   const counted = (request: string) =>
     /\(SELECT count\(\*\) FROM \((.*?)\) AS rst_counted\)/.exec(
       rendered(request, { prefer: 'count=exact' }).main.text,
     )?.[1]
   const target = 'GET /projects?select=id,clients(id),tasks(id)&limit=1'
   expect(counted(target)).toBe('SELECT 1 FROM "test"."projects" AS "projects"')
-  const asking = counted(`${target}&tasks=not.is.null&id=gt.1`)
-  expect(asking).toContain('AS "projects_tasks_1"')
-  expect(asking).not.toContain('projects_clients')
+  const counting = counted(`${target}&tasks=not.is.null&id=gt.1`)
+  expect(counting).toContain('AS "projects_tasks_1"')
+  expect(counting).not.toContain('projects_clients')
   expect(counted(`${target.replace('clients(', 'clients!inner(')}`)).toContain('INNER JOIN LATERAL')
 })
 
-test('an aggregate is made where it stands, but in a spread', () => {
+test('an aggregate is computed in its node, except in a spread', () => {
   const { text } = rendered('GET /projects?select=clients(id.sum())').main
   expect(text).toContain('sum("clients_1"."id") AS "sum"')
   expect(text).not.toContain('rst_aggregate')

@@ -1,31 +1,35 @@
 /**
- * A tree of relations as one SELECT: each embedding is a lateral subquery that its parent joins, so that Postgres plans the whole of it at once. A relation to one
- * becomes a JSON object of its row, a relation to many an array that is made inside the subquery; a spread hands its columns up instead.
+ * A tree of relations as one SELECT: each embedding is a lateral subquery that its parent joins, so that Postgres plans
+ * everything at once. A to-one embedding becomes a JSON object of its row, a to-many embedding an array built inside
+ * the subquery; a spread passes its columns to the parent.
  */
 
 import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { Range } from '../parse/types.ts'
 import type { Condition, EmbeddedNode, PlannedColumn, ReadNode } from '../plan/types.ts'
 import { conditionSql, fieldSql, type Scope, whereSql } from './condition.ts'
-import { digitsOf, limitSql, type StatementWriter, typeName, wholeRow } from './statement.ts'
+import { digitsOf, limitSql, rowOf, type StatementWriter, typeName } from './statement.ts'
 
-/** A column that a spread hands to its parent. */
+/** A column that a spread passes to its parent. */
 type Handed = {
-  /** As it is called in the subquery. */
+  /** Its name in the subquery. */
   readonly column: string
-  /** As it is called in the end. */
+  /** Its final name. */
   readonly name: string
-  /** To be applied where the spread ends: over the rows of the first parent that is none. */
+  /** Applied at the end of the spread: over the rows of the first parent that is not a spread. */
   readonly aggregate: PlannedColumn['aggregate']
 }
 
-/** `handsUp`: it is a spread to one, so its aggregates are applied further up. `isCompared`: what it hands up is grouped by there. */
+/**
+ * `handsUp`: it is a to-one spread, so its aggregates are applied in the parent. `isCompared`: the parent groups by its
+ * columns.
+ */
 type Role = { readonly handsUp: boolean; readonly isCompared: boolean }
 const alone: Role = { handsUp: false, isCompared: false }
 
 type Level = {
   readonly list: string[]
-  /** Everything that is grouped by; `keys` without embedded rows. */
+  /** All grouping expressions; `keys`: without embedded rows. */
   readonly groups: string[]
   readonly keys: string[]
   readonly handed: Handed[]
@@ -38,7 +42,7 @@ const cast = (expression: string, type: string | undefined) =>
 const aggregated = (expression: string, aggregate: NonNullable<PlannedColumn['aggregate']>) =>
   cast(`${aggregate.name}(${expression})`, aggregate.cast)
 
-/** What a column is called in the answer: its alias, the last key of its path, or its own name. */
+/** A column's name in the response: its alias, the last key of its path, or its own name. */
 function outputName({ field, alias, aggregate }: PlannedColumn): string {
   if (alias !== undefined) return alias
   if (aggregate !== undefined) return aggregate.name
@@ -46,29 +50,32 @@ function outputName({ field, alias, aggregate }: PlannedColumn): string {
   return typeof key === 'string' ? key : field.name
 }
 
-/** All columns; anything more that is said of a `*` makes it a name, which only a column could have. */
+/** All columns; a `*` with further parts is a name, which only a column can have. */
 const isStar = ({ field, cast: type, aggregate }: PlannedColumn): boolean =>
   field.name === '*' && field.path.length === 0 && type === undefined && aggregate === undefined
 
-/** Types without an equality that Postgres can group by. */
+/** Types without an equality operator for GROUP BY. */
 const incomparable = /^(json|xml|point|line|lseg|box|path|polygon|circle)(\[\])?$/
 
 const embeddings = (node: ReadNode): EmbeddedNode[] => node.select.filter(item => item.kind === 'embedded')
 
-/** Whether nothing of a node or of what is below it is shown. */
+/** Whether no column of a node or of those below it is selected. */
 const isEmpty = (node: ReadNode): boolean => node.select.every(item => item.kind === 'embedded' && isEmpty(item.node))
 
-/** Whether aggregates stand in a node, or come up to it from a spread. */
+/** Whether a node has aggregates, its own or from a spread. */
 export const hasAggregates = (node: ReadNode): boolean =>
   node.select.some(item =>
     item.kind === 'column' ? item.aggregate !== undefined : item.spread && hasAggregates(item.node),
   )
 
-/** Whether an embedding in this node is shown by that name: here, or in what is spread into it. */
+/** Whether an embedding in this node has that name: here, or in a spread of it. */
 const showsEmbedding = (node: ReadNode, name: string): boolean =>
   embeddings(node).some(child => (child.spread ? showsEmbedding(child.node, name) : child.name === name))
 
-/** With what is embedded behind the columns: of a key that jsonb has twice the last value stays, and an embedding hides the column of its name. */
+/**
+ * Embeddings come after the columns: jsonb keeps the last value of a duplicate key, and an embedding hides the column
+ * with its name.
+ */
 const embeddedLast = (node: ReadNode): ReadNode => ({
   ...node,
   select: [
@@ -90,7 +97,7 @@ class ReadWriter {
   #expression(source: string, { field, cast: type, aggregate }: PlannedColumn): string {
     if (aggregate?.name === 'count' && field.name === '*' && field.path.length === 0) return '*'
     const plain = fieldSql(this.#writer, source, field)
-    // What is aggregated is so as it is, unless a cast goes by what is shown of it.
+    // Aggregates use the unconverted value, unless a cast applies to the converted one.
     const isConverted = field.toOutput !== undefined && (aggregate === undefined || type !== undefined)
     const shown = isConverted ? `${qualified(field.toOutput)}(${plain})` : plain
     return cast(shown, type)
@@ -121,13 +128,16 @@ class ReadWriter {
     }
   }
 
-  /** What a column that is no aggregate is grouped by: under its own name the column as it is, whatever is shown of it. So does PostgREST. */
+  /**
+   * The grouping expression of a column: under its own name the unconverted column, whatever is returned. PostgREST
+   * does the same.
+   */
   #group(source: string, column: PlannedColumn, expression: string): string {
     const { field, alias } = column
     const isOwnName = outputName(column) === field.name
     if (isOwnName && field.baseType !== undefined && !incomparable.test(field.baseType))
       return fieldSql(this.#writer, source, { ...field, path: [] })
-    // A conversion of a domain makes json, which cannot be compared.
+    // A domain's conversion gives json, which cannot be compared.
     return alias === undefined || field.toOutput !== undefined ? fieldSql(this.#writer, source, field) : expression
   }
 
@@ -154,12 +164,12 @@ class ReadWriter {
   }
 
   #embedded(level: Level, child: EmbeddedNode, isGrouped: boolean): void {
-    // What selects nothing is joined for its rows alone.
+    // An embedding without columns is joined only for its rows.
     if (isEmpty(child.node)) return
     const alias = quoteIdentifier(child.alias)
     const name = quoteIdentifier(child.name)
     if (child.toOne) {
-      // json cannot be compared, nor can a row that holds some.
+      // json cannot be compared, and neither can a row that contains it.
       const object = isGrouped ? `to_jsonb(${alias}.*)` : `row_to_json(${alias}.*)`
       level.list.push(`${object} AS ${name}`)
       level.groups.push(object)
@@ -170,31 +180,32 @@ class ReadWriter {
     level.handed.push({ column: child.name, name: child.name, aggregate: undefined })
   }
 
-  /** The lateral join of one embedding, and what it hands up where it is a spread. */
+  /** The lateral join of one embedding, and the columns that a spread passes to its parent. */
   #join(parent: ReadNode, child: EmbeddedNode, isGrouped: boolean): { text: string; handed: Handed[] } {
     const { from, conditions } = this.#source(parent, child)
     const isOnlyShown =
       this.#root === parent &&
       !child.spread &&
       !child.inner &&
-      !parent.conditions.some(one => asksFor(one, child.alias))
+      !parent.conditions.some(one => isFilteredBy(one, child.alias))
     const handsUp = child.spread && child.toOne
-    // What selects nothing has all columns to be ordered by.
+    // Without selected columns, all columns are available for the order.
     const isOrderedBy = isEmpty(child.node) && parent.order.some(term => term.child === child.alias)
     const columns = isOrderedBy ? `${quoteIdentifier(child.node.alias)}.*` : undefined
-    // What a spread hands up is grouped by where its parent is.
+    // The parent groups by the columns of a spread.
     const isCompared = child.spread && isGrouped
     const shown = isGrouped ? embeddedLast(child.node) : child.node
     const { text, handed } = this.select(shown, from, conditions, { handsUp, isCompared }, columns)
     const alias = quoteIdentifier(child.alias)
     const kind = child.inner ? 'INNER' : 'LEFT'
     if (child.toOne) {
-      // What the rows of the page only show is looked up for each: they stay in their order, and the page costs what it shows.
+      // Embeddings that are only displayed are looked up for each row of the page: the rows keep their order, and the
+      // cost depends on the page only.
       const fence = isOnlyShown && !isEmpty(child.node) && child.node.range.offset === 0 ? ' OFFSET 0' : ''
       return { text: ` ${kind} JOIN LATERAL (${text}${fence}) AS ${alias} ON TRUE`, handed }
     }
     const spread = child.spread ? handed : []
-    // What is grouped by has to be compared, which json cannot be.
+    // Grouping expressions must be comparable, which json is not.
     const array = isGrouped ? 'jsonb_agg' : 'json_agg'
     const arrays = spread.map(
       ({ column }) => `${array}(${alias}.${quoteIdentifier(column)}) AS ${quoteIdentifier(column)}`,
@@ -208,7 +219,7 @@ class ReadWriter {
     }
   }
 
-  /** Where an embedding's rows are taken from, and what ties them to their parent. */
+  /** The source of an embedding's rows, and their join with the parent. */
   #source(parent: ReadNode, { node, join }: EmbeddedNode): { from: string; conditions: string[] } {
     const own = quoteIdentifier(node.alias)
     const table = `${qualified(node.relation)} AS ${own}`
@@ -230,7 +241,7 @@ class ReadWriter {
         }
       }
       case 'function': {
-        const row = `${wholeRow(parent.alias)}::${qualified(join.argument)}`
+        const row = `${rowOf(parent.alias)}::${qualified(join.argument)}`
         return { from: `${qualified(join.function)}(${row}) AS ${own}`, conditions: [] }
       }
     }
@@ -243,7 +254,7 @@ class ReadWriter {
       const last = nulls === undefined ? '' : nulls === 'first' ? ' NULLS FIRST' : ' NULLS LAST'
       const expression = fieldSql(this.#writer, child ?? source, field)
       const embedding = select.find(item => item.kind === 'embedded' && item.alias === child)
-      // An embedding hides the column of its name, and is json, which has no order.
+      // An embedding hides the column with its name, and is json, which has no order.
       const isHidden = embedding?.kind === 'embedded' && showsEmbedding(embedding.node, field.name)
       return `${isHidden && field.path.length === 0 ? `CAST(${expression} AS jsonb)` : expression}${way}${last}`
     })
@@ -255,7 +266,7 @@ class ReadWriter {
     return offset === 0 ? most : `${most} OFFSET ${digitsOf(this.#writer, offset)}`
   }
 
-  /** The SELECT of a node, and what it is for its parent. */
+  /** The SELECT of a node, and its columns for the parent. */
   select(
     node: ReadNode,
     from: string,
@@ -280,20 +291,20 @@ class ReadWriter {
     const conditions = [...joined, ...node.conditions.map(one => conditionSql(this.#writer, scope, one))]
     const groups = level.hasAggregates && level.groups.length > 0 ? ` GROUP BY ${level.groups.join(', ')}` : ''
     const columns = more === undefined ? level.list : [...level.list, more]
-    // Of the root, rows without columns are shown; what is embedded has to be told from a row that is not there.
+    // In the root, rows without columns are returned; an embedded row must be distinguishable from a missing one.
     const empty = node === this.#root ? '' : '1 AS "rst_nothing"'
     const list = columns.length === 0 ? empty : columns.join(', ')
-    // Groups come in the order of their keys, where no other is asked for: hashing would make it one of chance.
+    // Groups are ordered by their keys by default: hashing would make the order random.
     const grouped = groups !== '' && node.order.length === 0 && level.keys.length > 0
     const order = grouped ? ` ORDER BY ${level.keys.join(', ')}` : this.#order(node)
     const rest = `${whereSql(conditions)}${groups}${order}${this.#range(node.range)}`
     return { text: `SELECT ${list} FROM ${from}${joins.join('')}${rest}`, handed: level.handed }
   }
 
-  /** The rows that a node's conditions leave, whatever its range. */
+  /** The rows that match a node's conditions, without its range. */
   countable(node: ReadNode, from: string): string {
     const joins = embeddings(node)
-      .filter(child => child.inner || node.conditions.some(one => asksFor(one, child.alias)))
+      .filter(child => child.inner || node.conditions.some(one => isFilteredBy(one, child.alias)))
       .map(child => this.#join(node, child, false).text)
     const scope: Scope = { source: node.alias, children: embeddings(node) }
     const conditions = node.conditions.map(one => conditionSql(this.#writer, scope, one))
@@ -301,20 +312,20 @@ class ReadWriter {
   }
 }
 
-/** Whether a condition looks at an embedding. */
-function asksFor(condition: Condition, alias: string): boolean {
-  if (condition.kind === 'group') return condition.members.some(member => asksFor(member, alias))
+/** Whether a condition refers to an embedding. */
+function isFilteredBy(condition: Condition, alias: string): boolean {
+  if (condition.kind === 'group') return condition.members.some(member => isFilteredBy(member, alias))
   return condition.kind === 'embedded' && condition.child === alias
 }
 
-/** The relation itself, or what stands in its place, under the node's alias. */
+/** The relation itself, or its replacement, with the node's alias. */
 export const sourceSql = (node: ReadNode, source: string = qualified(node.relation)): string =>
   `${source} AS ${quoteIdentifier(node.alias)}`
 
 export const selectSql = (writer: StatementWriter, node: ReadNode, from: string): string =>
   new ReadWriter(writer, node).select(node, from, [], alone).text
 
-/** The same with conditions and a column of somebody else's; `names` are those of the columns before it. */
+/** The same with conditions and a column of another node; `names`: of the columns before it. */
 export function keyedSql(
   writer: StatementWriter,
   node: ReadNode,

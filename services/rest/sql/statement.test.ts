@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { refusal } from '../testing/parsing.ts'
 import { StatementWriter, typeName } from './statement.ts'
 
-test.each([' ', ' []', '[]', '[ ]'])('the name of a type is read in one go, however many %j it holds', repeated => {
+test.each([' ', ' []', '[]', '[ ]'])("a type's name is scanned in linear time, with many %j", repeated => {
   const middle = repeated.repeat(500_000)
   expect(typeName(`x${middle}y`)).toMatch(/^"x.*y"$/)
   expect(typeName(`x${middle}y []`)).toMatch(/^"x.*y"\[\]$/)
@@ -20,7 +20,7 @@ test.each([
   expect(typeName(name)).toBe(expected)
 })
 
-test('a statement holds 30,000 values, and no more', () => {
+test('a statement has at most 30,000 values', () => {
   const writer = new StatementWriter()
   for (let count = 1; count <= 30_000; count++) writer.value('x')
   expect(writer.values).toHaveLength(30_000)

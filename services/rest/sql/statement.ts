@@ -1,9 +1,9 @@
 /**
- * A statement while it is written: text that consists of our own words, quoted identifiers and `$n`, and the values for those. The last of the three stages
- * (parse, plan, SQL); nothing that a client sent gets into the text in any other way than through `quoteIdentifier`, `typeName` and `limitSql`.
+ * Builds a statement: text with constant words, quoted identifiers and `$n`, and the values. The last of the three
+ * stages (parse, plan, SQL). Client input only reaches the text through `quoteIdentifier`, `typeName` and `limitSql`.
  */
 
-import { type Bytes, type Parameter, piecesOf } from '../../postgres/messages.ts'
+import { type Bytes, type Parameter, piecesOf } from '../../../wire/messages.ts'
 import { quoteIdentifier } from '../../postgres/quote.ts'
 import { tooManyValues } from '../errors/catalogue.ts'
 
@@ -11,16 +11,16 @@ export type Value = Parameter
 
 export type Statement = { readonly text: string; readonly values: readonly Value[] }
 
-/** Postgres takes 65,535 (protocol: a 16-bit count). */
+/** Postgres accepts 65,535 (protocol: a 16-bit count). */
 const maximumValues = 30_000
 
 /**
- * The row that goes by an alias, as one value. The alias alone could also be a column: Postgres prefers a column of that name, even one of an outer query
- * (manual, section 8.16.5).
+ * The row with an alias, as one value. The alias alone could also be a column: Postgres prefers a column with that
+ * name, even of an outer query (manual, section 8.16.5).
  */
-export const wholeRow = (alias: string): string => `(${quoteIdentifier(alias)}.*)`
+export const rowOf = (alias: string): string => `(${quoteIdentifier(alias)}.*)`
 
-/** Types that are written in several words, or whose name is not the one in the catalog. */
+/** Types with several words, or with another name in the catalog. */
 const sqlTypes = new Map(
   [
     'bigint',
@@ -44,25 +44,25 @@ const sqlTypes = new Map(
   ].map(name => [name, name]),
 )
 
-/** The type a client names for a cast: one of SQL's own, or an identifier; each may be an array. */
+/** A client's type name in a cast: a standard SQL type or an identifier, optionally an array. */
 export function typeName(name: string): string {
   let element = name.trimEnd()
-  // By hand: a pattern that is tied to the end alone starts anew at each space.
+  // By hand: a pattern anchored only at the end restarts at each space.
   while (element.endsWith('[]')) element = element.slice(0, -2).trimEnd()
   const base = element.trimStart().toLowerCase().replace(/ +/g, ' ')
-  // No type at all is for Postgres to refuse.
+  // Postgres refuses an empty type name.
   if (base === '') return ''
   return `${sqlTypes.get(base) ?? quoteIdentifier(base)}${element === name.trimEnd() ? '' : '[]'}`
 }
 
-/** An array as Postgres reads it from text (manual section 8.15.2). */
+/** An array in Postgres's text form (manual section 8.15.2). */
 export const arrayLiteral = (values: readonly string[]): string =>
   `{${values.map(value => `"${value.replace(/["\\]/g, '\\$&')}"`).join(',')}}`
 
 const quote = 0x22
 const backslash = 0x5c
 
-/** A part of an array's value. By hand: a pattern takes a hundred times as long where there is much to escape. */
+/** A part of an array's value. By hand: a pattern takes a hundred times as long if there is much to escape. */
 function escapedPart(part: Buffer): Buffer {
   let more = 0
   for (let at = 0; at < part.length; at++) if (part[at] === quote || part[at] === backslash) more++
@@ -77,7 +77,7 @@ function escapedPart(part: Buffer): Buffer {
   return escaped
 }
 
-/** The same of values that may be large. */
+/** The same for values that may be large. */
 export function arrayBytes(values: readonly (string | Bytes)[]): readonly Buffer[] {
   const elements = values.flatMap((value, index) => [
     Buffer.from(index === 0 ? '"' : ',"'),
@@ -87,13 +87,16 @@ export function arrayBytes(values: readonly (string | Bytes)[]): readonly Buffer
   return [Buffer.from('{'), ...elements, Buffer.from('}')]
 }
 
-/** A count in digits, however large: Postgres says what is too large. */
+/** A count in digits, however large: Postgres reports one that is too large. */
 export const digitsOf = (writer: StatementWriter, count: number): string => writer.value(BigInt(count).toString())
 
-/** Up to here a limit stands in the text: there are few that clients ask for, and Postgres plans anew each time for one that it does not know. */
+/**
+ * Limits up to this are written into the text: clients use few different ones, and Postgres plans again each time for
+ * an unknown one.
+ */
 const largestKnownLimit = 1_000
 
-/** What a limit is: it is a number, so that its digits are all that gets into the text. */
+/** The SQL of a limit: only digits of a number reach the text. */
 export const limitSql = (writer: StatementWriter, limit: number): string =>
   Number.isInteger(limit) && limit >= 0 && limit <= largestKnownLimit ? limit.toFixed(0) : digitsOf(writer, limit)
 
@@ -101,19 +104,19 @@ export class StatementWriter {
   readonly values: Value[] = []
   readonly #shared = new Map<string, string>()
 
-  /** A place for a value; its type is what Postgres infers there. */
+  /** A parameter for a value; Postgres infers its type. */
   value(value: Value): string {
     if (this.values.push(value) > maximumValues) throw tooManyValues(maximumValues)
     return `$${this.values.length}`
   }
 
-  /** One place for all uses of a text of one type, where an expression has to be the same each time it is written. */
+  /** One parameter for all uses of a text with one type, for expressions that must be identical. */
   sharedValue(value: string, type: 'text' | 'int4' = 'text'): string {
     const key = `${type} ${value}`
     const known = this.#shared.get(key)
     if (known !== undefined) return known
-    const place = type === 'text' ? this.value(value) : `${this.value(value)}::${type}`
-    this.#shared.set(key, place)
-    return place
+    const parameter = type === 'text' ? this.value(value) : `${this.value(value)}::${type}`
+    this.#shared.set(key, parameter)
+    return parameter
   }
 }

@@ -1,16 +1,16 @@
-/** How rows are written: requests, and the statement of each. */
+/** Writes: requests, and the statement of each. */
 import { describe, expect, test } from 'vitest'
-import { type Asked, answering, arrayOfRows, rendered, settings, told } from '../testing/statements.ts'
+import { answering, arrayOfRows, type RequestOptions, rendered, settings, shownValues } from '../testing/statements.ts'
 
-type Written = [request: string, asked: Asked, statement: string, values: unknown[]]
+type Written = [request: string, asked: RequestOptions, statement: string, values: unknown[]]
 const representation = 'return=representation'
-/** What stands beside a write whose rows nobody asks for. */
+/** The main statement after a write whose rows are not returned. */
 const nothing = (updated: string) => ({
   text: `SELECT NULL::int8 AS total, NULL::int8 AS rows, NULL::text[] AS location, ${settings}, ${updated} AS updated, '' AS body`,
   values: [],
 })
-/** Whether rows that were there before are told apart: of a PUT and of what merges, where there is a key to go by. */
-const hasUpdates = ({ prefer = '' }: Asked, request: string) =>
+/** Whether existing rows are counted: for PUT and merging upserts with a key. */
+const hasUpdates = ({ prefer = '' }: RequestOptions, request: string) =>
   (request.startsWith('PUT ') || prefer.includes('merge-duplicates')) && !request.includes('/keyless')
 const countsUpdates = "nullif(current_setting('rst.updated', true), '')"
 
@@ -143,24 +143,25 @@ test.each<Written>([
     ['1', 'a'],
   ],
   ['DELETE /tasks', {}, 'DELETE FROM "test"."tasks" AS "tasks"', []],
-])('a write that answers nothing: %s %j', (request, asked, statement, values) => {
-  const { write, main, estimate, isExplain } = rendered(request, asked)
+])('a write without a response body: %s %j', (request, options, statement, values) => {
+  const { write, main, estimate, isExplain } = rendered(request, options)
   expect(write?.text).toBe(statement)
-  expect(told(write?.values ?? [])).toEqual(values)
-  expect(main).toEqual(nothing(hasUpdates(asked, request) ? countsUpdates : 'NULL::text'))
+  expect(shownValues(write?.values ?? [])).toEqual(values)
+  expect(main).toEqual(nothing(hasUpdates(options, request) ? countsUpdates : 'NULL::text'))
   expect([estimate, isExplain]).toEqual([undefined, false])
 })
 
-/** What is kept of the rows that were written, and what of them is answered. */
-describe('a write that answers its rows', () => {
-  const kept = (request: string, asked: Asked = {}) => rendered(request, { prefer: representation, ...asked }).main.text
+/** The retained columns of the written rows, and the response. */
+describe('a write that returns its rows', () => {
+  const representationSql = (request: string, options: RequestOptions = {}) =>
+    rendered(request, { prefer: representation, ...options }).main.text
   const insert =
     'INSERT INTO "test"."tasks" AS "tasks" ("id") SELECT rst_body."id" FROM json_to_record($1::json) AS rst_body("id" integer)'
   const body = '{"id":1}'
   const answered = (written: string, shown: string, parts: Parameters<typeof answering>[1] = {}) =>
     answering(`rst_source AS (${written})`, { from: `(${shown}) AS rst_rows`, ...parts })
 
-  test.each<[string, Asked, string]>([
+  test.each<[string, RequestOptions, string]>([
     ['POST /tasks', {}, answered(`${insert} RETURNING "tasks".*`, 'SELECT "tasks".* FROM rst_source AS "tasks"')],
     [
       'POST /tasks?select=name',
@@ -197,11 +198,11 @@ describe('a write that answers its rows', () => {
         body: "coalesce(string_agg(row_to_json(rst_rows)::text, ','), 'null')",
       }),
     ],
-  ])('of an insert: %s %j', (request, asked, text) => {
-    expect(kept(request, { body, ...asked })).toBe(text)
+  ])('of an insert: %s %j', (request, options, text) => {
+    expect(representationSql(request, { body, ...options })).toBe(text)
   })
 
-  test('of an upsert, and how many of them were there before', () => {
+  test('of an upsert, and how many rows existed before', () => {
     const { main } = rendered('POST /tasks?select=id', {
       prefer: `${representation},resolution=merge-duplicates`,
       body,
@@ -216,41 +217,41 @@ describe('a write that answers its rows', () => {
     })
     expect(ignoring.main.text).toContain(', NULL::text AS updated, ')
   })
-  test('of a table by way of another, and of a function of the row', () => {
+  test('of a table through another one, and of a function of the row', () => {
     const projects =
       'INSERT INTO "test"."projects" AS "projects" ("id") SELECT rst_body."id" FROM json_to_record($1::json) AS rst_body("id" integer)'
-    expect(kept('POST /projects?select=users(name)', { body })).toContain(
+    expect(representationSql('POST /projects?select=users(name)', { body })).toContain(
       `(${projects} RETURNING "projects"."id" AS "id") SELECT`,
     )
-    expect(kept('POST /projects?select=newest_task(name)', { body })).toContain(
+    expect(representationSql('POST /projects?select=newest_task(name)', { body })).toContain(
       `(${projects} RETURNING "projects".*) SELECT`,
     )
   })
   test('of an update and of a deletion', () => {
     const from = { from: '(SELECT "tasks"."id" AS "id" FROM rst_source AS "tasks") AS rst_rows' }
-    expect(kept('PATCH /tasks?id=eq.1&select=id', { body: '{"name":"b"}' })).toBe(
+    expect(representationSql('PATCH /tasks?id=eq.1&select=id', { body: '{"name":"b"}' })).toBe(
       answering(
         'rst_source AS (UPDATE "test"."tasks" AS "tasks" SET "name" = rst_values."name" FROM (SELECT rst_body."name" AS "name" FROM json_to_record($1::json) AS rst_body("name" text) LIMIT 1) AS rst_values WHERE "tasks"."id" = $2 RETURNING "tasks"."id" AS "id")',
         from,
       ),
     )
-    expect(kept('DELETE /tasks?id=eq.1&select=id')).toBe(
+    expect(representationSql('DELETE /tasks?id=eq.1&select=id')).toBe(
       answering(
         'rst_source AS (DELETE FROM "test"."tasks" AS "tasks" WHERE "tasks"."id" = $1 RETURNING "tasks"."id" AS "id")',
         from,
       ),
     )
   })
-  test('is of none where nothing is set', () => {
-    expect(kept('PATCH /tasks?id=eq.1&select=id', { body: '{}' })).toContain(
+  test('without set columns changes no rows', () => {
+    expect(representationSql('PATCH /tasks?id=eq.1&select=id', { body: '{}' })).toContain(
       'WITH rst_source AS (SELECT "tasks"."id" AS "id" FROM "test"."tasks" AS "tasks" WHERE FALSE) SELECT ',
     )
   })
 })
 
-test('a row that was made is found again by its primary key', () => {
-  const asked = { prefer: 'return=headers-only', body: '{"user_id":1}' }
-  const { main, write } = rendered('POST /users_projects?select=user_id', asked)
+test('a created row is found by its primary key', () => {
+  const options = { prefer: 'return=headers-only', body: '{"user_id":1}' }
+  const { main, write } = rendered('POST /users_projects?select=user_id', options)
   expect(write).toBeUndefined()
   const location = `(SELECT array_agg(key || '=' || coalesce('eq.' || value, 'is.null')) FROM (
     SELECT each.key, each.value FROM (SELECT row_to_json(rst_one) AS row FROM rst_source AS rst_one LIMIT 1) AS data, json_each_text(data.row) AS each
@@ -263,21 +264,21 @@ test('a row that was made is found again by its primary key', () => {
       { location, body: "''" },
     ),
   )
-  expect(told(main.values)).toEqual(['{"user_id":1}', '{"user_id","project_id"}'])
+  expect(shownValues(main.values)).toEqual(['{"user_id":1}', '{"user_id","project_id"}'])
 })
 
 test.each([
   ['DELETE /tasks?id=eq.1', {}, 'RETURNING "tasks".*)'],
   ['DELETE /tasks?id=eq.1&select=name', {}, 'RETURNING "tasks"."name" AS "name")'],
   ['POST /keyless', { body: '{"a":1}' }, 'RETURNING "keyless".*)'],
-])('what is selected has to be there, though headers are all that is answered: %s', (request, asked, returning) => {
-  const { main, write } = rendered(request, { prefer: 'return=headers-only', ...asked })
+])('selected columns must exist, even if only headers are returned: %s', (request, options, returning) => {
+  const { main, write } = rendered(request, { prefer: 'return=headers-only', ...options })
   expect(write).toBeUndefined()
   expect(main.text).toContain(returning)
   expect(main.text).toContain(`'' AS body FROM rst_source AS rst_rows`)
 })
 
-test('a write whose plan is asked for is explained with its rows, and with a body where it has one', () => {
+test('a write with a requested execution plan is explained with its rows, and with its body', () => {
   const { main, isExplain } = rendered('DELETE /tasks?id=eq.1', { accept: 'application/vnd.pgrst.plan' })
   expect(isExplain).toBe(true)
   expect(main.text).toBe(

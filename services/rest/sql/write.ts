@@ -1,4 +1,4 @@
-/** Inserts, updates and deletes, with what they return. */
+/** Inserts, updates and deletes, and their results. */
 
 import { qualified, quoteIdentifier } from '../../postgres/quote.ts'
 import type { Condition, Plan, Write, WriteSource, WrittenColumn } from '../plan/types.ts'
@@ -9,16 +9,16 @@ type WritePlan = Extract<Plan, { kind: 'write' }>
 
 const body = 'rst_body'
 
-/** The value of a column in the record of the payload. */
+/** The value of a column in the payload's record. */
 function valueSql(writer: StatementWriter, { useDefaults }: WriteSource, column: WrittenColumn): string {
   const own = `${body}.${quoteIdentifier(column.name)}`
   const converted = column.fromJson === undefined ? own : `${qualified(column.fromJson)}(${own})`
   if (!useDefaults || column.default === null) return converted
-  // The default is an expression of the catalog; it is evaluated only for a row that needs it.
+  // The default is an expression of the catalog; it is evaluated only for rows that need it.
   return `CASE WHEN (rst_element.value -> ${writer.sharedValue(column.key)}) IS NULL THEN ${column.default} ELSE ${converted} END`
 }
 
-/** The records that a function of Postgres makes of JSON, as rows of `rst_body`: by the keys of the JSON, and then by the names of the columns. */
+/** The records of a JSON function as rows of `rst_body`: by the JSON's keys, then by column names. */
 function recordsSql(records: string, columns: readonly WrittenColumn[]): string {
   const list = columns.map(
     ({ key, type, fromJson }) => `${quoteIdentifier(key)} ${fromJson === undefined ? type : 'json'}`,
@@ -42,7 +42,7 @@ function payloadSql(writer: StatementWriter, { json, isArray, columns, useDefaul
 const conditionsSql = (writer: StatementWriter, source: string, conditions: readonly Condition[]) =>
   whereSql(conditions.map(one => conditionSql(writer, { source, children: [] }, one)))
 
-/** Counts the rows that were there before, for whoever reads `rst.updated` in the same transaction. */
+/** Counts existing rows in `rst.updated`, for the same transaction. */
 const countUpdate = `set_config('rst.updated', (coalesce(nullif(current_setting('rst.updated', true), ''), '0')::int + 1)::text, true) <> ''`
 
 function conflictSql({ onConflict, source }: Extract<Write, { kind: 'insert' }>): string {
@@ -53,21 +53,21 @@ function conflictSql({ onConflict, source }: Extract<Write, { kind: 'insert' }>)
   return `${target} DO UPDATE SET ${set.join(', ')} WHERE ${countUpdate}`
 }
 
-/** What of the written rows is kept for the answer. */
-function keptSql({ returning, read }: WritePlan): string {
+/** The columns of the written rows that the response needs. */
+function returningSql({ returning, read }: WritePlan): string {
   const own = quoteIdentifier(read.alias)
   if (returning === 'all') return `${own}.*`
   if (returning.length === 0) return '1 AS "rst_nothing"'
   return returning.map(name => `${own}.${quoteIdentifier(name)} AS ${quoteIdentifier(name)}`).join(', ')
 }
 
-/** A write that changes nothing, with the columns that it would return. */
+/** A write without changes, with the columns that it would return. */
 const nothingSql = (plan: WritePlan): string =>
-  `SELECT ${keptSql(plan)} FROM ${qualified(plan.relation)} AS ${quoteIdentifier(plan.read.alias)} WHERE FALSE`
+  `SELECT ${returningSql(plan)} FROM ${qualified(plan.relation)} AS ${quoteIdentifier(plan.read.alias)} WHERE FALSE`
 
-/** The statement that writes. `keepsRows`: its rows are what it returns; else it returns none. */
+/** The write statement. `keepsRows`: it returns its rows; else none. */
 export function writeSql(writer: StatementWriter, plan: WritePlan, keepsRows: boolean): string {
-  const returning = keepsRows ? ` RETURNING ${keptSql(plan)}` : ''
+  const returning = keepsRows ? ` RETURNING ${returningSql(plan)}` : ''
   const { relation, write, read } = plan
   const target = `${qualified(relation)} AS ${quoteIdentifier(read.alias)}`
   switch (write.kind) {
@@ -96,7 +96,7 @@ export function writeSql(writer: StatementWriter, plan: WritePlan, keepsRows: bo
   }
 }
 
-/** Of one new row, the filters that find it again: `{id=eq.1}`, by its primary key. */
+/** For one new row, its location filters: `{id=eq.1}`, by primary key. */
 export function locationSql(writer: StatementWriter, { locationKey }: WritePlan): string {
   if (locationKey.length === 0) return 'NULL::text[]'
   return `(SELECT array_agg(key || '=' || coalesce('eq.' || value, 'is.null')) FROM (

@@ -1,6 +1,6 @@
 /**
- * The public conformance cases that this service does not pass, each with its reason: at most eight. conformance.test.ts fails where a case fails that is not
- * here, and where one passes that is.
+ * The public conformance cases that this service does not pass, with reasons: at most eight. conformance.test.ts fails
+ * if another case fails, or if one of these passes.
  */
 
 const forbidden = 'Here 42501 is 400 for a request that is not authenticated; PostgREST says 401.'

@@ -1,4 +1,4 @@
-/** For tests: parts of a schema cache made by hand, and a check that a document keeps to the structure of OpenAPI 2.0. */
+/** For tests: a hand-written schema cache, and a check of a document's structure against OpenAPI 2.0. */
 import type { Cardinality, Column, Parameter, Relationship, Routine, Table } from '../../schema-cache/types.ts'
 import { type OpenApi2Input, renderOpenApi2 } from '../description/openapi-2/document.ts'
 
@@ -67,7 +67,7 @@ export function relationships(...list: Relationship[]): OpenApi2Input['cache'] {
   }
 }
 
-/** What a document is printed from, as far as a test says it. */
+/** Input of a document; a test sets only some parts. */
 export type Parts = Partial<OpenApi2Input & Omit<OpenApi2Input['schema'], 'name'>>
 
 function input({ comment = null, tables = [], routines = [], ...more }: Parts = {}): OpenApi2Input {
@@ -92,7 +92,7 @@ export const rendered = (more: Parts): Document => JSON.parse(JSON.stringify(ren
 const isObject = (value: unknown): value is Document =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** What stands at a path of keys; undefined where nothing does. */
+/** The value at a path of keys; undefined if there is none. */
 export function at(value: unknown, ...path: (string | number)[]): unknown {
   let here = value
   for (const key of path) {
@@ -106,7 +106,10 @@ export function at(value: unknown, ...path: (string | number)[]): unknown {
 const entries = (value: unknown): [string, unknown][] => (isObject(value) ? Object.entries(value) : [])
 const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : [])
 
-/** Follows a reference as a client does: URI fragment first, JSON pointer (RFC 6901) then. Undefined where it leads nowhere. */
+/**
+ * Follows a reference as a client does: URI fragment first, then JSON pointer (RFC 6901). Undefined if it has no
+ * target.
+ */
 function resolve(document: unknown, reference: string): unknown {
   const [hash, ...keys] = decodeURIComponent(reference).split('/')
   return hash === '#' ? at(document, ...keys.map(key => key.replaceAll('~1', '/').replaceAll('~0', '~'))) : undefined
@@ -181,7 +184,7 @@ function* faultsOfOperation(document: Document, operation: unknown, where: strin
   }
 }
 
-/** Everything that the document does against the OpenAPI Specification 2.0, of what the service writes. */
+/** All violations of the OpenAPI Specification 2.0, for the parts that the service writes. */
 export function faults(document: Document): string[] {
   const found = [...faultsOfReferences(document, document, '#'), ...faultsOfLists(document, '#')]
   if (document.swagger !== '2.0') found.push('swagger is not 2.0')

@@ -1,11 +1,12 @@
 /**
- * `make pair`: starts PostgREST 12.0.2 and our service, each before its own copy of the differential judge's database, and keeps both until it is interrupted. With a
- * seed and a number, as the judge reports them, it sends that request to both and shows the answers and what the judge says of them.
+ * `make pair`: starts PostgREST 12.0.2 and the service, each with its own copy of the differential test's database, and
+ * runs both until it is interrupted. With a seed and a number, as the test reports them, it sends that request to both
+ * and prints the responses and the judge's result.
  */
 import { stopSignal } from '../../../server/signals.ts'
 import type { Answer } from '../../testing/client.ts'
 import { Judge } from './differential/judge.ts'
-import type { Asked } from './differential/request.ts'
+import type { SentRequest } from './differential/request.ts'
 import { translated } from './differential/rules/index.ts'
 import { requestOf } from './differential/seed.ts'
 import { startBoth } from './differential/servers.ts'
@@ -39,12 +40,12 @@ function show(name: string, { status, statusText, headers, text }: Answer): void
 
 type Both = Awaited<ReturnType<typeof startBoth>>
 
-async function compare(both: Both, judge: Judge, wanted: Asked): Promise<void> {
-  const asked = judge.stable(wanted) ?? wanted
-  const old = translated(asked).asked
-  console.log(`\n${curl(asked)}`)
-  if (curl(old) !== curl(asked)) console.log(`to PostgREST, in its own words: ${curl(old)}`)
-  const { theirs, ours } = await both.ask(old, asked)
+async function compare(both: Both, judge: Judge, wanted: SentRequest): Promise<void> {
+  const sent = judge.stable(wanted) ?? wanted
+  const old = translated(sent).sent
+  console.log(`\n${curl(sent)}`)
+  if (curl(old) !== curl(sent)) console.log(`to PostgREST, in its own words: ${curl(old)}`)
+  const { theirs, ours } = await both.sendToBoth(old, sent)
   show('PostgREST', theirs)
   show('ours', ours)
   const found = await judge.differences(wanted)
@@ -54,8 +55,8 @@ async function compare(both: Both, judge: Judge, wanted: Asked): Promise<void> {
 
 /** @returns the exit code */
 async function main(args: readonly string[]): Promise<number> {
-  const given = parse(args)
-  if (given === undefined) {
+  const parsed = parse(args)
+  if (parsed === undefined) {
     console.error(usage)
     return 2
   }
@@ -65,16 +66,16 @@ async function main(args: readonly string[]): Promise<number> {
     return 1
   }
   const stopped = stopSignal()
-  const both = await startBoth(binary, given.settings)
+  const both = await startBoth(binary, parsed.settings)
   try {
     console.log(`PostgREST 12.0.2: URL=http://127.0.0.1:${both.ports.theirs}`)
     console.log(`ours:             URL=http://127.0.0.1:${both.ports.ours}`)
-    const { request } = given
+    const { request } = parsed
     if (request !== undefined) {
       await compare(
         both,
-        new Judge(both, 'db-max-rows' in given.settings),
-        requestOf(request.seed, request.number).asked,
+        new Judge(both, 'db-max-rows' in parsed.settings),
+        requestOf(request.seed, request.number).sent,
       )
     }
     console.log('\nBoth run until you press Ctrl-C.')

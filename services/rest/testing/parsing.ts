@@ -1,8 +1,8 @@
-/** For tests of parsing and planning: what a refusal says. */
+/** For tests of parsing and planning: the texts of a refusal. */
 import { csvQuoteFollowed, csvQuoteOpen, emptyCsv, unevenCsv } from '../errors/catalogue.ts'
 import { RestError } from '../errors/rest-error.ts'
 
-/** The RestError that this throws; anything else that it throws goes through, and that it throws nothing is an error. */
+/** The RestError that this throws; other errors are passed through, and no error is a failure. */
 export function refusal(run: () => unknown): RestError {
   try {
     run()
@@ -13,13 +13,15 @@ export function refusal(run: () => unknown): RestError {
   throw new Error('nothing was refused')
 }
 
-/** Bytes in parts that are cut at these places, in any order, wherever they are in a character. */
-export function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
-  const inside = [...new Set(places)].filter(place => place > 0 && place < bytes.length).sort((a, b) => a - b)
+/** Bytes split at these positions, in any order, also within a character. */
+export function splitAt(bytes: Buffer, positions: readonly number[]): Buffer[] {
+  const inside = [...new Set(positions)]
+    .filter(position => position > 0 && position < bytes.length)
+    .sort((a, b) => a - b)
   return [0, ...inside].map((from, index) => Buffer.from(bytes.subarray(from, inside[index])))
 }
 
-/** A quoted field of CSV from its opening quote on; a quote inside is written twice. */
+/** A quoted CSV field from its opening quote on; a quote inside is doubled. */
 function quotedField(text: string, opening: number): { field: string; end: number } {
   let field = ''
   for (let from = opening + 1; ; ) {
@@ -32,7 +34,7 @@ function quotedField(text: string, opening: number): { field: string; end: numbe
   }
 }
 
-/** The records of CSV (RFC 4180) as a whole: what the reader of its parts is held against. */
+/** The records of CSV (RFC 4180), parsed as a whole: a reference for the streaming reader. */
 function csvRecords(text: string): string[][] {
   const records: string[][] = []
   let record: string[] = []
@@ -67,8 +69,8 @@ function csvRecords(text: string): string[][] {
   return records
 }
 
-/** CSV as its rows. */
-export function wholeCsv(text: string): unknown[] {
+/** CSV as rows. */
+export function parsedCsv(text: string): unknown[] {
   const [header, ...records] = csvRecords(text)
   if (header === undefined) throw emptyCsv()
   if (records.some(record => record.length !== header.length)) {

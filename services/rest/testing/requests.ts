@@ -1,4 +1,7 @@
-/** Requests for fuzzing the whole service: a schema of many kinds, and requests for it that are mostly right, somewhat wrong, or no sense at all. */
+/**
+ * Requests for fuzzing the full service: a varied schema, and requests for it that are mostly valid, somewhat wrong, or
+ * nonsense.
+ */
 import fc from 'fast-check'
 
 export const schema = `
@@ -35,9 +38,9 @@ export const schema = `
   GRANT SELECT ON api.authors TO member;
   ALTER ROLE anon SET statement_timeout = '5s';`
 
-/** Of a relation: columns as a select has them, and what can be embedded. */
+/** For a relation: columns as in a select, and embeddings. */
 type Shape = { columns: string; embeds: string }
-const shapes: Record<string, Shape> = {
+const relationFields: Record<string, Shape> = {
   authors: {
     columns: 'id name mood short',
     embeds:
@@ -63,7 +66,7 @@ const mostly = <T, U>(usual: fc.Arbitrary<T>, rare: fc.Arbitrary<U>, weight = 12
   fc.oneof({ weight, arbitrary: usual }, { weight: 1, arbitrary: rare })
 
 const anyText = fc.string({ unit: 'binary', maxLength: 6 })
-const strange = fc.oneof(
+const unusual = fc.oneof(
   fc.constantFrom(...'% %zz \0 \\ " \' () ( ) , . : -> * { } \ud800 😀 ä \r\n'.split(' '), '', ' '),
   fc.constantFrom('(', '[', '{"a":', 'not.', '!', '((a|', 'and(', '"').map(text => text.repeat(700)),
   anyText,
@@ -73,7 +76,7 @@ const value = mostly(
     words('1 -1 0 2 99999999999 1e400 null true NaN infinity 2020-01-01 glad Ada 1.5 now x%'),
     words('{1,2} {a,"b"} { [1,5) (,) {"a":1} [] (1,2) ("a","b)") a&b cat cat:* %_% \\x00 {{1},{2}} a|!b ^(a|b)+$ (('),
   ),
-  strange,
+  unusual,
 )
 const operator = mostly(
   words(
@@ -85,7 +88,7 @@ const operator = mostly(
 const filter = fc.tuple(operator, value).map(([name, text]) => `${name}.${text}`)
 
 function queryOf({ columns, embeds }: Shape): fc.Arbitrary<[string, string][]> {
-  const column = mostly(words(columns), fc.oneof(words('* nowhere "a b" title->>a'), strange), 20)
+  const column = mostly(words(columns), fc.oneof(words('* nowhere "a b" title->>a'), unusual), 20)
   const columnList = fc.array(column, { maxLength: 3 }).map(list => list.join(','))
   const ends = words('::text ::int ::json ::nonsense .sum() .max() .avg()::text .count() .min()::text->x')
   const item = fc.oneof(
@@ -148,7 +151,7 @@ function bodyOf({ columns }: Shape): fc.Arbitrary<Buffer> {
   )
 }
 
-/** What HTTP lets a header hold, byte for character. */
+/** Characters that HTTP allows in a header, one byte each. */
 const headerText = fc.oneof(
   fc.string({ maxLength: 12 }),
   fc.array(fc.integer({ min: 0xa0, max: 0xff }), { maxLength: 12 }).map(bytes => Buffer.from(bytes).toString('latin1')),
@@ -181,7 +184,7 @@ const headers = fc.record({
   Range: header(words('0-0 1- 5-2 99999999999999- items=0-1 -')),
   'Accept-Profile': header(fc.constantFrom('api', latin1('склад'), 'nowhere'), 20),
   'Content-Profile': header(fc.constantFrom('api', latin1('склад'), 'nowhere'), 20),
-  // `token` stands for one that is valid.
+  // `token` is replaced by a valid one.
   Authorization: header(fc.constantFrom('token', 'Bearer', 'Bearer a.b.c', 'Basic YTpi'), 20),
   Cookie: header(words('a=1;b =;= __proto__=1 a=%00')),
   Origin: header(words('https://example.com null')),
@@ -208,7 +211,7 @@ const method = mostly(
 )
 
 export const request: fc.Arbitrary<FuzzedRequest> = fc
-  .constantFrom(...Object.entries(shapes))
+  .constantFrom(...Object.entries(relationFields))
   .chain(([name, shape]) => {
     const path = fc.oneof(
       { weight: 12, arbitrary: fc.constant(`/${encoded(name)}`) },

@@ -1,4 +1,4 @@
-/** For tests: a small schema cache made by hand, with every kind of thing that a request can meet, and requests planned against it. */
+/** For tests: a small hand-written schema cache with all kinds of objects, and requests planned with it. */
 
 import type { RequestHead } from '../../http/message.ts'
 import {
@@ -144,7 +144,7 @@ export const sampleRules: RequestRules = {
   timeZones: new Set(['UTC']),
 }
 
-/** `GET /projects?select=id`, taken apart. */
+/** `GET /projects?select=id`, split. */
 export function headOf(line: string): RequestHead {
   const [, method = '', path = '', query = ''] = /^(\S+) ([^?]*)\??(.*)$/s.exec(line) ?? []
   return { method, path, query, headers: {}, address: '' }
@@ -168,7 +168,7 @@ export function planned(
   return plan(request, statement(request.action), reader?.end(), cache, { ...sampleSettings, ...settings })
 }
 
-/** What it can come to before its body is there. */
+/** Possible plans before its body is known. */
 export function plannedWithoutBody(line: string, sent: Sent = {}, cache: SchemaCache = sampleCache): readonly Plan[] {
   const request = parsed(line, sent)
   return planWithoutBody(request, statement(request.action), cache, sampleSettings)

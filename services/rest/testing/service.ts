@@ -3,7 +3,7 @@ import { Agent } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { SignJWT } from 'jose'
 import { pino } from 'pino'
-import { type Answer, type Asked, ask, until } from '../../testing/client.ts'
+import { type Answer, sendRequest, type TestRequest, until } from '../../testing/client.ts'
 import { type RestOptions, type RestService, startRest } from '../index.ts'
 
 export const jwtSecret = 'a passphrase of tests, longer than 32 characters'
@@ -14,22 +14,22 @@ export type TestService = {
   readonly service: RestService
   readonly port: number
   readonly adminPort: number
-  /** What has been logged, one JSON object a line. */
+  /** The log, one JSON object a line. */
   readonly log: readonly string[]
   /** Replaces the text of the configuration file, for the next reload. */
   configure(file: string): void
-  ask(path: string, asked?: Asked): Promise<Answer>
-  /** As PromQL would name it, without labels. */
+  send(path: string, request?: TestRequest): Promise<Answer>
+  /** The name in PromQL, without labels. */
   metric(name: string): Promise<number>
   stop(): Promise<void>
 }
 
 type TestServiceOptions = Pick<RestOptions, 'now'> & {
-  /** Whether to go on before the database has been read. */
+  /** Whether to continue before the database has been read. */
   unready?: boolean
 }
 
-/** Starts it; keys come as lines of the file. */
+/** Starts it; keys are lines of the file. */
 export async function startService(
   dbUri: string,
   keys: Record<string, string | number | boolean> = {},
@@ -44,7 +44,7 @@ export async function startService(
     ...options,
   })
   if (!unready) await until(service.isReady)
-  const { port } = service.address as AddressInfo // it listens on a port
+  const { port } = service.address as AddressInfo // The server listens on a port.
   const agent = new Agent({ keepAlive: true })
   return {
     service,
@@ -54,7 +54,7 @@ export async function startService(
     configure(text) {
       file = text
     },
-    ask: (path, asked) => ask(port, path, asked, agent),
+    send: (path, request) => sendRequest(port, path, request, agent),
     async metric(name) {
       const metric = await service.registry.getSingleMetric(name)?.get()
       return metric?.values[0]?.value ?? Number.NaN
@@ -66,7 +66,7 @@ export async function startService(
   }
 }
 
-/** The file of these keys. */
+/** The file with these keys. */
 export const configurationFile = (keys: Record<string, string | number | boolean>): string =>
   Object.entries(keys)
     .map(([name, value]) => `${name} = ${typeof value === 'string' ? JSON.stringify(value) : value}\n`)

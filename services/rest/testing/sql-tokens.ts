@@ -1,6 +1,7 @@
 /**
- * For tests: SQL text taken apart as Postgres does (manual section 4.1), as far as our own statements go. What they never have (comments, dollar
- * quotes, escape strings) is a token of its own kind, so that a test can say that there is none.
+ * For tests: splits SQL text like Postgres (manual section 4.1), as far as the service's statements need. Constructs
+ * that they never have (comments, dollar quotes, escape strings) get a token kind of their own, so that a test can
+ * check that there is none.
  */
 type Token = {
   kind: 'identifier' | 'string' | 'parameter' | 'word' | 'number' | 'operator' | 'foreign'
@@ -17,7 +18,7 @@ const patterns: [Token['kind'], RegExp][] = [
   ['operator', /::|:=|->>|->|\|\||[-+*/<>=~!@#%^&|`?]+|[(),.[\]]/y],
 ]
 
-/** All tokens of a statement; white space goes. */
+/** All tokens of a statement, without white space. */
 export function tokens(sql: string): Token[] {
   const found: Token[] = []
   for (let at = 0; at < sql.length; ) {

@@ -1,15 +1,15 @@
-/** For tests of SQL: the statements of a request, and what all of them have in common. */
+/** For tests of SQL: the statements of a request, and their common parts. */
 import type { SchemaCache } from '../../schema-cache/types.ts'
 import type { PlanSettings } from '../plan/context.ts'
 import { type Rendered, render } from '../sql/index.ts'
 import type { Value } from '../sql/statement.ts'
 import { planned, sampleCache } from './schema-cache.ts'
 
-export type Asked = { prefer?: string; accept?: string; body?: string; type?: string }
+export type RequestOptions = { prefer?: string; accept?: string; body?: string; type?: string }
 
 export const rendered = (
   line: string,
-  { prefer, accept, body, type }: Asked = {},
+  { prefer, accept, body, type }: RequestOptions = {},
   settings: Partial<PlanSettings> = {},
   cache: SchemaCache = sampleCache,
 ): Rendered => {
@@ -17,8 +17,8 @@ export const rendered = (
   return render(planned(line, { headers, ...(body === undefined ? {} : { body }) }, cache, settings))
 }
 
-/** Values as text; those that go as bytes say so. */
-export const told = (values: readonly Value[]): unknown[] =>
+/** Values as text; binary ones are marked. */
+export const shownValues = (values: readonly Value[]): unknown[] =>
   values.map(value => {
     if (typeof value === 'string' || value === null) return value
     const isBinary = 'binary' in value
@@ -33,7 +33,7 @@ export const arrayOfRows = `coalesce(json_agg(rst_rows), '[]')`
 
 type Parts = { total?: string; rows?: string; location?: string; updated?: string; body?: string; from?: string }
 
-/** The one row of an answer, over the rows of `source`. */
+/** The response's row, over the rows of `source`. */
 export const answering = (source: string, parts: Parts = {}): string => {
   const { total = 'NULL::int8', rows = 'count(*)', location = 'NULL::text[]', updated = 'NULL::text' } = parts
   const { body = arrayOfRows, from = 'rst_source AS rst_rows' } = parts

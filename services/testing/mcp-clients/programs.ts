@@ -1,4 +1,4 @@
-/** Programs that are clients as users of Python and Go have them: the official SDKs, fetched once, with a script of ours. */
+/** Client programs with the official Python and Go SDKs, downloaded once, with a script of this repository. */
 import { spawnSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,12 +7,12 @@ import { pythonLibrary } from '../python-package.ts'
 
 export type Program = { readonly command: string; readonly args: readonly string[]; readonly env: NodeJS.ProcessEnv }
 
-/** The environment of a program that is to find nothing of ours. */
+/** The environment of a program that must not find this repository's modules. */
 export const bare = { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: tmpdir() }
 
 const besides = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
-/** `script`: beside this file. undefined: the SDK, or Python 3.10 for it, cannot be had. */
+/** `script`: next to this file. undefined: the SDK, or Python 3.10 for it, is unavailable. */
 export function pythonProgram(script: string): Program | undefined {
   const library = pythonLibrary('mcp', '2.3.0')
   if (library === undefined) return undefined
@@ -23,7 +23,7 @@ export function pythonProgram(script: string): Program | undefined {
   }
 }
 
-/** `source`: in go-client; the program is built in `scratch`. undefined: the SDK, or Go for it, cannot be had. */
+/** `source`: in go-client; the program is built in `scratch`. undefined: the SDK, or Go for it, is unavailable. */
 export function goProgram(source: string, scratch: string): Program | undefined {
   const command = join(scratch, 'client')
   const { status } = spawnSync('go', ['build', '-o', command, source], {

@@ -1,11 +1,11 @@
-/** The mark by which a pod records the restart in the region's window. Pure. */
+/** The annotation by which a pod records its restart in the region's maintenance window. Pure. */
 import { isMaintained, type MaintenanceTime } from '../../../objects/maintenance.ts'
 import type { ObservedMember } from '../../observed.ts'
 import { isWorthRestart } from './pending-restart.ts'
-import type { Newest } from './restart-marks.ts'
+import type { Newest } from './restart-annotations.ts'
 
-/** Returns the mark of a restart that changes something. `isUnsure`: only Postgres can report whether it does. */
-export function maintenanceMark(
+/** Returns the annotation of a restart that changes something. `isUnsure`: only Postgres can report whether it does. */
+export function maintenanceAnnotationFor(
   observed: ObservedMember,
   newest: Newest,
   time: MaintenanceTime,
@@ -13,7 +13,7 @@ export function maintenanceMark(
   const { instance, pod } = observed
   const running = instance.status?.maintenance
   if (!isMaintained(running, time)) return { maintenance: undefined, isUnsure: false }
-  const isHad = pod?.marks.maintenance === running.restart
+  const isHad = pod?.restartAnnotations.maintenance === running.restart
   const isWorth = isHad || isWorthRestart(observed, newest)
   return { maintenance: isWorth === true ? running.restart : undefined, isUnsure: isWorth === undefined }
 }

@@ -1,14 +1,14 @@
-/** What others change on a pod that runs: put back from the template that it was made from, and never a reason to restart it. */
+/** Changes by other managers to a running pod are reverted to its template, and never cause a restart. */
 import { expect, test } from 'vitest'
-import { type Given, settledDatabase } from '../../../testing/settled.ts'
+import { type Given, reconciledDatabase } from '../../../testing/reconciled-database.ts'
 import { restartAnnotation, sizeAnnotation } from '../stateful-set.ts'
 
-const { observedOf, actionsOf } = settledDatabase()
+const { observedOf, actionsOf } = reconciledDatabase()
 const { statefulSet, pod } = observedOf().children
 if (statefulSet === undefined || pod === undefined) throw new Error('it serves')
 const wanted = statefulSet.spec?.template.metadata?.annotations?.[sizeAnnotation]
 
-/** A pod whose annotation of the size another manager has changed, made from a revision. */
+/** A pod created from a revision, whose size annotation another manager has changed. */
 const edited = (revision: string | undefined, status: object): Given => ({
   pod: { size: 'huge/9', revision },
   children: {
@@ -37,7 +37,7 @@ test('an annotation that another manager changed is restored, and the pod is not
 })
 
 test.each([
-  ['made from an earlier template', edited('zero', {})],
+  ['created from an earlier template', edited('zero', {})],
   ['of an unknown template', edited(undefined, { updateRevision: undefined })],
 ])('a pod %s is restarted if it differs from the request', (_, given) => {
   expect(doneTo(given)).toMatchObject([{ do: 'delete' }])
@@ -49,7 +49,7 @@ test('a StatefulSet that its controller has not observed causes no repair', () =
 
 test('annotations that the template does not have are kept', () => {
   const given = edited('one', {})
-  const marks = { ...pod.metadata.annotations, theirs: 'x', [restartAnnotation]: 'never' }
-  const pods = { ...pod, metadata: { ...pod.metadata, annotations: marks } }
+  const objectAnnotations = { ...pod.metadata.annotations, theirs: 'x', [restartAnnotation]: 'never' }
+  const pods = { ...pod, metadata: { ...pod.metadata, annotations: objectAnnotations } }
   expect(doneTo({ ...given, pod: { revision: 'one' }, children: { ...given.children, pod: pods } })).toEqual([])
 })

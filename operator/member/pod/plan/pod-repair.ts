@@ -1,6 +1,6 @@
 /**
- * What others changed on the pod itself, put back in place: the labels by which Service and StatefulSet find it, images,
- * whose container its node then restarts, and annotations by which the operator decides whether the pod is out of date.
+ * Reverts changes by other managers to a pod in place: the labels by which Service and StatefulSet select it, images
+ * (the node then restarts the container), and annotations by which the operator decides whether the pod is out of date.
  */
 
 import type { Pod, StatefulSet } from '../../../../cluster/index.ts'
@@ -31,7 +31,9 @@ export function podRepair(
   return [{ do: 'repair-pod', name, namespace, uid: facts.uid, labels, images, annotations }]
 }
 
-/** Whether the pod was made from the StatefulSet's template as it is now. Of another template nobody knows the annotations. */
+/**
+ * Whether the pod was created from the StatefulSet's current template. The annotations of other templates are unknown.
+ */
 function isOfRevision(set: StatefulSet | undefined, revision: string | undefined): boolean {
   const { observedGeneration, updateRevision } = set?.status ?? {}
   const isSeen = (observedGeneration ?? 0) >= (set?.metadata.generation ?? 0)

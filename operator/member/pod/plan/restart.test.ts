@@ -1,24 +1,24 @@
-/** When a pod is deleted for another to be made, what waits for that, and what is said of it. */
+/** When a pod is deleted to be created again, what is pending until then, and what is reported. */
 
 import { describe, expect, test } from 'vitest'
 import type { StatefulSet } from '../../../../cluster/index.ts'
 import { timestamp } from '../../../../values/time.ts'
 import { prerequisitesOf } from '../../../endpoint/plan/index.ts'
-import { type Given, settledDatabase } from '../../../testing/settled.ts'
+import { type Given, reconciledDatabase } from '../../../testing/reconciled-database.ts'
 import type { PostgresAnswer } from '../../observed.ts'
 import type { VolumeFacts } from '../../storage/persistent-volume.ts'
 import { maintenanceAnnotation, restartAnnotation } from '../stateful-set.ts'
 import { isWorthRestart, pendingRestarts, restartFinding } from './pending-restart.ts'
 import { restart } from './restart.ts'
-import { type Newest, noRestarts, type RestartsOf, templateMarks } from './restart-marks.ts'
+import { type Newest, noRestarts, type RestartsOf, templateRestartAnnotations } from './restart-annotations.ts'
 
-const { now, children, status: onRecord, observedOf, assessmentOf, actionsOf } = settledDatabase()
+const { now, children, status: onRecord, observedOf, assessmentOf, actionsOf } = reconciledDatabase()
 const { claim, statefulSet, configuration } = children
 const { podSettings, pod } = observedOf()
 if (pod === undefined) throw new Error('it runs')
 const at = '2026-01-01T00:00:00Z'
 const newer = { podSettings: { ...podSettings, priorityClassName: 'databases' } }
-const trouble = { reason: 'CrashLoopBackOff', message: 'it ended', refusal: undefined, diskFull: false }
+const problem = { reason: 'CrashLoopBackOff', message: 'it ended', refusal: undefined, diskFull: false }
 const changed = <T extends { metadata: object }>(object: T, metadata: object): T => ({
   ...object,
   metadata: { ...object.metadata, ...metadata },
@@ -37,24 +37,24 @@ describe('a pod is deleted to be created again', () => {
     return restart(seen, assessmentOf(given, restarts), prerequisitesOf(seen).certificateIssuedAt)
   }
   const bySize: Given = { pod: { size: 'large-v1' } }
-  const stuck: Given = { pod: { address: undefined, trouble, template: 'older' } }
+  const stuck: Given = { pod: { address: undefined, problem, template: 'older' } }
   const ended: Given = { answer: expired(), pod: { startedAt: 1 }, rest: issued(2) }
-  const mark: RestartsOf = () => ({
-    marks: { restart: 'r', maintenance: undefined },
+  const requestedRestart: RestartsOf = () => ({
+    restartAnnotations: { restart: 'r', maintenance: undefined },
     isUnsure: false,
     isGivenUp: false,
   })
-  const marked = assessmentOf({}, mark).desired.statefulSet
+  const annotated = assessmentOf({}, requestedRestart).desired.statefulSet
   const resting = assessmentOf({ ...bySize, spec: { suspended: true } }).desired.statefulSet
 
   test.each<[string, Given, RestartsOf?]>([
-    ['where it is of another size', bySize],
-    ['where it stands on another volume', { pod: { volume: 'another' } }],
-    ['where a restart is asked for', { children: { statefulSet: marked } }, mark],
-    ['where it does not run and was made from an older template', stuck],
-    ['where its certificate has ended before the present one came', ended],
+    ['if it has another size', bySize],
+    ['if it has another volume', { pod: { volume: 'another' } }],
+    ['if a restart is requested', { children: { statefulSet: annotated } }, requestedRestart],
+    ['if it does not run and was created from an older template', stuck],
+    ['if its certificate expired and it started before the present one was issued', ended],
     [
-      'once the cluster has taken the StatefulSet',
+      'once the cluster has observed the StatefulSet',
       {
         ...bySize,
         children: {
@@ -63,7 +63,7 @@ describe('a pod is deleted to be created again', () => {
       },
     ],
     [
-      'where the cluster does not say what it has taken',
+      'if the cluster reports no observed generation',
       { ...bySize, children: { statefulSet: changed(statefulSet, { generation: 2 }) } },
     ],
   ])('%s', (_, given, restarts) => {
@@ -71,30 +71,33 @@ describe('a pod is deleted to be created again', () => {
   })
 
   test.each<[string, Given, RestartsOf?]>([
-    ['where it is as it is to be', {}],
-    ['where it is going', { pod: { size: 'large-v1', terminating: true } }],
-    ['where there is none', { pod: undefined }],
-    ['where the database is to be suspended', { ...bySize, spec: { suspended: true } }],
+    ['if it has its desired state', {}],
+    ['if it is terminating', { pod: { size: 'large-v1', terminating: true } }],
+    ['if there is none', { pod: undefined }],
+    ['if the database is to be suspended', { ...bySize, spec: { suspended: true } }],
     [
-      'where its pod is on its way down as it is',
+      'if its StatefulSet is scaled to zero already',
       { ...bySize, spec: { suspended: true }, children: { statefulSet: resting } },
     ],
     ["where the data are another's", { ...bySize, answer: { systemIdentifier: 'another' } }],
-    ['where the data are lost', { ...bySize, children: { claim: undefined } }],
-    ['where the data would go with it', { ...bySize, children: { claim: changed(claim, { deletionTimestamp: at }) } }],
-    ['where its size is not there', { ...bySize, rest: { size: undefined } }],
-    ['before its StatefulSet is there', { ...bySize, children: { statefulSet: undefined } }],
+    ['if the data are lost', { ...bySize, children: { claim: undefined } }],
     [
-      'before its StatefulSet is as it is to be',
+      'if the data would be deleted with it',
+      { ...bySize, children: { claim: changed(claim, { deletionTimestamp: at }) } },
+    ],
+    ['if its Size does not exist', { ...bySize, rest: { size: undefined } }],
+    ['before its StatefulSet exists', { ...bySize, children: { statefulSet: undefined } }],
+    [
+      'before its StatefulSet has its desired state',
       { ...bySize, children: { statefulSet: changed(statefulSet, { annotations: {} }) } },
     ],
-    ['before its StatefulSet says that it is asked for', {}, mark],
+    ['before its StatefulSet has the restart annotation', {}, requestedRestart],
     [
-      'before its configuration is as it is to be',
+      'before its configuration has its desired state',
       { ...bySize, children: { configuration: changed(configuration, { annotations: {} }) } },
     ],
     [
-      'before the cluster has taken the StatefulSet',
+      'before the cluster has observed the StatefulSet',
       {
         ...bySize,
         children: {
@@ -102,13 +105,13 @@ describe('a pod is deleted to be created again', () => {
         },
       },
     ],
-    ['where it runs and was made from an older template', { pod: { template: 'older' } }],
-    ['where it does not run and was made from the newest', { pod: { address: undefined, trouble } }],
-    ['for a certificate that it could have shown', { ...ended, pod: { startedAt: 3 } }],
-    ['for a certificate of the same moment', { ...ended, pod: { startedAt: 2 } }],
-    ['for a certificate that is yet to come', { ...ended, rest: issued(2, 'due') }],
-    ['for a certificate of which nobody knows when it came', { ...ended, rest: issued(undefined) }],
-    ['for one where nobody knows since when it runs', { ...ended, pod: {} }],
+    ['if it runs and was created from an older template', { pod: { template: 'older' } }],
+    ['if it does not run and was created from the newest', { pod: { address: undefined, problem } }],
+    ['for a certificate issued before its start', { ...ended, pod: { startedAt: 3 } }],
+    ['for a certificate issued at its start', { ...ended, pod: { startedAt: 2 } }],
+    ['for a certificate that is not issued yet', { ...ended, rest: issued(2, 'due') }],
+    ['for a certificate with an unknown issue time', { ...ended, rest: issued(undefined) }],
+    ['for one with an unknown start time', { ...ended, pod: {} }],
     ['for a certificate that is merely not trusted', { ...ended, answer: expired('self-signed certificate') }],
     ['for another refusal', { ...ended, answer: expired('certificate has expired', 'auth') }],
   ])('not %s', (_, given, restarts) => {
@@ -118,7 +121,7 @@ describe('a pod is deleted to be created again', () => {
   test('by scaling its StatefulSet to zero, if the volume needs a new claim', () => {
     const volume: VolumeFacts = {
       ...{ name: 'pv', uid: 'pv-uid', isTerminating: false, isRetained: true, policyBefore: 'Delete', isBound: true },
-      ...{ claim: `databases/${claim.metadata.name}`, claimUid: claim.metadata.uid, isMarked: true },
+      ...{ claim: `databases/${claim.metadata.name}`, claimUid: claim.metadata.uid, isLabelled: true },
       ...{ accessModes: [], capacity: '1Gi', storageClass: '', isProvisioned: true },
     }
     const given: Given = {
@@ -143,21 +146,31 @@ describe('the restart marks of a template', () => {
     })
   }
   const restarts = noRestarts({ newestTemplate: undefined, image: undefined, configurationDigest: undefined })
-  const marks = { restart: 'r', maintenance: 'm' }
+  const restartAnnotations = { restart: 'r', maintenance: 'm' }
 
-  test('of finished restarts are kept, so that their end changes nothing', () => {
-    expect(templateMarks(live({ [restartAnnotation]: 'r', [maintenanceAnnotation]: 'm' }), restarts)).toEqual(marks)
-    expect(templateMarks(live({}), restarts)).toEqual({ restart: undefined, maintenance: undefined })
-    expect(templateMarks(observedOf({ children: { statefulSet: undefined } }), { ...restarts, marks })).toEqual(marks)
+  test('of finished restarts remain, so that their end changes nothing', () => {
+    expect(
+      templateRestartAnnotations(live({ [restartAnnotation]: 'r', [maintenanceAnnotation]: 'm' }), restarts),
+    ).toEqual(restartAnnotations)
+    expect(templateRestartAnnotations(live({}), restarts)).toEqual({ restart: undefined, maintenance: undefined })
+    expect(
+      templateRestartAnnotations(observedOf({ children: { statefulSet: undefined } }), {
+        ...restarts,
+        restartAnnotations,
+      }),
+    ).toEqual(restartAnnotations)
   })
   test('of requested restarts replace the previous ones', () => {
     expect(
-      templateMarks(live({ [restartAnnotation]: 'r0', [maintenanceAnnotation]: 'm0' }), { ...restarts, marks }),
-    ).toEqual(marks)
+      templateRestartAnnotations(live({ [restartAnnotation]: 'r0', [maintenanceAnnotation]: 'm0' }), {
+        ...restarts,
+        restartAnnotations,
+      }),
+    ).toEqual(restartAnnotations)
   })
   test('request nothing by themselves', () => {
     expect(restarts).toStrictEqual({
-      marks: { restart: undefined, maintenance: undefined },
+      restartAnnotations: { restart: undefined, maintenance: undefined },
       isUnsure: false,
       isGivenUp: false,
     })
@@ -167,16 +180,16 @@ describe('the restart marks of a template', () => {
 const { newestTemplate, image, configurationDigest } = assessmentOf().desired
 const newest: Newest = { newestTemplate, image, configurationDigest }
 const since = '2025-12-31T00:00:00Z'
-const onImage = { reason: 'Image', message: 'the pod runs postgres:18; postgres:18.1 is what a new one runs' }
-const onTemplate = { reason: 'PodTemplate', message: 'the pod was made from an older template' }
-const onSettings = { reason: 'Settings', message: 'changed, and taken at a start only: a, b' }
+const onImage = { reason: 'Image', message: 'the pod runs postgres:18; a new pod runs postgres:18.1' }
+const onTemplate = { reason: 'PodTemplate', message: 'the pod was created from an older template' }
+const onSettings = { reason: 'Settings', message: 'changed settings that require a restart: a, b' }
 const onCopies = {
   reason: 'Configuration',
-  message: 'the pod is from before configuration was reloaded: it has copies, made as it started',
+  message: 'the pod was created before configuration could be reloaded: it runs with copies made at its start',
 }
 const other: Newest = { ...newest, newestTemplate: 'newer' }
 const copied = { isMounted: false, inForce: 'older' }
-const told = (...reasons: string[]) => reasons.map(reason => ({ reason, message: 'as before', since }))
+const pendingFor = (...reasons: string[]) => reasons.map(reason => ({ reason, message: 'as before', since }))
 
 describe('the pending restart', () => {
   test.each<[string, Given, Newest, object[]]>([
@@ -184,46 +197,41 @@ describe('the pending restart', () => {
     ['is another template', {}, other, [onTemplate]],
     ['is another image', {}, { ...other, image: 'postgres:18.1' }, [onImage]],
     [
-      'is another template, where it is not known what the pod runs',
+      "is another template, if the pod's image is unknown",
       { pod: { image: undefined } },
       { ...other, image: 'postgres:18.1' },
       [onTemplate],
     ],
-    ['is another template, where none has that version now', {}, { ...other, image: undefined }, [onTemplate]],
-    ['is no image alone', {}, { ...newest, image: 'postgres:18.1' }, []],
-    ['is no template that is not known', {}, { ...newest, newestTemplate: undefined }, []],
+    ['is another template, if no image has that version now', {}, { ...other, image: undefined }, [onTemplate]],
+    ['is no image with the same template', {}, { ...newest, image: 'postgres:18.1' }, []],
+    ['is no unknown template', {}, { ...newest, newestTemplate: undefined }, []],
     ['is a setting', { configuration: { pendingRestart: ['a', 'b'] } }, newest, [onSettings]],
-    ['is what a pod with copies cannot read', { configuration: copied }, newest, [onCopies]],
+    ['is configuration that a pod with copies cannot read', { configuration: copied }, newest, [onCopies]],
     [
-      'is nothing of copies that are the present ones',
+      'is nothing for copies that are current',
       { configuration: { ...copied, inForce: configurationDigest ?? null } },
       newest,
       [],
     ],
-    ['is nothing of files that it refused', { configuration: { ...copied, refused: 'wrong' } }, newest, []],
-    ['is nothing of files that a reload brings', { configuration: { inForce: 'older' } }, newest, []],
+    ['is nothing for refused files', { configuration: { ...copied, refused: 'wrong' } }, newest, []],
+    ['is nothing for files that a reload applies', { configuration: { inForce: 'older' } }, newest, []],
+    ['is nothing for unknown files', { configuration: copied }, { ...newest, configurationDigest: undefined }, []],
     [
-      'is nothing of files that are not known',
-      { configuration: copied },
-      { ...newest, configurationDigest: undefined },
-      [],
-    ],
-    [
-      'is all of it',
+      'is all of these',
       { configuration: { ...copied, pendingRestart: ['a', 'b'] } },
       other,
       [onTemplate, onSettings, onCopies],
     ],
     ['is nothing without a pod', { pod: undefined }, other, []],
-    ['is nothing of a pod that goes', { pod: { terminating: true } }, other, []],
-    ['is nothing of what is to be suspended', { spec: { suspended: true } }, other, []],
+    ['is nothing for a terminating pod', { pod: { terminating: true } }, other, []],
+    ['is nothing for a database that is to be suspended', { spec: { suspended: true } }, other, []],
   ])('%s', (_, given, wanted, expected) => {
     const found = pendingRestarts(observedOf(given), wanted, now)
     expect(found).toEqual(expected.map(entry => ({ ...entry, since: timestamp(now) })))
   })
   test('is pending since it was first found', () => {
     const given = {
-      status: { pendingRestart: told('Settings', 'Configuration') },
+      status: { pendingRestart: pendingFor('Settings', 'Configuration') },
       configuration: { pendingRestart: ['a', 'b'] },
     }
     expect(pendingRestarts(observedOf(given), other, now)).toEqual([
@@ -231,13 +239,15 @@ describe('the pending restart', () => {
       { ...onSettings, since },
     ])
   })
-  test('is kept as recorded until Postgres answers', () => {
-    const status = { pendingRestart: told('PodTemplate', 'Settings', 'Configuration', 'Image') }
+  test('remains as recorded until Postgres answers', () => {
+    const status = { pendingRestart: pendingFor('PodTemplate', 'Settings', 'Configuration', 'Image') }
     for (const answer of [undefined, expired()])
-      expect(pendingRestarts(observedOf({ status, answer }), newest, now)).toEqual(told('Settings', 'Configuration'))
+      expect(pendingRestarts(observedOf({ status, answer }), newest, now)).toEqual(
+        pendingFor('Settings', 'Configuration'),
+      )
     expect(pendingRestarts(observedOf({ status }), newest, now)).toEqual([])
   })
-  test('has a message no longer than a condition allows', () => {
+  test('has a message within the length limit of a condition', () => {
     const [entry] = pendingRestarts(observedOf({ configuration: { pendingRestart: ['x'.repeat(2000)] } }), newest, now)
     expect(entry?.message).toHaveLength(1000)
   })
@@ -246,28 +256,28 @@ describe('the pending restart', () => {
     expect(restartFinding([onTemplate, onSettings].map(entry => ({ ...entry, since })))).toEqual({
       status: 'True',
       reason: 'PodTemplate',
-      message: `${onTemplate.message}; ${onSettings.message}. It comes into force at the next restart`,
+      message: `${onTemplate.message}; ${onSettings.message}. It takes effect at the next restart`,
     })
   })
 })
 
 describe('a restart', () => {
   test.each<[string, Given, Newest, boolean | undefined]>([
-    ['of nothing brings what is to run', { pod: undefined }, newest, true],
-    ['brings another template', { answer: undefined }, other, true],
-    ['brings a setting', { configuration: { pendingRestart: ['a'] } }, newest, true],
-    ['brings nothing', {}, newest, false],
-    ['brings nothing, whatever is on record', { status: { pendingRestart: told('Settings') } }, newest, false],
-    ['brings nothing of what nobody ever said', { answer: undefined }, newest, false],
+    ['without a pod creates one', { pod: undefined }, newest, true],
+    ['applies another template', { answer: undefined }, other, true],
+    ['applies a setting', { configuration: { pendingRestart: ['a'] } }, newest, true],
+    ['applies nothing', {}, newest, false],
+    ['applies nothing, whatever is recorded', { status: { pendingRestart: pendingFor('Settings') } }, newest, false],
+    ['applies nothing if nothing was reported', { answer: undefined }, newest, false],
     [
-      'brings what is on record, or not: only Postgres knows',
-      { answer: undefined, status: { pendingRestart: told('Settings') } },
+      'may apply what is recorded: only Postgres knows',
+      { answer: undefined, status: { pendingRestart: pendingFor('Settings') } },
       newest,
       undefined,
     ],
     [
-      'brings no template that is on record alone',
-      { answer: undefined, status: { pendingRestart: told('PodTemplate') } },
+      'applies no template that is only recorded',
+      { answer: undefined, status: { pendingRestart: pendingFor('PodTemplate') } },
       newest,
       false,
     ],

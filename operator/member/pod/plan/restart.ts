@@ -1,4 +1,7 @@
-/** Whether the pod is restarted now, which is to delete it. Which restarts are asked for or due is the owner's to say: `restart-marks.ts`. */
+/**
+ * Whether the pod is restarted now, by deleting it. The owner decides which restarts are requested or due:
+ * `restart-annotations.ts`.
+ */
 
 import type { ChildAction } from '../../../children/actions.ts'
 import { isAsDrafted } from '../../../children/drift.ts'
@@ -11,9 +14,9 @@ import { isOutOfDate } from './out-of-date.ts'
 import { mayStop, stopsToRebind } from './stop.ts'
 
 /**
- * Deletes the pod, for the StatefulSet to make it anew: when its size or volume is not the one asked; when it does not run and was
- * made from an older template; when it runs with a certificate that has ended, so that nobody can tell it to take the new one. Never
- * before configuration and template are the new ones.
+ * Deletes the pod, for the StatefulSet to create it again: if its size or volume is not the requested one; if it does
+ * not run and was created from an older template; if it runs with an expired certificate, so that the operator cannot
+ * log in to make it load the new one. The pod is deleted only after the new configuration and template are written.
  */
 export function restart(
   observed: ObservedMember,
@@ -30,14 +33,14 @@ export function restart(
   const { generation = 0 } = statefulSet.metadata
   if ((statefulSet.status?.observedGeneration ?? generation) < generation) return []
   const template = statefulSet.spec?.template.metadata?.annotations ?? {}
-  const outdated = (pod.trouble !== undefined && pod.template !== template[templateAnnotation]) || isOfEdited(observed)
+  const outdated = (pod.problem !== undefined && pod.template !== template[templateAnnotation]) || isOfEdited(observed)
   if (!isOutOfDate(observed, desired, pod) && !outdated && !showsExpired(observed, certificateIssuedAt)) return []
   if (stopsToRebind(observed)) return [{ do: 'apply', kind: 'StatefulSet', draft: withoutPod(desired.statefulSet) }]
   const { namespace = '' } = instance.metadata
   return [{ do: 'delete', kind: 'Pod', name: pod.name, namespace, uid: pod.uid }]
 }
 
-/** The pod will not run, and was made from a template that somebody had edited, which is put back by now. */
+/** The pod will not run, and was created from a template that another manager had edited and that has been reverted. */
 function isOfEdited({ pod, children: { statefulSet } }: ObservedMember): boolean {
   const current = statefulSet?.status?.updateRevision
   if (pod?.isStuck !== true || pod.revision === undefined || current === undefined) return false
@@ -45,8 +48,8 @@ function isOfEdited({ pod, children: { statefulSet } }: ObservedMember): boolean
 }
 
 /**
- * Postgres shows a certificate that has ended, by which clients refuse it too, and was started before the one it should
- * show was issued. (One that merely does not trust the operator serves its clients, and is not restarted for that.)
+ * Postgres presents an expired certificate, which clients refuse too, and was started before the valid one was issued.
+ * (One that merely does not trust the operator serves its clients, and is not restarted.)
  */
 function showsExpired(observed: ObservedMember, certificateIssuedAt: number | undefined): boolean {
   const { pod } = observed

@@ -1,16 +1,16 @@
-/** Which size a database has, what is said of one that it has not, and when it gets it. */
+/** Which size a database has, what is reported while it is not the requested one, and when that is applied. */
 
 import { describe, expect, test } from 'vitest'
 import type { PersistentVolumeClaim, StatefulSet } from '../../../../cluster/index.ts'
 import type { Size } from '../../../../crds/index.ts'
-import { type Given, settledDatabase } from '../../../testing/settled.ts'
+import { type Given, reconciledDatabase } from '../../../testing/reconciled-database.ts'
 import type { Observed } from '../../../workload/observed.ts'
 import type { GrowthRefusal } from '../../observed.ts'
 import { appliedSizeOf } from '../applied-size.ts'
 import { sizeAnnotation } from '../stateful-set.ts'
 import { comesIntoForce, recordedSize, type SizeState, sizeFinding, sizeState } from './size.ts'
 
-const { children, observedOf } = settledDatabase()
+const { children, observedOf } = reconciledDatabase()
 const { claim, statefulSet } = children
 const { size: smallSize } = observedOf()
 if (smallSize === undefined) throw new Error('there is a size')
@@ -23,18 +23,25 @@ const sizeOf = (name: string, storageSize: string, status: Size['spec']['status'
 })
 const largeSize = sizeOf('large', '2Gi')
 
-type Told = { asks?: string; has?: string; phase?: string; conditions?: string[]; given?: string; metadata?: object }
+type ClaimCase = {
+  requests?: string
+  has?: string
+  phase?: string
+  conditions?: string[]
+  given?: string
+  metadata?: object
+}
 const claimOf = ({
-  asks = '2Gi',
+  requests = '2Gi',
   has = '1Gi',
   phase = 'Bound',
   conditions = [],
   given,
   metadata,
-}: Told): PersistentVolumeClaim => ({
+}: ClaimCase): PersistentVolumeClaim => ({
   ...claim,
   metadata: { ...claim.metadata, ...metadata },
-  spec: { ...claim.spec, resources: { requests: { storage: asks } } },
+  spec: { ...claim.spec, resources: { requests: { storage: requests } } },
   status: {
     phase,
     capacity: { storage: has },
@@ -42,11 +49,11 @@ const claimOf = ({
     ...(given ? { allocatedResourceStatuses: { storage: given } } : {}),
   },
 })
-/** The large size is asked for, and the small one in force. */
-const asking = (told: Told, given: Given = {}): Given => ({
+/** The large size is requested, and the small one applied. */
+const withClaim = (claimCase: ClaimCase, given: Given = {}): Given => ({
   ...given,
   spec: { size: large, ...given.spec },
-  children: { claim: claimOf(told), ...given.children },
+  children: { claim: claimOf(claimCase), ...given.children },
   rest: { size: largeSize, ...given.rest },
 })
 const refusal: GrowthRefusal = {
@@ -73,13 +80,13 @@ describe('the applied size', () => {
   const running = { address: '10.0.0.1', terminating: false }
 
   test.each<[string, string | undefined, unknown]>([
-    ['is that of the pod that runs', 'medium-v12', { name: 'medium', version: 12 }],
-    ['has a version at its end', 'a-v1-v2', { name: 'a-v1', version: 2 }],
-    ['is not what says no version', 'medium', small],
-    ['is not what says no name', '-v1', small],
-    ['is not what says no version that there is', 'medium-v0', small],
-    ['is not what says more than a version', 'medium-v1x', small],
-    ['is as on record where the pod says none', undefined, small],
+    ['is that of the running pod', 'medium-v12', { name: 'medium', version: 12 }],
+    ['ends with a version', 'a-v1-v2', { name: 'a-v1', version: 2 }],
+    ['is none without a version', 'medium', small],
+    ['is none without a name', '-v1', small],
+    ['is none with an invalid version', 'medium-v0', small],
+    ['is none with more than a version', 'medium-v1x', small],
+    ['is the recorded one if the pod has no annotation', undefined, small],
   ])('%s', (_, size, expected) => {
     expect(appliedSizeOf(instance, templateOf('other-v1'), { ...running, size })).toEqual(expected)
   })
@@ -99,25 +106,25 @@ describe('the applied size', () => {
 
 describe('a requested size', () => {
   const stateOf = (given: Given) => sizeState(observedOf(given))
-  const applied = { effective: large, shape: largeSize.spec.shape, hindrance: undefined }
+  const applied = { effective: large, shape: largeSize.spec.shape, blocker: undefined }
 
   test.each<[string, Given]>([
-    ['once the volume has grown', asking(grown)],
-    ['where the volume is large enough', asking({ asks: '4Gi', has: '4Gi' })],
+    ['once the volume has grown', withClaim(grown)],
+    ['if the volume is large enough', withClaim({ requests: '4Gi', has: '4Gi' })],
     [
-      'where a volume is yet to be made',
-      asking(
+      'if a volume is not created yet',
+      withClaim(
         {},
         {
           status: { volume: undefined },
           pod: { address: undefined },
-          children: { claim: claimOf({ asks: '1Gi', phase: 'Pending' }) },
+          children: { claim: claimOf({ requests: '1Gi', phase: 'Pending' }) },
         },
       ),
     ],
     [
-      'where a claim is yet to be made',
-      asking({}, { status: { volume: undefined }, pod: undefined, children: { claim: undefined } }),
+      'if a claim is not created yet',
+      withClaim({}, { status: { volume: undefined }, pod: undefined, children: { claim: undefined } }),
     ],
   ])('is applied as a whole %s', (_, given) => {
     expect(stateOf(given)).toMatchObject(applied)
@@ -128,136 +135,144 @@ describe('a requested size', () => {
     expect(stateOf({})).toEqual({
       effective: small,
       shape: smallSize.spec.shape,
-      hindrance: undefined,
+      blocker: undefined,
       shortfall: undefined,
     })
     expect(stateOf({ rest: { size: undefined } })).toMatchObject({
       effective: small,
       shape: undefined,
-      hindrance: undefined,
+      blocker: undefined,
     })
   })
   test('is kept by a database that has it after it is retired', () => {
     expect(stateOf({ rest: { size: sizeOf('small', '1Gi', 'retired') } })).toMatchObject({
       effective: small,
-      hindrance: undefined,
+      blocker: undefined,
     })
   })
   test('is applied, with what its volume lacks', () => {
     expect(stateOf({ rest: { size: sizeOf('small', '2Gi') } })).toMatchObject({
       effective: small,
-      hindrance: undefined,
-      shortfall: { reason: 'Growing', passes: true, isAsked: true },
+      blocker: undefined,
+      shortfall: { reason: 'Growing', passes: true, isRequested: true },
     })
   })
 
-  test.each<[string, Given, NonNullable<SizeState['hindrance']>]>([
+  test.each<[string, Given, NonNullable<SizeState['blocker']>]>([
     [
-      'there is none of its name',
-      asking({}, { rest: { size: undefined } }),
+      'it does not exist',
+      withClaim({}, { rest: { size: undefined } }),
       {
         reason: 'SizeNotFound',
-        message: 'spec.size: there is no size large-v1: `kubectl get sizes` lists those there are, as NAME-vVERSION',
+        message: 'spec.size: there is no size large-v1; `kubectl get sizes` lists the existing ones, as NAME-vVERSION',
         passes: false,
       },
     ],
     [
       'it is retired',
-      asking(grown, { rest: { size: sizeOf('large', '2Gi', 'retired') } }),
-      { reason: 'SizeRetired', message: 'spec.size: large-v1 is retired: no other database gets it', passes: false },
+      withClaim(grown, { rest: { size: sizeOf('large', '2Gi', 'retired') } }),
+      {
+        reason: 'SizeRetired',
+        message: 'spec.size: large-v1 is retired and cannot be used for other databases',
+        passes: false,
+      },
     ],
     [
-      'the volume is not there',
-      asking({}, { children: { claim: undefined } }),
-      { reason: 'Growing', message: 'the volume is not there', passes: true },
+      'the volume does not exist',
+      withClaim({}, { children: { claim: undefined } }),
+      { reason: 'Growing', message: 'the volume does not exist', passes: true },
     ],
     [
-      'the volume has not been asked to grow',
-      asking({ asks: '1Gi' }),
-      { reason: 'Growing', message: 'the volume grows from 1Gi to 2Gi', passes: true, isAsked: true },
+      'the growth is not requested yet',
+      withClaim({ requests: '1Gi' }),
+      { reason: 'Growing', message: 'the volume is growing from 1Gi to 2Gi', passes: true, isRequested: true },
     ],
     [
       'the volume grows',
-      asking(growing),
-      { reason: 'Growing', message: 'the volume grows from 1Gi to 2Gi', passes: true },
+      withClaim(growing),
+      { reason: 'Growing', message: 'the volume is growing from 1Gi to 2Gi', passes: true },
     ],
     [
-      'the volume grows, also of one that rests',
-      asking(growing, resting),
-      { reason: 'Growing', message: 'the volume grows from 1Gi to 2Gi', passes: true },
+      'the volume grows, also of one that is suspended',
+      withClaim(growing, resting),
+      { reason: 'Growing', message: 'the volume is growing from 1Gi to 2Gi', passes: true },
     ],
-    ['the file system grows', asking(lagging), { reason: 'Growing', message: 'the file system grows', passes: true }],
     [
-      'the file system grows when a pod comes',
-      asking(lagging, resting),
+      'the file system is growing',
+      withClaim(lagging),
+      { reason: 'Growing', message: 'the file system is growing', passes: true },
+    ],
+    [
+      'the file system is growing when a pod mounts it',
+      withClaim(lagging, resting),
       { reason: 'AwaitsResume', message: 'the volume grows when the database is resumed', passes: true },
     ],
     [
-      'the file system grows under the last of its pods',
-      asking(lagging, { spec: { suspended: true } }),
-      { reason: 'Growing', message: 'the file system grows', passes: true },
+      'the file system is growing under its last pod',
+      withClaim(lagging, { spec: { suspended: true } }),
+      { reason: 'Growing', message: 'the file system is growing', passes: true },
     ],
     [
-      'the file system grows under the next of its pods',
-      asking(lagging, { pod: undefined }),
-      { reason: 'Growing', message: 'the file system grows', passes: true },
+      'the file system is growing under its next pod',
+      withClaim(lagging, { pod: undefined }),
+      { reason: 'Growing', message: 'the file system is growing', passes: true },
     ],
     [
-      'the claim is yet to prove its own',
-      asking(growing, { rest: { isOrphanClaim: true } }),
-      { reason: 'Growing', message: 'the volume is to prove the one of this database first', passes: true },
+      'the claim is not confirmed yet',
+      withClaim(growing, { rest: { isOrphanClaim: true } }),
+      { reason: 'Growing', message: 'the volume must first be confirmed as that of this database', passes: true },
     ],
     [
-      'the claim is to prove its own when a pod comes',
-      asking(growing, { ...resting, rest: { isOrphanClaim: true } }),
+      'the claim is not confirmed before a pod mounts it',
+      withClaim(growing, { ...resting, rest: { isOrphanClaim: true } }),
       { reason: 'AwaitsResume', message: 'the volume grows when the database is resumed', passes: true },
     ],
     [
       'the driver fails',
-      asking({ conditions: ['ControllerResizeError'] }),
+      withClaim({ conditions: ['ControllerResizeError'] }),
       { reason: 'GrowthFailing', message: 'the volume does not grow: the pool is full', passes: true },
     ],
     [
       'the growth is refused',
-      asking({ asks: '1Gi' }, { rest: { growthRefusal: refusal } }),
-      { reason: 'GrowthRefused', message: 'the volume must not grow: quota', passes: false },
+      withClaim({ requests: '1Gi' }, { rest: { growthRefusal: refusal } }),
+      { reason: 'GrowthRefused', message: 'the volume cannot grow: the cluster refused: quota', passes: false },
     ],
     [
       'the growth is impossible',
-      asking({ given: 'ControllerResizeInfeasible' }),
+      withClaim({ given: 'ControllerResizeInfeasible' }),
       {
         reason: 'GrowthInfeasible',
         message:
-          'the volume cannot grow: the storage driver says ControllerResizeInfeasible; `kubectl describe pvc db-5e1d9a523f0e4b43-1-data` tells more',
+          'the volume cannot grow: the storage driver reports ControllerResizeInfeasible; for details: `kubectl describe pvc db-5e1d9a523f0e4b43-1-data`',
         passes: false,
       },
     ],
-  ])('changes nothing if %s', (_, given, hindrance) => {
-    expect(stateOf(given)).toEqual({ effective: small, shape: smallSize.spec.shape, hindrance })
+  ])('changes nothing if %s', (_, given, blocker) => {
+    expect(stateOf(given)).toEqual({ effective: small, shape: smallSize.spec.shape, blocker })
   })
 
   test('that is unknown keeps an applied one that is unknown', () => {
     const appliedSize = { pinned: small, size: undefined }
-    expect(stateOf(asking(growing, { rest: { appliedSize } }))).toMatchObject({ effective: small, shape: undefined })
+    expect(stateOf(withClaim(growing, { rest: { appliedSize } }))).toMatchObject({ effective: small, shape: undefined })
   })
   test('is another one if only its version differs', () => {
-    const given = asking(growing, { spec: { size: { name: 'small', version: 2 } } })
+    const given = withClaim(growing, { spec: { size: { name: 'small', version: 2 } } })
     expect(stateOf(given).effective).toEqual(small)
   })
 })
 
 describe('the recorded size', () => {
   const recorded = (given: Given, { effective = large, isPrepared = true } = {}) =>
-    recordedSize(observedOf(given), { effective, shape: undefined, hindrance: undefined }, isPrepared)
+    recordedSize(observedOf(given), { effective, shape: undefined, blocker: undefined }, isPrepared)
 
   test.each<[string, Given, { effective?: typeof small; isPrepared?: boolean }, typeof small | undefined]>([
     ['is that of the pod, once it has it', { spec: { size: large }, pod: { size: 'large-v1' } }, {}, large],
     ['stays until the pod has another', { spec: { size: large } }, {}, small],
     ['stays while that pod ends', { spec: { size: large }, pod: { size: 'large-v1', terminating: true } }, {}, small],
     ['stays while there is no pod', { spec: { size: large }, pod: undefined }, {}, small],
-    ['is another at rest once what is to run has it', resting, {}, large],
-    ['stays at rest before that', resting, { isPrepared: false }, small],
-    ['stays while a pod is yet to stop', { spec: { suspended: true, size: large } }, {}, small],
+    ['is another one without a pod once the next pod will have it', resting, {}, large],
+    ['stays without a pod before that', resting, { isPrepared: false }, small],
+    ['stays while a pod has not stopped yet', { spec: { suspended: true, size: large } }, {}, small],
     [
       'is none before the first volume',
       { status: { volume: undefined }, pod: undefined, children: { claim: claimOf({ phase: 'Pending' }) } },
@@ -271,7 +286,7 @@ describe('the recorded size', () => {
       undefined,
     ],
     [
-      'is what an older operator gave it and has not recorded',
+      'is the one that an older operator set and did not record',
       { status: { size: undefined }, spec: { size: large }, pod: undefined },
       { effective: small },
       small,
@@ -282,11 +297,11 @@ describe('the recorded size', () => {
 })
 
 describe('the message about another size', () => {
-  const hindrance: NonNullable<SizeState['hindrance']> = { reason: 'Growing', message: 'it grows', passes: true }
-  const asked = { ...hindrance, isAsked: true as const }
+  const blocker: NonNullable<SizeState['blocker']> = { reason: 'Growing', message: 'it grows', passes: true }
+  const requested = { ...blocker, isRequested: true as const }
   const finding = (given: Given, state: Partial<SizeState>, recorded: typeof small | undefined = small) =>
-    sizeFinding(observedOf(given), { effective: small, shape: undefined, hindrance: undefined, ...state }, recorded)
-  const told = (reason: string, message: string) => ({ status: 'False', reason, message })
+    sizeFinding(observedOf(given), { effective: small, shape: undefined, blocker: undefined, ...state }, recorded)
+  const failedFinding = (reason: string, message: string) => ({ status: 'False', reason, message })
   const refusedBefore: Given = {
     spec: { size: large },
     conditions: { SizeApplied: { reason: 'GrowthRefused', message: 'quota', lastTransitionTime: at } },
@@ -296,34 +311,36 @@ describe('the message about another size', () => {
   test('is empty if the requested size is applied or none is known', () => {
     expect(finding({}, {})).toBeUndefined()
     expect(
-      sizeFinding(observedOf({ spec: { size: large } }), { effective: large, shape: undefined, hindrance }, undefined),
+      sizeFinding(observedOf({ spec: { size: large } }), { effective: large, shape: undefined, blocker }, undefined),
     ).toBeUndefined()
   })
-  test('has what blocks it, or else that it is applied with a restart', () => {
-    const inForce = 'small-v1 is in force and large-v1 is asked for'
-    expect(finding({ spec: { size: large } }, { hindrance })).toEqual(told('Growing', `${inForce}: it grows`))
+  test('reports what blocks it, or else that it is applied with a restart', () => {
+    const both = 'small-v1 is applied and large-v1 is requested'
+    expect(finding({ spec: { size: large } }, { blocker })).toEqual(failedFinding('Growing', `${both}: it grows`))
     expect(finding({ spec: { size: large } }, {})).toEqual(
-      told('Restarting', `${inForce}: Postgres is restarted with it`),
+      failedFinding('Restarting', `${both}: Postgres is being restarted with it`),
     )
   })
-  test('has what the volume lacks of the applied size', () => {
-    expect(finding({}, { shortfall: hindrance })).toEqual(
-      told('Growing', 'small-v1 is in force, with a volume smaller than its own: it grows'),
+  test('reports what the volume lacks for the applied size', () => {
+    expect(finding({}, { shortfall: blocker })).toEqual(
+      failedFinding('Growing', 'small-v1 is applied, with a smaller volume: it grows'),
     )
   })
-  test('is kept from the previous operator until Postgres answers', () => {
-    expect(finding(refusedBefore, { hindrance: asked })).toEqual(told('GrowthRefused', 'quota'))
-    expect(finding({ ...refusedBefore, spec: {} }, { shortfall: asked })).toEqual(told('GrowthRefused', 'quota'))
-    expect(finding(refusedBefore, { hindrance })?.reason).toBe('Growing')
-    expect(finding({ ...refusedBefore, rest: { isAtRest: false } }, { hindrance: asked })?.reason).toBe('Growing')
+  test('stays as the previous operator wrote it until Postgres answers', () => {
+    expect(finding(refusedBefore, { blocker: requested })).toEqual(failedFinding('GrowthRefused', 'quota'))
+    expect(finding({ ...refusedBefore, spec: {} }, { shortfall: requested })).toEqual(
+      failedFinding('GrowthRefused', 'quota'),
+    )
+    expect(finding(refusedBefore, { blocker })?.reason).toBe('Growing')
+    expect(finding({ ...refusedBefore, rest: { isAtRest: false } }, { blocker: requested })?.reason).toBe('Growing')
     const failing = { SizeApplied: { reason: 'GrowthFailing', message: 'full', lastTransitionTime: at } }
-    expect(finding({ ...refusedBefore, conditions: failing }, { hindrance: asked })?.reason).toBe('Growing')
+    expect(finding({ ...refusedBefore, conditions: failing }, { blocker: requested })?.reason).toBe('Growing')
   })
 })
 
 describe('a size that could not be applied when it was requested', () => {
   const comes = (given: Given, rest: Partial<Observed> = {}) => {
-    const observed = { ...observedOf(asking(grown, given)), isAtRest: true, ...rest }
+    const observed = { ...observedOf(withClaim(grown, given)), isAtRest: true, ...rest }
     return comesIntoForce(observed, sizeState(observed))
   }
   const going = claimOf({ has: '2Gi', metadata: { deletionTimestamp: at } })
@@ -332,16 +349,16 @@ describe('a size that could not be applied when it was requested', () => {
     expect(comes({})).toBe(true)
   })
   test.each<[string, Given, Partial<Observed>?]>([
-    ['while something else is on its way', {}, { isAtRest: false }],
+    ['while another change is in progress', {}, { isAtRest: false }],
     ['before the volume has grown', { children: { claim: claimOf({}) } }],
     ['while Postgres must not stop', { children: { claim: going } }],
     ['while it is suspended', { spec: { suspended: true } }],
     [
-      'where there is no such size',
+      'if the Size does not exist',
       { spec: { size: small }, rest: { size: undefined, appliedSize: { pinned: large, size: undefined } } },
     ],
-    ['where none was ever in force', { status: { size: undefined } }],
-    ['where it is in force', {}, { appliedSize: { pinned: large, size: largeSize } }],
+    ['if none was ever applied', { status: { size: undefined } }],
+    ['if it is applied', {}, { appliedSize: { pinned: large, size: largeSize } }],
   ])('does not %s', (_, given, rest) => {
     expect(comes(given, rest)).toBe(false)
   })

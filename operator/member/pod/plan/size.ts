@@ -1,7 +1,7 @@
 /**
- * Which size a database has, while it may be asked to have another. A size comes into force as a whole: settings,
- * resources and volume. Since only the volume can be refused, it grows first; until it has, everything stays as it is on
- * the size in force, and the wish stays in the spec (docs/decisions/0019-size-in-force.md).
+ * Which size a database has while another is requested. A size is applied as a whole: settings, resources and volume.
+ * Since only the volume's growth can be refused, it grows first. Until it has, everything keeps the applied size, and
+ * the request remains in the spec (docs/decisions/0019-applied-size.md).
  */
 
 import type { PinnedSize, SizeShape } from '../../../../crds/index.ts'
@@ -13,8 +13,8 @@ import { sizeText } from '../stateful-set.ts'
 import { mayStop } from './stop.ts'
 import { sizeNotFound } from './unknown-reference.ts'
 
-/** What keeps the size asked for from coming into force. */
-type Hindrance = {
+/** What blocks the requested size. */
+type SizeBlocker = {
   reason:
     | 'SizeNotFound'
     | 'SizeRetired'
@@ -24,20 +24,23 @@ type Hindrance = {
     | 'GrowthRefused'
     | 'GrowthInfeasible'
   message: string
-  /** Waiting mends it: it is on its way, or may be. What does not is told at once, and the operation has failed. */
+  /** Waiting resolves it, now or maybe later. If not, it is reported at once, and the operation has failed. */
   passes: boolean
-  /** It is asked by this pass whether it still hinders. */
-  isAsked?: true | undefined
+  /** This pass repeats the request, to find out whether the block still exists. */
+  isRequested?: true | undefined
 }
 
 export type SizeState = {
-  /** What settings and pod are to be made by: the size asked for as soon as nothing hinders it, else the one in force. */
+  /** The size for settings and pod: the requested one as soon as nothing blocks it, else the applied one. */
   effective: PinnedSize
-  /** Unknown where there is no Size object of it. */
+  /** Undefined if its Size object does not exist. */
   shape: SizeShape | undefined
-  hindrance: Hindrance | undefined
-  /** Why the volume is smaller than that of the size in force, if it is: the work of an older operator, or of a restore by hand. */
-  shortfall?: Hindrance | undefined
+  blocker: SizeBlocker | undefined
+  /**
+   * Why the volume is smaller than that of the applied size, if it is: caused by an older operator, or by a restore by
+   * hand.
+   */
+  shortfall?: SizeBlocker | undefined
 }
 
 const sameSize = (left: PinnedSize, right: PinnedSize): boolean =>
@@ -45,37 +48,37 @@ const sameSize = (left: PinnedSize, right: PinnedSize): boolean =>
 
 export function sizeState(observed: ObservedMember): SizeState {
   const { instance, children, size, appliedSize } = observed
-  const asked = instance.spec.size
-  const wished: SizeState = { effective: asked, shape: size?.spec.shape, hindrance: undefined }
-  // A claim that waits for its volume is replaced, so that nothing has to grow.
+  const requested = instance.spec.size
+  const wished: SizeState = { effective: requested, shape: size?.spec.shape, blocker: undefined }
+  // A claim that waits for its volume is replaced, so nothing has to grow.
   if (size !== undefined && isUnprovisioned(observed)) return wished
   const { claim } = children
   const growth = size && claim && growthOf(claim, size.spec.shape.storageSize, observed.growthRefusal)
-  const hindrance = growth && hindranceOf(growth, observed)
-  if (sameSize(asked, appliedSize.pinned)) return { ...wished, shortfall: hindrance }
-  const kept = (hindrance: Hindrance): SizeState => ({
+  const blocker = growth && blockerOf(growth, observed)
+  if (sameSize(requested, appliedSize.pinned)) return { ...wished, shortfall: blocker }
+  const retained = (blocker: SizeBlocker): SizeState => ({
     effective: appliedSize.pinned,
     shape: appliedSize.size?.spec.shape,
-    hindrance,
+    blocker,
   })
-  if (size === undefined) return kept({ reason: 'SizeNotFound', message: sizeNotFound(asked), passes: false })
-  // Who has it keeps it.
+  if (size === undefined) return retained({ reason: 'SizeNotFound', message: sizeNotFound(requested), passes: false })
+  // A database that has a retired size keeps it.
   if (size.spec.status === 'retired')
-    return kept({
+    return retained({
       reason: 'SizeRetired',
-      message: `spec.size: ${sizeText(asked)} is retired: no other database gets it`,
+      message: `spec.size: ${sizeText(requested)} is retired and cannot be used for other databases`,
       passes: false,
     })
   if (claim === undefined)
     return instance.status?.volume === undefined
       ? wished
-      : kept({ reason: 'Growing', message: 'the volume is not there', passes: true })
-  return hindrance ? kept(hindrance) : wished
+      : retained({ reason: 'Growing', message: 'the volume does not exist', passes: true })
+  return blocker ? retained(blocker) : wished
 }
 
-function hindranceOf(growth: Growth, observed: ObservedMember): Hindrance | undefined {
+function blockerOf(growth: Growth, observed: ObservedMember): SizeBlocker | undefined {
   const { instance, pod, children, isOrphanClaim } = observed
-  const awaitsPod = (message: string): Hindrance =>
+  const awaitsPod = (message: string): SizeBlocker =>
     instance.spec.suspended && pod === undefined
       ? { reason: 'AwaitsResume', message: 'the volume grows when the database is resumed', passes: true }
       : { reason: 'Growing', message, passes: true }
@@ -83,25 +86,32 @@ function hindranceOf(growth: Growth, observed: ObservedMember): Hindrance | unde
     case 'done':
       return undefined
     case 'underway':
-      // Nothing is asked of a claim that is not the database's own yet.
+      // A claim is not changed before it is known to be the database's own.
       return isOrphanClaim
-        ? awaitsPod('the volume is to prove the one of this database first')
-        : { reason: 'Growing', message: growth.message, passes: true, isAsked: growth.isAsked }
+        ? awaitsPod('the volume must first be confirmed as that of this database')
+        : { reason: 'Growing', message: growth.message, passes: true, isRequested: growth.isRequested }
     case 'awaits-pod':
       return awaitsPod(growth.message)
     case 'failing':
       return { reason: 'GrowthFailing', message: `the volume does not grow: ${growth.message}`, passes: true }
     case 'refused':
-      return { reason: 'GrowthRefused', message: `the volume must not grow: ${growth.message}`, passes: false }
+      return {
+        reason: 'GrowthRefused',
+        message: `the volume cannot grow: the cluster refused: ${growth.message}`,
+        passes: false,
+      }
     case 'infeasible': {
       const name = children.claim?.metadata.name ?? ''
-      const message = `the volume cannot grow: ${growth.message}; \`kubectl describe pvc ${name}\` tells more`
+      const message = `the volume cannot grow: ${growth.message}; for details: \`kubectl describe pvc ${name}\``
       return { reason: 'GrowthInfeasible', message, passes: false }
     }
   }
 }
 
-/** The record of the size in force after this pass: another one once the pod has it, or there is none and it will. */
+/**
+ * The recorded size after this pass: the new one once the pod has it, or if there is no pod and the next one will have
+ * it.
+ */
 export function recordedSize(
   observed: ObservedMember,
   { effective }: SizeState,
@@ -116,33 +126,33 @@ export function recordedSize(
   return status?.size ?? (sameSize(effective, spec.size) ? undefined : effective)
 }
 
-/** What is said while another size is asked for than is in force; nothing of a database that never had one. */
+/** The condition while the requested size is not the applied one; none for a database that never had one. */
 export function sizeFinding(
   { instance, isAtRest }: ObservedMember,
   state: SizeState,
   recorded: PinnedSize | undefined,
 ) {
-  const asked = instance.spec.size
+  const requested = instance.spec.size
   if (recorded === undefined) return undefined
-  const { hindrance, shortfall } = state
-  // An operator that begins anew knows no refusal: what its forerunner was told stands until it has an answer.
+  const { blocker, shortfall } = state
+  // After a restart of the operator no refusals are known, so the old condition stays until the cluster answers.
   const before = conditionOf(instance.status, 'SizeApplied')
-  if (before?.reason === 'GrowthRefused' && isAtRest && (hindrance ?? shortfall)?.isAsked)
+  if (before?.reason === 'GrowthRefused' && isAtRest && (blocker ?? shortfall)?.isRequested)
     return no(before.reason, before.message)
-  if (sameSize(recorded, asked))
+  if (sameSize(recorded, requested))
     return (
       shortfall &&
-      no(shortfall.reason, `${sizeText(asked)} is in force, with a volume smaller than its own: ${shortfall.message}`)
+      no(shortfall.reason, `${sizeText(requested)} is applied, with a smaller volume: ${shortfall.message}`)
     )
-  const told = (reason: string, why: string): Finding =>
-    no(reason, `${sizeText(recorded)} is in force and ${sizeText(asked)} is asked for: ${why}`)
-  if (hindrance) return told(hindrance.reason, hindrance.message)
-  return told('Restarting', 'Postgres is restarted with it')
+  const failed = (reason: string, why: string): Finding =>
+    no(reason, `${sizeText(recorded)} is applied and ${sizeText(requested)} is requested: ${why}`)
+  if (blocker) return failed(blocker.reason, blocker.message)
+  return failed('Restarting', 'Postgres is being restarted with it')
 }
 
 /**
- * Whether a size that could not come into force when it was asked for can do so now. That stops Postgres for a moment, so
- * it is an operation of its own.
+ * Whether a size that could not be applied when it was requested can be applied now. That stops Postgres for a moment,
+ * so it is an operation of its own.
  */
 export const comesIntoForce = (observed: ObservedMember, { effective }: SizeState): boolean => {
   const { instance, appliedSize } = observed

@@ -1,6 +1,6 @@
 /**
- * The one gate before anything of ours stops Postgres: a new size or volume, a restart that was asked for or is due,
- * suspension. Whatever stops a pod, and is not the deletion of the database itself, asks here first.
+ * The only check before the operator stops Postgres: for a new size or volume, a requested or due restart, or a
+ * suspension. Everything that stops a pod, except the deletion of the database itself, uses it.
  */
 
 import { conditionOf } from '../../../objects/conditions.ts'
@@ -10,8 +10,8 @@ import { mayRunOnRecordedVolume, outlivesClaim, volumeStateOf } from '../../stor
 import { sizeText } from '../stateful-set.ts'
 
 /**
- * Whether the data outlive the pod. A claim or volume that somebody deletes is held by nothing but the pod that uses it;
- * where the claim is lost, the volume may be there all the same, under a Postgres that runs.
+ * Whether the data outlive the pod. A claim or volume that is being deleted is retained only by the pod that uses it.
+ * If the claim is lost, the volume may still exist, under a running Postgres.
  */
 export function mayStop(observed: ObservedMember): boolean {
   const state = volumeStateOf(observed)
@@ -20,15 +20,18 @@ export function mayStop(observed: ObservedMember): boolean {
 }
 
 /**
- * Whether a stop is also the occasion to bind the volume to a new claim. Then the StatefulSet goes to no pod, rather than
- * that its pod is deleted for another to be made.
+ * Whether a stop is also used to bind the volume to a new claim. Then the StatefulSet is scaled to zero; the pod is not
+ * just deleted.
  */
 export const stopsToRebind = (observed: ObservedMember): boolean => {
   const state = volumeStateOf(observed)
   return state === 'terminating' || state === 'released'
 }
 
-/** Whether another size is on its way. A claim that goes does not grow any more, so the new claim comes first. */
+/**
+ * Whether another size is being applied. A claim that is being deleted no longer grows, so the new claim is created
+ * first.
+ */
 function isResizing({ instance, appliedSize, size }: ObservedMember): boolean {
   const { spec, status } = instance
   const runs = conditionOf(status, 'Progressing')?.status === 'True'
@@ -36,10 +39,11 @@ function isResizing({ instance, appliedSize, size }: ObservedMember): boolean {
 }
 
 /**
- * Whether a suspension waits for what needs Postgres: only as long as nothing has begun to stop Postgres. One that is down, such as after
- * a crash, is started again. What waits for it fails by a deadline of its own (operator/backup/plan/patience.ts).
+ * Whether a suspension waits for work that needs Postgres: only while nothing has begun to stop Postgres. A Postgres
+ * that is down, such as after a crash, is started again. The work fails by a deadline of its own
+ * (operator/backup/plan/timeouts.ts).
  */
-export const isHeld = (observed: ObservedMember): boolean => {
+export const isSuspensionDelayed = (observed: ObservedMember): boolean => {
   const { instance, children, pod, suspensionBlock } = observed
   if (suspensionBlock === undefined || !instance.spec.suspended || children.statefulSet?.spec?.replicas === 0)
     return false
@@ -47,10 +51,10 @@ export const isHeld = (observed: ObservedMember): boolean => {
   return isUp || (children.statefulSet !== undefined && volumeStateOf(observed) === 'safe')
 }
 
-/** Whether a suspension may stop the pod that there is. */
-const maySuspend = (observed: ObservedMember): boolean => mayStop(observed) && !isHeld(observed)
+/** Whether a suspension may stop the existing pod. */
+const maySuspend = (observed: ObservedMember): boolean => mayStop(observed) && !isSuspensionDelayed(observed)
 
-/** Whether no pod is to run: fenced off, suspended as asked, nothing to run it on, or a claim to be replaced by a new one. */
+/** Whether no pod is to run: fenced, suspended as requested, nothing to run on, or a claim that is to be replaced. */
 export function isStopped(observed: ObservedMember): boolean {
   const { instance, children, pod } = observed
   const state = volumeStateOf(observed)
@@ -58,10 +62,10 @@ export function isStopped(observed: ObservedMember): boolean {
   if (state === 'lost') return !mayRunOnRecordedVolume(observed) || (instance.spec.suspended && maySuspend(observed))
   if (isToBeReplaced(observed)) return true
   if (stopsToRebind(observed) && mayStop(observed)) {
-    // Postgres stopped by itself, or was stopped: what was begun is brought to its end.
+    // Postgres stopped by itself, or was stopped: what was begun is completed.
     const isDown = pod === undefined || pod.terminating || pod.address === undefined
     if (state === 'released' || isDown || isResizing(observed)) return true
     if (children.statefulSet?.spec?.replicas === 0) return true
   }
-  return instance.spec.suspended && ((pod === undefined && !isHeld(observed)) || maySuspend(observed))
+  return instance.spec.suspended && ((pod === undefined && !isSuspensionDelayed(observed)) || maySuspend(observed))
 }

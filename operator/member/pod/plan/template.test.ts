@@ -1,24 +1,24 @@
-/** From which template a pod is made, and of which image: what a new release brings waits for a restart. */
+/** The template and image from which a pod is created: changes of a new release wait for a restart. */
 import { describe, expect, test } from 'vitest'
 import type { StatefulSet } from '../../../../cluster/index.ts'
 import { labels } from '../../../../crds/index.ts'
-import { type Given, settledDatabase } from '../../../testing/settled.ts'
+import { type Given, reconciledDatabase } from '../../../testing/reconciled-database.ts'
 import { imageAnnotation, restartAnnotation, sizeAnnotation, templateAnnotation } from '../stateful-set.ts'
 import { walProbeAnnotation } from '../wal-probe.ts'
-import { noRestarts, type RestartsOf } from './restart-marks.ts'
+import { noRestarts, type RestartsOf } from './restart-annotations.ts'
 import { referenceOf } from './template.ts'
 
 type Spec = NonNullable<StatefulSet['spec']>
 type Template = Spec['template']
 
-const { children, observedOf, assessmentOf } = settledDatabase()
+const { children, observedOf, assessmentOf } = reconciledDatabase()
 const { claim, statefulSet } = children
 const live = statefulSet.spec as Spec
 const { podSettings } = observedOf()
 const at = '2026-01-01T00:00:00Z'
 const digest = `sha256:${'a'.repeat(64)}`
 
-/** Other values of the chart, by which a pod's template is another. */
+/** Other chart values, which change a pod's template. */
 const newer = { podSettings: { ...podSettings, priorityClassName: 'databases' } }
 const setOf = (template: Partial<Template>, replicas = 1): StatefulSet => ({
   ...statefulSet,
@@ -31,7 +31,7 @@ const annotated = (changes: Record<string, string | undefined>): Template => ({
     annotations: { ...live.template.metadata?.annotations, ...changes } as Record<string, string>,
   },
 })
-/** What the pod is to be made from by now. */
+/** The template of the next pod. */
 const templateFor = (given: Given, restarts: RestartsOf = noRestarts): Template => {
   const { spec } = assessmentOf({ ...given, rest: { ...newer, ...given.rest } }, restarts).desired.statefulSet ?? {}
   if (spec === undefined) throw new Error('there is a StatefulSet')
@@ -50,37 +50,41 @@ test('containers of equal instances are equal, so that they are stored once', ()
 describe('a newer template', () => {
   const takes = (given: Given, restarts?: RestartsOf) =>
     templateFor(given, restarts).spec?.priorityClassName === 'databases'
-  const asked: RestartsOf = () => ({
-    marks: { restart: 'r', maintenance: undefined },
+  const requested: RestartsOf = () => ({
+    restartAnnotations: { restart: 'r', maintenance: undefined },
     isUnsure: false,
     isGivenUp: false,
   })
-  const due: RestartsOf = () => ({ marks: { restart: undefined, maintenance: 'm' }, isUnsure: false, isGivenUp: false })
+  const due: RestartsOf = () => ({
+    restartAnnotations: { restart: undefined, maintenance: 'm' },
+    isUnsure: false,
+    isGivenUp: false,
+  })
   const stuck = { pod: { isStuck: true } }
   const going = { claim: { ...claim, metadata: { ...claim.metadata, deletionTimestamp: at } } }
 
   test.each<[string, Given, boolean, RestartsOf?]>([
     ['waits while Postgres runs', {}, false],
-    ['waits while Postgres has crashed, or is on its way', { pod: { address: undefined } }, false],
+    ['waits while Postgres has crashed, or is starting', { pod: { address: undefined } }, false],
     ['waits while the pod is moved to another node', { pod: undefined }, false],
-    ['is taken at the first start', { status: { volume: undefined } }, true],
-    ['is taken by a suspension', { spec: { suspended: true } }, true],
-    ['is taken by a resumption', { children: { statefulSet: setOf({}, 0) } }, true],
-    ['is taken where the pod will not come to run', stuck, true],
+    ['is applied at the first start', { status: { volume: undefined } }, true],
+    ['is applied by a suspension', { spec: { suspended: true } }, true],
+    ['is applied by a resumption', { children: { statefulSet: setOf({}, 0) } }, true],
+    ['is applied if the pod will not run by itself', stuck, true],
     [
-      'is taken with another size',
+      'is applied with another size',
       { children: { statefulSet: setOf(annotated({ [sizeAnnotation]: 'large-v1' })) } },
       true,
     ],
-    ['is taken with a restart that is asked for', {}, true, asked],
-    ['is taken with one in a window', {}, true, due],
+    ['is applied with a requested restart', {}, true, requested],
+    ['is applied with a restart in a window', {}, true, due],
     [
-      'waits where that has been',
+      'waits if that restart is done',
       { children: { statefulSet: setOf(annotated({ [restartAnnotation]: 'r' })) } },
       false,
-      asked,
+      requested,
     ],
-    ['waits where nothing must stop the pod', { ...stuck, children: going }, false],
+    ['waits if the pod must not be stopped', { ...stuck, children: going }, false],
   ])('%s', (_, given, is, restarts) => {
     expect(takes(given, restarts)).toBe(is)
   })
@@ -99,7 +103,7 @@ describe('a newer template', () => {
   })
 })
 
-describe('a template that is kept', () => {
+describe('a template that stays', () => {
   test('is applied as it was, without the defaults of the API server', () => {
     const creationTimestamp = at
     const present = { ...live.template, metadata: { ...live.template.metadata, creationTimestamp } }
@@ -108,8 +112,8 @@ describe('a template that is kept', () => {
   test('of an older operator has its image named', () => {
     const { [imageAnnotation]: image, ...others } = live.template.metadata?.annotations ?? {}
     const bare = { metadata: { annotations: others }, ...(live.template.spec ? { spec: live.template.spec } : {}) }
-    const kept = templateFor({ children: { statefulSet: setOf({ metadata: { annotations: others } }) } })
-    expect(kept).toEqual({ ...bare, metadata: { annotations: { ...others, [imageAnnotation]: image } } })
+    const retained = templateFor({ children: { statefulSet: setOf({ metadata: { annotations: others } }) } })
+    expect(retained).toEqual({ ...bare, metadata: { annotations: { ...others, [imageAnnotation]: image } } })
   })
 })
 
@@ -135,25 +139,25 @@ describe('the image of a pod', () => {
   const made = { children: { statefulSet: setOf(of(pinned)) } }
 
   test.each<[string, Given, string]>([
-    ['is the one that is named, at first', { children: { statefulSet: undefined } }, 'postgres:18'],
-    ['is the one that is named, before a node has it', { pod: undefined }, 'postgres:18'],
+    ['is the configured one initially', { children: { statefulSet: undefined } }, 'postgres:18'],
+    ['is the configured one before a node has pulled it', { pod: undefined }, 'postgres:18'],
+    ['is the configured one if its node reports no digest', { pod: { imageId: 'sha256:1' } }, 'postgres:18'],
+    ['is then the one that its node has, by digest', { pod: pulled }, pinned],
+    ['stays that one', { ...made, pod: { imageId: `docker.io/library/postgres@sha256:${'b'.repeat(64)}` } }, pinned],
+    ['stays that one without a pod', { ...made, pod: undefined }, pinned],
+    ['is not that of a pod created from another template', { pod: { ...pulled, template: 'other' } }, 'postgres:18'],
+    ['stays that one with a newer template', { ...made, status: { volume: undefined } }, pinned],
     [
-      'is the one that is named, where its node does not say what it is',
-      { pod: { imageId: 'sha256:1' } },
-      'postgres:18',
-    ],
-    ['is the very one that its node has, from then on', { pod: pulled }, pinned],
-    ['is that for good', { ...made, pod: { imageId: `docker.io/library/postgres@sha256:${'b'.repeat(64)}` } }, pinned],
-    ['is that without a pod', { ...made, pod: undefined }, pinned],
-    ['is not that of a pod made from another template', { pod: { ...pulled, template: 'other' } }, 'postgres:18'],
-    ['is that also where the template is taken anew', { ...made, status: { volume: undefined } }, pinned],
-    [
-      'is another where another is named and taken',
+      'is another one if that is configured and applied',
       { ...made, rest: { image: 'postgres:18.1' }, status: { volume: undefined } },
       'postgres:18.1',
     ],
-    ['is what it was where another is named and not taken', { ...made, rest: { image: 'postgres:18.1' } }, pinned],
-    ['is what it was where none is named any more', { ...made, rest: { image: undefined } }, pinned],
+    [
+      'is unchanged if another one is configured and not applied',
+      { ...made, rest: { image: 'postgres:18.1' } },
+      pinned,
+    ],
+    ['is unchanged if none is configured any more', { ...made, rest: { image: undefined } }, pinned],
   ])('%s', (_, given, image) => {
     expect(new Set(imagesOf(templateFor(given)))).toEqual(new Set([image]))
   })

@@ -1,7 +1,7 @@
 /**
- * From which template the pod is to be made. A newer one (another release, another image, other values of the chart) is
- * taken when a restart is due and not before: a pod that comes back after a crash or on another node is the one that it
- * was, down to the digest of its image.
+ * The template of the next pod. A newer one (another release, another image, other chart values) is applied when a
+ * restart is due and not before: a pod that is created again after a crash or on another node is the same as before,
+ * down to the digest of its image.
  */
 
 import type { Draft, StatefulSet } from '../../../../cluster/index.ts'
@@ -24,17 +24,17 @@ type Template = NonNullable<StatefulSet['spec']>['template']
 
 const imageOf = (template: Template | undefined): string | undefined => template?.spec?.containers[0]?.image
 
-/** The image of a template as the installation named it; of an older operator's, as it stands there. */
+/** The template's image as the installation names it; for an older operator's template, the image itself. */
 export const referenceOf = (template: Template | undefined): string | undefined =>
   template?.metadata?.annotations?.[imageAnnotation] ?? imageOf(template)
 
-/** What makes a template another pod's, apart from the pod's specification. */
+/** The parts of a template that change the pod, besides the pod's specification. */
 const dueWhenChanged = [sizeAnnotation, volumeAnnotation, restartAnnotation, maintenanceAnnotation]
 
-/** Whether the pod is to be made anew now, or is not there to be kept as it is. */
+/** Whether the pod is to be created again now, or does not exist. */
 function isDue({ instance, children, pod }: ObservedMember, newest: Draft<'StatefulSet'>, live: Template): boolean {
   const { statefulSet } = children
-  // Nobody has been served yet.
+  // No client has been served yet.
   if (instance.status?.volume === undefined) return true
   if (newest.spec?.replicas === 0 || statefulSet?.spec?.replicas === 0) return true
   if (pod?.isStuck) return true
@@ -58,8 +58,8 @@ function withImage(template: Template, image: string): Template {
 }
 
 /**
- * What was resolved stays so for as long as the installation names the image as it did. An image that another manager
- * set counts for nothing: what the pod was made from does.
+ * A resolved digest remains as long as the installation names the image in the same way. An image set by another
+ * manager does not count: the one that the pod was created from does.
  */
 function imageFor({ pod }: ObservedMember, reference: string, live: Template, isEdited: boolean): string {
   const present = imageOf(live)
@@ -70,39 +70,45 @@ function imageFor({ pod }: ObservedMember, reference: string, live: Template, is
   return pinnedReference(reference, pod.imageId) ?? reference
 }
 
-/** What others set in the template. Nobody knows what stood there before, so the newest template takes its place. */
+/** Changes by other managers in the template. The previous values are unknown, so the newest template replaces it. */
 function editsOf(observed: ObservedMember, newest: Draft<'StatefulSet'>): Drift[] {
   const { statefulSet } = observed.children
   const drifts = statefulSet === undefined ? [] : driftIn(observed, statefulSet, newest)
   return drifts.filter(({ field }) => field === 'spec.template' || field.startsWith('spec.template.'))
 }
 
-/** A template from before there were roles gets one with the next pod: to change it for that alone would write to every database. */
+/**
+ * A template from before there were roles gets one with the next pod: changing it only for that would write to every
+ * database.
+ */
 function withRoleOf(newest: Template, live: Template, isNew: boolean): Template {
   if (isNew || live.metadata?.labels?.[labels.role] !== undefined) return newest
   const { [labels.role]: _, ...others } = newest.metadata?.labels ?? {}
   return { ...newest, metadata: { ...newest.metadata, labels: others } }
 }
 
-/** The StatefulSet with the template that it is to have now; `newest` has the one for the next restart. */
+/** The StatefulSet with its desired template for now; `newest` has the one for the next restart. */
 export function withTemplate(observed: ObservedMember, newest: Draft<'StatefulSet'>): Draft<'StatefulSet'> {
   const live = observed.children.statefulSet?.spec?.template
   if (live === undefined || newest.spec === undefined) return newest
   const digest = (template: Template) => template.metadata?.annotations?.[templateAnnotation]
   const isSame = digest(live) === digest(newest.spec.template)
   const edits = editsOf(observed, newest)
-  const isUnsaid = digest(live) === undefined && live.metadata?.annotations?.[imageAnnotation] !== undefined
+  const lacksDigest = digest(live) === undefined && live.metadata?.annotations?.[imageAnnotation] !== undefined
   const isNew = mayStop(observed) && isDue(observed, newest, live)
-  const takesNewest = isSame || isUnsaid || edits.length > 0 || isNew
-  const { labels: marks, annotations } = live.metadata ?? {}
+  const takesNewest = isSame || lacksDigest || edits.length > 0 || isNew
+  const { labels: objectLabels, annotations } = live.metadata ?? {}
   const reference = referenceOf(takesNewest ? newest.spec.template : live) ?? ''
-  // What the API server says of it beyond that is not ours to state.
-  const kept: Template = {
-    metadata: { ...(marks ? { labels: marks } : {}), annotations: { ...annotations, [imageAnnotation]: reference } },
+  // Other fields that the API server returns are not applied.
+  const retained: Template = {
+    metadata: {
+      ...(objectLabels ? { labels: objectLabels } : {}),
+      annotations: { ...annotations, [imageAnnotation]: reference },
+    },
     ...(live.spec ? { spec: live.spec } : {}),
   }
   const isEdited = edits.some(({ field }) => field.endsWith('.image'))
   const image = imageFor(observed, reference, live, isEdited)
-  const template = withImage(takesNewest ? withRoleOf(newest.spec.template, live, isNew) : kept, image)
+  const template = withImage(takesNewest ? withRoleOf(newest.spec.template, live, isNew) : retained, image)
   return { ...newest, spec: { ...newest.spec, template } }
 }

@@ -1,13 +1,13 @@
-/** Findings about a size or a region in a spec that do not exist. Pure. */
+/** Findings about a spec that names a size or region that does not exist. Pure. */
 import type { PinnedSize, Region, SizeShape } from '../../../../crds/index.ts'
 import { type Finding, no } from '../../../objects/conditions.ts'
 import { sizeText } from '../stateful-set.ts'
 
 export const sizeNotFound = (size: PinnedSize): string =>
-  `spec.size: there is no size ${sizeText(size)}: \`kubectl get sizes\` lists those there are, as NAME-vVERSION`
+  `spec.size: there is no size ${sizeText(size)}; \`kubectl get sizes\` lists the existing ones, as NAME-vVERSION`
 
 const regionNotFound = (name: string): Finding =>
-  no('RegionNotFound', `spec.region: there is no region ${name}: \`kubectl get regions\` lists those there are`)
+  no('RegionNotFound', `spec.region: there is no region ${name}; \`kubectl get regions\` lists the existing ones`)
 
 type Named = {
   name: string
@@ -15,7 +15,7 @@ type Named = {
   size: { effective: PinnedSize; shape: SizeShape | undefined }
 }
 
-/** One finding that names each field whose value is unknown; undefined where both are known. */
+/** One finding that names each field whose value is unknown; undefined if both are known. */
 export function unknownReference({ name, region, size }: Named): Finding | undefined {
   const [first, ...others] = [
     ...(region === undefined ? [regionNotFound(name)] : []),

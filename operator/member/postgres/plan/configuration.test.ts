@@ -1,26 +1,30 @@
-/** Whether Postgres runs with the files that it is to have, and what it has against them. */
+/** Whether Postgres runs with its desired files, and the errors that it reports in them. */
 import { describe, expect, test } from 'vitest'
-import { type Given, settledDatabase } from '../../../testing/settled.ts'
+import { type Given, reconciledDatabase } from '../../../testing/reconciled-database.ts'
 import { awaitsReload, configurationFinding } from './configuration.ts'
 
-const { observedOf, assessmentOf } = settledDatabase()
+const { observedOf, assessmentOf } = reconciledDatabase()
 const { desired } = assessmentOf()
 const digest = desired.configurationDigest ?? ''
 const older = { inForce: 'older' }
 
 describe('a reload', () => {
   test.each<[string, Given, boolean]>([
-    ['is nothing to wait for where the files are in force', {}, false],
-    ['brings other files', { configuration: older }, true],
-    ['brings files that are yet to be mounted', { configuration: { ...older, onDisk: 'older' } }, true],
-    ['brings no copies', { configuration: { ...older, isMounted: false } }, false],
+    ['is not needed if the files are applied', {}, false],
+    ['applies other files', { configuration: older }, true],
+    ['applies files that are not mounted yet', { configuration: { ...older, onDisk: 'older' } }, true],
+    ['does not apply to copies', { configuration: { ...older, isMounted: false } }, false],
     [
-      'brings no files that Postgres cannot take',
+      'does not apply files that Postgres refuses',
       { configuration: { ...older, onDisk: digest, errors: ['wrong'] } },
       false,
     ],
-    ['brings others in place of those', { configuration: { ...older, onDisk: 'older', errors: ['wrong'] } }, true],
-    ['brings nothing that is known before Postgres answers', { configuration: older, answer: undefined }, false],
+    [
+      'applies files that replace refused ones',
+      { configuration: { ...older, onDisk: 'older', errors: ['wrong'] } },
+      true,
+    ],
+    ['is unknown before Postgres answers', { configuration: older, answer: undefined }, false],
   ])('%s', (_, given, is) => {
     expect(awaitsReload(observedOf(given), desired)).toBe(is)
   })
@@ -34,12 +38,12 @@ describe('a reload', () => {
 describe('the errors that Postgres reports in its files', () => {
   const refused = { status: 'True', reason: 'StartedWithOlderFiles' }
   test.each<[string, Given, object | undefined]>([
-    ['is nothing', {}, undefined],
+    ['is empty', {}, undefined],
     ['is unknown before it answers', { answer: undefined, configuration: { errors: ['wrong'] } }, undefined],
-    ['is what it did not start with', { configuration: { refused: 'line 3' } }, refused],
-    ['is that, before what else is wrong', { configuration: { refused: 'line 3', errors: ['line 4'] } }, refused],
+    ['is the reason why it started with older files', { configuration: { refused: 'line 3' } }, refused],
+    ['is that reason before other errors', { configuration: { refused: 'line 3', errors: ['line 4'] } }, refused],
     [
-      'is each of its lines',
+      'lists each line',
       { configuration: { errors: ['line 3', 'line 4'] } },
       { status: 'True', reason: 'NotTaken', message: expect.stringContaining('line 3; line 4') },
     ],
@@ -48,7 +52,7 @@ describe('the errors that Postgres reports in its files', () => {
     if (expected === undefined) expect(finding).toBeUndefined()
     else expect(finding).toMatchObject(expected)
   })
-  test('are reported in the words of Postgres', () => {
+  test("are reported with Postgres's own messages", () => {
     expect(configurationFinding(observedOf({ configuration: { refused: 'line 3' } }))?.message).toMatch(/: line 3$/)
   })
 })

@@ -1,6 +1,6 @@
 /**
- * Whether Postgres runs with the files that the operator wrote. It reads them where they are mounted, once they have come
- * there (a kubelet takes up to a minute) and it is told to; what it cannot take is said, and stays out of force.
+ * Whether Postgres runs with the files that the operator wrote. It reads them from the mount, once the kubelet has
+ * updated that (up to a minute), at a reload. Values that it cannot apply are reported, and stay unapplied.
  */
 
 import { type Finding, yes } from '../../../objects/conditions.ts'
@@ -13,7 +13,7 @@ const answeredConfiguration = (observed: ObservedMember) => {
   return answer?.state === 'answered' ? answer.configuration : undefined
 }
 
-/** Whether a reload brings the files into force: by now, or once they are mounted. */
+/** Whether a reload applies the files: now, or once they are mounted. */
 export function awaitsReload(
   observed: ObservedMember,
   { configurationDigest }: Pick<DesiredMember, 'configurationDigest'>,
@@ -24,16 +24,13 @@ export function awaitsReload(
   return configuration.inForce !== configurationDigest && !isWrong
 }
 
-/** What Postgres has against its files; undefined for nothing. */
+/** Errors that Postgres reports in its files; undefined for none. */
 export function configurationFinding(observed: ObservedMember): Finding | undefined {
   const configuration = answeredConfiguration(observed)
   if (configuration === undefined) return undefined
   const { refused, errors } = configuration
   if (refused !== null)
-    return yes(
-      'StartedWithOlderFiles',
-      `Postgres did not take its configuration and runs with the one before: ${refused}`,
-    )
+    return yes('StartedWithOlderFiles', `Postgres refused its configuration and runs with the previous one: ${refused}`)
   if (errors.length === 0) return undefined
-  return yes('NotTaken', `Postgres does not take all of its configuration: ${errors.join('; ')}`)
+  return yes('NotTaken', `Postgres did not apply all of its configuration: ${errors.join('; ')}`)
 }

@@ -1,15 +1,15 @@
 /**
- * A volume that grows by itself: by a step each time that it is as full as was said, up to the most that was allowed. The
- * claim itself holds what was asked for, so nothing is asked for twice, whatever crashes: while the request is above the
- * capacity, a growth is under way, and no other is begun. A change of the size comes first.
+ * Grows a volume automatically: by a step each time that its use reaches the threshold, up to the configured maximum.
+ * The claim itself records the request, so nothing is requested twice after a crash: while the request is above the
+ * capacity, a growth is in progress, and no other is begun. A change of the size has priority.
  *
- * That a volume is full counts only where it was found since its present capacity was: Postgres that ended of it before, or
- * answered so, says nothing of the volume as it is now.
+ * A full volume counts only if it was found since the present capacity was: if Postgres ended of it or reported it
+ * earlier, that says nothing about the present volume.
  */
 
 import type { PersistentVolumeClaim } from '../../../../cluster/index.ts'
 import type { Autogrow } from '../../../../crds/index.ts'
-import { bytesTold, canonicalQuantity } from '../../../../values/quantity.ts'
+import { canonicalQuantity, sizeInBytes } from '../../../../values/quantity.ts'
 import { timestamp } from '../../../../values/time.ts'
 import { type Finding, no } from '../../../objects/conditions.ts'
 import type { StorageStatus } from '../../../objects/instance.ts'
@@ -19,36 +19,36 @@ import { presentAnswer } from '../../postgres/answer.ts'
 import { awaitsRetry, growthOf, resizedClaim } from './growth.ts'
 
 export type Autogrowth = {
-  /** What the volume is to have by now. */
+  /** The desired storage of the volume. */
   storage: string | undefined
-  /** The claim that asks for it; undefined where it does already, or must not. */
+  /** The claim with that request; undefined if it has it already, or must not. */
   claim: PersistentVolumeClaim | undefined
-  /** What keeps it from being so, while it is not. */
+  /** What blocks the growth. */
   finding: Finding | undefined
-  /** What is on record after this pass. */
+  /** The recorded status after this pass. */
   status: StorageStatus | undefined
 }
 
 const nothing = { storage: undefined, claim: undefined, finding: undefined }
 const mebibyte = 2 ** 20
 
-/** A step more than the volume has, in whole MiB, and no more than was allowed. */
+/** One step above the present capacity, in whole MiB, up to the maximum. */
 export function nextStorage(capacity: string, { stepPercent, maxSize }: Autogrow): string | undefined {
-  const [has, most] = [bytesTold(capacity) ?? 0, bytesTold(maxSize) ?? 0]
+  const [has, most] = [sizeInBytes(capacity) ?? 0, sizeInBytes(maxSize) ?? 0]
   if (has >= most) return undefined
   const mebibytes = Math.ceil((has * (1 + stepPercent / 100)) / mebibyte)
   return canonicalQuantity(mebibytes * mebibyte >= most ? maxSize : `${mebibytes}Mi`)
 }
 
-/** When Postgres was last found to have no room for more, in ms since the epoch. */
+/** When Postgres last reported a full volume, in ms since the epoch. */
 function fullAt(observed: ObservedMember): number | undefined {
   const { pod, postgres } = observed
-  if (pod?.trouble?.diskFull) return pod.trouble.endedAt ?? 0
+  if (pod?.problem?.diskFull) return pod.problem.endedAt ?? 0
   const answer = presentAnswer(observed)
-  return answer?.state === 'answered' && !answer.hasRoom ? postgres?.at : undefined
+  return answer?.state === 'answered' && !answer.hasFreeSpace ? postgres?.at : undefined
 }
 
-/** How full the volume is, in words; undefined where it is not as full as was said. */
+/** How full the volume is, as a message; undefined below the threshold. */
 function fullness(
   observed: ObservedMember,
   capacity: string,
@@ -56,20 +56,20 @@ function fullness(
   since: string,
 ): string | undefined {
   const at = fullAt(observed)
-  // Times on record are of whole seconds: later than all of that second.
+  // Recorded times have whole seconds, so only times after the end of that second are certainly later.
   if (at !== undefined && at >= Date.parse(since) + 1_000) return 'the volume is full'
   const { volumeUse } = observed
   if (volumeUse === undefined) return undefined
-  const percent = (100 * volumeUse) / (bytesTold(capacity) ?? Number.POSITIVE_INFINITY)
+  const percent = (100 * volumeUse) / (sizeInBytes(capacity) ?? Number.POSITIVE_INFINITY)
   return percent < atPercent ? undefined : `the volume is ${Math.floor(percent)} % full`
 }
 
-/** Whether volume and size are as they are to be, so that nothing else asks for storage. */
-const isSettled = (observed: ObservedMember, { hindrance, shortfall }: SizeState): boolean => {
+/** Whether volume and size are as desired, so that nothing else requests storage. */
+const isReconciled = (observed: ObservedMember, { blocker, shortfall }: SizeState): boolean => {
   const { instance, appliedSize } = observed
   const { name, version } = instance.spec.size
   return (
-    hindrance === undefined &&
+    blocker === undefined &&
     shortfall === undefined &&
     appliedSize.pinned.name === name &&
     appliedSize.pinned.version === version
@@ -99,33 +99,41 @@ export function autogrowth(observed: ObservedMember, size: SizeState, now: numbe
   if (claim === undefined || capacity === undefined) return { ...nothing, status: before }
   const isSame = before?.capacity === capacity
   const status: StorageStatus = { capacity, since: isSame ? before.since : timestamp(now) }
-  if (!isSettled(observed, size)) return { ...nothing, status }
+  if (!isReconciled(observed, size)) return { ...nothing, status }
   const requested = claim.spec?.resources?.requests?.storage ?? capacity
   const lacking = underway(observed, claim, requested)
   if (lacking) return { ...nothing, storage: requested, finding: lacking, status: { ...status, growsTo: requested } }
-  // What was found so far may be of what the volume was before.
+  // Facts found before may concern the volume with its previous capacity.
   const why = isSame ? fullness(observed, capacity, autogrow, before.since) : undefined
   if (why === undefined) return { ...nothing, status }
   const storage = nextStorage(capacity, autogrow)
   if (storage === undefined)
     return {
       ...nothing,
-      finding: no('AtMaximum', `${why}, and has ${capacity}: storage.autogrow.maxSize is ${autogrow.maxSize}`),
+      finding: no(
+        'AtMaximum',
+        `${why} and has ${capacity}, the maximum: storage.autogrow.maxSize is ${autogrow.maxSize}`,
+      ),
       status,
     }
-  const isHeld = awaitsRetry(observed.growthRefusal, claim, storage)
-  const finding = isHeld
-    ? no('GrowthRefused', `${why}, and must not grow to ${storage}: ${observed.growthRefusal?.message}`)
+  const isDelayed = awaitsRetry(observed.growthRefusal, claim, storage)
+  const finding = isDelayed
+    ? no(
+        'GrowthRefused',
+        `${why}, and the cluster refused to grow it to ${storage}: ${observed.growthRefusal?.message}`,
+      )
     : no('Growing', `${why}: it grows from ${capacity} to ${storage}`)
   return {
     storage,
-    claim: isHeld ? undefined : resizedClaim(claim, storage),
+    claim: isDelayed ? undefined : resizedClaim(claim, storage),
     finding,
     status: { ...status, growsTo: storage },
   }
 }
 
-/** A claim whose request somebody raised above the size: the volume grows, and no request makes it smaller again. */
+/**
+ * A claim whose request another manager raised above the size: the volume grows, and no request makes it smaller again.
+ */
 function raisedByOthers(
   observed: ObservedMember,
   size: SizeState,
@@ -133,8 +141,8 @@ function raisedByOthers(
 ): Finding | undefined {
   const requested = claim?.spec?.resources?.requests?.storage
   const storage = size.shape?.storageSize
-  if (claim === undefined || requested === undefined || storage === undefined || !isSettled(observed, size)) return
-  if ((bytesTold(requested) ?? 0) <= (bytesTold(storage) ?? 0)) return
+  if (claim === undefined || requested === undefined || storage === undefined || !isReconciled(observed, size)) return
+  if ((sizeInBytes(requested) ?? 0) <= (sizeInBytes(storage) ?? 0)) return
   const lacking = underway(observed, claim, requested)
   const field = `spec.resources.requests.storage of the claim ${claim.metadata.name}`
   return lacking && no(lacking.reason, `${field} is ${requested}, above the ${storage} of the size: ${lacking.message}`)
@@ -148,7 +156,7 @@ const reasons = {
   infeasible: 'GrowthInfeasible',
 } as const
 
-/** What is said of a growth that is asked for and not in force, file system included; undefined where there is none. */
+/** The condition for a requested growth that is not complete, file system included; undefined if there is none. */
 function underway(
   { growthRefusal }: ObservedMember,
   claim: PersistentVolumeClaim,

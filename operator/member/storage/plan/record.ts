@@ -1,7 +1,6 @@
 /**
- * The record of the volume that holds the data. It is made when Postgres has answered for the first time, and says the
- * same for good; only which claim stands for the volume may change, where the database, its claim or an older status was
- * put back.
+ * The record of the volume with the data. It is created when Postgres has answered for the first time, and does not
+ * change. Only its claim may change, if the database, its claim or an older status was put back.
  */
 
 import type { PersistentVolumeClaim } from '../../../../cluster/index.ts'
@@ -13,9 +12,9 @@ import { systemIdentifierOf } from '../claim.ts'
 import { isRebound, mayRunOnRecordedVolume } from './volume-state.ts'
 
 /**
- * The record that a claim gives by itself, where the database's own is missing or names a claim that is gone: the
- * claim was put back, with or after its database, and says that these data stand on it. Nothing else is done before
- * that is on record.
+ * The record made from a claim alone, if the database has none or its record names a deleted claim: the claim was put
+ * back, with or after its database, and is annotated with the system identifier of these data. Nothing else is done
+ * before this is recorded.
  */
 export function recordFromClaim(observed: ObservedMember): VolumeRecord | undefined {
   const { instance, children, isOrphanClaim, volumes } = observed
@@ -30,26 +29,26 @@ export function recordFromClaim(observed: ObservedMember): VolumeRecord | undefi
   if (recorded.uid === uid) return undefined
   if (isProven(observed, claim)) return { claim: name, uid, systemIdentifier, ...bound }
   if (recorded.systemIdentifier !== systemIdentifier) return undefined
-  const isPutBack = ownerUidOf(claim) === instance.metadata.uid && isGone(observed)
+  const isPutBack = ownerUidOf(claim) === instance.metadata.uid && isDeleted(observed)
   if (isOrphanClaim || isPutBack) return { claim: recorded.claim, uid, systemIdentifier, ...bound }
-  const isOurs = isRebound(observed, claim) && volumes.recorded?.claimUid === uid
-  return isOurs ? { ...recorded, uid } : undefined
+  const isOwnClaim = isRebound(observed, claim) && volumes.recorded?.claimUid === uid
+  return isOwnClaim ? { ...recorded, uid } : undefined
 }
 
 /**
- * The record is of another time, out of a backup of the cluster: the claim carries this very object's uid and the number of its
- * data, and the pod that runs was made for it. What a pod has mounted under another claim is never passed over.
+ * The record is old, from a backup of the cluster: the claim has this object's uid and the incarnation number of its
+ * data, and the running pod was created for it. A volume that a pod has mounted under another claim is never ignored.
  */
 function isProven({ instance, pod }: ObservedMember, claim: PersistentVolumeClaim): boolean {
   if (ownerUidOf(claim) !== instance.metadata.uid || claim.status?.phase !== 'Bound') return false
   return pod?.address !== undefined && pod.volume === claim.metadata.uid
 }
 
-/** Whether the volume on record is gone for good: no claim or pod has it, and the cluster does not know it any more. */
-const isGone = (observed: ObservedMember): boolean =>
+/** Whether the recorded volume is permanently lost: no claim or pod has it, and it does not exist in the cluster. */
+const isDeleted = (observed: ObservedMember): boolean =>
   observed.volumes.recorded === undefined && !mayRunOnRecordedVolume(observed)
 
-/** The record after a pass. Its volume's name is there before anything is done that only the volume survives. */
+/** The record after a pass. It contains the volume's name before any action that only the volume survives. */
 export function nextRecord(observed: ObservedMember, answered: Answered): VolumeRecord | undefined {
   const { instance, children, volumes } = observed
   const { claim } = children
@@ -59,10 +58,10 @@ export function nextRecord(observed: ObservedMember, answered: Answered): Volume
     const { systemIdentifier } = answered
     return named({ claim: claim.metadata.name, uid: claim.metadata.uid, systemIdentifier }, claim.spec?.volumeName)
   }
-  // The object that it was by is going, and there is another for the same storage.
+  // The recorded object is being deleted, and there is another for the same storage.
   if (volumes.copy !== undefined) return named(recorded, volumes.copy.name)
-  const isOurs = claim?.metadata.uid === recorded.uid
-  return recorded.volumeName === undefined && isOurs ? named(recorded, claim.spec?.volumeName) : recorded
+  const isOwnClaim = claim?.metadata.uid === recorded.uid
+  return recorded.volumeName === undefined && isOwnClaim ? named(recorded, claim.spec?.volumeName) : recorded
 }
 
 const named = (record: VolumeRecord, volumeName: string | undefined): VolumeRecord =>

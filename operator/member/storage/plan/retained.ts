@@ -1,7 +1,7 @@
 /**
- * What is done about volumes that were retained under the database's id, while it has neither a claim nor a volume on record:
- * the only one is taken over, and started as it is; where a person has to say which one it is, nothing is claimed. Never is an
- * empty volume made beside them.
+ * Handles volumes that were retained under the database's id, while it has neither a claim nor a recorded volume: a
+ * single one is taken over, and started as it is; if a user has to decide which one it is, no claim is created. An
+ * empty volume is never created beside them.
  */
 
 import { childNames, labels } from '../../../../crds/index.ts'
@@ -11,17 +11,17 @@ import type { StorageAction } from '../actions.ts'
 import { adoptedClaimDraft } from '../claim.ts'
 import { volumeToAdopt } from '../retained.ts'
 
-/** The next step of taking a volume over: its old claim is forgotten, then a new one names it. */
+/** The next step of taking a volume over: its old claimRef is removed, then a new claim names it. */
 export function adoption({ instance, incarnation, number, retained }: ObservedMember, owner: Owner): StorageAction[] {
   const volume = instance.adoptsVolumes ? volumeToAdopt(retained, { owner, number }) : undefined
-  // It is on record which incarnation serves before anything is made for it.
+  // The serving incarnation is recorded before any object is created for it.
   if (volume === undefined || instance.status?.incarnation !== incarnation) return []
   const { name, uid } = volume
   if (volume.claimUid !== undefined) return [{ do: 'change-volume', name, uid, change: { to: 'unclaim' } }]
   return [{ do: 'create-claim', draft: adoptedClaimDraft({ owner, incarnation, number }, volume) }]
 }
 
-/** Why nothing is claimed, and what a person can do; undefined where nothing stands in the way. */
+/** Why no claim is created, and what a user can do; undefined if nothing blocks it. */
 export function retainedMessage({
   instance,
   owner,
@@ -38,10 +38,10 @@ export function retainedMessage({
   const unlabel = `kubectl label pv NAME ${labels.database}-`
   const reserve = `reserved for the claim ${owner.namespace}/${claim} (spec.claimRef)`
   const takeOver = instance.adoptsVolumes
-    ? `a single one that is ${reserve} is taken over`
+    ? `a single volume that is ${reserve} is taken over`
     : `to use one, create the claim ${claim} with spec.volumeName and the label ${labels.database}: ${owner.id}`
   return (
-    `PersistentVolume ${names} was retained with the id of this database and may hold its data: no empty volume is made ` +
-    `beside it. ${takeOver}; take the label off those that are not wanted: ${unlabel}`
+    `PersistentVolume ${names} was retained with the id of this database and may contain its data: no empty volume is created ` +
+    `beside it. ${takeOver}; remove the label from those that are not needed: ${unlabel}`
   )
 }

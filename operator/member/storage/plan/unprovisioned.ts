@@ -6,7 +6,7 @@
 
 import type { DeleteAction } from '../../../children/actions.ts'
 import type { ObservedMember } from '../../observed.ts'
-import { asksFor } from '../claim.ts'
+import { hasRequest } from '../claim.ts'
 
 /** Whether the owner waits for its first volume. A suspended one does not. */
 export function isUnprovisioned({ instance, children: { claim }, isOrphanClaim, pod }: ObservedMember): boolean {
@@ -20,7 +20,7 @@ export function isToBeReplaced(observed: ObservedMember): boolean {
   const { children, size, region } = observed
   const { claim } = children
   if (claim === undefined || size === undefined || region === undefined || !isUnprovisioned(observed)) return false
-  return claim.metadata.deletionTimestamp !== undefined || !asksFor(claim, size.spec.shape, region)
+  return claim.metadata.deletionTimestamp !== undefined || !hasRequest(claim, size.spec.shape, region)
 }
 
 /** Deletes such a claim once no pod can use it. */
@@ -36,10 +36,10 @@ export function replacement({ children, pod }: ObservedMember): DeleteAction[] {
 export function unprovisionedMessage(observed: ObservedMember): string | undefined {
   const { instance, provisioning, pod, region } = observed
   if (!isUnprovisioned(observed)) return undefined
-  if (isToBeReplaced(observed)) return 'the volume claim is being replaced by one for what is asked now'
-  const why = provisioning ?? pod?.trouble?.message
+  if (isToBeReplaced(observed)) return 'the volume claim is being replaced by one with the present request'
+  const why = provisioning ?? pod?.problem?.message
   if (why === undefined) return undefined
   const { name, version } = instance.spec.size
-  const remedy = `another size than ${name}-v${version}, or another storage class of region ${region?.metadata.name}, replaces the claim`
-  return `the volume is not there yet: ${why}; ${remedy}`
+  const remedy = `to replace the claim, set another size than ${name}-v${version}, or another storage class in region ${region?.metadata.name}`
+  return `the volume does not exist yet: ${why}; ${remedy}`
 }

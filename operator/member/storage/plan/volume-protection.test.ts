@@ -1,10 +1,10 @@
-/** What is decided for a volume that somebody deletes, or has deleted: table by table, from what is there. */
+/** Decisions about a volume that is being deleted or was deleted: one table each, by the observed state. */
 import { describe, expect, test } from 'vitest'
 import type { PersistentVolumeClaim } from '../../../../cluster/index.ts'
-import { ownerMarks } from '../../../objects/ownership.ts'
-import { emptyWorld, observedIn, round } from '../../../testing/plan-world.ts'
+import { ownerAnnotations } from '../../../objects/ownership.ts'
+import { emptyClusterState, observedIn, round } from '../../../testing/cluster-state.ts'
 import type { Observed } from '../../../workload/observed.ts'
-import { isHeld, isStopped, mayStop, stopsToRebind } from '../../pod/plan/stop.ts'
+import { isStopped, isSuspensionDelayed, mayStop, stopsToRebind } from '../../pod/plan/stop.ts'
 import type { PodFacts } from '../../pod/pod.ts'
 import { reboundClaimDraft } from '../claim.ts'
 import type { VolumeFacts } from '../persistent-volume.ts'
@@ -13,13 +13,13 @@ import { protectVolume } from './volume-protection.ts'
 import { isRebound, mayRunOnRecordedVolume, outlivesClaim, volumeStateOf } from './volume-state.ts'
 
 const at = '2026-01-01T00:00:00Z'
-const world = emptyWorld()
-for (let count = 0; count < 15; count++) round(world)
-const settled = observedIn(world)
-const found = settled.children.claim
-const { owner: settledOwner, pod: settledPod } = settled
-if (found === undefined || settledOwner === undefined || settledPod === undefined) throw new Error('it serves')
-const owner = settledOwner
+const clusterState = emptyClusterState()
+for (let count = 0; count < 15; count++) round(clusterState)
+const reconciled = observedIn(clusterState)
+const found = reconciled.children.claim
+const { owner: identifiedOwner, pod: reconciledPod } = reconciled
+if (found === undefined || identifiedOwner === undefined || reconciledPod === undefined) throw new Error('it serves')
+const owner = identifiedOwner
 const namespace = found.metadata.namespace ?? ''
 const name = found.metadata.name
 
@@ -31,21 +31,21 @@ const claimOf = (changes: Partial<PersistentVolumeClaim['metadata']> = {}, phase
 })
 const claim = claimOf()
 const going = claimOf({ deletionTimestamp: at })
-/** By its name, and made for the volume by us. */
-const anew = claimOf({ uid: 'claim-2' })
-const theirs = claimOf({ uid: 'claim-2', annotations: { ...ownerMarks({ ...owner, uid: 'another' }) } })
+/** By its name, and created by the operator for the volume. */
+const recreated = claimOf({ uid: 'claim-2' })
+const foreign = claimOf({ uid: 'claim-2', annotations: { ...ownerAnnotations({ ...owner, uid: 'another' }) } })
 
 const volumeOf = (changes: Partial<VolumeFacts> = {}): VolumeFacts => ({
   ...{ name: 'pv', uid: 'pv-uid', isTerminating: false, isRetained: false, policyBefore: undefined, isBound: true },
-  ...{ claim: `${namespace}/${name}`, claimUid: 'claim-1', isMarked: true, accessModes: ['ReadWriteOnce'] },
+  ...{ claim: `${namespace}/${name}`, claimUid: 'claim-1', isLabelled: true, accessModes: ['ReadWriteOnce'] },
   ...{ capacity: '1Gi', storageClass: 'fast', isProvisioned: true },
   ...changes,
 })
 const retained = { isRetained: true, policyBefore: 'Delete' }
 
 const record = { claim: name, uid: 'claim-1', volumeName: 'pv', systemIdentifier: '7' }
-const running: PodFacts = { ...settledPod, address: '10.0.0.1', terminating: false, volume: 'claim-1', createdAt: 0 }
-const down: PodFacts = { ...running, address: undefined, trouble: undefined }
+const running: PodFacts = { ...reconciledPod, address: '10.0.0.1', terminating: false, volume: 'claim-1', createdAt: 0 }
+const down: PodFacts = { ...running, address: undefined, problem: undefined }
 
 type Given = {
   claim?: PersistentVolumeClaim | undefined
@@ -57,37 +57,37 @@ type Given = {
   suspended?: boolean
   replicas?: number
   isOrphanClaim?: boolean
-  /** Another size than is in force is asked for, and on its way. */
+  /** Another size than the applied one is requested, and in progress. */
   isResizing?: boolean
-  /** Another size is on its way, or another operation; and whether the size that is asked for is there. */
+  /** Another size or another operation is in progress; and whether the requested Size exists. */
   progressing?: boolean
   hasSize?: boolean
   suspensionBlock?: Observed['suspensionBlock']
 }
 
-/** A database that serves, as it is but for what is given. */
+/** A serving database, with the given differences. */
 function observedOf(given: Given = {}): Observed {
   const has = (field: keyof Given) => Object.hasOwn(given, field)
   const volume = has('volume') ? given.volume : volumeOf()
   const { suspended = false, replicas = suspended ? 0 : 1, isResizing = false } = given
   const { progressing = isResizing, hasSize = true, suspensionBlock } = given
-  const { statefulSet } = settled.children
+  const { statefulSet } = reconciled.children
   const conditions = progressing
     ? [{ type: 'Progressing', status: 'True' as const, reason: 'Starting', message: '', lastTransitionTime: at }]
     : []
-  const size = isResizing ? { name: 'large', version: 1 } : settled.instance.spec.size
+  const size = isResizing ? { name: 'large', version: 1 } : reconciled.instance.spec.size
   return {
-    ...settled,
+    ...reconciled,
     instance: {
-      ...settled.instance,
-      spec: { ...settled.instance.spec, suspended, size },
-      status: { ...settled.instance.status, conditions, volume: has('record') ? given.record : record },
+      ...reconciled.instance,
+      spec: { ...reconciled.instance.spec, suspended, size },
+      status: { ...reconciled.instance.status, conditions, volume: has('record') ? given.record : record },
     },
     isOrphanClaim: given.isOrphanClaim ?? false,
-    size: hasSize ? settled.size : undefined,
+    size: hasSize ? reconciled.size : undefined,
     suspensionBlock,
     children: {
-      ...settled.children,
+      ...reconciled.children,
       claim: has('claim') ? given.claim : claim,
       statefulSet: statefulSet && {
         ...statefulSet,
@@ -99,37 +99,45 @@ function observedOf(given: Given = {}): Observed {
   }
 }
 
-const [kept, goingVolume] = [volumeOf(retained), volumeOf({ ...retained, isTerminating: true })]
+const [retainedVolume, goingVolume] = [volumeOf(retained), volumeOf({ ...retained, isTerminating: true })]
 const unclaimed = volumeOf({ ...retained, claimUid: undefined })
 const ofAnother = volumeOf({ ...retained, claim: `${namespace}/other` })
 
 describe('the state of a volume', () => {
   test.each<[string, Given, ReturnType<typeof volumeStateOf>]>([
     ['that serves is safe', {}, 'safe'],
-    ['before there is one on record is safe', { record: undefined, claim: undefined }, 'safe'],
+    ['before one is recorded is safe', { record: undefined, claim: undefined }, 'safe'],
     ['whose claim is being deleted is terminating', { claim: going }, 'terminating'],
     ['that is being deleted itself is terminating', { volume: goingVolume }, 'terminating'],
     ['whose claim has lost it', { claim: claimOf({}, 'Lost'), volume: undefined }, 'lost'],
-    ['whose claim has lost it, and is there all the same', { claim: claimOf({}, 'Lost'), volume: kept }, 'released'],
-    ['whose claim is gone', { claim: undefined, volume: kept, bound: undefined }, 'released'],
-    ['whose claim is gone, and which waits for none', { claim: undefined, volume: unclaimed }, 'released'],
-    ['that is gone with its claim', { claim: undefined, volume: undefined }, 'lost'],
+    [
+      'whose claim has lost it, and which still exists',
+      { claim: claimOf({}, 'Lost'), volume: retainedVolume },
+      'released',
+    ],
+    ['whose claim is deleted', { claim: undefined, volume: retainedVolume, bound: undefined }, 'released'],
+    ['whose claim is deleted, and which is not reserved', { claim: undefined, volume: unclaimed }, 'released'],
+    ['that is deleted with its claim', { claim: undefined, volume: undefined }, 'lost'],
     ['that is reserved for another claim', { claim: undefined, volume: ofAnother }, 'lost'],
     ['that another claim has by uid', { claim: undefined, volume: volumeOf({ claimUid: 'claim-9' }) }, 'lost'],
-    ['that is emptied', { claim: undefined, volume: volumeOf({ isTerminating: true }) }, 'lost'],
-    ['that goes, and is kept', { claim: undefined, volume: goingVolume }, 'released'],
-    ['with a claim of ours anew', { claim: anew, volume: volumeOf({ ...retained, claimUid: 'claim-2' }) }, 'released'],
-    ['with a claim of ours anew, and which waits for none', { claim: anew, volume: unclaimed }, 'released'],
-    ['with a claim of ours anew, not bound yet', { claim: anew, volume: kept }, 'released'],
-    ["with somebody else's claim by its name", { claim: theirs, volume: kept }, 'lost'],
+    ['that is being erased', { claim: undefined, volume: volumeOf({ isTerminating: true }) }, 'lost'],
+    ['that is being deleted, and is retained', { claim: undefined, volume: goingVolume }, 'released'],
     [
-      'with a claim of ours for another volume by its name',
-      { claim: { ...anew, spec: { ...anew.spec, volumeName: 'pv-9' } }, volume: kept },
+      'with a new claim of this owner',
+      { claim: recreated, volume: volumeOf({ ...retained, claimUid: 'claim-2' }) },
+      'released',
+    ],
+    ['with a new claim of this owner, and which is not reserved', { claim: recreated, volume: unclaimed }, 'released'],
+    ['with a new claim of this owner, not bound yet', { claim: recreated, volume: retainedVolume }, 'released'],
+    ['with the claim of another owner by its name', { claim: foreign, volume: retainedVolume }, 'lost'],
+    [
+      'with a claim of this owner that names another volume',
+      { claim: { ...recreated, spec: { ...recreated.spec, volumeName: 'pv-9' } }, volume: retainedVolume },
       'lost',
     ],
     [
-      'that is on record without a name',
-      { claim: anew, volume: kept, record: { claim: name, uid: 'claim-1', systemIdentifier: '7' } },
+      'that is recorded without a name',
+      { claim: recreated, volume: retainedVolume, record: { claim: name, uid: 'claim-1', systemIdentifier: '7' } },
       'lost',
     ],
   ])('%s', (_, given, state) => {
@@ -137,14 +145,14 @@ describe('the state of a volume', () => {
   })
 
   test.each<[string, PersistentVolumeClaim, Given, boolean]>([
-    ['of ours, for the volume', anew, {}, true],
-    ['that is on record itself', claim, {}, false],
-    ["of somebody else's", theirs, {}, false],
-    ['for another volume', { ...anew, spec: { volumeName: 'pv-9' } }, {}, false],
-    ['for none', { ...anew, spec: {} }, {}, false],
+    ['of this owner, for the volume', recreated, {}, true],
+    ['that is the recorded one', claim, {}, false],
+    ['of another owner', foreign, {}, false],
+    ['for another volume', { ...recreated, spec: { volumeName: 'pv-9' } }, {}, false],
+    ['for none', { ...recreated, spec: {} }, {}, false],
     [
-      'for none, where none is named',
-      { ...anew, spec: {} },
+      'for none, if none is named',
+      { ...recreated, spec: {} },
       { record: { ...record, volumeName: undefined } as never },
       false,
     ],
@@ -155,13 +163,17 @@ describe('the state of a volume', () => {
 
 describe('whether the data outlive the claim', () => {
   test.each<[string, Given, boolean]>([
-    ['as the volume says', { volume: kept }, true],
-    ['not where it does not say so', {}, false],
-    ['not where it goes', { volume: goingVolume }, false],
-    ['not where it is not there', { volume: undefined }, false],
-    ['not where what the claim has is not kept', { volume: kept, bound: volumeOf({ name: 'pv-9' }) }, false],
-    ['whatever a strange claim has', { claim: theirs, volume: kept, bound: volumeOf({ name: 'pv-9' }) }, true],
-    ['also where no claim has it', { claim: undefined, volume: kept, bound: undefined }, true],
+    ['if the volume is retained', { volume: retainedVolume }, true],
+    ['not if it is not retained', {}, false],
+    ['not if it is being deleted', { volume: goingVolume }, false],
+    ['not if it does not exist', { volume: undefined }, false],
+    ["not if the claim's volume is not retained", { volume: retainedVolume, bound: volumeOf({ name: 'pv-9' }) }, false],
+    [
+      "whatever volume another owner's claim has",
+      { claim: foreign, volume: retainedVolume, bound: volumeOf({ name: 'pv-9' }) },
+      true,
+    ],
+    ['also if no claim has it', { claim: undefined, volume: retainedVolume, bound: undefined }, true],
   ])('%s', (_, given, is) => {
     expect(outlivesClaim(observedOf(given))).toBe(is)
   })
@@ -175,16 +187,16 @@ describe('whether Postgres may be running on the volume on record', () => {
     ['a pod that runs', {}, true],
     ['no pod', { pod: undefined }, false],
     ['one that terminates', { pod: { ...running, terminating: true } }, false],
-    ['one that has not come to run', { pod: down }, false],
-    ['one that crashed, and comes back', { pod: { ...down, trouble: crashed, isStuck: false } }, true],
-    ['one that does not come back', { pod: { ...down, trouble: crashed, isStuck: true } }, false],
+    ['one that has not started', { pod: down }, false],
+    ['one that crashed, and restarts', { pod: { ...down, problem: crashed, isStuck: false } }, true],
+    ['one that does not restart', { pod: { ...down, problem: crashed, isStuck: true } }, false],
     ['one without any claim', { claim: undefined }, true],
-    ['one made before another claim had the name', { claim: later, pod: { ...running, createdAt: made - 1 } }, true],
-    ['one made in the same second', { claim: later, pod: { ...running, createdAt: made } }, true],
-    ['one made after', { claim: later, pod: { ...running, createdAt: made + 1 } }, false],
-    ['one of which nobody knows', { claim: later, pod: { ...running, createdAt: undefined } }, true],
+    ['one created before another claim had the name', { claim: later, pod: { ...running, createdAt: made - 1 } }, true],
+    ['one created in the same second', { claim: later, pod: { ...running, createdAt: made } }, true],
+    ['one created after', { claim: later, pod: { ...running, createdAt: made + 1 } }, false],
+    ['one with an unknown creation time', { claim: later, pod: { ...running, createdAt: undefined } }, true],
     [
-      'one made after its own claim',
+      'one created after its own claim',
       { claim: claimOf({ creationTimestamp: at }), pod: { ...running, createdAt: made + 1 } },
       true,
     ],
@@ -195,29 +207,29 @@ describe('whether Postgres may be running on the volume on record', () => {
 
 describe('the actions for a volume', () => {
   const change = (to: object) => ({ do: 'change-volume', name: 'pv', uid: 'pv-uid', change: to })
-  const [mark, retain] = [change({ to: 'mark', owner }), change({ to: 'retain', owner })]
+  const [label, retain] = [change({ to: 'mark', owner }), change({ to: 'retain', owner })]
   const giveBack = change({ to: 'give-back', claimUid: undefined })
   const unclaim = change({ to: 'unclaim' })
   const copy = { do: 'copy-volume', from: 'pv', uid: 'pv-uid', name: 'espalier-claim-1', owner }
   const letGo = { do: 'delete', kind: 'PersistentVolumeClaim', name, namespace, uid: 'claim-1' }
-  const claimAnew = (volume: VolumeFacts) => ({
+  const rebind = (volume: VolumeFacts) => ({
     do: 'create-claim',
-    draft: reboundClaimDraft({ owner, incarnation: settled.incarnation, number: 0 }, '7', volume),
+    draft: reboundClaimDraft({ owner, incarnation: reconciled.incarnation, number: 0 }, '7', volume),
   })
   const still = { pod: undefined, replicas: 0 }
 
   test.each<[string, Given, object[]]>([
     ['that serves: nothing', {}, []],
-    ['that does not say whose it is', { volume: volumeOf({ isMarked: false }) }, [mark]],
-    ['that is not known', { volume: undefined }, []],
+    ["that has no owner's label", { volume: volumeOf({ isLabelled: false }) }, [label]],
+    ['that is unknown', { volume: undefined }, []],
     ['of no claim', { claim: undefined, record: undefined }, []],
     ['of a suspended database: it is retained', { suspended: true }, [retain]],
     ['of a suspended database that never had data', { suspended: true, record: undefined }, []],
-    ['of a suspended database, retained', { suspended: true, volume: kept }, []],
-    ['that was retained, and serves again', { volume: kept }, [giveBack]],
+    ['of a suspended database, retained', { suspended: true, volume: retainedVolume }, []],
+    ['that was retained, and serves again', { volume: retainedVolume }, [giveBack]],
     ['that was retained by its own owner', { volume: volumeOf({ isRetained: true }) }, []],
-    ['that was retained, before a pod runs', { volume: kept, pod: down }, []],
-    ['that was retained, without a pod', { volume: kept, pod: undefined }, []],
+    ['that was retained, before a pod runs', { volume: retainedVolume, pod: down }, []],
+    ['that was retained, without a pod', { volume: retainedVolume, pod: undefined }, []],
     ['that was retained, before it is bound', { volume: volumeOf({ ...retained, isBound: false }) }, []],
     [
       'that was retained, before it is bound to this claim',
@@ -225,59 +237,81 @@ describe('the actions for a volume', () => {
       [],
     ],
 
-    ['whose claim goes: it is retained first', { claim: going }, [retain]],
-    ['whose claim goes, also where all is still', { claim: going, ...still, suspended: true }, [retain]],
-    ['whose claim goes, retained', { claim: going, volume: kept }, []],
-    ['that goes itself: it is retained first', { volume: volumeOf({ isTerminating: true }) }, [retain]],
-    ['that goes itself: there is to be another for its storage', { volume: goingVolume }, [copy]],
-    ['that goes, with a copy', { volume: goingVolume, copy: kept }, []],
+    ['whose claim is being deleted: it is retained first', { claim: going }, [retain]],
+    ['whose claim is being deleted, also if nothing runs', { claim: going, ...still, suspended: true }, [retain]],
+    ['whose claim is being deleted, retained', { claim: going, volume: retainedVolume }, []],
+    ['that is being deleted itself: it is retained first', { volume: volumeOf({ isTerminating: true }) }, [retain]],
+    ['that is being deleted itself: a second object is created for its storage', { volume: goingVolume }, [copy]],
+    ['that is being deleted, with a second object', { volume: goingVolume, copy: retainedVolume }, []],
     [
-      'that goes, with a copy on record: its claim is let go of when all is still',
-      { bound: goingVolume, volume: kept, copy: kept, ...still, suspended: true },
+      'that is being deleted, with a recorded second object: its claim is released when nothing runs',
+      { bound: goingVolume, volume: retainedVolume, copy: retainedVolume, ...still, suspended: true },
       [letGo],
     ],
-    ['but not of a pod', { bound: goingVolume, volume: kept, copy: kept, suspended: true }, []],
     [
-      'nor before none is to come',
-      { bound: goingVolume, volume: kept, copy: kept, suspended: true, ...still, replicas: 1 },
+      'the same, while there is a pod: it is not released',
+      { bound: goingVolume, volume: retainedVolume, copy: retainedVolume, suspended: true },
       [],
     ],
     [
-      'nor while it is not kept',
-      { bound: volumeOf({ isTerminating: true }), volume: kept, copy: kept, suspended: true, ...still },
+      'the same, while a pod is still to run: it is not released',
+      { bound: goingVolume, volume: retainedVolume, copy: retainedVolume, suspended: true, ...still, replicas: 1 },
+      [],
+    ],
+    [
+      'the same, while it is not retained: it is retained first',
+      {
+        bound: volumeOf({ isTerminating: true }),
+        volume: retainedVolume,
+        copy: retainedVolume,
+        suspended: true,
+        ...still,
+      },
       [change({ to: 'retain', owner })],
     ],
-    ['nor twice', { claim: going, bound: goingVolume, volume: kept, copy: kept, suspended: true, ...still }, []],
+    [
+      'the same, while the claim is already being deleted: it is not released twice',
+      { claim: going, bound: goingVolume, volume: retainedVolume, copy: retainedVolume, suspended: true, ...still },
+      [],
+    ],
 
     ['without a claim: it is retained first', { claim: undefined, volume: volumeOf(), bound: undefined }, [retain]],
-    ['without a claim, under a Postgres', { claim: undefined, volume: kept, bound: undefined }, []],
+    ['without a claim, under a Postgres', { claim: undefined, volume: retainedVolume, bound: undefined }, []],
     [
-      'without a claim, and still: it is let go of',
-      { claim: undefined, volume: kept, bound: undefined, ...still },
+      'without a claim, and nothing runs: it is released',
+      { claim: undefined, volume: retainedVolume, bound: undefined, ...still },
       [unclaim],
     ],
     [
       'without a claim, and free: it gets a new one',
       { claim: undefined, volume: unclaimed, bound: undefined, ...still },
-      [claimAnew(unclaimed)],
+      [rebind(unclaimed)],
     ],
     [
-      'with a new claim that it is reserved for',
-      { claim: anew, volume: volumeOf({ ...retained, claimUid: 'claim-2' }), ...still },
+      'with a new claim for which it is reserved',
+      { claim: recreated, volume: volumeOf({ ...retained, claimUid: 'claim-2' }), ...still },
       [],
     ],
-    ['with a new claim, and free', { claim: anew, volume: unclaimed, ...still }, []],
-    ['with a new claim, but of the old one', { claim: anew, volume: kept, bound: undefined, ...still }, [unclaim]],
-    ['of a claim that has lost it: the claim goes', { claim: claimOf({}, 'Lost'), volume: kept, ...still }, [letGo]],
+    ['with a new claim, and free', { claim: recreated, volume: unclaimed, ...still }, []],
     [
-      'of a claim that has lost it, and goes',
-      { claim: claimOf({ deletionTimestamp: at }, 'Lost'), volume: kept, ...still },
+      'with a new claim, but of the old one',
+      { claim: recreated, volume: retainedVolume, bound: undefined, ...still },
+      [unclaim],
+    ],
+    [
+      'of a claim that has lost it: the claim is deleted',
+      { claim: claimOf({}, 'Lost'), volume: retainedVolume, ...still },
+      [letGo],
+    ],
+    [
+      'of a claim that has lost it, and is being deleted',
+      { claim: claimOf({ deletionTimestamp: at }, 'Lost'), volume: retainedVolume, ...still },
       [],
     ],
-    ['of a claim that has lost it, under a Postgres', { claim: claimOf({}, 'Lost'), volume: kept }, []],
+    ['of a claim that has lost it, under a Postgres', { claim: claimOf({}, 'Lost'), volume: retainedVolume }, []],
 
-    ['that is lost, and found: it is retained', { claim: theirs, bound: volumeOf({ name: 'pv-9' }) }, [retain]],
-    ['that is lost, and retained', { claim: theirs, volume: kept }, []],
+    ['that is lost, and found: it is retained', { claim: foreign, bound: volumeOf({ name: 'pv-9' }) }, [retain]],
+    ['that is lost, and retained', { claim: foreign, volume: retainedVolume }, []],
     ['that is lost', { claim: undefined, volume: undefined }, []],
   ])('%s', (_, given, actions) => {
     expect(protectVolume(observedOf(given), owner)).toEqual(actions)
@@ -286,74 +320,94 @@ describe('the actions for a volume', () => {
 
 describe('whether Postgres is stopped', () => {
   const large = { isResizing: true }
-  const lost = { claim: theirs, volume: kept, bound: volumeOf({ name: 'pv-9' }) }
-  const gone = { claim: theirs, volume: undefined, bound: undefined }
-  const unmade = { ...claimOf({ deletionTimestamp: at }, 'Pending'), spec: {} }
-  // May it be, does that bind the volume anew, and is no pod to run?
+  const lost = { claim: foreign, volume: retainedVolume, bound: volumeOf({ name: 'pv-9' }) }
+  const withoutVolume = { claim: foreign, volume: undefined, bound: undefined }
+  const pendingClaim = { ...claimOf({ deletionTimestamp: at }, 'Pending'), spec: {} }
+  // Three answers: may it be stopped, does the stop bind the volume to a new claim, and is no pod to run?
   test.each<[string, Given, [may: boolean, binds: boolean, is: boolean]]>([
-    ['where all is well', {}, [true, false, false]],
-    ['where it is suspended', { suspended: true }, [true, false, true]],
-    ['whose claim goes with the data', { claim: going }, [false, true, false]],
-    ['whose claim goes with the data, suspended', { claim: going, suspended: true }, [false, true, false]],
+    ['without a problem', {}, [true, false, false]],
+    ['if it is suspended', { suspended: true }, [true, false, true]],
+    ['whose claim is being deleted with the data', { claim: going }, [false, true, false]],
+    ['whose claim is being deleted with the data, suspended', { claim: going, suspended: true }, [false, true, false]],
     [
-      'whose claim goes with the data, suspended and stopped',
+      'whose claim is being deleted with the data, suspended and stopped',
       { claim: going, suspended: true, pod: undefined },
       [false, true, true],
     ],
-    ['whose claim goes, and whose data stay', { claim: going, volume: kept }, [true, true, false]],
-    ['the same, suspended', { claim: going, volume: kept, suspended: true }, [true, true, true]],
-    ['the same, where Postgres has stopped by itself', { claim: going, volume: kept, pod: down }, [true, true, true]],
     [
-      'the same, where its pod goes',
-      { claim: going, volume: kept, pod: { ...running, terminating: true } },
+      'whose claim is being deleted, and whose data are retained',
+      { claim: going, volume: retainedVolume },
+      [true, true, false],
+    ],
+    ['the same, suspended', { claim: going, volume: retainedVolume, suspended: true }, [true, true, true]],
+    [
+      'the same, if Postgres has stopped by itself',
+      { claim: going, volume: retainedVolume, pod: down },
       [true, true, true],
     ],
-    ['the same, where there is no pod', { claim: going, volume: kept, pod: undefined }, [true, true, true]],
-    ['the same, where a stop was begun', { claim: going, volume: kept, replicas: 0 }, [true, true, true]],
-    ['the same, where another size is on its way', { claim: going, volume: kept, ...large }, [true, true, true]],
     [
-      'the same, where that came to nothing',
-      { claim: going, volume: kept, ...large, progressing: false },
+      'the same, if its pod is terminating',
+      { claim: going, volume: retainedVolume, pod: { ...running, terminating: true } },
+      [true, true, true],
+    ],
+    ['the same, if there is no pod', { claim: going, volume: retainedVolume, pod: undefined }, [true, true, true]],
+    ['the same, if a stop was begun', { claim: going, volume: retainedVolume, replicas: 0 }, [true, true, true]],
+    [
+      'the same, if another size is being applied',
+      { claim: going, volume: retainedVolume, ...large },
+      [true, true, true],
+    ],
+    [
+      'the same, if that has failed',
+      { claim: going, volume: retainedVolume, ...large, progressing: false },
       [true, true, false],
     ],
     [
-      'the same, where that size is not there',
-      { claim: going, volume: kept, ...large, hasSize: false },
+      'the same, if that Size does not exist',
+      { claim: going, volume: retainedVolume, ...large, hasSize: false },
       [true, true, false],
     ],
-    ['the same, where something else is done', { claim: going, volume: kept, progressing: true }, [true, true, false]],
     [
-      'that was never made, and whose claim is replaced',
-      { record: undefined, claim: unmade, pod: undefined },
+      'the same, if another operation runs',
+      { claim: going, volume: retainedVolume, progressing: true },
+      [true, true, false],
+    ],
+    [
+      'that was never created, and whose claim is replaced',
+      { record: undefined, claim: pendingClaim, pod: undefined },
       [true, false, true],
     ],
-    ['of another size, where all is well', large, [true, false, false]],
-    ['of another size, whose data would go', { claim: going, ...large }, [false, true, false]],
+    ['of another size, without a problem', large, [true, false, false]],
+    ['of another size, whose data would be deleted', { claim: going, ...large }, [false, true, false]],
     [
-      'whose claim is gone, and whose data stay',
-      { claim: undefined, volume: kept, bound: undefined },
+      'whose claim is deleted, and whose data are retained',
+      { claim: undefined, volume: retainedVolume, bound: undefined },
       [true, true, true],
     ],
     [
-      'whose claim is gone, and whose data are not sure to',
+      'whose claim is deleted, and whose data may not be retained',
       { claim: undefined, bound: undefined },
       [false, true, false],
     ],
     ['whose volume is lost to another claim', { ...lost, volume: volumeOf(), bound: undefined }, [false, false, false]],
-    ['the same, kept, under a Postgres', lost, [true, false, false]],
-    ['the same, kept, suspended', { ...lost, suspended: true }, [true, false, true]],
-    ['whose volume is gone, under a Postgres', gone, [false, false, false]],
-    ['whose volume is gone, under a Postgres, suspended', { ...gone, suspended: true }, [false, false, false]],
-    ['whose volume is gone, and nothing runs', { ...gone, pod: undefined }, [true, false, true]],
+    ['the same, retained, under a Postgres', lost, [true, false, false]],
+    ['the same, retained, suspended', { ...lost, suspended: true }, [true, false, true]],
+    ['whose volume is deleted, under a Postgres', withoutVolume, [false, false, false]],
+    [
+      'whose volume is deleted, under a Postgres, suspended',
+      { ...withoutVolume, suspended: true },
+      [false, false, false],
+    ],
+    ['whose volume is deleted, and nothing runs', { ...withoutVolume, pod: undefined }, [true, false, true]],
   ])('%s', (_, given, expected) => {
     const observed = observedOf(given)
     expect([mayStop(observed), stopsToRebind(observed), isStopped(observed)]).toEqual(expected)
   })
 
   test.each<[string, Given, boolean]>([
-    ['where all is well', {}, true],
-    ['where the data would go with its pod', { claim: going }, false],
-    ['where no pod holds the data that go', { claim: going, pod: undefined }, true],
+    ['without a problem', {}, true],
+    ['if the data would be deleted with its pod', { claim: going }, false],
+    ['if no pod protects the data', { claim: going, pod: undefined }, true],
   ])('when it is fenced, %s', (_, given, is) => {
     const observed = observedOf(given)
     expect(isStopped({ ...observed, instance: { ...observed.instance, isFenced: true } })).toBe(is)
@@ -366,26 +420,29 @@ describe('a suspension that waits for work in Postgres', () => {
     replicas: 1,
     suspensionBlock: { reason: 'BackupRunning', message: 'a backup is taken' },
   }
-  const lost = { claim: theirs, volume: kept, bound: volumeOf({ name: 'pv-9' }) }
+  const lost = { claim: foreign, volume: retainedVolume, bound: volumeOf({ name: 'pv-9' }) }
   test.each<[string, Given, boolean]>([
     ['waits', waiting, true],
-    ['waits also where the volume is lost', { ...waiting, ...lost }, true],
-    ['does not wait where nothing does', { ...waiting, suspensionBlock: undefined }, false],
-    ['does not wait where it has begun', { ...waiting, replicas: 0 }, false],
+    ['waits also if the volume is lost', { ...waiting, ...lost }, true],
+    ['does not wait if no work does', { ...waiting, suspensionBlock: undefined }, false],
+    ['does not wait if it has begun', { ...waiting, replicas: 0 }, false],
     ['waits for a pod that is replaced', { ...waiting, pod: { ...running, terminating: true } }, true],
     ['waits for one that is down', { ...waiting, pod: down }, true],
     ['waits for one that was deleted', { ...waiting, pod: undefined }, true],
     ['does not wait for a pod on a volume that is lost', { ...waiting, ...lost, pod: down }, false],
-    ['does not wait for one on a volume that goes', { ...waiting, claim: going, pod: undefined }, false],
+    ['does not wait for one on a volume that is being deleted', { ...waiting, claim: going, pod: undefined }, false],
   ])('%s', (_, given, waits) => {
     const observed = observedOf(given)
-    expect([isHeld(observed), isStopped(observed)]).toEqual([waits, !waits])
-    expect(isHeld(observedOf({ ...given, suspended: false })), 'nor is there anything to wait without it').toBe(false)
+    expect([isSuspensionDelayed(observed), isStopped(observed)]).toEqual([waits, !waits])
+    expect(
+      isSuspensionDelayed(observedOf({ ...given, suspended: false })),
+      'nor is there anything to wait without it',
+    ).toBe(false)
   })
 })
 
 describe('the recorded volume', () => {
-  const says = (one: PersistentVolumeClaim, systemIdentifier: string): PersistentVolumeClaim => ({
+  const withIdentifier = (one: PersistentVolumeClaim, systemIdentifier: string): PersistentVolumeClaim => ({
     ...one,
     metadata: {
       ...one.metadata,
@@ -396,77 +453,96 @@ describe('the recorded volume', () => {
     const { 'espalier.dev/system-identifier': _, ...annotations } = one.metadata.annotations ?? {}
     return { ...one, metadata: { ...one.metadata, annotations } }
   }
-  const whole = { claim: name, uid: 'claim-2', volumeName: 'pv', systemIdentifier: '7' }
+  const completeRecord = { claim: name, uid: 'claim-2', volumeName: 'pv', systemIdentifier: '7' }
   const moved = { claim: undefined, volume: undefined, bound: undefined, pod: undefined }
   const rebound = volumeOf({ ...retained, claimUid: 'claim-2' })
   const proven = { ...running, volume: 'claim-2' }
 
   test.each<[string, Given, object | undefined]>([
     ['no claim', { ...moved, record: undefined }, undefined],
-    ['one that says nothing of its data', { claim: silent(anew), record: undefined }, undefined],
-    ['the one of a database put back without its record', { claim: says(anew, '7'), record: undefined }, whole],
-    ['the one on record', { claim: says(claim, '7') }, undefined],
-    ['one that was put back, where the volume is gone', { ...moved, claim: says(anew, '7') }, whole],
-    ['the same, of other data', { ...moved, claim: says(anew, '8') }, undefined],
+    ['one without the annotation of its data', { claim: silent(recreated), record: undefined }, undefined],
     [
-      'the same, where Postgres may run on the one on record',
-      { ...moved, claim: says(anew, '7'), pod: running },
+      'the one of a database put back without its record',
+      { claim: withIdentifier(recreated, '7'), record: undefined },
+      completeRecord,
+    ],
+    ['the recorded one', { claim: withIdentifier(claim, '7') }, undefined],
+    [
+      'one that was put back, if the volume is deleted',
+      { ...moved, claim: withIdentifier(recreated, '7') },
+      completeRecord,
+    ],
+    ['the same, of other data', { ...moved, claim: withIdentifier(recreated, '8') }, undefined],
+    [
+      'the same, if Postgres may run on the recorded one',
+      { ...moved, claim: withIdentifier(recreated, '7'), pod: running },
       undefined,
     ],
-    ["the same, of somebody else's", { ...moved, claim: says(theirs, '7') }, undefined],
-    ["the same, of nobody's that lives", { ...moved, claim: says(theirs, '7'), isOrphanClaim: true }, whole],
+    ['the same, of another owner', { ...moved, claim: withIdentifier(foreign, '7') }, undefined],
     [
-      'one of ours, once the volume is its own',
-      { claim: says(anew, '7'), volume: rebound, pod: undefined },
+      'the same, of an owner that no longer exists',
+      { ...moved, claim: withIdentifier(foreign, '7'), isOrphanClaim: true },
+      completeRecord,
+    ],
+    [
+      'one of this owner, once it is bound to the volume',
+      { claim: withIdentifier(recreated, '7'), volume: rebound, pod: undefined },
       { ...record, uid: 'claim-2' },
     ],
-    ['one of ours, before', { claim: says(anew, '7'), volume: kept, pod: undefined }, undefined],
     [
-      'one of ours for another volume',
-      { claim: says({ ...anew, spec: { volumeName: 'pv-9' } }, '7'), volume: rebound, pod: undefined },
+      'one of this owner, before',
+      { claim: withIdentifier(recreated, '7'), volume: retainedVolume, pod: undefined },
       undefined,
     ],
     [
-      'one that the pod runs on, whatever the record says',
-      { claim: says(anew, '8'), pod: proven },
-      { ...whole, systemIdentifier: '8' },
+      'one of this owner for another volume',
+      { claim: withIdentifier({ ...recreated, spec: { volumeName: 'pv-9' } }, '7'), volume: rebound, pod: undefined },
+      undefined,
     ],
-    ["one that the pod runs on, of somebody else's", { claim: says(theirs, '8'), pod: proven }, undefined],
-    ['one that the pod does not run on', { claim: says(anew, '8'), pod: running }, undefined],
-    ['one that no pod runs on', { claim: says(anew, '8'), pod: undefined }, undefined],
-    ['one that a pod is to run on', { claim: says(anew, '8'), pod: { ...proven, address: undefined } }, undefined],
-    ['one that is not bound', { claim: says(claimOf({ uid: 'claim-2' }, 'Pending'), '8'), pod: proven }, undefined],
+    [
+      'one on which the pod runs, whatever the record contains',
+      { claim: withIdentifier(recreated, '8'), pod: proven },
+      { ...completeRecord, systemIdentifier: '8' },
+    ],
+    ['one that the pod runs on, of another owner', { claim: withIdentifier(foreign, '8'), pod: proven }, undefined],
+    ['one on which the pod does not run', { claim: withIdentifier(recreated, '8'), pod: running }, undefined],
+    ['one on which no pod runs', { claim: withIdentifier(recreated, '8'), pod: undefined }, undefined],
+    [
+      'one on which a pod is to run',
+      { claim: withIdentifier(recreated, '8'), pod: { ...proven, address: undefined } },
+      undefined,
+    ],
+    [
+      'one that is not bound',
+      { claim: withIdentifier(claimOf({ uid: 'claim-2' }, 'Pending'), '8'), pod: proven },
+      undefined,
+    ],
   ])('is taken from a claim, or not: %s', (_, given, expected) => {
     expect(recordFromClaim(observedOf(given))).toEqual(expected)
   })
 
   const answered = { state: 'answered', systemIdentifier: '7' } as never
   test.each<[string, Given, boolean, object | undefined]>([
-    ['is made when Postgres has answered', { record: undefined }, true, record],
-    ['and not before', { record: undefined }, false, undefined],
-    ['nor without a claim', { record: undefined, claim: undefined }, true, undefined],
-    ['says the same for good', { claim: anew, volume: rebound }, true, record],
+    ['is created when Postgres has answered', { record: undefined }, true, record],
+    ['is not created before Postgres has answered', { record: undefined }, false, undefined],
+    ['is not created without a claim', { record: undefined, claim: undefined }, true, undefined],
+    ['does not change', { claim: recreated, volume: rebound }, true, record],
     [
       'names the other object for the same storage',
       { copy: volumeOf({ name: 'copy' }) },
       true,
       { ...record, volumeName: 'copy' },
     ],
+    ['gets the name of its volume', { record: { claim: name, uid: 'claim-1', systemIdentifier: '7' } }, false, record],
     [
-      'learns the name of its volume',
-      { record: { claim: name, uid: 'claim-1', systemIdentifier: '7' } },
-      false,
-      record,
-    ],
-    [
-      'keeps the name of its volume, whatever its claim says',
+      'keeps the name of its volume, whatever its claim contains',
       { claim: { ...claim, spec: { volumeName: 'pv-9' } } },
       true,
       record,
     ],
     [
-      'learns no name of another claim',
-      { claim: anew, record: { claim: name, uid: 'claim-1', systemIdentifier: '7' } },
+      'gets no name from another claim',
+      { claim: recreated, record: { claim: name, uid: 'claim-1', systemIdentifier: '7' } },
       true,
       { claim: name, uid: 'claim-1', systemIdentifier: '7' },
     ],
@@ -491,15 +567,15 @@ describe('a volume whose claimRef another manager changed', () => {
     ['that names another claim', { volume: another }],
     ['that names a claim of another namespace', { volume: volumeOf({ claim: 'other/one', claimUid: undefined }) }],
     ['that has another uid', { volume: volumeOf({ claimUid: 'claim-9' }) }],
-    ['whose claim the cluster calls lost by now', { claim: claimOf({}, 'Lost'), volume: another }],
+    ['whose claim the cluster reports as lost', { claim: claimOf({}, 'Lost'), volume: another }],
   ])('%s is reserved for its claim again', (_, given) => {
     expect(protectVolume(observedOf(given), owner)).toEqual(reserved)
   })
   test.each<[string, Given]>([
-    ['that is as it was', {}],
+    ['that is unchanged', {}],
     ['that lacks the uid alone', { volume: volumeOf({ claimUid: undefined }) }],
     ['before the claim has its volume', { claim: claimOf({}, 'Pending'), volume: removed }],
-    ['of a claim that is not the one on record', { claim: anew, volume: removed }],
+    ['of a claim that is not the recorded one', { claim: recreated, volume: removed }],
     ['of a claim that is being deleted', { claim: going, volume: removed }],
     ['that is being deleted', { volume: volumeOf({ claimUid: undefined, isTerminating: true }) }],
   ])('%s is not', (_, given) => {

@@ -1,7 +1,8 @@
 /**
- * Protects a volume that somebody deletes. Its reclaim policy becomes `Retain` at once; if the PersistentVolume itself is deleted, a second
- * one is created for the same storage. When Postgres stops, the old claim is deleted, a new one with the same name binds the volume, and
- * the reclaim policy is restored. The volume is on record by then (record.ts), so a crash after any step loses no data.
+ * Protects a volume that is being deleted. Its reclaim policy becomes `Retain` at once; if the PersistentVolume itself
+ * is deleted, a second one is created for the same storage. When Postgres stops, the old claim is deleted, a new one
+ * with the same name binds the volume, and the reclaim policy is restored. The volume is recorded by then (record.ts),
+ * so a crash after any step loses no data.
  */
 
 import type { DeleteAction } from '../../../children/actions.ts'
@@ -29,9 +30,9 @@ function reserved({ instance, children: { claim }, volumes }: ObservedMember, ow
   const volume = volumes.bound ?? volumes.recorded
   if (record === undefined || volume === undefined || claim?.metadata.uid !== record.uid) return []
   const { name, namespace = '', uid = '', deletionTimestamp } = claim.metadata
-  const isOurs = claim.spec?.volumeName === volume.name && claim.status?.phase !== 'Pending'
-  if (!isOurs || volume.isTerminating || deletionTimestamp !== undefined) return []
-  // Without a uid it is reserved for whatever claim has this name, which is ours.
+  const isOwn = claim.spec?.volumeName === volume.name && claim.status?.phase !== 'Pending'
+  if (!isOwn || volume.isTerminating || deletionTimestamp !== undefined) return []
+  // Without a uid it is reserved for any claim of this name, which is this owner's.
   if (volume.claim === `${namespace}/${name}` && (volume.claimUid ?? uid) === uid) return []
   return [change(volume, { to: 'reserve', owner, claim: { namespace, name, uid } })]
 }
@@ -47,31 +48,31 @@ export function protectVolume(observed: ObservedMember, owner: Owner): (StorageA
     case 'released':
       return [...secured(observed, owner, observed.volumes.recorded), ...rebound(observed, owner)]
     case 'lost':
-      // What is on record may be there all the same, under a Postgres that runs.
+      // A lost recorded volume may still exist, under a running Postgres.
       return secured(observed, owner, observed.volumes.recorded)
   }
 }
 
 /**
- * The marks, and the reclaim policy as it was. While the database is suspended no pod holds its claim, so its volume is
- * retained throughout.
+ * The labels and the previous reclaim policy. While the database is suspended no pod protects its claim, so its volume
+ * is retained throughout.
  */
 function atRest(
   { instance, children: { claim }, volumes: { bound }, pod }: ObservedMember,
   owner: Owner,
 ): StorageAction[] {
   if (bound === undefined || claim === undefined) return []
-  if (!bound.isMarked) return [change(bound, { to: 'mark', owner })]
+  if (!bound.isLabelled) return [change(bound, { to: 'mark', owner })]
   const { suspended } = instance.spec
   if (suspended && !bound.isRetained && instance.status?.volume !== undefined)
     return [change(bound, { to: 'retain', owner })]
   const isBack = bound.isBound && bound.claimUid === claim.metadata.uid
-  // Until a pod runs, nothing holds the claim.
+  // Without a running pod nothing protects the claim.
   const isDue = !suspended && pod?.address !== undefined && isBack && bound.policyBefore !== undefined
   return isDue ? [change(bound, { to: 'give-back', claimUid: undefined })] : []
 }
 
-/** The volume is retained; where its object goes, there is another for the same storage. */
+/** The volume is retained; if its object is being deleted, there is another for the same storage. */
 function secured(
   { instance, volumes: { copy } }: ObservedMember,
   owner: Owner,
@@ -85,11 +86,13 @@ function secured(
     : []
 }
 
-/** Once nothing runs and nothing is to run, the claim of a volume that goes is let go of. */
+/**
+ * Once nothing runs and nothing is to run, the finalizer is removed from the claim of a volume that is being deleted.
+ */
 function withoutClaim(observed: ObservedMember): DeleteAction[] {
   const { children, pod } = observed
   const { claim, statefulSet } = children
-  // The claim holds its volume as a pod does: it goes when the data outlive it, and not before.
+  // The claim protects its volume as a pod does: it is deleted once the data outlive it, and not before.
   if (!outlivesClaim(observed)) return []
   if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return []
   const isStill = pod === undefined && (statefulSet?.spec?.replicas ?? 0) === 0
@@ -98,7 +101,7 @@ function withoutClaim(observed: ObservedMember): DeleteAction[] {
   return [{ do: 'delete', kind: 'PersistentVolumeClaim', name, namespace, uid }]
 }
 
-/** A new claim takes the volume, once nothing runs on it. */
+/** A new claim binds the volume, once no pod uses it. */
 function rebound(observed: ObservedMember, owner: Owner): (StorageAction | DeleteAction)[] {
   const { instance, incarnation, number, children, pod, volumes } = observed
   const { claim } = children

@@ -1,6 +1,6 @@
 /**
- * What is known of the data's volume. Once it has been recorded it is the only one: where it is gone, or where what
- * stands on it is another's, the database is `failed`, and nothing is ever initialised in its place.
+ * The condition of the data's volume. Once recorded it is the only one: if it is lost, or contains the data of another
+ * database, the database is `failed`, and no volume is ever initialised in its place.
  */
 
 import type { RefusalReason } from '../../../../instance/refusal.ts'
@@ -13,7 +13,7 @@ import { retainedMessage } from './retained.ts'
 import { unprovisionedMessage } from './unprovisioned.ts'
 import { mayRunOnRecordedVolume, outlivesClaim, volumeStateOf } from './volume-state.ts'
 
-/** What `espalier instance prepare` refuses because of what it found on the volume. */
+/** Refusals of `espalier instance prepare` because of the data on the volume. */
 const fatalRefusals: Partial<Record<RefusalReason, string>> = {
   'data-lost': 'VolumeLost',
   'volume-empty': 'VolumeLost',
@@ -22,6 +22,9 @@ const fatalRefusals: Partial<Record<RefusalReason, string>> = {
   'wrong-version': 'IdentityMismatch',
   'unknown-data': 'IdentityMismatch',
   'identity-unreadable': 'IdentityMismatch',
+  'archive-damaged': 'ArchiveDamaged',
+  'target-not-reached': 'TargetNotReached',
+  'recovery-failed': 'RecoveryFailed',
 }
 
 const fatal = (reason: string, message: string) => ({ finding: no(reason, message), fatal: true })
@@ -38,53 +41,53 @@ export function volumeFinding(observed: ObservedMember, answered: Answered): { f
   if (expected !== undefined && answered !== undefined && answered.systemIdentifier !== expected)
     return fatal(
       'IdentityMismatch',
-      `the volume holds the data of system ${answered.systemIdentifier}; this database is ${expected}`,
+      `the volume contains the data of system ${answered.systemIdentifier}; this database is ${expected}`,
     )
-  const trouble = pod?.trouble
-  const refusal = trouble?.refusal === undefined ? undefined : fatalRefusals[trouble.refusal]
-  if (trouble && refusal !== undefined) return fatal(refusal, trouble.message)
+  const problem = pod?.problem
+  const refusal = problem?.refusal === undefined ? undefined : fatalRefusals[problem.refusal]
+  if (problem && refusal !== undefined) return fatal(refusal, problem.message)
   if (state === 'terminating' || state === 'released')
     return { finding: no('VolumeBeingDeleted', deletionMessage(observed)) }
-  if (trouble?.diskFull) return { finding: no('DiskFull', `the volume is full: ${trouble.message}`) }
-  if (answered?.hasRoom === false)
-    return { finding: no('DiskFull', 'the volume is full: Postgres can read, and cannot write') }
+  if (problem?.diskFull) return { finding: no('DiskFull', `the volume is full: ${problem.message}`) }
+  if (answered?.hasFreeSpace === false)
+    return { finding: no('DiskFull', 'the volume is full: Postgres can read, but not write') }
   if (writeHangs(observed)) return { finding: no('WriteHangs', writeHangsMessage) }
   if (answered?.checksumFailures !== undefined)
     return { finding: no(checksumFailures, checksumMessage(answered.checksumFailures)) }
   const { awaitsSource } = instance
   if (awaitsSource && claim?.status?.phase !== 'Bound')
     return { finding: no(awaitsSource.reason, awaitsSource.message) }
-  if (claim === undefined) return { finding: no('Pending', 'the volume is being claimed') }
+  if (claim === undefined) return { finding: no('Pending', 'the volume claim is being created') }
   const bound = claim.status?.phase === 'Bound' || pod?.address !== undefined
   return {
     finding: bound
-      ? yes('Bound', 'the volume is there')
-      : no('Pending', unprovisionedMessage(observed) ?? 'the volume is being made'),
+      ? yes('Bound', 'the volume is bound')
+      : no('Pending', unprovisionedMessage(observed) ?? 'the volume is being created'),
   }
 }
 
-/** What is gone, what is left, and what brings it back. */
+/** What was deleted, what remains, and how to recover. */
 function lostMessage(observed: ObservedMember, { claim: name, uid }: VolumeRecord): string {
   const { instance, children, volumes } = observed
   const isReplaced = children.claim !== undefined && children.claim.metadata.uid !== uid
-  const gone = `the volume claim ${name} that holds the data is gone${isReplaced ? '; another one has its name' : ''}`
-  const runs = mayRunOnRecordedVolume(observed) ? '; Postgres runs on, and is not stopped' : ''
+  const deletedText = `the volume claim ${name} of the data was deleted${isReplaced ? '; another claim has its name' : ''}`
+  const runs = mayRunOnRecordedVolume(observed) ? '; Postgres still runs, and is not stopped' : ''
   const isWaiting = isReplaced && volumes.recorded !== undefined && outlivesClaim(observed)
   const remedy = isWaiting
-    ? `the data are kept on volume ${volumes.recorded?.name}: suspend the database and delete that claim, and the volume gets one of its own`
-    : `put it back with its volume, or restore the database from a backup${instance.metadata.deletionTimestamp === undefined ? '. Do not delete the database: its backups would be deleted as well' : ''}`
-  return `${gone}${runs}; ${remedy}`
+    ? `the data are retained on volume ${volumes.recorded?.name}: suspend the database and delete that claim, and a new claim is created for the volume`
+    : `put the claim back with its volume, or restore the database from a backup${instance.metadata.deletionTimestamp === undefined ? '. Do not delete the database: that deletes its backups too' : ''}`
+  return `${deletedText}${runs}; ${remedy}`
 }
 
-/** What will become of the data of a volume that somebody deletes, and when. */
+/** What happens to the data of a volume that is being deleted, and when. */
 function deletionMessage(observed: ObservedMember): string {
   const { instance, children, volumes } = observed
   const { claim = '', volumeName } = instance.status?.volume ?? {}
   if (volumeStateOf(observed) === 'released')
-    return `the volume claim ${claim} was deleted: its volume ${volumeName} is kept, and is being bound to a new claim`
+    return `the volume claim ${claim} was deleted: its volume ${volumeName} is retained, and is being bound to a new claim`
   const isClaim = children.claim?.metadata.deletionTimestamp !== undefined
   const what = isClaim ? `the volume claim ${claim}` : `the volume ${volumes.bound?.name}`
   if (!outlivesClaim(observed))
-    return `somebody deletes ${what}: it goes when Postgres stops, so nothing of ours stops Postgres before the volume is set to Retain`
-  return `somebody deletes ${what}: the data are kept on volume ${volumeName}, which is set to Retain. Postgres serves on; when it next stops (suspended and resumed, resized or restarted) the volume is bound to a new claim, and nothing is lost`
+    return `${what} is being deleted: the deletion completes when Postgres stops, so the operator does not stop Postgres before the volume is set to Retain`
+  return `${what} is being deleted: the data are retained on volume ${volumeName}, which is set to Retain. Postgres still serves; when it next stops (suspend and resume, resize or restart) the volume is bound to a new claim, and no data are lost`
 }

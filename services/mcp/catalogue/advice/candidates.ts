@@ -1,13 +1,16 @@
-/** Indexes that a plan would profit from, each with the reason: scans that read much and keep little, joins that read a whole table for a few rows, and sorts for the first few. Pure. */
+/**
+ * Indexes that a plan would benefit from, each with the reason: scans that read many rows and keep few, joins that read
+ * a whole table for a few rows, and sorts for the first few rows. Pure.
+ */
 import type { RelationDetails } from '../details.ts'
 import type { Relation } from '../relations.ts'
 import { type IndexPart, joinedBy, servedBy, sortedBy } from './conditions.ts'
 import { nodesOf, type PlanNode } from './plan.ts'
 
 export type Candidate = {
-  /** What to run. */
+  /** The statement to run. */
   readonly sql: string
-  /** The same on the table that the plan reads, to be tried out: `sql` may be for all partitions. */
+  /** The index on the table that the plan reads, for trying it out: `sql` may be for all partitions. */
   readonly tried: string
   readonly schema: string
   readonly table: string
@@ -15,7 +18,7 @@ export type Candidate = {
   readonly reason: string
 }
 
-/** A table of the plan as its catalogue knows it. */
+/** A table of the plan with its catalogue entry. */
 export type KnownTable = { readonly relation: Relation; readonly details: RelationDetails }
 type FindTable = (schema: string, name: string) => KnownTable | undefined
 
@@ -23,12 +26,12 @@ export type Findings = { readonly candidates: readonly Candidate[]; readonly not
 
 /** A smaller table is read as quickly without an index. */
 const leastRows = 1_000
-/** Of its rows, that a scan keeps at most for an index to be worth it. */
-const keptShare = 0.1
+/** An index is useful if a scan keeps at most this part of its rows. */
+const selectiveShare = 0.1
 const joinShare = 0.01
 const mostColumns = 3
 const mostCandidates = 5
-/** What Postgres counts with for a leader and two workers. */
+/** The divisor that Postgres uses for a leader and two workers. */
 const parallelFactor = 2.4
 
 type Scan = { readonly node: PlanNode; readonly alias: string; readonly table: KnownTable; readonly rows: number }
@@ -68,7 +71,7 @@ function scanOf(node: PlanNode, find: FindTable, notes: string[]): Scan | undefi
   return rows < leastRows ? undefined : { node, alias, table, rows }
 }
 
-const keptRows = ({ rows, isParallel }: PlanNode) => Math.round(rows * (isParallel ? parallelFactor : 1))
+const returnedRows = ({ rows, isParallel }: PlanNode) => Math.round(rows * (isParallel ? parallelFactor : 1))
 
 function candidateOf(
   { table }: Scan,
@@ -81,7 +84,7 @@ function candidateOf(
   const { qualifiedName, partitionOf } = table.details
   const on = (target: string) => `${target} ${method}(${parts.join(', ')})`
   return {
-    // An index of a partitioned table cannot be built without a lock.
+    // An index of a partitioned table cannot be built concurrently.
     sql:
       partitionOf === undefined
         ? `CREATE INDEX CONCURRENTLY ON ${on(qualifiedName)};`
@@ -94,7 +97,7 @@ function candidateOf(
   }
 }
 
-/** Columns compared with one value first, then one that is compared with a range: an index serves no more. */
+/** Columns with equality first, then one column with a range: an index supports no more. */
 function orderedParts(parts: readonly IndexPart[]): readonly IndexPart[] {
   const unique = [...new Map(parts.map(part => [part.expression, part])).values()]
   const equal = unique.filter(({ use }) => use === 'equality')
@@ -104,9 +107,9 @@ function orderedParts(parts: readonly IndexPart[]): readonly IndexPart[] {
 
 function fromFilter(scan: Scan): readonly Candidate[] {
   const { node, alias, rows, table } = scan
-  const kept = keptRows(node)
-  if (node.filter === undefined || kept > rows * keptShare) return []
-  const reason = `${table.relation.name}: reads all ~${rows} rows to keep ~${kept} (${node.filter.slice(0, 200)})`
+  const returned = returnedRows(node)
+  if (node.filter === undefined || returned > rows * selectiveShare) return []
+  const reason = `${table.relation.name}: reads all ~${rows} rows to keep ~${returned} (${node.filter.slice(0, 200)})`
   const served = servedBy(node.filter, alias)
   const parts = orderedParts(served)
   if (parts.length > 0)
@@ -126,7 +129,7 @@ function fromFilter(scan: Scan): readonly Candidate[] {
     )
 }
 
-/** A join that reads a whole table although few rows come from the other side. */
+/** A join that reads a whole table although the other side has few rows. */
 function fromJoin({ condition, children }: PlanNode, scans: readonly Scan[]): readonly Candidate[] {
   if (condition === undefined) return []
   return joinedBy(condition).flatMap(({ alias, column, written }) => {
@@ -139,7 +142,7 @@ function fromJoin({ condition, children }: PlanNode, scans: readonly Scan[]): re
   })
 }
 
-/** The first few rows of a table that is sorted whole. */
+/** A sort of a whole table for its first few rows. */
 function fromSort(limit: PlanNode, scans: readonly Scan[]): readonly Candidate[] {
   const sort = limit.type === 'Limit' ? firstSort(limit) : undefined
   if (sort === undefined) return []
@@ -150,7 +153,7 @@ function fromSort(limit: PlanNode, scans: readonly Scan[]): readonly Candidate[]
   if (known.length === 0 || known.length < keys.length) return []
   const filter = scan.node.filter === undefined ? [] : servedBy(scan.node.filter, scan.alias)
   const equal = orderedParts(filter.filter(({ use }) => use === 'equality'))
-  const reason = `${scan.table.relation.name}: sorts ~${keptRows(scan.node)} rows for the first ${limit.rows}`
+  const reason = `${scan.table.relation.name}: sorts ~${returnedRows(scan.node)} rows for the first ${limit.rows}`
   return [
     candidateOf(
       scan,
@@ -161,13 +164,13 @@ function fromSort(limit: PlanNode, scans: readonly Scan[]): readonly Candidate[]
   ]
 }
 
-/** Right below, or below what gathers the rows of workers. */
+/** Directly below, or below the node that gathers rows of workers. */
 function firstSort({ children: [child] }: PlanNode): PlanNode | undefined {
   if (child === undefined) return undefined
   return child.type === 'Sort' ? child : child.type === 'Gather Merge' ? firstSort(child) : undefined
 }
 
-/** An index that begins with the very columns, in this order. */
+/** Whether an index begins with exactly these columns, in this order. */
 function servingIndex({ schema, table, columns, sql }: Candidate, scans: readonly Scan[]): string | undefined {
   if (/[(,] ?(lower|upper)\(|_ops\)/.test(sql)) return undefined
   const scan = scans.find(one => one.table.relation.schema === schema && one.table.relation.name === table)

@@ -1,4 +1,4 @@
-/** Conditions of plans taken apart: what an index may serve, and that anything else is left out without harm. */
+/** Parsing conditions of plans: what an index can support; everything else is ignored. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { bare, conjuncts, joinedBy, servedBy, sortedBy } from './conditions.ts'
@@ -30,7 +30,7 @@ describe('a filter', () => {
     ['o.is_open', []],
   ])('%s serves %o', (filter, expected) => expect(served(filter)).toEqual(expected))
 
-  test('that holds anything at all is no reason to fail', () => {
+  test('with any content causes no error', () => {
     const text = fc
       .array(fc.constantFrom('(', ')', "'", '"', ' AND ', ' = ', 'o.', 'a', '::text', 'lower(', '$1', '{', '[', '\\'))
       .map(parts => parts.join(''))
@@ -44,12 +44,12 @@ describe('a filter', () => {
     )
   })
 
-  test('loses the brackets around the whole, and no others', () => {
+  test('loses the outermost brackets, and no others', () => {
     expect(['((a))', '(a) = (b)', "(')')", '(a = (b))'].map(bare)).toEqual(['a', '(a) = (b)', "')'", 'a = (b)'])
   })
 })
 
-test('a join names the columns that it holds to be equal', () => {
+test('a join names the columns that it compares', () => {
   expect(joinedBy('((o.customer_id = c.id) AND (o.total > c.most))')).toEqual([
     { alias: 'o', column: 'customer_id', written: 'customer_id', wrapper: undefined },
     { alias: 'c', column: 'id', written: 'id', wrapper: undefined },

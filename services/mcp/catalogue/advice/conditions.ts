@@ -1,16 +1,19 @@
 /**
- * Conditions as Postgres writes them in a plan, taken apart as far as an index may serve them. What is not understood is left out: advice may miss something, and does not
- * invent.
+ * Parses conditions as Postgres writes them in a plan, as far as an index can support them. Unknown forms are ignored:
+ * advice may be incomplete, but is not wrong.
  */
 
-/** How an index can serve a condition: as one value, as a range that ends the columns of use, or by a pattern anywhere in a text. */
+/**
+ * How an index can support a condition: equality, a range (which must be the last column), or a pattern anywhere in a
+ * text.
+ */
 type IndexUse = 'equality' | 'range' | 'pattern'
 
 export type IndexPart = {
   readonly use: IndexUse
   /** The column, unquoted. */
   readonly column: string
-  /** What the index is on, as SQL: the column, or lower(column). */
+  /** The indexed expression as SQL: the column, or lower(column). */
   readonly expression: string
 }
 
@@ -27,7 +30,7 @@ const operators: Readonly<Record<string, IndexUse>> = {
 
 const unquoted = (name: string) => (name.startsWith('"') ? name.slice(1, -1).replaceAll('""', '"') : name)
 
-/** Ends of parts of a text that stand outside of quotes and brackets. */
+/** Where the parts of a text end, outside of quotes and brackets. */
 function splitOutside(text: string, separator: string): readonly string[] {
   const parts: string[] = []
   let [depth, from, quote] = [0, 0, '']
@@ -47,7 +50,7 @@ function splitOutside(text: string, separator: string): readonly string[] {
   return [...parts, text.slice(from)]
 }
 
-/** Without the brackets around the whole. */
+/** Removes the outermost brackets. */
 export function bare(text: string): string {
   const trimmed = text.trim()
   if (!trimmed.startsWith('(') || !trimmed.endsWith(')')) return trimmed
@@ -71,7 +74,7 @@ export const conjuncts = (condition: string): readonly string[] => {
 type Side = {
   readonly alias: string
   readonly column: string
-  /** The column as the plan writes it, quoted where it must be. */
+  /** The column as in the plan, quoted if necessary. */
   readonly written: string
   readonly wrapper: string | undefined
 }
@@ -80,7 +83,7 @@ const reference = new RegExp(`^(${identifier})\\.(${identifier})$`)
 const call = /^(lower|upper)\((.+)\)$/s
 const textCast = /^(.+)::(?:text|bpchar|character varying)$/s
 
-/** A column, as it is or in lower() or upper(), with a cast that an index does not mind. */
+/** A column, plain or in lower() or upper(), with a cast that does not prevent index use. */
 function sideOf(text: string, wrapper?: string): Side | undefined {
   const side = bare(text)
   const [, cast] = textCast.exec(side) ?? []
@@ -111,14 +114,14 @@ function partOf({ column, written, wrapper }: Side, operator: string, right: str
     : { use, column, expression: use === 'pattern' ? `${expression} gin_trgm_ops` : expression }
 }
 
-/** What of a scan's filter an index on the table could serve. */
+/** The conditions of a scan's filter that an index on the table could support. */
 export function servedBy(filter: string, alias: string): readonly IndexPart[] {
   return conjuncts(filter).flatMap(conjunct => {
     const comparison = comparisonOf(conjunct)
     if (comparison === undefined) return []
     const { left, operator, right } = comparison
     const [first, second] = [sideOf(left), sideOf(right)]
-    // A comparison of two columns of one table is no search for a value.
+    // Comparing two columns of one table is no search for a value.
     if (first?.alias === alias && second?.alias !== alias) return partOf(first, operator, right) ?? []
     if (second?.alias === alias && first?.alias !== alias && operator === '=')
       return partOf(second, operator, left) ?? []
@@ -126,7 +129,7 @@ export function servedBy(filter: string, alias: string): readonly IndexPart[] {
   })
 }
 
-/** Columns of two tables that a join holds to be equal. */
+/** Columns of two tables that a join compares for equality. */
 export function joinedBy(condition: string): readonly Omit<Side, 'wrapper'>[] {
   return conjuncts(condition).flatMap(conjunct => {
     const comparison = comparisonOf(conjunct)

@@ -1,4 +1,4 @@
-/** Plans as EXPLAIN (FORMAT JSON, VERBOSE) gives them, as far as advice on indexes needs them. */
+/** Plans of EXPLAIN (FORMAT JSON, VERBOSE), as far as index advice needs them. */
 import { z } from 'zod'
 
 export type PlanNode = {
@@ -9,10 +9,10 @@ export type PlanNode = {
   readonly indexName: string | undefined
   readonly rows: number
   readonly cost: number
-  /** Its rows are those of one of several processes. */
+  /** Its row count is that of one of several processes. */
   readonly isParallel: boolean
   readonly filter: string | undefined
-  /** Of a join. */
+  /** The condition of a join. */
   readonly condition: string | undefined
   readonly sortKeys: readonly string[]
   readonly children: readonly PlanNode[]
@@ -53,7 +53,7 @@ const nodeOf = (node: Written): PlanNode => ({
   children: (node.Plans ?? []).map(nodeOf),
 })
 
-/** @throws where it is no plan in JSON */
+/** @throws if it is not a plan in JSON */
 export function planOf(text: string): PlanNode {
   const [first] = document.parse(JSON.parse(text))
   if (first === undefined) throw new Error('the plan is empty')

@@ -1,19 +1,19 @@
-/** What advice on indexes is read by: plans, with indexes that HypoPG only pretends where it is there, and what the statistics say of tables without any query. */
+/** The data for index advice: plans, with hypothetical indexes if HypoPG is installed, and table statistics. */
 import { randomBytes } from 'node:crypto'
 import type { OwnStatement } from '../../database/access.ts'
 import { ofUsers } from '../relations.ts'
 
-/** A statement that has been judged to be one SELECT that only reads. */
+/** A statement that was checked to be one read-only SELECT. */
 export type ReadStatement = {
   readonly text: string
-  /** Whether it has parameters, as pg_stat_statements writes them: `$1`. It is planned for any values. */
+  /** Whether it has parameters, as pg_stat_statements writes them: `$1`. It is then planned generically. */
   readonly isGeneric: boolean
 }
 
-/** What stands before the statement where it has no parameters. */
+/** The prefix of a statement without parameters. */
 export const explainPrefix = 'EXPLAIN (FORMAT JSON, VERBOSE) '
 
-/** Its last row is the plan. */
+/** The plan is its last row. */
 export function explain({ text, isGeneric }: ReadStatement): readonly OwnStatement[] {
   return isGeneric ? explainGeneric(text) : [{ text: explainPrefix + text }]
 }
@@ -21,11 +21,11 @@ export function explain({ text, isGeneric }: ReadStatement): readonly OwnStateme
 const tagBytes = 8
 
 /**
- * Over the extended protocol, EXPLAIN would plan with the values that have to come with parameters. Inside of a block there are none; the plan comes out by a setting of this
- * transaction.
+ * Over the extended protocol, EXPLAIN would need values for the parameters. Inside a DO block it needs none; the plan
+ * is returned in a setting of this transaction.
  */
 function explainGeneric(text: string): readonly OwnStatement[] {
-  // Drawn at random, so that no statement ends what it stands in.
+  // A random dollar-quote tag, so that the statement cannot close its quotes.
   const [outer, inner] = [0, 1].map(() => `$e${randomBytes(tagBytes).toString('hex')}$`)
   const block = `DECLARE plan text; BEGIN
   EXECUTE ${inner}EXPLAIN (FORMAT JSON, VERBOSE, GENERIC_PLAN) ${text}
@@ -36,7 +36,7 @@ ${inner} INTO plan; PERFORM pg_catalog.set_config('espalier_mcp.plan', plan, tru
   ]
 }
 
-/** Its schema, quoted; no row where it is not there. */
+/** The quoted schema of HypoPG; no row if it is not installed. */
 export const hypotheticalExtension: OwnStatement = {
   text: `
 select pg_catalog.quote_ident(namespace.nspname) as schema from pg_catalog.pg_extension extension
@@ -44,8 +44,9 @@ select pg_catalog.quote_ident(namespace.nspname) as schema from pg_catalog.pg_ex
 }
 
 /**
- * The plan as it were with these indexes. Hypothetical indexes are the session's, not the transaction's: they go before and after. Where the plan fails in between they are left
- * until the next call of this kind, seen by nothing but plans.
+ * The plan as if these indexes existed. Hypothetical indexes belong to the session, not the transaction, so they are
+ * removed before and after. If the plan fails in between, they remain until the next call of this function, and affect
+ * only plans.
  */
 export const explainWith = (
   schema: string,
@@ -60,7 +61,7 @@ export const explainWith = (
 
 const mostRows = 20
 
-/** Deleting or changing a row that is referred to reads the whole table that refers to it. */
+/** Deleting or updating a referenced row reads the whole referencing table. */
 export const unindexedForeignKeys: OwnStatement = {
   text: `
 select pg_catalog.format('%I.%I', namespace.nspname, relation.relname) as table, con.conname as name, relation.reltuples::bigint as rows,
@@ -78,7 +79,7 @@ where con.contype = 'f' and relation.reltuples >= 1000 and ${ofUsers('namespace'
 order by relation.reltuples desc, 2 limit ${mostRows}`,
 }
 
-/** Large tables that are read whole time and again. */
+/** Large tables that are often read completely. */
 export const sequentialScans: OwnStatement = {
   text: `
 select pg_catalog.format('%I.%I', schemaname, relname) as table, seq_scan as scans, seq_tup_read / greatest(seq_scan, 1) as rows

@@ -1,4 +1,4 @@
-/** What goes on at the moment: connections, long transactions, who waits for whom, the cache, and standbys. */
+/** Current activity: connections, long transactions, lock waits, the cache, and standbys. */
 import { cellsOf } from '../../../postgres/cells.ts'
 import { type Check, count, duration, levelAbove, mostFindings, percent, plural, size, worst } from './check.ts'
 
@@ -11,7 +11,7 @@ from pg_catalog.pg_stat_database`
 export const connectionCheck: Check = {
   name: 'connections',
   statements: [{ text: connectionSql }],
-  judge([rows]) {
+  evaluate([rows]) {
     const [cells] = rows ? cellsOf(rows) : []
     if (cells === undefined) throw new Error('the check is of one statement with one row')
     const [used, most] = [cells.number('used'), cells.number('most')]
@@ -32,7 +32,7 @@ select pg_catalog.sum(blks_hit) as hits, pg_catalog.sum(blks_read) as reads from
 export const cacheCheck: Check = {
   name: 'cache',
   statements: [{ text: cacheSql }],
-  judge([rows]) {
+  evaluate([rows]) {
     const [cells] = rows ? cellsOf(rows) : []
     if (cells === undefined) throw new Error('the check is of one statement with one row')
     const [hits, reads] = [cells.number('hits'), cells.number('reads')]
@@ -58,7 +58,7 @@ const preparedSql = `
 select gid, extract(epoch from pg_catalog.now() - prepared)::bigint as seconds from pg_catalog.pg_prepared_xacts
 where prepared < pg_catalog.now() - interval '${longest.warning} seconds' order by prepared limit ${mostFindings}`
 
-/** Autovacuum gives way to who waits for it; and a short wait is none. */
+/** Autovacuum yields to waiting sessions; and a short wait is normal. */
 const blockedSql = `
 select waiter.pid, pg_catalog.array_to_string(pg_catalog.pg_blocking_pids(waiter.pid), ', ') as blockers, relation.name,
   extract(epoch from pg_catalog.clock_timestamp() - waiter.since)::bigint as seconds
@@ -71,7 +71,7 @@ order by waiter.since limit ${mostFindings}`
 export const transactionCheck: Check = {
   name: 'transactions',
   statements: [{ text: transactionSql }, { text: preparedSql }, { text: blockedSql }],
-  judge([transactions, prepared, blocked]) {
+  evaluate([transactions, prepared, blocked]) {
     if (!transactions || !prepared || !blocked) throw new Error('the check is of three statements')
     const ages = [...cellsOf(transactions), ...cellsOf(prepared)].map(cells => cells.number('seconds'))
     const waits = cellsOf(blocked).map(cells => cells.number('seconds'))
@@ -101,7 +101,7 @@ export const transactionCheck: Check = {
 const gibibyte = 1_073_741_824
 const lagLevel = (bytes: number) => levelAbove(bytes, gibibyte, 10 * gibibyte)
 
-/** Where the log is written to, or on a standby has been received up to. */
+/** The position up to which WAL was written, or received by a standby. */
 const positionSql = `case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_receive_lsn() else pg_catalog.pg_current_wal_lsn() end`
 
 const standbySql = `
@@ -120,18 +120,18 @@ select pg_catalog.pg_is_in_recovery() as standby,
 export const replicationCheck: Check = {
   name: 'replication',
   statements: [{ text: standbySql }, { text: slotSql }, { text: recoverySql }],
-  judge([standbys, slots, recovery]) {
+  evaluate([standbys, slots, recovery]) {
     if (!standbys || !slots || !recovery) throw new Error('the check is of three statements')
     const followers = cellsOf(standbys).map(cells => ({
       level: lagLevel(cells.number('bytes')),
       text: `standby ${cells.text('name')} (${cells.text('state')}) is ${size(cells.number('bytes'))} behind`,
     }))
-    const kept = cellsOf(slots).map(cells => {
+    const retained = cellsOf(slots).map(cells => {
       const status = cells.text('status')
       const isIdle = !cells.flag('active')
       return {
         level: worst([lagLevel(cells.number('bytes')), status === 'lost' ? 'critical' : isIdle ? 'warning' : 'ok']),
-        text: `slot ${cells.text('name')}${isIdle ? ', which nobody reads,' : ''} keeps ${size(cells.number('bytes'))} of WAL${status === '' ? '' : ` (${status})`}${isIdle ? '; drop it if it is not needed' : ''}`,
+        text: `slot ${cells.text('name')}${isIdle ? ', which no client reads,' : ''} keeps ${size(cells.number('bytes'))} of WAL${status === '' ? '' : ` (${status})`}${isIdle ? '; drop it if it is not needed' : ''}`,
       }
     })
     const [own] = cellsOf(recovery)
@@ -140,9 +140,9 @@ export const replicationCheck: Check = {
       ? `a standby, ${duration(behind)} behind`
       : `${plural(followers.length, 'standby', 'standbys')}`
     return {
-      level: worst([...followers, ...kept].map(({ level }) => level).concat(levelAbove(behind, 60, 600))),
-      summary: `${role}, ${plural(kept.length, 'slot', 'slots')} (lag and kept WAL: warn at 1 GiB, critical at 10 GiB; as a standby: 1 min, 10 min)`,
-      findings: [...followers, ...kept].flatMap(({ level, text }) => (level === 'ok' ? [] : [text])),
+      level: worst([...followers, ...retained].map(({ level }) => level).concat(levelAbove(behind, 60, 600))),
+      summary: `${role}, ${plural(retained.length, 'slot', 'slots')} (lag and kept WAL: warn at 1 GiB, critical at 10 GiB; as a standby: 1 min, 10 min)`,
+      findings: [...followers, ...retained].flatMap(({ level, text }) => (level === 'ok' ? [] : [text])),
     }
   },
 }

@@ -1,23 +1,26 @@
-/** What a check of a database's health is: statements, and a judgement on their rows by stated thresholds. Also how numbers are written. */
+/**
+ * A check of a database's health: its statements, and a status of their rows by fixed thresholds. Also the formatting
+ * of numbers.
+ */
 import type { OwnStatement, Rows } from '../../database/access.ts'
 
 type Level = 'critical' | 'warning' | 'ok'
 
-export type Verdict = {
+export type CheckResult = {
   readonly level: Level
-  /** One line with the numbers and the thresholds they are judged by. */
+  /** One line with the numbers and their thresholds. */
   readonly summary: string
-  /** What stands out, the worst first. */
+  /** Findings, the worst first. */
   readonly findings: readonly string[]
 }
 
 export type Check = {
   readonly name: string
   readonly statements: readonly OwnStatement[]
-  judge(results: readonly Rows[]): Verdict
+  evaluate(results: readonly Rows[]): CheckResult
 }
 
-/** Rows of findings that a statement gives at most. */
+/** The maximum number of findings per statement. */
 export const mostFindings = 20
 
 const ranks: readonly Level[] = ['ok', 'warning', 'critical']
@@ -26,14 +29,14 @@ export function worst(levels: readonly Level[]): Level {
   return levels.reduce<Level>((most, level) => (ranks.indexOf(level) > ranks.indexOf(most) ? level : most), 'ok')
 }
 
-/** Of a number that is worse the higher it is. */
+/** The status of a number that is worse the higher it is. */
 export const levelAbove = (value: number, warning: number, critical: number): Level =>
   value >= critical ? 'critical' : value >= warning ? 'warning' : 'ok'
 
 export const count = (value: number): string => value.toLocaleString('en-US')
 
-export const percent = (part: number, whole: number): string =>
-  `${whole === 0 ? 0 : Math.round((part / whole) * 1_000) / 10} %`
+export const percent = (part: number, total: number): string =>
+  `${total === 0 ? 0 : Math.round((part / total) * 1_000) / 10} %`
 
 const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
 

@@ -1,4 +1,4 @@
-/** All checks, in the order in which they are reported. */
+/** All checks, in the order of the report. */
 import { cacheCheck, connectionCheck, replicationCheck, transactionCheck } from './activity.ts'
 import type { Check } from './check.ts'
 import { indexCheck } from './indexes.ts'

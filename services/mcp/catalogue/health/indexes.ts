@@ -1,4 +1,4 @@
-/** Indexes that cost without serving: built in vain, twice the same, or never read. */
+/** Indexes without use: invalid, duplicate, or never read. */
 
 import { cellsOf } from '../../../postgres/cells.ts'
 import { ofUsers } from '../relations.ts'
@@ -46,7 +46,7 @@ from pg_catalog.pg_stat_database where datname = current_database()`
 export const indexCheck: Check = {
   name: 'indexes',
   statements: [{ text: invalidSql }, { text: duplicateSql }, { text: unusedSql }, { text: sinceSql }],
-  judge([invalid, duplicate, unused, since]) {
+  evaluate([invalid, duplicate, unused, since]) {
     if (!invalid || !duplicate || !unused || !since) throw new Error('the check is of four statements')
     const days = cellsOf(since)[0]?.number('days') ?? 0
     const findings = [

@@ -1,13 +1,13 @@
-/** Counters that end: transaction ids, and sequences. */
+/** Counters with an end: transaction ids, and sequences. */
 
 import { cellsOf } from '../../../postgres/cells.ts'
 import { ofUsers } from '../relations.ts'
 import { type Check, count, levelAbove, mostFindings, percent, worst } from './check.ts'
 
-/** Postgres stops writing some millions before this. */
+/** Postgres stops writes some millions before this. */
 const lastTransaction = 2_147_483_648
 const leastAge = 400_000_000
-/** vacuum_failsafe_age, by default. */
+/** The default of vacuum_failsafe_age. */
 const criticalAge = 1_600_000_000
 
 const databaseAgeSql = `
@@ -23,7 +23,7 @@ order by pg_catalog.age(relation.relfrozenxid) desc limit 3`
 export const wraparoundCheck: Check = {
   name: 'wraparound',
   statements: [{ text: databaseAgeSql }, { text: tableAgeSql }],
-  judge([databases, tables]) {
+  evaluate([databases, tables]) {
     if (!databases || !tables) throw new Error('the check is of two statements')
     const ages = cellsOf(databases).map(cells => ({
       name: cells.text('name'),
@@ -50,7 +50,9 @@ export const wraparoundCheck: Check = {
   },
 }
 
-/** Also by the column that it fills, which may be of a smaller type than the sequence. Ascending ones that do not begin again. */
+/**
+ * Also checks the column that a sequence fills, which may have a smaller type. Only ascending sequences without CYCLE.
+ */
 const sequenceSql = `
 select sequence.name, sequence.last, sequence.highest, sequence.last / sequence.highest as share from (
   select pg_catalog.format('%I.%I', namespace.nspname, class.relname) as name, case when pg_catalog.has_sequence_privilege(class.oid, 'usage, select') then pg_sequence_last_value(class.oid)::numeric end as last,
@@ -67,7 +69,7 @@ select sequence.name, sequence.last, sequence.highest, sequence.last / sequence.
 export const sequenceCheck: Check = {
   name: 'sequences',
   statements: [{ text: sequenceSql }],
-  judge([sequences]) {
+  evaluate([sequences]) {
     if (!sequences) throw new Error('the check is of one statement')
     const all = cellsOf(sequences).map(cells => {
       const [last, highest] = [cells.number('last'), cells.number('highest')]

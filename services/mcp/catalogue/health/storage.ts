@@ -1,4 +1,4 @@
-/** Space and rows that vacuum should have taken care of: bloat, dead rows, stale statistics. */
+/** Space and rows that vacuum should clean up: bloat, dead rows, stale statistics. */
 
 import { cellsOf } from '../../../postgres/cells.ts'
 import { ofUsers } from '../relations.ts'
@@ -9,8 +9,8 @@ const leastWaste = { warning: 16 * mebibyte, critical: 1_024 * mebibyte }
 const leastShare = { warning: 0.3, critical: 0.5 }
 
 /**
- * An estimate by the statistics that ANALYZE keeps: what rows of the average width take, against what is there. Page header 24, tuple header 23 and NULL bitmap, aligned to
- * 8, and 4 for the pointer to it (Postgres manual section 66.6).
+ * An estimate from ANALYZE statistics: the space that rows of average width need, compared with the actual size. Page
+ * header 24, tuple header 23 and NULL bitmap, aligned to 8, and 4 for the item pointer (Postgres manual section 66.6).
  */
 const tableBloatSql = `
 select pg_catalog.format('%I.%I', schema, name) as relation, pages * block as bytes,
@@ -28,7 +28,7 @@ from (
   group by relation.oid, namespace.nspname, relation.relname, relation.relpages, relation.reltuples, relation.reloptions
 ) estimate order by wasted desc limit ${mostFindings}`
 
-/** Of B-trees over plain columns: 8 for the header of an entry, 4 for its pointer, pages nine tenths full. */
+/** For B-trees over plain columns: 8 for an entry's header, 4 for its pointer, pages 90 % full. */
 const indexBloatSql = `
 select pg_catalog.format('%I.%I', schema, name) as relation, pages * block as bytes,
   greatest(0, pages - pg_catalog.ceil(tuples * (12 + pg_catalog.ceil(width / 8) * 8) / ((block - 40) * 0.9))) * block as wasted
@@ -51,7 +51,7 @@ from (
 export const bloatCheck: Check = {
   name: 'bloat',
   statements: [{ text: tableBloatSql }, { text: indexBloatSql }],
-  judge(results) {
+  evaluate(results) {
     const bloated = results.flatMap((rows, at) =>
       cellsOf(rows).flatMap(cells => {
         const [bytes, wasted] = [cells.number('bytes'), cells.number('wasted')]
@@ -88,16 +88,16 @@ const autovacuumSql = `select pg_catalog.current_setting('autovacuum') as autova
 export const vacuumCheck: Check = {
   name: 'vacuum',
   statements: [{ text: vacuumSql }, { text: autovacuumSql }],
-  judge([lagging, settings]) {
+  evaluate([lagging, settings]) {
     if (!lagging || !settings) throw new Error('the check is of two statements')
     const isOff = cellsOf(settings).some(cells => cells.text('autovacuum') === 'off' || cells.text('counts') === 'off')
     const tables = cellsOf(lagging).map(cells => {
       const [live, dead, modified] = [cells.number('live'), cells.number('dead'), cells.number('modified')]
       const share = dead / Math.max(1, live + dead)
-      const isDead = dead >= leastRows && share >= 0.2
+      const needsVacuum = dead >= leastRows && share >= 0.2
       return {
-        level: levelAbove(isDead ? share : 0.2, 0.2, 0.5),
-        text: isDead
+        level: levelAbove(needsVacuum ? share : 0.2, 0.2, 0.5),
+        text: needsVacuum
           ? `${cells.text('relation')}: ${count(dead)} dead of ${count(live + dead)} rows (${percent(dead, live + dead)}), last vacuum ${cells.text('vacuumed')}`
           : `${cells.text('relation')}: ${count(modified)} rows changed since the last ANALYZE (${cells.text('analyzed')})`,
       }

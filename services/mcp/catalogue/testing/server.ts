@@ -1,4 +1,4 @@
-/** For tests: a Postgres of its own, with what reads its catalogue put together as the server does it. */
+/** For tests: its own Postgres, with the catalogue reader set up as in the server. */
 import { startPostgres, type TestPostgres } from '../../../testing/postgres.ts'
 import type { DatabaseSettings, McpSettings } from '../../configuration/types.ts'
 import type { Outcome } from '../../core/call.ts'
@@ -18,7 +18,7 @@ export type CatalogueTest = {
   stop(): Promise<void>
 }
 
-/** Bytes enough for catalogues of ten thousand tables. */
+/** Enough bytes for catalogues of ten thousand tables. */
 const maximumBytes = 16_000_000
 
 export const startCatalogueTest = async (
@@ -26,7 +26,7 @@ export const startCatalogueTest = async (
   now: () => number = Date.now,
 ): Promise<CatalogueTest> => catalogueTestOf(await startPostgres('18', settings), now)
 
-/** The Postgres goes with it. */
+/** Stopped together with its Postgres. */
 export function catalogueTestOf(postgres: TestPostgres, now: () => number = Date.now): CatalogueTest {
   const access = createDatabaseAccess({ maximumBytes, audit: () => {}, warn: () => {} })
   const database = (changed: Partial<DatabaseSettings> = {}) => databaseOf(postgres, changed)
@@ -44,7 +44,7 @@ export function catalogueTestOf(postgres: TestPostgres, now: () => number = Date
   }
 }
 
-/** All text of a tool's answer, and whether it is an error. */
+/** All text of a tool result, and whether it is an error. */
 export function answerOf(outcome: Outcome<ToolResult>): { text: string; isError: boolean } {
   if (outcome.kind !== 'result') throw new Error(`the tool asks for ${Object.keys(outcome.requests).join(', ')}`)
   const { content, isError = false } = outcome.result

@@ -1,4 +1,4 @@
-/** Knowledge-base files for tests, as the program that builds them writes them. */
+/** Knowledge-base files for tests, in the format of the program that builds them. */
 import { rmSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 
@@ -13,11 +13,11 @@ export type TestChunk = {
 
 export const floats = (numbers: readonly number[]): Uint8Array => {
   const bytes = new DataView(new ArrayBuffer(4 * numbers.length))
-  for (const [place, number] of numbers.entries()) bytes.setFloat32(4 * place, number, true)
+  for (const [index, number] of numbers.entries()) bytes.setFloat32(4 * index, number, true)
   return new Uint8Array(bytes.buffer)
 }
 
-/** Puts a new file there, whatever was there. */
+/** Replaces the file. */
 export function writeKnowledge(path: string, chunks: Iterable<TestChunk>, provider = 'openai'): void {
   rmSync(path, { force: true })
   const database = new DatabaseSync(path)

@@ -1,6 +1,6 @@
 /**
- * Requests of the server to the client of a session: sent, and matched with what comes back. It promises that an answer is taken once, that none is
- * waited for without end, and that the client is told where nobody waits any more.
+ * Requests of the server to the client of a session, matched with their responses. A response is accepted once, every
+ * wait has a timeout, and the client is notified when a request is abandoned.
  */
 
 import { ProtocolError } from '../../../mcp-protocol/errors.ts'
@@ -17,26 +17,26 @@ type Waiting = { resolve(result: JsonObject): void; reject(error: unknown): void
 export class ClientRequests {
   readonly #waiting = new Map<RequestId, Waiting>()
 
-  /** @throws ProtocolError where the client fails or does not answer; what the signal is aborted with */
-  ask(
+  /** @throws ProtocolError if the client fails or does not answer; the abort reason of the signal */
+  send(
     { method, params }: InputRequest,
     version: LegacyVersion,
     send: (message: ServerMessage) => void,
     signal: AbortSignal,
   ): Promise<JsonObject> {
-    // Of a client's own making could be any number; these cannot be guessed, which they need not be, nor taken for a client's.
+    // Distinct from ids of clients, which can be any numbers. They need not be secret.
     const id = `server-${crypto.randomUUID()}`
     const isUrl = method === 'elicitation/create' && params.mode === 'url' && version === '2025-11-25'
     const all = isUrl && params.elicitationId === undefined ? { ...params, elicitationId: id } : params
     return new Promise<JsonObject>((resolve, reject) => {
       const withdraw = (error: unknown) => {
-        const params = { requestId: id, reason: 'nobody waits for it any more' }
+        const params = { requestId: id, reason: 'the request was abandoned' }
         send({ method: 'notifications/cancelled', params })
         end(() => reject(error))
       }
       const onAbort = () => withdraw(signal.reason)
       const timer = setTimeout(
-        () => withdraw(new ProtocolError({ kind: 'no answer', problem: 'the client has not answered in time' })),
+        () => withdraw(new ProtocolError({ kind: 'no answer', problem: 'the client did not answer in time' })),
         maximumWaitMs,
       )
       const end = (settle: () => void) => {
@@ -55,18 +55,17 @@ export class ClientRequests {
     })
   }
 
-  /** An answer that nobody waits for is nothing. */
+  /** A response without a request is ignored. */
   settle({ id, outcome }: ResponseMessage): void {
     const waiting = id === null ? undefined : this.#waiting.get(id)
     if (isObject(outcome.result)) waiting?.resolve(outcome.result)
-    else
-      waiting?.reject(new ProtocolError({ kind: 'no answer', problem: `the client has failed: ${reasonOf(outcome)}` }))
+    else waiting?.reject(new ProtocolError({ kind: 'no answer', problem: `the client failed: ${reasonOf(outcome)}` }))
   }
 }
 
 function reasonOf({ error }: ResponseMessage['outcome']): string {
   if (error === undefined) return 'its result is not an object'
-  return typeof error.message === 'string' ? cut(error.message) : 'no reason given'
+  return typeof error.message === 'string' ? truncate(error.message) : 'no reason given'
 }
 
-const cut = (text: string): string => (text.length > 200 ? `${text.slice(0, 200)}...` : text)
+const truncate = (text: string): string => (text.length > 200 ? `${text.slice(0, 200)}...` : text)

@@ -1,6 +1,7 @@
 /**
- * The revisions up to 2025-11-25, as one session of a client: it begins with `initialize`, and has a log level, subscriptions and requests of the server's to the
- * client. What carries the messages does not matter: stdio, a session over HTTP, or a single request, which is a session that does not last and whose client cannot be asked.
+ * The revisions up to 2025-11-25, as one session of a client: it begins with `initialize`, and has a log level,
+ * subscriptions and requests of the server to the client. It is independent of the transport: stdio, a session over
+ * HTTP, or a single request, which is a temporary session whose client accepts no requests.
  */
 
 import { invalidFault, ProtocolError } from '../../../mcp-protocol/errors.ts'
@@ -20,15 +21,15 @@ import { isLegacyVersion, type LegacyVersion, legacyVersions } from '../../../mc
 import type { Caller } from '../../core/caller.ts'
 import { CoreError } from '../../core/errors.ts'
 import type { Core, CoreChange } from '../../core/index.ts'
-import { abilitiesOf, noAbilities } from '../abilities.ts'
 import { type CallMethod, type Calls, isCallMethod } from '../calls.ts'
-import { type Asking, beginCall, type TransportLogger } from '../context.ts'
+import { beginCall, type Requester, type TransportLogger } from '../context.ts'
 import { isForeseen, legacyError } from '../errors.ts'
+import { inputKindsOf, noInputKinds } from '../input-kinds.ts'
 import { isListMethod, type Lists } from '../lists.ts'
 import { ClientRequests } from './client-requests.ts'
 import { answered } from './rounds.ts'
 
-/** What all sessions of a server share. */
+/** Common to all sessions of a server. */
 type LegacyParts = {
   readonly core: Core
   readonly calls: Calls
@@ -37,34 +38,31 @@ type LegacyParts = {
 }
 
 type LegacyOptions = LegacyParts & {
-  /**
-   * Sends a message of the server's own accord, to the session as a whole. undefined: there is no way, and no message of the client's comes
-   * back to this session; it is for one request.
-   */
+  /** Sends a message that belongs to no request. undefined: impossible; this session exists for one request only. */
   readonly send: ((message: ServerMessage) => void) | undefined
-  /** The revision that a single request says it is of. */
+  /** The revision that a single request declares. */
   readonly version?: LegacyVersion | undefined
-  /** Capabilities beyond MCP's own that `initialize` tells of. */
+  /** Capabilities beyond MCP's own in the `initialize` response. */
   readonly experimental?: JsonObject
 }
 
-/** Requests of one session at once, and resources it subscribes to. */
+/** Maximum number of concurrent requests of one session, and of its subscriptions. */
 const maximumRunning = 256
 const maximumSubscriptions = 1_000
 const maximumUriLength = 8_192
 
-/** As revisions before 2025-11-25 have it. */
+/** The format of revisions before 2025-11-25. */
 const withoutIcons = ({ name, title, version }: Core['server']) => ({ name, title, version })
 
 export class LegacySession {
   readonly #options: LegacyOptions
   readonly #running = new Map<RequestId, AbortController>()
-  /** What ends the following of each. */
+  /** Functions that unsubscribe from each resource. */
   readonly #subscriptions = new Map<string, () => void>()
   readonly #clientRequests = new ClientRequests()
   readonly #stopListening: () => void
   #version: LegacyVersion = '2025-03-26'
-  #abilities = noAbilities
+  #inputKinds = noInputKinds
   #logLevel: LogLevel | undefined
 
   constructor(options: LegacyOptions) {
@@ -76,13 +74,14 @@ export class LegacySession {
   }
 
   /**
-   * Takes a message of the client's. Where `asking` has a way for messages that go with the request, the server's requests to the client go that way as well.
-   * @returns the answer; undefined where there is none to be given
+   * Handles a message of the client. If `requester` can send messages for the request, the server's requests to the client
+   * are sent there as well.
+   * Returns the response; undefined if there is none
    */
-  async receive(message: Received, asking: Asking): Promise<string | undefined> {
+  async receive(message: Received, requester: Requester): Promise<string | undefined> {
     switch (message.kind) {
       case 'request':
-        return this.#answer(message, asking)
+        return this.#answer(message, requester)
       case 'notification':
         if (message.method === 'notifications/cancelled') this.#cancel(message.params.requestId)
         return undefined
@@ -94,52 +93,52 @@ export class LegacySession {
     }
   }
 
-  /** Ends what is under way. */
+  /** Ends running requests. */
   close(): void {
     this.#stopListening()
     for (const end of this.#subscriptions.values()) end()
     this.#subscriptions.clear()
-    for (const controller of this.#running.values()) controller.abort(new Error('the session is over'))
+    for (const controller of this.#running.values()) controller.abort(new Error('the session has ended'))
   }
 
-  async #answer(request: RequestMessage, asking: Asking): Promise<string | undefined> {
+  async #answer(request: RequestMessage, requester: Requester): Promise<string | undefined> {
     const { id } = request
-    if (this.#options.send === undefined) return this.#said(request, asking)
+    if (this.#options.send === undefined) return this.#respond(request, requester)
     if (this.#running.has(id) || this.#running.size >= maximumRunning) {
-      const problem = this.#running.has(id) ? 'a request with this id is under way' : 'too many requests at once'
+      const problem = this.#running.has(id) ? 'a request with this id is running' : 'too many requests at once'
       return errorText(id, legacyError(new ProtocolError({ kind: 'invalid request', problem }), ''))
     }
     const cancelled = new AbortController()
     this.#running.set(id, cancelled)
     try {
-      const signal = AbortSignal.any([asking.signal, cancelled.signal])
-      const said = await this.#said(request, { ...asking, signal })
-      // Whoever cancels a request does not want to hear of it.
-      return cancelled.signal.aborted ? undefined : said
+      const signal = AbortSignal.any([requester.signal, cancelled.signal])
+      const response = await this.#respond(request, { ...requester, signal })
+      // A cancelled request gets no response.
+      return cancelled.signal.aborted ? undefined : response
     } finally {
       this.#running.delete(id)
     }
   }
 
-  async #said(request: RequestMessage, asking: Asking): Promise<string> {
+  async #respond(request: RequestMessage, requester: Requester): Promise<string> {
     try {
       const { method } = request
       const isCall = isCallMethod(method)
-      const result = isCall ? await this.#call(method, request.params, asking) : this.#direct(request, asking)
+      const result = isCall ? await this.#call(method, request.params, requester) : this.#direct(request, requester)
       return resultText(request.id, result)
     } catch (error) {
-      // Over HTTP a token that is for less is told by a status, so that a client can ask for more.
+      // Over HTTP, a missing scope is a status, so that a client can request it.
       if (this.#options.send === undefined && error instanceof CoreError && error.fault.kind === 'insufficient scope')
         throw error
       const requestId = crypto.randomUUID()
-      if (!isForeseen(error) && !asking.signal.aborted)
+      if (!isForeseen(error) && !requester.signal.aborted)
         this.#options.logger.error({ err: error, request: requestId, method: request.method }, 'a request failed')
       return errorText(request.id, legacyError(error, requestId))
     }
   }
 
-  /** What needs nobody but this session and the definitions. As JSON. */
-  #direct({ method, params }: RequestMessage, { caller }: Asking): string {
+  /** Methods that need only this session and the definitions. As JSON. */
+  #direct({ method, params }: RequestMessage, { caller }: Requester): string {
     if (!caller.scopes.has('mcp:read')) throw new CoreError({ kind: 'insufficient scope', scopes: ['mcp:read'] })
     if (isListMethod(method)) return `{${this.#options.lists(method, caller, params.cursor)}}`
     switch (method) {
@@ -162,10 +161,10 @@ export class LegacySession {
     throw new ProtocolError({ kind: 'unknown method', method })
   }
 
-  #initialize({ protocolVersion, capabilities }: JsonObject, caller: Asking['caller']): JsonObject {
+  #initialize({ protocolVersion, capabilities }: JsonObject, caller: Requester['caller']): JsonObject {
     const { core, send, experimental } = this.#options
     this.#version = isLegacyVersion(protocolVersion) ? protocolVersion : legacyVersions[0]
-    this.#abilities = isObject(capabilities) && send !== undefined ? abilitiesOf(capabilities) : noAbilities
+    this.#inputKinds = isObject(capabilities) && send !== undefined ? inputKindsOf(capabilities) : noInputKinds
     const lasts = send === undefined ? {} : { listChanged: true }
     return {
       protocolVersion: this.#version,
@@ -182,24 +181,25 @@ export class LegacySession {
     }
   }
 
-  async #call(method: CallMethod, params: JsonObject, asking: Asking): Promise<string> {
+  async #call(method: CallMethod, params: JsonObject, requester: Requester): Promise<string> {
     const { calls, send } = this.#options
-    const abilities = this.#abilities
-    const notify = asking.notify ?? send
+    const inputKinds = this.#inputKinds
+    const notify = requester.notify ?? send
     const call = beginCall({
       params,
-      abilities,
+      inputKinds,
       answers: undefined,
       logLevel: this.#logLevel,
-      asking: notify === asking.notify ? asking : { ...asking, notify },
+      requester: notify === requester.notify ? requester : { ...requester, notify },
     })
     const strictShape = this.#version !== '2025-11-25'
     try {
       const result = await answered({
         call: answers =>
           calls.call(method, params, answers === undefined ? call.context : { ...call.context, answers }, strictShape),
-        abilities,
-        ask: notify && (request => this.#clientRequests.ask(request, this.#version, notify, asking.signal)),
+        inputKinds,
+        sendToClient:
+          notify && (request => this.#clientRequests.send(request, this.#version, notify, requester.signal)),
       })
       return JSON.stringify(result)
     } finally {
@@ -235,6 +235,6 @@ export class LegacySession {
   }
 }
 
-/** Of a message that is none. Whoever sends one over and over gets one answer each. */
+/** The response to an invalid message; each one gets its own. */
 const refusal = (message: InvalidMessage): string =>
   errorText(message.id ?? null, legacyError(new ProtocolError(invalidFault(message)), ''))

@@ -1,25 +1,26 @@
 /**
- * Revision 2026-07-28: each request stands alone and says itself what its client can do. What a call has to ask for is handed to the client with a sealed
- * state, and the client calls again with the answers, here or at another process with the same key.
+ * Revision 2026-07-28: each request is independent and declares its client's capabilities. If a call needs input, the
+ * client receives the requests with a sealed state, and calls again with the answers, here or at another process with
+ * the same key.
  */
 import type { Headers } from '../../../http/message.ts'
 import type { Peers } from '../../../http/peers/index.ts'
 import type { Envelope as SentEnvelope } from '../../../mcp-protocol/envelope.ts'
 import { ProtocolError } from '../../../mcp-protocol/errors.ts'
-import { checkArguments } from '../../../mcp-protocol/headers.ts'
+import { checkArgumentHeaders } from '../../../mcp-protocol/headers.ts'
 import type { JsonObject } from '../../../mcp-protocol/json.ts'
 import { errorText, isObject, type RequestMessage, resultText } from '../../../mcp-protocol/json-rpc.ts'
 import { checkModernRequest } from '../../../mcp-protocol/modern-request.ts'
 import { serverInfoKey, tasksExtension } from '../../../mcp-protocol/names.ts'
 import { modernVersion } from '../../../mcp-protocol/versions.ts'
-import type { Ability, Answers, CallContext, Outcome } from '../../core/call.ts'
+import type { Answers, CallContext, InputKind, Outcome } from '../../core/call.ts'
 import { CoreError } from '../../core/errors.ts'
 import type { Core } from '../../core/index.ts'
 import type { Tool } from '../../core/tool.ts'
-import { abilitiesOf, missingCapability } from '../abilities.ts'
 import { type CallMethod, type Calls, isCallMethod } from '../calls.ts'
-import { type Asking, beginCall, type TransportLogger } from '../context.ts'
+import { beginCall, type Requester, type TransportLogger } from '../context.ts'
 import { isForeseen, modernError } from '../errors.ts'
+import { inputKindsOf, missingCapability } from '../input-kinds.ts'
 import { isListMethod, type Lists } from '../lists.ts'
 import type { Sealer } from '../sealed-state.ts'
 import { Subscriptions } from './subscriptions.ts'
@@ -32,23 +33,23 @@ type ModernParts = {
   readonly logger: TransportLogger
   readonly sealer: Sealer
   readonly now: () => number
-  /** undefined: this process is alone. */
+  /** undefined: there is one process. */
   readonly peers: Pick<Peers, 'mint' | 'read'> | undefined
-  /** How long a call that may become a task is waited for before it does. */
-  readonly taskPatienceMs: number
+  /** How long a call may run before it becomes a task. */
+  readonly taskDelayMs: number
 }
 
-type Envelope = SentEnvelope & { readonly abilities: ReadonlySet<Ability> }
+type Envelope = SentEnvelope & { readonly inputKinds: ReadonlySet<InputKind> }
 
-type ModernAsking = Asking & {
-  /** Of HTTP; undefined over stdio, which has none. */
+type ModernRequester = Requester & {
+  /** HTTP headers; undefined over stdio, which has none. */
   readonly headers: Headers | undefined
 }
 
-/** `status`: as HTTP wants it. */
+/** `status`: the HTTP status. */
 type ModernAnswer = { readonly status: number; readonly text: string }
 
-/** What a list says may be kept by a client for so long; what changes is announced before, to whoever listens. */
+/** How long a client may cache a list; changes are announced to listeners earlier. */
 const listTtlMs = 60_000
 const cacheHint = (ttlMs: number) => `"ttlMs":${ttlMs},"cacheScope":"private"`
 const taskMethods = new Set(['tasks/get', 'tasks/update', 'tasks/cancel'])
@@ -65,11 +66,11 @@ const responsesOf = (responses: unknown): { readonly [key: string]: JsonObject }
   )
 }
 
-/** A result by its members, without braces. */
+/** A result from its members, without braces. */
 const membersOf = (result: object): string => JSON.stringify(result).slice(1, -1)
 const metaOf = (server: object) => `"_meta":${JSON.stringify({ [serverInfoKey]: server })}`
 const missingTasks = () =>
-  new CoreError({ kind: 'missing ability', required: { extensions: { [tasksExtension]: {} } } })
+  new CoreError({ kind: 'missing capability', required: { extensions: { [tasksExtension]: {} } } })
 
 export class Modern {
   readonly #parts: ModernParts
@@ -85,48 +86,48 @@ export class Modern {
     this.#serverMeta = metaOf({ name, title, version })
   }
 
-  /** @throws CoreError of a token that is for less, over HTTP, which tells it by a status */
-  async answer(request: RequestMessage, asking: ModernAsking): Promise<ModernAnswer> {
+  /** @throws CoreError for a missing scope, over HTTP, which reports it by a status */
+  async answer(request: RequestMessage, requester: ModernRequester): Promise<ModernAnswer> {
     try {
-      const envelope = checkModernRequest(request, asking.headers)
-      const abilities = abilitiesOf(envelope.capabilities)
-      const text = await this.#result(request, asking, { ...envelope, abilities })
+      const envelope = checkModernRequest(request, requester.headers)
+      const inputKinds = inputKindsOf(envelope.capabilities)
+      const text = await this.#result(request, requester, { ...envelope, inputKinds })
       return { status: 200, text: resultText(request.id, text) }
     } catch (error) {
       const isScope = error instanceof CoreError && error.fault.kind === 'insufficient scope'
-      if (isScope && asking.headers !== undefined) throw error
+      if (isScope && requester.headers !== undefined) throw error
       const requestId = crypto.randomUUID()
-      if (!isForeseen(error) && !asking.signal.aborted)
+      if (!isForeseen(error) && !requester.signal.aborted)
         this.#parts.logger.error({ err: error, request: requestId, method: request.method }, 'a request failed')
-      const { error: told, status } = modernError(error, requestId)
-      return { status, text: errorText(request.id, told) }
+      const { error: rpcError, status } = modernError(error, requestId)
+      return { status, text: errorText(request.id, rpcError) }
     }
   }
 
-  /** Ends what would go on by itself. */
+  /** Ends subscriptions and tasks. */
   close(): void {
     this.#subscriptions.close()
     this.#tasks.close()
   }
 
-  async #result(request: RequestMessage, asking: ModernAsking, envelope: Envelope): Promise<string> {
+  async #result(request: RequestMessage, requester: ModernRequester, envelope: Envelope): Promise<string> {
     const { method, params } = request
-    const { caller } = asking
-    if (method === 'tools/call') return this.#callTool(request, asking, envelope)
+    const { caller } = requester
+    if (method === 'tools/call') return this.#callTool(request, requester, envelope)
     if (!caller.scopes.has('mcp:read')) throw new CoreError({ kind: 'insufficient scope', scopes: ['mcp:read'] })
-    if (method === 'server/discover') return this.#discover(asking)
+    if (method === 'server/discover') return this.#discover(requester)
     if (isListMethod(method))
       return this.#complete(`${this.#parts.lists(method, caller, params.cursor)},${cacheHint(listTtlMs)}`)
-    if (isCallMethod(method)) return this.#call(method, request, asking, envelope)
-    if (taskMethods.has(method)) return this.#onTask(request, asking, envelope)
+    if (isCallMethod(method)) return this.#call(method, request, requester, envelope)
+    if (taskMethods.has(method)) return this.#onTask(request, requester, envelope)
     if (method === 'subscriptions/listen') {
-      const over = await this.#subscriptions.listen(request, asking, envelope.takesTasks)
+      const over = await this.#subscriptions.listen(request, requester, envelope.takesTasks)
       return `{"resultType":"complete",${membersOf(over)}}`
     }
     throw new ProtocolError({ kind: 'unknown method', method })
   }
 
-  #discover({ caller }: Asking): string {
+  #discover({ caller }: Requester): string {
     const { core } = this.#parts
     const capabilities = {
       tools: { listChanged: true },
@@ -141,76 +142,76 @@ export class Modern {
     return this.#complete(`${membersOf(result)},${cacheHint(listTtlMs)}`, metaOf(core.server))
   }
 
-  #callTool(request: RequestMessage, asking: ModernAsking, envelope: Envelope): Promise<string> {
+  #callTool(request: RequestMessage, requester: ModernRequester, envelope: Envelope): Promise<string> {
     const { name, arguments: args } = request.params
-    const { caller, headers } = asking
+    const { caller, headers } = requester
     const tool = typeof name === 'string' ? this.#parts.core.tool(name, caller) : undefined
     if (headers !== undefined && tool !== undefined)
-      checkArguments(headers, tool.definition.inputSchema, isObject(args) ? args : {})
+      checkArgumentHeaders(headers, tool.definition.inputSchema, isObject(args) ? args : {})
     if (tool?.task === 'required' && !envelope.takesTasks) throw missingTasks()
     return tool?.task !== undefined && envelope.takesTasks
-      ? this.#callAsTask(tool, request, asking, envelope)
-      : this.#call('tools/call', request, asking, envelope)
+      ? this.#callAsTask(tool, request, requester, envelope)
+      : this.#call('tools/call', request, requester, envelope)
   }
 
-  async #call(method: CallMethod, request: RequestMessage, asking: Asking, envelope: Envelope): Promise<string> {
+  async #call(method: CallMethod, request: RequestMessage, requester: Requester, envelope: Envelope): Promise<string> {
     const { params } = request
-    const { abilities, logLevel } = envelope
-    const answers = this.#answersOf(request, asking)
-    const running = beginCall({ asking, params, abilities, answers, logLevel })
+    const { inputKinds, logLevel } = envelope
+    const answers = this.#answersOf(request, requester)
+    const running = beginCall({ requester, params, inputKinds, answers, logLevel })
     try {
       const outcome = await this.#parts.calls.call(method, params, running.context, false)
-      return this.#written(outcome, request, asking, envelope)
+      return this.#written(outcome, request, requester, envelope)
     } finally {
       running.finish()
     }
   }
 
-  /** A call that is answered by itself where it is quick, or has to ask before it begins, and goes on as a task otherwise. */
-  async #callAsTask(tool: Tool, request: RequestMessage, asking: Asking, envelope: Envelope): Promise<string> {
+  /** A call that is answered directly if it is quick, or needs input first; otherwise it continues as a task. */
+  async #callAsTask(tool: Tool, request: RequestMessage, requester: Requester, envelope: Envelope): Promise<string> {
     const { params } = request
-    const { abilities, logLevel } = envelope
-    const { calls, taskPatienceMs } = this.#parts
+    const { inputKinds, logLevel } = envelope
+    const { calls, taskDelayMs } = this.#parts
     const controller = new AbortController()
-    const leave = () => controller.abort(asking.signal.reason)
-    asking.signal.addEventListener('abort', leave)
-    const answers = this.#answersOf(request, asking)
-    const ofTask = { ...asking, signal: controller.signal }
-    const running = beginCall({ asking: ofTask, params, abilities, answers, logLevel })
-    let say: (message: string) => void = () => {}
+    const abort = () => controller.abort(requester.signal.reason)
+    requester.signal.addEventListener('abort', abort)
+    const answers = this.#answersOf(request, requester)
+    const ofTask = { ...requester, signal: controller.signal }
+    const running = beginCall({ requester: ofTask, params, inputKinds, answers, logLevel })
+    let setStatusMessage: (message: string) => void = () => {}
     const progress: CallContext['progress'] = report => {
       running.context.progress(report)
-      if (report.message !== undefined) say(report.message)
+      if (report.message !== undefined) setStatusMessage(report.message)
     }
     const context = { ...running.context, progress }
     const first = calls.call('tools/call', params, context, false)
     try {
-      const outcome = await withinMs(taskPatienceMs, first)
+      const outcome = await withinMs(taskDelayMs, first)
       if (outcome?.kind === 'input-required' || (outcome !== undefined && tool.task !== 'required'))
-        return this.#written(outcome, request, asking, envelope)
+        return this.#written(outcome, request, requester, envelope)
       const begun = this.#tasks.begin({
-        principal: asking.caller.principal,
-        abilities,
+        principal: requester.caller.principal,
+        inputKinds,
         first,
         again: more => calls.call('tools/call', params, { ...context, answers: more }, false),
-        told: error => modernError(error, context.requestId).error,
+        toRpcError: error => modernError(error, context.requestId).error,
         stop: reason => controller.abort(reason),
       })
       if (begun === undefined) {
-        if (tool.task !== 'required') return this.#written(await first, request, asking, envelope)
-        controller.abort(new Error('there is no room for a task'))
+        if (tool.task !== 'required') return this.#written(await first, request, requester, envelope)
+        controller.abort(new Error('the maximum number of tasks is running'))
         first.catch(() => {})
-        throw new ProtocolError({ kind: 'exhausted', problem: 'there are as many tasks as there may be' })
+        throw new ProtocolError({ kind: 'exhausted', problem: 'the maximum number of tasks is running' })
       }
-      say = begun.say
-      asking.signal.removeEventListener('abort', leave)
+      setStatusMessage = begun.setStatusMessage
+      requester.signal.removeEventListener('abort', abort)
       return this.#other({ resultType: 'task', ...begun.view })
     } finally {
       running.finish()
     }
   }
 
-  #onTask({ method, params }: RequestMessage, { caller }: Asking, { takesTasks }: Envelope): string {
+  #onTask({ method, params }: RequestMessage, { caller }: Requester, { takesTasks }: Envelope): string {
     if (!takesTasks) throw missingTasks()
     const { taskId } = params
     if (method === 'tasks/get') return this.#complete(membersOf(this.#tasks.get(taskId, caller.principal)))
@@ -219,8 +220,11 @@ export class Modern {
     return this.#complete('')
   }
 
-  /** What an earlier call has asked for; undefined in the first. Without its state answers belong to nothing, and are asked for again. */
-  #answersOf({ method, params }: RequestMessage, { caller }: Asking): Answers | undefined {
+  /**
+   * The answers to an earlier call's requests; undefined in the first call. Answers without the state are ignored, and
+   * requested again.
+   */
+  #answersOf({ method, params }: RequestMessage, { caller }: Requester): Answers | undefined {
     const { requestState, inputResponses } = params
     const responses = inputResponses === undefined ? {} : responsesOf(inputResponses)
     if (requestState === undefined) return undefined
@@ -232,16 +236,16 @@ export class Modern {
     return { responses, state }
   }
 
-  /** The result, or what is asked for. */
-  #written(outcome: Outcome<object>, request: RequestMessage, { caller }: Asking, { abilities }: Envelope): string {
+  /** The result, or the requests for input. */
+  #written(outcome: Outcome<object>, request: RequestMessage, { caller }: Requester, { inputKinds }: Envelope): string {
     const { method, params } = request
     if (outcome.kind === 'result') {
       const members = membersOf(outcome.result)
       return this.#complete(method === 'resources/read' ? `${members},${cacheHint(0)}` : members)
     }
-    for (const asked of Object.values(outcome.requests)) {
-      const required = missingCapability(asked, abilities)
-      if (required !== undefined) throw new CoreError({ kind: 'missing ability', required })
+    for (const inputRequest of Object.values(outcome.requests)) {
+      const required = missingCapability(inputRequest, inputKinds)
+      if (required !== undefined) throw new CoreError({ kind: 'missing capability', required })
     }
     const { sealer, peers } = this.#parts
     const sealed = sealer.seal(outcome.state, { principal: caller.principal, method, params })

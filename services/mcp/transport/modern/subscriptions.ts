@@ -1,6 +1,6 @@
 /**
- * `subscriptions/listen`: a request whose answer is what changes, for as long as the client listens. It promises that the client is told first what it will be told of, then that
- * only, and each time which of its requests it is told by; and that listeners are bounded in number.
+ * `subscriptions/listen`: a request that sends changes while the client listens. The client receives first what it is
+ * subscribed to, then only that, each time with the id of its request; the number of listeners is limited.
  */
 import { z } from 'zod'
 import { ProtocolError } from '../../../mcp-protocol/errors.ts'
@@ -9,7 +9,7 @@ import { metaOf, type RequestMessage } from '../../../mcp-protocol/json-rpc.ts'
 import { subscriptionKey } from '../../../mcp-protocol/names.ts'
 import type { Core, CoreChange } from '../../core/index.ts'
 import { parseParams } from '../calls.ts'
-import type { Asking } from '../context.ts'
+import type { Requester } from '../context.ts'
 import type { Tasks } from './tasks.ts'
 
 const maximumListeners = 5_000
@@ -53,47 +53,49 @@ export class Subscriptions {
     this.#tasks = tasks
   }
 
-  /** Resolves with the result once the server ends it. @throws CoreError, ProtocolError; what the signal is aborted with */
-  async listen({ id, params }: RequestMessage, asking: Asking, takesTasks: boolean): Promise<JsonObject> {
-    const { caller, notify } = asking
+  /**
+   * Resolves with the result when the server ends it. @throws CoreError, ProtocolError; the abort reason of the signal
+   */
+  async listen({ id, params }: RequestMessage, requester: Requester, takesTasks: boolean): Promise<JsonObject> {
+    const { caller, notify } = requester
     const { notifications } = parseParams(shape, params)
     const { principal } = caller
     const ofPrincipal = [...this.#ends.values()].filter(one => one.principal === principal).length
     if (notify === undefined || this.#ends.size >= maximumListeners || ofPrincipal >= maximumPerPrincipal)
-      throw new ProtocolError({ kind: 'exhausted', problem: 'there are as many listeners as there may be' })
+      throw new ProtocolError({ kind: 'exhausted', problem: 'the maximum number of listeners is open' })
     const { taskIds, ...others } = notifications
     const known = takesTasks ? taskIds?.filter(task => this.#tasks.has(task, principal)) : undefined
     const honoured: Wanted = { ...others, ...(known === undefined ? {} : { taskIds: known }) }
-    const said = { [subscriptionKey]: id }
-    const tell = (method: string, more: JsonObject) =>
-      notify({ method, params: { ...more, _meta: { ...metaOf(more), ...said } } })
-    tell('notifications/subscriptions/acknowledged', { notifications: honoured })
+    const subscriptionMeta = { [subscriptionKey]: id }
+    const send = (method: string, more: JsonObject) =>
+      notify({ method, params: { ...more, _meta: { ...metaOf(more), ...subscriptionMeta } } })
+    send('notifications/subscriptions/acknowledged', { notifications: honoured })
     const isNothing = Object.values(honoured).every(one => one === false || (Array.isArray(one) && one.length === 0))
-    if (!isNothing) await this.#until(asking, honoured, tell)
-    return { _meta: said }
+    if (!isNothing) await this.#until(requester, honoured, send)
+    return { _meta: subscriptionMeta }
   }
 
-  /** Ends all, as a server does that ends. */
+  /** Ends all, when the server stops. */
   close(): void {
     for (const { end } of this.#ends.values()) end()
   }
 
   #until(
-    { signal, caller }: Asking,
+    { signal, caller }: Requester,
     honoured: Wanted,
-    tell: (method: string, params: JsonObject) => void,
+    send: (method: string, params: JsonObject) => void,
   ): Promise<void> {
     const { principal } = caller
     const stops = [
       ...(honoured.resourceSubscriptions ?? []).map(uri => this.#core.follow(uri, caller)),
       this.#core.onChange(change => {
         const notice = noticeOf(change, honoured)
-        if (notice !== undefined) tell(notice.method, notice.params)
+        if (notice !== undefined) send(notice.method, notice.params)
       }),
       this.#tasks.onChange({
         principal,
         changed: (id, view) => {
-          if (honoured.taskIds?.includes(id)) tell('notifications/tasks', view)
+          if (honoured.taskIds?.includes(id)) send('notifications/tasks', view)
         },
       }),
     ]

@@ -1,20 +1,21 @@
 /**
- * Calls of tools that go on after their answer: the tasks extension. A task is its caller's alone, under an id that cannot be guessed. It promises that tasks are bounded in
- * number and in time, that what a task asks for is asked under keys that are never used again, and that a task which is cancelled or expires stops what it does.
+ * Tool calls that continue after their response: the tasks extension. A task belongs to its caller, and its id cannot
+ * be guessed. Tasks are limited in number and time; a task requests input under keys that are never reused; and a
+ * cancelled or expired task is stopped.
  */
 import { randomBytes } from 'node:crypto'
 import type { JsonObject } from '../../../mcp-protocol/json.ts'
 import { isObject, type RpcError } from '../../../mcp-protocol/json-rpc.ts'
-import type { Ability, Answers, InputRequest, Outcome } from '../../core/call.ts'
+import type { Answers, InputKind, InputRequest, Outcome } from '../../core/call.ts'
 import { CoreError } from '../../core/errors.ts'
-import { missingCapability } from '../abilities.ts'
+import { missingCapability } from '../input-kinds.ts'
 
 const lifetimeMs = 3_600_000
 const pollIntervalMs = 1_000
 const maximumTasks = 1_000
 const maximumPerPrincipal = 50
-/** Of requests for input that one task may make. */
-const maximumAsked = 100
+/** Maximum number of input requests of one task. */
+const maximumInputRequests = 100
 
 type Working = { readonly status: 'working' }
 type Waiting = { readonly status: 'input_required'; readonly inputRequests: { readonly [key: string]: InputRequest } }
@@ -33,18 +34,18 @@ type Task = {
   lastUpdatedAt: string
   message: string | undefined
   state: State
-  /** Takes answers, where some are waited for. */
+  /** Accepts answers, if the task waits for some. */
   take: ((responses: JsonObject) => void) | undefined
 }
 
 /** A call that becomes a task. */
 type TaskCall = {
   readonly principal: string
-  readonly abilities: ReadonlySet<Ability>
+  readonly inputKinds: ReadonlySet<InputKind>
   readonly first: Promise<Outcome<object>>
   again(answers: Answers): Promise<Outcome<object>>
-  /** How an error is told to the client. */
-  told(error: unknown): RpcError
+  /** Converts an error for the client. */
+  toRpcError(error: unknown): RpcError
   stop(reason: Error): void
 }
 
@@ -59,15 +60,15 @@ export class Tasks {
   readonly #now: () => number
   readonly #nameOf: (random: string) => string
 
-  /** @param nameOf the id that a client is given */
+  /** @param nameOf the id that the client receives */
   constructor(now: () => number, nameOf: (random: string) => string) {
     this.#now = now
     this.#nameOf = nameOf
   }
 
-  /** @returns the task as it begins, with what says how it is told its progress; undefined where there is no room for one more */
-  begin(call: TaskCall): { readonly view: JsonObject; say(message: string): void } | undefined {
-    if (!this.#makeRoom(call.principal)) return undefined
+  /** Returns the new task, with the way to follow its progress; undefined if the limit is reached */
+  begin(call: TaskCall): { readonly view: JsonObject; setStatusMessage(message: string): void } | undefined {
+    if (!this.#evictEnded(call.principal)) return undefined
     const id = this.#nameOf(newId())
     const createdAt = this.#time()
     const task: Task = {
@@ -76,7 +77,7 @@ export class Tasks {
       createdAt,
       lastUpdatedAt: createdAt,
       stop: reason => call.stop(reason),
-      expiry: setTimeout(() => this.#forget(task, 'the time of the task is up'), lifetimeMs).unref(),
+      expiry: setTimeout(() => this.#forget(task, 'the time limit of the task was reached'), lifetimeMs).unref(),
       message: undefined,
       state: { status: 'working' },
       take: undefined,
@@ -84,15 +85,15 @@ export class Tasks {
     this.#tasks.set(id, task)
     const { view } = this.#viewed(task)
     void this.#run(task, call)
-    const say = (message: string) => {
+    const setStatusMessage = (message: string) => {
       if (isEnded(task)) return
       task.message = message
       this.#changed(task)
     }
-    return { view, say }
+    return { view, setStatusMessage }
   }
 
-  /** As `tasks/get` says it. @throws CoreError where there is none of this id, for this caller */
+  /** The state for `tasks/get`. @throws CoreError if the caller has no task of this id */
   get(id: unknown, principal: string): JsonObject {
     const { view, detail } = this.#viewed(this.#find(id, principal))
     return { ...view, ...detail }
@@ -103,7 +104,7 @@ export class Tasks {
     this.#find(id, principal).take?.(responses)
   }
 
-  /** Asks for it to stop; of one that has ended there is nothing to stop. @throws CoreError */
+  /** Requests cancellation; an ended task is unchanged. @throws CoreError */
   cancel(id: unknown, principal: string): void {
     const task = this.#find(id, principal)
     if (isEnded(task)) return
@@ -111,48 +112,49 @@ export class Tasks {
     task.stop(new Error('the client has cancelled the task'))
   }
 
-  /** Whether there is one of this id for this caller. */
+  /** Whether the caller has a task of this id. */
   has(id: string, principal: string): boolean {
     return this.#tasks.get(id)?.principal === principal
   }
 
-  /** @returns what ends it */
+  /** Returns a function that ends it */
   onChange(listener: TaskListener): () => void {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
   }
 
   close(): void {
-    for (const task of this.#tasks.values()) this.#forget(task, 'the server ends')
+    for (const task of this.#tasks.values()) this.#forget(task, 'the server is shutting down')
   }
 
   async #run(task: Task, call: TaskCall): Promise<void> {
     try {
       let outcome = await call.first
-      let asked = 0
+      let requestCount = 0
       while (outcome.kind === 'input-required' && !isEnded(task)) {
-        asked += Object.keys(outcome.requests).length
-        if (asked > maximumAsked) throw new CoreError({ kind: 'invalid params', problem: 'the task asks too much' })
-        const responses = await this.#ask(task, outcome.requests, call.abilities)
+        requestCount += Object.keys(outcome.requests).length
+        if (requestCount > maximumInputRequests)
+          throw new CoreError({ kind: 'invalid params', problem: 'the task has sent too many requests for input' })
+        const responses = await this.#requestInput(task, outcome.requests, call.inputKinds)
         outcome = await call.again({ responses, state: outcome.state })
       }
       if (outcome.kind === 'result' && !isEnded(task))
         this.#become(task, { status: 'completed', result: outcome.result })
     } catch (error) {
-      if (!isEnded(task)) this.#become(task, { status: 'failed', error: call.told(error) })
+      if (!isEnded(task)) this.#become(task, { status: 'failed', error: call.toRpcError(error) })
     }
   }
 
-  /** Resolves once all are answered, under the keys that the tool has given them. */
-  #ask(
+  /** Resolves when all are answered, with the keys that the tool chose. */
+  #requestInput(
     task: Task,
     requests: { readonly [key: string]: InputRequest },
-    abilities: ReadonlySet<Ability>,
+    inputKinds: ReadonlySet<InputKind>,
   ): Promise<Answers['responses']> {
     const open = new Map<string, readonly [key: string, request: InputRequest]>()
     for (const [key, request] of Object.entries(requests)) {
-      const required = missingCapability(request, abilities)
-      if (required !== undefined) throw new CoreError({ kind: 'missing ability', required })
+      const required = missingCapability(request, inputKinds)
+      if (required !== undefined) throw new CoreError({ kind: 'missing capability', required })
       open.set(newId(), [key, request])
     }
     const answers: Record<string, JsonObject> = {}
@@ -196,18 +198,18 @@ export class Tasks {
       ...{ taskId: id, status, ...(message === undefined ? {} : { statusMessage: message }) },
       ...{ createdAt, lastUpdatedAt, ttlMs: lifetimeMs, pollIntervalMs },
     }
-    // Results of tools, requests and errors are JSON; their types are not written so.
+    // Results of tools, requests and errors are JSON; their types do not express that.
     return { view, detail: detail as unknown as JsonObject }
   }
 
   #find(id: unknown, principal: string): Task {
     const task = typeof id === 'string' ? this.#tasks.get(id) : undefined
-    if (task?.principal !== principal) throw new CoreError({ kind: 'invalid params', problem: 'there is no such task' })
+    if (task?.principal !== principal) throw new CoreError({ kind: 'invalid params', problem: 'unknown task' })
     return task
   }
 
-  /** Of what has ended the oldest makes room. */
-  #makeRoom(principal: string): boolean {
+  /** The oldest ended task is evicted. */
+  #evictEnded(principal: string): boolean {
     const all = [...this.#tasks.values()]
     const own = all.filter(task => task.principal === principal)
     const drop = (from: readonly Task[]) => {

@@ -1,4 +1,4 @@
-/** A streamed answer of Messages: blocks that begin, grow and end, between the events of the message. */
+/** Assembles a streamed Messages response: blocks that start, grow and end, between the events of the message. */
 import { z } from 'zod'
 import { type Assembly, jsonText } from '../wire.ts'
 
@@ -21,7 +21,7 @@ const piece = z.union([
     usage: record.nullish(),
   }),
   z.object({ type: z.literal('message_stop') }),
-  // `ping`, `content_block_stop` and kinds that are added later.
+  // `ping`, `content_block_stop` and future event types.
   z.object({ type: z.string() }).transform(() => ({ type: 'other' as const })),
 ])
 
@@ -69,6 +69,6 @@ export function assembleAnthropic(): Assembly {
       }
     },
     isComplete: () => isEnded,
-    whole: () => ({ content: [...blocks.values()].map(written), stop_reason: stopReason, usage }),
+    assembled: () => ({ content: [...blocks.values()].map(written), stop_reason: stopReason, usage }),
   }
 }

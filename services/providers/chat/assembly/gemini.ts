@@ -1,4 +1,4 @@
-/** A streamed answer of streamGenerateContent: each piece is an answer of its own, with the parts that come next. */
+/** Assembles a streamed generateContent response: each piece is a response with the next parts. */
 import { z } from 'zod'
 import type { Assembly } from '../wire.ts'
 
@@ -45,7 +45,7 @@ export function assembleGemini(): Assembly {
       return added
     },
     isComplete: () => finishReason !== undefined || Boolean(promptFeedback?.blockReason),
-    whole: () => ({
+    assembled: () => ({
       candidates: finishReason === undefined ? [] : [{ content: { parts }, finishReason }],
       promptFeedback,
       usageMetadata,

@@ -1,4 +1,4 @@
-/** A streamed answer of Ollama: a line for each piece, of which the last has the counts. */
+/** Assembles a streamed Ollama response: a line for each piece; the last one has the token counts. */
 import { z } from 'zod'
 import type { Assembly } from '../wire.ts'
 
@@ -20,6 +20,6 @@ export function assembleOllama(): Assembly {
       return taken.message?.content ?? ''
     },
     isComplete: () => last !== undefined,
-    whole: () => ({ ...last, message: { content, tool_calls: calls } }),
+    assembled: () => ({ ...last, message: { content, tool_calls: calls } }),
   }
 }

@@ -1,4 +1,6 @@
-/** A streamed answer of Chat Completions: texts and arguments of calls come in deltas, the usage in a last piece. */
+/**
+ * Assembles a streamed Chat Completions response: deltas of texts and call arguments, and the usage in a last piece.
+ */
 import { z } from 'zod'
 import type { Assembly } from '../wire.ts'
 
@@ -34,13 +36,13 @@ export function assembleOpenAi(): Assembly {
   const calls = new Map<number, Call>()
 
   function takeCall({ index, id, function: named }: z.infer<typeof callPiece>): void {
-    // Servers that do not number calls begin each with its id.
-    const place = index ?? (id ? calls.size : Math.max(0, calls.size - 1))
-    const call = calls.get(place) ?? { id: '', name: '', arguments: '' }
+    // Servers that do not number calls start each with its id.
+    const key = index ?? (id ? calls.size : Math.max(0, calls.size - 1))
+    const call = calls.get(key) ?? { id: '', name: '', arguments: '' }
     call.id ||= id ?? ''
     call.name ||= named?.name ?? ''
     call.arguments += named?.arguments ?? ''
-    calls.set(place, call)
+    calls.set(key, call)
   }
 
   return {
@@ -56,7 +58,7 @@ export function assembleOpenAi(): Assembly {
       return text ?? ''
     },
     isComplete: () => finishReason !== undefined,
-    whole: () => ({
+    assembled: () => ({
       choices: [
         {
           finish_reason: finishReason,

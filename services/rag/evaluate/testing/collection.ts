@@ -1,4 +1,4 @@
-/** A judged collection behind a server: loaded as a user would load it, by a real embedding model, and asked over HTTP. */
+/** A judged collection behind a server: loaded as a user would, with a real embedding model, and queried over HTTP. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pino } from 'pino'
@@ -43,14 +43,14 @@ async function loadCollection(postgres: TestPostgres, folder: string, url: strin
   })
 }
 
-/** Vectors without an index, past the server. */
+/** Vectors without an index, bypassing the server. */
 function exactArm(postgres: TestPostgres, url: string): Arm {
   const embedder = embedderOf(url)
   return {
     name: 'exact',
     async find(query) {
       const [vector] = await embedder.embed([query], 'query', new AbortController().signal)
-      // A sum is in the order of no index.
+      // No index returns rows in the order of a sum.
       const { rows } = await postgres.run(
         `SELECT document FROM collection ORDER BY (embedding <=> '${JSON.stringify(vector)}') + 0, document LIMIT ${depth}`,
       )
@@ -59,8 +59,11 @@ function exactArm(postgres: TestPostgres, url: string): Arm {
   }
 }
 
-/** Asks words, vectors, both, and vectors without an index. undefined: the model cannot be had. `folder` has corpus.jsonl, queries.jsonl and qrels.tsv. */
-export async function judgeOverHttp(postgres: TestPostgres, folder: string) {
+/**
+ * Queries words, vectors, both, and vectors without an index. undefined: the model is not available. `folder` contains
+ * corpus.jsonl, queries.jsonl and qrels.tsv.
+ */
+export async function evaluateOverHttp(postgres: TestPostgres, folder: string) {
   const model = await startEmbeddingModel()
   if (model === undefined) return undefined
   const chat = await startProviderDouble()
@@ -81,7 +84,7 @@ export async function judgeOverHttp(postgres: TestPostgres, folder: string) {
       const arms = settings.pipelines.map(
         ({ name }): Arm => ({
           name,
-          find: query => ask(`http://127.0.0.1:${service.address.port}/v1/pipelines/${name}`, query),
+          find: query => sendQuery(`http://127.0.0.1:${service.address.port}/v1/pipelines/${name}`, query),
         }),
       )
       const read = (name: string) => readFileSync(join(folder, name), 'utf8')
@@ -97,8 +100,8 @@ export async function judgeOverHttp(postgres: TestPostgres, folder: string) {
   }
 }
 
-/** Ids of the sources, the best first. */
-async function ask(url: string, query: string): Promise<readonly string[]> {
+/** Ids of the sources, best first. */
+async function sendQuery(url: string, query: string): Promise<readonly string[]> {
   const response = await fetch(url, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },

@@ -1,7 +1,10 @@
-/** Bytes of a file as text. What is neither UTF-8 nor marked as another encoding is refused: text in a wrong encoding would be loaded as garbage, and found by nobody. */
+/**
+ * Decodes the bytes of a file. A file that is not UTF-8 and declares no other encoding is refused: otherwise garbage
+ * would be loaded, which no search finds.
+ */
 import { LoadError } from '../errors.ts'
 
-const startsWith = (bytes: Uint8Array, ...mark: number[]) => mark.every((byte, index) => bytes[index] === byte)
+const startsWith = (bytes: Uint8Array, ...prefix: number[]) => prefix.every((byte, index) => bytes[index] === byte)
 
 /** By the byte order mark, else as the file declares; UTF-8 if there is neither. */
 function encodingOf(bytes: Uint8Array, name: string, declared: string | undefined): string {
@@ -19,14 +22,17 @@ function decodingOf(encoding: string, name: string) {
   try {
     return new TextDecoder(encoding, { fatal: true })
   } catch {
-    throw new LoadError(`${name}: its encoding ${JSON.stringify(encoding)} is not known; convert it to UTF-8`)
+    throw new LoadError(`${name}: its encoding ${JSON.stringify(encoding)} is unknown; convert it to UTF-8`)
   }
 }
 
-/** The standard of HTML reads so many bytes for the declaration. */
+/** The HTML standard searches this many bytes for the declaration. */
 const declaredWithin = 1_024
 
-/** The encoding that HTML declares by `<meta charset>`, `<meta http-equiv>` or an XML declaration, if any. One of 16 bits that is written in bytes is not: the standard reads UTF-8. */
+/**
+ * The encoding that HTML declares by `<meta charset>`, `<meta http-equiv>` or an XML declaration, if any. A declared
+ * 16-bit encoding cannot be right, since the declaration is in bytes: the standard then reads UTF-8.
+ */
 export function htmlEncoding(bytes: Uint8Array): string | undefined {
   const head = Buffer.from(bytes.subarray(0, declaredWithin))
     .toString('latin1')
@@ -37,12 +43,12 @@ export function htmlEncoding(bytes: Uint8Array): string | undefined {
   return label === undefined || /^utf-?16/i.test(label) ? undefined : label.toLowerCase()
 }
 
-/** How much of a file is looked at to tell a binary file from a text in another encoding. */
-const lookedAt = 4_096
+/** How much of a file is read to distinguish a binary file from a text in another encoding. */
+const checkedBytes = 4_096
 
 function decoder(bytes: Uint8Array, name: string, declared?: string) {
   const encoding = encodingOf(bytes, name, declared)
-  if (!encoding.startsWith('utf-16') && bytes.subarray(0, lookedAt).includes(0)) throw binary(name)
+  if (!encoding.startsWith('utf-16') && bytes.subarray(0, checkedBytes).includes(0)) throw binary(name)
   const decoding = decodingOf(encoding, name)
   return (piece: Uint8Array | undefined): string => {
     let text: string
@@ -52,10 +58,10 @@ function decoder(bytes: Uint8Array, name: string, declared?: string) {
       throw new LoadError(
         encoding === 'utf-8'
           ? `${name}: is not UTF-8; convert it, for example: iconv -f ISO-8859-1 -t UTF-8`
-          : `${name}: is not valid ${encoding}, which it says it is; convert it to UTF-8`,
+          : `${name}: is not valid ${encoding}, its declared encoding; convert it to UTF-8`,
       )
     }
-    // Postgres has no such character in a text.
+    // Postgres does not accept this character in a text.
     if (text.includes('\0')) throw binary(name)
     return text
   }
@@ -67,7 +73,7 @@ export function decodeText(bytes: Uint8Array, name: string, declared?: string): 
   return decode(bytes) + decode(undefined)
 }
 
-/** As `decodeText`, piece by piece. @throws LoadError */
+/** As `decodeText`, in pieces. @throws LoadError */
 export async function* decodeStream(pieces: AsyncIterable<Uint8Array>, name: string): AsyncGenerator<string> {
   let decode: ReturnType<typeof decoder> | undefined
   for await (const piece of pieces) {

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { estimateTokens } from '../../../retrieval/tokens.ts'
+import { cpuTimeOf } from '../../../testing/cpu-time.ts'
 import { decodeText } from './decode.ts'
 import { sourceFiles } from './files.ts'
 import { htmlBlocks } from './html.ts'
@@ -47,7 +48,7 @@ make test
 | nano | 1 |
 `
 
-test('Markdown keeps headings, code, lists and tables apart, and says where they begin', () => {
+test('Markdown keeps headings, code, lists and tables apart, and records their positions', () => {
   const found = passages('guide.md', markdownBlocks(guide), 400)
   expect(found.map(({ heading, content }) => [heading, content])).toEqual([
     ['The guide', 'The guide\n\nFirst words.'],
@@ -74,7 +75,7 @@ test('comments of Markdown are dropped, except in code', () => {
   expect(markdownBlocks(text).map(block => block.text)).toEqual(['shown  here', '```html\n<!-- code -->\n```'])
 })
 
-test('each part of long code and of a long table can be read by itself', () => {
+test('each part of long code and of a long table is readable on its own', () => {
   const lines = Array.from({ length: 200 }, (_, index) => `echo number ${index}`)
   const code = passages('a', markdownBlocks(`\`\`\`sh\n${lines.join('\n')}\n\`\`\``), 100)
   expect(code.length).toBeGreaterThan(5)
@@ -102,7 +103,7 @@ test('HTML drops scripts and navigation, decodes entities, and keeps title, head
   expect(found.map(({ position }) => page.slice(position, position + 4))).toEqual(['Café'.replace('é', '&'), '<ul>'])
 })
 
-test('a page that is nested without end is read, not fatal', () => {
+test('a page with endless nesting is read, without a crash', () => {
   expect(htmlBlocks('<div>'.repeat(20_000)).length).toBe(0)
   expect(htmlBlocks(`<p>before${'<b>'.repeat(5_000)}`)[0]?.text).toBe('before')
 })
@@ -115,12 +116,10 @@ test.each([
   ['quotes and lists', `${'> - '.repeat(50_000)}a`],
   ['a heading of brackets', `# ${'['.repeat(10_000)}a`],
   ['a heading of angles', `# ${'<'.repeat(10_000)}a`],
-])('Markdown that is nested without end is read in time: %s', (_, text) => {
-  // Of the processor: other processes of the machine may take the clock's time.
-  const began = process.cpuUsage()
-  expect(markdownBlocks(text).length).toBeGreaterThan(0)
-  const { user, system } = process.cpuUsage(began)
-  expect((user + system) / 1000).toBeLessThan(3_000)
+])('Markdown with endless nesting is read in time: %s', (_, text) => {
+  // CPU time: other processes of the machine affect wall-clock time.
+  const spent = cpuTimeOf(() => expect(markdownBlocks(text).length).toBeGreaterThan(0))
+  expect(spent / 1000).toBeLessThan(3_000)
 })
 
 test('Markdown with long rules and indented code is not nested', () => {
@@ -128,12 +127,12 @@ test('Markdown with long rules and indented code is not nested', () => {
   expect(markdownBlocks(text)[0]).toMatchObject({ kind: 'heading', text: 'A' })
 })
 
-test('names of files do not steer the terminal', async () => {
+test('file names do not control the terminal', async () => {
   const rows = jsonPassages(texts('{'), { name: 'a\x1b[2J\r\x9b.jsonl', maximumTokens: 10 })
   await expect(rows.next()).rejects.toThrow('a?[2J??.jsonl line 1: is not JSON')
 })
 
-test('text is split at empty lines, and cut where there are none', () => {
+test('text is split at empty lines, or elsewhere if there are none', () => {
   expect(textBlocks('one\r\ntwo\r\n \r\nthree\n\n\n').map(({ text, offset }) => [text, offset])).toEqual([
     ['one\r\ntwo', 0],
     ['three', 13],
@@ -197,12 +196,12 @@ test('a row of CSV is a document with the names of its columns, named by its id'
   expect(unnamed.map(({ document }) => document)).toEqual(['f#1', 'f#2'])
 })
 
-test('CSV that is broken is refused with file and line', async () => {
+test('invalid CSV is refused with file and line', async () => {
   await expect(all(csvPassages(texts('a,b\n1,2,3\n'), options))).rejects.toThrow(/^f: .*line 2/)
   await expect(all(csvPassages(texts('a,b\n1,"2\n'), options))).rejects.toThrow(/^f: .*Quote/)
 })
 
-test('lines of JSON keep their ids; what is none is refused with its line', async () => {
+test('JSON lines keep their ids; an invalid line is refused with its number', async () => {
   const lines = '{"id":"d1","title":"T","text":"body"}\n\n{"_id":2,"text":"only"}'
   const found = await all(jsonPassages(texts(lines.slice(0, 10), lines.slice(10)), options))
   expect(found.map(({ document, content, position }) => [document, content, position])).toEqual([
@@ -213,7 +212,7 @@ test('lines of JSON keep their ids; what is none is refused with its line', asyn
   await expect(all(jsonPassages(texts('nonsense'), options))).rejects.toThrow('f line 1: is not JSON')
 })
 
-test('UTF-8 with and without a mark and UTF-16 are read; anything else is refused by name', () => {
+test('UTF-8 with and without a byte order mark and UTF-16 are read; other encodings are refused with the file name', () => {
   const utf16 = Buffer.from('\uFEFFGrüße', 'utf16le')
   expect(decodeText(Buffer.from('\uFEFFGrüße'), 'a')).toBe('Grüße')
   expect(decodeText(utf16, 'a')).toBe('Grüße')
@@ -234,8 +233,11 @@ test.each<[string, BufferEncoding | 'utf-8 with a mark', string]>([
 ])('HTML with %s in %s is read', async (declaration, encoding, expected) => {
   const path = join(root, 'page.html')
   const text = `${declaration}<p>Grüße</p>`
-  const isMarked = encoding === 'utf-8 with a mark' || encoding === 'utf16le'
-  const bytes = Buffer.from(`${isMarked ? '\uFEFF' : ''}${text}`, encoding === 'utf-8 with a mark' ? 'utf8' : encoding)
+  const hasByteOrderMark = encoding === 'utf-8 with a mark' || encoding === 'utf16le'
+  const bytes = Buffer.from(
+    `${hasByteOrderMark ? '\uFEFF' : ''}${text}`,
+    encoding === 'utf-8 with a mark' ? 'utf8' : encoding,
+  )
   writeFileSync(path, bytes)
   const file = { path, source: 'page.html', format: 'html', bytes: bytes.length } as const
   const found: string[] = []
@@ -244,17 +246,17 @@ test.each<[string, BufferEncoding | 'utf-8 with a mark', string]>([
 })
 
 test.each([
-  ['<meta charset="klingon">', 'latin1', 'page.html: its encoding "klingon" is not known'],
+  ['<meta charset="klingon">', 'latin1', 'page.html: its encoding "klingon" is unknown'],
   ['<meta charset="utf-8">', 'latin1', 'page.html: is not UTF-8'],
   ['<meta charset="shift_jis">\xff', 'latin1', 'page.html: is not valid shift_jis'],
-] as const)('HTML with %s in %s is refused by its name', async (declaration, encoding, message) => {
+] as const)('HTML with %s in %s is refused with its name', async (declaration, encoding, message) => {
   const path = join(root, 'page.html')
   writeFileSync(path, Buffer.from(`${declaration}<p>Grüße</p>`, encoding))
   const file = { path, source: 'page.html', format: 'html', bytes: 100 } as const
   await expect(passagesOf(file, 400).next()).rejects.toThrow(message)
 })
 
-test('folders are read with what is in them; unknown formats are refused only where they are named', async () => {
+test('directories are read with their content; unknown formats are refused only if named', async () => {
   mkdirSync(join(root, 'files/inner'), { recursive: true })
   mkdirSync(join(root, 'files/.git'))
   for (const name of ['files/a.md', 'files/inner/b.HTML', 'files/c.png', 'files/.git/x.md'])

@@ -1,4 +1,4 @@
-/** Which files a load is about: those named, and what is in the folders named. */
+/** The files of a load: the named ones, and those in the named directories. */
 import { lstat, readdir, stat } from 'node:fs/promises'
 import { extname, join, relative, resolve, sep } from 'node:path'
 import { LoadError } from '../errors.ts'
@@ -7,7 +7,7 @@ type Format = 'markdown' | 'html' | 'text' | 'csv' | 'json lines'
 
 export type SourceFile = {
   readonly path: string
-  /** Its path as the table has it: from the folder that the load starts in, with slashes. */
+  /** Its path as stored in the table: relative to the working directory, with slashes. */
   readonly source: string
   readonly format: Format
   readonly bytes: number
@@ -21,12 +21,15 @@ const formats: Readonly<Record<string, Format>> = {
 }
 const known = Object.keys(formats).join(', ')
 
-/** Of formats that are read as a whole. */
-const largestWhole = 16_777_216
+/** Largest file of a format that is read at once. */
+const largestUnstreamed = 16_777_216
 
 const isStreamed = (format: Format) => format === 'csv' || format === 'json lines'
 
-/** Files of formats that are not known are passed over in a folder, and refused where they are named. In the order of their names, each once. @throws LoadError */
+/**
+ * Files of unknown formats are skipped in a directory, and refused if named. Sorted by name, each once. @throws
+ * LoadError
+ */
 export async function sourceFiles(names: readonly string[], root: string): Promise<readonly SourceFile[]> {
   const files = new Map<string, SourceFile>()
   const take = async (path: string, isNamed: boolean) => {
@@ -37,8 +40,10 @@ export async function sourceFiles(names: readonly string[], root: string): Promi
       return
     }
     const { size } = await stat(path)
-    if (size > largestWhole && !isStreamed(format)) {
-      throw new LoadError(`${source}: has ${size} bytes; a ${format} file may have ${largestWhole}. Split it`)
+    if (size > largestUnstreamed && !isStreamed(format)) {
+      throw new LoadError(
+        `${source}: has ${size} bytes; the maximum for a ${format} file is ${largestUnstreamed}. Split it`,
+      )
     }
     files.set(source, { path, source, format, bytes: size })
   }
@@ -49,7 +54,7 @@ export async function sourceFiles(names: readonly string[], root: string): Promi
     })
     if (found.isDirectory()) for await (const file of filesIn(path)) await take(file, false)
     else if (found.isFile()) await take(path, true)
-    else throw new LoadError(`${name}: is neither a file nor a folder`)
+    else throw new LoadError(`${name}: is neither a file nor a directory`)
   }
   if (files.size === 0) throw new LoadError(`there is no file to load; known extensions: ${known}`)
   return [...files.values()].toSorted((one, other) => (one.source < other.source ? -1 : 1))
@@ -57,7 +62,7 @@ export async function sourceFiles(names: readonly string[], root: string): Promi
 
 const passedOver = (name: string) => name.startsWith('.') || name === 'node_modules'
 
-/** Links to folders are not followed: they may lead round in a circle. */
+/** Links to directories are not followed: they may form a loop. */
 async function* filesIn(folder: string): AsyncGenerator<string> {
   const entries = await readdir(folder, { withFileTypes: true })
   for (const entry of entries.toSorted((one, other) => (one.name < other.name ? -1 : 1))) {

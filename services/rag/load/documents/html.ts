@@ -1,4 +1,7 @@
-/** HTML as blocks, as a browser's parser reads it. What is no text of the page is dropped: scripts, styles, navigation, forms. */
+/**
+ * HTML as blocks, parsed as in a browser. Elements that are not text of the page are dropped: scripts, styles,
+ * navigation, forms.
+ */
 import { type DefaultTreeAdapterMap, parse } from 'parse5'
 import type { Block } from './types.ts'
 
@@ -10,14 +13,14 @@ const dropped = new Set(
     ' ',
   ),
 )
-/** Elements whose text is apart from what stands before and after. */
+/** Elements whose text is separate from the text before and after. */
 const blockElements = new Set(
   'address article blockquote body center dd details div dl dt fieldset figcaption figure header hgroup html legend main p search section summary'.split(
     ' ',
   ),
 )
 const headings: Readonly<Record<string, number>> = { h1: 1, h2: 2, h3: 3, h4: 4, h5: 5, h6: 6 }
-/** Deeper than any page is; a page that is made to be deep is cut there. */
+/** Deeper than any real page; a deeper page is truncated there. */
 const deepest = 500
 
 const isElement = (node: Node): node is Element => 'tagName' in node
@@ -27,7 +30,7 @@ const isHidden = ({ attrs }: Element) =>
 const isDropped = (node: Element) => dropped.has(node.tagName) || isHidden(node)
 const offsetOf = (node: Node): number => node.sourceCodeLocation?.startOffset ?? 0
 
-/** Text below a node, as it is written. */
+/** Text below a node, unchanged. */
 function rawText(node: Node, depth = 0): string {
   if (node.nodeName === '#text' && 'value' in node) return node.value
   if (depth > deepest || (isElement(node) && isDropped(node))) return ''
@@ -49,7 +52,7 @@ export function htmlBlocks(text: string): readonly Block[] {
   return title === '' || isTitled ? blocks : [{ kind: 'heading', level: 1, text: title, offset: 0 }, ...blocks]
 }
 
-/** What stands in `<title>`. */
+/** The content of `<title>`. */
 function titleOf(page: Node): string {
   const html = childrenOf(page).find(node => node.nodeName === 'html')
   const head = html && childrenOf(html).find(node => node.nodeName === 'head')
@@ -125,7 +128,7 @@ function blockOf(node: Element): Block | undefined {
   }
 }
 
-/** One line for each item, those of lists inside indented. */
+/** One line for each item; items of nested lists are indented. */
 function listText(list: Element, depth: number): string {
   const lines: string[] = []
   for (const [index, item] of childrenOf(list)
@@ -134,8 +137,8 @@ function listText(list: Element, depth: number): string {
     const isInner = (node: Node) => node.nodeName === 'ul' || node.nodeName === 'ol'
     const own = childrenOf(item).filter(node => !isInner(node))
     const text = folded(own.map(node => ` ${rawText(node)}`).join(''))
-    const mark = list.tagName === 'ol' ? `${index + 1}.` : '-'
-    if (text !== '') lines.push(`${'  '.repeat(depth)}${mark} ${text}`)
+    const bullet = list.tagName === 'ol' ? `${index + 1}.` : '-'
+    if (text !== '') lines.push(`${'  '.repeat(depth)}${bullet} ${text}`)
     if (depth >= deepest) continue
     for (const inner of childrenOf(item)) {
       if (isInner(inner) && isElement(inner)) lines.push(listText(inner, depth + 1))
@@ -144,7 +147,7 @@ function listText(list: Element, depth: number): string {
   return lines.filter(line => line !== '').join('\n')
 }
 
-/** One line for each row, as Markdown writes it; a table inside a cell is text of that cell. */
+/** One line for each row, as in Markdown; a table inside a cell is text of that cell. */
 function tableText(table: Element): string {
   const rows: string[] = []
   const visit = (node: Node): void => {

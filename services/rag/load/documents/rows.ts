@@ -1,4 +1,7 @@
-/** Files of many documents, one a row: CSV and JSON lines. They are read as a stream, so a file may be larger than memory. */
+/**
+ * Files with many documents, one per row: CSV and JSON lines. They are read as a stream, so a file may be larger than
+ * memory.
+ */
 import { Readable } from 'node:stream'
 import { parse } from 'csv-parse'
 import { z } from 'zod'
@@ -12,7 +15,7 @@ type RowsOptions = { readonly name: string; readonly maximumTokens: number }
 /** Of one row, in characters. */
 const longestRow = 16_777_216
 
-/** One row as passages, numbered on from those before it. `position`: of the row, in bytes. */
+/** One row as passages, numbered after the previous ones. `position`: of the row, in bytes. */
 function rowPassages(
   document: string,
   row: number,
@@ -29,13 +32,13 @@ function rowPassages(
   }))
 }
 
-/** The separator that the first line has; people's spreadsheets write semicolons where the comma is the decimal mark. */
+/** The separator of the first line; spreadsheets write semicolons in locales with a decimal comma. */
 const separatorOf = (line: string): string => {
   const counts = [',', ';', '\t'].map(separator => ({ separator, count: line.split(separator).length }))
   return counts.reduce((best, next) => (next.count > best.count ? next : best)).separator
 }
 
-/** The stream again, with its first line. */
+/** The stream again, including its first line. */
 async function peekLine(
   texts: AsyncIterable<string>,
 ): Promise<{ readonly line: string; readonly all: AsyncIterable<string> }> {
@@ -51,7 +54,10 @@ async function peekLine(
 
 const csvRow = z.object({ record: z.array(z.string()), info: z.object({ bytes: z.number(), lines: z.number() }) })
 
-/** A row's columns with their names, one a line, those without a value left out. A column `id` names the document. @throws LoadError that names the line */
+/**
+ * A row's columns with their names, one per line, without empty values. A column `id` names the document. @throws
+ * LoadError that names the line
+ */
 export async function* csvPassages(
   texts: AsyncIterable<string>,
   { name, maximumTokens }: RowsOptions,
@@ -89,7 +95,7 @@ export async function* csvPassages(
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
-type RowPlace = {
+type RowPosition = {
   readonly row: number
   readonly position: number
   readonly ordinal: number
@@ -100,7 +106,7 @@ function csvRowPassages(
   name: string,
   header: readonly string[],
   record: readonly string[],
-  { row, position, ordinal, maximumTokens }: RowPlace,
+  { row, position, ordinal, maximumTokens }: RowPosition,
 ): readonly Passage[] {
   const cells = record.map((cell, index) => ({ column: header[index] ?? '', value: cell.trim() }))
   const id = cells.find(({ column, value }) => column.toLowerCase() === 'id' && value !== '')?.value
@@ -108,7 +114,7 @@ function csvRowPassages(
     .filter(({ value }) => value !== '')
     .map(({ column, value }) => `${column}: ${value}`)
     .join('\n')
-  // Rows that name themselves may move within their file and stay the same.
+  // Rows with an id may move within their file and remain the same document.
   return rowPassages(id ?? `${name}#${row}`, id === undefined ? row : 0, text, position, ordinal, maximumTokens)
 }
 
@@ -119,7 +125,7 @@ const jsonLine = z.object({
   text: z.string(),
 })
 
-/** Lines with the byte at which each begins. @throws LoadError */
+/** Lines with the byte offset of each. @throws LoadError */
 async function* linesOf(
   texts: AsyncIterable<string>,
   name: string,
@@ -138,7 +144,10 @@ async function* linesOf(
   if (rest !== '') yield { text: rest, position }
 }
 
-/** A document a line: `{"id", "title", "text"}`, as collections with judgements have them (`_id` in BEIR's). @throws LoadError that names the line */
+/**
+ * A document per line: `{"id", "title", "text"}`, as in collections with judgements (`_id` in BEIR's). @throws
+ * LoadError that names the line
+ */
 export async function* jsonPassages(
   texts: AsyncIterable<string>,
   { name, maximumTokens }: RowsOptions,
@@ -157,15 +166,15 @@ export async function* jsonPassages(
   }
 }
 
-function readLine(line: string, place: string): z.output<typeof jsonLine> {
+function readLine(line: string, location: string): z.output<typeof jsonLine> {
   let value: unknown
   try {
     value = JSON.parse(line)
   } catch {
-    throw new LoadError(`${place}: is not JSON`)
+    throw new LoadError(`${location}: is not JSON`)
   }
   const parsed = jsonLine.safeParse(value)
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
-  throw new LoadError(`${place}: ${issue?.path.join('.') || 'the line'}: ${issue?.message ?? 'is not valid'}`)
+  throw new LoadError(`${location}: ${issue?.path.join('.') || 'the line'}: ${issue?.message ?? 'is invalid'}`)
 }

@@ -1,16 +1,19 @@
-/** Blocks into passages of about so many tokens. A passage never reaches over a heading; a block is cut only where it does not fit by itself. Pure. */
+/**
+ * Splits blocks into passages of about so many tokens. A passage never crosses a heading; a block is split only if it
+ * does not fit. Pure.
+ */
 import { chunks } from '../../../retrieval/chunk.ts'
 import { estimateTokens } from '../../../retrieval/tokens.ts'
 import type { Block, Passage } from './types.ts'
 
-/** Of a passage, as far as sentences that two passages share go. */
+/** The part of a passage that may repeat sentences of the previous one. */
 const overlapShare = 0.1
-/** However long its headings are, a passage has room for this share of its tokens as text. */
-const leastRoom = 0.5
+/** This share of a passage's tokens is for text, however long its headings are. */
+const leastShare = 0.5
 
 type Piece = { readonly text: string; readonly offset: number; readonly tokens: number }
 
-/** Headings above a place. */
+/** Headings above a position. */
 class HeadingPath {
   readonly #levels: { level: number; text: string }[] = []
 
@@ -32,7 +35,7 @@ export function passages(document: string, blocks: readonly Block[], maximumToke
   let pieces: Piece[] = []
   const flush = () => {
     const heading = path.toString()
-    for (const { text, offset } of packed(pieces, roomUnder(heading, maximumTokens))) {
+    for (const { text, offset } of packed(pieces, tokensUnder(heading, maximumTokens))) {
       const number = under.get(heading) ?? 0
       under.set(heading, number + 1)
       const content = heading === '' ? text : `${heading}\n\n${text}`
@@ -45,21 +48,21 @@ export function passages(document: string, blocks: readonly Block[], maximumToke
     if (block.kind === 'heading') {
       flush()
       path.enter(block.level, block.text)
-    } else pieces.push(...piecesOf(block, roomUnder(path.toString(), maximumTokens)))
+    } else pieces.push(...piecesOf(block, tokensUnder(path.toString(), maximumTokens)))
   }
   flush()
   return found
 }
 
-const roomUnder = (heading: string, maximumTokens: number): number =>
-  Math.ceil(Math.max(maximumTokens * leastRoom, maximumTokens - estimateTokens(heading)))
+const tokensUnder = (heading: string, maximumTokens: number): number =>
+  Math.ceil(Math.max(maximumTokens * leastShare, maximumTokens - estimateTokens(heading)))
 
-/** Pieces together as long as they fit. */
-function packed(pieces: readonly Piece[], room: number): readonly Piece[] {
+/** Joins pieces as long as they fit. */
+function packed(pieces: readonly Piece[], available: number): readonly Piece[] {
   const all: Piece[] = []
   for (const piece of pieces) {
     const last = all.at(-1)
-    if (last !== undefined && last.tokens + piece.tokens <= room) {
+    if (last !== undefined && last.tokens + piece.tokens <= available) {
       all[all.length - 1] = {
         text: `${last.text}\n\n${piece.text}`,
         offset: last.offset,
@@ -70,30 +73,30 @@ function packed(pieces: readonly Piece[], room: number): readonly Piece[] {
   return all
 }
 
-function piecesOf({ kind, text, offset }: Block, room: number): readonly Piece[] {
+function piecesOf({ kind, text, offset }: Block, available: number): readonly Piece[] {
   const tokens = estimateTokens(text)
-  if (tokens <= room) return [{ text, offset, tokens }]
+  if (tokens <= available) return [{ text, offset, tokens }]
   switch (kind) {
     case 'code':
-      return fenced(text, offset, room)
+      return fenced(text, offset, available)
     case 'table':
-      return rowsOf(text, offset, room)
+      return rowsOf(text, offset, available)
     case 'list':
-      return byLines(text, offset, room)
+      return byLines(text, offset, available)
     default:
-      return proseOf(text, offset, room)
+      return proseOf(text, offset, available)
   }
 }
 
-const proseOf = (text: string, offset: number, room: number): readonly Piece[] =>
-  chunks(text, room, Math.floor(room * overlapShare)).map(chunk => ({
+const proseOf = (text: string, offset: number, available: number): readonly Piece[] =>
+  chunks(text, available, Math.floor(available * overlapShare)).map(chunk => ({
     text: chunk.text,
     offset: offset + chunk.start,
     tokens: estimateTokens(chunk.text),
   }))
 
-/** Whole lines together as long as they fit; a line that does not fit by itself is cut as prose is. */
-function byLines(text: string, offset: number, room: number): readonly Piece[] {
+/** Joins complete lines as long as they fit; a line that does not fit is split like prose. */
+function byLines(text: string, offset: number, available: number): readonly Piece[] {
   const all: Piece[] = []
   let lines: string[] = []
   let [from, at, tokens] = [offset, offset, 0]
@@ -104,8 +107,8 @@ function byLines(text: string, offset: number, room: number): readonly Piece[] {
   }
   for (const line of text.split('\n')) {
     const own = estimateTokens(line) + 1
-    if (tokens + own > room) flush()
-    if (own > room) all.push(...proseOf(line, at, room))
+    if (tokens + own > available) flush()
+    if (own > available) all.push(...proseOf(line, at, available))
     else {
       if (lines.length === 0) from = at
       lines.push(line)
@@ -117,25 +120,27 @@ function byLines(text: string, offset: number, room: number): readonly Piece[] {
   return all
 }
 
-/** Each part of a fenced block has the fence around it again, so that it is read as code. */
-function fenced(text: string, offset: number, room: number): readonly Piece[] {
-  const [, open, mark] = /^( {0,3}(`{3,}|~{3,})[^\n]*\n)/.exec(text) ?? []
-  if (open === undefined || mark === undefined) return byLines(text, offset, room)
+/** Each part of a fenced block has the fence again, so that it is read as code. */
+function fenced(text: string, offset: number, available: number): readonly Piece[] {
+  const [, open, fence] = /^( {0,3}(`{3,}|~{3,})[^\n]*\n)/.exec(text) ?? []
+  if (open === undefined || fence === undefined) return byLines(text, offset, available)
   const inner = text.slice(open.length).replace(/\n? {0,3}[`~]{3,}\s*$/, '')
-  const around = estimateTokens(open) + estimateTokens(mark)
-  return byLines(inner, offset + open.length, Math.max(room - around, Math.ceil(room * leastRoom))).map(piece => ({
-    ...piece,
-    text: `${open}${piece.text}\n${mark}`,
-    tokens: piece.tokens + around,
-  }))
+  const around = estimateTokens(open) + estimateTokens(fence)
+  return byLines(inner, offset + open.length, Math.max(available - around, Math.ceil(available * leastShare))).map(
+    piece => ({
+      ...piece,
+      text: `${open}${piece.text}\n${fence}`,
+      tokens: piece.tokens + around,
+    }),
+  )
 }
 
-/** Each part of a table has the first row, and the line below it in Markdown, again. */
-function rowsOf(text: string, offset: number, room: number): readonly Piece[] {
+/** Each part of a table repeats the first row and, in Markdown, the line below it. */
+function rowsOf(text: string, offset: number, available: number): readonly Piece[] {
   const [head = ''] = /^[^\n]*\n(?:[ \t]*\|?[ \t]*:?-[-:| \t]*\n)?/.exec(text) ?? []
   const around = estimateTokens(head)
-  if (head === '' || around > room * leastRoom) return byLines(text, offset, room)
-  return byLines(text.slice(head.length), offset + head.length, room - around).map(piece => ({
+  if (head === '' || around > available * leastShare) return byLines(text, offset, available)
+  return byLines(text.slice(head.length), offset + head.length, available - around).map(piece => ({
     ...piece,
     text: `${head}${piece.text}`,
     tokens: piece.tokens + around,

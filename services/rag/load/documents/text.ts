@@ -1,7 +1,7 @@
-/** Plain text as blocks: paragraphs are apart by an empty line. */
+/** Plain text as blocks: paragraphs are separated by an empty line. */
 import type { Block } from './types.ts'
 
-/** A file without empty lines is cut there, so that no step holds it as words. */
+/** A file without empty lines is split at this length, so that no step keeps all its words in memory. */
 const longestParagraph = 65_536
 
 export function textBlocks(text: string): readonly Block[] {
@@ -9,7 +9,7 @@ export function textBlocks(text: string): readonly Block[] {
   let from = 0
   const take = (to: number) => {
     while (from < to) {
-      const end = cutAt(text, from, to)
+      const end = splitPosition(text, from, to)
       const piece = text.slice(from, end)
       const trimmed = piece.trim()
       if (trimmed !== '') blocks.push({ kind: 'text', text: trimmed, offset: from + piece.indexOf(trimmed) })
@@ -21,12 +21,12 @@ export function textBlocks(text: string): readonly Block[] {
   return blocks
 }
 
-/** `to`, or if that is too far the place behind the last blank before. */
-function cutAt(text: string, from: number, to: number): number {
+/** `to`, or if that is too far the position after the last blank before it. */
+function splitPosition(text: string, from: number, to: number): number {
   const most = from + longestParagraph
   if (to <= most) return to
   const blank = Math.max(text.lastIndexOf(' ', most), text.lastIndexOf('\n', most))
   if (blank > from) return blank + 1
-  // Not between the two halves of one character.
+  // Not inside a surrogate pair.
   return /[\uD800-\uDBFF]/.test(text.charAt(most - 1)) ? most - 1 : most
 }

@@ -1,16 +1,16 @@
-/** What is in the database before a load: the extension, the table, and whether the load can write to it. */
+/** Inspects the database before a load: the extension, the table, and whether the load can write to it. */
+import { DatabaseError } from '../../../../wire/errors.ts'
 import type { Cells } from '../../../postgres/cells.ts'
-import { DatabaseError } from '../../../postgres/errors.ts'
 import { qualified, quoteIdentifier } from '../../../postgres/quote.ts'
 import type { TableSettings } from '../../configuration/types.ts'
 import type { LoadDatabase } from '../database.ts'
 import { LoadError } from '../errors.ts'
 import { type LoadTable, modelOfComment, ownColumns, searchColumn, type VectorShape } from './layout.ts'
 
-/** Of a table that is there. */
+/** Of an existing table. */
 export type FoundTable = {
   readonly shape: VectorShape
-  /** Whose embeddings it has; undefined: nobody has recorded it. */
+  /** The model of its embeddings; undefined: not recorded. */
   readonly model: string | undefined
   readonly isEmpty: boolean
   /** Whether it has rows that no load has written. */
@@ -22,10 +22,10 @@ export type FoundTable = {
 export type Inspected = { readonly table: LoadTable; readonly found: FoundTable | undefined }
 
 const unavailable =
-  'this Postgres does not have pgvector. On the embedded default, `espalier pgvector` adds it; elsewhere, install the package of your Postgres'
-const forbidden = 'pgvector is not in this database yet, and this role may not create it. Let a superuser run'
+  "this Postgres does not have pgvector. On the embedded installation, `espalier pgvector` adds it; elsewhere, install your Postgres's package"
+const forbidden = 'this database does not have pgvector yet, and this role may not create it. As a superuser, run'
 
-/** The schema of pgvector; creates the extension if it is not there. @throws LoadError */
+/** The schema of pgvector; creates the extension if missing. @throws LoadError */
 async function vectorSchema(database: LoadDatabase): Promise<string> {
   const { rows } = await database.query(
     `SELECT (SELECT n.nspname FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector') AS schema,
@@ -60,13 +60,13 @@ FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamesp
   JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
 WHERE c.oid = pg_catalog.to_regclass($1)`
 
-/** @throws LoadError: a name that the load needs for itself, no extension, or a table that it cannot write to */
+/** @throws LoadError: a column name reserved for the load, no extension, or a table that it cannot write to */
 export async function inspect(database: LoadDatabase, settings: TableSettings): Promise<Inspected> {
   const { schema, name, idColumn, textColumn, vectorColumn } = settings
   checkNames(settings)
   const extension = await vectorSchema(database)
-  const asked = schema === undefined ? quoteIdentifier(name) : qualified({ schema, name })
-  const { rows } = await database.query(tableText, [asked])
+  const tableName = schema === undefined ? quoteIdentifier(name) : qualified({ schema, name })
+  const { rows } = await database.query(tableText, [tableName])
   const [first] = rows
   const own = first?.text('schema') ?? schema ?? (await currentSchema(database))
   const table: LoadTable = { schema: own, name, idColumn, textColumn, vectorColumn, vectorSchema: extension }
@@ -82,15 +82,15 @@ function checkNames({ idColumn, textColumn, vectorColumn }: TableSettings): void
   const taken = pipelineNames.find(one => reserved.includes(one))
   if (taken !== undefined) {
     throw new LoadError(
-      `the pipeline's column ${JSON.stringify(taken)}: a load has this column for itself; name the columns of text, vector and id otherwise`,
+      `the pipeline's column ${JSON.stringify(taken)}: this name is reserved for the load; rename the column of text, vector or id`,
     )
   }
   if (new Set(pipelineNames).size < pipelineNames.length) {
-    throw new LoadError('the columns of text, vector and id of the pipeline must be three')
+    throw new LoadError("the pipeline's columns of text, vector and id must be three different columns")
   }
 }
 
-/** Of the table that a load is into, which may not be there yet. @throws LoadError */
+/** The schema of the load's table, which may not exist yet. @throws LoadError */
 export async function schemaOf(
   database: LoadDatabase,
   { schema, name }: Pick<TableSettings, 'schema' | 'name'>,
@@ -128,7 +128,7 @@ async function foundTable(database: LoadDatabase, table: LoadTable, columns: rea
   }
 }
 
-/** @throws LoadError with the statements that would make the table fit */
+/** @throws LoadError with the statements that would make the table suitable */
 function checkColumns(table: LoadTable, columns: ReadonlyMap<string, Cells>): void {
   const expected = { [table.idColumn]: 'text', [table.textColumn]: 'text', ...ownColumns }
   const changes: string[] = []
@@ -148,11 +148,11 @@ function checkColumns(table: LoadTable, columns: ReadonlyMap<string, Cells>): vo
   }
   if (changes.length === 0) return
   throw new LoadError(
-    `${qualified(table)}: lacks what a load needs, and nothing was changed. This makes it fit: ALTER TABLE ${qualified(table)} ${changes.join(', ')};`,
+    `${qualified(table)}: lacks columns that a load needs, and nothing was changed. To add them: ALTER TABLE ${qualified(table)} ${changes.join(', ')};`,
   )
 }
 
-/** As the catalog names types. */
+/** Type names as in the catalog. */
 const catalogNames: Readonly<Record<string, readonly string[]>> = {
   text: ['text', 'varchar'],
   integer: ['int4', 'int8'],

@@ -1,16 +1,16 @@
-/** The table that a load writes: what it is made of, and the SQL that makes it. Pure. */
+/** The table that a load writes: its columns, and the SQL that creates it. Pure. */
 import { qualified, quoteIdentifier } from '../../../postgres/quote.ts'
 
 type VectorType = 'vector' | 'halfvec'
 
-/** Names are as the catalog has them. */
+/** Names as in the catalog. */
 export type LoadTable = {
   readonly schema: string
   readonly name: string
   readonly idColumn: string
   readonly textColumn: string
   readonly vectorColumn: string
-  /** Where pgvector is. */
+  /** The schema of pgvector. */
   readonly vectorSchema: string
 }
 
@@ -22,7 +22,7 @@ export const vectorTypeSql = ({ vectorSchema }: LoadTable, type: VectorType): st
 export const shapeSql = (table: LoadTable, { type, dimensions }: VectorShape): string =>
   `${vectorTypeSql(table, type)}(${dimensions})`
 
-/** Columns that every load writes, beside those that the pipeline names. They have these types. */
+/** Columns that every load writes, beside the pipeline's. They have these types. */
 export const ownColumns = {
   source: 'text',
   document: 'text',
@@ -33,12 +33,12 @@ export const ownColumns = {
 } as const
 export const searchColumn = 'lexemes'
 
-/** Of an index by pgvector. */
+/** Limit of a pgvector index. */
 const mostDimensions: Readonly<Record<VectorType, number>> = { vector: 2_000, halfvec: 4_000 }
 
 export const isIndexable = ({ type, dimensions }: VectorShape): boolean => dimensions <= mostDimensions[type]
 
-/** Half of the precision where it is asked for, or where an index could not be made otherwise. */
+/** Half precision if requested, or if an index requires it. */
 export const shapeFor = (dimensions: number, isHalf: boolean): VectorShape => ({
   type: isHalf || dimensions > mostDimensions.vector ? 'halfvec' : 'vector',
   dimensions,
@@ -46,13 +46,13 @@ export const shapeFor = (dimensions: number, isHalf: boolean): VectorShape => ({
 
 const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`
 
-const modelMark = 'embedding model: '
+const modelPrefix = 'embedding model: '
 
 export const modelOfComment = (comment: string | undefined): string | undefined =>
-  comment?.startsWith(modelMark) ? comment.slice(modelMark.length) : undefined
+  comment?.startsWith(modelPrefix) ? comment.slice(modelPrefix.length) : undefined
 
 export const commentSql = (table: LoadTable, model: string): string =>
-  `COMMENT ON COLUMN ${qualified(table)}.${quoteIdentifier(table.vectorColumn)} IS ${literal(modelMark + model)}`
+  `COMMENT ON COLUMN ${qualified(table)}.${quoteIdentifier(table.vectorColumn)} IS ${literal(modelPrefix + model)}`
 
 /** Statements of one transaction. `configuration`: of text search. */
 export function tableStatements(
@@ -79,7 +79,7 @@ export function tableStatements(
   ]
 }
 
-/** Of building an index; more is used only where the server is set to more. */
+/** Memory for building an index; more is used only if the server is set to more. */
 const indexMemoryMb = 256
 
 /** Statements of one transaction. */

@@ -1,6 +1,6 @@
 /**
- * Passages on their way into the table. They are committed batch by batch to a table of their own, so that a load that was killed does not pay for its vectors twice, and move
- * over file by file, so that nobody reads half a file.
+ * Passages before they are moved into the table. They are committed in batches to a staging table, so that a killed
+ * load does not pay for its vectors twice, and moved file by file, so that no reader sees half a file.
  */
 import { createHash } from 'node:crypto'
 import { qualified, quoteIdentifier } from '../../../postgres/quote.ts'
@@ -18,7 +18,7 @@ export type StagedPassage = {
   readonly content: string
 }
 
-/** Of the content, under the model that embeds it. */
+/** Of the content, and the model that embeds it. */
 export const digestOf = (model: string, content: string): string =>
   createHash('sha256').update(`${model}\0${content}`).digest('base64url')
 
@@ -60,14 +60,15 @@ export class Staging {
   }
 
   /**
-   * Stages passages, with the vectors that are known for their content. Returns a row for each: `needs_vector`. A passage whose id this run has staged already returns none.
-   * `reuse`: what the table has unchanged is kept there; undefined: the table is not there yet.
+   * Stages passages, with the known vectors of equal content. Returns a row for each: `needs_vector`. A passage whose
+   * id this run has already staged returns none. `reuse`: unchanged rows of the table are kept; undefined: the table
+   * does not exist yet.
    */
   stage(passages: readonly StagedPassage[], reuse: 'rows' | 'vectors' | undefined): Statement {
     const { idColumn, vectorColumn } = this.#table
     const [target, id, vector] = [qualified(this.#table), quoteIdentifier(idColumn), quoteIdentifier(vectorColumn)]
     const same = metadata.map(name => `t.${name} = r.${name}`).join(' AND ')
-    const isKept =
+    const isUnchanged =
       reuse === 'rows'
         ? `EXISTS (SELECT FROM ${target} t WHERE t.${id} = r.id AND ${same} AND t.${vector} IS NOT NULL)`
         : 'false'
@@ -86,14 +87,14 @@ export class Staging {
         SELECT r.id, $2::text, k.is_kept, ${metadata.map(name => `r.${name}`).join(', ')}, CASE WHEN k.is_kept THEN NULL ELSE r.content END,
           CASE WHEN k.is_kept THEN NULL ELSE coalesce(${known.join(', ')}) END
         FROM json_to_recordset($1::json) AS r (id text, ${record.join(', ')}, content text)
-          CROSS JOIN LATERAL (SELECT ${isKept} AS is_kept) k
+          CROSS JOIN LATERAL (SELECT ${isUnchanged} AS is_kept) k
         ON CONFLICT (id) DO UPDATE SET ${all.map(name => `${name} = excluded.${name}`).join(', ')} WHERE ${this.#name}.run <> excluded.run
         RETURNING id, is_kept, NOT is_kept AND embedding IS NULL AS needs_vector`,
       values: [JSON.stringify(passages), this.#run],
     }
   }
 
-  /** Gives vectors to what is staged without, by digest. */
+  /** Sets the vectors of staged passages without one, by digest. */
   embed(vectors: ReadonlyMap<string, readonly number[]>): Statement {
     const rows = [...vectors].map(([digest, vector]) => ({ digest, embedding: JSON.stringify(vector) }))
     return {
@@ -104,7 +105,7 @@ export class Staging {
     }
   }
 
-  /** `dimensions` of the vectors of this run; no row if there are none. */
+  /** `dimensions` of this run's vectors; no row if there are none. */
   dimensions(): Statement {
     return {
       text: `SELECT ${quoteIdentifier(this.#table.vectorSchema)}.vector_dims(embedding) AS dimensions FROM ${this.#name}
@@ -113,19 +114,22 @@ export class Staging {
     }
   }
 
-  /** One transaction, after which the table has of these files what this run has staged; the rows written by the first and second statement are those deleted and written. */
+  /**
+   * One transaction that replaces these files' rows by the ones staged in this run. The row counts of the first and
+   * second statement are the deleted and written rows.
+   */
   moveFiles(sources: readonly string[], shape: VectorShape): readonly Statement[] {
     const id = quoteIdentifier(this.#table.idColumn)
     const list = JSON.stringify(sources)
-    const given = 'source IN (SELECT json_array_elements_text($1::json))'
+    const ofSources = 'source IN (SELECT json_array_elements_text($1::json))'
     return [
       {
-        text: `DELETE FROM ${qualified(this.#table)} t WHERE ${given}
+        text: `DELETE FROM ${qualified(this.#table)} t WHERE ${ofSources}
           AND NOT EXISTS (SELECT FROM ${this.#name} s WHERE s.id = t.${id} AND s.run = $2)`,
         values: [list, this.#run],
       },
-      this.#insert(shape, `AND s.${given}`, [list]),
-      { text: `DELETE FROM ${this.#name} WHERE ${given}`, values: [list] },
+      this.#insert(shape, `AND s.${ofSources}`, [list]),
+      { text: `DELETE FROM ${this.#name} WHERE ${ofSources}`, values: [list] },
     ]
   }
 

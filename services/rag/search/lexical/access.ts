@@ -1,47 +1,53 @@
-/** Decides by which indexes the rows of a search are found, and how many are read. Pure. */
+/** Decides which indexes find the rows of a search, and how many are read. Pure. */
 import type { Budget } from './candidates.ts'
 
-/** `by`: whose indexes find the rows: the condition's, the words', or those that Postgres chooses, also both. */
+/** `by`: which indexes find the rows: the condition's, the words', or those that Postgres chooses, possibly both. */
 export type Access = {
   readonly by: 'condition' | 'words' | 'planner'
-  /** For what the words find. */
+  /** Budget of the rows found by words. */
   readonly budget: Budget
-  /** Rows to score at most, should the budget turn out wrong. */
+  /** The most rows to score, if the budget turns out wrong. */
   readonly mostScored: number
 }
 
 export type Reading = {
-  /** False: the vector of each row that is read is computed from its text, which takes ten times as long. */
+  /** False: the vector of each row is computed from its text, which takes ten times as long. */
   readonly isStored: boolean
   readonly rows: number
   readonly averageLength: number
   readonly isFiltered: boolean
-  /** Rows that the condition accepts, as far as that is known. */
+  /** Rows that the condition accepts, if known. */
   readonly matching: number | undefined
 }
 
 type Cost = {
   readonly scored: number
-  /** For reading the index. */
+  /** Budget for reading the index. */
   readonly microseconds: number
   readonly mostScored: number
   readonly mostByCondition: number
 }
 
 const usual: Cost = { scored: 600, microseconds: 2_000, mostScored: 1_200, mostByCondition: 1_000 }
-/** Long vectors are stored apart from their rows, and cost four times as much to read. In a small table, half of the rows would leave out good ones. */
+/**
+ * Long vectors are stored out of line, and cost four times as much to read. In a small table, half of the rows would
+ * omit good ones.
+ */
 const long: Cost = { ...usual, scored: 300, mostScored: 600 }
 const [longLexemes, smallTable] = [60, 50_000]
-/** Few of them are scored; they are chosen by scans of the index, one for each term. */
+/** Few of them are scored; they are selected by scans of the index, one for each term. */
 const computed: Cost = { scored: 600, microseconds: 500, mostScored: 300, mostByCondition: 100 }
 
-/** Rows that the words find for one that the condition accepts: at most, and where nothing is known of it. */
+/** Rows found by words for each one that the condition accepts: the maximum, also used if unknown. */
 const [mostInVain, usualInVain] = [10, 4]
-/** Where the condition accepts less of the table, an index for it is worth reading. Then few rows are read, whatever the words find. */
+/**
+ * If the condition accepts a smaller part of the table, reading its index is worthwhile. Then few rows are read,
+ * however many have the words.
+ */
 const smallPart = 0.02
 const mostFound = 200_000
 
-/** As `computed`, where the scans read more: of a large table, or with a filter. */
+/** As `computed`, if the scans read more: in a large table, or with a filter. */
 const computedFewer: Cost = { ...computed, scored: 400 }
 
 function costOf({ isStored, rows, averageLength, isFiltered }: Reading): Cost {

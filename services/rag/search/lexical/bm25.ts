@@ -1,4 +1,4 @@
-/** BM25 as Lucene computes it: the weight of a term, and the constants of the formula. Pure. */
+/** BM25 as in Lucene: the weight of a term, and the constants of the formula. Pure. */
 
 export const saturation = 1.2
 export const lengthWeight = 0.75

@@ -12,13 +12,13 @@ test('rare terms alone, more frequent ones in pairs, and the most frequent not a
   expect(chooseClauses(terms, total, budget)).toEqual([['flutter'], ['wing'], ['boundary', 'layer']])
 })
 
-test('frequent terms only: as many together as it takes to read few rows', () => {
+test('frequent terms only: as many together as needed to read few rows', () => {
   const terms = [term('a', 100_000), term('b', 50_000), term('c', 80_000), term('d', 300_000)]
   expect(chooseClauses(terms, total, budget)).toEqual([['b', 'c', 'a']])
   expect(chooseClauses([term('a', 100_000)], total, budget)).toEqual([['a']])
 })
 
-test('terms that no row has are no clauses', () => {
+test('terms that no row has are omitted', () => {
   expect(chooseClauses([term('nothing', 0)], total, budget)).toEqual([])
 })
 
@@ -27,10 +27,10 @@ test('a table with few rows is searched by every term', () => {
   expect(chooseClauses(terms, 200, budget)).toEqual([['1'], ['20'], ['90']])
 })
 
-test('the terms of single clauses keep within the rows, whatever the frequencies', () => {
+test('the terms of single clauses stay within the row budget, for any frequencies', () => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 1, max: total }), { maxLength: 30 }), counts => {
-      const terms = counts.map((rows, place) => term(`t${place}`, rows))
+      const terms = counts.map((rows, index) => term(`t${index}`, rows))
       const rows = new Map(terms.map(({ lexeme, rows }) => [lexeme, rows]))
       const clauses = chooseClauses(terms, total, budget)
       const single = clauses.filter(({ length }) => length === 1).flat()

@@ -1,21 +1,21 @@
 /**
- * Chooses the rows that are scored at all. A row with a rare term, or with two terms that are rare together, can be among the best; a row that shares nothing with the query but a
- * frequent term cannot. Frequent terms alone would bring in the whole table. Pure.
+ * Selects the rows to score. A row with a rare term, or with two terms that are rare together, can be among the best; a
+ * row that shares only a frequent term with the query cannot. Frequent terms alone would select the whole table. Pure.
  */
 import type { Clause } from './tsquery.ts'
 
 export type WeightedTerm = {
   readonly lexeme: string
-  /** In how many rows it is. */
+  /** The number of rows that contain it. */
   readonly rows: number
   /** Its inverse document frequency. */
   readonly weight: number
 }
 
 export type Budget = {
-  /** Rows to read, as far as the frequencies predict them. */
+  /** Rows to read, as predicted by the frequencies. */
   readonly rows: number
-  /** Time for reading the index, in microseconds. */
+  /** Budget for reading the index, in microseconds. */
   readonly microseconds: number
 }
 
@@ -24,14 +24,15 @@ const correlation = 2
 /** Measured with Postgres 16: per posting that drives the scan, and per posting that is only decoded. */
 const [drivenMicroseconds, decodedMicroseconds] = [0.15, 0.006]
 
-/** Part of the budget: so many rows are enough to find the best among. */
+/** Part of the budget: this many rows are enough to find the best. */
 const enough = 1 / 6
 
 type Pair = { readonly rarer: WeightedTerm; readonly other: WeightedTerm; readonly rows: number }
 
 /**
- * Returns the rarest terms, each a clause of its own, up to half of the rows; then pairs of the others, by descending weight, as many as the budget has room for; then further single terms, should these be few rows. Where every term
- * is too frequent for that, returns one clause: as many of the rarest terms together as it takes to get below the budget.
+ * Returns the rarest terms, each a separate clause, up to half of the rows; then pairs of the others, by descending
+ * weight, as many as fit the budget; then further single terms, if these are few rows. If every term is too frequent
+ * for that, returns one clause: as many of the rarest terms together as needed to stay below the budget.
  */
 export function chooseClauses(terms: readonly WeightedTerm[], totalRows: number, budget: Budget): readonly Clause[] {
   const ascending = terms.filter(({ rows }) => rows > 0).toSorted((one, other) => one.rows - other.rows)
@@ -61,8 +62,8 @@ export function chooseClauses(terms: readonly WeightedTerm[], totalRows: number,
 /** By descending weight. `ascending`: by rows. */
 function pairsOf(ascending: readonly WeightedTerm[], totalRows: number): readonly Pair[] {
   return ascending
-    .flatMap((rarer, place) =>
-      ascending.slice(place + 1).map(other => ({
+    .flatMap((rarer, index) =>
+      ascending.slice(index + 1).map(other => ({
         rarer,
         other,
         weight: rarer.weight + other.weight,
@@ -72,13 +73,13 @@ function pairsOf(ascending: readonly WeightedTerm[], totalRows: number): readonl
     .toSorted((one, other) => other.weight - one.weight || one.rows - other.rows)
 }
 
-/** What reading the postings of pairs costs. Those of a term are read once, for all its pairs. */
+/** The cost of reading the postings of pairs. Those of a term are read once, for all its pairs. */
 class Costs {
-  #left: number
+  #remaining: number
   readonly #read = new Map<WeightedTerm, number>()
 
   constructor(microseconds: number) {
-    this.#left = microseconds
+    this.#remaining = microseconds
   }
 
   admit({ rarer, other }: Pair): boolean {
@@ -87,8 +88,8 @@ class Costs {
       [other, other.rows * decodedMicroseconds],
     ] as const
     const more = costs.reduce((sum, [term, cost]) => sum + Math.max(0, cost - (this.#read.get(term) ?? 0)), 0)
-    if (more > this.#left) return false
-    this.#left -= more
+    if (more > this.#remaining) return false
+    this.#remaining -= more
     for (const [term, cost] of costs) this.#read.set(term, Math.max(cost, this.#read.get(term) ?? 0))
     return true
   }

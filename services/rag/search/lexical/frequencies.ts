@@ -1,4 +1,7 @@
-/** In how many rows terms are: from the statistics of ANALYZE if they are frequent, else counted by the index, and kept for a while in bounded memory. */
+/**
+ * How many rows contain a term: from the statistics of ANALYZE if it is frequent, else counted by the index. Cached for
+ * a while in limited memory.
+ */
 import { LRUCache } from 'lru-cache'
 import { cellsOf } from '../../../postgres/cells.ts'
 import type { SearchedTable } from '../types.ts'
@@ -7,21 +10,21 @@ import { postingsOf, postingsStatement } from './postings.ts'
 import { countsStatement } from './statements.ts'
 import type { Run, TableStatistics } from './statistics.ts'
 
-/** One takes some 200 bytes. */
-const mostKept = 20_000
-const keptMs = 300_000
-/** Where rows are counted, further would take longer than it is worth: what is more frequent weighs little. */
+/** An entry takes about 200 bytes. */
+const maximumCached = 20_000
+const lifetimeMs = 300_000
+/** The limit of a count, since a more frequent term has little weight. */
 const mostCounted = 2_000
 
 export class Frequencies {
   readonly #table: SearchedTable
   readonly #index: InvertedIndex
-  readonly #kept: LRUCache<string, { readonly rows: number }>
+  readonly #cached: LRUCache<string, { readonly rows: number }>
 
   constructor(table: SearchedTable, index: InvertedIndex, now: () => number) {
     this.#table = table
     this.#index = index
-    this.#kept = new LRUCache({ max: mostKept, ttl: keptMs, ttlResolution: 0, perf: { now } })
+    this.#cached = new LRUCache({ max: maximumCached, ttl: lifetimeMs, ttlResolution: 0, perf: { now } })
   }
 
   /** Rows of each of the lexemes, in their order. */
@@ -29,21 +32,21 @@ export class Frequencies {
     const rows = new Map<string, number>()
     for (const lexeme of lexemes) {
       const share = statistics.frequent.get(lexeme)
-      const known = share === undefined ? this.#kept.get(lexeme)?.rows : Math.round(share * statistics.rows)
+      const known = share === undefined ? this.#cached.get(lexeme)?.rows : Math.round(share * statistics.rows)
       if (known !== undefined) rows.set(lexeme, known)
     }
     const unknown = lexemes.filter(lexeme => !rows.has(lexeme))
     const counts = unknown.length === 0 ? [] : await this.#count(unknown, statistics, run)
-    for (const [place, lexeme] of unknown.entries()) {
-      const counted = counts[place] ?? 0
+    for (const [index, lexeme] of unknown.entries()) {
+      const counted = counts[index] ?? 0
       rows.set(lexeme, counted)
-      this.#kept.set(lexeme, { rows: counted })
+      this.#cached.set(lexeme, { rows: counted })
     }
     return lexemes.map(lexeme => rows.get(lexeme) ?? 0)
   }
 
   async #count(lexemes: readonly string[], statistics: TableStatistics, run: Run): Promise<readonly number[]> {
-    // Of a partitioned table, one row may come from a part of its indexes.
+    // In a partitioned table, one row may be found by a part of its indexes.
     const postings =
       this.#table.kind === 'p'
         ? undefined
@@ -54,7 +57,7 @@ export class Frequencies {
   }
 }
 
-/** A count that has reached its limit says that there are more; not more than the rarest of the frequent terms has. */
+/** A count at its limit means that there are more; but no more than the rarest of the frequent terms has. */
 function expectedRows(count: number, { rows, rarerThan }: TableStatistics): number {
   if (count < mostCounted) return count
   return Math.round(Math.sqrt(mostCounted * Math.max(mostCounted, rows * rarerThan)))

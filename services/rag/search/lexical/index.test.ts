@@ -1,4 +1,4 @@
-/** The lexical arm on a real Postgres: what it finds, in which order, and what it does where statistics or indexes are missing. */
+/** The lexical arm on a real Postgres: its results, their order, and its behaviour without statistics or indexes. */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -29,7 +29,7 @@ const stored = (name: string, configuration = 'english') =>
    CREATE INDEX ON ${name} USING gin (tsv);`
 
 describe('ranking', () => {
-  test('a rare word counts more than a frequent one, and the shorter text first', async () => {
+  test('a rare word has a higher weight than a frequent one, and the shorter text is first', async () => {
     await postgres.run(`${stored('ranked')}
       INSERT INTO ranked (id, content) SELECT i, 'common words of every text number ' || i FROM generate_series(1, 500) i;
       INSERT INTO ranked (id, content) VALUES (1001, 'flutter'), (1002, 'flutter in a much longer text that says many other things besides'), (1003, 'common common common common');
@@ -42,7 +42,7 @@ describe('ranking', () => {
     expect(await arm.search("'); DROP TABLE ranked; -- \\ & | ! :* <->")).toEqual([])
   })
 
-  test('scores are those of the formula', async () => {
+  test('scores equal the formula', async () => {
     await postgres.run(`${stored('formula', 'simple')}
       INSERT INTO formula (id, content) VALUES (1, 'a a b'), (2, 'a c d e'), (3, 'x y z')`)
     const arm = await armOf('formula')
@@ -54,14 +54,14 @@ describe('ranking', () => {
     expect(scores.get('2')).toBeCloseTo(score(1, 4), 5)
   })
 
-  test('weights of a vector do not matter', async () => {
+  test('tsvector weights do not matter', async () => {
     await postgres.run(`CREATE TABLE weighted (id integer PRIMARY KEY, content text,
         tsv tsvector GENERATED ALWAYS AS (setweight(to_tsvector('english', content), 'A')) STORED);
       CREATE INDEX ON weighted USING gin (tsv); INSERT INTO weighted VALUES (1, 'one word of several others'), (2, 'word')`)
     expect(await (await armOf('weighted')).search('word')).toEqual(['2', '1'])
   })
 
-  test('rows of equal score are in the order of their keys', async () => {
+  test('rows with equal scores are ordered by key', async () => {
     await postgres.run(
       `${stored('tied')} INSERT INTO tied (id, content) SELECT i, 'equal texts' FROM generate_series(9, 1, -1) i`,
     )
@@ -133,9 +133,9 @@ describe('filters', () => {
   })
 
   test.each([
-    ['of which nothing is known', undefined],
-    ['that few rows pass', 15],
-    ['that many rows pass', 3_000],
+    ['of unknown selectivity', undefined],
+    ['that matches few rows', 15],
+    ['that matches many rows', 3_000],
   ])('a condition %s', async (_, matching) => {
     for (const table of ['filtered', 'computed']) {
       const arm = await armOf(table)
@@ -166,7 +166,7 @@ describe('without what is usually there', () => {
     expect(arm.arm.warnings).toEqual([])
   })
 
-  test('a view: only vectors are searched, and the warning says so', async () => {
+  test('a view: only vectors are searched, with a warning', async () => {
     await postgres.run('CREATE TABLE seen (id integer, content text); CREATE VIEW view AS SELECT * FROM seen')
     const arm = await armOf('view')
     expect(await arm.search('words')).toEqual([])
@@ -189,7 +189,7 @@ describe('without what is usually there', () => {
     await expect.poll(() => arm.search('words', { limit: 2 })).toEqual(['1', '10'])
   })
 
-  test('indexes that are invalid, or of some rows only, are not used', async () => {
+  test('invalid and partial indexes are not used', async () => {
     await postgres.run(`CREATE TABLE broken (id integer PRIMARY KEY, content text); INSERT INTO broken VALUES (7, 'some words');
       CREATE INDEX ON broken USING gin (to_tsvector('english', content)) WHERE id > 5;
       CREATE INDEX invalid ON broken USING gin (to_tsvector('english', content));
@@ -197,7 +197,7 @@ describe('without what is usually there', () => {
     expect(await (await armOf('broken')).search('words')).toEqual([])
   })
 
-  test('a table that grows while its statistics are kept, without ANALYZE', async () => {
+  test('a table that grows while its statistics are cached, without ANALYZE', async () => {
     await postgres.run(
       `${stored('growing')} ALTER TABLE growing SET (autovacuum_enabled = false); INSERT INTO growing (id, content) VALUES (1, 'first words')`,
     )
@@ -239,7 +239,7 @@ test('frequencies are read from the index: no row is counted', async () => {
   expect(arm.statements.filter(text => text.includes('count(*) FROM (SELECT FROM m'))).toEqual([])
 })
 
-test('what is known is kept: a repeated query runs no statement but its own', async () => {
+test('knowledge is cached: a repeated query runs only its own statement', async () => {
   const arm = await armOf('ranked')
   await arm.search('common flutter')
   const before = arm.statements.length
@@ -282,7 +282,7 @@ describe.skipIf(!existsSync(collection))('a public collection with judgements (n
           .filter(document => judged.get(document) !== -1)
           .slice(0, 10)
         const discounted = (scores: readonly number[]) =>
-          scores.reduce((sum, score, place) => sum + Math.max(0, score) / Math.log2(place + 2), 0)
+          scores.reduce((sum, score, index) => sum + Math.max(0, score) / Math.log2(index + 2), 0)
         const ideal = discounted([...judged.values()].toSorted((one, other) => other - one).slice(0, 10))
         gains.push(ideal === 0 ? 0 : discounted(found.map(document => judged.get(document) ?? 0)) / ideal)
       }

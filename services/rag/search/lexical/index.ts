@@ -1,11 +1,12 @@
 /**
- * The lexical arm: ranks the rows of one table by the words that they share with a query, by BM25, without reading the whole table. It promises bounded memory, and that what it keeps is
- * of the table alone: filters are part of each statement, so no result holds a row outside the filter of its request.
+ * The lexical arm: ranks the rows of one table by the words that they share with a query, by BM25, without reading the
+ * whole table. Memory is limited, and only data of the table are cached: filters are part of each statement, so no
+ * result contains a row outside its request's filter.
  */
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { cellsOf, type OwnStatement } from '../../../postgres/cells.ts'
-import { Kept } from '../kept.ts'
+import { CachedValue } from '../cached-value.ts'
 import type { Parameters } from '../parameters.ts'
 import type { ArmQuery, FilterCondition, RunStatement, SearchedTable } from '../types.ts'
 import { accessTo } from './access.ts'
@@ -24,7 +25,7 @@ import {
 import { paradeSql, rankedSql, termsStatement, textsearchSql } from './statements.ts'
 import { readStatistics, type TableStatistics } from './statistics.ts'
 
-/** How a query is searched for in the table as it is now. */
+/** How a query is searched for in the table's present state. */
 type LexicalPlan =
   | {
       readonly kind: 'ranked'
@@ -34,7 +35,7 @@ type LexicalPlan =
     }
   | { readonly kind: 'extension'; readonly index: Exclude<LexicalIndex, InvertedIndex>; readonly query: string }
 
-/** What is known of the table. */
+/** The cached knowledge of the table. */
 type Known =
   | { readonly kind: 'none'; readonly warning: string }
   | { readonly kind: 'extension'; readonly index: Exclude<LexicalIndex, InvertedIndex> }
@@ -47,14 +48,17 @@ type Known =
 
 const refreshMs = 30_000
 const readMs = 15_000
-/** Where the table has grown by more, frequencies are counted anew. */
-const keptGrowth = 0.1
-/** Behind row-level security Postgres does not use the index, and reads the table. Larger ones are not searched so. */
+/** If the table has grown by more, frequencies are counted again. */
+const maximumGrowth = 0.1
+/**
+ * Behind row-level security Postgres does not use the index, and reads the table. Larger tables are not searched this
+ * way.
+ */
 const mostRead = 10_000
 const mostQueries = 1_000
-/** Of all queries that are kept, in characters. */
+/** Size of all cached queries, in characters. */
 const mostQueryText = 2_000_000
-/** Of one query. */
+/** Size of one query. */
 const mostTerms = 64
 
 export class LexicalArm {
@@ -63,7 +67,7 @@ export class LexicalArm {
   readonly #logger: Logger
   readonly #now: () => number
   readonly #queries: LRUCache<string, readonly string[]>
-  readonly #known: Kept<Known>
+  readonly #known: CachedValue<Known>
   #warned: string | undefined
 
   constructor({
@@ -76,9 +80,9 @@ export class LexicalArm {
     this.#run = run
     this.#logger = logger
     this.#now = now
-    this.#known = new Kept({
+    this.#known = new CachedValue({
       read: before => this.#read(before),
-      ...{ keptMs: refreshMs, now },
+      ...{ lifetimeMs: refreshMs, now },
       onFailure: error => logger.warn({ table: this.#name, err: error }, 'reading the statistics of a table failed'),
     })
     this.#queries = new LRUCache({
@@ -88,7 +92,7 @@ export class LexicalArm {
     })
   }
 
-  /** What keeps the table from being searched as it should be, as of the last look. */
+  /** Problems of searching the table, at the last check. */
   get warnings(): readonly string[] {
     return this.#warned === undefined ? [] : [this.#warned]
   }
@@ -96,7 +100,7 @@ export class LexicalArm {
   /** undefined: there is no index to search by, or the query has no words. */
   async prepare(query: string, signal: AbortSignal): Promise<LexicalPlan | undefined> {
     const known = await this.#known.get()
-    // Postgres takes no NUL in a text.
+    // Postgres does not accept NUL in a text.
     const text = query.replaceAll('\0', ' ')
     switch (known.kind) {
       case 'none':
@@ -112,7 +116,7 @@ export class LexicalArm {
     }
   }
 
-  /** The ranked rows. `matching`: how many rows pass the condition, as far as that is known. */
+  /** The ranked rows. `matching`: how many rows the condition accepts, if known. */
   query(
     plan: LexicalPlan,
     condition: FilterCondition,
@@ -150,7 +154,7 @@ export class LexicalArm {
       : paradeSql(this.#table, index, query, condition, parameters, limit)
   }
 
-  /** Terms that some row has, with their weights. */
+  /** Terms that occur in the table, with their weights. */
   async #terms(
     query: string,
     known: Known & { kind: 'inverted' },
@@ -167,7 +171,11 @@ export class LexicalArm {
     }
     const rows = await frequencies.of(lexemes, statistics, run)
     return lexemes
-      .map((lexeme, place) => ({ lexeme, rows: rows[place] ?? 0, weight: weightOf(rows[place] ?? 0, statistics.rows) }))
+      .map((lexeme, position) => ({
+        lexeme,
+        rows: rows[position] ?? 0,
+        weight: weightOf(rows[position] ?? 0, statistics.rows),
+      }))
       .filter(term => term.rows > 0)
   }
 
@@ -193,7 +201,7 @@ export class LexicalArm {
     const isSame =
       before?.kind === 'inverted' &&
       JSON.stringify(before.index) === JSON.stringify(index) &&
-      Math.abs(statistics.rows - before.statistics.rows) <= keptGrowth * statistics.rows
+      Math.abs(statistics.rows - before.statistics.rows) <= maximumGrowth * statistics.rows
     const frequencies = isSame ? before.frequencies : new Frequencies(this.#table, index, this.#now)
     return { kind: 'inverted', index, statistics, frequencies }
   }

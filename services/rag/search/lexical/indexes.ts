@@ -1,4 +1,4 @@
-/** Finds the index of a table that a lexical search can use, as the catalog describes it. */
+/** Finds an index of a table for a lexical search, in the catalog. */
 
 import { type Cells, cellsOf, type NamedRows, type OwnStatement } from '../../../postgres/cells.ts'
 import { qualified, quoteIdentifier } from '../../../postgres/quote.ts'
@@ -13,7 +13,7 @@ export type InvertedIndex = {
   readonly vector: string
   readonly isStored: boolean
   readonly configuration: string | undefined
-  /** Of the table that pg_stats describes it for, and its column there. */
+  /** The table that pg_stats describes it for, and its column there. */
   readonly statistics: { readonly table: string; readonly column: string }
 }
 
@@ -25,7 +25,7 @@ export type ParadeIndex = { readonly kind: 'pg_search'; readonly key: string; re
 
 export type LexicalIndex = InvertedIndex | TextsearchIndex | ParadeIndex
 
-/** One row for each key of each index that may serve: valid, and of all rows. */
+/** One row for each key of each suitable index: valid, and not partial. */
 export const indexesStatement = ({ oid, textColumn }: SearchedTable): OwnStatement => ({
   text: `SELECT am.amname::text AS method, e.extname::text AS extension, i.indexrelid::pg_catalog.regclass::text AS index,
        c.relname::text AS name, keys.number AS number, a.attname::text AS column, ia.attname::text AS key_name,
@@ -52,7 +52,7 @@ ORDER BY c.relname, keys.number`,
   values: [oid, textColumn],
 })
 
-/** The one to use: an extension's first, then a stored column, then an expression. undefined: none. */
+/** The index to use: an extension's first, then a stored column, then an expression. undefined: none. */
 export function lexicalIndexOf(rows: NamedRows, table: SearchedTable): LexicalIndex | undefined {
   const keys = cellsOf(rows)
   return extensionIndexOf(keys) ?? invertedIndexOf(keys, table)
@@ -77,7 +77,7 @@ function invertedIndexOf(keys: readonly Cells[], table: SearchedTable): Inverted
   if (generated !== undefined) return storedIndex(generated, table)
   const expression = found.find(key => key.maybe('expression') !== undefined && key.flag('reads_text'))
   if (expression !== undefined) return expressionIndex(expression)
-  // A trigger fills it, or the program that writes the rows.
+  // Filled by a trigger, or by the program that writes the rows.
   const plain = stored.find(key => key.maybe('generated') === undefined)
   return plain && storedIndex(plain, table)
 }
@@ -98,23 +98,29 @@ const expressionIndex = (key: Cells): InvertedIndex => ({
   statistics: { table: key.text('name'), column: key.text('key_name') },
 })
 
-/** Whether an expression as Postgres prints it names a column. */
+/** Whether an expression, as printed by Postgres, names a column. */
 function mentions(expression: string | undefined, column: string): boolean {
   const names = (expression ?? '').replace(/'(?:[^']|'')*'/g, '').match(/"(?:[^"]|"")+"|[\p{L}_][\p{L}\p{N}_$]*/gu)
   return (names ?? []).some(name => name === column || name === quoteIdentifier(column))
 }
 
-/** The configuration that an expression as Postgres prints it names, as SQL text; undefined: it names none, or another for each row. */
+/**
+ * The configuration in an expression as printed by Postgres, as SQL text; undefined: it names none, or a different one
+ * for each row.
+ */
 const configurationOf = (expression: string | undefined): string | undefined =>
   /\bto_tsvector\('((?:[^']|'')+)'::(?:pg_catalog\.)?regconfig,/.exec(expression ?? '')?.[1]?.replaceAll("''", "'")
 
-/** Whether policies limit the rows that this server's role sees. Postgres does not use an index for a condition that could show other rows, such as `@@`. */
+/**
+ * Whether policies limit the rows that this server's role sees. Postgres then does not use an index for a condition
+ * that could leak other rows, such as `@@`.
+ */
 export const isSecured = (rows: NamedRows): boolean => cellsOf(rows).some(key => key.flag('is_secured'))
 
 export const policiesWarning = ({ schema, name }: SearchedTable): string =>
-  `table ${schema}.${name} has row-level security for this server's role, and Postgres uses no index for words then, so only vectors are searched`
+  `table ${schema}.${name} has row-level security for this server's role, so Postgres uses no index for words and only vectors are searched`
 
-/** Why a table without an index is searched by vectors alone, with the statement that creates one. */
+/** Why a table without an index is searched by vectors only, with the statement that creates one. */
 export function adviceFor(searched: SearchedTable): string {
   const { schema, name, kind, textColumn } = searched
   if (!['r', 'p', 'm'].includes(kind)) {

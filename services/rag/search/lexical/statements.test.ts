@@ -14,7 +14,7 @@ const table = {
   columns: new Map(),
 }
 
-test('pg_textsearch: the index by its name, rows without a match left out, the condition in the same statement', () => {
+test('pg_textsearch: the index by its name, rows without a match omitted, the condition in the same statement', () => {
   const parameters = new Parameters()
   const sql = textsearchSql(
     table,

@@ -1,4 +1,4 @@
-/** SQL of the lexical arm: what reads terms and their frequencies, and the ranked rows. Pure. */
+/** SQL of the lexical arm: reading terms and their frequencies, and the ranked rows. Pure. */
 import type { OwnStatement } from '../../../postgres/cells.ts'
 import { qualified, quoteIdentifier } from '../../../postgres/quote.ts'
 import { arrayLiteral } from '../filter-condition.ts'
@@ -11,7 +11,7 @@ import type { WeightedTerm } from './candidates.ts'
 import type { InvertedIndex, ParadeIndex, TextsearchIndex } from './indexes.ts'
 import { anyClause, anyOf, type Clause } from './tsquery.ts'
 
-/** The words of a query as the index has them: in their basic form, without stop words; the most repeated first. */
+/** The words of a query as in the index: in their basic form, without stop words; the most repeated first. */
 export const termsStatement = (configuration: string | undefined, query: string, limit: number): OwnStatement => ({
   text: `SELECT lexeme FROM unnest(to_tsvector(coalesce($1::regconfig, pg_catalog.get_current_ts_config()), $2::text)) AS w
 ORDER BY cardinality(positions) DESC, positions[1] LIMIT ${limit}`,
@@ -19,8 +19,8 @@ ORDER BY cardinality(positions) DESC, positions[1] LIMIT ${limit}`,
 })
 
 /**
- * Counts the rows that have each term, up to a limit. Materialized: the planner would otherwise read the table for a count that ends early. A query that it does not know
- * in advance gets the index.
+ * Counts the rows that have each term, up to a limit. Materialized: otherwise the planner would read the table for a
+ * count that ends early. A query unknown in advance uses the index.
  */
 export const countsStatement = (
   table: SearchedTable,
@@ -39,13 +39,14 @@ type Ranking = {
   readonly terms: readonly WeightedTerm[]
   readonly totalRows: number
   readonly averageLength: number
-  /** Rows to score at most. */
+  /** The most rows to score. */
   readonly mostScored: number
 }
 
 /**
- * Scores the candidates by BM25. For each of them, `setweight` marks the lexemes of the query, `ts_filter` drops the others, and their positions are counted: this costs the same
- * for three terms and for thirty. Lexemes that had the weight before have no place among the terms, and add nothing. The length of a row is its number of different lexemes, which
+ * Scores the candidates by BM25. For each of them, `setweight` marks the lexemes of the query, `ts_filter` drops the
+ * others, and their positions are counted: this costs the same for three terms and for thirty. Lexemes that had the
+ * weight before are not among the terms, and add nothing. The length of a row is its number of different lexemes, which
  * is in the head of the vector.
  */
 export function rankedSql(
@@ -57,7 +58,7 @@ export function rankedSql(
   limit: number,
 ): string {
   const { by, terms, averageLength, mostScored } = ranking
-  // Rows of one clause have the same terms, as far as the index is asked.
+  // The index cannot distinguish rows of one clause by their terms.
   const isPreselected = !index.isStored && by !== 'condition' && ranking.clauses.length > 1
   const source = !isPreselected
     ? candidates(table, index, ranking, condition, parameters)
@@ -66,13 +67,13 @@ export function rankedSql(
   const weights = parameters.add(arrayLiteral(terms.map(({ weight }) => weight * (saturation + 1))), 'float8[]')
   const fixed = parameters.add(String(saturation * (1 - lengthWeight)), 'float8')
   const perLexeme = parameters.add(String((saturation * lengthWeight) / averageLength), 'float8')
-  const marked = ownName(table, 'marked')
+  const weighted = ownName(table, 'marked')
   return `SELECT c.row_key, c.score FROM (
 WITH scored AS MATERIALIZED (
 SELECT ${table.rowExpression} AS row_key, (
-  SELECT sum((${weights})[array_position(${lexemes}, l.lexeme)] * cardinality(l.positions) / (cardinality(l.positions) + ${fixed} + ${perLexeme} * length(d.${marked})))
-  FROM unnest(ts_filter(d.${marked}, '{a}')) AS l) AS score
-FROM ${source.from} CROSS JOIN LATERAL (SELECT setweight(${index.vector}, 'A', ${lexemes}) AS ${marked} OFFSET 0) AS d
+  SELECT sum((${weights})[array_position(${lexemes}, l.lexeme)] * cardinality(l.positions) / (cardinality(l.positions) + ${fixed} + ${perLexeme} * length(d.${weighted})))
+  FROM unnest(ts_filter(d.${weighted}, '{a}')) AS l) AS score
+FROM ${source.from} CROSS JOIN LATERAL (SELECT setweight(${index.vector}, 'A', ${lexemes}) AS ${weighted} OFFSET 0) AS d
 ${source.where})
 SELECT row_key, score FROM scored LIMIT ${mostScored}) AS c
 WHERE c.score > 0 ORDER BY c.score DESC, c.row_key COLLATE "C" LIMIT ${limit}`
@@ -80,7 +81,7 @@ WHERE c.score > 0 ORDER BY c.score DESC, c.row_key COLLATE "C" LIMIT ${limit}`
 
 type Source = { readonly from: string; readonly where: string }
 
-/** No index serves IS TRUE. */
+/** IS TRUE prevents the use of an index. */
 const unindexed = (condition: string): string => `(${condition}) IS TRUE`
 
 function conditionsOf(matched: string, by: Access['by'], condition: FilterCondition): string {
@@ -100,14 +101,17 @@ function candidates(
   return { from: `${qualified(table)} AS t`, where: `WHERE ${conditionsOf(matched, by, condition)}` }
 }
 
-/** Rows whose vectors are computed: more than are returned, since the weights alone are not quite the order of the scores. */
+/**
+ * Rows whose vectors are computed: more than are returned, since the order by weights alone only approximates the order
+ * of the scores.
+ */
 const [leastPreselected, spare] = [40, 1.6]
-/** A term that more of the rows have weighs too little to be worth reading its postings. */
+/** The postings of a term that more of the rows have are not worth reading. */
 const frequentPart = 0.05
 
 /**
- * Where the vector of a row is computed, few rows can be scored. They are chosen by the weights of the terms that they have, which the index knows: each term is a scan of its own, of the
- * candidates that have it.
+ * If the vector of a row must be computed, only few rows can be scored. They are selected by the weights of their
+ * terms, which the index knows: each term is a separate scan of the candidates that have it.
  */
 function preselected(
   table: SearchedTable,
@@ -125,19 +129,19 @@ function preselected(
   )
   const scanned = parameters.add(arrayLiteral(queries), 'tsquery[]')
   const weights = parameters.add(arrayLiteral(read.map(({ weight }) => weight)), 'float8[]')
-  const [part, place] = [ownName(table, 'part'), ownName(table, 'place')]
-  const chosen = `SELECT c.${part}, c.${place} FROM unnest(${scanned}, ${weights}) AS w (q, weight)
-CROSS JOIN LATERAL (SELECT t.tableoid AS ${part}, t.ctid AS ${place} FROM ${qualified(table)} AS t WHERE ${conditionsOf(`${vector} @@ w.q`, by, condition)} OFFSET 0) AS c
-GROUP BY c.${part}, c.${place} ORDER BY sum(w.weight) DESC, c.${part}, c.${place} LIMIT ${limit}`
+  const [part, rowId] = [ownName(table, 'part'), ownName(table, 'place')]
+  const chosen = `SELECT c.${part}, c.${rowId} FROM unnest(${scanned}, ${weights}) AS w (q, weight)
+CROSS JOIN LATERAL (SELECT t.tableoid AS ${part}, t.ctid AS ${rowId} FROM ${qualified(table)} AS t WHERE ${conditionsOf(`${vector} @@ w.q`, by, condition)} OFFSET 0) AS c
+GROUP BY c.${part}, c.${rowId} ORDER BY sum(w.weight) DESC, c.${part}, c.${rowId} LIMIT ${limit}`
   return {
-    from: `(${chosen}) AS h JOIN ${qualified(table)} AS t ON t.ctid = h.${place} AND t.tableoid = h.${part}`,
+    from: `(${chosen}) AS h JOIN ${qualified(table)} AS t ON t.ctid = h.${rowId} AND t.tableoid = h.${part}`,
     where: '',
   }
 }
 
 /**
- * By the extension pg_textsearch, as its documentation describes it (version 1): the operator gives the negative score, and the index returns rows in its order. It cannot be
- * installed where this is tested: tests check the text alone.
+ * Uses the extension pg_textsearch, as documented (version 1): the operator returns the negative score, and the index
+ * returns rows in its order. It cannot be installed in the tests' environment: tests check only the text.
  */
 export function textsearchSql(
   table: SearchedTable,
@@ -157,7 +161,10 @@ ${where}ORDER BY ${distance} LIMIT ${limit}) AS c
 WHERE c.score > 0 ORDER BY c.score DESC, c.row_key COLLATE "C"`
 }
 
-/** By the extension pg_search (ParadeDB), as its documentation describes it: any of the words, in the tokenizer of the index. It cannot be installed where this is tested: tests check the text alone. */
+/**
+ * Uses the extension pg_search (ParadeDB), as documented: any of the words, in the tokenizer of the index. It cannot be
+ * installed in the tests' environment: tests check only the text.
+ */
 export function paradeSql(
   table: SearchedTable,
   { key, isOld }: ParadeIndex,

@@ -2,14 +2,17 @@
 
 const quoted = (lexeme: string): string => `'${lexeme.replace(/['\\]/g, '$&$&')}'`
 
-/** Lexemes that all must match. */
+/** Lexemes that must all match. */
 export type Clause = readonly string[]
 
 export const anyOf = (lexemes: readonly string[]): string => lexemes.map(quoted).join('|')
 
 export const allOf = (lexemes: readonly string[]): string => lexemes.map(quoted).join('&')
 
-/** Matches what matches one clause or more. Pairs with the same first lexeme are one part: Postgres evaluates the whole text for each posting that it reads. */
+/**
+ * Matches rows that match at least one clause. Pairs with the same first lexeme are combined: Postgres evaluates the
+ * complete text for each posting that it reads.
+ */
 export function anyClause(clauses: readonly Clause[]): string {
   const partners = new Map<string, string[]>()
   const parts: string[] = []

@@ -17,20 +17,20 @@ describe('a foreign key', () => {
   const columns: [string, string][] = [['owner', 'id']]
   const people = toOne('things', 'people', columns)
 
-  test('leads to a table rather than a view, to the first of several', () => {
+  test('refers to a table rather than a view, and to the first of several', () => {
     const view = { ...toOne('things', 'a_view', columns), targetIsView: true }
     expect(described(view, people, toOne('things', 'later', columns))).toBe(note('people'))
     expect(described(view)).toBe(note('a_view'))
   })
 
-  test('of a one-to-one relationship is on the side that refers', () => {
+  test('of a one-to-one relationship is on the referencing side', () => {
     const oneToOne = (referenced: boolean) =>
       keys('things', 'people', { kind: 'one-to-one', constraint: 'c', columns, referenced })
     expect(described(oneToOne(false))).toBe(note('people'))
     expect(described(oneToOne(true))).toBeUndefined()
   })
 
-  test('is not told of several columns, another schema, the other direction or a junction', () => {
+  test('is not described if it has several columns, another schema, the other direction or a junction', () => {
     const elsewhere = { ...people, target: { schema: 'private', name: 'people' } }
     const junction = {
       table: people.target,

@@ -1,4 +1,4 @@
-/** Tables, and the arguments of functions, as object schemas. A table's columns tell of primary and foreign keys in their descriptions. */
+/** Tables, and the arguments of functions, as object schemas. Column descriptions contain primary and foreign keys. */
 import type { Column, Relationship, Routine, SchemaCache, Table } from '../../../schema-cache/types.ts'
 import { describeDefault, unqualify } from '../data-types.ts'
 import { type ObjectSchema, type Property, unlessEmpty } from './swagger.ts'
@@ -11,7 +11,7 @@ const isForeignKey = (relationship: Relationship) =>
   (relationship.cardinality.kind === 'many-to-one' ||
     (relationship.cardinality.kind === 'one-to-one' && !relationship.cardinality.referenced))
 
-/** Where each column that alone is a foreign key leads, within the schema: to a table if there is one, else to a view. */
+/** The target of each single-column foreign key within the schema: a table if there is one, else a view. */
 function foreignKeys(table: Table, relationships: SchemaCache['relationships']): ReadonlyMap<string, Target> {
   const found = new Map<string, Target & { isView: boolean }>()
   for (const relationship of relationships.get(table.schema)?.get(table.name) ?? []) {
@@ -27,7 +27,7 @@ function foreignKeys(table: Table, relationships: SchemaCache['relationships']):
   return found
 }
 
-/** A column's comment, then what keys it is of. The tags are for programs that read the document. */
+/** A column's comment, then its keys. The tags are for programs that read the document. */
 function describeColumn(column: Column, isPrimaryKey: boolean, target: Target | undefined): string | undefined {
   const notes: string[] = []
   if (isPrimaryKey) notes.push('This is a Primary Key.<pk/>')
@@ -70,7 +70,7 @@ export function tableDefinition(table: Table, relationships: SchemaCache['relati
   )
 }
 
-/** The arguments of a function, as the object that a POST sends. Types of `searchPath` go by their bare names. */
+/** The arguments of a function as the JSON object of a POST. Types of `searchPath` have no schema. */
 export function argumentsDefinition(routine: Routine, searchPath: ReadonlySet<string>): ObjectSchema {
   return objectSchema(
     routine.description,

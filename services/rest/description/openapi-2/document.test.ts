@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { at, column, faults, type Parts, parameter, rendered, routine, table } from '../../testing/openapi.ts'
 
 describe('the document itself', () => {
-  test('names the API as the comment on the schema does', () => {
+  test("takes the API's name from the schema's comment", () => {
     const comment = 'My title\n\nMy description\nin lines'
     expect(at(rendered({ comment }), 'info')).toEqual({
       title: 'My title',
@@ -34,13 +34,13 @@ describe('the document itself', () => {
       { proxyUri: 'https://[::1]:1/x' },
       { host: undefined, basePath: '/x', schemes: ['https'] },
     ],
-  ])('says where it is served: %s', (_, more, address) => {
+  ])("contains the server's address: %s", (_, more, address) => {
     const document = rendered(more)
     expect({ host: document.host, basePath: document.basePath, schemes: document.schemes }).toEqual(address)
     expect(faults(document)).toEqual([])
   })
 
-  test('speaks of tokens where that is on', () => {
+  test('describes tokens if that is enabled', () => {
     const document = rendered({ securityActive: true })
     expect(document.security).toEqual([{ JWT: [] }])
     expect(at(document, 'securityDefinitions', 'JWT')).toMatchObject({
@@ -52,7 +52,7 @@ describe('the document itself', () => {
     expect(rendered({}).securityDefinitions).toBeUndefined()
   })
 
-  test('has its own path, and media types', () => {
+  test('has its own path and media types', () => {
     const document = rendered({})
     expect(Object.keys(document.paths ?? {})).toEqual(['/'])
     expect(at(document, 'paths', '/', 'get', 'produces')).toEqual(['application/openapi+json', 'application/json'])
@@ -60,7 +60,7 @@ describe('the document itself', () => {
     expect(document.produces).toContain('application/vnd.pgrst.object+json;nulls=stripped')
   })
 
-  test('lists values of Prefer only where there are some', () => {
+  test('lists values of Prefer only if there are any', () => {
     const { parameters } = rendered({})
     expect(at(parameters, 'preferParams')).toEqual({
       in: 'header',
@@ -142,7 +142,7 @@ describe('any schema', () => {
     securityActive: fc.boolean(),
   })
 
-  test('gives a document that keeps to the specification and leaves nothing out', () => {
+  test('gives a complete document that matches the specification', () => {
     fc.assert(
       fc.property(inputs, more => {
         const document = rendered(more)
@@ -159,7 +159,7 @@ describe('any schema', () => {
     )
   })
 
-  test('the check finds what is wrong', () => {
+  test('the check detects errors', () => {
     const document = rendered({ tables: [table('t', [column('id', 'integer')])] })
     const broken = { ...document, definitions: {}, host: '::1:3000', paths: { t: { get: { responses: {} } } } }
     expect(faults(broken)).toEqual(

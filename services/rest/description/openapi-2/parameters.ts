@@ -1,4 +1,7 @@
-/** What requests can carry besides their path: parameters that all tables share, those of each table, and arguments of functions in a query string. */
+/**
+ * Request parameters other than the path: those shared by all tables, those of each table, and function arguments in a
+ * query string.
+ */
 import type { Column, Routine, Parameter as RoutineParameter, Table } from '../../../schema-cache/types.ts'
 import { unqualify } from '../data-types.ts'
 import { filteredColumns } from '../model.ts'
@@ -26,7 +29,7 @@ const returnValues = ['return=representation', 'return=minimal', 'return=none']
 const resolutionValues = ['resolution=ignore-duplicates', 'resolution=merge-duplicates']
 const paging = 'Limiting and Pagination'
 
-/** Names and values are PostgREST's, which clients generated from its document go by. */
+/** Names and values are PostgREST's, since generated clients depend on them. */
 const shared: readonly (readonly [string, Parameter])[] = [
   ['preferParams', prefer()],
   ['preferReturn', prefer(...returnValues)],
@@ -61,7 +64,7 @@ const rowFilter = ({ name, description }: Column): Parameter => ({
   type: 'string',
 })
 
-/** Every parameter that `tableReferences` and the paths of functions name. */
+/** Every parameter referenced by `tableReferences` and the paths of functions. */
 export function parameterDefinitions(tables: readonly Table[]): Readonly<Record<string, Parameter>> {
   return Object.fromEntries([
     ...shared,
@@ -76,7 +79,7 @@ const named = (...names: string[]): Reference[] => names.map(name => reference('
 
 export const preferParams: Reference = reference('parameters', 'preferParams')
 
-/** What each method on a table takes. */
+/** The parameters of each method of a table. */
 export function tableReferences(table: Table): Record<'get' | 'post' | 'patch' | 'delete', readonly Reference[]> {
   const filters = named(...filteredColumns(table).map(column => filterName(table, column)))
   return {
@@ -87,7 +90,10 @@ export function tableReferences(table: Table): Record<'get' | 'post' | 'patch' |
   }
 }
 
-/** An array is written as `{1,2}` and json as text, so both are strings here; only the elements of a variadic argument are repeated. */
+/**
+ * An array is written as `{1,2}` and json as text, so both are strings here; only the elements of a variadic argument
+ * are repeated.
+ */
 function queryArgument({ name, type, required, variadic }: RoutineParameter): Parameter {
   if (variadic) {
     const element = elementType(type)
@@ -98,7 +104,7 @@ function queryArgument({ name, type, required, variadic }: RoutineParameter): Pa
   return { in: 'query', name, required, type: dataType === 'array' ? 'string' : dataType, format: formatOf(type) }
 }
 
-/** A function's arguments as a GET takes them. Types of `searchPath` go by their bare names. */
+/** A function's arguments in a GET. Types of `searchPath` have no schema. */
 export function queryArguments(routine: Routine, searchPath: ReadonlySet<string>): Parameter[] {
   return routine.parameters.map(parameter =>
     queryArgument({ ...parameter, type: unqualify(parameter.type, searchPath) }),

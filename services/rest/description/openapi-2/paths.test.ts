@@ -18,7 +18,7 @@ describe('a table', () => {
     cache: relationships(toOne('children', 'parents', [['parent', 'id']])),
   })
 
-  test('has a definition that tells its keys', () => {
+  test('has a definition that includes its keys', () => {
     expect(at(document, 'definitions', 'children')).toEqual({
       type: 'object',
       description: 'Children\n\nof their parents\nonly',
@@ -58,7 +58,7 @@ describe('a table', () => {
     expect(at(path, 'delete', 'parameters')).toEqual([...filters, ...withReferences('preferReturn')])
   })
 
-  test('defines the parameters it names', () => {
+  test('defines the parameters that it references', () => {
     expect(at(document, 'parameters', 'body.children')).toEqual({
       in: 'body',
       name: 'children',
@@ -75,7 +75,7 @@ describe('a table', () => {
     })
   })
 
-  test('that cannot be written has GET alone, and one that can in any way all methods', () => {
+  test('has only GET if it is read-only, and all methods if it allows any write', () => {
     const none = { insertable: false, updatable: false, deletable: false }
     const tables = [table('seen', [id], none), table('cleared', [id], { ...none, deletable: true })]
     const { paths } = rendered({ tables })
@@ -83,7 +83,7 @@ describe('a table', () => {
     expect(Object.keys(at(paths, '/cleared') ?? {})).toEqual(['get', 'post', 'patch', 'delete'])
   })
 
-  test('tells lengths, values and defaults of columns', () => {
+  test('describes lengths, values and defaults of columns', () => {
     const columns = [
       column('code', 'character varying', { maximumLength: 3, default: "'abc'::character varying" }),
       column('mood', 'test.mood', { enumValues: ['sad', 'happy'] }),
@@ -98,19 +98,19 @@ describe('a table', () => {
     })
   })
 
-  test('without columns, comment or what must be given says none of it', () => {
+  test('omits columns, comment and required fields if there are none', () => {
     const document = rendered({ tables: [table('empty', [])] })
     expect(at(document, 'definitions', 'empty')).toEqual({ type: 'object' })
     expect(Object.keys(at(document, 'paths', '/empty', 'delete') ?? {})).toEqual(['tags', 'parameters', 'responses'])
   })
 
-  test('with a comment of one line has a summary alone', () => {
+  test('with a one-line comment has only a summary', () => {
     const get = at(rendered({ tables: [table('t', [id], { description: 'Short' })] }), 'paths', '/t', 'get')
     expect(at(get, 'summary')).toBe('Short')
     expect(at(get, 'description')).toBeUndefined()
   })
 
-  test.each(['limit', 'columns', 'and'])('has no filter on a column named %s, which a parameter hides', name => {
+  test.each(['limit', 'columns', 'and'])('has no filter for a column named %s, which is a reserved parameter', name => {
     const document = rendered({ tables: [table('t', [column(name, 'integer'), id])] })
     expect(at(document, 'paths', '/t', 'get', 'parameters', 0)).toEqual({ $ref: '#/parameters/rowFilter.t.id' })
     expect(faults(document)).toEqual([])
@@ -131,7 +131,7 @@ describe('a function', () => {
   )
   const document = rendered({ routines: [mixed] })
 
-  test('takes arguments in the query string', () => {
+  test('accepts arguments in the query string', () => {
     expect(at(document, 'paths', '/rpc/mixed', 'get')).toEqual({
       tags: ['(rpc) mixed'],
       summary: 'Mixes',
@@ -159,7 +159,7 @@ describe('a function', () => {
     })
   })
 
-  test('takes arguments in a body', () => {
+  test('accepts arguments in a body', () => {
     const [body, preference] = [0, 1].map(index => at(document, 'paths', '/rpc/mixed', 'post', 'parameters', index))
     expect(preference).toEqual({ $ref: '#/parameters/preferParams' })
     expect(body).toEqual({
@@ -181,13 +181,13 @@ describe('a function', () => {
     })
   })
 
-  test('without arguments takes an empty object', () => {
+  test('without arguments accepts an empty object', () => {
     const document = rendered({ routines: [routine('now_then', [])] })
     expect(at(document, 'paths', '/rpc/now_then', 'get', 'parameters')).toBeUndefined()
     expect(at(document, 'paths', '/rpc/now_then', 'post', 'parameters', 0, 'schema')).toEqual({ type: 'object' })
   })
 
-  test('is asked by POST alone if it is volatile', () => {
+  test('has only POST if it is volatile', () => {
     const { paths } = rendered({
       routines: (['volatile', 'stable', 'immutable'] as const).map(volatility =>
         routine(volatility, [], { volatility }),
@@ -198,7 +198,7 @@ describe('a function', () => {
     expect(Object.keys(at(paths, '/rpc/immutable') ?? {})).toEqual(['get', 'post'])
   })
 
-  test('with overloads is described by the last of them, and by its bare types of the extra search path', () => {
+  test('with overloads is described by the last one, with unqualified types of the extra search path', () => {
     const overloads = [routine('f', []), routine('f', [parameter('x', 'more.kind')])]
     const document = rendered({ routines: overloads, extraSearchPath: ['more'] })
     expect(at(document, 'paths', '/rpc/f', 'get', 'parameters')).toMatchObject([{ name: 'x', format: 'kind' }])

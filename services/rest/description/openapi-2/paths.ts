@@ -1,11 +1,11 @@
-/** What can be asked of each path: the document itself, each table with its methods, each function under /rpc. */
+/** The operations of each path: the document itself, each table with its methods, each function under /rpc. */
 import type { Routine, Table } from '../../../schema-cache/types.ts'
 import { splitComment } from '../model.ts'
 import { argumentsDefinition } from './definitions.ts'
 import { preferParams, queryArguments, tableReferences } from './parameters.ts'
 import { type Operation, type PathItem, reference, unlessEmpty } from './swagger.ts'
 
-/** What tables and functions answer with, and tables take. */
+/** Media types of tables and functions. */
 export const jsonMediaTypes = [
   'application/json',
   'application/vnd.pgrst.object+json;nulls=stripped',
@@ -27,7 +27,7 @@ function commented(tag: string, comment: string | null): Pick<Operation, 'tags' 
   return { tags: [tag], summary: parts?.summary, description: parts?.description || undefined }
 }
 
-/** Reading alone where nothing can be written; else every method, though a view may refuse one of them. */
+/** Only GET if nothing can be written; else every method, though a view may refuse one of them. */
 function tablePath(table: Table): PathItem {
   const about = commented(table.name, table.description)
   const parameters = tableReferences(table)
@@ -47,7 +47,7 @@ function tablePath(table: Table): PathItem {
   }
 }
 
-/** A volatile function may write, and GET does not. */
+/** A volatile function may write, which GET must not. */
 function routinePath(routine: Routine, searchPath: ReadonlySet<string>): PathItem {
   const about = {
     ...commented(`(rpc) ${routine.name}`, routine.description),
@@ -60,7 +60,7 @@ function routinePath(routine: Routine, searchPath: ReadonlySet<string>): PathIte
   return { get: { ...about, parameters: unlessEmpty(queryArguments(routine, searchPath)) }, post }
 }
 
-/** Of functions that share a name, a path can describe one only: the last. */
+/** A path can describe only one of several functions with the same name: the last. */
 export function renderPaths(
   tables: readonly Table[],
   routines: readonly Routine[],

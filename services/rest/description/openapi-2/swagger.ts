@@ -1,7 +1,6 @@
 /**
- * The shape of the OpenAPI 2.0 (Swagger) document that the root path answers with: as much of the specification as the service has use for.
- * Values are plain data for JSON.stringify; a field that is undefined is not written.
- * Source: OpenAPI Specification 2.0; PostgREST docs "OpenAPI".
+ * Types of the OpenAPI 2.0 (Swagger) document at the root path: the used subset of the specification. Values are plain
+ * data for JSON.stringify, which omits undefined fields. Source: OpenAPI Specification 2.0; PostgREST docs "OpenAPI".
  */
 
 export type DataType = 'string' | 'boolean' | 'integer' | 'number' | 'array'
@@ -94,14 +93,14 @@ export type SwaggerDocument = {
 const escapes: Readonly<Record<string, string>> = { '~': '~0', '/': '~1', '%': '%25' }
 
 /**
- * A reference to a member of the document's `definitions` or `parameters`. What would change where a JSON pointer (RFC 6901) or the URI fragment
- * around it leads is escaped; every other character of a name stands for itself, as PostgREST writes it.
+ * A reference to a member of the document's `definitions` or `parameters`. Only characters with a meaning in a JSON
+ * pointer (RFC 6901) or in its URI fragment are escaped, like in PostgREST.
  */
 export function reference(place: 'definitions' | 'parameters', name: string): Reference {
   return { $ref: `#/${place}/${name.replace(/[~/%]/g, character => escapes[character] ?? character)}` }
 }
 
-/** A list, or nothing for an empty one: the specification wants most lists to be left out rather than empty. */
+/** A list, or undefined if it is empty: the specification wants most empty lists omitted. */
 export function unlessEmpty<T>(list: readonly T[]): readonly T[] | undefined {
   return list.length === 0 ? undefined : list
 }

@@ -1,8 +1,8 @@
-/** What a type of Postgres is called in a document of OpenAPI 2.0. */
+/** Names of Postgres types in an OpenAPI 2.0 document. */
 import { dataTypeOf, noTypes } from '../data-types.ts'
 import type { DataType, Items } from './swagger.ts'
 
-/** The specification knows two formats of integers, and tools refuse others. The format of any other type is its own name. */
+/** The specification has two integer formats, and tools refuse others. The format of any other type is its own name. */
 const integerFormats: ReadonlyMap<string, string> = new Map([
   ['smallint', 'int32'],
   ['integer', 'int32'],
@@ -18,10 +18,10 @@ export function typeOf(type: string): DataType | undefined {
 
 export const formatOf = (type: string): string => integerFormats.get(type) ?? type
 
-/** The type of an array's elements. Postgres names an array of arrays like a plain one. */
+/** The type of an array's elements. Postgres gives an array of arrays the same name as a plain one. */
 export const elementType = (type: string): string => type.replace(/\[\]$/, '')
 
-/** How a property of this type is described. */
+/** The description of a property of this type. */
 export function describeType(type: string): { type?: DataType; format: string; items?: Items } {
   const described = { type: typeOf(type), format: formatOf(type) }
   return described.type === 'array' ? { ...described, items: { type: typeOf(elementType(type)) } } : described

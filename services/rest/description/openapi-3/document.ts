@@ -1,6 +1,6 @@
 /**
- * Prints the description of a schema as a document of OpenAPI 3.1, from which clients are generated: the requests to each relation and function, with what they take and
- * return. Pure.
+ * Prints the description of a schema as an OpenAPI 3.1 document, from which clients can be generated: the requests for
+ * each relation and function, with parameters and results. Pure.
  */
 import type { Column, Routine, Table } from '../../../schema-cache/types.ts'
 import type { Catalog } from '../catalog.ts'
@@ -18,9 +18,9 @@ import {
 type OpenApi31Input = ApiDescription & {
   readonly catalog: Catalog
   readonly ndjsonEnabled: boolean
-  /** The parameter of cursors; undefined if they are off. */
+  /** The cursor parameter; undefined if cursors are disabled. */
   readonly keysetParameter: string | undefined
-  /** The path of batches; undefined if they are off. */
+  /** The batch path; undefined if batches are disabled. */
   readonly batchPath: string | undefined
 }
 
@@ -35,21 +35,20 @@ const queryParameter = (name: string, description: string, schema: Schema = { ty
   description,
   schema,
 })
-const whole = { type: 'integer', minimum: 0 }
+const integer = { type: 'integer', minimum: 0 }
 
-/** By their names in the components. */
+/** By name in the components. */
 const sharedParameters: Readonly<Record<string, Schema>> = {
   select: queryParameter('select', 'Columns, and relations to embed: `title,authors(name)`.'),
   order: queryParameter('order', 'Columns to order by: `pages.desc.nullslast,id`.'),
-  limit: queryParameter('limit', 'Most rows.', whole),
-  offset: queryParameter('offset', 'Rows to leave out before the first.', whole),
-  columns: queryParameter('columns', 'Keys of the body that are written; others are ignored.'),
-  on_conflict: queryParameter('on_conflict', 'Unique columns by which an upsert finds the row that is there.'),
+  limit: queryParameter('limit', 'Most rows.', integer),
+  offset: queryParameter('offset', 'Rows to skip before the first.', integer),
+  columns: queryParameter('columns', 'Keys of the body to write; others are ignored.'),
+  on_conflict: queryParameter('on_conflict', 'Unique columns by which an upsert finds existing rows.'),
   prefer: {
     name: 'Prefer',
     in: 'header',
-    description:
-      'Wishes with commas between them: `return=representation`, `count=exact`, `handling=strict` and others.',
+    description: 'Comma-separated preferences: `return=representation`, `count=exact`, `handling=strict` and others.',
     schema: { type: 'string' },
   },
   range: { name: 'Range', in: 'header', description: 'Rows from 0: `0-9`.', schema: { type: 'string' } },
@@ -59,20 +58,20 @@ const json = (schema: Schema) => ({ 'application/json': { schema } })
 
 const sharedResponses: Readonly<Record<string, Schema>> = {
   refused: {
-    description: 'The request is refused: by its form, by who asks, or by the database.',
+    description: 'The request is refused because of its form, its credentials, or an error of the database.',
     content: json(schemaReference('Error..body')),
   },
-  failed: { description: 'The service or its database cannot answer.', content: json(schemaReference('Error..body')) },
+  failed: { description: 'The service or its database is unavailable.', content: json(schemaReference('Error..body')) },
 }
 const failures = { '4XX': responseReference('refused'), '5XX': responseReference('failed') }
 
 const errorSchema: Schema = {
   type: 'object',
-  description: 'What was wrong.',
+  description: 'The error message.',
   properties: {
     code: { type: 'string', description: 'An SQLSTATE, or a code of the service that begins with RST.' },
     message: { type: 'string' },
-    details: { description: 'More of it, where there is more.' },
+    details: { description: 'Further details, if any.' },
     hint: { type: ['string', 'null'] },
   },
   required: ['code', 'message'],
@@ -80,7 +79,10 @@ const errorSchema: Schema = {
 
 const cursorName = 'cursor..parameter'
 const cursorParameter = (name: string): Schema =>
-  queryParameter(name, 'Asks for a page by keys: empty for the first one; the `Link` of each has that of the next.')
+  queryParameter(
+    name,
+    'Requests keyset pagination: empty for the first page; the `Link` header of each page contains the next cursor.',
+  )
 
 const batchSchemas: Readonly<Record<string, Schema>> = {
   'Batch..request': {
@@ -89,7 +91,7 @@ const batchSchemas: Readonly<Record<string, Schema>> = {
       method: { type: 'string', enum: ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'] },
       path: { type: 'string', description: 'With its query, encoded as in a URL.' },
       headers: { type: 'object', additionalProperties: { type: 'string' } },
-      body: { description: 'JSON, or a text where `content-type` says that it is none.' },
+      body: { description: 'JSON, or a string if `content-type` is not JSON.' },
     },
     required: ['method', 'path'],
     additionalProperties: false,
@@ -99,8 +101,8 @@ const batchSchemas: Readonly<Record<string, Schema>> = {
     properties: {
       status: { type: 'integer' },
       headers: { type: 'object', additionalProperties: { type: ['string', 'array'], items: { type: 'string' } } },
-      body: { description: 'JSON, or a text.' },
-      encoding: { type: 'string', description: '`base64` of a body that is no text.' },
+      body: { description: 'JSON, or a string.' },
+      encoding: { type: 'string', description: '`base64` for a binary body.' },
     },
     required: ['status', 'headers', 'body'],
   },
@@ -111,8 +113,8 @@ const filterParameter = (table: Table, { name, description }: Column): [string, 
   queryParameter(name, `${description ?? 'A filter'}: an operator and a value, \`eq.1\` or \`in.(1,2)\`.`),
 ]
 
-/** The comment on an object of the database, or what it is. */
-function said(comment: string | null, summary: string): { summary: string; description?: string } {
+/** The comment on a database object, or its kind. */
+function descriptionOf(comment: string | null, summary: string): { summary: string; description?: string } {
   const parts = splitComment(comment)
   if (parts === null) return { summary }
   return {
@@ -146,7 +148,7 @@ class DocumentWriter {
       servers: [{ url: proxyUri === undefined ? '/' : proxyUri.replace(/\/$/, '') }],
       security: securityActive ? [bearer] : [{}, bearer],
       tags: [
-        { name: '(root)', description: 'What the service has.' },
+        { name: '(root)', description: 'Components of the service itself.' },
         ...tables.map(table => ({
           name: table.name,
           description: splitComment(table.description)?.summary || `Relation ${table.name}`,
@@ -200,7 +202,10 @@ class DocumentWriter {
         tags: ['(root)'],
         summary: 'Run several requests in one transaction',
         requestBody: { required: true, content: list('Batch..request') },
-        responses: { 200: { description: 'The answer of each', content: list('Batch..answer') }, ...failures },
+        responses: {
+          200: { description: 'The response of each request', content: list('Batch..answer') },
+          ...failures,
+        },
       },
     }
   }
@@ -225,7 +230,7 @@ class DocumentWriter {
     const paging = this.#input.keysetParameter === undefined ? [] : [cursorName]
     const content = this.#rows(table)
     const written = {
-      200: { description: 'Rows as they are now, where `return=representation` asks for them', content },
+      200: { description: 'The updated rows, if requested with `return=representation`', content },
       204: { description: 'Done' },
       ...failures,
     }
@@ -233,11 +238,11 @@ class DocumentWriter {
     const insert = schemaReference(insertName(table))
     const get: Operation = {
       ...about('read'),
-      ...said(table.description, `Read ${table.name}`),
+      ...descriptionOf(table.description, `Read ${table.name}`),
       parameters: [...filters, ...shared('select', 'order', 'limit', 'offset', 'prefer', 'range', ...paging)],
       responses: {
         200: { description: 'Rows', content },
-        206: { description: 'Some of the rows, where `count` was asked for', content },
+        206: { description: 'Some of the rows, if `count` is requested', content },
         ...failures,
       },
     }
@@ -251,8 +256,8 @@ class DocumentWriter {
               parameters: shared('select', 'columns', 'on_conflict', 'prefer'),
               requestBody: body({ oneOf: [insert, { type: 'array', items: insert }] }),
               responses: {
-                200: { description: 'All rows were there, and are as sent now', content },
-                201: { description: 'Inserted; with the rows, where `return=representation` asks for them', content },
+                200: { description: 'All rows existed and have been replaced', content },
+                201: { description: 'Inserted; with the rows, if requested with `return=representation`', content },
                 ...failures,
               },
             },
@@ -282,11 +287,11 @@ class DocumentWriter {
     }
   }
 
-  /** All functions of a name share its path. */
+  /** All functions with the same name share its path. */
   #function(name: string, overloads: readonly Routine[]): Schema {
     const [first] = overloads
     if (first === undefined) return {}
-    const about = { tags: ['(rpc)'], ...said(first.description, `Call ${name}`) }
+    const about = { tags: ['(rpc)'], ...descriptionOf(first.description, `Call ${name}`) }
     const responses = this.#responses(overloads)
     const bodies = overloads.map(routine => this.#schemas.ofArguments(routine))
     const post: Operation = {
@@ -308,7 +313,7 @@ class DocumentWriter {
     }
   }
 
-  /** What one function needs, another of its name may not. */
+  /** An argument that one overload requires may be optional in another. */
   #arguments(overloads: readonly Routine[]): Schema[] {
     const byName = Map.groupBy(
       overloads.flatMap(({ parameters }) => parameters).filter(({ name }) => name !== ''),
@@ -317,7 +322,7 @@ class DocumentWriter {
     return [...byName].map(([name, list]) => {
       const isRequired = list.length === overloads.length && list.every(({ required }) => required)
       const isList = list.some(({ variadic }) => variadic)
-      // A GET says every value as Postgres reads it from text.
+      // In a GET, every value is text that Postgres parses.
       const schema = isList ? { type: 'array', items: { type: 'string' } } : { type: 'string' }
       const types = [...new Set(list.map(({ type }) => type))].join(' or ')
       return { name, in: 'query', required: isRequired, description: `Postgres: ${types}`, schema }
@@ -328,8 +333,8 @@ class DocumentWriter {
     const answers = overloads.filter(({ returnsVoid }) => !returnsVoid)
     const schemas = answers.map(routine => this.#result(routine))
     return {
-      ...(schemas.length === 0 ? {} : { 200: { description: 'What it returns', content: json(oneOf(schemas)) } }),
-      ...(answers.length < overloads.length ? { 204: { description: 'It returns nothing' } } : {}),
+      ...(schemas.length === 0 ? {} : { 200: { description: 'The result', content: json(oneOf(schemas)) } }),
+      ...(answers.length < overloads.length ? { 204: { description: 'No result' } } : {}),
       ...failures,
     }
   }
@@ -347,7 +352,7 @@ class DocumentWriter {
   }
 }
 
-/** One of several schemas, each once. */
+/** One of several schemas without duplicates. */
 function oneOf(schemas: readonly Schema[]): Schema {
   const different = [...new Map(schemas.map(schema => [JSON.stringify(schema), schema])).values()]
   const [only] = different

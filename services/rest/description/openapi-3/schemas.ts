@@ -1,10 +1,10 @@
-/** Types, rows and arguments as schemas of OpenAPI 3.1, which are JSON Schema 2020-12. Pure. */
+/** Types, rows and arguments as OpenAPI 3.1 schemas, which are JSON Schema 2020-12. Pure. */
 import { type Column, type Routine, representationKey, type Table } from '../../../schema-cache/types.ts'
 import type { Catalog } from '../catalog.ts'
 import { type DataType, dataTypeOf, describeDefault } from '../data-types.ts'
 import type { ApiDescription } from '../model.ts'
 
-/** JSON, as it goes into the document. */
+/** JSON for the document. */
 export type Schema = Readonly<Record<string, unknown>>
 
 const formats: Readonly<Record<string, string>> = {
@@ -17,7 +17,7 @@ const formats: Readonly<Record<string, string>> = {
   date: 'date',
 }
 
-/** A name that the keys of components may have (OpenAPI 3.1 section 4.8.7); what else stands in it goes by its code. */
+/** A name allowed as a component key (OpenAPI 3.1 section 4.8.7); other characters are replaced by their code. */
 export const componentName = (...parts: string[]): string =>
   parts
     .map(part => part.replace(/[^A-Za-z0-9-]/gu, one => (one === '_' ? one : `.${one.codePointAt(0)?.toString(16)}.`)))
@@ -25,7 +25,7 @@ export const componentName = (...parts: string[]): string =>
 
 export const schemaReference = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` })
 
-/** Of a relation, what is sent to it and what comes of it. */
+/** Input and output schemas of a relation. */
 export const rowName = ({ name }: Pick<Table, 'name'>): string => componentName(name)
 export const insertName = ({ name }: Pick<Table, 'name'>): string => componentName(name, 'insert')
 export const updateName = ({ name }: Pick<Table, 'name'>): string => componentName(name, 'update')
@@ -86,7 +86,7 @@ export class SchemaWriter {
     this.#rows = new Set(schema.tables.map(({ schema, name }) => JSON.stringify([schema, name])))
   }
 
-  /** Of a type by its name. */
+  /** Schema of a named type. */
   readonly type = (written: string): Schema => plain(dataTypeOf(this.#catalog, written), this.type, this.#rows)
 
   #column(table: Table, column: Column): Schema {
@@ -106,7 +106,7 @@ export class SchemaWriter {
     }
   }
 
-  /** The columns of a relation: all that come back, or those that can be written. */
+  /** The columns of a relation: all for reading, or the writable ones. */
   #object(table: Table, columns: readonly Column[], required: readonly Column[]): Schema {
     const description = table.description ?? undefined
     return {
@@ -117,7 +117,7 @@ export class SchemaWriter {
     }
   }
 
-  /** What is read of a relation, and where it can be written, what is inserted and changed. */
+  /** Schemas for rows that are read and, if the relation is writable, inserted and updated. */
   ofTable(table: Table): [name: string, schema: Schema][] {
     const columns = [...table.columns.values()]
     const writable = columns.filter(({ generated }) => !generated)
@@ -129,7 +129,7 @@ export class SchemaWriter {
     ]
   }
 
-  /** The arguments of a function as the object that a POST sends; of one unnamed parameter, the body itself. */
+  /** The arguments of a function as the JSON object of a POST; for one unnamed parameter, the body itself. */
   ofArguments({ parameters }: Routine): Schema {
     const [only] = parameters
     if (parameters.length === 1 && only?.name === '') return this.type(only.type)

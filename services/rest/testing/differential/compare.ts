@@ -1,6 +1,9 @@
-/** In which parts two answers to one request differ. What has to differ is left out: times, names of the servers, and how HTTP frames a body. */
+/**
+ * The differing parts of two responses to one request. Expected differences are ignored: times, server names, and HTTP
+ * framing.
+ */
 import type { Answer } from '../../../testing/client.ts'
-import type { Asked } from './request.ts'
+import type { SentRequest } from './request.ts'
 import { bodyOf } from './rows.ts'
 
 type Part = 'status' | 'body' | 'code' | 'message' | 'details' | 'hint' | `header ${string}`
@@ -16,7 +19,7 @@ const unequal = new Set([
   'proxy-status',
 ])
 
-/** An error's four texts, with the prefix of its code, and of what a statement calls a body, as ours has it. */
+/** An error's four texts, with the service's code prefix and its name for a body in statements. */
 function errorOf({ status, text }: Answer): Record<string, unknown> | undefined {
   if (status < 300 || !text.startsWith('{"code":')) return undefined
   const { code, ...rest }: Record<string, unknown> = JSON.parse(text.replaceAll('pgrst_body.', 'rst_body.'))
@@ -26,10 +29,10 @@ function errorOf({ status, text }: Answer): Record<string, unknown> | undefined 
 const shown = (value: unknown): string | undefined =>
   value === undefined ? undefined : typeof value === 'string' ? value : JSON.stringify(value)
 
-/** Each server has its own port, which its answers may contain. */
+/** Each server has its own port, which its responses may contain. */
 const withoutPort = (text: string): string => text.replaceAll(/127\.0\.0\.1:\d+/g, '127.0.0.1')
 
-export function differences(asked: Asked, theirs: Answer, ours: Answer): Difference[] {
+export function differences(sent: SentRequest, theirs: Answer, ours: Answer): Difference[] {
   const found: Difference[] = []
   const compare = (part: Part, one: unknown, other: unknown) => {
     if (shown(one) !== shown(other)) found.push({ part, theirs: shown(one), ours: shown(other) })
@@ -39,7 +42,7 @@ export function differences(asked: Asked, theirs: Answer, ours: Answer): Differe
   for (const name of names) if (!unequal.has(name)) compare(`header ${name}`, theirs.headers[name], ours.headers[name])
   const [theirError, ourError] = [errorOf(theirs), errorOf(ours)]
   if (theirError === undefined || ourError === undefined)
-    compare('body', withoutPort(bodyOf(asked, theirs)), withoutPort(bodyOf(asked, ours)))
+    compare('body', withoutPort(bodyOf(sent, theirs)), withoutPort(bodyOf(sent, ours)))
   else
     for (const part of ['code', 'message', 'details', 'hint'] as const) compare(part, theirError[part], ourError[part])
   return found

@@ -1,10 +1,10 @@
-/** JSON as it is written: numbers keep their digits, and objects the keys that they have twice. */
+/** JSON as written: numbers keep their digits, and objects their duplicate keys. */
 export type Json = string | { readonly list: readonly Json[] } | { readonly entries: readonly Entry[] }
 export type Entry = readonly [key: string, value: Json]
 
 const token = /\s*("(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+)\s*/gsy
 
-/** Undefined where the text is no JSON. */
+/** Undefined if the text is not JSON. */
 export function parseJson(text: string): Json | undefined {
   try {
     JSON.parse(text)

@@ -1,14 +1,19 @@
-/** Faults that the judge has to find, each beside an answer that is right. */
+/** Faults that the judge must detect, each next to a correct response. */
 import { expect, test } from 'vitest'
 import type { Answer } from '../../../testing/client.ts'
 import { Judge } from './judge.ts'
-import type { Asked } from './request.ts'
+import type { SentRequest } from './request.ts'
 
 const headers = { 'content-type': 'application/json; charset=utf-8' }
 const rows = (text: string): Answer => ({ status: 200, statusText: '', headers, text })
 const broken: Answer = { ...rows('{"code":"RST000","details":null,"hint":null,"message":"broken"}'), status: 500 }
 const refused: Answer = { ...rows('{"code":"42501","details":null,"hint":null,"message":"no"}'), status: 500 }
-const asked = (method: string, query: Asked['query'], more: Asked['headers'] = {}, body?: string): Asked => ({
+const requestOf = (
+  method: string,
+  query: SentRequest['query'],
+  more: SentRequest['headers'] = {},
+  body?: string,
+): SentRequest => ({
   method,
   path: '/notes',
   query,
@@ -16,8 +21,8 @@ const asked = (method: string, query: Asked['query'], more: Asked['headers'] = {
   body,
 })
 
-/** With the headers that every answer of ours has. */
-const withCommon = (request: Asked, answer: Answer): Answer => ({
+/** With the headers of every response of the service. */
+const withCommon = (request: SentRequest, answer: Answer): Answer => ({
   ...answer,
   headers: {
     ...answer.headers,
@@ -28,35 +33,35 @@ const withCommon = (request: Asked, answer: Answer): Answer => ({
   },
 })
 
-async function isRight(request: Asked, theirs: Answer, answer: Answer): Promise<boolean> {
+async function isRight(request: SentRequest, theirs: Answer, answer: Answer): Promise<boolean> {
   const ours = withCommon(request, answer)
   const judge = new Judge(
-    { ask: () => Promise.resolve({ theirs, ours }), askTheirs: () => Promise.resolve(theirs) },
+    { sendToBoth: () => Promise.resolve({ theirs, ours }), sendToPostgrest: () => Promise.resolve(theirs) },
     false,
   )
   return (await judge.differences(request)).length === 0
 }
 
 const two = rows('[{"id":2},{"id":1}]')
-const cases: readonly [string, Asked, Answer, readonly Answer[]][] = [
-  ['an order', asked('GET', [['order', 'id.desc']]), two, [rows('[{"id":1},{"id":2}]')]],
+const cases: readonly [string, SentRequest, Answer, readonly Answer[]][] = [
+  ['an order', requestOf('GET', [['order', 'id.desc']]), two, [rows('[{"id":1},{"id":2}]')]],
   [
     'a page',
-    asked('GET', [['limit', '2']]),
+    requestOf('GET', [['limit', '2']]),
     two,
     [rows('[{"id":1},{"id":3}]'), rows('[{"title":2},{"title":1}]'), rows('[{"id":2}]')],
   ],
-  ['a range with a unit', asked('GET', [], { Range: 'items=0-1' }), two, [broken, refused, rows('[]')]],
+  ['a range with a unit', requestOf('GET', [], { Range: 'items=0-1' }), two, [broken, refused, rows('[]')]],
   [
     'an update by several records',
-    asked('PATCH', [], { Prefer: 'return=representation' }, '[{"id":1},{"id":1}]'),
+    requestOf('PATCH', [], { Prefer: 'return=representation' }, '[{"id":1},{"id":1}]'),
     two,
     [broken, refused, rows('[]')],
   ],
-  ['is.not_null', asked('GET', [['id', 'is.not_null']]), two, [broken, rows('[]')]],
-  ['a media type in capitals', asked('GET', [], { Accept: 'Application/JSON' }), two, [broken, rows('[]')]],
-  ['a limit that is no number', asked('GET', [['limit', 'x']]), two, [broken, rows('[]')]],
-  ['a cast to an array', asked('GET', [['select', 'id::int[]']]), two, [broken, rows('[{"id":2}]')]],
+  ['is.not_null', requestOf('GET', [['id', 'is.not_null']]), two, [broken, rows('[]')]],
+  ['a media type in capitals', requestOf('GET', [], { Accept: 'Application/JSON' }), two, [broken, rows('[]')]],
+  ['a limit that is no number', requestOf('GET', [['limit', 'x']]), two, [broken, rows('[]')]],
+  ['a cast to an array', requestOf('GET', [['select', 'id::int[]']]), two, [broken, rows('[{"id":2}]')]],
 ]
 
 test.each(cases)('%s', async (_name, request, right, wrong) => {
@@ -64,8 +69,8 @@ test.each(cases)('%s', async (_name, request, right, wrong) => {
   for (const one of wrong) expect(await isRight(request, right, one)).toBe(false)
 })
 
-test('the column of an error in a logic tree, which is parsed behind its operator', async () => {
-  const request = asked('GET', [['or', '(id-.not.is.not_null)']])
+test('the column of an error in a logic tree, which is parsed after its operator', async () => {
+  const request = requestOf('GET', [['or', '(id-.not.is.not_null)']])
   const malformed = (tree: string, column: number): Answer => ({
     ...rows(
       `{"code":"RST100","details":null,"hint":null,"message":"\\"failed to parse logic tree (${tree})\\" (line 1, column ${column})"}`,
@@ -77,8 +82,8 @@ test('the column of an error in a logic tree, which is parsed behind its operato
   expect(await isRight(request, theirs, malformed('(id-.not.is.not_null)', 15))).toBe(false)
 })
 
-test('the column of an error in an operand of is, of which ours reads more', async () => {
-  const request = asked('GET', [['flag', 'is.no']])
+test('the column of an error in an operand of is, of which the service reads more', async () => {
+  const request = requestOf('GET', [['flag', 'is.no']])
   const malformed = (expecting: string, found: string, column: number): Answer => ({
     ...rows(
       `{"code":"RST100","details":"unexpected ${found} expecting ${expecting}","hint":null,"message":"\\"failed to parse filter (is.no)\\" (line 1, column ${column})"}`,
@@ -92,7 +97,7 @@ test('the column of an error in an operand of is, of which ours reads more', asy
 })
 
 test('OPTIONS of a function, which runs nothing that max-affected could limit', async () => {
-  const request = { ...asked('OPTIONS', [], { Prefer: 'handling=strict, max-affected=1' }), path: '/rpc/add' }
+  const request = { ...requestOf('OPTIONS', [], { Prefer: 'handling=strict, max-affected=1' }), path: '/rpc/add' }
   const allowed: Answer = { status: 200, statusText: '', headers: { allow: 'OPTIONS,GET,HEAD,POST' }, text: '' }
   const limited = rows('{"code":"RST128","details":null,"hint":null,"message":"no set"}')
   expect(await isRight(request, allowed, allowed)).toBe(true)
@@ -101,7 +106,7 @@ test('OPTIONS of a function, which runs nothing that max-affected could limit', 
 
 test('a value that cannot be converted, of another row of an embedding', async () => {
   const request = {
-    ...asked('GET', [['select', 'id,people!message_receiver(name::int)']]),
+    ...requestOf('GET', [['select', 'id,people!message_receiver(name::int)']]),
     path: '/messages',
   }
   const malformed = (name: string): Answer => ({
@@ -111,8 +116,8 @@ test('a value that cannot be converted, of another row of an embedding', async (
   const isFound = async (ours: Answer) => {
     const judge = new Judge(
       {
-        ask: () => Promise.resolve({ theirs: malformed('Ada'), ours: withCommon(request, ours) }),
-        askTheirs: one =>
+        sendToBoth: () => Promise.resolve({ theirs: malformed('Ada'), ours: withCommon(request, ours) }),
+        sendToPostgrest: one =>
           Promise.resolve(
             malformed(one.query.some(([name, text]) => `${name}=${text}` === 'people.id=eq.2') ? 'Bob' : 'Ada'),
           ),

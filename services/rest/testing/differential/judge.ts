@@ -1,19 +1,22 @@
-/** The judge: asks both servers, ours as the request is and PostgREST in its own words, and says what in our answer no rule explains. */
+/**
+ * The judge: sends a request to both servers, to PostgREST in its own form, and returns the differences that no rule
+ * explains.
+ */
 import type { Difference } from './compare.ts'
-import type { Asked } from './request.ts'
+import type { SentRequest } from './request.ts'
 import { rules, translated } from './rules/index.ts'
 import { judged } from './rules/judged.ts'
 import { isDone, type Rule } from './rules/rule.ts'
 import type { startBoth } from './servers.ts'
 import { withStableOrder } from './stable-order.ts'
 
-type Both = Pick<Awaited<ReturnType<typeof startBoth>>, 'ask' | 'askTheirs'>
-type Answers = Awaited<ReturnType<Both['ask']>>
+type Both = Pick<Awaited<ReturnType<typeof startBoth>>, 'sendToBoth' | 'sendToPostgrest'>
+type Answers = Awaited<ReturnType<Both['sendToBoth']>>
 
-/** How many parts of a request are asked for. */
+/** How many parts of a request are sent separately. */
 const mostParts = 600
 
-/** How often each rule explained an answer. */
+/** How often each rule explained a difference. */
 export class Judge {
   readonly #counts = new Map<string, number>()
   readonly #both: Both
@@ -25,48 +28,48 @@ export class Judge {
     this.#isAlwaysPage = isAlwaysPage
   }
 
-  /** The request with the order that it is asked with; undefined where its pages have none. */
-  stable(asked: Asked): Asked | undefined {
-    // A view has several rows for what it is to one of, and which are on a page is chance.
-    const isOfChance = this.#isAlwaysPage && asked.query.some(([, text]) => text.includes('client_projects'))
-    return isOfChance ? undefined : withStableOrder(asked, this.#isAlwaysPage)
+  /** The request with a total order; undefined if its pages have none. */
+  stable(sent: SentRequest): SentRequest | undefined {
+    // A view has several rows for a to-one embedding, and which are on a page is random.
+    const isOfChance = this.#isAlwaysPage && sent.query.some(([, text]) => text.includes('client_projects'))
+    return isOfChance ? undefined : withStableOrder(sent, this.#isAlwaysPage)
   }
 
-  async differences(one: Asked): Promise<readonly Difference[]> {
-    const asked = this.stable(one)
-    if (asked === undefined) return this.#unasked('a page that no order can be given to')
-    const old = translated(asked)
-    if (/^\/rpc\/(told|header)$/.test(asked.path) && old.asked.headers !== asked.headers)
-      return this.#unasked('a function that shows headers, with one in other words')
-    const answers = await this.#both.ask(old.asked, asked)
-    const { differences, by } = judged(rules, asked, answers.theirs, answers.ours)
-    const found = differences.length === 0 ? [...old.by, ...by] : await this.#instead(asked, answers)
+  async differences(one: SentRequest): Promise<readonly Difference[]> {
+    const sent = this.stable(one)
+    if (sent === undefined) return this.#exclude('a page that no order can be given to')
+    const old = translated(sent)
+    if (/^\/rpc\/(told|header)$/.test(sent.path) && old.sent.headers !== sent.headers)
+      return this.#exclude('a function that shows headers, with one in other words')
+    const answers = await this.#both.sendToBoth(old.sent, sent)
+    const { differences, by } = judged(rules, sent, answers.theirs, answers.ours)
+    const found = differences.length === 0 ? [...old.by, ...by] : await this.#instead(sent, answers)
     for (const { rule } of new Set(found)) this.#count(rule)
     return found === undefined ? differences : []
   }
 
-  /** The rules by which ours is what PostgREST answers to a part of the request. */
-  async #instead(asked: Asked, { theirs, ours }: Answers): Promise<readonly Rule[] | undefined> {
+  /** Rules by which the service's response equals PostgREST's to a part of the request. */
+  async #instead(sent: SentRequest, { theirs, ours }: Answers): Promise<readonly Rule[] | undefined> {
     for (const rule of rules) {
-      let left = mostParts
-      for (const part of rule.instead?.({ asked, theirs, ours }) ?? []) {
-        if (left-- === 0) break
-        const answer = await this.#both.askTheirs(translated(part).asked)
-        // An error of HEAD that GET does not make has no text.
+      let remaining = mostParts
+      for (const part of rule.instead?.({ sent, theirs, ours }) ?? []) {
+        if (remaining-- === 0) break
+        const answer = await this.#both.sendToPostgrest(translated(part).sent)
+        // If HEAD fails and GET does not, the error has no text.
         const expected = ours.text === '' ? { ...answer, text: '' } : answer
-        const { differences, by } = judged(rules, isDone(ours) ? asked : part, expected, ours)
+        const { differences, by } = judged(rules, isDone(ours) ? sent : part, expected, ours)
         if (differences.length === 0) return [rule, ...by]
       }
     }
     return undefined
   }
 
-  #unasked(what: string): readonly Difference[] {
+  #exclude(what: string): readonly Difference[] {
     this.#count(`not asked: ${what}`)
     return []
   }
 
-  /** What explains how many answers. */
+  /** The rules, with the number of responses that they explain. */
   get counts(): ReadonlyMap<string, number> {
     return this.#counts
   }

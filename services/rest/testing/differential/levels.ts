@@ -1,17 +1,17 @@
-/** The levels of a request: its relation and each embedding, with the parameters that name it and the key of its rows. */
-import type { Asked } from './request.ts'
+/** The levels of a request: its relation and each embedding, with their parameters and the key of their rows. */
+import type { SentRequest } from './request.ts'
 import { functions, type Relation, relations } from './resources.ts'
 
 export type Level = {
-  /** What parameters of this level begin with: empty, or a path and a dot. */
+  /** Prefix of this level's parameters: empty, or a path and a dot. */
   readonly prefix: string
-  /** The key of this level in an object of the level above it. */
+  /** The key of this level in an object of its parent. */
   readonly name: string
-  /** What is embedded, with its hints. */
+  /** The embedding with its hints. */
   readonly text: string
   readonly isSpread: boolean
   readonly relation: Relation | undefined
-  /** Columns, aggregates and paths, as they are written. */
+  /** Columns, aggregates and paths, as written. */
   readonly items: readonly string[]
   readonly embedded: readonly Level[]
 }
@@ -72,7 +72,7 @@ function relationOf(path: string): Relation | undefined {
 }
 
 /** The last `select` counts. */
-export function levelsOf({ path, query }: Asked): Level {
+export function levelsOf({ path, query }: SentRequest): Level {
   const select = query.findLast(([name]) => name === 'select')?.[1] ?? '*'
   return { name: '', text: '', isSpread: false, ...contents(select, relationOf(path), '') }
 }

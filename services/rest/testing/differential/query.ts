@@ -1,4 +1,4 @@
-/** Query strings: filters, logic, select with embeddings, order and ranges, mostly right for a relation and sometimes not. */
+/** Generates query strings: filters, logic, select with embeddings, order and ranges, mostly valid for a relation. */
 import type { Random } from './random.ts'
 import { type Relation, relations } from './resources.ts'
 import { value } from './values.ts'
@@ -76,16 +76,16 @@ function operation(random: Random, type: string): string {
   let operator = random.word(
     random.percent(85) ? (suited[type] ?? (type in suited ? comparisons : `${comparisons} in is`)) : every,
   )
-  // 12.0.2 searches nothing but text and tsvector.
+  // 12.0.2 supports full-text search only in text and tsvector.
   if (/fts$/.test(operator) && type !== 'text' && type !== 'search') operator = 'eq'
-  // 12.0.2 takes no list of a domain with conversions.
+  // 12.0.2 supports no lists for a domain with conversions.
   if (type !== 'code' && /^(eq|gte|gt|lte|lt|like|ilike|match|imatch)$/.test(operator) && random.percent(8))
     operator += random.word('(any) (all)')
   if (/fts$/.test(operator) && random.percent(25)) operator += random.word('(english) (simple) (nowhere) (german)')
   return `${random.percent(15) ? 'not.' : ''}${operator}.${operand(random, operator, type)}`
 }
 
-/** A column's name as a query string has it, sometimes with steps into JSON. */
+/** A column's name in a query string, sometimes with a JSON path. */
 function field(random: Random, relation: Relation): readonly [string, string] {
   if (random.percent(3))
     return [
@@ -151,10 +151,10 @@ function column(random: Random, relation: Relation): string {
 }
 
 type Embedded = { readonly path: string; readonly relation: Relation }
-/** The names of relations and aliases that a level embeds by: 12.0.2 fails where one is there twice. */
+/** The names of relations and aliases that a level embeds: 12.0.2 fails if one is used twice. */
 type Names = Set<string>
 
-/** The text of a select, and what it embeds. */
+/** The text of a select, and its embeddings. */
 function select(random: Random, relation: Relation, depth: number, found: Embedded[], path: string): string {
   const isGrouped = random.percent(7)
   const used: Names = new Set()
@@ -190,7 +190,7 @@ const misnamed: Relation['embeddings'] = [
   ['projects!inner!left', 'projects'],
 ]
 
-/** Undefined where the level embeds by that name already. */
+/** Undefined if the level already has an embedding with that name. */
 function embedding(
   random: Random,
   relation: Relation,
@@ -202,7 +202,7 @@ function embedding(
   const [text, targetName] = random.percent(97) ? random.pick(relation.embeddings) : random.pick(misnamed)
   const target = relations[targetName] ?? { columns: [['id', 'int']], embeddings: [] }
   const [bare = ''] = text.split('!')
-  // 12.0.2 spreads no rows of which there are many.
+  // 12.0.2 does not support to-many spreads.
   const isSpread =
     random.percent(15) &&
     relation.toMany?.includes(text) !== true &&
@@ -213,7 +213,7 @@ function embedding(
   used.add(bare).add(alias ?? bare)
   found.push({ path: own, relation: target })
   const join = random.percent(15) ? '!inner' : random.percent(6) ? '!left' : ''
-  // 12.0.2 fails where an embedding inside of another, or a spread, has no columns.
+  // 12.0.2 fails if a nested embedding, or a spread, has no columns.
   const inner = depth === 0 && !isSpread && random.percent(6) ? '' : select(random, target, depth + 1, found, own)
   return `${isSpread ? '...' : ''}${alias === undefined ? '' : `${alias}:`}${text}${join}(${inner})`
 }
@@ -222,7 +222,7 @@ function order(random: Random, relation: Relation, embedded: readonly Embedded[]
   const terms = random.list(1, 2, () => {
     const top = embedded.filter(({ path }) => !path.includes('.'))
     const inside = top.length > 0 && random.percent(25) ? random.pick(top) : undefined
-    // 12.0.2 takes no steps into JSON of an embedding.
+    // 12.0.2 supports no JSON paths in an order by an embedding.
     const [name] = inside === undefined ? field(random, relation) : random.pick(inside.relation.columns)
     const shown = inside === undefined ? name : `${inside.path}(${name})`
     return (
@@ -262,14 +262,14 @@ const number = (random: Random): string =>
     ? random.word('0 1 2 3 10')
     : random.pick(['-1', 'x', '', '1.5', '9223372036854775808', '+1', ' 1', '1 ', '2147483648'])
 
-/** The columns that most relations have their order by. */
-const wholeOrder = ({ columns }: Relation): string =>
+/** Columns that occur in most relations, for orders. */
+const totalOrder = ({ columns }: Relation): string =>
   columns
     .slice(0, 2)
     .map(([name]) => name)
     .join()
 
-/** The parameters of a read of a relation. A page of it is mostly one of an order; of what is written, there is none. */
+/** The parameters of a read of a relation. A page mostly has an order; writes have none. */
 export function parameters(random: Random, relation: Relation, isWrite = false): Parameter[] {
   const list: Parameter[] = []
   const embedded: Embedded[] = []
@@ -304,12 +304,12 @@ export function parameters(random: Random, relation: Relation, isWrite = false):
   ] as const) {
     if (!random.percent(share)) continue
     const { prefix } = at(45)
-    // Another version has it choose what is written.
+    // Another version uses it to select the written rows.
     if (!isWrite || prefix !== '' || random.percent(5)) list.push([`${prefix}${name}`, number(random)])
   }
   const names = new Set(list.map(([name]) => name))
   if (!names.has('order') && (names.has('limit') || names.has('offset')) && random.percent(75))
-    list.push(['order', wholeOrder(relation)])
+    list.push(['order', totalOrder(relation)])
   if (random.percent(1)) list.push(['', 'eq.1'])
   if (random.percent(1))
     list.push(

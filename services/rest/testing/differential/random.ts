@@ -1,4 +1,4 @@
-/** Choices that a seed decides: the same seed makes the same requests on every machine. */
+/** Seeded random choices: the same seed gives the same requests on every machine. */
 
 export class Random {
   #state: number
@@ -7,9 +7,9 @@ export class Random {
     this.#state = seed >>> 0
   }
 
-  /** From 0 up to, and not including, `end`. */
+  /** From 0 up to, but not including, `end`. */
   below(end: number): number {
-    // Mulberry32: 32 bits of state are plenty for tests.
+    // Mulberry32: 32 bits of state are enough for tests.
     this.#state = (this.#state + 0x6d2b79f5) >>> 0
     let mixed = this.#state
     mixed = Math.imul(mixed ^ (mixed >>> 15), mixed | 1)
@@ -17,7 +17,7 @@ export class Random {
     return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * end)
   }
 
-  /** True so many times of a hundred. */
+  /** True in this many of a hundred cases. */
   percent(share: number): boolean {
     return this.below(100) < share
   }
@@ -33,7 +33,7 @@ export class Random {
     return this.pick(text.split(' '))
   }
 
-  /** From `least` to `most` of them, made one by one. */
+  /** From `least` to `most` items, created one by one. */
   list<T>(least: number, most: number, make: () => T): T[] {
     return Array.from({ length: least + this.below(most - least + 1) }, make)
   }

@@ -1,12 +1,12 @@
-/** Whole requests: reads, writes, calls and what is none of them, with headers and bodies. */
+/** Generates complete requests: reads, writes, calls and invalid ones, with headers and bodies. */
 import { createHmac } from 'node:crypto'
 import { type Parameter, parameters } from './query.ts'
 import type { Random } from './random.ts'
 import { type Callable, functions, type Relation, relations } from './resources.ts'
 import { jsonValue, value } from './values.ts'
 
-/** One request, in the pieces that a shorter one can be made of. */
-export type Asked = {
+/** One request, in pieces that can be removed to shorten it. */
+export type SentRequest = {
   readonly method: string
   /** Encoded. */
   readonly path: string
@@ -16,7 +16,7 @@ export type Asked = {
   readonly body: string | undefined
 }
 
-export const isWrite = ({ method, path }: Asked): boolean =>
+export const isWrite = ({ method, path }: SentRequest): boolean =>
   /^(POST|PATCH|PUT|DELETE)$/.test(method) && !path.startsWith('/rpc')
 
 export const secret = 'a passphrase of tests, longer than 32 characters'
@@ -88,7 +88,7 @@ const accepts = [
   `${vendor}plan; options=analyze|verbose`,
   `${vendor}plan+text; for="text/html"; options=settings`,
   `${vendor}object;nulls=stripped, text/csv`,
-] // prettier would put each in a line of its own
+] // prettier would write each on its own line
 
 function prefer(random: Random): string {
   const all = random.list(1, 3, () =>
@@ -133,7 +133,7 @@ function headers(random: Random, kind: 'read' | 'write' | 'call'): Record<string
   const all: Record<string, string> = {}
   if (random.percent(30)) all.Accept = random.pick(accepts)
   if (random.percent(kind === 'write' ? 75 : 30)) all.Prefer = prefer(random)
-  // What is written has to be taken back: where the answers may differ, so may what is left.
+  // Writes must be rolled back: where the responses may differ, so may the resulting rows.
   if (kind !== 'read') all.Prefer = all.Prefer?.replace('tx=commit', 'tx=rollback') ?? ''
   if (all.Prefer === '') delete all.Prefer
   if (random.percent(kind === 'write' ? 3 : 10))
@@ -166,7 +166,7 @@ function headers(random: Random, kind: 'read' | 'write' | 'call'): Record<string
 const encoded = (text: string): string =>
   encodeURIComponent(text).replace(/%(2C|3A|2A|28|29|22)/g, found => decodeURIComponent(found))
 
-/** Bodies have names as they are, without the quotes of a query string. */
+/** Bodies have plain names, without the quotes of a query string. */
 const unquoted = (columns: Relation['columns']): Relation['columns'] =>
   columns.map(([name, type]) => [name.replace(/^"(.*)"$/, '$1'), type])
 
@@ -183,7 +183,7 @@ function record(random: Random, columns: Relation['columns']): Record<string, un
 function csv(random: Random, columns: Relation['columns']): string {
   const chosen = unquoted(columns).filter(() => random.percent(50))
   const cell = (text: string) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
-  // RFC 4180 is read otherwise by 12.0.2 where there are no records, or quotes in them that do not pair.
+  // 12.0.2 reads RFC 4180 differently if there are no records, or unpaired quotes in them.
   const lines = random.list(1, 3, () =>
     chosen.map(([, type]) => (random.percent(10) ? 'NULL' : cell(value(random, type)))).join(','),
   )
@@ -262,7 +262,10 @@ function body(random: Random, columns: Relation['columns']): Body {
   }
 }
 
-/** Each record is the first: 12.0.2 updates rows to the last of several, and ours to the first, but reads all. */
+/**
+ * Each record equals the first: 12.0.2 updates rows to the last of several, and the service to the first, but reads
+ * all.
+ */
 function alike(body: string | undefined): string | undefined {
   if (body === undefined || !body.startsWith('[{')) return body?.replace(/^([^\n]*\n[^\n]*\n).*/s, '$1')
   try {
@@ -279,7 +282,7 @@ const withType = (all: Record<string, string>, type: string | undefined): Record
 const served = Object.entries(relations)
 const written = served.filter(([, { isWritten }]) => isWritten === true)
 
-function read(random: Random): Asked {
+function read(random: Random): SentRequest {
   const [name, relation] = random.percent(30)
     ? random.pick(served.filter(([known]) => known === 'kinds' || known === 'people' || known === 'projects'))
     : random.pick(served)
@@ -304,7 +307,7 @@ function read(random: Random): Asked {
   }
 }
 
-function write(random: Random): Asked {
+function write(random: Random): SentRequest {
   const [name, relation] = random.percent(92) ? random.pick(written) : random.pick(served)
   const method = random.word('POST POST POST PATCH PATCH DELETE PUT')
   const columns = relation.columns
@@ -348,7 +351,7 @@ function write(random: Random): Asked {
           : random.pick(['', 'nowhere', 'id,', '*', '"id"']),
       ])
   } else query.push(...parameters(random, relation, true))
-  // 12.0.2 applies the logic of a write to the rows that it returns as well.
+  // 12.0.2 also applies the logic of a write to its returned rows.
   if (query.some(([known]) => /(^|\.)(and|or)$/.test(known)))
     query.splice(0, query.length, ...query.filter(([known]) => !/(^|\.)(and|or)$/.test(known)))
   if (method === 'DELETE')
@@ -367,7 +370,7 @@ function write(random: Random): Asked {
 const resultOf = ({ returns }: Callable): Relation | undefined =>
   typeof returns === 'string' ? relations[returns] : returns
 
-function call(random: Random): Asked {
+function call(random: Random): SentRequest {
   const [name, callable] = random.pick(Object.entries(functions))
   const result = resultOf(callable) ?? { columns: [[name, 'scalar']], embeddings: [] }
   const query = random.percent(resultOf(callable) === undefined ? 12 : 55) ? parameters(random, result) : []
@@ -375,9 +378,9 @@ function call(random: Random): Asked {
   const path = random.percent(98)
     ? own
     : random.pick(['/rpc/nowhere', `${own}s`, `${own}/`, '/rpc', '/rpc/', `${own}/x`])
-  const given = callable.parameters.filter(() => random.percent(80))
+  const sentParameters = callable.parameters.filter(() => random.percent(80))
   if (random.percent(50)) {
-    const sent: Parameter[] = given.flatMap(([parameter, type]) =>
+    const sent: Parameter[] = sentParameters.flatMap(([parameter, type]) =>
       random.list(1, random.percent(10) ? 2 : 1, (): Parameter => [parameter, value(random, type)]),
     )
     if (random.percent(3)) sent.push([random.pick(['nowhere', 'a', 'id']), value(random, 'int')])
@@ -406,7 +409,7 @@ function call(random: Random): Asked {
   }
   if (random.percent(60)) {
     const sent = JSON.stringify(
-      Object.fromEntries(given.map(([parameter, type]) => [parameter, jsonValue(random, type)])),
+      Object.fromEntries(sentParameters.map(([parameter, type]) => [parameter, jsonValue(random, type)])),
     )
     return {
       method: 'POST',
@@ -417,11 +420,11 @@ function call(random: Random): Asked {
     }
   }
   const { body: sent, type } = body(random, callable.parameters)
-  if (random.percent(4)) query.push(['columns', given.map(([parameter]) => parameter).join(',')])
+  if (random.percent(4)) query.push(['columns', sentParameters.map(([parameter]) => parameter).join(',')])
   return { method: 'POST', path, query, headers: withType(all, type), body: sent }
 }
 
-function other(random: Random): Asked {
+function other(random: Random): SentRequest {
   const path = random.pick([
     '/',
     '/clients',
@@ -453,13 +456,13 @@ function other(random: Random): Asked {
   return { method, path, query: [], headers: { ...all, ...profile }, body: undefined }
 }
 
-/** A request of any kind: each as often as it is worth. */
-export function anyRequest(random: Random): Asked {
+/** A request of any kind, weighted by usefulness. */
+export function anyRequest(random: Random): SentRequest {
   const kind = random.below(100)
   if (kind < 45) return read(random)
   if (kind < 70) return call(random)
   return kind < 96 ? write(random) : other(random)
 }
 
-export const pathOf = ({ path, query }: Asked): string =>
+export const pathOf = ({ path, query }: SentRequest): string =>
   query.length === 0 ? path : `${path}?${query.map(([name, text]) => `${encoded(name)}=${encoded(text)}`).join('&')}`

@@ -1,4 +1,4 @@
-/** What the grammar knows of the schema: columns with their types, what can be embedded where, and functions with their parameters. */
+/** The schema as the generator knows it: columns with types, embeddings, and functions with their parameters. */
 
 type Column = readonly [name: string, type: string]
 type Embedding = readonly [text: string, target: string]
@@ -6,9 +6,9 @@ export type Relation = {
   readonly columns: readonly Column[]
   readonly embeddings: readonly Embedding[]
   readonly isWritten?: boolean
-  /** Embeddings of which one row may have many. */
+  /** To-many embeddings. */
   readonly toMany?: readonly string[]
-  /** The columns that identify a row. Default: `id`, or all columns where there is none. */
+  /** The columns that identify a row. Default: `id`, or all columns if there is none. */
   readonly key?: readonly string[]
 }
 
@@ -18,7 +18,7 @@ const columns = (text: string): Column[] =>
     return [name, type]
   })
 const words = (text: string): string[] => text.split(' ').map(word => word.replaceAll('#', ' '))
-/** With `#` where a name has a space. */
+/** With `#` in place of a space in a name. */
 const embeddings = (text: string): Embedding[] =>
   text === ''
     ? []
@@ -130,7 +130,7 @@ export const relations: Readonly<Record<string, Relation>> = {
 
 export type Callable = {
   readonly parameters: readonly Column[]
-  /** The relation whose rows it returns, or one with columns of those names. */
+  /** The relation whose rows it returns, or one with the same columns. */
   readonly returns?: string | Relation
   /** Whether its body is one value. */
   readonly raw?: string

@@ -1,26 +1,32 @@
-/** Rows of an answer in one form: in their order where the request has one, else sorted, and with the keys of each row sorted. */
+/**
+ * Rows of a response in a normal form: in order if the request has one, else sorted, and with the keys of each row
+ * sorted.
+ */
 
 import type { Answer } from '../../../testing/client.ts'
 import { type Entry, type Json, jsonText, parseJson } from './json.ts'
 import { type Level, levelsOf } from './levels.ts'
-import { type Asked, isWrite } from './request.ts'
+import { isWrite, type SentRequest } from './request.ts'
 
 type Shape = { readonly isOrdered: boolean; readonly inner: ReadonlyMap<string, Shape> }
 
-/** What a spread embeds is embedded in the level above it. */
+/** The embeddings of a spread belong to the level above it. */
 const shown = ({ embedded }: Level): Level[] => embedded.flatMap(level => (level.isSpread ? shown(level) : [level]))
 
-function shapeOf(asked: Asked, level: Level): Shape {
-  // PostgREST 12.0.2 does not order what it returns of a write.
-  const isOfWrite = level.prefix === '' && isWrite(asked)
-  const isOrdered = !isOfWrite && asked.query.some(([name]) => name === `${level.prefix}order`)
-  return { isOrdered, inner: new Map(shown(level).map(one => [one.name, shapeOf(asked, one)])) }
+function shapeOf(sent: SentRequest, level: Level): Shape {
+  // PostgREST 12.0.2 does not order the returned rows of a write.
+  const isOfWrite = level.prefix === '' && isWrite(sent)
+  const isOrdered = !isOfWrite && sent.query.some(([name]) => name === `${level.prefix}order`)
+  return { isOrdered, inner: new Map(shown(level).map(one => [one.name, shapeOf(sent, one)])) }
 }
 
-/** A column that is selected twice is a key twice, or once. */
+/** A column selected twice is a duplicate key, or a single one. */
 const distinct = (all: readonly string[]): string[] => [...new Set(all)].sort()
 
-/** A column that goes by the name of an embedding is hidden by it, or is there as well. Of a key that is there twice, readers have the last value. */
+/**
+ * A column with the name of an embedding is hidden by it, or is also present. For a duplicate key, parsers use the last
+ * value.
+ */
 function shownOf(entries: readonly Entry[], inner: Shape['inner']): readonly Entry[] {
   const isEmbedded = ([, value]: Entry) => typeof value !== 'string'
   const last = new Map(entries.map(entry => [entry[0], entry]))
@@ -50,7 +56,7 @@ function rowsOf(json: Json, shape: Shape): string {
   return `[${(shape.isOrdered || !isOfRows ? rows : rows.sort()).join()}]`
 }
 
-/** CSV: the cells of each line. A line that is empty is one of no columns. */
+/** CSV: the cells of each line. An empty line has no columns. */
 function linesOf(csv: string): string[][] {
   const lines: string[][] = [[]]
   for (const [, cell = '', end] of csv.matchAll(/((?:"(?:[^"]|"")*"|[^",\n])*)(,|\n|$)/g)) {
@@ -80,9 +86,9 @@ function recordsOf(csv: string, { isOrdered, inner }: Shape): string {
   return [distinct(names).join(), ...(isOrdered ? rows : rows.sort())].join('\n')
 }
 
-/** The body of an answer to a request, so that two that say the same are equal. */
-export function bodyOf(asked: Asked, { headers, text }: Answer): string {
-  const shape = shapeOf(asked, levelsOf(asked))
+/** The body of a response in a normal form, so that equivalent ones are equal. */
+export function bodyOf(sent: SentRequest, { headers, text }: Answer): string {
+  const shape = shapeOf(sent, levelsOf(sent))
   const type = headers['content-type'] ?? ''
   if (type.startsWith('text/csv')) return recordsOf(text, shape)
   const json = /json/.test(type) ? parseJson(text) : undefined

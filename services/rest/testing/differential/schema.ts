@@ -1,9 +1,9 @@
 /**
- * What both servers serve: a schema with a column of every type, relationships, functions and media types of every kind, and rows few enough to read in an answer.
- * Nothing in it depends on time or chance, so that two copies of the database give the same answers.
+ * The schema that both servers expose: columns of every type, relationships, functions and media types of every kind,
+ * and few rows. It does not depend on time or chance, so that two copies of the database give the same responses.
  */
 
-/** Of the whole cluster. */
+/** For the whole cluster. */
 export const roles = `
   CREATE ROLE authenticator LOGIN NOINHERIT; CREATE ROLE anon; CREATE ROLE member; CREATE ROLE guest;
   GRANT anon, member, guest TO authenticator;`
@@ -211,7 +211,7 @@ const media = `
   CREATE FUNCTION api.list_end(state json) RETURNS "application/vnd.list+json" LANGUAGE sql IMMUTABLE AS $$ SELECT json_build_object('list', state)::"application/vnd.list+json" $$;
   CREATE AGGREGATE api.list_of(anyelement) (STYPE = json, SFUNC = api.list_step, FINALFUNC = api.list_end);`
 
-/** Of each copy of the database. */
+/** For each copy of the database. */
 export const schema = `
   CREATE SCHEMA api; CREATE SCHEMA "склад";
   SET search_path = api, public;

@@ -1,18 +1,19 @@
 /** The requests of a seed. */
+
+import { sendable } from './excluded.ts'
 import type { Parameter } from './query.ts'
 import { Random } from './random.ts'
-import { type Asked, anyRequest } from './request.ts'
+import { anyRequest, type SentRequest } from './request.ts'
 import { relations } from './resources.ts'
-import { askable } from './unasked.ts'
 import { value } from './values.ts'
 
 const plainly = (
   method: string,
   path: string,
   query: readonly Parameter[],
-  all: Asked['headers'] = {},
+  all: SentRequest['headers'] = {},
   sent?: object,
-): Asked => ({
+): SentRequest => ({
   method,
   path,
   query,
@@ -20,13 +21,13 @@ const plainly = (
   body: sent && JSON.stringify(sent),
 })
 
-/** What chance alone would hardly make, and a rule is about. */
-function rare(random: Random): Asked {
+/** Cases that random choices would hardly generate, and that a rule covers. */
+function rare(random: Random): SentRequest {
   const [name, relation] = random.pick(Object.entries(relations))
   const path = `/${encodeURIComponent(name)}`
   const [column] = random.pick(relation.columns)
   const id = 20 + random.below(20)
-  return random.pick<() => Asked>([
+  return random.pick<() => SentRequest>([
     () => plainly('HEAD', path, [['select', `${column}::${random.word('int date numeric json')}`]]),
     () =>
       plainly('GET', '/kinds', [['select', `${random.word('plain place page')},id.${random.word('max() count()')}`]]),
@@ -71,14 +72,20 @@ function rare(random: Random): Asked {
   ])()
 }
 
-/** One request of a seed, and those that 12.0.2 cannot be asked, or not as they are. Each follows from its number alone, so that any one can be had again. */
-export function requestOf(seed: number, number: number): { readonly asked: Asked; readonly unasked: readonly Asked[] } {
+/**
+ * One request of a seed; those that 12.0.2 does not support are rewritten or omitted. Each depends only on its number,
+ * so that any one can be repeated.
+ */
+export function requestOf(
+  seed: number,
+  number: number,
+): { readonly sent: SentRequest; readonly excluded: readonly SentRequest[] } {
   const random = new Random(Math.imul(seed + 1, 2_654_435_761) ^ Math.imul(number + 1, 40_503))
-  const unasked: Asked[] = []
+  const excluded: SentRequest[] = []
   for (;;) {
     const one = random.percent(2) ? rare(random) : anyRequest(random)
-    const asked = askable(one)
-    if (JSON.stringify(asked) !== JSON.stringify(one)) unasked.push(one)
-    if (asked !== undefined) return { asked, unasked }
+    const sent = sendable(one)
+    if (JSON.stringify(sent) !== JSON.stringify(one)) excluded.push(one)
+    if (sent !== undefined) return { sent, excluded }
   }
 }

@@ -1,10 +1,13 @@
-/** The two servers that are compared, each before its own copy of one database: PostgREST 12.0.2 as a program that is not root's, and ours in this process. */
+/**
+ * The two compared servers, each with its own copy of a database: PostgREST 12.0.2 as a process of another user than
+ * root, and the service in this process.
+ */
 import { Agent } from 'node:http'
-import { type Answer, ask } from '../../../testing/client.ts'
+import { type Answer, sendRequest } from '../../../testing/client.ts'
 import { startPostgres } from '../../../testing/postgres.ts'
 import { type Settings, startPostgrest } from '../programs.ts'
 import { startService } from '../service.ts'
-import { type Asked, pathOf, secret } from './request.ts'
+import { pathOf, type SentRequest, secret } from './request.ts'
 import { roles, schema } from './schema.ts'
 
 const settings = {
@@ -22,29 +25,37 @@ const settings = {
 type Answers = { readonly theirs: Answer; readonly ours: Answer }
 type Judges = {
   readonly ports: { readonly theirs: number; readonly ours: number }
-  /** Asks PostgREST the first request, and ours the second. */
-  ask(their: Asked, our: Asked): Promise<Answers>
-  /** Asks PostgREST alone. */
-  askTheirs(asked: Asked): Promise<Answer>
-  /** Asks ours alone. */
-  askOurs(asked: Asked): Promise<Answer>
+  /** Sends the first request to PostgREST, and the second to the service. */
+  sendToBoth(their: SentRequest, our: SentRequest): Promise<Answers>
+  /** Sends a request to PostgREST only. */
+  sendToPostgrest(sent: SentRequest): Promise<Answer>
+  /** Sends a request to the service only. */
+  sendToService(sent: SentRequest): Promise<Answer>
   stop(): Promise<void>
 }
 
-/** The error of a refused HEAD has no body, so it is read by GET, where GET is refused as well. `isKnown`: whether the error is known. */
-async function answered(port: number, asked: Asked, agent: Agent): Promise<Answer & { isKnown: boolean }> {
-  const { method, headers, body } = asked
-  // Node writes the headers in the encoding of a body that is a text.
-  const said = { headers, ...(body === undefined ? {} : { body: Buffer.from(body) }) }
-  const answer = await ask(port, pathOf(asked), { method, ...said }, agent)
+/**
+ * The error of a refused HEAD has no body, so it is read with GET if that is refused as well. `isKnown`: whether the
+ * error is known.
+ */
+async function answered(port: number, sent: SentRequest, agent: Agent): Promise<Answer & { isKnown: boolean }> {
+  const { method, headers, body } = sent
+  // For a string body, Node writes the headers in its encoding.
+  const options = { headers, ...(body === undefined ? {} : { body: Buffer.from(body) }) }
+  const answer = await sendRequest(port, pathOf(sent), { method, ...options }, agent)
   if (method !== 'HEAD' || answer.status < 400) return { ...answer, isKnown: true }
-  // GET alone takes a range.
-  const { Range: _, ...kept } = headers
-  const { status, text } = await ask(port, pathOf(asked), { ...said, method: 'GET', headers: kept }, agent)
+  // Only GET supports a range.
+  const { Range: _, ...withoutRange } = headers
+  const { status, text } = await sendRequest(
+    port,
+    pathOf(sent),
+    { ...options, method: 'GET', headers: withoutRange },
+    agent,
+  )
   return status === answer.status ? { ...answer, text, isKnown: true } : { ...answer, isKnown: false }
 }
 
-/** Starts both; `more` is what both are configured with besides. */
+/** Starts both; `more`: additional configuration of both. */
 export async function startBoth(binary: string, more: Settings = {}): Promise<Judges> {
   const postgres = await startPostgres('17', { autovacuum: 'off' })
   const stops: (() => unknown)[] = [() => postgres.stop()]
@@ -70,17 +81,17 @@ export async function startBoth(binary: string, more: Settings = {}): Promise<Ju
     const agent = new Agent({ keepAlive: true })
     stops.push(() => agent.destroy())
     return {
-      async ask(oldWords, newWords) {
+      async sendToBoth(oldWords, newWords) {
         const [their, our] = await Promise.all([
           answered(theirs.port, oldWords, agent),
           answered(ours.port, newWords, agent),
         ])
-        // An error that one of them does not show cannot be compared.
+        // An error that one of them hides cannot be compared.
         const isKnown = their.status !== our.status || (their.isKnown && our.isKnown)
         return { theirs: isKnown ? their : { ...their, text: '' }, ours: isKnown ? our : { ...our, text: '' } }
       },
-      askTheirs: asked => answered(theirs.port, asked, agent),
-      askOurs: asked => answered(ours.port, asked, agent),
+      sendToPostgrest: sent => answered(theirs.port, sent, agent),
+      sendToService: sent => answered(ours.port, sent, agent),
       ports: { theirs: theirs.port, ours: ours.port },
       stop,
     }

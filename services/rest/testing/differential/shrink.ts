@@ -1,15 +1,15 @@
-/** A failing request made shorter, and shown so that it can be sent by hand. */
+/** Shortens a failing request, and prints it so that it can be sent by hand. */
 import type { Parameter } from './query.ts'
-import { type Asked, pathOf } from './request.ts'
+import { pathOf, type SentRequest } from './request.ts'
 
 const without = <T>(list: readonly T[], index: number): T[] => list.filter((_, at) => at !== index)
 
 /** The text without one of the parts that commas or nesting separate. */
 function* shorterTexts(text: string): Generator<string> {
-  const cuts = [0, ...[...text.matchAll(/[,().]/g)].map(({ index }) => index), text.length]
-  for (let from = 0; from < cuts.length; from++) {
-    for (let to = cuts.length - 1; to > from; to--) {
-      const [start = 0, end = 0] = [cuts[from], cuts[to]]
+  const positions = [0, ...[...text.matchAll(/[,().]/g)].map(({ index }) => index), text.length]
+  for (let from = 0; from < positions.length; from++) {
+    for (let to = positions.length - 1; to > from; to--) {
+      const [start = 0, end = 0] = [positions[from], positions[to]]
       for (const [a, b] of [
         [start, end],
         [start, end + 1],
@@ -35,29 +35,30 @@ function* shorterBodies(body: string): Generator<string> {
   }
 }
 
-/** Requests that say a little less. */
-export function* shorter(asked: Asked): Generator<Asked> {
-  const { query, headers, body } = asked
-  for (const index of query.keys()) yield { ...asked, query: without(query, index) }
+/** Slightly smaller requests. */
+export function* shorter(sent: SentRequest): Generator<SentRequest> {
+  const { query, headers, body } = sent
+  for (const index of query.keys()) yield { ...sent, query: without(query, index) }
   for (const name of Object.keys(headers))
-    yield { ...asked, headers: Object.fromEntries(Object.entries(headers).filter(([known]) => known !== name)) }
+    yield { ...sent, headers: Object.fromEntries(Object.entries(headers).filter(([known]) => known !== name)) }
   for (const [index, [name, text]] of query.entries()) {
-    for (const cut of shorterTexts(text)) yield { ...asked, query: query.with(index, [name, cut] satisfies Parameter) }
+    for (const shortened of shorterTexts(text))
+      yield { ...sent, query: query.with(index, [name, shortened] satisfies Parameter) }
   }
   for (const [name, text] of Object.entries(headers)) {
     const parts = text.split(',')
     if (parts.length > 1)
       for (const index of parts.keys())
-        yield { ...asked, headers: { ...headers, [name]: without(parts, index).join(',').trim() } }
+        yield { ...sent, headers: { ...headers, [name]: without(parts, index).join(',').trim() } }
   }
-  if (body !== undefined) for (const cut of shorterBodies(body)) yield { ...asked, body: cut }
+  if (body !== undefined) for (const shortened of shorterBodies(body)) yield { ...sent, body: shortened }
 }
 
 const most = 300
 
-/** The shortest found that still fails; each that is tried is sent. */
-export async function shrink(asked: Asked, fails: (asked: Asked) => Promise<boolean>): Promise<Asked> {
-  let found = asked
+/** The shortest one found that still fails; each candidate is sent. */
+export async function shrink(sent: SentRequest, fails: (sent: SentRequest) => Promise<boolean>): Promise<SentRequest> {
+  let found = sent
   let tried = 0
   for (let again = true; again && tried < most; ) {
     again = false
@@ -74,11 +75,11 @@ export async function shrink(asked: Asked, fails: (asked: Asked) => Promise<bool
 
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
 
-export function curl(asked: Asked): string {
-  const { method, headers, body } = asked
+export function curl(sent: SentRequest): string {
+  const { method, headers, body } = sent
   const all = Object.entries(headers).map(
     ([name, text]) => ` -H ${quoted(`${name}: ${Buffer.from(text, 'latin1').toString('utf8')}`)}`,
   )
   const how = method === 'HEAD' ? '-I' : `-X ${method}`
-  return `curl -si ${how} ${quoted(`$URL${pathOf(asked)}`).replace("'$URL", `"$URL"'`)}${all.join('')}${body === undefined ? '' : ` --data-binary ${quoted(body)}`}`
+  return `curl -si ${how} ${quoted(`$URL${pathOf(sent)}`).replace("'$URL", `"$URL"'`)}${all.join('')}${body === undefined ? '' : ` --data-binary ${quoted(body)}`}`
 }

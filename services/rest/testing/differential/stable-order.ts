@@ -1,17 +1,17 @@
 /**
- * Pages and orders that both servers have to answer alike. The judge adds the key of each level that is a page, or has an order that leaves ties, to the order of
- * that level. A page of groups that no order can be given to is not asked for.
+ * Adds orders so that both servers return the same pages. The judge adds each level's key to its order if it is a page,
+ * or its order leaves ties. A page of groups without a possible order is not requested.
  */
 import { aggregate, allLevels, type Level, levelsOf } from './levels.ts'
 import type { Parameter } from './query.ts'
-import { type Asked, isWrite } from './request.ts'
+import { isWrite, type SentRequest } from './request.ts'
 
 const term = /^("[^"]*"|[^".()]+)(\([^()]*\))?(\.(asc|desc))?(\.(nullsfirst|nullslast))?$/
-const isWhole = (order: string): boolean => order.split(',').every(one => term.test(one))
-/** Types of columns that have no order, or of which a key is no part. */
+const isOrderable = (order: string): boolean => order.split(',').every(one => term.test(one))
+/** Column types without an order, or that cannot be part of a key. */
 const unordered = /^(json|point|xml)$/
 
-/** The columns that make the order of a level total; undefined where none do. */
+/** The columns that make a level's order total; undefined if there are none. */
 function keyOf({ items, relation, embedded }: Level): readonly string[] | undefined {
   if (relation === undefined) return undefined
   const columns = relation.columns.filter(([, type]) => !unordered.test(type)).map(([name]) => name)
@@ -20,48 +20,52 @@ function keyOf({ items, relation, embedded }: Level): readonly string[] | undefi
   return embedded.length === 0 && grouped.every(item => columns.includes(item)) ? grouped : undefined
 }
 
-const isPage = (asked: Asked, prefix: string): boolean =>
-  asked.query.some(([name]) => name === `${prefix}limit` || name === `${prefix}offset`) ||
-  (prefix === '' && asked.headers.Range !== undefined)
+const isPage = (sent: SentRequest, prefix: string): boolean =>
+  sent.query.some(([name]) => name === `${prefix}limit` || name === `${prefix}offset`) ||
+  (prefix === '' && sent.headers.Range !== undefined)
 
-function withoutPage(asked: Asked, prefix: string): Asked {
-  const { Range, ...headers } = asked.headers
+function withoutPage(sent: SentRequest, prefix: string): SentRequest {
+  const { Range, ...headers } = sent.headers
   return {
-    ...asked,
+    ...sent,
     headers: prefix === '' || Range === undefined ? headers : { ...headers, Range },
-    query: asked.query.filter(([name]) => name !== `${prefix}limit` && name !== `${prefix}offset`),
+    query: sent.query.filter(([name]) => name !== `${prefix}limit` && name !== `${prefix}offset`),
   }
 }
 
-/** A function returns rows, but not groups, in an order of its own, and 12.0.2 orders them by what is selected alone. */
-function missing(asked: Asked, level: Level, key: readonly string[], order: string): string[] {
+/**
+ * A function returns rows, but not groups, in an order of its own, and 12.0.2 can only order them by selected columns.
+ */
+function missing(sent: SentRequest, level: Level, key: readonly string[], order: string): string[] {
   const known = order.split(',').map(one => one.replace(/\.(asc|desc|nullsfirst|nullslast)/g, ''))
   const isSelected = (name: string) => level.items.includes(name) || level.items.includes('*')
   const isGrouped = level.items.some(item => aggregate.test(item))
-  const isOfFunction = level.prefix === '' && asked.path.startsWith('/rpc') && !isGrouped
+  const isOfFunction = level.prefix === '' && sent.path.startsWith('/rpc') && !isGrouped
   return key.filter(name => !known.includes(name) && (!isOfFunction || (order !== '' && isSelected(name))))
 }
 
-function ordered(asked: Asked, level: Level, isAlwaysPage: boolean): Asked | undefined {
+function ordered(sent: SentRequest, level: Level, isAlwaysPage: boolean): SentRequest | undefined {
   const { prefix } = level
-  if ((prefix === '' && isWrite(asked)) || level.relation === undefined) return asked
+  if ((prefix === '' && isWrite(sent)) || level.relation === undefined) return sent
   const name = `${prefix}order`
-  const order = asked.query.findLast(([known]) => known === name)?.[1]
-  const isOnPage = isPage(asked, prefix) || (isAlwaysPage && !isWrite(asked))
-  if ((!isOnPage && order === undefined) || (order !== undefined && !isWhole(order))) return asked
+  const order = sent.query.findLast(([known]) => known === name)?.[1]
+  const isOnPage = isPage(sent, prefix) || (isAlwaysPage && !isWrite(sent))
+  if ((!isOnPage && order === undefined) || (order !== undefined && !isOrderable(order))) return sent
   const key = keyOf(level)
-  if (key === undefined)
-    return isAlwaysPage && !isWrite(asked) ? undefined : isOnPage ? withoutPage(asked, prefix) : asked
-  const more = missing(asked, level, key, order ?? '')
-  if (more.length === 0) return asked
-  const whole: Parameter = [name, [...(order === undefined ? [] : [order]), ...more].join()]
-  return { ...asked, query: [...asked.query.filter(([known]) => known !== name), whole] }
+  if (key === undefined) return isAlwaysPage && !isWrite(sent) ? undefined : isOnPage ? withoutPage(sent, prefix) : sent
+  const more = missing(sent, level, key, order ?? '')
+  if (more.length === 0) return sent
+  const total: Parameter = [name, [...(order === undefined ? [] : [order]), ...more].join()]
+  return { ...sent, query: [...sent.query.filter(([known]) => known !== name), total] }
 }
 
-/** The request with a total order where one is needed; undefined where its pages have none. `isAlwaysPage`: db-max-rows is set. */
-export function withStableOrder(asked: Asked, isAlwaysPage: boolean): Asked | undefined {
-  return allLevels(levelsOf(asked)).reduce<Asked | undefined>(
+/**
+ * The request with a total order if one is needed; undefined if its pages have none. `isAlwaysPage`: db-max-rows is
+ * set.
+ */
+export function withStableOrder(sent: SentRequest, isAlwaysPage: boolean): SentRequest | undefined {
+  return allLevels(levelsOf(sent)).reduce<SentRequest | undefined>(
     (found, level) => found && ordered(found, level, isAlwaysPage),
-    asked,
+    sent,
   )
 }

@@ -1,4 +1,4 @@
-/** Texts that stand for values of a type in a query string, a form or CSV, and JSON for the same in a body. */
+/** Values of a type as text for a query string, a form or CSV, and as JSON for a body. */
 import type { Random } from './random.ts'
 
 const byType: Readonly<Record<string, readonly string[]>> = {
@@ -110,7 +110,7 @@ const byType: Readonly<Record<string, readonly string[]>> = {
   ],
 }
 
-const strange = [
+const unusual = [
   '',
   ' ',
   'null',
@@ -140,13 +140,13 @@ const strange = [
 ]
 
 export function value(random: Random, type: string): string {
-  if (random.percent(4)) return random.pick(strange)
-  // A status of HTTP below 200 is no end of an answer.
+  if (random.percent(4)) return random.pick(unusual)
+  // An HTTP status below 200 does not end a response.
   if (random.percent(4) && type !== 'status') return value(random, random.pick(Object.keys(byType)))
-  return random.pick(byType[type] ?? byType.text ?? strange)
+  return random.pick(byType[type] ?? byType.text ?? unusual)
 }
 
-/** For a column in a body: mostly of its type, and as JSON has that. */
+/** For a column in a body: mostly of its type, in JSON's form. */
 export function jsonValue(random: Random, type: string): unknown {
   if (random.percent(8)) return null
   if (random.percent(5) && type !== 'status')

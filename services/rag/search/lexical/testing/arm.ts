@@ -9,11 +9,11 @@ import { LexicalArm } from '../index.ts'
 export type TestArm = {
   readonly arm: LexicalArm
   readonly warnings: string[]
-  /** Texts of the statements that the arm has run by itself. */
+  /** Texts of the statements that the arm has run on its own. */
   readonly statements: string[]
   /** Milliseconds; a test sets it. */
   readonly clock: { now: number }
-  /** Keys of the rows found, the best first. */
+  /** Keys of the found rows, best first. */
   search(query: string, options?: SearchOptions): Promise<readonly string[]>
   scores(query: string, options?: SearchOptions): Promise<ReadonlyMap<string, number>>
   end(): Promise<void>

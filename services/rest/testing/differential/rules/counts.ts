@@ -1,6 +1,6 @@
-/** Rules of preferences, values and plans. */
+/** Rules about preferences, values and plans. */
 import type { Answer } from '../../../../testing/client.ts'
-import type { Asked } from '../request.ts'
+import type { SentRequest } from '../request.ts'
 import { codeOf, faultOf, isDone, isOfDatabase, prefers, type Rule, refused, withHeaders } from './rule.ts'
 
 const isPlan = ({ headers }: Answer): boolean =>
@@ -19,8 +19,8 @@ function planParts(text: string): string {
 const functionsOfSets =
   /^\/rpc\/(numbers|texts|all_projects|projects_over|all_clients|table_of|some_pairs|set_of_record|many_json|moods|rows_of|no_rows|delete_notes|Odd%20Func)$/
 
-/** The first of its name counts. */
-function limitOf({ headers, method, path }: Asked): string | undefined {
+/** The first with its name counts. */
+function limitOf({ headers, method, path }: SentRequest): string | undefined {
   const all = (headers.Prefer ?? '').split(',').map(one => one.trim())
   const isStrict = all.find(one => one.startsWith('handling=')) === 'handling=strict'
   const isLimited = /^(PATCH|DELETE)$/.test(method) || (path.startsWith('/rpc/') && method !== 'OPTIONS')
@@ -29,30 +29,30 @@ function limitOf({ headers, method, path }: Asked): string | undefined {
     : undefined
 }
 
-/** 12.0.2 knows no max-affected; how many rows a write affects it says where it is asked to count. */
-function countedOf(asked: Asked): Asked | undefined {
-  const all = (asked.headers.Prefer ?? '').split(',').map(one => one.trim())
-  const kept = all.filter(one => !/^max-affected=\d/.test(one))
-  if (kept.length === all.length) return undefined
+/** 12.0.2 has no max-affected; with a count it returns how many rows a write affects. */
+function countedOf(sent: SentRequest): SentRequest | undefined {
+  const all = (sent.headers.Prefer ?? '').split(',').map(one => one.trim())
+  const preferences = all.filter(one => !/^max-affected=\d/.test(one))
+  if (preferences.length === all.length) return undefined
   const isCounted =
-    limitOf(asked) === undefined || asked.path.startsWith('/rpc/') || kept.some(one => one.startsWith('count='))
-  const { Prefer: _, ...headers } = asked.headers
-  const words = [...kept, ...(isCounted ? [] : ['count=exact'])].join(', ')
-  return { ...asked, headers: words === '' ? headers : { ...headers, Prefer: words } }
+    limitOf(sent) === undefined || sent.path.startsWith('/rpc/') || preferences.some(one => one.startsWith('count='))
+  const { Prefer: _, ...headers } = sent.headers
+  const words = [...preferences, ...(isCounted ? [] : ['count=exact'])].join(', ')
+  return { ...sent, headers: words === '' ? headers : { ...headers, Prefer: words } }
 }
 
-/** Whether a statement ran, and made or refused this. A malformed page is refused before. */
+/** Whether a statement ran, and gave this result or error. A malformed page is refused before. */
 const isExecuted = (theirs: Answer): boolean =>
   isDone(theirs) ||
   isOfDatabase(theirs) ||
   /^RST(11[126]|121)$/.test(codeOf(theirs)) ||
   String(faultOf(theirs)?.details).startsWith('An offset of ')
 
-function limited(asked: Asked, theirs: Answer): Answer[] {
-  const most = limitOf(asked)
+function limited(sent: SentRequest, theirs: Answer): Answer[] {
+  const most = limitOf(sent)
   if (most === undefined) return []
-  const isCall = asked.path.startsWith('/rpc/')
-  if (isCall && !functionsOfSets.test(asked.path)) return isExecuted(theirs) ? [noSet] : []
+  const isCall = sent.path.startsWith('/rpc/')
+  if (isCall && !functionsOfSets.test(sent.path)) return isExecuted(theirs) ? [noSet] : []
   const [, shown] =
     /^The result contains (\d+) rows$/.exec(String(codeOf(theirs) === 'RST116' && faultOf(theirs)?.details)) ?? []
   if (shown !== undefined) return Number(shown) > Number(most) ? [tooMany(shown)] : []
@@ -60,7 +60,7 @@ function limited(asked: Asked, theirs: Answer): Answer[] {
   const [, first, last, all] = /^(?:(\d+)-(\d+)|\*)\/(\d+|\*)$/.exec(theirs.headers['content-range'] ?? '') ?? []
   const rows = isCall ? (first === undefined ? 0 : Number(last) - Number(first) + 1) : Number(all)
   if (rows > Number(most)) return [tooMany(String(rows))]
-  const isCounted = isCall || prefers(asked, /count=/)
+  const isCounted = isCall || prefers(sent, /count=/)
   const applied = String(theirs.headers['preference-applied'] ?? '')
   return [
     withHeaders(theirs, {
@@ -86,20 +86,20 @@ export const ofCounts: readonly Rule[] = [
   {
     rule: 'max-affected applies only with handling=strict',
     source: ['PostgREST 12.2, #2887'],
-    asks: countedOf,
-    answers: ({ asked, theirs }) => limited(asked, theirs),
+    rewrite: countedOf,
+    answers: ({ sent, theirs }) => limited(sent, theirs),
   },
   {
     rule: 'A plan describes our statement',
-    source: ['docs/rest.md: Plans are those of our statements'],
+    source: ["docs/rest.md: Plans are those of this service's statements"],
     reduces: answer => (isDone(answer) && isPlan(answer) ? { ...answer, text: planParts(answer.text) } : undefined),
   },
   {
     rule: 'A function of one unnamed parameter receives a value that is neither object nor list unchanged',
     source: [
-      'docs/rest.md: A body that is neither object nor list reaches a function of one unnamed `json` or `jsonb` parameter as it is',
+      'docs/rest.md: A function with one unnamed `json` or `jsonb` parameter gets a body that is a plain value (such as `5`) unchanged',
     ],
-    answers: ({ asked: { path, body }, theirs }) =>
+    answers: ({ sent: { path, body }, theirs }) =>
       /^\/rpc\/jsonb?_body$/.test(path) &&
       isDone(theirs) &&
       theirs.text === '[]' &&
@@ -111,7 +111,7 @@ export const ofCounts: readonly Rule[] = [
   {
     rule: 'A single object of a set of values is the value itself',
     source: [
-      'docs/rest.md: `application/vnd.pgrst.object+json` of a function that returns a set of values is the value',
+      'docs/rest.md: `application/vnd.pgrst.object+json` of a function that returns a set of values is the value itself',
     ],
     answers: ({ theirs }) => {
       const [, value] = /^\{"pgrst_scalar":(.*)\}$/s.exec(theirs.text) ?? []
@@ -120,22 +120,22 @@ export const ofCounts: readonly Rule[] = [
   },
   {
     rule: 'An upsert of rows that a trigger skips returns 200',
-    source: ['docs/rest.md: An upsert of rows that a trigger skips is 200'],
-    answers: ({ asked, theirs }) =>
-      asked.path === '/picky' &&
-      prefers(asked, /resolution=merge-duplicates/) &&
-      !prefers(asked, /ignore-duplicates.*merge-duplicates/) &&
+    source: ['docs/rest.md: An upsert whose rows are skipped by a trigger gets 200'],
+    answers: ({ sent, theirs }) =>
+      sent.path === '/picky' &&
+      prefers(sent, /resolution=merge-duplicates/) &&
+      !prefers(sent, /ignore-duplicates.*merge-duplicates/) &&
       theirs.status === 201 &&
-      areSkipped(asked.body ?? '')
+      areSkipped(sent.body ?? '')
         ? [{ ...theirs, status: 200 }]
         : [],
   },
   {
     rule: 'With missing=default JSON is stored as it was sent',
-    source: ['docs/rest.md: With `missing=default`, too, JSON is stored in a column of `json` or text as it was sent'],
-    answers: ({ asked, theirs }) => {
-      if (!prefers(asked, /missing=default/)) return []
-      const text = valuesOf(asked.body ?? '').reduce<string>(
+    source: ['docs/rest.md: With `Prefer: missing=default`, JSON is stored in a `json` or text column as it was sent'],
+    answers: ({ sent, theirs }) => {
+      if (!prefers(sent, /missing=default/)) return []
+      const text = valuesOf(sent.body ?? '').reduce<string>(
         (found, value) => found.replaceAll(inJson(spaced(value)), inJson(JSON.stringify(value))),
         theirs.text,
       )
@@ -153,7 +153,7 @@ function rowsOf(body: string): readonly object[] {
   }
 }
 
-/** Whether all rows of a body are such as the trigger skips. */
+/** Whether the trigger skips all rows of a body. */
 function areSkipped(body: string): boolean {
   const [head = '', ...lines] = body.trim().split(/\r?\n/)
   const at = head.split(',').indexOf('name')
@@ -168,7 +168,7 @@ const valuesOf = (body: string): readonly object[] =>
     .flatMap(row => Object.values(row))
     .filter(value => typeof value === 'object' && value !== null)
 
-/** As jsonb is written. */
+/** As jsonb writes it. */
 function spaced(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(spaced).join(', ')}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
@@ -177,5 +177,5 @@ function spaced(value: unknown): string {
     .join(', ')}}`
 }
 
-/** Inside of a text of JSON. */
+/** Inside a JSON string. */
 const inJson = (text: string): string => JSON.stringify(text).slice(1, -1)

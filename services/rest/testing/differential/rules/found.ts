@@ -1,8 +1,8 @@
-/** Rules of what a path, a schema or an embedding is, which later versions look for earlier. */
+/** Rules about paths, schemas and embeddings, which later versions resolve earlier. */
 import type { Answer } from '../../../../testing/client.ts'
 import { suggestion } from '../../../plan/suggestions.ts'
 import { allLevels, levelsOf } from '../levels.ts'
-import { type Asked, isWrite } from '../request.ts'
+import { isWrite, type SentRequest } from '../request.ts'
 import { functions, relations } from '../resources.ts'
 import { codeOf, faultOf, isDone, isOfDatabase, type Rule, refused, withFault } from './rule.ts'
 
@@ -11,32 +11,32 @@ type Schema = keyof typeof served
 const isServed = (name: string): name is Schema => name in served
 
 /** The schema that a request names, or the first. */
-function schemaOf({ method, headers }: Asked): string {
+function schemaOf({ method, headers }: SentRequest): string {
   const name = headers[/^(GET|HEAD|OPTIONS|TRACE)$/.test(method) ? 'Accept-Profile' : 'Content-Profile']
   return name === undefined ? 'api' : Buffer.from(name, 'latin1').toString('utf8')
 }
 
 const isEmptyNotFound = ({ status, text }: Answer): boolean => status === 404 && (text === '{}' || text === '')
 
-/** The function whose rows are read, by the relation that they are of. */
-function returnedOf({ path }: Asked): string {
+/** The function whose rows are read, by their relation. */
+function returnedOf({ path }: SentRequest): string {
   const name = decodeURIComponent(path.slice('/rpc/'.length))
   const returned = functions[name]?.returns
   if (typeof returned === 'string') return returned
   return /^(some_pairs|one_pair)$/.test(name) ? 'pair' : name
 }
 
-/** Errors of Postgres know what a function returns, and a relation that is embedded twice, by these names. */
-function renamed(asked: Asked, theirs: Answer): Answer[] {
-  const isCall = asked.path.startsWith('/rpc/')
+/** Postgres's errors contain these names for a function's result, and for a relation embedded twice. */
+function renamed(sent: SentRequest, theirs: Answer): Answer[] {
+  const isCall = sent.path.startsWith('/rpc/')
   const text = (
     isCall
       ? theirs.text
-          .replaceAll(/(?<=')pgrst_source(?=' and)|\b(pgrst_call|record|int4)(?=\.)/g, returnedOf(asked))
+          .replaceAll(/(?<=')pgrst_source(?=' and)|\b(pgrst_call|record|int4)(?=\.)/g, returnedOf(sent))
           .replaceAll('column _postgrest_t.', 'column rst_rows.')
       : theirs.text
   )
-    // What a relation embeds of many is a column of its rows.
+    // A to-many embedding is a column of its rows.
     .replace(/column \\"(\w+)\.\1\\" must/, 'column \\"$1.rst_rows\\" must')
   const alias = isOfDatabase(theirs) ? /(?<=column \\?"?)[^".]+(?=\.)/.exec(text)?.[0] : undefined
   const again =
@@ -44,17 +44,19 @@ function renamed(asked: Asked, theirs: Answer): Answer[] {
       ? []
       : Array.from({ length: 60 }, (_, number) => text.replaceAll(alias, `rst_relation_${number}`))
   if (text === theirs.text && again.length === 0) return []
-  return [...[text, ...again].map(one => ({ ...theirs, text: one })), ...hinted(asked, { ...theirs, text })]
+  return [...[text, ...again].map(one => ({ ...theirs, text: one })), ...hinted(sent, { ...theirs, text })]
 }
 
-/** Ours has all columns of what a function returns, and 12.0.2 those that are selected: Postgres may guess one of the others. */
-function hinted(asked: Asked, theirs: Answer): Answer[] {
+/**
+ * The service has all columns of a function's result, and 12.0.2 the selected ones: Postgres may suggest another one.
+ */
+function hinted(sent: SentRequest, theirs: Answer): Answer[] {
   const fault = faultOf(theirs)
-  if (!asked.path.startsWith('/rpc/') || fault?.code !== '42703' || fault.hint !== null) return []
-  const { items, relation } = levelsOf(asked)
+  if (!sent.path.startsWith('/rpc/') || fault?.code !== '42703' || fault.hint !== null) return []
+  const { items, relation } = levelsOf(sent)
   const others = (relation?.columns ?? []).filter(([name]) => !items.includes(name))
   return others.map(([name]) => {
-    const hint = `Perhaps you meant to reference the column "${returnedOf(asked)}.${name}".`
+    const hint = `Perhaps you meant to reference the column "${returnedOf(sent)}.${name}".`
     return withFault(theirs, { hint })
   })
 }
@@ -62,11 +64,11 @@ function hinted(asked: Asked, theirs: Answer): Answer[] {
 const isVolatile = (path: string): boolean =>
   /^\/rpc\/(all_clients|note_it|delete_notes|respond|fail|nothing|forbidden)$/.test(path)
 
-/** The types of bodies that are written. */
+/** Content types of writes. */
 const taken = /^(application\/(json|x-www-form-urlencoded|vnd\.pgrst\.(object|array)\+json)|text\/csv)(;|$)/i
 
 /** The refusal of a body type that is not accepted, which precedes planning. */
-function untaken({ method, headers }: Asked): Answer | undefined {
+function untaken({ method, headers }: SentRequest): Answer | undefined {
   const type = headers['Content-Type']
   return !/^(POST|PATCH|PUT)$/.test(method) || type === undefined || taken.test(type)
     ? undefined
@@ -77,8 +79,8 @@ export const ofFound: readonly Rule[] = [
   {
     rule: 'An invalid path returns RST125 with a body',
     source: ['PostgREST 13, #3906'],
-    answers: ({ asked, theirs }) => {
-      const isNone = /^\/(rpc\/?|[^/]+)?$/.test(asked.path) || /^\/rpc\/[^/]+$/.test(asked.path)
+    answers: ({ sent, theirs }) => {
+      const isNone = /^\/(rpc\/?|[^/]+)?$/.test(sent.path) || /^\/rpc\/[^/]+$/.test(sent.path)
       const message = 'Invalid path specified in request URL'
       return !isNone && isEmptyNotFound(theirs)
         ? [{ ...theirs, ...refused(404, { code: 'RST125', message }), headers: theirs.headers }]
@@ -88,15 +90,15 @@ export const ofFound: readonly Rule[] = [
   {
     rule: 'A filter on an embedding that compares with anything but null returns RST120',
     source: ['the contract: own errors'],
-    answers: ({ asked, theirs }) => {
+    answers: ({ sent, theirs }) => {
       if (!(isDone(theirs) || isOfDatabase(theirs) || /^RST(1(05|07|15|16|22)|204)$/.test(codeOf(theirs)))) return []
       const details = 'Only is null or not is null filters are allowed on embedded resources'
-      return allLevels(levelsOf(asked))
-        .filter(({ prefix }) => prefix !== '' || !isWrite(asked))
+      return allLevels(levelsOf(sent))
+        .filter(({ prefix }) => prefix !== '' || !isWrite(sent))
         .flatMap(({ prefix, embedded, relation }) =>
           embedded.flatMap(({ name }) =>
             !relation?.columns.some(([known]) => known.replaceAll('"', '') === name) &&
-            asked.query.some(
+            sent.query.some(
               ([key, text]) =>
                 key.replaceAll('"', '') === `${prefix}${name}`.replaceAll('"', '') &&
                 !/^(not\.)?is\.(null|not_null)$/i.test(text),
@@ -108,7 +110,7 @@ export const ofFound: readonly Rule[] = [
         .slice(0, 1)
         .map(
           name =>
-            untaken(asked) ??
+            untaken(sent) ??
             refused(400, { code: 'RST120', message: `Bad operator on the '${name}' embedded resource`, details }),
         )
     },
@@ -116,8 +118,8 @@ export const ofFound: readonly Rule[] = [
   {
     rule: 'An unknown relation returns RST205 before any other planning error',
     source: ['PostgREST 13, #3697'],
-    answers: ({ asked, theirs }) => {
-      const [schema, name] = [schemaOf(asked), decodeURIComponent(asked.path.slice(1))]
+    answers: ({ sent, theirs }) => {
+      const [schema, name] = [schemaOf(sent), decodeURIComponent(sent.path.slice(1))]
       if (
         !isServed(schema) ||
         name === '' ||
@@ -134,7 +136,7 @@ export const ofFound: readonly Rule[] = [
       const meant = suggestion(name, served[schema], 0.75)
       const hint = meant === undefined ? null : `Perhaps you meant the table '${schema}.${meant}'`
       return [
-        untaken(asked) ??
+        untaken(sent) ??
           refused(404, {
             code: 'RST205',
             message: `Could not find the table '${schema}.${name}' in the schema cache`,
@@ -146,10 +148,10 @@ export const ofFound: readonly Rule[] = [
   {
     rule: 'A hint suggests a function only where three of four letters of its name match',
     source: ['PostgREST 14, #4569'],
-    answers: ({ asked, theirs }) => {
+    answers: ({ sent, theirs }) => {
       const fault = faultOf(theirs)
       const [, guess] = /^Perhaps you meant to call the function [^.(]*\.([^(]*)$/.exec(String(fault?.hint)) ?? []
-      const name = decodeURIComponent(asked.path.slice('/rpc/'.length))
+      const name = decodeURIComponent(sent.path.slice('/rpc/'.length))
       return fault?.code === 'RST202' && guess !== undefined && suggestion(name, [guess], 0.75) === undefined
         ? [withFault(theirs, { hint: null })]
         : []
@@ -157,9 +159,9 @@ export const ofFound: readonly Rule[] = [
   },
   {
     rule: 'Errors name the rows of a function by their relation, and number a relation that is embedded again',
-    source: ['docs/rest.md: Rows that a function returns go by the name of their relation'],
-    answers: ({ asked, theirs }) => renamed(asked, theirs),
-    // Which column was meant Postgres guesses of those that a statement has there.
+    source: ['docs/rest.md: Errors about rows that a function returns name their table'],
+    answers: ({ sent, theirs }) => renamed(sent, theirs),
+    // Postgres's hint suggests a column among those of a statement.
     reduces: answer =>
       codeOf(answer) === '42703' && /column \\?"?[^".]+_\d+\./.test(answer.text)
         ? withFault(answer, { hint: null })
@@ -168,19 +170,19 @@ export const ofFound: readonly Rule[] = [
   {
     rule: 'The root refuses methods other than GET, HEAD and OPTIONS before any other error',
     source: ['PostgREST 13, #3906'],
-    answers: ({ asked: { path, method }, theirs }) =>
+    answers: ({ sent: { path, method }, theirs }) =>
       path === '/' && theirs.status !== 401 && !/^(GET|HEAD|OPTIONS)$/.test(method)
         ? [refused(405, { code: 'RST117', message: `Unsupported HTTP method: ${method}` })]
         : [],
   },
   {
     rule: 'OPTIONS lists the methods of a function whatever its parameters',
-    source: ['docs/rest.md: `OPTIONS` names the methods of a function whatever its parameters'],
-    answers: ({ asked, theirs }) => {
-      const { path, method } = asked
+    source: ['docs/rest.md: `OPTIONS` returns the methods of a function whatever its parameters are'],
+    answers: ({ sent, theirs }) => {
+      const { path, method } = sent
       const isKnown =
-        (schemaOf(asked) === 'api' && decodeURIComponent(path.slice(5)) in functions) ||
-        (schemaOf(asked) === 'склад' && path === '/rpc/width')
+        (schemaOf(sent) === 'api' && decodeURIComponent(path.slice(5)) in functions) ||
+        (schemaOf(sent) === 'склад' && path === '/rpc/width')
       if (method !== 'OPTIONS' || !/^RST(107|122|202|203)$/.test(codeOf(theirs)) || !isKnown) return []
       const { 'content-type': _, ...headers } = theirs.headers
       return [
@@ -196,12 +198,12 @@ export const ofFound: readonly Rule[] = [
   {
     rule: 'An unknown schema is checked before the query string; the message names it, and the hint the served schemas',
     source: ['PostgREST 14 and 12.2, #4089, #3440'],
-    answers: ({ asked, theirs }) =>
-      /^RST10[06]$/.test(codeOf(theirs)) && !isServed(schemaOf(asked))
+    answers: ({ sent, theirs }) =>
+      /^RST10[06]$/.test(codeOf(theirs)) && !isServed(schemaOf(sent))
         ? [
             refused(406, {
               code: 'RST106',
-              message: `Invalid schema: ${schemaOf(asked)}`,
+              message: `Invalid schema: ${schemaOf(sent)}`,
               hint: 'Only the following schemas are exposed: api, склад',
             }),
           ]

@@ -1,12 +1,12 @@
-/** Rules of headers. */
-import type { Asked } from '../request.ts'
+/** Rules about headers. */
+import type { SentRequest } from '../request.ts'
 import { faultOf, type Rule, withHeaders } from './rule.ts'
 
 const encoded = (text: string): string =>
   encodeURIComponent(text).replaceAll(/[!'()*]/g, letter => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`)
 
-/** What Content-Location has to be. */
-function locationOf({ path, query }: Asked): string {
+/** The expected Content-Location. */
+function locationOf({ path, query }: SentRequest): string {
   const sorted = query
     .toSorted(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0))
     .map(([name, text]) => `${encoded(name)}=${encoded(text)}`)
@@ -19,10 +19,8 @@ const exposed =
 export const ofHeaders: readonly Rule[] = [
   {
     rule: 'Access-Control-Allow-Origin is sent without Origin, too, and Vary names the headers that an answer depends on',
-    source: [
-      'docs/rest.md: `Access-Control-Allow-Origin: *` is there for requests without `Origin` as well, and `Vary`',
-    ],
-    answers: ({ asked: { method, headers }, theirs }) => {
+    source: ['docs/rest.md: `Access-Control-Allow-Origin: *` is also sent to requests without `Origin`. `Vary`'],
+    answers: ({ sent: { method, headers }, theirs }) => {
       const isVaried =
         /^(GET|HEAD)$/.test(method) &&
         faultOf(theirs) === undefined &&
@@ -38,15 +36,15 @@ export const ofHeaders: readonly Rule[] = [
   },
   {
     rule: 'Locations are URL-encoded in UTF-8 and list each parameter separately',
-    source: ['docs/rest.md: `Content-Location` and `Location` are encoded as URLs have to be, in UTF-8'],
-    answers: ({ asked, theirs }) => {
+    source: ['docs/rest.md: `Content-Location` and `Location` are percent-encoded UTF-8'],
+    answers: ({ sent, theirs }) => {
       const { location, 'content-location': content } = theirs.headers
       const path = location?.split('?')[0]
       const more = {
-        ...(content === undefined ? {} : { 'content-location': locationOf(asked) }),
-        ...(path === undefined || decodeURIComponent(asked.path) !== path
+        ...(content === undefined ? {} : { 'content-location': locationOf(sent) }),
+        ...(path === undefined || decodeURIComponent(sent.path) !== path
           ? {}
-          : { location: `${asked.path}${location?.slice(path.length)}` }),
+          : { location: `${sent.path}${location?.slice(path.length)}` }),
       }
       const changed = withHeaders(theirs, more)
       return JSON.stringify(changed) === JSON.stringify(theirs) ? [] : [changed]
@@ -54,7 +52,7 @@ export const ofHeaders: readonly Rule[] = [
   },
   {
     rule: 'An offset beyond the rows returns an error with Content-Range as its only answer header',
-    source: ['docs/rest.md: An offset beyond the rows (416) is answered as an error'],
+    source: ['docs/rest.md: An offset beyond the rows gets 416'],
     answers: ({ theirs }) =>
       theirs.status === 416 && theirs.headers['content-range'] !== undefined
         ? [

@@ -1,8 +1,8 @@
 /**
- * Where our answers may differ from those of PostgREST 12.0.2, and why: what PostgREST has changed itself up to 14, and what our contract says otherwise. Each rule says
- * exactly what ours has to be; everything else in which they differ is a fault of ours.
+ * Where responses may differ from those of PostgREST 12.0.2, and why: changes of PostgREST itself up to 14, and
+ * documented differences. Each rule defines the exact expected response; every other difference is a bug.
  */
-import type { Asked } from '../request.ts'
+import type { SentRequest } from '../request.ts'
 import { ofCounts } from './counts.ts'
 import { ofFound } from './found.ts'
 import { ofHeaders } from './headers.ts'
@@ -11,21 +11,21 @@ import type { Rule } from './rule.ts'
 import { ofSeveral } from './several.ts'
 import { ofWording } from './wording.ts'
 
-/** In the order in which they change an answer. */
+/** In the order in which they change a response. */
 export const rules: readonly Rule[] = [...ofRequests, ...ofCounts, ...ofWording, ...ofFound, ...ofHeaders, ...ofSeveral]
 
-/** The request in the words of 12.0.2, and the rules that made it so. */
+/** The request in the form of 12.0.2, and the rules that changed it. */
 export function translated(
-  asked: Asked,
+  sent: SentRequest,
   all: readonly Rule[] = rules,
-): { readonly asked: Asked; readonly by: readonly Rule[] } {
-  let found = asked
+): { readonly sent: SentRequest; readonly by: readonly Rule[] } {
+  let found = sent
   const by: Rule[] = []
   for (const rule of all) {
-    const next = rule.asks?.(found)
+    const next = rule.rewrite?.(found)
     if (next === undefined) continue
     found = next
     by.push(rule)
   }
-  return { asked: found, by }
+  return { sent: found, by }
 }

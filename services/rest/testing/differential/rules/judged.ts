@@ -1,7 +1,7 @@
-/** What our answer has to be by the rules, and in which parts it is not. */
+/** The expected response by the rules, and the differences from it. */
 import type { Answer } from '../../../../testing/client.ts'
 import { type Difference, differences } from '../compare.ts'
-import type { Asked } from '../request.ts'
+import type { SentRequest } from '../request.ts'
 import type { Rule } from './rule.ts'
 
 type Expected = { readonly answer: Answer; readonly by: readonly Rule[] }
@@ -9,12 +9,12 @@ type Expected = { readonly answer: Answer; readonly by: readonly Rule[] }
 const isSame = (one: Answer, other: Answer): boolean =>
   one.text === other.text && one.status === other.status && one.headers === other.headers
 
-/** What ours may answer, each with the rules that say so: theirs, as each rule in turn changes it. */
-function expectedOf(rules: readonly Rule[], asked: Asked, theirs: Answer): readonly Expected[] {
+/** Expected responses, each with its rules: PostgREST's, as changed by each rule in order. */
+function expectedOf(rules: readonly Rule[], sent: SentRequest, theirs: Answer): readonly Expected[] {
   let all: readonly Expected[] = [{ answer: theirs, by: [] }]
   for (const rule of rules)
     all = all.flatMap(one => {
-      const answers = rule.answers?.({ asked, theirs: one.answer }) ?? []
+      const answers = rule.answers?.({ sent, theirs: one.answer }) ?? []
       return answers.length === 0
         ? [one]
         : answers.map(answer => ({ answer, by: isSame(answer, one.answer) ? one.by : [...one.by, rule] }))
@@ -27,16 +27,16 @@ function reducedOf(rules: readonly Rule[], answer: Answer): Expected {
   return { answer: by.reduce((one, rule) => rule.reduces?.(one) ?? one, answer), by }
 }
 
-/** The differences from what is nearest to ours of what ours may answer, and the rules that it follows from. */
+/** The differences from the nearest expected response, and its rules. */
 export function judged(
   rules: readonly Rule[],
-  asked: Asked,
+  sent: SentRequest,
   theirs: Answer,
   ours: Answer,
 ): { readonly differences: readonly Difference[]; readonly by: readonly Rule[] } {
-  const found = expectedOf(rules, asked, theirs).map(({ answer, by }) => {
+  const found = expectedOf(rules, sent, theirs).map(({ answer, by }) => {
     const [expected, reduced] = [reducedOf(rules, answer), reducedOf(rules, ours)]
-    return { differences: differences(asked, expected.answer, reduced.answer), by: [...by, ...expected.by] }
+    return { differences: differences(sent, expected.answer, reduced.answer), by: [...by, ...expected.by] }
   })
   return found.reduce((best, one) => (one.differences.length < best.differences.length ? one : best))
 }

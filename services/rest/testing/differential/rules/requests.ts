@@ -1,27 +1,27 @@
-/** Rules of requests that 12.0.2 is asked in other words: our answer to the request as it is has to be the same. */
+/** Rules that rewrite requests for 12.0.2: the service's response to the original request must be the same. */
 import type { Answer } from '../../../../testing/client.ts'
 import type { Parameter } from '../query.ts'
-import { type Asked, isWrite } from '../request.ts'
+import { isWrite, type SentRequest } from '../request.ts'
 import { faultOf, type Rule, withFault } from './rule.ts'
 
-const withHeader = (asked: Asked, name: string, text: string): Asked => ({
-  ...asked,
-  headers: { ...asked.headers, [name]: text },
+const withHeader = (sent: SentRequest, name: string, text: string): SentRequest => ({
+  ...sent,
+  headers: { ...sent.headers, [name]: text },
 })
 
-const changeHeader = (asked: Asked, name: string, change: (text: string) => string): Asked =>
-  asked.headers[name] === undefined ? asked : withHeader(asked, name, change(asked.headers[name]))
+const changeHeader = (sent: SentRequest, name: string, change: (text: string) => string): SentRequest =>
+  sent.headers[name] === undefined ? sent : withHeader(sent, name, change(sent.headers[name]))
 
-const changeQuery = (asked: Asked, change: (parameter: Parameter) => Parameter | undefined): Asked => ({
-  ...asked,
-  query: asked.query.map(change).filter(parameter => parameter !== undefined),
+const changeQuery = (sent: SentRequest, change: (parameter: Parameter) => Parameter | undefined): SentRequest => ({
+  ...sent,
+  query: sent.query.map(change).filter(parameter => parameter !== undefined),
 })
 
-/** The changed request; undefined where nothing is changed. */
-const changed = (asked: Asked, to: Asked): Asked | undefined =>
-  JSON.stringify(to) === JSON.stringify(asked) ? undefined : to
+/** The changed request; undefined if nothing is changed. */
+const changed = (sent: SentRequest, to: SentRequest): SentRequest | undefined =>
+  JSON.stringify(to) === JSON.stringify(sent) ? undefined : to
 
-/** Words of a query string for which 12.0.2 has other ones. */
+/** Words of a query string that 12.0.2 spells differently. */
 const newWord = /(^|(?<!->)\.)(not\.)?is\.not_null(?=$|[,)])|::int\[\]|people!people_boss_id_fkey/gi
 
 function oldWord(word: string, dot?: string, not?: string): string {
@@ -30,10 +30,10 @@ function oldWord(word: string, dot?: string, not?: string): string {
 }
 
 const oldText = (text: string): string => text.replaceAll(newWord, oldWord)
-const oldName = ({ method }: Asked, name: string): string =>
+const oldName = ({ method }: SentRequest, name: string): string =>
   method === 'PUT' ? name.trim().replace(/^"([^.]*)"$/, '$1') : name
 
-/** The column of an error in the text, from that in its old words. */
+/** The column of an error in the text, from that in the rewritten text. */
 function columnOf(text: string, oldColumn: number): number {
   let longer = 0
   for (const { 0: word, 1: dot, 2: not, index } of text.matchAll(newWord)) {
@@ -46,37 +46,37 @@ function columnOf(text: string, oldColumn: number): number {
   return oldColumn + longer
 }
 
-/** The operator before a logic tree, behind which it is parsed, so that the column of an error counts its letters. */
-export const operatorOf = (asked: Asked, text: string): string =>
+/** The operator before a logic tree, after which it is parsed, so that the column of an error counts its letters. */
+export const operatorOf = (sent: SentRequest, text: string): string =>
   /(not\.)?(and|or)$/.exec(
-    asked.query.find(([name, known]) => known === text && /(and|or)$/.test(name))?.[0] ?? '',
+    sent.query.find(([name, known]) => known === text && /(and|or)$/.test(name))?.[0] ?? '',
   )?.[0] ?? ''
 
-/** An error of syntax quotes the text, and counts its letters. */
-function inNewWords(asked: Asked, theirs: Answer): Answer[] {
+/** A syntax error quotes the text, and counts its letters. */
+function inNewWords(sent: SentRequest, theirs: Answer): Answer[] {
   const fault = faultOf(theirs)
-  const [, before = '', , place = ''] =
+  const [, before = '', , columnText = ''] =
     /^("failed to parse [^(]* \()(.*)\)" \(line 1, column (\d+)\)$/s.exec(fault?.message ?? '') ?? []
-  const found = asked.query.find(
+  const found = sent.query.find(
     ([, text]) => oldText(text) !== text && fault?.message.startsWith(`${before}${oldText(text)})`),
   )
   if (before === '' || found === undefined) return []
-  const { length } = before.startsWith('"failed to parse logic') ? operatorOf(asked, found[1]) : ''
-  const column = columnOf(found[1], Number(place) - length) + length
+  const { length } = before.startsWith('"failed to parse logic') ? operatorOf(sent, found[1]) : ''
+  const column = columnOf(found[1], Number(columnText) - length) + length
   return [withFault(theirs, { message: `${before}${found[1]})" (line 1, column ${column})` })]
 }
 
-/** A malformed page is refused before anything is written: a negative limit, or one of 0 beside an offset. */
-function isNoRange({ query }: Asked): boolean {
+/** A malformed page is refused before any write: a negative limit, or one of 0 with an offset. */
+function isNoRange({ query }: SentRequest): boolean {
   const numberOf = (known: string) => Number(query.findLast(([name]) => name === known)?.[1] ?? Number.NaN)
   const [limit, offset] = [numberOf('limit'), numberOf('offset')]
   return limit < 0 || (limit === 0 && offset !== 0 && !Number.isNaN(offset))
 }
 
 /** Pages that are not numbers are ignored, and so are those of writes. */
-function withoutPages(asked: Asked): Asked {
-  const isOfWrite = isWrite(asked) && asked.method !== 'PUT' && !isNoRange(asked)
-  return changeQuery(asked, one => {
+function withoutPages(sent: SentRequest): SentRequest {
+  const isOfWrite = isWrite(sent) && sent.method !== 'PUT' && !isNoRange(sent)
+  return changeQuery(sent, one => {
     const isNumber =
       !/(^|\.)(limit|offset)$/.test(one[0]) || one[0].startsWith('nowhere.') || /^ *-?[0-9]+ *$/.test(one[1])
     return isNumber && !(isOfWrite && /^(limit|offset)$/.test(one[0])) ? one : undefined
@@ -92,12 +92,12 @@ function firstOf(body: string): string {
   }
 }
 
-/** CSV without quotes as the JSON that it means; undefined where it has other lines than a head and records as wide. */
+/** CSV without quotes as the equivalent JSON; undefined unless all records have as many fields as the header. */
 function jsonOfCsv(csv: string): string | undefined {
   const [names = [], ...rows] = csv
     .replace(/\r?\n$/, '')
     .split(/\r?\n/)
-    // A line that is empty is no record.
+    // An empty line is not a record.
     .filter((line, index) => line !== '' || index === 0)
     .map(line => line.split(','))
   const isPlain =
@@ -116,12 +116,12 @@ export const ofRequests: readonly Rule[] = [
     rule: 'Media types ignore case, a JSON body may have the type of an answer, and Range may name its unit',
     source: [
       'PostgREST 12.2, #3478',
-      'docs/rest.md: A body of JSON may also be of the types that answers have',
-      'docs/rest.md: `Range: items=0-9` is `Range: 0-9`',
+      'docs/rest.md: The content type of a JSON body may also be one of the response types',
+      'docs/rest.md: `Range: items=0-9` means `Range: 0-9`',
     ],
-    asks: asked => {
+    rewrite: sent => {
       const lower = changeHeader(
-        changeHeader(asked, 'Accept', text => text.toLowerCase()),
+        changeHeader(sent, 'Accept', text => text.toLowerCase()),
         'Content-Type',
         text => text.toLowerCase(),
       )
@@ -129,7 +129,7 @@ export const ofRequests: readonly Rule[] = [
         text.replace(/^application\/vnd\.pgrst\.(object|array)\+json$/, 'application/json'),
       )
       return changed(
-        asked,
+        sent,
         changeHeader(plain, 'Range', text => text.replace(/^items=/, '')),
       )
     },
@@ -138,48 +138,48 @@ export const ofRequests: readonly Rule[] = [
     rule: 'is.not_null means not.is.null, a cast may name an array, a hint may name a self-referencing key, and PUT accepts quoted and spaced names',
     source: [
       'PostgREST 13, #3747',
-      'docs/rest.md: A cast may name an array',
-      "docs/rest.md: A foreign key of a table to itself may be the hint of its embedding by the key's name",
+      'docs/rest.md: A cast may name an array type',
+      'docs/rest.md: A foreign key that refers to its own table can be named as the hint of an embedding',
       'docs/rest.md: `PUT` may quote the names of the key, or have spaces around them',
     ],
-    asks: asked =>
+    rewrite: sent =>
       changed(
-        asked,
-        changeQuery(asked, ([name, text]) => [oldName(asked, name), oldText(text)]),
+        sent,
+        changeQuery(sent, ([name, text]) => [oldName(sent, name), oldText(text)]),
       ),
-    answers: ({ asked, theirs }) => inNewWords(asked, theirs),
+    answers: ({ sent, theirs }) => inNewWords(sent, theirs),
   },
   {
     rule: 'limit and offset are ignored where they are not decimal digits, and by updates and deletes',
     source: ['docs/rest.md: `limit` and `offset` are decimal digits', 'PostgREST 13, #3013'],
-    asks: asked => changed(asked, withoutPages(asked)),
+    rewrite: sent => changed(sent, withoutPages(sent)),
   },
   {
     rule: 'CSV without quotes means the JSON of its records',
     source: ['docs/rest.md: CSV is read by RFC 4180'],
-    asks: asked => {
-      // Of CSV `columns` is passed over, and errors of functions say it in other words.
-      const isRecords = isWrite(asked) && !asked.query.some(([name]) => name === 'columns')
-      const json = isRecords && asked.headers['Content-Type'] === 'text/csv' ? jsonOfCsv(asked.body ?? '') : undefined
-      return json === undefined ? undefined : { ...withHeader(asked, 'Content-Type', 'application/json'), body: json }
+    rewrite: sent => {
+      // For CSV `columns` is ignored, and errors of functions are worded differently.
+      const isRecords = isWrite(sent) && !sent.query.some(([name]) => name === 'columns')
+      const json = isRecords && sent.headers['Content-Type'] === 'text/csv' ? jsonOfCsv(sent.body ?? '') : undefined
+      return json === undefined ? undefined : { ...withHeader(sent, 'Content-Type', 'application/json'), body: json }
     },
   },
   {
     rule: 'Rows are updated to the first of several records',
-    source: ['docs/rest.md: Rows are updated to the first of several records of a body'],
-    asks: asked =>
-      asked.method === 'PATCH' ? changed(asked, { ...asked, body: asked.body && firstOf(asked.body) }) : undefined,
+    source: ['docs/rest.md: An update with a list of several objects uses the first'],
+    rewrite: sent =>
+      sent.method === 'PATCH' ? changed(sent, { ...sent, body: sent.body && firstOf(sent.body) }) : undefined,
   },
   {
     rule: 'A missing body means an empty object',
-    source: ['docs/rest.md: No body is `{}`'],
-    asks: asked =>
-      asked.path.startsWith('/rpc/') &&
-      asked.method === 'POST' &&
-      (asked.body ?? '') === '' &&
-      /^(application\/json.*)?$/.test(asked.headers['Content-Type'] ?? '') &&
-      (/_body$/.test(asked.path) || asked.query.some(([name]) => name === 'columns'))
-        ? { ...asked, body: '{}' }
+    source: ['docs/rest.md: A missing body is `{}`'],
+    rewrite: sent =>
+      sent.path.startsWith('/rpc/') &&
+      sent.method === 'POST' &&
+      (sent.body ?? '') === '' &&
+      /^(application\/json.*)?$/.test(sent.headers['Content-Type'] ?? '') &&
+      (/_body$/.test(sent.path) || sent.query.some(([name]) => name === 'columns'))
+        ? { ...sent, body: '{}' }
         : undefined,
   },
 ]

@@ -1,22 +1,25 @@
-/** One rule of where our answers are not those of PostgREST 12.0.2, and what rules are made of. */
+/** Type of a rule about differences from PostgREST 12.0.2, and helpers for rules. */
 import type { Answer } from '../../../../testing/client.ts'
-import type { Asked } from '../request.ts'
+import type { SentRequest } from '../request.ts'
 
-type Facts = { readonly asked: Asked; readonly theirs: Answer }
+type Facts = { readonly sent: SentRequest; readonly theirs: Answer }
 
 export type Rule = {
-  /** What holds for ours. */
+  /** The service's behaviour. */
   readonly rule: string
-  /** Each from release notes of PostgREST with the number of the change, the contract, or the words of our documentation. */
+  /** Sources: PostgREST's release notes with the number of the change, the contract, or our documentation. */
   readonly source: readonly string[]
-  /** The request that means the same to 12.0.2; undefined where this one does. */
-  readonly asks?: (asked: Asked) => Asked | undefined
-  /** What ours has to answer where PostgREST answers `theirs`: one of these; none where the rule says nothing of it. */
+  /** The equivalent request for 12.0.2; undefined if it is the same. */
+  readonly rewrite?: (sent: SentRequest) => SentRequest | undefined
+  /** The service's allowed responses if PostgREST's is `theirs`; empty if the rule does not apply. */
   readonly answers?: (facts: Facts) => readonly Answer[]
-  /** What both answers have to have in common, of what else chance or a planner decides; undefined where the rule says nothing of it. */
+  /**
+   * The common parts that both responses must have, if the rest is random or up to a planner; undefined if the rule
+   * does not apply.
+   */
   readonly reduces?: (answer: Answer) => Answer | undefined
-  /** Requests of which ours may have the answer, as PostgREST gives it, in place of theirs. */
-  readonly instead?: (facts: Facts & { readonly ours: Answer }) => Iterable<Asked>
+  /** Requests whose PostgREST response the service may return instead. */
+  readonly instead?: (facts: Facts & { readonly ours: Answer }) => Iterable<SentRequest>
 }
 
 export type Fault = {
@@ -26,7 +29,7 @@ export type Fault = {
   readonly hint: unknown
 }
 
-/** What an error says, its code with our prefix; undefined where the answer is no error with a code. */
+/** An error's texts, its code with the service's prefix; undefined if the response is not an error with a code. */
 export function faultOf({ status, text }: Answer): Fault | undefined {
   if (status < 300 || !text.startsWith('{"code":')) return undefined
   const { code, message, details, hint }: Record<string, unknown> = JSON.parse(text)
@@ -35,29 +38,29 @@ export function faultOf({ status, text }: Answer): Fault | undefined {
 
 export const codeOf = ({ text }: Pick<Answer, 'text'>): string => /^\{"code":"(?:PG)?([^"]*)"/.exec(text)?.[1] ?? ''
 
-/** Errors of the database that are the server's fault by their codes. */
+/** Database errors whose codes blame the server. */
 export const ofServer = /^(21|42P17|53400|54|55)/
 
-/** Whether it is an answer, or an error with a code that is not that of a fault of ours. */
+/** Whether it is a success, or an error whose code is not a fault of the service. */
 export const isCoded = (answer: Pick<Answer, 'status' | 'text'>): boolean =>
   answer.status < 300 || answer.text === '' || !/^(RST000)?$/.test(codeOf(answer))
 
 export const isDone = ({ status }: Answer): boolean => status < 300
 export const isOfDatabase = (answer: Answer): boolean => /^[0-9A-Z]{5}$/.test(codeOf(answer))
 
-/** The answer with these headers more; undefined takes one away. */
+/** The response with these additional headers; undefined removes one. */
 export function withHeaders(answer: Answer, more: Readonly<Record<string, string | undefined>>): Answer {
   const headers = Object.entries({ ...answer.headers, ...more }).filter(([, text]) => text !== undefined)
   return { ...answer, headers: Object.fromEntries(headers) }
 }
 
-/** The error in other words, with another status where that is given. */
+/** The error with another text, and with another status if given. */
 export function withFault(answer: Answer, more: Partial<Fault>, status = answer.status): Answer {
   const plain = { code: '', message: '', details: null, hint: null }
   return { ...answer, status, text: JSON.stringify({ ...plain, ...faultOf(answer), ...more }) }
 }
 
-/** An error in place of any answer. */
+/** An error instead of any response. */
 export const refused = (status: number, fault: Partial<Fault>): Answer => ({
   status,
   statusText: '',
@@ -65,5 +68,5 @@ export const refused = (status: number, fault: Partial<Fault>): Answer => ({
   text: JSON.stringify({ code: '', message: '', details: null, hint: null, ...fault }),
 })
 
-export const hasParameter = ({ query }: Asked, name: RegExp): boolean => query.some(([key]) => name.test(key))
-export const prefers = ({ headers }: Asked, text: RegExp): boolean => text.test(headers.Prefer ?? '')
+export const hasParameter = ({ query }: SentRequest, name: RegExp): boolean => query.some(([key]) => name.test(key))
+export const prefers = ({ headers }: SentRequest, text: RegExp): boolean => text.test(headers.Prefer ?? '')

@@ -1,15 +1,15 @@
-/** Each rule explains its example, and not its near miss. A rule that cites docs/rest.md quotes its words. */
+/** Each rule explains its example, and not its near miss. A rule that cites docs/rest.md quotes it literally. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { Answer } from '../../../../testing/client.ts'
 import { Judge } from '../judge.ts'
-import type { Asked } from '../request.ts'
+import type { SentRequest } from '../request.ts'
 import { rules, translated } from './index.ts'
 import { judged } from './judged.ts'
 
 /** A request by its method, and its path with the query string. */
-function ask(text: string, headers: Asked['headers'] = {}, body?: string): Asked {
+function requestOf(text: string, headers: SentRequest['headers'] = {}, body?: string): SentRequest {
   const [, method = '', where = ''] = /^(\S+) (.*)$/s.exec(text) ?? []
   const [path = '', query = ''] = where.split('?')
   const pairs =
@@ -26,63 +26,63 @@ const done = (text: string, headers: Answer['headers'] = {}, status = 200): Answ
   headers: { ...type, ...headers },
   text,
 })
-type Told = readonly [code: string, message: string, details?: string | null, hint?: string | null]
+type FaultFields = readonly [code: string, message: string, details?: string | null, hint?: string | null]
 const fault = (
   status: number,
-  [code, message, details = null, hint = null]: Told,
+  [code, message, details = null, hint = null]: FaultFields,
   headers: Answer['headers'] = {},
 ): Answer => done(JSON.stringify({ code, message, details, hint }), headers, status)
 
-type Case = readonly [asked: Asked, theirs: Answer, ours: Answer]
-/** The second is nearly the first. */
+type Case = readonly [asked: SentRequest, theirs: Answer, ours: Answer]
+/** The second is a near miss of the first. */
 const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> = {
   'Access-Control-Allow-Origin is sent without Origin, too, and Vary names the headers that an answer depends on': [
     [
-      ask('GET /loose'),
+      requestOf('GET /loose'),
       done('[]'),
       done('[]', { 'access-control-allow-origin': '*', vary: 'Accept, Authorization, Prefer, Range, Accept-Profile' }),
     ],
-    [ask('GET /loose'), done('[]'), done('[]', { 'access-control-allow-origin': '*', vary: 'Accept' })],
+    [requestOf('GET /loose'), done('[]'), done('[]', { 'access-control-allow-origin': '*', vary: 'Accept' })],
   ],
   'Locations are URL-encoded in UTF-8 and list each parameter separately': [
     [
-      ask('POST /odd%20name%2C(x)', {}, '{"a b":1}'),
+      requestOf('POST /odd%20name%2C(x)', {}, '{"a b":1}'),
       done('', { location: '/odd name,(x)?a%20b=eq.1' }, 201),
       done('', { location: '/odd%20name%2C(x)?a%20b=eq.1' }, 201),
     ],
     [
-      ask('GET /clients?name=eq.ä'),
+      requestOf('GET /clients?name=eq.ä'),
       done('[]', { 'content-location': '/clients?name=eq.%E4' }),
       done('[]', { 'content-location': '/clients?name=eq.%E4' }),
     ],
   ],
   'An offset beyond the rows returns an error with Content-Range as its only answer header': [
     [
-      ask('GET /rpc/several?offset=10'),
+      requestOf('GET /rpc/several?offset=10'),
       fault(416, ['PGRST103', 'no'], { 'content-range': '10-10/1', 'preference-applied': 'count=exact' }),
       fault(416, ['RST103', 'no'], { 'content-range': '*/1' }),
     ],
     [
-      ask('GET /rpc/several?offset=10'),
+      requestOf('GET /rpc/several?offset=10'),
       fault(416, ['PGRST103', 'no'], { 'content-range': '10-10/1' }),
       fault(416, ['RST103', 'no'], { 'content-range': '*/2' }),
     ],
   ],
   'max-affected applies only with handling=strict': [
     [
-      ask('DELETE /desk', { Prefer: 'handling=strict, max-affected=1' }),
+      requestOf('DELETE /desk', { Prefer: 'handling=strict, max-affected=1' }),
       done('', { 'content-range': '*/3', 'preference-applied': 'count=exact, handling=strict' }, 204),
       fault(400, ['RST124', 'Query result exceeds max-affected preference constraint', 'The query affects 3 rows']),
     ],
     [
-      ask('DELETE /desk', { Prefer: 'handling=strict, max-affected=3' }),
+      requestOf('DELETE /desk', { Prefer: 'handling=strict, max-affected=3' }),
       done('', { 'content-range': '*/3', 'preference-applied': 'count=exact, handling=strict' }, 204),
       fault(400, ['RST124', 'Query result exceeds max-affected preference constraint', 'The query affects 3 rows']),
     ],
   ],
   'A plan describes our statement': [
     [
-      ask('GET /loose', { Accept: 'application/vnd.pgrst.plan' }),
+      requestOf('GET /loose', { Accept: 'application/vnd.pgrst.plan' }),
       done('Aggregate  (cost=5..6)\n  Output: a\nPlanning Time: 1 ms', {
         'content-type': 'application/vnd.pgrst.plan+text',
       }),
@@ -91,7 +91,7 @@ const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> 
       }),
     ],
     [
-      ask('GET /loose', { Accept: 'application/vnd.pgrst.plan' }),
+      requestOf('GET /loose', { Accept: 'application/vnd.pgrst.plan' }),
       done('Aggregate  (cost=5..6)\n  Output: a\nPlanning Time: 1 ms', {
         'content-type': 'application/vnd.pgrst.plan+text',
       }),
@@ -99,36 +99,40 @@ const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> 
     ],
   ],
   'A function of one unnamed parameter receives a value that is neither object nor list unchanged': [
-    [ask('POST /rpc/json_body', {}, '"x"'), done('[]'), done('"x"')],
-    [ask('POST /rpc/json_body', {}, '["x"]'), done('[]'), done('["x"]')],
+    [requestOf('POST /rpc/json_body', {}, '"x"'), done('[]'), done('"x"')],
+    [requestOf('POST /rpc/json_body', {}, '["x"]'), done('[]'), done('["x"]')],
   ],
   'A single object of a set of values is the value itself': [
-    [ask('GET /rpc/texts?limit=1'), done('{"pgrst_scalar":"b"}'), done('"b"')],
-    [ask('GET /rpc/texts?limit=1'), done('{"pgrst_scalar":"b"}'), done('"c"')],
+    [requestOf('GET /rpc/texts?limit=1'), done('{"pgrst_scalar":"b"}'), done('"b"')],
+    [requestOf('GET /rpc/texts?limit=1'), done('{"pgrst_scalar":"b"}'), done('"c"')],
   ],
   'An upsert of rows that a trigger skips returns 200': [
-    [ask('POST /picky', { Prefer: 'resolution=merge-duplicates' }, '[{"name":"skip"}]'), done('', {}, 201), done('')],
     [
-      ask('POST /picky', { Prefer: 'resolution=merge-duplicates' }, '[{"name":"skip"},{"name":"a"}]'),
+      requestOf('POST /picky', { Prefer: 'resolution=merge-duplicates' }, '[{"name":"skip"}]'),
+      done('', {}, 201),
+      done(''),
+    ],
+    [
+      requestOf('POST /picky', { Prefer: 'resolution=merge-duplicates' }, '[{"name":"skip"},{"name":"a"}]'),
       done('', {}, 201),
       done(''),
     ],
   ],
   'With missing=default JSON is stored as it was sent': [
     [
-      ask('POST /notes', { Prefer: 'missing=default' }, '[{"body":{"a":[1,2]}}]'),
+      requestOf('POST /notes', { Prefer: 'missing=default' }, '[{"body":{"a":[1,2]}}]'),
       done('[{"body":"{\\"a\\": [1, 2]}"}]'),
       done('[{"body":"{\\"a\\":[1,2]}"}]'),
     ],
     [
-      ask('POST /notes', {}, '[{"body":{"a":[1,2]}}]'),
+      requestOf('POST /notes', {}, '[{"body":{"a":[1,2]}}]'),
       done('[{"body":"{\\"a\\": [1, 2]}"}]'),
       done('[{"body":"{\\"a\\":[1,2]}"}]'),
     ],
   ],
   'Token errors have their own messages, and claim errors the code RST303': [
     [
-      ask('GET /loose'),
+      requestOf('GET /loose'),
       fault(401, ['PGRST301', 'JWTNotYetValid'], {
         'www-authenticate': 'Bearer error="invalid_token", error_description="JWTNotYetValid"',
       }),
@@ -136,11 +140,11 @@ const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> 
         'www-authenticate': 'Bearer error="invalid_token", error_description="JWT not yet valid"',
       }),
     ],
-    [ask('GET /loose'), fault(401, ['PGRST301', 'JWTNotYetValid']), fault(401, ['RST303', 'JWT expired'])],
+    [requestOf('GET /loose'), fault(401, ['PGRST301', 'JWTNotYetValid']), fault(401, ['RST303', 'JWT expired'])],
   ],
   'An empty token returns 401 before any other error': [
     [
-      ask('GET /loose', { Authorization: 'Bearer ' }),
+      requestOf('GET /loose', { Authorization: 'Bearer ' }),
       done('[]'),
       fault(401, ['RST301', 'Empty JWT is sent in Authorization header'], {
         'www-authenticate':
@@ -148,7 +152,7 @@ const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> 
       }),
     ],
     [
-      ask('GET /loose', { Authorization: 'Basic YTpi' }),
+      requestOf('GET /loose', { Authorization: 'Basic YTpi' }),
       done('[]'),
       fault(401, ['RST301', 'Empty JWT is sent in Authorization header'], {
         'www-authenticate':
@@ -158,59 +162,63 @@ const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> 
   ],
   'Messages about row counts, unknown columns and operands of is have the words of PostgREST 13': [
     [
-      ask('GET /loose'),
+      requestOf('GET /loose'),
       fault(406, ['PGRST116', 'JSON object requested, multiple (or no) rows returned', 'The result contains 3 rows']),
       fault(406, ['RST116', 'Cannot coerce the result to a single JSON object', 'The result contains 3 rows']),
     ],
     [
-      ask('GET /loose'),
+      requestOf('GET /loose'),
       fault(406, ['PGRST116', 'JSON object requested, multiple (or no) rows returned', 'The result contains 3 rows']),
       fault(406, ['RST116', 'Cannot coerce the result to a single JSON object', 'The result contains 2 rows']),
     ],
   ],
   'A media type without a handler returns 406; errors 21, 42P17, 53400, 54 and 55 return 500': [
-    [ask('GET /loose'), fault(415, ['PGRST107', 'None']), fault(406, ['RST107', 'None'])],
-    [ask('GET /loose'), fault(400, ['56000', 'None']), fault(500, ['56000', 'None'])],
+    [requestOf('GET /loose'), fault(415, ['PGRST107', 'None']), fault(406, ['RST107', 'None'])],
+    [requestOf('GET /loose'), fault(400, ['56000', 'None']), fault(500, ['56000', 'None'])],
   ],
   '42501 without a valid token returns 400 without WWW-Authenticate': [
-    [ask('GET /loose'), fault(401, ['42501', 'no'], { 'www-authenticate': 'Bearer' }), fault(400, ['42501', 'no'])],
-    [ask('GET /loose'), fault(403, ['42501', 'no']), fault(400, ['42501', 'no'])],
+    [
+      requestOf('GET /loose'),
+      fault(401, ['42501', 'no'], { 'www-authenticate': 'Bearer' }),
+      fault(400, ['42501', 'no']),
+    ],
+    [requestOf('GET /loose'), fault(403, ['42501', 'no']), fault(400, ['42501', 'no'])],
   ],
   'A role that does not exist returns 401': [
     [
-      ask('GET /loose'),
+      requestOf('GET /loose'),
       fault(400, ['22023', 'role "x" does not exist']),
       fault(401, ['22023', 'role "x" does not exist'], { 'www-authenticate': 'Bearer' }),
     ],
     [
-      ask('GET /loose'),
+      requestOf('GET /loose'),
       fault(400, ['22023', 'no such zone']),
       fault(401, ['22023', 'no such zone'], { 'www-authenticate': 'Bearer' }),
     ],
   ],
   'An unsupported body type returns 415 and RST107': [
     [
-      ask('POST /loose', { 'Content-Type': '' }),
+      requestOf('POST /loose', { 'Content-Type': '' }),
       fault(400, ['PGRST102', 'Content-Type not acceptable: */*']),
       fault(415, ['RST107', 'Content-Type not acceptable: ']),
     ],
     [
-      ask('POST /loose', { 'Content-Type': '' }),
+      requestOf('POST /loose', { 'Content-Type': '' }),
       fault(400, ['PGRST102', 'Empty or invalid json']),
       fault(415, ['RST107', 'Content-Type not acceptable: ']),
     ],
   ],
   'Retry-After is sent with 503 alone': [
     [
-      ask('GET /loose'),
+      requestOf('GET /loose'),
       fault(503, ['08000', 'no'], { 'retry-after': '0' }),
       fault(503, ['08000', 'no'], { 'retry-after': '1' }),
     ],
-    [ask('GET /loose'), fault(503, ['08000', 'no'], { 'retry-after': '0' }), fault(503, ['08000', 'no'])],
+    [requestOf('GET /loose'), fault(503, ['08000', 'no'], { 'retry-after': '0' }), fault(503, ['08000', 'no'])],
   ],
   'RST121 reports the part of a raised error that is not JSON': [
     [
-      ask('GET /rpc/fail?state=PGRST&message={'),
+      requestOf('GET /rpc/fail?state=PGRST&message={'),
       fault(500, ['PGRST121', 'expects JSON']),
       fault(500, [
         'RST121',
@@ -220,7 +228,7 @@ const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> 
       ]),
     ],
     [
-      ask('GET /rpc/fail?state=PGRST&message={"code":"1","message":"m"}&detail={'),
+      requestOf('GET /rpc/fail?state=PGRST&message={"code":"1","message":"m"}&detail={'),
       fault(500, ['PGRST121', 'expects JSON']),
       fault(500, [
         'RST121',
@@ -232,7 +240,7 @@ const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> 
   ],
   'Groups are ordered, so a type without an order cannot be grouped by': [
     [
-      ask('GET /kinds?select=plain,count()'),
+      requestOf('GET /kinds?select=plain,count()'),
       fault(404, ['42883', 'could not identify an equality operator for type json']),
       fault(404, [
         '42883',
@@ -242,7 +250,7 @@ const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> 
       ]),
     ],
     [
-      ask('GET /kinds?select=plain,count()&order=id'),
+      requestOf('GET /kinds?select=plain,count()&order=id'),
       fault(404, ['42883', 'could not identify an equality operator for type json']),
       fault(404, [
         '42883',
@@ -253,12 +261,12 @@ const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> 
     ],
   ],
   'An invalid path returns RST125 with a body': [
-    [ask('GET /loose/'), done('{}', {}, 404), fault(404, ['RST125', 'Invalid path specified in request URL'])],
-    [ask('GET /loose'), done('{}', {}, 404), fault(404, ['RST125', 'Invalid path specified in request URL'])],
+    [requestOf('GET /loose/'), done('{}', {}, 404), fault(404, ['RST125', 'Invalid path specified in request URL'])],
+    [requestOf('GET /loose'), done('{}', {}, 404), fault(404, ['RST125', 'Invalid path specified in request URL'])],
   ],
   'A filter on an embedding that compares with anything but null returns RST120': [
     [
-      ask('GET /clients?select=projects()&projects=eq.1'),
+      requestOf('GET /clients?select=projects()&projects=eq.1'),
       fault(400, ['42703', 'column clients.projects does not exist']),
       fault(400, [
         'RST120',
@@ -267,7 +275,7 @@ const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> 
       ]),
     ],
     [
-      ask('GET /clients?select=projects()&projects=is.null'),
+      requestOf('GET /clients?select=projects()&projects=is.null'),
       fault(400, ['42703', 'column clients.projects does not exist']),
       fault(400, [
         'RST120',
@@ -278,7 +286,7 @@ const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> 
   ],
   'An unknown relation returns RST205 before any other planning error': [
     [
-      ask('GET /PICKY'),
+      requestOf('GET /PICKY'),
       fault(404, ['42P01', 'relation "api.PICKY" does not exist']),
       fault(404, [
         'RST205',
@@ -288,26 +296,26 @@ const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> 
       ]),
     ],
     [
-      ask('GET /picky'),
+      requestOf('GET /picky'),
       fault(404, ['42P01', 'relation "api.x" does not exist']),
       fault(404, ['RST205', "Could not find the table 'api.picky' in the schema cache"]),
     ],
   ],
   'A hint suggests a function only where three of four letters of its name match': [
     [
-      ask('GET /rpc/no_names'),
+      requestOf('GET /rpc/no_names'),
       fault(404, ['PGRST202', 'none', null, 'Perhaps you meant to call the function api.no_rows']),
       fault(404, ['RST202', 'none']),
     ],
     [
-      ask('GET /rpc/no_row'),
+      requestOf('GET /rpc/no_row'),
       fault(404, ['PGRST202', 'none', null, 'Perhaps you meant to call the function api.no_rows']),
       fault(404, ['RST202', 'none']),
     ],
   ],
   'Errors name the rows of a function by their relation, and number a relation that is embedded again': [
     [
-      ask('GET /rpc/all_clients?select=name&order=Id'),
+      requestOf('GET /rpc/all_clients?select=name&order=Id'),
       fault(400, ['42703', 'column pgrst_call.Id does not exist']),
       fault(400, [
         '42703',
@@ -317,7 +325,7 @@ const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> 
       ]),
     ],
     [
-      ask('GET /rpc/all_clients?select=id,name&order=Id'),
+      requestOf('GET /rpc/all_clients?select=id,name&order=Id'),
       fault(400, ['42703', 'column pgrst_call.Id does not exist']),
       fault(400, [
         '42703',
@@ -329,36 +337,36 @@ const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> 
   ],
   'The root refuses methods other than GET, HEAD and OPTIONS before any other error': [
     [
-      ask('POST /'),
+      requestOf('POST /'),
       fault(400, ['PGRST102', 'Empty or invalid json']),
       fault(405, ['RST117', 'Unsupported HTTP method: POST']),
     ],
     [
-      ask('POST /loose'),
+      requestOf('POST /loose'),
       fault(400, ['PGRST102', 'Empty or invalid json']),
       fault(405, ['RST117', 'Unsupported HTTP method: POST']),
     ],
   ],
   'OPTIONS lists the methods of a function whatever its parameters': [
     [
-      ask('OPTIONS /rpc/add'),
+      requestOf('OPTIONS /rpc/add'),
       fault(404, ['PGRST202', 'none']),
       { ...done('', { allow: 'OPTIONS,GET,HEAD,POST' }), headers: { allow: 'OPTIONS,GET,HEAD,POST' } },
     ],
     [
-      ask('OPTIONS /rpc/nowhere'),
+      requestOf('OPTIONS /rpc/nowhere'),
       fault(404, ['PGRST202', 'none']),
       { ...done('', { allow: 'OPTIONS,GET,HEAD,POST' }), headers: { allow: 'OPTIONS,GET,HEAD,POST' } },
     ],
   ],
   'An unknown schema is checked before the query string; the message names it, and the hint the served schemas': [
     [
-      ask('GET /loose?a=x', { 'Accept-Profile': 'nowhere' }),
+      requestOf('GET /loose?a=x', { 'Accept-Profile': 'nowhere' }),
       fault(400, ['PGRST100', 'failed to parse']),
       fault(406, ['RST106', 'Invalid schema: nowhere', null, 'Only the following schemas are exposed: api, склад']),
     ],
     [
-      ask('GET /loose?a=x', { 'Content-Profile': 'nowhere' }),
+      requestOf('GET /loose?a=x', { 'Content-Profile': 'nowhere' }),
       fault(400, ['PGRST100', 'failed to parse']),
       fault(406, ['RST106', 'Invalid schema: nowhere', null, 'Only the following schemas are exposed: api, склад']),
     ],
@@ -366,7 +374,7 @@ const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> 
   'is.not_null means not.is.null, a cast may name an array, a hint may name a self-referencing key, and PUT accepts quoted and spaced names':
     [
       [
-        ask('GET /people?select=people!people_boss_id_fkey(x.,people!people_boss_id_fkey(id))'),
+        requestOf('GET /people?select=people!people_boss_id_fkey(x.,people!people_boss_id_fkey(id))'),
         fault(400, [
           'PGRST100',
           '"failed to parse select parameter (people!boss_id(x.,people!boss_id(id)))" (line 1, column 18)',
@@ -377,7 +385,7 @@ const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> 
         ]),
       ],
       [
-        ask('GET /people?select=people!people_boss_id_fkey(x.,people!people_boss_id_fkey(id))'),
+        requestOf('GET /people?select=people!people_boss_id_fkey(x.,people!people_boss_id_fkey(id))'),
         fault(400, [
           'PGRST100',
           '"failed to parse select parameter (people!boss_id(x.,people!boss_id(id)))" (line 1, column 18)',
@@ -390,91 +398,105 @@ const answers: Readonly<Record<string, readonly [explained: Case, near: Case]>> 
     ],
 }
 
-/** What 12.0.2 is asked, and a request that it is asked as it is. */
-const requests: Readonly<Record<string, readonly (readonly [from: Asked, to: Asked, near: Asked])[]>> = {
+/** A request that is rewritten for 12.0.2, and one that is not. */
+const requests: Readonly<
+  Record<string, readonly (readonly [from: SentRequest, to: SentRequest, near: SentRequest])[]>
+> = {
   'Media types ignore case, a JSON body may have the type of an answer, and Range may name its unit': [
     [
-      ask('GET /notes', { Accept: 'Text/CSV' }),
-      ask('GET /notes', { Accept: 'text/csv' }),
-      ask('GET /notes', { Accept: 'text/csv' }),
+      requestOf('GET /notes', { Accept: 'Text/CSV' }),
+      requestOf('GET /notes', { Accept: 'text/csv' }),
+      requestOf('GET /notes', { Accept: 'text/csv' }),
     ],
     [
-      ask('GET /notes', { Range: 'items=0-1' }),
-      ask('GET /notes', { Range: '0-1' }),
-      ask('GET /notes', { Range: 'item=0-1' }),
+      requestOf('GET /notes', { Range: 'items=0-1' }),
+      requestOf('GET /notes', { Range: '0-1' }),
+      requestOf('GET /notes', { Range: 'item=0-1' }),
     ],
     [
-      ask('POST /notes', { 'Content-Type': 'application/vnd.pgrst.object+json' }),
-      ask('POST /notes', { 'Content-Type': 'application/json' }),
-      ask('POST /notes', { 'Content-Type': 'application/vnd.list+json' }),
+      requestOf('POST /notes', { 'Content-Type': 'application/vnd.pgrst.object+json' }),
+      requestOf('POST /notes', { 'Content-Type': 'application/json' }),
+      requestOf('POST /notes', { 'Content-Type': 'application/vnd.list+json' }),
     ],
   ],
   'is.not_null means not.is.null, a cast may name an array, a hint may name a self-referencing key, and PUT accepts quoted and spaced names':
     [
       [
-        ask('GET /notes?and=(id.is.not_null,id.not.is.NOT_NULL)'),
-        ask('GET /notes?and=(id.not.is.null,id.is.null)'),
-        ask('GET /notes?id=is.not_nul'),
+        requestOf('GET /notes?and=(id.is.not_null,id.not.is.NOT_NULL)'),
+        requestOf('GET /notes?and=(id.not.is.null,id.is.null)'),
+        requestOf('GET /notes?id=is.not_nul'),
       ],
-      [ask('GET /notes?select=id::int[]'), ask('GET /notes?select=id::_int4'), ask('GET /notes?select=id::int')],
       [
-        ask('GET /people?select=people!people_boss_id_fkey(id)'),
-        ask('GET /people?select=people!boss_id(id)'),
-        ask('GET /people?select=people!friends(id)'),
+        requestOf('GET /notes?select=id::int[]'),
+        requestOf('GET /notes?select=id::_int4'),
+        requestOf('GET /notes?select=id::int'),
       ],
-      [ask('PUT /notes?"id"=eq.1'), ask('PUT /notes?id=eq.1'), ask('PATCH /notes?"id"=eq.1')],
-      [ask('PUT /notes?id =eq.1'), ask('PUT /notes?id=eq.1'), ask('PATCH /notes?id =eq.1')],
+      [
+        requestOf('GET /people?select=people!people_boss_id_fkey(id)'),
+        requestOf('GET /people?select=people!boss_id(id)'),
+        requestOf('GET /people?select=people!friends(id)'),
+      ],
+      [requestOf('PUT /notes?"id"=eq.1'), requestOf('PUT /notes?id=eq.1'), requestOf('PATCH /notes?"id"=eq.1')],
+      [requestOf('PUT /notes?id =eq.1'), requestOf('PUT /notes?id=eq.1'), requestOf('PATCH /notes?id =eq.1')],
     ],
   'limit and offset are ignored where they are not decimal digits, and by updates and deletes': [
-    [ask('GET /notes?limit=1.5'), ask('GET /notes'), ask('GET /notes?limit=-1')],
-    [ask('DELETE /notes?limit=1'), ask('DELETE /notes'), ask('PUT /notes?limit=1')],
-    [ask('PATCH /notes?limit=0&offset=0'), ask('PATCH /notes'), ask('PATCH /notes?limit=0&offset=10')],
-    [ask('PATCH /notes?limit=1&offset=10'), ask('PATCH /notes'), ask('PATCH /notes?limit=-1&offset=0')],
+    [requestOf('GET /notes?limit=1.5'), requestOf('GET /notes'), requestOf('GET /notes?limit=-1')],
+    [requestOf('DELETE /notes?limit=1'), requestOf('DELETE /notes'), requestOf('PUT /notes?limit=1')],
+    [
+      requestOf('PATCH /notes?limit=0&offset=0'),
+      requestOf('PATCH /notes'),
+      requestOf('PATCH /notes?limit=0&offset=10'),
+    ],
+    [
+      requestOf('PATCH /notes?limit=1&offset=10'),
+      requestOf('PATCH /notes'),
+      requestOf('PATCH /notes?limit=-1&offset=0'),
+    ],
   ],
   'CSV without quotes means the JSON of its records': [
     [
-      ask('POST /notes', { 'Content-Type': 'text/csv' }, 'id,body\n1,NULL\n'),
-      ask('POST /notes', { 'Content-Type': 'application/json' }, '[{"id":"1","body":null}]'),
-      ask('POST /notes', { 'Content-Type': 'text/csv' }, 'id,body\n1\n'),
+      requestOf('POST /notes', { 'Content-Type': 'text/csv' }, 'id,body\n1,NULL\n'),
+      requestOf('POST /notes', { 'Content-Type': 'application/json' }, '[{"id":"1","body":null}]'),
+      requestOf('POST /notes', { 'Content-Type': 'text/csv' }, 'id,body\n1\n'),
     ],
   ],
   'Rows are updated to the first of several records': [
     [
-      ask('PATCH /notes', {}, '[{"id":1},{"id":2}]'),
-      ask('PATCH /notes', {}, '[{"id":1}]'),
-      ask('POST /notes', {}, '[{"id":1},{"id":2}]'),
+      requestOf('PATCH /notes', {}, '[{"id":1},{"id":2}]'),
+      requestOf('PATCH /notes', {}, '[{"id":1}]'),
+      requestOf('POST /notes', {}, '[{"id":1},{"id":2}]'),
     ],
   ],
   'A missing body means an empty object': [
     [
-      ask('POST /rpc/json_body', {}, ''),
-      ask('POST /rpc/json_body', {}, '{}'),
-      ask('POST /rpc/text_body', { 'Content-Type': 'text/plain' }, ''),
+      requestOf('POST /rpc/json_body', {}, ''),
+      requestOf('POST /rpc/json_body', {}, '{}'),
+      requestOf('POST /rpc/text_body', { 'Content-Type': 'text/plain' }, ''),
     ],
   ],
   'max-affected applies only with handling=strict': [
     [
-      ask('DELETE /notes', { Prefer: 'handling=strict, max-affected=1' }),
-      ask('DELETE /notes', { Prefer: 'handling=strict, count=exact' }),
-      ask('DELETE /notes', { Prefer: 'handling=strict, max-affected=x' }),
+      requestOf('DELETE /notes', { Prefer: 'handling=strict, max-affected=1' }),
+      requestOf('DELETE /notes', { Prefer: 'handling=strict, count=exact' }),
+      requestOf('DELETE /notes', { Prefer: 'handling=strict, max-affected=x' }),
     ],
     [
-      ask('GET /notes', { Prefer: 'return=minimal, max-affected=1' }),
-      ask('GET /notes', { Prefer: 'return=minimal' }),
-      ask('GET /notes'),
+      requestOf('GET /notes', { Prefer: 'return=minimal, max-affected=1' }),
+      requestOf('GET /notes', { Prefer: 'return=minimal' }),
+      requestOf('GET /notes'),
     ],
   ],
 }
 
-/** Ours is what PostgREST answers to a part; the second is not. */
+/** The first equals PostgREST's response to a part; the second does not. */
 const instead: Readonly<Record<string, readonly [explained: Case, near: Case]>> = {
   'Of several faults Postgres chooses which to report, and whether to evaluate a value that no row needs': [
-    [ask('GET /loose?a=eq.x&b=eq.y'), fault(400, ['22P02', 'of b']), fault(400, ['22P02', 'of a'])],
-    [ask('GET /loose?a=eq.x&b=eq.y'), fault(400, ['22P02', 'of b']), fault(400, ['22P02', 'of c'])],
+    [requestOf('GET /loose?a=eq.x&b=eq.y'), fault(400, ['22P02', 'of b']), fault(400, ['22P02', 'of a'])],
+    [requestOf('GET /loose?a=eq.x&b=eq.y'), fault(400, ['22P02', 'of b']), fault(400, ['22P02', 'of c'])],
   ],
   'HEAD makes no body, and so reports no fault that only a body would show': [
-    [ask('HEAD /loose?select=b::int'), fault(400, ['22P02', 'of b']), done('')],
-    [ask('GET /loose?select=b::int'), fault(400, ['22P02', 'of b']), done('')],
+    [requestOf('HEAD /loose?select=b::int'), fault(400, ['22P02', 'of b']), done('')],
+    [requestOf('GET /loose?select=b::int'), fault(400, ['22P02', 'of b']), done('')],
   ],
 }
 
@@ -490,7 +512,7 @@ test('there are 40 rules at most, each with an example', () => {
   ).toEqual([])
   expect(
     rules
-      .filter(one => one.asks !== undefined)
+      .filter(one => one.rewrite !== undefined)
       .map(({ rule }) => rule)
       .filter(rule => !(rule in requests)),
   ).toEqual([])
@@ -498,32 +520,32 @@ test('there are 40 rules at most, each with an example', () => {
 
 const named = (name: string) => rules.filter(({ rule }) => rule === name)
 
-test.each(Object.entries(answers))('%s', (name, [[asked, theirs, ours], near]) => {
-  expect(judged(named(name), asked, theirs, ours).differences).toEqual([])
-  expect(judged([], asked, theirs, ours).differences).not.toEqual([])
+test.each(Object.entries(answers))('%s', (name, [[sent, theirs, ours], near]) => {
+  expect(judged(named(name), sent, theirs, ours).differences).toEqual([])
+  expect(judged([], sent, theirs, ours).differences).not.toEqual([])
   expect(judged(named(name), ...near).differences).not.toEqual([])
 })
 
-test.each(Object.entries(requests))('12.0.2 is asked in other words: %s', (name, examples) => {
+test.each(Object.entries(requests))('12.0.2 gets a rewritten request: %s', (name, examples) => {
   for (const [from, to, near] of examples) {
-    expect(translated(from, named(name)).asked).toEqual(to)
+    expect(translated(from, named(name)).sent).toEqual(to)
     expect(translated(near, named(name)).by).toEqual([])
   }
 })
 
 test.each(Object.entries(instead))('%s', async (name, [explained, near]) => {
-  const isRight = async ([asked, theirs, ours]: Case) => {
+  const isRight = async ([sent, theirs, ours]: Case) => {
     const part = name.startsWith('HEAD') ? done('') : fault(400, ['22P02', 'of a'])
     const both = {
-      ask: () => Promise.resolve({ theirs, ours: withCommon(ours) }),
-      askTheirs: (one: Asked) =>
+      sendToBoth: () => Promise.resolve({ theirs, ours: withCommon(ours) }),
+      sendToPostgrest: (one: SentRequest) =>
         Promise.resolve(one.query.some(([, text]) => /::int|eq\.y/.test(text)) ? theirs : part),
     }
     const judge = new Judge(both, false)
-    const found = await judge.differences(asked)
+    const found = await judge.differences(sent)
     return found.length === 0 && judge.counts.has(name)
   }
-  // What every answer has, whatever the rule.
+  // Headers of every response, whatever the rule.
   const withCommon = (answer: Answer): Answer => ({
     ...answer,
     headers: {

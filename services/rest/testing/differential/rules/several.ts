@@ -1,14 +1,17 @@
-/** Rules of requests with several faults, and of faults that may not show: ours answers what PostgREST does without one of the parts of the request. */
+/**
+ * Rules about requests with several faults, and faults that may be hidden: the service responds like PostgREST without
+ * one part of the request.
+ */
 
 import type { Answer } from '../../../../testing/client.ts'
 import { allLevels, levelsOf } from '../levels.ts'
-import type { Asked } from '../request.ts'
+import type { SentRequest } from '../request.ts'
 import { shorter } from '../shrink.ts'
 import { codeOf, isDone, isOfDatabase, type Rule } from './rule.ts'
 
 const cast = /::[a-z_ ]+[\w[\]]*/gi
 
-/** The body with one of its rows alone. */
+/** The body with only one of its rows. */
 function rowsOf(body: string): readonly string[] {
   try {
     const rows: unknown = JSON.parse(body)
@@ -19,30 +22,30 @@ function rowsOf(body: string): readonly string[] {
   }
 }
 
-/** What chooses a page. To a page without an order the judge gives one, so neither can be left out alone. */
+/** Parameters that select a page. The judge adds an order to a page without one, so neither can be removed alone. */
 const ofPage = /(^|\.)(order|limit|offset)$/
 
-/** The request without one of its parts, without casts, without pages, and of each row of a level alone. */
-function* parts(asked: Asked): Generator<Asked> {
-  const select = asked.query.findIndex(([name, text]) => name === 'select' && cast.test(text))
-  const text = asked.query[select]?.[1] ?? ''
+/** The request without one of its parts, without casts, without pages, and for each single row of a level. */
+function* parts(sent: SentRequest): Generator<SentRequest> {
+  const select = sent.query.findIndex(([name, text]) => name === 'select' && cast.test(text))
+  const text = sent.query[select]?.[1] ?? ''
   const casts = [...text.matchAll(cast)].map(([found]) => text.replace(found, ''))
   for (const one of [text.replaceAll(cast, ''), ...casts])
-    if (one !== text) yield { ...asked, query: asked.query.with(select, ['select', one]) }
-  if (asked.query.some(([name]) => ofPage.test(name)))
-    yield { ...asked, query: asked.query.filter(([name]) => !ofPage.test(name)) }
-  for (const body of rowsOf(asked.body ?? '')) yield { ...asked, body }
-  for (const { prefix, relation } of allLevels(levelsOf(asked))) {
+    if (one !== text) yield { ...sent, query: sent.query.with(select, ['select', one]) }
+  if (sent.query.some(([name]) => ofPage.test(name)))
+    yield { ...sent, query: sent.query.filter(([name]) => !ofPage.test(name)) }
+  for (const body of rowsOf(sent.body ?? '')) yield { ...sent, body }
+  for (const { prefix, relation } of allLevels(levelsOf(sent))) {
     const key = `${prefix}${relation?.columns[0]?.[0] ?? 'id'}`
-    for (const number of [1, 2, 3, 4]) yield { ...asked, query: [...asked.query, [key, `eq.${number}`]] }
+    for (const number of [1, 2, 3, 4]) yield { ...sent, query: [...sent.query, [key, `eq.${number}`]] }
   }
-  yield* shorter(asked)
+  yield* shorter(sent)
 }
 
-/** Whether both find a relationship that is unknown or ambiguous. */
+/** Whether both report an unknown or ambiguous relationship. */
 const areOfRelationships = (...both: readonly Answer[]): boolean => both.every(one => /^RST20[01]$/.test(codeOf(one)))
 
-/** Whether both find what Postgres finds, or one of them nothing. */
+/** Whether both have Postgres's error, or one of them none. */
 const areOfDatabase = (...both: readonly Answer[]): boolean =>
   both.some(isOfDatabase) && both.every(one => isOfDatabase(one) || isDone(one))
 
@@ -50,22 +53,20 @@ export const ofSeveral: readonly Rule[] = [
   {
     rule: 'Of several faults Postgres chooses which to report, and whether to evaluate a value that no row needs',
     source: [
-      'docs/rest.md: of several relations, values and embeddings that Postgres refuses, it decides which',
-      'docs/rest.md: of several embeddings that are not known or not clear, those come first',
+      'docs/rest.md: Postgres decides which error is reported if it refuses several tables, values or embeddings',
+      'docs/rest.md: of several unknown or ambiguous embeddings, one that a filter or an order names is reported first',
       'PostgREST 13, #2858 and #3965',
     ],
-    instead: ({ asked, theirs, ours }) =>
+    instead: ({ sent, theirs, ours }) =>
       areOfRelationships(ours, theirs) ||
-      (areOfDatabase(ours, theirs) && (asked.method !== 'HEAD' || isOfDatabase(ours)))
-        ? parts(asked)
+      (areOfDatabase(ours, theirs) && (sent.method !== 'HEAD' || isOfDatabase(ours)))
+        ? parts(sent)
         : [],
   },
   {
     rule: 'HEAD makes no body, and so reports no fault that only a body would show',
-    source: [
-      'docs/rest.md: `HEAD` is answered as `GET` is, but for what only a body would show to be wrong, or not to be read',
-    ],
-    instead: ({ asked, theirs, ours }) =>
-      asked.method === 'HEAD' && !isDone(theirs) && ours.status < 500 ? parts(asked) : [],
+    source: ['docs/rest.md: `HEAD` gets the same response as `GET`, except for errors that only the body would reveal'],
+    instead: ({ sent, theirs, ours }) =>
+      sent.method === 'HEAD' && !isDone(theirs) && ours.status < 500 ? parts(sent) : [],
   },
 ]

@@ -1,19 +1,19 @@
-/** Rules of errors that later versions word differently or with another status. */
+/** Rules about errors that later versions word differently or with another status. */
 import type { Answer } from '../../../../testing/client.ts'
-import type { Asked } from '../request.ts'
+import type { SentRequest } from '../request.ts'
 import { operatorOf } from './requests.ts'
 import { type Fault, faultOf, hasParameter, ofServer, type Rule, withFault, withHeaders } from './rule.ts'
 
 type Words = Partial<Fault> & { readonly status?: number }
 
-/** What later versions say instead; undefined where they say the same. */
-type Rewording = (fault: Fault, answer: Answer, asked: Asked) => Words | undefined
+/** The text of later versions; undefined if it is the same. */
+type Rewording = (fault: Fault, answer: Answer, sent: SentRequest) => Words | undefined
 
 const reworded =
   (...all: readonly Rewording[]): Rule['answers'] =>
-  ({ asked, theirs }) => {
+  ({ sent, theirs }) => {
     const fault = faultOf(theirs)
-    const words = fault && all.map(one => one(fault, theirs, asked)).find(one => one !== undefined)
+    const words = fault && all.map(one => one(fault, theirs, sent)).find(one => one !== undefined)
     if (words === undefined) return []
     const { status = theirs.status, ...more } = words
     return [withFault(theirs, more, status)]
@@ -37,12 +37,12 @@ const tokenFault = (message: string): Partial<Fault> | undefined =>
   tokens[message] ??
   (parts.test(message) ? { message: message.replace(parts, '$1').replace('parts;', 'parts in JWT;') } : undefined)
 
-/** Ours may also read a part of `not_null`, and then finds the error behind it. */
-function notTrilean(message: string, unexpected: string, asked: Asked): Words {
+/** The service may also read a part of `not_null`, and then reports the error after it. */
+function notTrilean(message: string, unexpected: string, sent: SentRequest): Words {
   const expected = 'isVal: (null, not_null, true, false, unknown)'
   const [, before = '', text = '', , column = ''] =
     /^("failed to parse (?:filter|logic tree) \((.*)\)" (\(line 1, column ))(\d+)\)$/s.exec(message) ?? []
-  const start = Number(column) - (before.startsWith('"failed to parse logic') ? operatorOf(asked, text).length : 0) - 2
+  const start = Number(column) - (before.startsWith('"failed to parse logic') ? operatorOf(sent, text).length : 0) - 2
   const word = text.slice(start, start + 'not_null'.length).toLowerCase()
   let read = 0
   while (read < word.length && word[read] === 'not_null'[read]) read++
@@ -60,18 +60,18 @@ export const ofWording: readonly Rule[] = [
     source: ['PostgREST 13, #3600 and #3926'],
     answers: ({ theirs }) => {
       const fault = faultOf(theirs)
-      const said = fault?.code === 'RST301' ? tokenFault(fault.message) : undefined
-      if (said === undefined) return []
-      const message = said.message ?? fault?.message
+      const replacement = fault?.code === 'RST301' ? tokenFault(fault.message) : undefined
+      if (replacement === undefined) return []
+      const message = replacement.message ?? fault?.message
       const challenge = `Bearer error="invalid_token", error_description="${message}"`
-      return [withHeaders(withFault(theirs, said), { 'www-authenticate': challenge })]
+      return [withHeaders(withFault(theirs, replacement), { 'www-authenticate': challenge })]
     },
   },
   {
     rule: 'An empty token returns 401 before any other error',
     source: ['PostgREST 13, #3926'],
-    answers: ({ asked, theirs }) => {
-      if (!/^bearer *$/i.test(asked.headers.Authorization ?? '')) return []
+    answers: ({ sent, theirs }) => {
+      if (!/^bearer *$/i.test(sent.headers.Authorization ?? '')) return []
       const message = 'Empty JWT is sent in Authorization header'
       const fault = { code: 'RST301', message, details: null, hint: null }
       const challenge = `Bearer error="invalid_token", error_description="${message}"`
@@ -89,10 +89,10 @@ export const ofWording: readonly Rule[] = [
           ? { message: `Could not find the '${column}' column of '${relation}' in the schema cache` }
           : undefined
       },
-      ({ code, message, details }, _, asked) => {
+      ({ code, message, details }, _, sent) => {
         const [, unexpected] =
           /^(.*) expecting null or trilean value \(unknown, true, false\)$/.exec(String(details)) ?? []
-        return code === 'RST100' && unexpected !== undefined ? notTrilean(message, unexpected, asked) : undefined
+        return code === 'RST100' && unexpected !== undefined ? notTrilean(message, unexpected, sent) : undefined
       },
     ),
   },
@@ -125,9 +125,9 @@ export const ofWording: readonly Rule[] = [
   {
     rule: 'An unsupported body type returns 415 and RST107',
     source: ['the contract: own errors'],
-    answers: ({ asked, theirs }) => {
+    answers: ({ sent, theirs }) => {
       const fault = faultOf(theirs)
-      const type = asked.headers['Content-Type']
+      const type = sent.headers['Content-Type']
       return fault?.code === 'RST102' && fault.message.startsWith('Content-Type not acceptable: ')
         ? [withFault(theirs, { code: 'RST107', message: `Content-Type not acceptable: ${type}` }, 415)]
         : []
@@ -144,9 +144,9 @@ export const ofWording: readonly Rule[] = [
   {
     rule: 'RST121 reports the part of a raised error that is not JSON',
     source: ['PostgREST 12.2, #3404'],
-    answers: ({ asked, theirs }) => {
+    answers: ({ sent, theirs }) => {
       if (faultOf(theirs)?.code !== 'RST121') return []
-      const { state, message = 'failed', detail = '' } = argumentsOf(asked)
+      const { state, message = 'failed', detail = '' } = argumentsOf(sent)
       const isMessage = isRaised(message, ['code', 'message'])
       const [part, value] = isMessage ? ['DETAIL', detail] : ['MESSAGE', message]
       const keys = isMessage
@@ -163,9 +163,9 @@ export const ofWording: readonly Rule[] = [
   },
   {
     rule: 'Groups are ordered, so a type without an order cannot be grouped by',
-    source: ['docs/rest.md: Groups of an aggregate come in the order of their columns'],
+    source: ['docs/rest.md: Groups of an aggregate are sorted by their columns'],
     answers: facts =>
-      hasParameter(facts.asked, /^order$/)
+      hasParameter(facts.sent, /^order$/)
         ? []
         : (reworded(({ message }) =>
             message.startsWith('could not identify an equality operator for type')
@@ -178,8 +178,8 @@ export const ofWording: readonly Rule[] = [
   },
 ]
 
-/** The arguments of a call, where they are texts. */
-function argumentsOf({ query, headers, body = '' }: Asked): Readonly<Record<string, string>> {
+/** The arguments of a call, if they are texts. */
+function argumentsOf({ query, headers, body = '' }: SentRequest): Readonly<Record<string, string>> {
   if (/form/.test(headers['Content-Type'] ?? '')) return Object.fromEntries(new URLSearchParams(body))
   const sent: Readonly<Record<string, unknown>> | readonly Readonly<Record<string, unknown>>[] =
     body === '' ? Object.fromEntries(query) : JSON.parse(body)
@@ -202,7 +202,7 @@ function isRaised(text: string, keys: readonly string[]): boolean {
   }
 }
 
-/** Of an answer that becomes an error. */
+/** For a response that becomes an error. */
 function errorHeaders({ headers }: Answer): Answer['headers'] {
   const { 'access-control-allow-origin': origin, 'access-control-expose-headers': exposed } = headers
   return {

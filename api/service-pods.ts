@@ -1,0 +1,28 @@
+/** The pods of a service, whose names and addresses Kubernetes assigns. */
+import { type Cluster, isClusterError, type Kinds } from '../cluster/index.ts'
+import { labels, type ServiceType } from '../crds/index.ts'
+import type { Instance } from './agents.ts'
+
+/** While a service is being replaced, it has old and new pods. */
+const mostPods = 4
+
+const createdAt = ({ metadata }: Kinds['Pod']): number => Date.parse(String(metadata.creationTimestamp ?? ''))
+
+/** Newest first. @throws ClusterError if the cluster cannot list them */
+export async function servicePods(
+  cluster: Cluster,
+  { id, namespace }: Instance,
+  service: ServiceType,
+): Promise<Kinds['Pod'][]> {
+  try {
+    const { items } = await cluster.list('Pod', {
+      namespace,
+      labels: { [labels.database]: id, [labels.service]: service },
+    })
+    return items.toSorted((left, right) => createdAt(right) - createdAt(left)).slice(0, mostPods)
+  } catch (error) {
+    // The namespace does not exist, so no pod has run in it.
+    if (isClusterError(error, 'NotFound')) return []
+    throw error
+  }
+}

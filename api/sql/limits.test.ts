@@ -1,0 +1,31 @@
+/** How many connections accounts may take from each other. */
+import { expect, test } from 'vitest'
+import { createSlots } from './limits.ts'
+
+/** Takes connections until they are refused; returns the functions that release them. */
+function takeAll({ take }: ReturnType<typeof createSlots>, account: string): (() => void)[] {
+  const released: (() => void)[] = []
+  for (;;)
+    try {
+      released.push(take(account, `${account} ${released.length}`, 4))
+    } catch (error) {
+      expect(error).toMatchObject({ status: 429 })
+      return released
+    }
+}
+
+test('an account has at most half of the connections that others do not use', () => {
+  const slots = createSlots()
+  expect(['a', 'b', 'c', 'd', 'e'].map(account => takeAll(slots, account).length)).toEqual([4, 2, 1, 1, 0])
+  expect(slots.taken).toBe(8)
+})
+
+test('an account that released its connections can take as many again', () => {
+  const slots = createSlots()
+  for (const release of takeAll(slots, 'a')) {
+    release()
+    release()
+  }
+  expect(slots.taken).toBe(0)
+  expect(takeAll(slots, 'a')).toHaveLength(4)
+})

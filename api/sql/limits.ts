@@ -1,0 +1,60 @@
+/** How many connections the endpoint opens at once: per database, per account, and in this process. */
+import { ApiError } from '../errors.ts'
+
+const mostOfProcess = 8
+const mostOfDatabase = 4
+/** Of the connections that other accounts do not use, at most one of this many is for an account. */
+const shareOfAccount = 2
+/** Of a database's connections, at most one of this many is for this endpoint. */
+const shareOfDatabase = 10
+
+const retrySeconds = 1
+
+const refusal = (message: string): ApiError =>
+  new ApiError(429, message, { headers: { 'Retry-After': String(retrySeconds) } })
+
+/** `connections`: the highest number of connections of the database's size. */
+export const limitOfDatabase = (connections: number | undefined): number =>
+  Math.max(1, Math.min(mostOfDatabase, Math.floor((connections ?? 0) / shareOfDatabase)))
+
+type Slots = {
+  /** Reserves a connection; returns the function that releases it. @throws ApiError 429 */
+  take(account: string, database: string, limit: number): () => void
+  /** Connections that are reserved now. */
+  readonly taken: number
+}
+
+export function createSlots(): Slots {
+  const counts = new Map<string, number>()
+  let taken = 0
+  const countOf = (key: string): number => counts.get(key) ?? 0
+  function add(key: string, change: 1 | -1): void {
+    const remaining = countOf(key) + change
+    if (remaining > 0) counts.set(key, remaining)
+    else counts.delete(key)
+  }
+  return {
+    take(account, database, limit) {
+      const keys = [`account ${account}`, `database ${database}`]
+      if (countOf(`database ${database}`) >= limit)
+        throw refusal(`the database already runs ${limit} SQL requests, its limit: wait until one ends, or cancel it`)
+      const own = countOf(`account ${account}`)
+      const share = Math.ceil((mostOfProcess - (taken - own)) / shareOfAccount)
+      if (own > 0 && own >= share)
+        throw refusal(`the account already runs ${own} SQL requests, its share now: wait until one ends`)
+      if (taken >= mostOfProcess) throw refusal('too many SQL requests run now: retry')
+      taken++
+      for (const key of keys) add(key, 1)
+      let isTaken = true
+      return () => {
+        if (!isTaken) return
+        isTaken = false
+        taken--
+        for (const key of keys) add(key, -1)
+      }
+    },
+    get taken() {
+      return taken
+    },
+  }
+}

@@ -1,0 +1,65 @@
+/** The Postgres of a database or branch, and the login of one of its roles. */
+import type { Kinds } from '../../cluster/index.ts'
+import { branchPhase, childNames, visiblePhase } from '../../crds/index.ts'
+import { applicationDatabase } from '../../sealing/credentials.ts'
+import { idOf } from '../caches.ts'
+import type { ApiContext } from '../context.ts'
+import { type CredentialsOwner, nameOfRole } from '../databases/credentials.ts'
+import { busy } from '../databases/decide.ts'
+import { sizeInForce } from '../databases/resize.ts'
+import { conflict, retryAfter, unavailable } from '../errors.ts'
+import type { UserType } from '../schemas/common.ts'
+import type { Target } from './connect.ts'
+
+/** The port of a database's Service. */
+const postgresPort = 5432
+
+type TargetContext = Pick<ApiContext, 'caches' | 'readCredentials' | 'openPassword' | 'readAuthority' | 'resolve'>
+
+/** Phases in which nothing serves, or another Postgres is about to. A failed or degraded database may still answer. */
+const withoutPostgres = ['suspended', 'suspending', 'deleting', 'creating', 'resuming']
+
+/** @throws ApiError 409 */
+function requireRunning(owner: CredentialsOwner): void {
+  if (owner.kind === 'ManagedDatabase') {
+    const phase = visiblePhase(owner)
+    if (withoutPostgres.includes(phase)) throw busy(phase)
+    return
+  }
+  const phase = branchPhase(owner)
+  if (phase !== 'available')
+    throw conflict(
+      `the branch is ${phase}: SQL runs on an available branch`,
+      phase === 'creating' ? retryAfter.busy : undefined,
+    )
+}
+
+/** @throws ApiError 409 if it does not run, 503 if it cannot be reached */
+export async function targetOf(context: TargetContext, owner: CredentialsOwner, role: UserType): Promise<Target> {
+  requireRunning(owner)
+  const [id, namespace] = [idOf(owner) ?? '', owner.metadata.namespace ?? '']
+  const service = childNames.service(id)
+  const secret = await context.readCredentials(owner)
+  const password = secret && (await context.openPassword(secret, role))
+  const ca = await context.readAuthority()
+  const address = context.resolve({ namespace, service, port: postgresPort })
+  if (password === undefined || ca === undefined) throw unavailable('the credentials do not exist yet: retry')
+  if (address === undefined) throw unavailable('Postgres does not run now: retry')
+  return {
+    ...address,
+    serverName: `${service}.${namespace}.svc`,
+    ca,
+    user: nameOfRole(role),
+    password,
+    database: applicationDatabase,
+  }
+}
+
+/** The highest number of connections of its size; undefined if the size is not in the cache. */
+export function connectionsOf({ caches }: Pick<TargetContext, 'caches'>, owner: CredentialsOwner): number | undefined {
+  const pinned = owner.kind === 'ManagedDatabase' ? sizeInForce(owner) : owner.spec.size
+  const size: Kinds['Size'] | undefined = caches.Size.list().find(
+    ({ spec }) => spec.name === pinned.name && spec.version === pinned.version,
+  )
+  return size?.spec.shape.connections
+}

@@ -1,0 +1,20 @@
+/** Lines as text, for as long as the client reads them. */
+import type { NumberedLine } from './run.ts'
+
+/** Each line as text. Calls `unread` if the client does not take one in time. */
+export async function* whileRead(
+  lines: AsyncIterable<NumberedLine>,
+  ms: number,
+  unread: () => void,
+): AsyncGenerator<string, void, void> {
+  let timer: NodeJS.Timeout | undefined
+  try {
+    for await (const line of lines) {
+      timer = setTimeout(unread, ms)
+      yield `${JSON.stringify(line)}\n`
+      clearTimeout(timer)
+    }
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,90 @@
+/** Compressed content of requests: it is decompressed to check its digest, and stored as it was sent. */
+import { createHash } from 'node:crypto'
+import { createZstdDecompress, type ZstdDecompress } from 'node:zlib'
+import type { Content } from './header.ts'
+
+/** Size of the chunks that zstd returns. */
+const yieldedBytes = 256 * 1024
+
+/** The maximum size of zstd's output for `size` bytes (`ZSTD_COMPRESSBOUND`). */
+const mostCompressed = (size: number): number => size + Math.ceil(size / 128) + 64 * 1024
+
+/**
+ * Passes a zstd stream through, and fails at its end unless it decompresses to that digest and size. Decompressed data
+ * beyond the size are dropped.
+ * @param failure creates the error
+ */
+export async function* verifiedCompressed(
+  source: AsyncIterable<Uint8Array>,
+  content: Content,
+  failure: (detail: string) => Error,
+): AsyncGenerator<Uint8Array> {
+  const zstd = createZstdDecompress({ chunkSize: yieldedBytes })
+  // For errors after the end, which no reader waits for any more.
+  zstd.on('error', () => {})
+  const compared = compare(zstd, content, failure)
+  // It is awaited below. Node ends the process if it rejects before that without a handler.
+  compared.catch(() => {})
+  let length = 0
+  let written: Promise<unknown> = Promise.resolve()
+  try {
+    for await (const piece of source) {
+      length += piece.length
+      if (length > mostCompressed(content.size)) throw failure(`it has more than ${content.size} bytes`)
+      await Promise.race([written, compared])
+      // Another thread decompresses the chunk while the caller stores it.
+      written = new Promise<void>(resolve => zstd.write(piece, () => resolve()))
+      yield piece
+    }
+    await Promise.race([written, compared])
+    zstd.end()
+    await compared
+    if (zstd.bytesWritten !== length) throw failure('it continues after its end')
+  } finally {
+    zstd.destroy()
+  }
+}
+
+/**
+ * Passes a zstd stream through, and fails at its end unless the stream itself has that digest. It is not decompressed.
+ * @param failure creates the error
+ */
+export async function* verifiedEncoded(
+  source: AsyncIterable<Uint8Array>,
+  { size }: Content,
+  sha256: string,
+  failure: (detail: string) => Error,
+): AsyncGenerator<Uint8Array> {
+  const hash = createHash('sha256')
+  let length = 0
+  for await (const piece of source) {
+    hash.update(piece)
+    length += piece.length
+    if (length > mostCompressed(size)) throw failure(`it has more than ${size} bytes`)
+    yield piece
+  }
+  const digest = hash.digest('hex')
+  if (digest !== sha256) throw failure(`the SHA-256 of its encoding is ${digest}, not ${sha256}`)
+}
+
+async function compare(
+  zstd: ZstdDecompress,
+  { sha256, size }: Content,
+  failure: (detail: string) => Error,
+): Promise<void> {
+  const hash = createHash('sha256')
+  let length = 0
+  try {
+    for await (const chunk of zstd as AsyncIterable<Buffer>) {
+      hash.update(chunk)
+      length += chunk.length
+      if (length > size) break
+    }
+  } catch (error) {
+    throw failure(`it cannot be decompressed: ${error instanceof Error ? error.message : error}`)
+  }
+  if (length > size) throw failure(`it has more than ${size} bytes`)
+  if (length !== size) throw failure(`it has ${length} bytes, not ${size}`)
+  const digest = hash.digest('hex')
+  if (digest !== sha256) throw failure(`its SHA-256 is ${digest}, not ${sha256}`)
+}

@@ -1,0 +1,100 @@
+/** Lists base backups, and completes one: its record is written once everything that it names is in the store. */
+import { createHash } from 'node:crypto'
+import { buffer } from 'node:stream/consumers'
+import { completeBackups } from '../backup/read.ts'
+import { type BackupRecord, backupNames, backupRecord } from '../backup/record.ts'
+import { ArchiveError } from '../errors.ts'
+import type { Incarnation } from '../names.ts'
+import type { Content } from '../object/header.ts'
+import { type Archive, putOnce, readHeader } from '../put.ts'
+import { type Answer, refusal } from './answer.ts'
+import { parseContent } from './content.ts'
+
+/** About 90 bytes per part, so this is enough for a backup of 2.9 TB in parts of 16 MiB. */
+const mostRecordBytes = 16 * 1024 * 1024
+const concurrentReads = 32
+
+export async function listBackups(
+  archive: Archive,
+  { incarnation, after }: { incarnation: Incarnation; after: string | undefined },
+  most: number,
+): Promise<Answer> {
+  const backups: unknown[] = []
+  for await (const { id, record } of completeBackups(archive, incarnation, after)) {
+    const { parts: _, ...rest } = record
+    backups.push({ id, ...rest })
+    if (backups.length === most) break
+  }
+  return { status: 200, body: { backups, hasMore: backups.length === most } }
+}
+
+type Incoming = AsyncIterable<Buffer> & { headers: { [name: string]: string | string[] | undefined } }
+
+/** Responds with the size of the backup in the store. */
+export async function receiveRecord(
+  archive: Archive,
+  { incarnation, id, name }: { incarnation: Incarnation; id: string; name: string },
+  request: Incoming,
+  signal: AbortSignal,
+): Promise<Answer> {
+  const content = parseContent(request.headers, mostRecordBytes)
+  if (content.kind === 'refused') return content.answer
+  if (content.isCompressed) return refusal(415, 'bad_request', 'content-encoding: a record is not compressed')
+  const bytes = await buffer(request)
+  const { size, sha256 } = content.value
+  if (bytes.length !== size || createHash('sha256').update(bytes).digest('hex') !== sha256)
+    throw new ArchiveError({ kind: 'content differs', name, detail: 'it has another size or digest' })
+  const record = parseRecord(bytes)
+  if (record === undefined) return refusal(400, 'bad_request', 'the body is not the record of a backup')
+  const checked = await storedBytesOf(archive, incarnation, id, record)
+  if ('wrong' in checked)
+    return refusal(409, 'incomplete', `${checked.wrong} is not in the archive as the record states`)
+  const source = (async function* () {
+    yield bytes
+  })()
+  const result = await putOnce(archive, { name, content: content.value, source, isVerified: true }, signal)
+  return { status: result === 'created' ? 201 : 200, body: { storedBytes: checked.storedBytes } }
+}
+
+function parseRecord(bytes: Buffer): BackupRecord | undefined {
+  try {
+    const { data } = backupRecord.safeParse(JSON.parse(bytes.toString('utf8')))
+    const sum = data?.parts.reduce((total, { size }) => total + size, 0)
+    return data !== undefined && sum === data.bytes ? data : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Reads the header of each object back. */
+async function storedBytesOf(
+  archive: Archive,
+  incarnation: Incarnation,
+  id: string,
+  { parts, manifest }: BackupRecord,
+): Promise<{ storedBytes: number } | { wrong: string }> {
+  const names = backupNames(incarnation, id)
+  const expected = [
+    ...parts.map((content, index) => ({ name: names.part(index + 1), content })),
+    { name: names.manifest, content: manifest },
+  ]
+  let storedBytes = 0
+  for (let at = 0; at < expected.length; at += concurrentReads) {
+    const some = expected.slice(at, at + concurrentReads)
+    const sizes = await Promise.all(some.map(one => storedSizeOf(archive, one)))
+    const missing = sizes.indexOf(undefined)
+    if (missing >= 0) return { wrong: some[missing]?.name ?? '' }
+    storedBytes += sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0)
+  }
+  return { storedBytes }
+}
+
+/** Undefined unless the object exists with this content. */
+async function storedSizeOf(
+  archive: Archive,
+  { name, content }: { name: string; content: Content },
+): Promise<number | undefined> {
+  const stored = (await readHeader(archive, name))?.content
+  if (stored?.sha256 !== content.sha256 || stored.size !== content.size) return undefined
+  return (await archive.store.stat(name))?.size
+}

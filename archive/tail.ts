@@ -1,0 +1,124 @@
+/**
+ * The tail: streamed pieces of a segment that is not yet archived completely. A stream sends a segment from its first
+ * byte on, and the tail consists of the pieces of the stream that reaches furthest. Pieces of several streams are never
+ * joined: if two servers archive under one identity, the servers' bytes differ. Pieces of earlier versions name no
+ * stream: they are joined with the pieces of every stream.
+ */
+import { followsOther } from '../instance/archive/predecessor.ts'
+import { ArchiveError } from './errors.ts'
+import { type Incarnation, type Piece, parsePiece, tailPrefix } from './names.ts'
+import { unsealed } from './object/seal.ts'
+import { type Archive, readHeader } from './put.ts'
+
+type StoredPiece = Piece & { name: string }
+
+type Tail = {
+  /** The number of bytes without a gap from the segment's first byte on. */
+  readonly length: number
+  /** @throws ArchiveError `damaged`, while it is read */
+  read(): AsyncGenerator<Uint8Array>
+}
+
+async function piecesOf({ store }: Archive, incarnation: Incarnation, segment: string): Promise<StoredPiece[]> {
+  const prefix = tailPrefix(incarnation)
+  const pieces: StoredPiece[] = []
+  for await (const { name } of store.list(`${prefix}${segment}.`)) {
+    const piece = parsePiece(name.slice(prefix.length))
+    if (piece !== undefined) pieces.push({ ...piece, name })
+  }
+  return pieces
+}
+
+/** Omits pieces of a stream whose previous segment is not `predecessor`, the one that is replayed before. */
+async function followingOf(
+  archive: Archive,
+  pieces: readonly StoredPiece[],
+  predecessor: Buffer | undefined,
+): Promise<readonly StoredPiece[]> {
+  if (predecessor === undefined) return pieces
+  const others = new Set<string | undefined>()
+  for (const { name, offset, stream } of pieces) {
+    if (offset > 0) continue
+    const salt = (await readHeader(archive, name))?.salt
+    if (salt !== undefined && followsOther(Buffer.from(salt, 'base64'), predecessor)) others.add(stream)
+  }
+  return pieces.filter(({ stream }) => stream === undefined || !others.has(stream))
+}
+
+/** `skip`: the number of bytes at the start of a piece that earlier pieces cover. */
+type Cover = { cover: { piece: StoredPiece; skip: number }[]; length: number }
+
+function longestOf(pieces: readonly StoredPiece[]): Cover {
+  const streams = [...new Set(pieces.map(({ stream }) => stream))].sort()
+  const covers = streams.map(one => coverOf(pieces.filter(({ stream }) => stream === undefined || stream === one)))
+  return covers.reduce((longest, next) => (next.length > longest.length ? next : longest), { cover: [], length: 0 })
+}
+
+/** The pieces that cover a segment from its first byte on. */
+function coverOf(pieces: readonly StoredPiece[]): Cover {
+  const cover: { piece: StoredPiece; skip: number }[] = []
+  let length = 0
+  for (;;) {
+    const reaching = pieces.filter(piece => piece.offset <= length && piece.offset + piece.length > length)
+    const next = reaching.toSorted((one, other) => other.offset + other.length - one.offset - one.length)[0]
+    if (next === undefined) return { cover, length }
+    cover.push({ piece: next, skip: length - next.offset })
+    length = next.offset + next.length
+  }
+}
+
+/**
+ * @param predecessor the SHA-256 of the segment that is replayed before: streams whose previous segment is another one
+ * are ignored
+ * @throws ArchiveError `store`; only if there is a predecessor, also `damaged` and `unknown key`
+ */
+export async function tailOf(
+  archive: Archive,
+  incarnation: Incarnation,
+  segment: string,
+  predecessor?: Buffer,
+): Promise<Tail> {
+  const pieces = await piecesOf(archive, incarnation, segment)
+  const { cover, length } = longestOf(await followingOf(archive, pieces, predecessor))
+  return {
+    length,
+    async *read() {
+      for (const { piece, skip } of cover) yield* contentOf(archive, piece, skip)
+    },
+  }
+}
+
+async function* contentOf({ store, keys }: Archive, { name }: StoredPiece, skip: number): AsyncGenerator<Uint8Array> {
+  const stored = await store.read(name)
+  // It is deleted once the segment is archived completely.
+  if (stored === undefined) throw missing(name)
+  let remaining = skip
+  for await (const chunk of (await unsealed(stored, { name, keys })).content) {
+    const rest = chunk.subarray(Math.min(remaining, chunk.length))
+    remaining -= chunk.length - rest.length
+    if (rest.length > 0) yield rest
+  }
+}
+
+const missing = (name: string) =>
+  new ArchiveError({
+    kind: 'store',
+    name,
+    code: 'Gone',
+    detail: 'the piece was deleted meanwhile; its segment is archived completely',
+    isTemporary: true,
+  })
+
+const concurrentDeletes = 16
+
+/** Deletes objects, several at once. @throws ArchiveError `store` */
+export async function deleteAll({ store }: Archive, names: readonly string[]): Promise<void> {
+  for (let at = 0; at < names.length; at += concurrentDeletes)
+    await Promise.all(names.slice(at, at + concurrentDeletes).map(name => store.delete(name)))
+}
+
+/** Deletes the pieces of a completely archived segment. @throws ArchiveError `store` */
+export async function deleteTail(archive: Archive, incarnation: Incarnation, segment: string): Promise<void> {
+  const names = (await piecesOf(archive, incarnation, segment)).map(({ name }) => name)
+  await deleteAll(archive, names)
+}

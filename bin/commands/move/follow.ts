@@ -1,0 +1,146 @@
+/**
+ * `espalier move follow`: applies the source's changes until it is stopped. It reconnects to both servers for as long
+ * as that takes; only a fault of the data, of the login or of the slot ends it.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Client, escapeLiteral } from 'pg'
+import { type Applier, createApplier, isDataFault, MoveError } from './apply.ts'
+import type { Move } from './copy.ts'
+import { openSession, queryValue, withSession } from './endpoints.ts'
+import { parsePosition } from './pgoutput.ts'
+import { LockedError, lockMove, type MoveState, readState } from './state.ts'
+import { openStream } from './stream.ts'
+
+const confirmMs = 5_000
+const reportMs = 10_000
+const graceMs = 2_000
+const waitMs = 1_000
+/** With a goal the source is asked for its position. */
+const askMs = 100
+const firstRetryMs = 1_000
+const longestRetryMs = 30_000
+
+/** @throws Error if this move is not at the step */
+export async function stateFor(client: Client, step: 'follow' | 'finish'): Promise<MoveState> {
+  const state = await readState(client)
+  if (state === undefined) throw new MoveError('this database has no move: begin with "espalier move copy"')
+  if (state.phase === 'copying')
+    throw new MoveError('the copy was interrupted: run "espalier move cancel", and begin with another new database')
+  if (state.phase === 'done' && step === 'follow')
+    throw new MoveError('the move is complete here: run "espalier move finish" again, which drops the slot')
+  return state
+}
+
+/** Follows with reconnections. @returns when `goal` is reached, or when the signal stops it */
+export async function follow(move: Move, goal?: bigint): Promise<void> {
+  const { signal, report } = move
+  let retryMs = firstRetryMs
+  let isFirst = true
+  while (!signal.aborted) {
+    const startedAt = Date.now()
+    try {
+      await followOnce(move, goal)
+      return
+    } catch (error) {
+      if (signal.aborted) return
+      if (isPermanent(error) || (isFirst && error instanceof LockedError)) throw error
+      isFirst = false
+      if (Date.now() - startedAt > longestRetryMs) retryMs = firstRetryMs
+      report(`interrupted: ${error instanceof Error ? error.message : String(error)}; retrying in ${retryMs / 1000} s`)
+      await delay(retryMs, undefined, { signal }).catch(() => {})
+      retryMs = Math.min(longestRetryMs, retryMs * 2)
+    }
+  }
+}
+
+function isPermanent(error: unknown): boolean {
+  if (error instanceof MoveError) return true
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  return isDataFault(code)
+}
+
+async function followOnce(move: Move, goal: bigint | undefined): Promise<void> {
+  const { source, target, signal } = move
+  const client = await openSession(target)
+  try {
+    await lockMove(client)
+    const state = await stateFor(client, 'follow')
+    await withSession(source, there => checkSlot(there, state))
+    const applier = createApplier(client, state.position)
+    const stream = await openStream(source, state.name, applier.position())
+    const reports = startReports(move, applier)
+    // A statement that waits for a lock must not outlast a deadline.
+    const onAbort = () => setTimeout(() => client.connection.stream.destroy(), graceMs).unref()
+    signal.addEventListener('abort', onAbort, { once: true })
+    const confirming = setInterval(() => stream.confirm(applier.recorded()), confirmMs)
+    try {
+      while (!signal.aborted && (goal === undefined || applier.position() < goal)) {
+        if (stream.isEmpty()) await applier.settle()
+        // An idle server reports its position only if asked.
+        if (stream.isEmpty() && goal !== undefined) stream.confirm(applier.recorded(), true)
+        const message = await stream.next(goal === undefined ? waitMs : askMs)
+        if (message === undefined)
+          await client.query('SELECT 1') // notices a lost target while the source is idle
+        else {
+          if (message.kind === 'data') await applier.message(message.payload)
+          else {
+            if (stream.isEmpty()) await applier.settle()
+            applier.reached(message.end)
+            if (message.wantsReply) {
+              // A server that stops waits for this.
+              await applier.settle(true)
+              stream.confirm(applier.recorded())
+            }
+          }
+        }
+      }
+      await applier.settle(true)
+      stream.confirm(applier.recorded())
+    } finally {
+      signal.removeEventListener('abort', onAbort)
+      clearInterval(confirming)
+      reports.stop()
+      await stream.close()
+    }
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
+/** The source forgets only what the record has: a slot that is ahead was read for another copy of this database. */
+async function checkSlot(there: Client, { name, position }: MoveState): Promise<void> {
+  const slot = `SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = ${escapeLiteral(name)}`
+  const confirmed = await queryValue<string | undefined>(there, slot)
+  if (confirmed === undefined) throw new MoveError(`the source has no slot ${name}: begin again with a new database`)
+  if (parsePosition(confirmed) > parsePosition(position))
+    throw new MoveError(
+      `the slot ${name} is ahead of this database, which was restored or is a copy: changes are missing. Run "espalier move cancel", and begin again with a new database`,
+    )
+}
+
+/** Reports how far the target is behind the source's present position, which the stream does not contain. */
+function startReports({ source, report }: Move, applier: Applier): { stop: () => void } {
+  let isAsking = false
+  let currentAt = Date.now()
+  const show = async () => {
+    if (isAsking) return
+    isAsking = true
+    try {
+      const present = await withSession(source, client =>
+        queryValue<string>(client, 'SELECT pg_current_wal_flush_lsn()::text'),
+      )
+      const lag = parsePosition(present) - applier.position()
+      const now = Date.now()
+      if (lag <= 0n) currentAt = now
+      const seconds =
+        lag <= 0n ? 0 : Math.max(0, Math.round((now - Math.max(currentAt, applier.committedAt() ?? 0)) / 1000))
+      report(`following: ${applier.changes()} changes applied, ${lag > 0n ? lag : 0n} bytes and ${seconds} s behind`)
+    } catch {
+      // The stream fails in the same way, and reports the reason.
+    } finally {
+      isAsking = false
+    }
+  }
+  const timer = setInterval(() => void show(), reportMs)
+  return { stop: () => clearInterval(timer) }
+}

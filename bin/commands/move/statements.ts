@@ -1,0 +1,85 @@
+/** The statement that repeats a change of the source on the target. Pure. */
+import { escapeIdentifier, escapeLiteral } from 'pg'
+import type { Change, Column, Relation, Row } from './pgoutput.ts'
+
+/**
+ * `changes`: how many rows it must change; with another number the target differs from the source. `rows`: of an
+ * insertion, what follows `head`, so that insertions with the same head become one statement.
+ */
+export type Statement = { sql: string; changes: number | undefined; table: string; head?: string; rows?: string }
+
+/** Built-in types without an operator `=`, or whose `=` compares areas: json, xml and geometric types. */
+const withoutEquality = new Set([114, 142, 600, 601, 602, 603, 604, 628, 718])
+const firstCustomType = 10_000
+
+const nameOf = ({ schema, name }: Relation): string => `${escapeIdentifier(schema)}.${escapeIdentifier(name)}`
+const literal = (value: string | null): string => (value === null ? 'NULL' : escapeLiteral(value))
+
+/** Equal values can have different texts (1.0 and 1.00), which format() returns; `=` can use an index. */
+function equals({ name, type }: Column, value: string | null, isExact: boolean): string[] {
+  const column = escapeIdentifier(name)
+  if (value === null) return [`${column} IS NULL`]
+  const isEqual = `${column} = ${literal(value)}`
+  if (!isExact) return [isEqual]
+  const hasEquality = type < firstCustomType && !withoutEquality.has(type)
+  return [...(hasEquality ? [isEqual] : []), `format('%s', ${column}) = ${literal(value)}`]
+}
+
+/** The condition that selects the row. Without a key there may be equal rows: exactly one of them is meant. */
+function condition(relation: Relation, row: Row): string {
+  const columns = relation.columns.flatMap((column, index) => {
+    const value = row[index]
+    return value !== undefined && (relation.hasFullIdentity || column.isKey)
+      ? equals(column, value, relation.hasFullIdentity)
+      : []
+  })
+  if (columns.length === 0) throw new Error(`the table ${nameOf(relation)} has no replica identity`)
+  const where = columns.join(' AND ')
+  return relation.hasFullIdentity ? `ctid = (SELECT ctid FROM ONLY ${nameOf(relation)} WHERE ${where} LIMIT 1)` : where
+}
+
+function insertion(relation: Relation, row: Row): Statement {
+  const table = nameOf(relation)
+  const values = row.flatMap(value => (value === undefined ? [] : [literal(value)]))
+  const columns = relation.columns.flatMap(({ name }, index) =>
+    row[index] === undefined ? [] : [escapeIdentifier(name)],
+  )
+  if (columns.length === 0) return { sql: `INSERT INTO ${table} DEFAULT VALUES`, changes: 1, table }
+  const head = `INSERT INTO ${table} (${columns.join(', ')}) OVERRIDING SYSTEM VALUE VALUES `
+  const rows = `(${values.join(', ')})`
+  return { sql: head + rows, changes: 1, table, head, rows }
+}
+
+/** Sets only what has changed: an identity column can be set only by INSERT. */
+function update(relation: Relation, old: Row | undefined, row: Row): string | undefined {
+  const set = relation.columns.flatMap(({ name, isKey }, index) => {
+    const value = row[index]
+    const isKnown = old !== undefined && (isKey || relation.hasFullIdentity)
+    const before = isKnown ? old[index] : undefined
+    const isSame = isKnown ? before !== undefined && before === value : isKey
+    return value === undefined || isSame ? [] : [`${escapeIdentifier(name)} = ${literal(value)}`]
+  })
+  if (set.length === 0) return undefined
+  return `UPDATE ONLY ${nameOf(relation)} SET ${set.join(', ')} WHERE ${condition(relation, old ?? row)}`
+}
+
+/** @returns undefined if the target needs no change */
+export function statementOf(change: Change, relationOf: (id: number) => Relation): Statement | undefined {
+  if (change.kind === 'truncate') {
+    const tables = change.relations.map(id => nameOf(relationOf(id)))
+    const restart = change.restartsIdentity ? ' RESTART IDENTITY' : ''
+    const sql = `TRUNCATE ${tables.map(table => `ONLY ${table}`).join(', ')}${restart}`
+    return { sql, changes: undefined, table: tables.join(', ') }
+  }
+  const relation = relationOf(change.relation)
+  const table = nameOf(relation)
+  if (change.kind === 'insert') return insertion(relation, change.row)
+  if (change.kind === 'delete')
+    return {
+      sql: `DELETE FROM ONLY ${table} WHERE ${condition(relation, change.old)}`,
+      changes: 1,
+      table,
+    }
+  const sql = update(relation, change.old, change.row)
+  return sql === undefined ? undefined : { sql, changes: 1, table }
+}

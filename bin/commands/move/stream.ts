@@ -1,0 +1,96 @@
+/** The changes of a slot, as a stream whose sender waits while the receiver is slow. */
+import type { Client } from 'pg'
+import { escapeIdentifier, escapeLiteral } from 'pg'
+import type { Endpoint } from '../../../instance/import/contract.ts'
+import { openReplication } from './endpoints.ts'
+import { decodeStreamed, positionText, type Streamed, statusMessage } from './pgoutput.ts'
+
+type ChangeStream = {
+  /** The next message; undefined if none arrives in this time. @throws the error that ended the stream */
+  next(waitMs: number): Promise<Streamed | undefined>
+  isEmpty(): boolean
+  /** Reports the position up to which everything is applied. `asks`: for the server's position. */
+  confirm(position: bigint, asks?: boolean): void
+  close(): Promise<void>
+}
+
+/** What the types of pg omit. */
+type ReplicationConnection = Client['connection'] & { sendCopyFromChunk(chunk: Buffer): void }
+
+const mostBytes = 4 * 2 ** 20
+const fewBytes = 2 ** 20
+
+export async function openStream(source: Endpoint, name: string, from: bigint): Promise<ChangeStream> {
+  const client = await openReplication(source)
+  const connection = client.connection as ReplicationConnection
+  const { stream: socket } = connection
+  const queue = createQueue()
+  let bytes = 0
+  let ended: { error: unknown } | undefined
+  let wake = () => {}
+  const end = (error: unknown) => {
+    ended ??= { error }
+    wake()
+  }
+  connection.on('copyData', ({ chunk }: { chunk: Buffer }) => {
+    queue.push(chunk)
+    bytes += chunk.length
+    if (bytes > mostBytes) socket.pause()
+    wake()
+  })
+  client.on('error', end)
+  client.on('end', () => end(new Error('the source closed the connection')))
+  const options = `proto_version '1', publication_names ${escapeLiteral(escapeIdentifier(name))}`
+  client
+    .query(`START_REPLICATION SLOT ${escapeIdentifier(name)} LOGICAL ${positionText(from)} (${options})`)
+    .then(() => end(new Error('the source ended the stream')), end)
+  return {
+    next: async waitMs => {
+      if (queue.isEmpty() && ended === undefined) {
+        const { promise, resolve } = Promise.withResolvers<void>()
+        wake = resolve
+        const timer = setTimeout(resolve, waitMs)
+        await promise
+        clearTimeout(timer)
+      }
+      const chunk = queue.shift()
+      if (chunk === undefined) {
+        if (ended !== undefined) throw ended.error
+        return undefined
+      }
+      bytes -= chunk.length
+      if (bytes < fewBytes && socket.isPaused()) socket.resume()
+      return decodeStreamed(chunk)
+    },
+    isEmpty: queue.isEmpty,
+    confirm: (position, asks = false) => {
+      if (ended === undefined) connection.sendCopyFromChunk(statusMessage(position, Date.now(), asks))
+    },
+    close: async () => {
+      ended ??= { error: new Error('closed') }
+      socket.resume()
+      const timer = setTimeout(() => socket.destroy(), 2_000)
+      await client.end().catch(() => {})
+      clearTimeout(timer)
+    },
+  }
+}
+
+/** Array.shift() moves all other elements of a large array. */
+function createQueue() {
+  let chunks: Buffer[] = []
+  let first = 0
+  return {
+    push: (chunk: Buffer) => void chunks.push(chunk),
+    isEmpty: () => first === chunks.length,
+    shift: (): Buffer | undefined => {
+      const chunk = chunks[first]
+      if (chunk !== undefined) first++
+      if (first >= 10_000) {
+        chunks = chunks.slice(first)
+        first = 0
+      }
+      return chunk
+    },
+  }
+}

@@ -1,0 +1,159 @@
+/** The operations of the API that commands use, each response checked by its shape. */
+import { list, nothing, object, type Shape } from '../shape.ts'
+import { type Api, ApiFailure, type Call, readJson, refusal, request } from './call.ts'
+import { type Change, followChanges } from './events.ts'
+import {
+  type Backup,
+  type Branch,
+  backup,
+  branch,
+  clientAddress,
+  type Database,
+  database,
+  logEntry,
+  loginOptions,
+  named,
+  series,
+  size,
+  task,
+} from './shapes.ts'
+
+/** The values of the query parameter `user_type`: the role whose connection a read returns. */
+export type UserType = 'application' | 'admin' | 'application_read_only'
+
+/** The longest delay of a response that the API accepts, in seconds. */
+export const longestWait = 60
+const pageLength = 1000
+const shortPageLength = 100
+/** How often a change is tried if other clients change the same object. */
+const mostTries = 5
+
+/** All pages of a list. */
+async function readAll<T>(length: number, read: (offset: number) => Promise<T[]>): Promise<T[]> {
+  const all: T[] = []
+  for (;;) {
+    const page = await read(all.length)
+    all.push(...page)
+    if (page.length < length) return all
+  }
+}
+
+type Query = Readonly<Record<string, string | number | boolean | undefined>>
+
+/** `?a=b` of the parameters that have a value. */
+function query(parameters: Query): string {
+  const given = Object.entries(parameters).filter(([, value]) => value !== undefined)
+  return given.length === 0
+    ? ''
+    : `?${new URLSearchParams(Object.fromEntries(given.map(([name, value]) => [name, String(value)])))}`
+}
+
+function createCaller(api: Api) {
+  async function callWithTag<T>(shape: Shape<T>, path: string, options: Call = {}) {
+    const answer = await request(api, path, options)
+    const what = `${options.method ?? 'GET'} ${path}`
+    if (answer.status < 200 || answer.status > 299) throw refusal(what, answer)
+    const body = readJson(answer.text)
+    if (!shape(body)) throw new ApiFailure(`${what}: the server is not the API of Espalier`)
+    return { body, etag: answer.etag }
+  }
+  return {
+    callWithTag,
+    call: async <T>(shape: Shape<T>, path: string, options: Call = {}): Promise<T> =>
+      (await callWithTag(shape, path, options)).body,
+  }
+}
+
+/** A database, or a branch of it. */
+export type Place = { id: string; branchId?: string | undefined }
+const pathOf = ({ id, branchId }: Place): string =>
+  branchId === undefined ? `/databases/${id}` : `/databases/${id}/branches/${branchId}`
+
+/** A client of one tenant. Changes wait (`Prefer: wait`) until they are applied, unless `wait` is 0. */
+export function createClient(api: Api) {
+  const { call, callWithTag } = createCaller(api)
+  const post = <T>(shape: Shape<T>, path: string, body?: unknown, wait: number = longestWait) =>
+    call(shape, path, { method: 'POST', body, wait })
+  return {
+    clientIp: async () => (await call(clientAddress, '/client-ip')).ip_address,
+    create: (input: object, wait?: number) => post(database, '/databases', input, wait),
+    /** `wait`: the API may delay its response for so many seconds, until no operation is running. */
+    read: (id: string, userType: UserType = 'application', wait = 0) =>
+      call(database, `/databases/${id}?user_type=${userType}`, { wait }),
+    change: (id: string, input: object, wait: number = longestWait) =>
+      call(database, `/databases/${id}`, { method: 'PATCH', body: input, wait }),
+    /** Decides a change from the present database, and decides again if another client has changed it meanwhile. */
+    async changeFrom(id: string, decide: (present: Database) => object | undefined, wait: number): Promise<Database> {
+      for (let tries = 1; ; tries++) {
+        const { body: present, etag } = await callWithTag(database, `/databases/${id}`)
+        const input = decide(present)
+        if (input === undefined) return present
+        try {
+          return await call(database, `/databases/${id}`, { method: 'PATCH', body: input, wait, ifMatch: etag })
+        } catch (error) {
+          if (!(error instanceof ApiFailure && error.status === 412) || tries === mostTries) throw error
+        }
+      }
+    },
+    /** `resume`, `suspend` or `restart`. */
+    act: (id: string, action: 'suspend' | 'resume' | 'restart', wait?: number) =>
+      post(database, `/databases/${id}/${action}`, undefined, wait),
+    resize: (id: string, name: string, wait?: number) => post(nothing, `/databases/${id}/size`, { size: name }, wait),
+    rotate: (id: string, role: string, wait?: number) =>
+      post(nothing, `/databases/${id}/roles/${role}/rotate-password`, undefined, wait),
+    /** Creates a backup of the database and waits until it is completed. */
+    backUp: (id: string, kind = 'hot', wait?: number): Promise<Backup> =>
+      post(backup, `/databases/${id}/backup`, { kind }, wait),
+    readBackup: (id: string) => call(backup, `/backups/${id}`),
+    backups: (databaseId?: string): Promise<Backup[]> =>
+      readAll(shortPageLength, offset =>
+        call(list(backup), `/backups${query({ database_id: databaseId, limit: shortPageLength, offset })}`),
+      ),
+    removeBackup: async (id: string) => {
+      await call(nothing, `/backups/${id}`, { method: 'DELETE' })
+    },
+    restore: (id: string, target: object, wait?: number) => post(database, `/databases/${id}/restore`, target, wait),
+    remove: async (id: string, options: Query = {}, wait: number = longestWait) => {
+      await call(nothing, `/databases/${id}${query(options)}`, { method: 'DELETE', wait })
+    },
+    /** Creates a branch of the database and waits until it is available; returns its connection. */
+    async branch(id: string) {
+      const made = await post(branch, `/databases/${id}/branches`)
+      return call(branch, `/databases/${id}/branches/${made.id}`)
+    },
+    createBranch: (id: string, input: object, wait?: number) => post(branch, `/databases/${id}/branches`, input, wait),
+    /** `wait`: the API may delay its response for so many seconds, until no operation is running. */
+    readBranch: (id: string, branchId: string, userType: UserType = 'application', wait = 0) =>
+      call(branch, `/databases/${id}/branches/${branchId}?user_type=${userType}`, { wait }),
+    /** All live branches of the database, at any depth, oldest first. */
+    branches: (id: string): Promise<Branch[]> =>
+      readAll(shortPageLength, offset =>
+        call(list(branch), `/databases/${id}/branches?limit=${shortPageLength}&offset=${offset}`),
+      ),
+    removeBranch: async (id: string, branchId: string, wait: number = longestWait) => {
+      await call(nothing, `/databases/${id}/branches/${branchId}`, { method: 'DELETE', wait })
+    },
+    /** All databases of the account, oldest first. */
+    list: (): Promise<Database[]> =>
+      readAll(pageLength, offset => call(list(database), `/databases?limit=${pageLength}&offset=${offset}`)),
+    /** Newest first. */
+    tasks: (subjectId: string | undefined, limit: number) =>
+      call(list(task), `/tasks${query({ subject_id: subjectId, limit })}`),
+    sizes: () => call(list(size), '/sizes'),
+    regions: () => call(list(named), '/regions'),
+    logs: async (place: Place, options: Query) =>
+      (await call(object({ logs: list(logEntry) }), `${pathOf(place)}/logs${query(options)}`)).logs,
+    metrics: (place: Place, options: Query) =>
+      call(object({ series: list(series) }), `${pathOf(place)}/metrics${query(options)}`),
+    /** Follows the changes of objects of the account. The caller closes it. */
+    follow: (isMeant: (change: Change) => boolean) => followChanges(api, isMeant),
+    login: () => call(loginOptions, '/login'),
+    /** The certificates that verify databases' certificates, in PEM. */
+    async authority(): Promise<string> {
+      const answer = await request(api, '/ca.pem', {})
+      if (answer.status !== 200) throw refusal('GET /ca.pem', answer)
+      return answer.text
+    },
+  }
+}
+export type Client = ReturnType<typeof createClient>

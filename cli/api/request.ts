@@ -1,0 +1,88 @@
+/** One HTTP request of a command, with its complete response as text. */
+import type { IncomingMessage } from 'node:http'
+import type { RequestOptions } from 'node:https'
+
+type Request = {
+  method?: string | undefined
+  headers?: Readonly<Record<string, string>>
+  /** Sent as JSON. */
+  body?: unknown
+  /** The CAs that verify the server's certificate, in PEM; if absent, the public ones. */
+  authority?: string | undefined
+  /** The name in the certificate, if that is not the host of the URL. */
+  name?: string | undefined
+  /** How long the complete response may take. */
+  timeoutMs?: number | undefined
+}
+export type Answer = { status: number; text: string; etag?: string | undefined }
+
+/** The response timeout: the longest `Prefer: wait`, plus a margin. */
+const usualTimeoutMs = 75_000
+/** A page of a thousand databases is a tenth of this. */
+const highestBytes = 16 * 1024 * 1024
+
+function optionsOf({ method = 'GET', headers, authority, name }: Request, signal: AbortSignal): RequestOptions {
+  return {
+    method,
+    signal,
+    headers: { ...(name === undefined ? {} : { host: name }), ...headers },
+    ...(authority === undefined ? {} : { ca: authority }),
+    ...(name === undefined ? {} : { servername: name }),
+  }
+}
+
+// An import would evaluate the lazy exports of the module, and so load fetch and HTTP/2.
+const clientFor = ({ protocol }: URL) =>
+  process.getBuiltinModule(protocol === 'https:' ? 'node:https' : 'node:http').request
+
+/** @throws Error if no complete response arrives */
+export async function send(url: URL, request: Request): Promise<Answer> {
+  const { headers, body, timeoutMs = usualTimeoutMs } = request
+  const text = body === undefined ? undefined : JSON.stringify(body)
+  const ofBody: Record<string, string> =
+    text === undefined ? {} : { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(text)) }
+  const options = optionsOf({ ...request, headers: { ...ofBody, ...headers } }, AbortSignal.timeout(timeoutMs))
+  return await new Promise<Answer>((resolve, reject) => {
+    const sent = clientFor(url)(url, options, answer => {
+      let received = ''
+      answer.setEncoding('utf8').on('error', reject)
+      answer.on('data', (part: string) => {
+        received += part
+        if (received.length > highestBytes) sent.destroy(new Error('the response is too long'))
+      })
+      answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text: received, etag: answer.headers.etag }))
+    })
+    sent.on('error', reject)
+    sent.end(text)
+  })
+}
+
+/**
+ * The response's text as it arrives.
+ * @throws Error if the status is not 200, or the connection is silent for `silentMs` or breaks
+ */
+export async function* stream(
+  url: URL,
+  request: Request,
+  { signal, silentMs }: { signal: AbortSignal; silentMs: number },
+): AsyncGenerator<string, void, void> {
+  const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+    const sent = clientFor(url)(url, optionsOf(request, signal), resolve)
+    sent.on('error', reject)
+    sent.setTimeout(silentMs, () => sent.destroy(new Error('the stream is silent')))
+    sent.end()
+  })
+  if (answer.statusCode !== 200) {
+    answer.destroy()
+    throw new Error(`the API returned ${answer.statusCode}`)
+  }
+  for await (const part of answer.setEncoding('utf8')) yield String(part)
+}
+
+/** Why `send` failed. */
+export const whyOf = (error: unknown): string => {
+  if (!(error instanceof Error)) return String(error)
+  // A host with several addresses fails with one error for each, and no message of its own.
+  if (error instanceof AggregateError && error.message === '') return whyOf(error.errors[0])
+  return error.name === 'AbortError' ? `no response within ${usualTimeoutMs / 1000} s` : error.message
+}

@@ -1,0 +1,144 @@
+/**
+ * The responses of the API that commands read. Fields that no command reads are kept, since `--json` prints the API's
+ * object.
+ */
+import { isPlainText } from '../../values/escape.ts'
+import { boolean, list, matching, nullish, number, object, optional, type ShapeType, string } from '../shape.ts'
+
+/** It becomes part of request paths, and is printed. */
+const id = matching(/^[\w-]{1,100}$/)
+/** Used by psql, drivers and files of variables. */
+const plain = (value: unknown): value is string => string(value) && isPlainText(value)
+
+const connection = object({
+  username: plain,
+  password: plain,
+  host: optional(plain),
+  port: number,
+  database: plain,
+})
+export type Connection = ShapeType<typeof connection>
+
+const allowlist = object({
+  rules: list(object({ cidr: string, label: optional(string) })),
+  state: optional(string),
+})
+
+const service = object({
+  service_type: string,
+  state: optional(string),
+  uri: nullish(string),
+  message: optional(string),
+  ip_allowlist: optional(allowlist),
+  mcp_config: optional(object({ init_tokens: optional(string) })),
+  rest_config: optional(object({})),
+  rag_config: optional(object({})),
+})
+export type Service = ShapeType<typeof service>
+
+export const database = object({
+  id,
+  name: string,
+  status: string,
+  region: optional(string),
+  size: optional(string),
+  pg_version: optional(string),
+  created_at: optional(string),
+  display_name: nullish(string),
+  domain: optional(plain),
+  storage_used: optional(number),
+  branch_count: optional(number),
+  deletion_protection: optional(boolean),
+  ip_allowlist: allowlist,
+  connection: optional(connection),
+  services: optional(list(service)),
+})
+export type Database = ShapeType<typeof database>
+
+export const branch = object({
+  id,
+  name: string,
+  status: string,
+  created_at: optional(string),
+  expires_at: nullish(string),
+  parent_branch_id: nullish(string),
+  display_name: nullish(string),
+  domain: optional(plain),
+  connection: optional(connection),
+})
+export type Branch = ShapeType<typeof branch>
+
+export const backup = object({
+  id,
+  database_id: string,
+  name: string,
+  created_at: string,
+  finished_at: optional(string),
+  status: string,
+  kind: string,
+  purpose: optional(string),
+})
+export type Backup = ShapeType<typeof backup>
+
+export const task = object({
+  id,
+  created_at: string,
+  subject_kind: string,
+  subject_id: string,
+  name: string,
+  messages: list(object({ text: string })),
+  status: string,
+  error: optional(string),
+})
+export type Task = ShapeType<typeof task>
+
+export const size = object({
+  id,
+  name: string,
+  version: number,
+  status: string,
+  cpu_limit: string,
+  memory_limit: string,
+  storage_size: string,
+  connections: number,
+  pricing: optional(object({ price_amount: number, currency: string, billing_interval: string })),
+})
+export type Size = ShapeType<typeof size>
+
+export const named = object({ region: string })
+export const clientAddress = object({ ip_address: string })
+
+export const logEntry = object({
+  timestamp: string,
+  level: string,
+  message: string,
+  pid: optional(number),
+  line_num: optional(number),
+  detail: optional(string),
+  hint: optional(string),
+  statement: optional(string),
+})
+export type LogEntry = ShapeType<typeof logEntry>
+
+const cell = (value: unknown): value is string | number | null => value === null || string(value) || number(value)
+
+export const series = object({
+  name: string,
+  columns: list(string),
+  values: list(list(cell)),
+})
+export type Series = ShapeType<typeof series>
+
+/** How users of an API log in. */
+export const loginOptions = object({
+  token: optional(boolean),
+  oidc: optional(
+    object({
+      issuer: string,
+      client_id: string,
+      scope: string,
+      audience: optional(string),
+    }),
+  ),
+})
+export type OidcLogin = NonNullable<ShapeType<typeof loginOptions>['oidc']>

@@ -1,0 +1,80 @@
+/** Commands of the client as commander parses them, with the options that all of them have. */
+import { Command, InvalidArgumentError } from 'commander'
+import type { Io } from './io.ts'
+import { type CommonOptions, openSession, type Session } from './session.ts'
+
+/** One run of the program. */
+export type Run = {
+  io: Io
+  /** Arguments after `--`, for another program. */
+  rest: readonly string[]
+  /** The exit code, if an action sets another one than 0. */
+  exitCode: number
+}
+
+/** Builds the parser of one command. */
+export type ClientCommand = (run: Run) => Command
+
+/** A command, or a group of them, that throws instead of ending the process. */
+export function createCommand({ io }: Run, name: string, description: string): Command {
+  return new Command(`espalier ${name}`)
+    .description(description)
+    .exitOverride()
+    .helpCommand(false)
+    .configureOutput({
+      writeOut: text => io.output.write(text),
+      writeErr: text => io.errors.write(text),
+      // Printed with the name of the command by `runClient`.
+      outputError: () => {},
+      getOutHelpWidth: () => io.output.columns ?? 100,
+      getErrHelpWidth: () => io.errors.columns ?? 100,
+    })
+}
+
+type Arguments = readonly (string | undefined)[]
+type Action<O> = (session: Session, args: Arguments, options: O) => Promise<void>
+
+/** Adds the common options and what the command does. `O`: the options that the command has of its own. */
+export function act<O extends object = object>(run: Run, command: Command, action: Action<O>): Command {
+  return command
+    .option('--json', "prints the API's JSON")
+    .option('-q, --quiet', 'prints names or ids only')
+    .option('--profile <name>', 'a profile of espalier login; local is the embedded installation')
+    .option('--tenant <id>', 'the tenant of the embedded installation (default: demo)')
+    .action(async () => {
+      const options = command.opts<O & CommonOptions>()
+      await action(openSession(run.io, options), command.processedArgs as Arguments, options)
+    })
+}
+
+/** Parses the value of an option: a whole number from `least` to `most`. */
+export const integer =
+  (least: number, most: number) =>
+  (text: string): number => {
+    const value = Number(text)
+    if (/^[0-9]{1,9}$/.test(text) && value >= least && value <= most) return value
+    throw new InvalidArgumentError(`It must be a number from ${least} to ${most}.`)
+  }
+
+export const branchOption = (command: Command): Command =>
+  command.option('-b, --branch <name>', 'a branch of it: its name, display name or id')
+
+export const databaseArgument = (command: Command): Command =>
+  command.argument('[database]', 'its name; without one, the database of .espalier')
+
+export const databaseOption = (command: Command): Command =>
+  command.option('-d, --database <name>', 'the database; without one, the database of .espalier')
+
+export type WaitOptions = { wait?: boolean; timeout: number }
+
+const usualTimeout = 600
+const longestTimeout = 86_400
+
+export const waitOptions = (command: Command): Command =>
+  command
+    .option('--wait', 'waits until it is done')
+    .option('--timeout <seconds>', 'how long --wait waits', integer(1, longestTimeout), usualTimeout)
+
+export type ConfirmOptions = { yes?: boolean }
+
+export const confirmOption = (command: Command): Command => command.option('-y, --yes', 'does not ask for confirmation')

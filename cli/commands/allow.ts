@@ -1,0 +1,114 @@
+/** `espalier allow`: the addresses that may connect to a database. */
+
+import { escapeControls } from '../../values/escape.ts'
+import type { Database } from '../api/shapes.ts'
+import {
+  act,
+  type ClientCommand,
+  createCommand,
+  databaseArgument,
+  type Run,
+  type WaitOptions,
+  waitOptions,
+} from '../arguments.ts'
+import { CommandFailure, exitCodes } from '../errors.ts'
+import type { Column } from '../output/table.ts'
+import { chosenDatabase, type Session } from '../session.ts'
+import { waitFor } from '../wait.ts'
+
+type Rule = Database['ip_allowlist']['rules'][number]
+
+const columns: readonly Column<Rule>[] = [
+  { title: 'ADDRESSES', value: ({ cidr }) => cidr },
+  { title: 'LABEL', value: ({ label }) => label },
+]
+
+/** `203.0.113.7` and `203.0.113.7/32` are the same block. */
+const blockOf = (cidr: string): string => (cidr.includes('/') ? cidr : `${cidr}/32`)
+
+/** The rules with one more; undefined if they have it already. Pure. */
+export const rulesWith = (rules: readonly Rule[], added: Rule): Rule[] | undefined =>
+  rules.some(({ cidr }) => blockOf(cidr) === blockOf(added.cidr)) ? undefined : [...rules, added]
+
+/** The rules without one; undefined if they do not have it. Pure. */
+export function rulesWithout(rules: readonly Rule[], cidr: string): Rule[] | undefined {
+  const remaining = rules.filter(rule => blockOf(rule.cidr) !== blockOf(cidr))
+  return remaining.length === rules.length ? undefined : remaining
+}
+
+async function change(
+  session: Session,
+  name: string | undefined,
+  options: WaitOptions,
+  decide: (rules: readonly Rule[]) => Rule[] | undefined,
+): Promise<void> {
+  const { client, database } = await chosenDatabase(session, name)
+  const first = await client.changeFrom(
+    database.id,
+    ({ ip_allowlist: { rules } }) => {
+      const decided = decide(rules)
+      return decided === undefined ? undefined : { ip_allowlist: { rules: decided } }
+    },
+    0,
+  )
+  const read = (wait: number) => client.read(database.id, 'application', wait)
+  const last = await waitFor(session, options, { client, first, read })
+  const cidrs = last.ip_allowlist.rules.map(({ cidr }) => cidr).join(', ')
+  session.printer.done(escapeControls(`${last.name} admits ${cidrs || 'no address'}`), last.name, last)
+}
+
+type LabelOptions = WaitOptions & { label?: string }
+
+function addChanges(run: Run, group: ReturnType<typeof createCommand>): void {
+  const me = databaseArgument(group.command('me').description('admits the address of this machine'))
+  act<LabelOptions>(
+    run,
+    waitOptions(me.option('--label <text>', 'a label for the address')),
+    async (session, [name], options) => {
+      const cidr = await (await session.client()).clientIp()
+      await change(session, name, options, rules =>
+        rulesWith(rules, { cidr, label: options.label ?? 'espalier allow me' }),
+      )
+    },
+  )
+  const adding = group
+    .command('add')
+    .description('admits an address or block')
+    .argument('<cidr>', 'such as 203.0.113.0/24')
+  act<LabelOptions>(
+    run,
+    waitOptions(databaseArgument(adding).option('--label <text>', 'a label for the addresses')),
+    (session, [cidr = '', name], options) =>
+      change(session, name, options, rules =>
+        rulesWith(rules, { cidr, ...(options.label === undefined ? {} : { label: options.label }) }),
+      ),
+  )
+  const removing = group
+    .command('remove')
+    .description('refuses them from now on; open sessions stay')
+    .argument('<cidr>')
+  act<WaitOptions>(run, waitOptions(databaseArgument(removing)), (session, [cidr = '', name], options) =>
+    change(session, name, options, rules => {
+      const remaining = rulesWithout(rules, cidr)
+      if (remaining !== undefined) return remaining
+      throw new CommandFailure(`no rule has exactly ${JSON.stringify(cidr)}: espalier allow list`, exitCodes.notFound)
+    }),
+  )
+}
+
+const command: ClientCommand = run => {
+  const group = createCommand(run, 'allow', 'The addresses that may connect to a database.')
+  const listing = group.command('list').alias('ls').description('lists the rules')
+  act(run, databaseArgument(listing), async (session, [name]) => {
+    const { database } = await chosenDatabase(session, name)
+    session.printer.list(
+      database.ip_allowlist.rules,
+      columns,
+      ({ cidr }) => cidr,
+      `No address may connect to ${escapeControls(database.name)}: espalier allow me`,
+    )
+  })
+  addChanges(run, group)
+  return group
+}
+export default command

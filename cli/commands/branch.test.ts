@@ -1,0 +1,85 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Cli, golden, startCli } from '../testing/cli.ts'
+
+let cli: Cli
+beforeAll(async () => {
+  cli = await startCli()
+  await cli.run('db create shop --wait -q')
+})
+afterAll(() => cli?.close())
+
+test('creates a branch, uses it in the folder, and deletes it', async () => {
+  expect(await cli.run('branch list shop')).toMatchObject({ out: '', err: expect.stringContaining('no branches yet') })
+  const created = await cli.run('branch create Preview -d shop --wait -q')
+  expect(created).toMatchObject({ code: 0, out: expect.stringMatching(/^shop-[0-9a-f]{8}\n$/), err: '' })
+  const name = created.out.trim()
+  expect(await cli.run('branch checkout Preview --database shop')).toMatchObject({
+    code: 0,
+    out: `${join(cli.directory, '.espalier')} uses ${name}\n`,
+  })
+  expect(readFileSync(join(cli.directory, '.espalier'), 'utf8')).toBe(`{"database":"shop","branch":"${name}"}\n`)
+  // The folder now names the database, and commands print which one it is.
+  const path = join(cli.directory, '.espalier')
+  for (const line of ['branch list', 'allow list'])
+    expect((await cli.run(line)).err.startsWith(`using shop of ${path}\n`)).toBe(true)
+  expect((await cli.run('env')).err.startsWith(`using shop (${name}) of ${path}\n`)).toBe(true)
+  for (const line of ['branch list -q', 'branch list --json', 'branch list shop'])
+    expect((await cli.run(line)).err).not.toContain('using')
+  expect(golden((await cli.run('branch list')).out)).toMatchInlineSnapshot(`
+    "   NAME           DISPLAY NAME  STATUS     COPY OF  CREATED  EXPIRES
+    *  shop-XXXXXXXX  Preview       available  shop     AGO   -
+    "
+  `)
+  expect(JSON.parse((await cli.run('branch list --json')).out)).toMatchObject([{ name, display_name: 'Preview' }])
+  const nested = await cli.run(['branch', 'create', 'Of it', '--from', 'Preview', '-q', '--wait'])
+  expect(nested.code).toBe(0)
+  expect((await cli.run('branch checkout')).out).toContain('uses shop\n')
+  expect(await cli.run(`branch delete ${nested.out.trim()} --yes`)).toMatchObject({
+    code: 0,
+    out: `${nested.out.trim()} is being deleted\n`,
+  })
+  expect(await cli.run('branch delete none')).toMatchObject({
+    code: 3,
+    err: expect.stringContaining('there is no branch "none"'),
+  })
+})
+
+test('a folder whose branch or database was deleted names the file, and can choose another branch', async () => {
+  const path = join(cli.directory, '.espalier')
+  writeFileSync(path, '{"database":"shop","branch":"gone"}')
+  const hint = `(${path} names it; espalier branch checkout --database NAME changes that)\n`
+  expect(await cli.run('env')).toMatchObject({ code: 3, err: expect.stringContaining('there is no branch "gone"') })
+  expect((await cli.run('env')).err.endsWith(hint)).toBe(true)
+  expect((await cli.run('env --branch none')).err).not.toContain('names it')
+  for (const line of ['branch list', 'db get', 'tasks']) expect(await cli.run(line)).toMatchObject({ code: 0 })
+  expect((await cli.run('branch checkout')).out).toContain('uses shop\n')
+  expect((await cli.run('branch list')).out).not.toContain('*')
+  writeFileSync(path, '{"database":"gone"}')
+  expect((await cli.run('allow list')).err.endsWith(hint)).toBe(true)
+})
+
+test('env prints variables that a shell reads, for the branch of the folder', async () => {
+  writeFileSync(join(cli.directory, '.espalier'), '{"database":"shop"}')
+  const { code, out } = await cli.run('env')
+  expect(code).toBe(0)
+  const file = /^export PGSSLROOTCERT=(.*)$/m.exec(out)?.[1] ?? ''
+  expect(out.replaceAll(file, 'FILE').replaceAll(encodeURIComponent(file), 'FILE')).toMatchInlineSnapshot(`
+    "export DATABASE_URL='postgresql://app:password-of-app@127.0.0.1:15432/app?sslmode=verify-full&sslrootcert=FILE'
+    export PGHOST=127.0.0.1
+    export PGPORT=15432
+    export PGUSER=app
+    export PGPASSWORD=password-of-app
+    export PGDATABASE=app
+    export PGSSLMODE=verify-full
+    export PGSSLROOTCERT=FILE
+    "
+  `)
+  expect((await cli.run('env --no-export --role admin')).out).toMatch(/^PGUSER=admin$/m)
+  expect(JSON.parse((await cli.run('env --json')).out)).toMatchObject({ PGUSER: 'app', PGSSLMODE: 'verify-full' })
+  expect(await cli.run('env --role postgres')).toMatchObject({
+    code: 2,
+    err: expect.stringContaining('app, admin, app_read_only'),
+  })
+})

@@ -1,0 +1,47 @@
+/** `espalier env`: the variables with which libpq and most drivers connect, quoted for a shell. */
+import { Option } from 'commander'
+import { printedJson } from '../../values/escape.ts'
+import { act, branchOption, type ClientCommand, createCommand, databaseArgument } from '../arguments.ts'
+import { keepAuthority } from '../connect/authority-file.ts'
+import { findConnection, type Role, roles } from '../connect/connection.ts'
+import { connectionString } from '../connect/psql.ts'
+import { CommandFailure } from '../errors.ts'
+import { chosenPlace } from '../session.ts'
+
+/** One word of a POSIX shell, whatever is in the text. */
+export function shellQuoted(text: string): string {
+  if (text.includes('\0')) throw new CommandFailure('a value has a null byte, which no variable can hold')
+  return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
+}
+
+type Options = { branch?: string; role: Role; export: boolean }
+
+const command: ClientCommand = run => {
+  const parsed = branchOption(databaseArgument(createCommand(run, 'env', 'Prints DATABASE_URL and the PG* variables.')))
+    .addOption(new Option('--role <role>', 'the role').choices(roles).default('app'))
+    .option('--no-export', 'prints NAME=VALUE, for an .env file')
+    .addHelpText('after', '\nThe output has the password: eval "$(espalier env shop)"')
+  return act<Options>(run, parsed, async (session, [name], options) => {
+    const { client, database, branch } = await chosenPlace(session, name, options.branch)
+    const { printer, io } = session
+    const wanted = { name: database.id, branch: branch?.id, role: options.role }
+    const found = await findConnection(client, wanted, printer.note)
+    const authorityFile = await keepAuthority(io.environment, await client.authority())
+    const { host, port, username, password, database: databaseName } = found.connection
+    const variables = {
+      DATABASE_URL: connectionString(found, authorityFile),
+      PGHOST: host,
+      PGPORT: String(port),
+      PGUSER: username,
+      PGPASSWORD: password,
+      PGDATABASE: databaseName,
+      PGSSLMODE: 'verify-full',
+      PGSSLROOTCERT: authorityFile,
+    }
+    if (printer.format === 'json') return printer.line(printedJson(variables, 2))
+    const prefix = options.export ? 'export ' : ''
+    for (const [variable, value] of Object.entries(variables))
+      printer.line(`${prefix}${variable}=${shellQuoted(value)}`)
+  })
+}
+export default command

@@ -1,0 +1,191 @@
+/** `espalier login`: stores an API and a token as a profile, after a call with that token succeeded. */
+import { createInterface } from 'node:readline'
+import { Option } from 'commander'
+import { readHidden } from '../../server/hidden-input.ts'
+import { UsageError } from '../../server/usage-error.ts'
+import { escapeControls, printedJson } from '../../values/escape.ts'
+import type { Api } from '../api/call.ts'
+import { createClient } from '../api/client.ts'
+import { act, type ClientCommand, createCommand, type Run } from '../arguments.ts'
+import { agree } from '../confirm.ts'
+import { type Io, isTerminal } from '../io.ts'
+import { checkProfileName, localProfile, type Profile, profilesPath, readProfiles, withProfiles } from '../profiles.ts'
+import type { Session } from '../session.ts'
+import { apiUrlOf, embeddedUrl, isToken, readAuthority, readTarget } from '../target.ts'
+
+type Options = {
+  api?: string
+  ca?: string
+  certificateName?: string
+  profile?: string
+  tenant?: string
+  method?: 'token' | 'browser' | 'device'
+  status?: boolean
+  use?: string
+  json?: boolean
+  yes?: boolean
+}
+
+/** Longer than any token. */
+const mostCharacters = 16_384
+const defaultName = 'default'
+
+/** From a prompt that does not show it, or the first line of standard input. @throws UsageError */
+async function readToken({ input, errors }: Io): Promise<string> {
+  const text = isTerminal(input)
+    ? await readHidden(input, errors, { prompt: 'Token: ', what: 'token', mostCharacters })
+    : await firstLine(input)
+  if (isToken(text.trim())) return text.trim()
+  throw new UsageError('the token must be one line without spaces')
+}
+
+async function firstLine(input: Io['input']): Promise<string> {
+  const lines = createInterface({ input, terminal: false })
+  for await (const line of lines) return line
+  throw new UsageError('no token: type it on a terminal, or pass it by standard input')
+}
+
+/** The profile's token: typed, or of a login at the API's OpenID provider. */
+async function tokenFor(
+  session: Session,
+  api: Api,
+  options: Options,
+  known?: Profile,
+): Promise<Pick<Profile, 'token' | 'oidc'>> {
+  const { io, printer } = session
+  const { method } = options
+  if (method === undefined && !isTerminal(io.input)) return { token: await readToken(io) }
+  const oidc = method === 'token' ? undefined : await oidcOf(api)
+  if (oidc === undefined) {
+    if (method === 'browser' || method === 'device')
+      throw new UsageError(`this API has no login by OpenID Connect: espalier login --method token`)
+    return { token: await readToken(io) }
+  }
+  // An API could name the provider of another API, and would then receive a token that the other API accepts.
+  if (known?.oidc?.issuer !== oidc.issuer)
+    await agree(
+      session,
+      options,
+      `Log in at ${escapeControls(oidc.issuer)} for ${api.url.origin}: this API receives a token of that provider.`,
+    )
+  const { logInByBrowser, logInByDevice } = await import('../login/oidc.ts')
+  const logIn = method === 'device' ? logInByDevice : logInByBrowser
+  return await logIn(oidc, { io, note: printer.note })
+}
+
+/** What the API says about its OpenID provider; APIs of earlier versions say nothing. */
+async function oidcOf(api: Api) {
+  const { ApiFailure } = await import('../api/call.ts')
+  try {
+    return (await createClient(api).login()).oidc
+  } catch (error) {
+    if (error instanceof ApiFailure && (error.status === 404 || error.status === 401)) return undefined
+    throw error
+  }
+}
+
+async function logIn(session: Session, options: Options): Promise<void> {
+  const { io, printer } = session
+  const name = checkProfileName(options.profile ?? defaultName)
+  const { profiles } = await readProfiles(io.environment)
+  const known = Object.hasOwn(profiles, name) ? profiles[name] : undefined
+  const given = options.api ?? known?.api
+  if (given === undefined) throw new UsageError('--api must name the API, such as https://api.example.com')
+  const url = apiUrlOf('--api', given)
+  const isSame = known !== undefined && new URL(known.api).href === url.href
+  const api: Api = {
+    url,
+    token: '',
+    authority: options.ca ? await readAuthority('--ca', options.ca) : isSame ? known.authority : undefined,
+    name: options.certificateName ?? (isSame ? known.name : undefined),
+  }
+  const credentials = await tokenFor(session, api, options, isSame ? known : undefined)
+  // A token that the API refuses is not stored.
+  const databases = await createClient({ ...api, token: credentials.token }).list()
+  const { authority, name: certificateName } = api
+  const profile: Profile = { api: url.origin, ...credentials, authority, name: certificateName }
+  await withProfiles(io.environment, (all, write) =>
+    write({ current: name, profiles: { ...all.profiles, [name]: profile } }),
+  )
+  const count = `${databases.length} ${databases.length === 1 ? 'database' : 'databases'}`
+  printer.done(`Logged in to ${url.origin} as the profile ${name}, with ${count}`, name, {
+    profile: name,
+    api: url.origin,
+  })
+}
+
+/** The claims of a token, without a check of its signature: for display only. */
+function claimsOf(token: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
+    return typeof value === 'object' && value !== null ? { ...value } : {}
+  } catch {
+    return {}
+  }
+}
+
+const textOf = (value: unknown) => (typeof value === 'string' ? value : undefined)
+
+async function showStatus({ io, printer }: Session, options: Options): Promise<void> {
+  const { current, profiles } = await readProfiles(io.environment)
+  const api = await readTarget(io.environment, options)
+  const { tenant, sub, exp } = claimsOf(api.token)
+  const { ESPALIER_API_URL: url, ESPALIER_TOKEN: token, ESPALIER_PROFILE: named } = io.environment
+  const fromEnvironment = options.profile === undefined && Boolean(url || token)
+  const used = fromEnvironment ? undefined : (options.profile ?? (named || undefined) ?? current ?? localProfile)
+  // The token is valid if this call succeeds.
+  const databases = await createClient(api).list()
+  const entries = [
+    ['profile', used ?? 'none: ESPALIER_API_URL and ESPALIER_TOKEN'],
+    ['api', api.url.origin],
+    ['tenant', textOf(tenant)],
+    ['subject', textOf(sub)],
+    ['expires', typeof exp === 'number' ? new Date(exp * 1000).toISOString() : undefined],
+    ['databases', databases.length],
+    ['profiles', [localProfile, ...Object.keys(profiles)].join(', ')],
+    ['file', profilesPath(io.environment)],
+  ] as const
+  if (printer.format === 'json') printer.line(printedJson(Object.fromEntries(entries), 2))
+  else printer.one({}, used ?? '', entries)
+}
+
+async function useProfile({ io, printer }: Session, name: string): Promise<void> {
+  const profiles = await withProfiles(io.environment, async ({ profiles: all }, write) => {
+    if (name !== localProfile && !Object.hasOwn(all, name))
+      throw new UsageError(
+        `--use: there is no profile ${JSON.stringify(name)}: espalier login --profile NAME creates one`,
+      )
+    await write({ profiles: all, ...(name === localProfile ? {} : { current: name }) })
+    return all
+  })
+  const api = name === localProfile ? (await embeddedUrl(io.environment)).origin : (profiles[name]?.api ?? '')
+  printer.done(`Commands use the profile ${name}: ${escapeControls(api)}`, name)
+}
+
+const command: ClientCommand = (run: Run) => {
+  const parsed = createCommand(
+    run,
+    'login',
+    'Logs in to an API. The embedded installation on this machine needs no login.',
+  )
+    .option('--api <url>', 'the API, such as https://api.example.com')
+    .option('--ca <file>', "the CA of the API's certificate (default: the public CAs)")
+    .option('--certificate-name <name>', "the name in the API's certificate, if it is not the host")
+    .addOption(
+      new Option('--method <method>', 'how (default: browser if the API has a provider, else token)').choices([
+        'token',
+        'browser',
+        'device',
+      ]),
+    )
+    .option('--status', 'shows which API, profile and account commands use')
+    .option('-y, --yes', 'does not ask whether to log in at the provider of the API')
+    .option('--use <profile>', 'makes another profile the current one')
+    .addHelpText('after', '\nThe token is read from a prompt or from standard input, never from the command line.')
+  return act<Options>(run, parsed, async (session, _, options) => {
+    if (options.status) await showStatus(session, options)
+    else if (options.use !== undefined) await useProfile(session, options.use)
+    else await logIn(session, options)
+  })
+}
+export default command

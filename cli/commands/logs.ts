@@ -1,0 +1,88 @@
+/** `espalier logs`: the log of Postgres or of a service, and new lines as they are written. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Option } from 'commander'
+import { UsageError } from '../../server/usage-error.ts'
+import { escapeControls, printedJson } from '../../values/escape.ts'
+import type { LogEntry } from '../api/shapes.ts'
+import { act, branchOption, type ClientCommand, createCommand, databaseArgument, integer } from '../arguments.ts'
+import { styleOf } from '../io.ts'
+import { chosenPlace, type Session } from '../session.ts'
+
+type Options = { branch?: string; service?: string; lines: number; since?: string; follow?: boolean }
+
+/** Between two reads of --follow. */
+const pauseMs = 2000
+const mostLines = 1000
+const units: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** The time that `--since` names: a duration before now, or a time. @throws UsageError */
+export function sinceTime(text: string, now: number = Date.now()): string {
+  const [, count = '', unit = ''] = /^([0-9]{1,6})([smhd])$/.exec(text) ?? []
+  const time = unit === '' ? Date.parse(text) : now - Number(count) * (units[unit] ?? 0)
+  if (Number.isNaN(time)) throw new UsageError('--since must be like 10m, 2h or 2026-01-31T12:00:00Z')
+  return new Date(time).toISOString()
+}
+
+const identityOf = ({ timestamp, pid, line_num: line, message }: LogEntry): string =>
+  JSON.stringify([timestamp, pid, line, message])
+
+/**
+ * The entries of a page that were not printed before, oldest first. Pages overlap, since entries of the same time can
+ * arrive later. `printed` keeps the entries of the last page that had any. Pure except for `printed`.
+ */
+export function newEntries(page: readonly LogEntry[], printed: Set<string>): LogEntry[] {
+  const fresh = page.toReversed().filter(entry => !printed.has(identityOf(entry)))
+  const newest = page.reduce((latest, { timestamp }) => (timestamp > latest ? timestamp : latest), '')
+  if (newest === '') return fresh
+  printed.clear()
+  for (const entry of page) printed.add(identityOf(entry))
+  return fresh
+}
+
+function printEntry({ io, printer }: Session, entry: LogEntry): void {
+  // One JSON object a line, so that a reader can process lines as they arrive.
+  if (printer.format === 'json') {
+    printer.line(printedJson(entry))
+    return
+  }
+  if (printer.format === 'quiet') {
+    printer.line(escapeControls(entry.message))
+    return
+  }
+  const style = styleOf(io, io.output)
+  const level = escapeControls(entry.level)
+  const isBad = /^(ERROR|FATAL|PANIC)$/.test(level)
+  const painted = isBad ? style('red', level) : level.startsWith('WARN') ? style('yellow', level) : level
+  printer.line(`${style('dim', escapeControls(entry.timestamp))} ${painted} ${escapeControls(entry.message)}`)
+  for (const [name, text] of [
+    ['DETAIL', entry.detail],
+    ['HINT', entry.hint],
+    ['STATEMENT', entry.statement],
+  ] as const)
+    if (text !== undefined) printer.line(`  ${name}: ${escapeControls(text)}`)
+}
+
+const command: ClientCommand = run => {
+  const parsed = branchOption(databaseArgument(createCommand(run, 'logs', 'The log of Postgres, oldest line first.')))
+    .addOption(new Option('--service <type>', 'the log of a service').choices(['mcp', 'rest', 'rag']))
+    .option('-n, --lines <count>', 'the newest lines', integer(1, mostLines), 100)
+    .option('--since <time>', 'only lines since then: 10m, 2h or 2026-01-31T12:00:00Z')
+    .option('-f, --follow', 'prints new lines until Ctrl-C')
+  return act<Options>(run, parsed, async (session, [name], options) => {
+    const { client, database, branch } = await chosenPlace(session, name, options.branch)
+    const place = { id: database.id, branchId: branch?.id }
+    const printed = new Set<string>()
+    let start = options.since === undefined ? undefined : sinceTime(options.since)
+    let most = options.lines
+    for (;;) {
+      const page = await client.logs(place, { service: options.service, max_lines: most, start_time: start })
+      for (const entry of newEntries(page, printed)) printEntry(session, entry)
+      if (!options.follow) return
+      start =
+        page.reduce((latest, { timestamp }) => (timestamp > latest ? timestamp : latest), start ?? '') || undefined
+      most = mostLines
+      await sleep(pauseMs)
+    }
+  })
+}
+export default command

@@ -1,0 +1,49 @@
+/** `espalier restore`: puts the data of a backup or of a moment into a database, in place. */
+import { UsageError } from '../../server/usage-error.ts'
+import { escapeControls } from '../../values/escape.ts'
+import {
+  act,
+  type ClientCommand,
+  type ConfirmOptions,
+  confirmOption,
+  createCommand,
+  type WaitOptions,
+  waitOptions,
+} from '../arguments.ts'
+import { confirm } from '../confirm.ts'
+import { findBackup, findBranch, findDatabase } from '../find.ts'
+import { waitFor } from '../wait.ts'
+
+type Options = WaitOptions &
+  ConfirmOptions & { backup?: string; to?: string; branch?: string; discardPrevious?: boolean }
+
+const command: ClientCommand = run => {
+  const parsed = createCommand(run, 'restore', 'Restores a database in place; address and passwords stay.')
+    .argument('<database>', 'its name or id')
+    .option('--backup <backup>', 'a backup of it: its name or id')
+    .option('--to <time>', 'the moment, such as 2026-01-31T12:00:00Z (needs the durable tier)')
+    .option('--branch <branch>', 'the moment of this branch of it')
+    .option('--discard-previous', 'keeps no copy of the present data')
+    .addHelpText('after', '\nThe present data are kept as a backup and a volume, unless they are discarded.')
+  return act<Options>(run, waitOptions(confirmOption(parsed)), async (session, [name = ''], options) => {
+    const { backup, to, branch, discardPrevious } = options
+    if ([backup, to, branch].filter(one => one !== undefined).length !== 1)
+      throw new UsageError('name one of --backup, --to and --branch')
+    const client = await session.client()
+    const database = await findDatabase(client, name)
+    const target = {
+      ...(to === undefined ? {} : { target_time: to }),
+      ...(backup === undefined ? {} : { backup_id: (await findBackup(client, backup, database.id)).id }),
+      ...(branch === undefined ? {} : { branch_id: (await findBranch(client, database, branch)).id }),
+    }
+    const shown = escapeControls(database.name)
+    const outcome = discardPrevious ? 'are lost' : 'are kept as a backup'
+    await confirm(session, options, database.name, `This replaces the data of ${shown}; the present data ${outcome}.`)
+    const wanted = { ...target, ...(discardPrevious ? { discard_previous: true } : {}) }
+    const first = await client.restore(database.id, wanted, 0)
+    const read = (wait: number) => client.read(database.id, 'application', wait)
+    const restored = await waitFor(session, options, { client, first, read })
+    session.printer.done(escapeControls(`${restored.name} is ${restored.status}`), restored.name, restored)
+  })
+}
+export default command

@@ -1,0 +1,53 @@
+/** `espalier size`: the sizes of an installation, and the size of a database. */
+
+import { escapeControls } from '../../values/escape.ts'
+import type { Size } from '../api/shapes.ts'
+import {
+  act,
+  type ClientCommand,
+  createCommand,
+  databaseArgument,
+  type WaitOptions,
+  waitOptions,
+} from '../arguments.ts'
+import type { Column } from '../output/table.ts'
+import { chosenDatabase } from '../session.ts'
+import { waitFor } from '../wait.ts'
+
+/** Prices have two decimals in every currency that an installation has had so far. */
+function priceOf({ pricing }: Size): string | undefined {
+  if (pricing === undefined) return undefined
+  const { price_amount: amount, currency, billing_interval: interval } = pricing
+  return `${(amount / 100).toFixed(2)} ${currency.toUpperCase()} a ${interval}`
+}
+
+const columns: readonly Column<Size>[] = [
+  { title: 'NAME', value: ({ name }) => name },
+  { title: 'VERSION', value: ({ version }) => version, align: 'right' },
+  { title: 'STATUS', value: ({ status }) => status },
+  { title: 'CPU', value: ({ cpu_limit: cpu }) => cpu, align: 'right' },
+  { title: 'MEMORY', value: ({ memory_limit: memory }) => memory, align: 'right' },
+  { title: 'STORAGE', value: ({ storage_size: storage }) => storage, align: 'right' },
+  { title: 'CONNECTIONS', value: ({ connections }) => connections, align: 'right' },
+  { title: 'PRICE', value: priceOf },
+]
+
+const command: ClientCommand = run => {
+  const group = createCommand(run, 'size', 'Sizes: CPU, memory and storage of a database.')
+  act(run, group.command('list').alias('ls').description('lists the sizes'), async ({ client, printer }) => {
+    printer.list(await (await client()).sizes(), columns, ({ name }) => name, 'The installation has no sizes.')
+  })
+  const setting = group
+    .command('set')
+    .description('resizes a database; it restarts for some seconds')
+    .argument('<size>', 'one of espalier size list')
+  act<WaitOptions>(run, waitOptions(databaseArgument(setting)), async (session, [size = '', name], options) => {
+    const { client, database } = await chosenDatabase(session, name)
+    await client.resize(database.id, size, 0)
+    const read = (wait: number) => client.read(database.id, 'application', wait)
+    const last = await waitFor(session, options, { client, first: await read(0), read })
+    session.printer.done(escapeControls(`${last.name} is ${last.status}, size ${last.size}`), last.name, last)
+  })
+  return group
+}
+export default command

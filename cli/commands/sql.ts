@@ -1,0 +1,44 @@
+/** `espalier sql`: runs statements by itself, without psql, and prints their rows as a table, CSV or JSON. */
+import { text } from 'node:stream/consumers'
+import { Option } from 'commander'
+import { UsageError } from '../../server/usage-error.ts'
+import { act, branchOption, type ClientCommand, createCommand, databaseArgument } from '../arguments.ts'
+import { findConnection, type Role, roles } from '../connect/connection.ts'
+import { isTerminal } from '../io.ts'
+import { chosenPlace, type Session } from '../session.ts'
+import { createRowPrinter, type RowFormat } from '../sql/print.ts'
+import { runStatements } from '../sql/run.ts'
+
+type Options = { branch?: string; role: Role; command?: string[]; csv?: boolean; json?: boolean; quiet?: boolean }
+
+/** The limit for standard input: more than a person types. Larger scripts are for `psql -f`. */
+const mostCharacters = 16 * 1024 * 1024
+
+async function statementsOf({ io }: Session, { command }: Options): Promise<string> {
+  if (command !== undefined) return command.join(';\n')
+  if (isTerminal(io.input))
+    throw new UsageError("name a statement: espalier sql -c 'SELECT 1', or pass statements by standard input")
+  const piped = await text(io.input)
+  if (piped.length > mostCharacters) throw new UsageError('the statements are too long: use psql -f')
+  return piped
+}
+
+const formatOf = ({ csv, json, quiet }: Options): RowFormat =>
+  json ? 'json' : csv ? 'csv' : quiet ? 'values' : 'table'
+
+const command: ClientCommand = run => {
+  const parsed = branchOption(databaseArgument(createCommand(run, 'sql', 'Runs SQL statements; needs no psql.')))
+    .addOption(new Option('--role <role>', 'the role').choices(roles).default('app'))
+    .option('-c, --command <sql>', 'a statement; may be repeated', (sql: string, all: string[] = []) => [...all, sql])
+    .option('--csv', 'prints rows as CSV')
+    .addHelpText('after', '\nWithout -c it reads statements from standard input. --quiet prints values only.')
+  return act<Options>(run, parsed, async (session, [name], options) => {
+    const statements = await statementsOf(session, options)
+    const { client, database, branch } = await chosenPlace(session, name, options.branch)
+    const wanted = { name: database.id, branch: branch?.id, role: options.role }
+    const found = await findConnection(client, wanted, session.printer.note)
+    const printer = createRowPrinter(session.io, formatOf(options))
+    await runStatements(found, await client.authority(), statements, printer)
+  })
+}
+export default command

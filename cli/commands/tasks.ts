@@ -1,0 +1,41 @@
+/** `espalier tasks`: operations, newest first, with their last message. */
+import type { Task } from '../api/shapes.ts'
+import { act, type ClientCommand, createCommand, databaseArgument, integer } from '../arguments.ts'
+import type { Column } from '../output/table.ts'
+import { ageOf } from '../output/units.ts'
+import { findProject } from '../project.ts'
+import { chosenDatabase } from '../session.ts'
+
+type Shown = Task & { subject: string }
+
+const columns: readonly Column<Shown>[] = [
+  { title: 'OPERATION', value: ({ name }) => name },
+  { title: 'SUBJECT', value: ({ subject_kind: kind, subject }) => `${kind} ${subject}` },
+  { title: 'STATUS', value: ({ status }) => status },
+  { title: 'STARTED', value: ({ created_at: time }) => ageOf(time) },
+  { title: 'MESSAGE', value: ({ error, messages }) => error ?? messages.at(-1)?.text },
+]
+
+const command: ClientCommand = run => {
+  const parsed = databaseArgument(createCommand(run, 'tasks', 'Operations of a database, or of the account.')).option(
+    '-n, --lines <count>',
+    'how many',
+    integer(1, 100),
+    20,
+  )
+  return act<{ lines: number }>(run, parsed, async (session, [name], { lines }) => {
+    const isOfOne = name !== undefined || (await findProject(session.io.directory)) !== undefined
+    const chosen = isOfOne ? (await chosenDatabase(session, name)).database : undefined
+    const client = await session.client()
+    const tasks = await client.tasks(chosen?.id, lines)
+    const empty = 'No operations yet.'
+    const { printer } = session
+    if (printer.format !== 'text') return printer.list(tasks, [], ({ id }) => id, empty)
+    const databases = chosen === undefined && tasks.length > 0 ? await client.list() : [chosen]
+    // Subjects that are no databases, and deleted ones, are shown by their id.
+    const nameOf = (id: string) => databases.find(database => database?.id === id)?.name ?? id
+    const shown = tasks.map(task => ({ ...task, subject: nameOf(task.subject_id) }))
+    printer.list(shown, columns, ({ id }) => id, empty)
+  })
+}
+export default command

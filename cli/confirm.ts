@@ -1,0 +1,36 @@
+/** Asks before data is lost: the user types the name of what is deleted. */
+import { UsageError } from '../server/usage-error.ts'
+import { escapeControls, escapeLines } from '../values/escape.ts'
+import type { ConfirmOptions } from './arguments.ts'
+import { CommandFailure } from './errors.ts'
+import { type Io, isTerminal } from './io.ts'
+import type { Session } from './session.ts'
+
+/** The line that the user types, without the spaces around it. */
+async function readLine(io: Io, question: string): Promise<string> {
+  const { createInterface } = await import('node:readline/promises')
+  const prompt = createInterface({ input: io.input, output: io.errors, terminal: false })
+  try {
+    return (await prompt.question(question)).trim()
+  } finally {
+    prompt.close()
+  }
+}
+
+/** Asks yes or no. `reason`: the text before the question. @throws UsageError, CommandFailure */
+export async function agree({ io }: Session, { yes }: ConfirmOptions, reason: string): Promise<void> {
+  io.errors.write(`${escapeLines(reason)}\n`)
+  if (yes === true) return
+  if (!isTerminal(io.input)) throw new UsageError('it asks on a terminal; without one, it needs --yes')
+  const typed = await readLine(io, 'Continue? [y/N] ')
+  if (!/^y(es)?$/i.test(typed)) throw new CommandFailure('not confirmed: nothing was changed')
+}
+
+/** `lost`: a sentence that names what will be lost. @throws UsageError, CommandFailure */
+export async function confirm({ io }: Session, { yes }: ConfirmOptions, name: string, lost: string): Promise<void> {
+  if (yes === true) return
+  if (!isTerminal(io.input)) throw new UsageError('it asks for the name on a terminal; without one, it needs --yes')
+  io.errors.write(`${escapeLines(lost)}\n`)
+  const typed = await readLine(io, `Type ${escapeControls(name)} to continue: `)
+  if (typed !== name) throw new CommandFailure('the name differs: nothing was changed')
+}

@@ -1,0 +1,60 @@
+/**
+ * Resolves the name of a database or branch to the connection details of a role: host, port, password, and the name in
+ * the certificate.
+ */
+
+import { escapeControls } from '../../values/escape.ts'
+import { type Client, longestWait, type UserType } from '../api/client.ts'
+import type { Branch, Connection, Database } from '../api/shapes.ts'
+import { CommandFailure } from '../errors.ts'
+import { findBranch, findDatabase } from '../find.ts'
+
+export const roles = ['app', 'admin', 'app_read_only'] as const
+export type Role = (typeof roles)[number]
+
+const userTypes: Record<Role, UserType> = {
+  app: 'application',
+  admin: 'admin',
+  app_read_only: 'application_read_only',
+}
+
+/** Statuses in which an operation runs that will assign an address. */
+const comesSoon = new Set(['creating', 'resuming', 'restoring'])
+/** Statuses in which the API returns an address, but connections are not accepted. */
+const isClosed = new Set(['deleting', 'deleted', 'suspended', 'suspending'])
+
+/** `branch`: its assigned name, its display name or its id. */
+type Wanted = { name: string; branch?: string | undefined; role: Role }
+type Instance = Pick<Database & Branch, 'id' | 'name' | 'status' | 'domain' | 'connection'>
+export type Found = { domain: string | undefined; connection: Connection & { host: string } }
+
+/** `note` prints what is being waited for. @throws CommandFailure with the reason if a connection is not possible */
+export async function findConnection(
+  client: Client,
+  { name, branch, role }: Wanted,
+  note: (line: string) => void,
+): Promise<Found> {
+  const database = await findDatabase(client, name)
+  const { id } = database
+  if (branch === undefined) return connectable(wait => client.read(id, userTypes[role], wait), note)
+  const found = await findBranch(client, database, branch)
+  return connectable(wait => client.readBranch(id, found.id, userTypes[role], wait), note)
+}
+
+async function connectable(read: (wait: number) => Promise<Instance>, note: (line: string) => void): Promise<Found> {
+  let instance = await read(0)
+  if (comesSoon.has(instance.status)) {
+    note(`${escapeControls(`${instance.name} is ${instance.status}`)}: waiting until it is available`)
+    instance = await read(longestWait)
+  }
+  const { name, status, domain, connection } = instance
+  if (isClosed.has(status) || connection?.host === undefined)
+    throw new CommandFailure(`${escapeControls(`${name} is ${status}`)}: ${unconnectable(instance)}`)
+  return { domain, connection: { ...connection, host: connection.host } }
+}
+
+function unconnectable({ status, id }: Instance): string {
+  if (status === 'deleting' || status === 'deleted') return 'connections are no longer accepted'
+  if (status === 'suspended' || status === 'suspending') return 'resume it first'
+  return `it has no address yet, or this role has no password; GET /managed/v1/tasks?subject_id=${id} shows the reason`
+}

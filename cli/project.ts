@@ -1,0 +1,102 @@
+/**
+ * The database and branch that a project folder uses: `.espalier` in that folder or one above it. It has names only, so
+ * that it can be committed, and no API's address, so that a folder of another author cannot send a token elsewhere.
+ */
+import { lstat, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { UsageError } from '../server/usage-error.ts'
+import { exactly, optional, type ShapeType, sized } from './shape.ts'
+
+const projectFileName = '.espalier'
+/** Where `.espalier` is the directory of an embedded installation, the file is inside it. */
+const nestedName = 'project.json'
+const largestBytes = 4096
+
+const name = sized(1, 200)
+const project = exactly({ database: name, branch: optional(name) })
+type Project = ShapeType<typeof project>
+
+/** The folder and those above it, nearest first. */
+export function foldersAbove(directory: string): string[] {
+  const folders = [resolve(directory)]
+  for (;;) {
+    const above = dirname(folders.at(-1) ?? '/')
+    if (above === folders.at(-1)) return folders
+    folders.push(above)
+  }
+}
+
+/** @throws UsageError if the text is not a project */
+export function parseProject(text: string, path: string): Project {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    throw new UsageError(`${path} is not JSON: espalier branch checkout writes it`)
+  }
+  if (project(value)) return value
+  throw new UsageError(`${path} must have a database and may have a branch: espalier branch checkout writes it`)
+}
+
+/** The path of the file in a folder, and whether it exists and may be trusted: it belongs to this user or to root. */
+async function fileIn(folder: string): Promise<{ path: string; exists: boolean }> {
+  const path = join(folder, projectFileName)
+  const found = await lstat(path).catch(() => undefined)
+  if (found === undefined) return { path, exists: false }
+  const isOwn = found.uid === 0 || found.uid === process.getuid?.()
+  if (!found.isDirectory()) return { path, exists: found.isFile() && isOwn && found.size <= largestBytes }
+  const nested = join(path, nestedName)
+  const inside = await lstat(nested).catch(() => undefined)
+  return { path: nested, exists: isOwn && inside?.isFile() === true && inside.size <= largestBytes }
+}
+
+type FoundProject = { path: string; project: Project }
+
+/** @throws UsageError if the nearest file cannot be read */
+export async function findProject(directory: string): Promise<FoundProject | undefined> {
+  for (const folder of foldersAbove(directory)) {
+    const { path, exists } = await fileIn(folder)
+    if (!exists) continue
+    const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+      throw new UsageError(`cannot read ${path} (${error.code})`)
+    })
+    return { path, project: parseProject(text, path) }
+  }
+  return undefined
+}
+
+/** Replaces the nearest file, or writes one into the directory. Returns its path. @throws UsageError */
+export async function writeProject(directory: string, chosen: Project): Promise<string> {
+  const path = (await nearestPath(directory)) ?? (await fileIn(directory)).path
+  const temporary = `${path}.${crypto.randomUUID()}`
+  try {
+    await writeFile(temporary, `${JSON.stringify(chosen)}\n`, { flag: 'wx' })
+    await rename(temporary, path)
+  } catch (error) {
+    await rm(temporary, { force: true }).catch(() => {})
+    throw new UsageError(`cannot write ${path} (${error instanceof Error && 'code' in error ? error.code : error})`)
+  }
+  return path
+}
+
+async function nearestPath(directory: string): Promise<string | undefined> {
+  for (const folder of foldersAbove(directory)) {
+    const { path, exists } = await fileIn(folder)
+    if (exists) return path
+  }
+  return undefined
+}
+
+type Choice = { database?: string | undefined; branch?: string | undefined }
+
+/**
+ * What a command works on: its own arguments, else the project. If the arguments name a database, the project's branch
+ * is not used, since it may belong to another database.
+ * @throws UsageError if no database is named
+ */
+export function chooseTarget({ database, branch }: Choice, found: FoundProject | undefined): Project {
+  if (database !== undefined) return { database, branch }
+  if (found === undefined)
+    throw new UsageError(`name a database, or choose one for this folder: espalier branch checkout --database NAME`)
+  return { database: found.project.database, branch: branch ?? found.project.branch }
+}

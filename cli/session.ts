@@ -1,0 +1,90 @@
+/** What an action of a client command works with: the printer, the API's client, and the database that was named. */
+
+import { escapeControls } from '../values/escape.ts'
+import type { Api } from './api/call.ts'
+import type { Client } from './api/client.ts'
+import type { Branch, Database } from './api/shapes.ts'
+import { CommandFailure, exitCodes } from './errors.ts'
+import { findBranch, findDatabase } from './find.ts'
+import type { Io } from './io.ts'
+import { createPrinter, type Printer } from './output/printer.ts'
+import { chooseTarget, findProject } from './project.ts'
+
+/** The options that every command has. */
+export type CommonOptions = { json?: boolean; quiet?: boolean; profile?: string; tenant?: string }
+
+export type Session = {
+  io: Io
+  printer: Printer
+  /** @throws UsageError if no API is chosen */
+  api(): Promise<Api>
+  client(): Promise<Client>
+}
+
+export function openSession(io: Io, options: CommonOptions): Session {
+  const format = options.json ? 'json' : options.quiet ? 'quiet' : 'text'
+  const api = async () => {
+    const { readTarget } = await import('./target.ts')
+    return readTarget(io.environment, options)
+  }
+  let opened: Promise<Client> | undefined
+  const open = async () => {
+    const { createClient } = await import('./api/client.ts')
+    return createClient(await api())
+  }
+  return {
+    io,
+    printer: createPrinter(io, format),
+    api,
+    client: () => {
+      opened ??= open()
+      return opened
+    },
+  }
+}
+
+/** The database of the argument or of the project. `projectBranch`: the branch that the project names; it may be deleted. */
+type ChosenDatabase = { client: Client; database: Database; projectBranch: string | undefined }
+/** The branch too, if one is chosen. */
+type ChosenPlace = { client: Client; database: Database; branch: Branch | undefined }
+
+/**
+ * Adds to an error about a missing object the path of the `.espalier` that names it. The user may not know of that
+ * file: in a cloned repository, another author wrote it.
+ */
+async function ofProject<T>(path: string | undefined, find: () => Promise<T>): Promise<T> {
+  try {
+    return await find()
+  } catch (error) {
+    if (path === undefined || !(error instanceof CommandFailure) || error.exitCode !== exitCodes.notFound) throw error
+    const hint = `${escapeControls(path)} names it; espalier branch checkout --database NAME changes that`
+    throw new CommandFailure(`${error.message} (${hint})`, error.exitCode)
+  }
+}
+
+function noteUse({ printer }: Session, path: string | undefined, used: string): void {
+  if (path !== undefined && printer.format === 'text') printer.note(escapeControls(`using ${used} of ${path}`))
+}
+
+/** @throws UsageError, CommandFailure */
+export async function chosenDatabase(session: Session, name?: string): Promise<ChosenDatabase> {
+  const project = name === undefined ? await findProject(session.io.directory) : undefined
+  const chosen = chooseTarget({ database: name }, project)
+  const client = await session.client()
+  const database = await ofProject(project?.path, () => findDatabase(client, chosen.database))
+  noteUse(session, project?.path, database.name)
+  return { client, database, projectBranch: project?.project.branch }
+}
+
+/** @throws UsageError, CommandFailure */
+export async function chosenPlace(session: Session, name?: string, branchName?: string): Promise<ChosenPlace> {
+  const project = name === undefined ? await findProject(session.io.directory) : undefined
+  const chosen = chooseTarget({ database: name, branch: branchName }, project)
+  const client = await session.client()
+  const database = await ofProject(project?.path, () => findDatabase(client, chosen.database))
+  const wanted = chosen.branch
+  const find = async () => (wanted === undefined ? undefined : await findBranch(client, database, wanted))
+  const branch = await ofProject(branchName === undefined ? project?.path : undefined, find)
+  noteUse(session, project?.path, branch === undefined ? database.name : `${database.name} (${branch.name})`)
+  return { client, database, branch }
+}

@@ -1,0 +1,67 @@
+/**
+ * Checks of JSON by its shape, for files and responses that commands read. Zod would take longer to load than Node takes
+ * to start. A value is not copied: fields that no shape names are kept.
+ */
+import { isRecord } from '../values/record.ts'
+
+export type Shape<T> = (value: unknown) => value is T
+export type ShapeType<S> = S extends Shape<infer T> ? T : never
+
+type Fields = Readonly<Record<string, Shape<unknown>>>
+type OptionalNames<F extends Fields> = { [K in keyof F]: undefined extends ShapeType<F[K]> ? K : never }[keyof F]
+type ObjectType<F extends Fields> = { [K in Exclude<keyof F, OptionalNames<F>>]: ShapeType<F[K]> } & {
+  [K in OptionalNames<F>]?: ShapeType<F[K]>
+}
+
+export const string = (value: unknown): value is string => typeof value === 'string'
+export const number = (value: unknown): value is number => Number.isFinite(value)
+export const boolean = (value: unknown): value is boolean => typeof value === 'boolean'
+/** What an empty response is read as. */
+export const nothing = (value: unknown): value is undefined => value === undefined
+
+export const optional =
+  <T>(shape: Shape<T>) =>
+  (value: unknown): value is T | undefined =>
+    value === undefined || shape(value)
+
+export const nullish =
+  <T>(shape: Shape<T>) =>
+  (value: unknown): value is T | null | undefined =>
+    value === undefined || value === null || shape(value)
+
+/** A string of a limited length, in UTF-16 units. */
+export const sized =
+  (least: number, most: number) =>
+  (value: unknown): value is string =>
+    string(value) && value.length >= least && value.length <= most
+
+export const matching =
+  (pattern: RegExp) =>
+  (value: unknown): value is string =>
+    string(value) && pattern.test(value)
+
+export const list =
+  <T>(shape: Shape<T>) =>
+  (value: unknown): value is T[] =>
+    Array.isArray(value) && value.every(shape)
+
+/** Only own fields count: a name such as `constructor` is inherited by each object. */
+const fieldOf = (value: Readonly<Record<string, unknown>>, name: string): unknown =>
+  Object.hasOwn(value, name) ? value[name] : undefined
+
+export const object =
+  <F extends Fields>(fields: F) =>
+  (value: unknown): value is ObjectType<F> =>
+    isRecord(value) && Object.entries(fields).every(([name, shape]) => shape(fieldOf(value, name)))
+
+/** An object without other fields. */
+export const exactly =
+  <F extends Fields>(fields: F) =>
+  (value: unknown): value is ObjectType<F> =>
+    object(fields)(value) && Object.keys(value).every(name => Object.hasOwn(fields, name))
+
+/** An object of values by name. */
+export const byName =
+  <T>(name: Shape<string>, shape: Shape<T>) =>
+  (value: unknown): value is Record<string, T> =>
+    isRecord(value) && Object.entries(value).every(([key, one]) => name(key) && shape(one))

@@ -1,0 +1,149 @@
+/**
+ * The API and token of a command: from a profile, the environment, or the embedded installation on this machine. A
+ * token is sent only to the API it was created for: the embedded installation's token is sent to no other.
+ */
+import { readFile } from 'node:fs/promises'
+import { UsageError } from '../server/usage-error.ts'
+import type { Api } from './api/call.ts'
+import {
+  isWebAddress,
+  localProfile,
+  type Named,
+  type Profile,
+  readProfile,
+  readProfiles,
+  withProfiles,
+} from './profiles.ts'
+
+export const targetHelp = `  ESPALIER_API_URL   the API (default: the embedded installation's, at port ESPALIER_API_PORT of this machine)
+  ESPALIER_TOKEN     an access token (default: a new one for the embedded installation in ESPALIER_HOME)
+  ESPALIER_API_CA    a file with the CA of the API's certificate (default: the public CAs)
+  ESPALIER_API_NAME  the name in the API's certificate, if it is not the host of ESPALIER_API_URL
+  ESPALIER_PROFILE   a profile of \`espalier login\`; \`local\` is the embedded installation`
+
+/** The lifetime of a new token for the embedded installation. Most commands need it for minutes. */
+const tokenSeconds = 3600
+const defaultTenant = 'demo'
+
+type Chosen = {
+  tenant?: string | undefined
+  profile?: string | undefined
+  /** If false, an expired token is an error: a process that can end at any time could lose the new refresh token. */
+  renews?: boolean | undefined
+}
+
+/**
+ * The API that a command calls. In this order: --profile, the environment, ESPALIER_PROFILE, the current profile, the
+ * embedded installation. `tenant`: of the embedded installation. @throws UsageError naming the variable and the rule
+ */
+export async function readTarget(
+  environment: NodeJS.ProcessEnv,
+  { tenant, profile, renews = true }: Chosen,
+): Promise<Api> {
+  const { ESPALIER_API_URL: given, ESPALIER_TOKEN: token } = environment
+  if (profile !== undefined && tenant !== undefined && profile !== localProfile)
+    throw new UsageError('--tenant applies only to the embedded installation: the token of a profile names its tenant')
+  if (profile === undefined && (given || token)) {
+    if (!given) await refuseLoneToken(environment)
+    return ofEnvironment(environment, tenant)
+  }
+  const name = tenant === undefined ? (profile ?? (environment.ESPALIER_PROFILE || undefined)) : localProfile
+  const found = name === localProfile ? undefined : await readProfile(environment, name)
+  if (found !== undefined) return ofProfile(environment, found, renews)
+  // For the profile `local`, the variables that describe another API are ignored.
+  const { ESPALIER_API_URL: _, ESPALIER_TOKEN: __, ESPALIER_API_CA: ___, ESPALIER_API_NAME: ____, ...own } = environment
+  return ofEnvironment(name === localProfile ? own : environment, tenant)
+}
+
+/**
+ * A token without an API is used for the embedded installation. If there are profiles it is refused, since it may be a
+ * token of one of their APIs.
+ */
+async function refuseLoneToken(environment: NodeJS.ProcessEnv): Promise<void> {
+  if (Object.keys((await readProfiles(environment)).profiles).length === 0) return
+  throw new UsageError('ESPALIER_API_URL must be set with ESPALIER_TOKEN, since there are profiles of other APIs')
+}
+
+async function ofEnvironment(environment: NodeJS.ProcessEnv, tenant: string | undefined): Promise<Api> {
+  const { ESPALIER_API_URL: given, ESPALIER_TOKEN: token, ESPALIER_API_CA: file, ESPALIER_API_NAME: name } = environment
+  if (token && tenant !== undefined)
+    throw new UsageError('--tenant applies only to tokens created here: ESPALIER_TOKEN already names its tenant')
+  if (token && !isToken(token)) throw new UsageError('ESPALIER_TOKEN must be a token, without spaces')
+  if (given && !token)
+    throw new UsageError('ESPALIER_TOKEN must be set with ESPALIER_API_URL: a token that the API accepts')
+  return {
+    url: given ? apiUrlOf('ESPALIER_API_URL', given) : await embeddedUrl(environment),
+    token: token || (await embeddedToken(environment, tenant ?? defaultTenant)),
+    authority: file ? await readAuthority('ESPALIER_API_CA', file) : undefined,
+    name: name || undefined,
+    advice: given ? undefined : 'start the embedded installation with `make run`',
+  }
+}
+
+/** The embedded installation's API on this machine. */
+export async function embeddedUrl(environment: NodeJS.ProcessEnv): Promise<URL> {
+  return new URL(`http://127.0.0.1:${(await settingsOf(environment)).apiPort}`)
+}
+
+/** Loaded only here: commands with a token of their own start faster without it. */
+async function settingsOf(environment: NodeJS.ProcessEnv) {
+  const { readSettings } = await import('../embedded/settings.ts')
+  return readSettings(environment)
+}
+
+export const isToken = (text: string): boolean => /^[\x21-\x7e]{1,16384}$/.test(text)
+
+/** A token is replaced this long before it expires. */
+const marginMs = 30_000
+
+/** The API of a profile. If its token is from a login at an OpenID provider and has expired, it is renewed first. */
+async function ofProfile(environment: NodeJS.ProcessEnv, { name, profile }: Named, renews: boolean): Promise<Api> {
+  const usableOf = ({ api, token, authority, name: certificateName }: Profile): Api => ({
+    ...{ url: new URL(api), token, authority },
+    name: certificateName,
+  })
+  if (isCurrent(profile)) return usableOf(profile)
+  if (!renews) throw new UsageError(`the token of the profile ${name} has expired`)
+  // A provider may accept a refresh token only once: one process at a time uses it, and stores the next one.
+  return await withProfiles(environment, async (all, write) => {
+    const present = Object.hasOwn(all.profiles, name) ? all.profiles[name] : undefined
+    if (present === undefined) throw new UsageError(`the profile ${name} was deleted meanwhile`)
+    if (present.oidc === undefined || isCurrent(present)) return usableOf(present)
+    const { refresh } = await import('./login/oidc.ts')
+    const renewed = { ...present, ...(await refresh(present.oidc)) }
+    await write({ ...all, profiles: { ...all.profiles, [name]: renewed } })
+    return usableOf(renewed)
+  })
+}
+
+const isCurrent = ({ oidc }: Profile): boolean =>
+  oidc?.expiresAt === undefined || oidc.expiresAt > Date.now() + marginMs
+
+async function embeddedToken(environment: NodeJS.ProcessEnv, tenant: string): Promise<string> {
+  const { mintToken } = await import('../embedded/tokens.ts')
+  const request = { tenant, subject: 'local', expiresIn: tokenSeconds, claims: {} }
+  return await mintToken((await settingsOf(environment)).home, request)
+}
+
+/** Loopback is this machine only. */
+const isThisMachine = ({ hostname }: URL): boolean => /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname)
+
+/** `source`: the flag or variable that the URL is from. @throws UsageError */
+export function apiUrlOf(source: string, text: string): URL {
+  const url = isWebAddress(text) ? new URL(text) : undefined
+  const isBase = url !== undefined && /^\/?(managed\/v1\/?)?$/.test(url.pathname) && url.search + url.hash === ''
+  if (url === undefined || !isBase || url.username !== '')
+    throw new UsageError(`${source} must be like https://api.example.com, without a path or query`)
+  if (url.protocol === 'http:' && !isThisMachine(url))
+    throw new UsageError(`${source} must be https: otherwise the token would be sent in clear text`)
+  return url
+}
+
+/** `source`: the flag or variable that the path is from. @throws UsageError */
+export async function readAuthority(source: string, path: string): Promise<string> {
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new UsageError(`${source}: cannot read ${path} (${error.code})`)
+  })
+  if (!text.includes('-----BEGIN CERTIFICATE-----')) throw new UsageError(`${source}: ${path} is not PEM`)
+  return text
+}

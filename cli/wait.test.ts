@@ -1,0 +1,109 @@
+/** `--wait` with APIs that stream changes, and with those that do not. */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, expect, test } from 'vitest'
+import { parseEvents } from './api/events.ts'
+import { runCommand } from './testing/cli.ts'
+
+const refresh = 'retry: 2000\nevent: refresh\ndata: {}\n\n'
+const change = (kind: string, id: string): string =>
+  `event: change\ndata: ${JSON.stringify({ kind, id, database_id: 'd-1', status: 'x' })}\n\n`
+
+let server: Server | undefined
+afterEach(() => {
+  server?.closeAllConnections()
+  server?.close()
+  server = undefined
+})
+
+type Api = {
+  /** Of the database. */
+  status: string
+  message: string
+  /** `Prefer` of each read of the database. */
+  reads: (string | undefined)[]
+  onRead: (count: number) => void
+  url: string
+}
+
+/** An API with one database. `events` answers `GET /events`; a read with `Prefer` is delayed until it is available. */
+async function startApi(events: (request: IncomingMessage, response: ServerResponse, api: Api) => void): Promise<Api> {
+  const api: Api = { status: 'suspending', message: 'stopping Postgres', reads: [], onRead: () => {}, url: '' }
+  const database = () => ({ id: 'd-1', name: 'shop', status: api.status, ip_allowlist: { rules: [] } })
+  const task = () => ({
+    ...{ id: 't-1', created_at: '2026-01-01T00:00:00Z', subject_kind: 'database', subject_id: 'd-1', name: 'suspend' },
+    ...{ messages: [{ text: api.message }], status: 'running' },
+  })
+  server = createServer((request, response) => {
+    const path = String(request.url).replace('/managed/v1', '').replace(/\?.*/, '')
+    if (path === '/events') return events(request, response, api)
+    const prefer = request.headers.prefer?.toString()
+    if (path === '/databases/d-1') api.reads.push(prefer)
+    if (path === '/databases/d-1') setTimeout(() => api.onRead(api.reads.length), 50)
+    const answer = () =>
+      response.end(JSON.stringify(path === '/databases' ? [database()] : path === '/tasks' ? [task()] : database()))
+    if (prefer === undefined || request.method === 'POST') answer()
+    else
+      setTimeout(() => {
+        api.status = 'suspended'
+        answer()
+      }, 50)
+  })
+  await new Promise<void>(resolve => server?.listen(0, '127.0.0.1', resolve))
+  api.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return api
+}
+
+const suspend = ({ url }: Api) =>
+  runCommand('suspend shop --wait', { environment: { ESPALIER_API_URL: url, ESPALIER_TOKEN: 'a' } })
+
+test('the stream of changes says when to read, and no read is delayed', async () => {
+  const api = await startApi((_, response, state) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).write(refresh)
+    // After the read that `refresh` causes, and after that of the task.
+    state.onRead = count => {
+      if (count === 2) {
+        state.message = 'releasing the volume'
+        response.write(`${change('database', 'other')}: \n\n${change('task', 't-1').slice(0, 20)}`)
+        setTimeout(() => response.write(change('task', 't-1').slice(20)), 50)
+      }
+      if (count === 3) {
+        state.status = 'suspended'
+        response.write(change('database', 'd-1'))
+      }
+    }
+  })
+  expect(await suspend(api)).toEqual({
+    code: 0,
+    out: 'shop is suspended\n',
+    err: 'shop is suspending: stopping Postgres\nshop is suspending: releasing the volume\n',
+  })
+  // The first one, after refresh, after the message, at the end.
+  expect(api.reads).toEqual([undefined, undefined, undefined, undefined])
+})
+
+test.each<[string, Parameters<typeof startApi>[0]]>([
+  ['that has no stream', (_, response) => void response.writeHead(404).end()],
+  ['that has no stream left', (_, response) => void response.writeHead(429, { 'retry-after': '5' }).end()],
+  ['whose stream ends at once', (_, response) => void response.end()],
+  ['whose stream breaks', request => request.socket.destroy()],
+  ['whose stream is held back by a proxy', (_, response) => response.writeHead(200).flushHeaders()],
+  ['whose event has no end', (_, response) => void response.writeHead(200).write(`event: ${'x'.repeat(70_000)}`)],
+])('an API %s is asked by long polls', async (_, events) => {
+  const api = await startApi(events)
+  expect(await suspend(api)).toMatchObject({ code: 0, out: 'shop is suspended\n' })
+  expect(api.reads).toEqual([undefined, 'wait=5'])
+})
+
+test('events are split at empty lines, and the rest waits', () => {
+  expect(
+    parseEvents('retry: 2000\nevent: refresh\ndata: {}\n\n: \n\nevent: change\ndata: {"a": 1}\n\nevent: cha'),
+  ).toEqual({
+    events: [
+      { name: 'refresh', data: '{}' },
+      { name: '', data: '' },
+      { name: 'change', data: '{"a": 1}' },
+    ],
+    rest: 'event: cha',
+  })
+})

@@ -1,0 +1,102 @@
+/**
+ * Waits for the end of an operation (`--wait`), with the newest message of the object's Task. The API's stream of changes
+ * says when to read; an API that has none is asked by long polls.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { escapeControls } from '../values/escape.ts'
+import { ApiFailure } from './api/call.ts'
+import type { Client } from './api/client.ts'
+import type { WaitOptions } from './arguments.ts'
+import { CommandFailure, exitCodes } from './errors.ts'
+import { createProgress } from './progress.ts'
+import type { Session } from './session.ts'
+
+type Waited = { id: string; name: string; status: string }
+
+/** Statuses during which an operation runs. */
+const running = new Set([
+  ...['creating', 'modifying', 'restoring', 'suspending', 'resuming', 'deleting'],
+  ...['pending', 'running', 'queued'],
+])
+/** Statuses that need attention. */
+const failed = new Set(['failed', 'degraded'])
+
+/** Seconds for which the API may delay one response. */
+const pollSeconds = 5
+/** Seconds until the next read if no change is reported: the last read may have reached a replica that was behind. */
+const quietSeconds = 10
+/** How long to wait for the stream to open: a proxy may hold it back. */
+const openMs = 2_000
+/** Between two reads, whatever the API does. */
+const leastPauseMs = 250
+
+type Wait<T> = {
+  client: Client
+  /** Reads the object; the API may delay its response for so many seconds. */
+  read: (wait: number) => Promise<T>
+  /** The database that the object belongs to; absent if the object itself is a database. */
+  databaseId?: string
+  /** The object's state when the wait begins. */
+  first: T
+}
+
+/** @throws CommandFailure if the operation failed, or did not end within the timeout */
+export async function waitFor<T extends Waited>(
+  { io, printer }: Session,
+  { wait, timeout }: WaitOptions,
+  { client, read, first, databaseId = first.id }: Wait<T>,
+): Promise<T> {
+  if (wait !== true) return first
+  const deadline = Date.now() + timeout * 1000
+  const progress = createProgress(io, printer.format === 'quiet')
+  const following = client.follow(
+    ({ kind, id, database_id = databaseId }) => id === first.id || (kind === 'task' && database_id === databaseId),
+  )
+  let object = first
+  try {
+    while (running.has(object.status)) {
+      const remaining = Math.ceil((deadline - Date.now()) / 1000)
+      const state = escapeControls(`${object.name} is ${object.status}`)
+      if (remaining <= 0)
+        throw new CommandFailure(`${state} after ${timeout} s; it continues: espalier tasks`, exitCodes.timeout)
+      const message = await newestMessage(client, object.id)
+      progress.update(message === undefined ? state : `${state}: ${escapeControls(message)}`)
+      await following.opened(Math.min(openMs, remaining * 1000))
+      const pause = sleep(leastPauseMs)
+      if (following.isLive) await following.next(Math.min(quietSeconds, remaining) * 1000)
+      object = await read(following.isLive ? 0 : Math.min(pollSeconds, remaining))
+      await pause
+    }
+  } finally {
+    following.close()
+    progress.end()
+  }
+  if (!failed.has(object.status)) return object
+  const why = (await newestFailure(client, object.id)) ?? 'espalier tasks shows the reason'
+  throw new CommandFailure(escapeControls(`${object.name} is ${object.status}: ${why}`))
+}
+
+type Deletion = Pick<Wait<Waited>, 'client' | 'read' | 'databaseId'> & { name: string }
+
+/** Waits until a read of the object returns 404. @throws CommandFailure */
+export async function waitUntilDeleted(session: Session, options: WaitOptions, deletion: Deletion): Promise<void> {
+  const { client, name, read, ...rest } = deletion
+  if (options.wait !== true) return
+  const absent = (error: unknown) => {
+    if (error instanceof ApiFailure && error.status === 404) return { id: '', name, status: 'deleted' }
+    throw error
+  }
+  const first = await read(0).catch(absent)
+  const last = await waitFor(session, options, { ...rest, client, first, read: wait => read(wait).catch(absent) })
+  if (last.status !== 'deleted') throw new CommandFailure(escapeControls(`${name} is ${last.status}, and not deleted`))
+}
+
+async function newestMessage(client: Client, subjectId: string): Promise<string | undefined> {
+  const [task] = await client.tasks(subjectId, 1)
+  return task?.messages.at(-1)?.text
+}
+
+async function newestFailure(client: Client, subjectId: string): Promise<string | undefined> {
+  const [task] = await client.tasks(subjectId, 1)
+  return task?.error
+}

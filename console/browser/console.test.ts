@@ -1,0 +1,470 @@
+/** The built console in a browser, against an API in this process: every page, in both themes, by a hostile account. */
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { reconcile } from '../../api/testing/harness.ts'
+import { canRun, openBrowser } from './chromium.ts'
+import { fill, type Installation, startInstallation } from './installation.ts'
+
+const runs = canRun()
+/** At most 25 characters of a name are kept. */
+const hostile = '<img src=x onerror=hit()>'
+/** Pages of the console; `ID` is the database. */
+const tabs = [
+  'connect',
+  'branches',
+  'backups',
+  'access',
+  'services',
+  'sql',
+  'tables',
+  'logs',
+  'metrics',
+  'queries',
+  'tasks',
+  'settings',
+]
+const pages = ['/', '/new', '/operations', '/nowhere', ...tabs.map(tab => `/databases/ID/${tab}`)]
+
+let installation: Installation
+let browser: Browser
+let id: string
+let axe: string
+beforeAll(async () => {
+  if (!runs) return
+  installation = await startInstallation()
+  id = await fill(installation, hostile)
+  browser = await openBrowser()
+  axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+})
+afterAll(async () => {
+  await browser?.close()
+  await installation?.stop()
+})
+
+type Opened = { context: BrowserContext; page: Page; faults: string[] }
+
+/** A window whose errors, refused sources and dialogs are recorded. */
+async function open(options: { width?: number; colorScheme?: 'light' | 'dark' } = {}): Promise<Opened> {
+  const { width = 1280, colorScheme = 'light' } = options
+  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme, reducedMotion: 'reduce' })
+  const page = await context.newPage()
+  const faults: string[] = []
+  page.on('pageerror', error => faults.push(error.message))
+  page.on('dialog', dialog => faults.push(dialog.message()))
+  page.on('console', message => {
+    // Chromium reports each response with an error status: some are expected.
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) faults.push(message.text())
+  })
+  await page.exposeFunction('hit', () => faults.push('a text of the server was run'))
+  await page.addInitScript(
+    "document.addEventListener('securitypolicyviolation', event => console.error('CSP', event.violatedDirective, event.blockedURI))",
+  )
+  await page.goto(`${installation.address}/console/`)
+  await page.waitForSelector('h1')
+  return { context, page, faults }
+}
+
+async function logIn(page: Page, token?: string): Promise<void> {
+  await page.getByLabel('Access token').fill(token ?? (await installation.token()))
+  await page.keyboard.press('Enter')
+  await page.waitForSelector('.shell')
+}
+
+async function listed(): Promise<object[]> {
+  const headers = { authorization: `Bearer ${await installation.token()}` }
+  const answer = await fetch(`${installation.address}/managed/v1/databases`, { headers })
+  return answer.json() as Promise<object[]>
+}
+
+/** As a link does: a reload would forget the token. */
+async function go(page: Page, path: string): Promise<void> {
+  const place = path.replace('ID', id)
+  const address = JSON.stringify(`/console${place}`)
+  await page.evaluate(`history.pushState(null, '', ${address}); dispatchEvent(new PopStateEvent('popstate'))`)
+  await page.locator(`main[data-page="${place}"]`).waitFor()
+  await page.locator('main h1').waitFor()
+  await page.locator('.loading').waitFor({ state: 'detached' })
+}
+
+const right = (box: { x: number; width: number } | null): number => (box === null ? Number.NaN : box.x + box.width)
+
+/** Runs in the page as a script of the test: the policy of the page does not concern it. */
+async function findings(page: Page): Promise<string[]> {
+  await page.evaluate(axe)
+  const found = await page.evaluate<{ id: string; nodes: { target: string[]; failureSummary: string }[] }[]>(
+    'axe.run().then(({ violations }) => violations)',
+  )
+  return found.flatMap(({ id: rule, nodes }) =>
+    nodes.map(({ target, failureSummary }) => `${rule} ${target.join(' ')}: ${failureSummary}`),
+  )
+}
+
+if (!runs) test.skip('the console in a browser: needs Chromium and the packages of console/', () => {})
+else
+  describe('the console in a browser', () => {
+    test.each(['light', 'dark'] as const)(
+      'every page is accessible and runs no text of the server (%s)',
+      async theme => {
+        const { context, page, faults } = await open({ colorScheme: theme })
+        expect(await findings(page)).toEqual([])
+        await logIn(page)
+        for (const path of pages) {
+          await go(page, path)
+          expect(await findings(page), path).toEqual([])
+        }
+        await go(page, '/')
+        await page.keyboard.press('Control+k')
+        await page.getByRole('combobox').waitFor()
+        expect(await findings(page), 'the palette').toEqual([])
+        expect(faults).toEqual([])
+        await context.close()
+      },
+    )
+
+    test('names of the server are shown as they are', async () => {
+      const { context, page } = await open()
+      await logIn(page)
+      await page.getByText(hostile).filter({ visible: true }).first().waitFor()
+      await go(page, '/databases/ID/connect')
+      await page.getByRole('heading', { name: hostile }).waitFor()
+      expect(await page.locator('img').count()).toBe(0)
+      await context.close()
+    })
+
+    test('no page is wider than 360 px', async () => {
+      const { context, page } = await open({ width: 360 })
+      await logIn(page)
+      for (const path of pages) {
+        await go(page, path)
+        expect(await page.evaluate('document.documentElement.scrollWidth'), path).toBe(360)
+        const current = page.locator('nav[data-keeps-focus] [aria-current=page]')
+        if (path.includes('ID'))
+          await expect.poll(async () => right(await current.boundingBox()), { message: path }).toBeLessThan(361)
+      }
+      await context.close()
+    })
+
+    test('a refused token says why, and a good one is in memory only', async () => {
+      const { context, page } = await open()
+      await page.getByLabel('Access token').fill('not.a.token')
+      await page.keyboard.press('Enter')
+      await page.getByRole('alert').waitFor()
+      const token = await installation.token()
+      await logIn(page, token)
+      const stored = await page.evaluate(
+        'JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie])',
+      )
+      expect(stored).toBe('[{},{},""]')
+      expect(page.url()).not.toContain(token)
+      await page.reload()
+      await page.getByLabel('Access token').waitFor()
+      await context.close()
+    })
+
+    test('the palette opens a database by keyboard alone', async () => {
+      const { context, page } = await open()
+      await logIn(page)
+      await page.getByRole('link', { name: 'reports', exact: true }).waitFor()
+      await page.keyboard.press('Control+k')
+      await page.getByRole('combobox').fill('repo')
+      await page.keyboard.press('Enter')
+      await page.getByRole('heading', { name: 'reports' }).waitFor()
+      expect(page.url()).toMatch(/\/console\/databases\/[\w-]+\/connect$/)
+      await context.close()
+    })
+
+    test('a database is created, opened to this address, copied, and deleted', async () => {
+      const { context, page, faults } = await open()
+      await logIn(page)
+      await page.getByRole('link', { name: 'New database' }).click()
+      await page.getByRole('button', { name: 'Create the database' }).click()
+      await page.getByText('Enter a name.').waitFor()
+      await page.getByLabel('Name', { exact: true }).fill('fruit')
+      await page.getByRole('button', { name: 'Create the database' }).click()
+      await page.getByRole('heading', { name: 'fruit' }).waitFor()
+      await page.locator('.page-head').getByText('Available').waitFor()
+      await page.getByRole('link', { name: 'Open the allowlist' }).click()
+      await page.getByRole('button', { name: 'Add my address (127.0.0.1)' }).click()
+      await page.getByRole('button', { name: 'Save the allowlist' }).click()
+      await page.getByText('Restricted').waitFor()
+      // The stand-in completes databases only once.
+      await reconcile(installation.harness.cluster, 'acme', 'fruit')
+      await page.getByRole('link', { name: 'Branches' }).click()
+      await page.getByRole('button', { name: 'New branch' }).click()
+      const dialog = page.getByRole('dialog')
+      expect(await findings(page), 'a dialog').toEqual([])
+      await dialog.getByLabel('Display name').fill('Preview')
+      await dialog.getByRole('button', { name: 'New branch' }).click()
+      await page.getByRole('row', { name: 'Preview' }).getByText('Available').waitFor()
+      await page.getByRole('link', { name: 'Settings' }).click()
+      await page.getByRole('button', { name: 'Delete the database' }).click()
+      await dialog.getByText('1 branch with their data').waitFor()
+      const confirm = dialog.getByRole('button', { name: 'Delete the database' })
+      expect(await confirm.isDisabled()).toBe(true)
+      await dialog.getByLabel('Type fruit to confirm').fill('fruit')
+      await confirm.click()
+      await page.getByRole('heading', { name: 'Overview' }).waitFor()
+      expect(faults).toEqual([])
+      await context.close()
+    })
+
+    test('the SQL editor shows rows of which only the visible ones are drawn, as text', async () => {
+      const { context, page, faults } = await open()
+      const rows = Array.from({ length: 50_000 }, (_, index) => [String(index), index === 0 ? hostile : null])
+      const lines = [
+        {
+          type: 'columns',
+          statement: 0,
+          columns: [
+            { name: hostile, type: 23 },
+            { name: 'b', type: 25 },
+          ],
+        },
+        { type: 'rows', statement: 0, rows },
+        { type: 'complete', statement: 0, command: 'SELECT', row_count: rows.length, ms: 5, more: false },
+        { type: 'error', statement: 1, sqlstate: '42P01', message: hostile, position: 3 },
+      ]
+      const body = lines.map(line => `${JSON.stringify(line)}\n`).join('')
+      let sent = ''
+      await page.route('**/sql', route => {
+        if (route.request().postData()?.includes('pg_class') !== true) sent = route.request().postData() ?? ''
+        return route.fulfill({ body, contentType: 'application/x-ndjson' })
+      })
+      await logIn(page)
+      await go(page, '/databases/ID/sql')
+      await page.locator('.cm-content').click()
+      await page.keyboard.type('SELECT 1;\nSELECT 2')
+      await page.keyboard.press('Control+Enter')
+      await page.getByText('50000 rows in 5 ms').waitFor()
+      expect(JSON.parse(sent)).toMatchObject({ text: 'SELECT 2', mode: 'read' })
+      await page.getByRole('cell', { name: hostile }).waitFor()
+      expect(await page.locator('.grid tr').count()).toBeLessThan(80)
+      await page.locator('.grid-frame').focus()
+      await page.keyboard.press('End')
+      await page.getByRole('cell', { name: '50000', exact: true }).waitFor()
+      expect(await findings(page)).toEqual([])
+      await page.getByRole('button', { name: 'Result 2 (failed)' }).click()
+      await page.getByRole('alert').getByText(hostile).waitFor()
+      expect(faults).toEqual([])
+      await context.close()
+    })
+
+    test('queries are saved by name in this browser, and opened', async () => {
+      const { context, page, faults } = await open()
+      await page.route('**/sql', route => route.fulfill({ body: '', contentType: 'application/x-ndjson' }))
+      await logIn(page)
+      await go(page, '/databases/ID/sql')
+      await page.locator('.cm-content').click()
+      await page.keyboard.type('SELECT 42')
+      await page.getByRole('button', { name: 'Saved queries' }).click()
+      const dialog = page.getByRole('dialog')
+      await dialog.getByLabel('Name').fill(hostile)
+      await dialog.getByRole('button', { name: 'Save the query' }).click()
+      await dialog.getByRole('button', { name: `Delete ${hostile}` }).waitFor()
+      expect(await findings(page)).toEqual([])
+      await dialog.getByRole('button', { name: 'Close' }).click()
+      await page.getByRole('button', { name: 'Close query 1' }).click()
+      await page.getByRole('button', { name: 'Saved queries' }).click()
+      await dialog.getByRole('button', { name: hostile, exact: true }).click()
+      await page.locator('.cm-content').getByText('SELECT 42').waitFor()
+      await page.getByRole('button', { name: 'Saved queries' }).click()
+      await dialog.getByRole('button', { name: `Delete ${hostile}` }).click()
+      await dialog.getByText('No query is saved').waitFor()
+      expect(await page.evaluate('localStorage.length')).toBe(0)
+      expect(faults).toEqual([])
+      await context.close()
+    })
+
+    test('services are shown with their reasons, and the form of the schema keeps the others', async () => {
+      const { context, page, faults } = await open()
+      const services = [
+        { service_type: 'mcp', service_id: 'a', mcp_config: { allow_writes: false, init_tokens: hostile } },
+        { service_type: 'rest', state: 'failed', message: hostile, uri: 'https://x/rest', rest_config: { db_pool: 5 } },
+      ]
+      let sent: unknown
+      await page.route(`**/managed/v1/databases/${id}`, async route => {
+        if (route.request().method() === 'PATCH') sent = JSON.parse(route.request().postData() ?? '')
+        const answer = await route.fetch({ method: 'GET' })
+        return route.fulfill({ json: { ...((await answer.json()) as object), services } })
+      })
+      await logIn(page)
+      await go(page, '/databases/ID/services')
+      await page.getByText(hostile).filter({ visible: true }).first().waitFor()
+      await page.getByText('Try it: REST').click()
+      await page.getByLabel('Table, view or function').fill(`it's ${hostile}`)
+      await page.getByLabel('The command').getByText("it'\\''s%20%3Cimg").waitFor()
+      expect(await findings(page), 'try it').toEqual([])
+      await page.getByRole('button', { name: 'Change Tools' }).click()
+      await page.getByLabel('Allow writes').check()
+      await page.getByRole('button', { name: 'Add Answers' }).click()
+      await page.getByRole('button', { name: 'Add to: Pipelines' }).click()
+      expect(await findings(page)).toEqual([])
+      await page.getByRole('button', { name: 'Save the settings' }).click()
+      await page.getByText('the settings are being applied').waitFor()
+      expect(sent).toEqual({
+        services: [
+          { service_type: 'rest', rest_config: { db_pool: 5 } },
+          { service_type: 'mcp', mcp_config: { allow_writes: true }, ip_allowlist: { rules: [] } },
+        ],
+      })
+      expect(faults).toEqual([])
+      await context.close()
+    })
+
+    test('a log is searched, and only its visible lines are drawn, as text', async () => {
+      const { context, page, faults } = await open()
+      const logs = Array.from({ length: 1000 }, (_, index) => {
+        const timestamp = new Date(Date.UTC(2026, 0, 1) - index * 1000).toISOString()
+        return { timestamp, level: index === 500 ? 'ERROR' : 'LOG', message: `${hostile} ${index}`, detail: hostile }
+      })
+      await page.route('**/logs?**', route => route.fulfill({ json: { logs } }))
+      await logIn(page)
+      await go(page, '/databases/ID/logs')
+      await page.getByText(`${hostile} 0`, { exact: true }).waitFor()
+      expect(await page.locator('.log-line').count()).toBeLessThan(60)
+      expect(await findings(page)).toEqual([])
+      await page.getByLabel('Severity').selectOption('error')
+      await page.getByText('1 of 1000 lines').waitFor()
+      await page.getByText(`${hostile} 500`, { exact: true }).waitFor()
+      await page.getByRole('searchbox', { name: 'Search' }).fill('absent')
+      await page.getByText('No line matches.').waitFor()
+      expect(faults).toEqual([])
+      await context.close()
+    })
+
+    test('measurements are plotted, with operations as events', async () => {
+      const { context, page, faults } = await open()
+      const values = Array.from({ length: 50 }, (_, index) => [
+        ...[new Date(Date.now() - (50 - index) * 60_000).toISOString(), index, null, 0.5],
+      ])
+      const series = [{ name: hostile, columns: ['time', hostile, 'unknown', 'hit_ratio'], values }]
+      await page.route('**/metrics?**', route => route.fulfill({ json: { series } }))
+      await logIn(page)
+      await go(page, '/databases/ID/metrics')
+      await page.locator('.plot canvas').first().waitFor()
+      expect(await page.locator('.plot').count()).toBe(2)
+      await page.getByText('hit ratio: 50.0 %').waitFor()
+      await page.locator('#events ~ ul').getByText('Back up').first().waitFor()
+      expect(await findings(page)).toEqual([])
+      expect(faults).toEqual([])
+      await context.close()
+    })
+
+    test('a statement of the statistics is explained with the values that are entered', async () => {
+      const { context, page, faults } = await open()
+      const numbers = { calls: 3, total_ms: 1500, mean_ms: 500, max_ms: 700, share: 0.75, rows: 3 }
+      const text = `SELECT '${hostile}' WHERE id = $1`
+      const queries = [{ id: '1', role: hostile, text, ...numbers }]
+      await page.route('**/queries?**', route => route.fulfill({ json: { queries } }))
+      let sent: unknown
+      await page.route('**/sql', route => {
+        sent = JSON.parse(route.request().postData() ?? '')
+        const plan = JSON.stringify([{ Plan: { 'Node Type': hostile, 'Plan Rows': 1, 'Total Cost': 2 } }])
+        const lines = [
+          { type: 'columns', statement: 0, columns: [{ name: 'QUERY PLAN', type: 114 }] },
+          { type: 'rows', statement: 0, rows: [[plan]] },
+          { type: 'complete', statement: 0, command: 'EXPLAIN', row_count: 1, ms: 1, more: false },
+        ]
+        const body = lines.map(line => `${JSON.stringify(line)}\n`).join('')
+        return route.fulfill({ body, contentType: 'application/x-ndjson' })
+      })
+      await logIn(page)
+      await go(page, '/databases/ID/queries')
+      expect(await findings(page)).toEqual([])
+      await page.getByRole('button', { name: text }).click()
+      await page.getByLabel('Value of $1').fill('7')
+      await page.getByRole('button', { name: 'Explain' }).click()
+      await page.getByRole('rowheader', { name: hostile }).waitFor()
+      expect(sent).toMatchObject({ text, explain: 'plan', mode: 'read', parameters: ['7'] })
+      expect(await findings(page)).toEqual([])
+      expect(faults).toEqual([])
+      await context.close()
+    })
+
+    test('changes of rows are staged, shown as SQL, and committed together', async () => {
+      const { context, page, faults } = await open()
+      const sent: { text: string; parameters?: string[]; mode: string }[] = []
+      const catalog = ['public', hostile, 'r', '5', 'na"me', 'text', 't', 'f', 'f', 'f']
+      const complete = { type: 'complete', command: 'COMMIT', row_count: 1, ms: 1, more: false }
+      const conflict = 'invalid input syntax for type integer: "not one row but 0"'
+      let answers: object[] = []
+      await page.route('**/sql', route => {
+        const request = JSON.parse(route.request().postData() ?? '')
+        const isCatalog = request.text.includes('pg_class')
+        if (!isCatalog) sent.push(request)
+        const [row, names] = isCatalog
+          ? [catalog, catalog]
+          : [
+              [hostile, '77'],
+              ['na"me', 'xmin'],
+            ]
+        const read = [
+          { type: 'columns', statement: 0, columns: names.map(name => ({ name, type: 25 })) },
+          { type: 'rows', statement: 0, rows: [row] },
+          { ...complete, statement: 0, command: 'SELECT' },
+        ]
+        const lines = request.mode === 'write' ? answers : read
+        const body = lines.map(line => `${JSON.stringify(line)}\n`).join('')
+        return route.fulfill({ body, contentType: 'application/x-ndjson' })
+      })
+      await logIn(page)
+      await go(page, '/databases/ID/tables')
+      await page.getByRole('cell', { name: hostile }).waitFor()
+      await page.getByRole('button', { name: 'Add a filter' }).click()
+      await page.getByLabel('Value of filter 1').fill("it's")
+      await page.getByRole('button', { name: 'Apply' }).click()
+      await page.getByLabel('The statement that reads these rows').getByText('ILIKE').waitFor()
+      await page.getByRole('cell', { name: hostile }).waitFor()
+      expect(sent.at(-1)).toMatchObject({ mode: 'read', parameters: ["%it's%"] })
+      expect(sent.at(-1)?.text).toContain('WHERE "na""me"::text ILIKE $1')
+
+      await page.getByRole('button', { name: 'Change row 1' }).click()
+      const dialog = page.getByRole('dialog')
+      await dialog.getByLabel('na"me (text)').fill("it's")
+      expect(await findings(page), 'the form of a row').toEqual([])
+      await dialog.getByRole('button', { name: 'Stage the change' }).click()
+      await page.getByRole('button', { name: 'Change row 1 (change staged)' }).waitFor()
+      await page.getByRole('button', { name: 'New row' }).click()
+      await dialog.getByRole('button', { name: 'Stage the change' }).click()
+      await page.getByLabel('The SQL of change 2').getByText('DEFAULT VALUES').waitFor()
+      expect(await findings(page), 'staged changes').toEqual([])
+      expect(sent.every(({ mode }) => mode === 'read')).toBe(true)
+
+      answers = [
+        { ...complete, statement: 0, command: 'BEGIN' },
+        { type: 'error', statement: 1, sqlstate: '22P02', message: conflict },
+      ]
+      await page.getByRole('button', { name: 'Commit 2 changes' }).click()
+      await page.getByRole('alert').getByText('Change 1: the row was changed or deleted').waitFor()
+      expect(sent.filter(({ mode }) => mode === 'write').map(({ text }) => text)).toEqual([
+        expect.stringContaining(`SET "na""me" = 'it''s'\n  WHERE "na""me" = '${hostile}' AND xmin = '77'`),
+      ])
+      answers = [{ ...complete, statement: 3 }]
+      await page.getByRole('button', { name: 'Commit 2 changes' }).click()
+      await page.getByText('2 changes committed.').waitFor()
+      await page.getByRole('button', { name: 'Change row 1', exact: true }).waitFor()
+      expect(await page.getByRole('heading', { name: 'staged' }).count()).toBe(0)
+      expect(faults).toEqual([])
+      await context.close()
+    })
+
+    test('of 1,000 databases only the visible rows are drawn', async () => {
+      const { context, page } = await open()
+      const one = (await listed())[0]
+      const many = Array.from({ length: 1000 }, (_, index) => {
+        return { ...one, id: `id-${index}`, name: `db${String(index).padStart(4, '0')}` }
+      })
+      await page.route('**/managed/v1/databases?**', route => route.fulfill({ json: many }))
+      await logIn(page)
+      await page.getByRole('link', { name: 'db0000', exact: true }).waitFor()
+      expect(await page.locator('.databases tr').count()).toBeLessThan(80)
+      await page.evaluate('scrollTo(0, document.body.scrollHeight)')
+      await page.getByRole('link', { name: 'db0999', exact: true }).waitFor()
+      expect(await page.locator('.databases tr').count()).toBeLessThan(80)
+      await page.getByLabel('Filter databases').fill('db05')
+      await page.getByRole('link', { name: 'db0500', exact: true }).waitFor()
+      await context.close()
+    })
+  })

@@ -1,0 +1,64 @@
+/** Runs statements and reads their answer as it arrives. */
+import { createLines, createResults, type SqlResult } from '../lib/sql.ts'
+import { texts } from '../texts.ts'
+import type { Account } from './accounts.ts'
+import { ApiError } from './errors.ts'
+
+export type SqlRequest = {
+  text: string
+  /** Values of `$1`, `$2`, ... */
+  parameters?: string[]
+  mode: 'read' | 'write'
+  role?: 'application' | 'admin' | 'application_read_only'
+  explain?: 'plan' | 'analyze'
+  max_rows: number
+  timeout_seconds: number
+}
+
+type Target = { id: string; branchId: string | undefined }
+
+const refusalOf = async (response: Response): Promise<ApiError> => {
+  const body: unknown = await response.json().catch(() => undefined)
+  const message = typeof body === 'object' && body !== null && 'message' in body ? body.message : undefined
+  const text = typeof message === 'string' ? message : texts.errors.status(response.status)
+  return new ApiError(response.status, text, response.headers.get('x-request-id') ?? undefined)
+}
+
+const pathOf = ({ id, branchId }: Target): string => {
+  const database = `/managed/v1/databases/${encodeURIComponent(id)}`
+  return branchId === undefined ? `${database}/sql` : `${database}/branches/${encodeURIComponent(branchId)}/sql`
+}
+
+/**
+ * Calls back whenever results have grown.
+ * @throws ApiError if the API refuses, and the signal's reason if it is cancelled
+ */
+export async function runSql(
+  account: Account,
+  target: Target,
+  request: SqlRequest,
+  signal: AbortSignal,
+  onGrowth: (results: readonly SqlResult[]) => void,
+): Promise<void> {
+  const response = await fetch(pathOf(target), {
+    method: 'POST',
+    headers: { authorization: `Bearer ${account.token()}`, 'content-type': 'application/json' },
+    body: JSON.stringify(request),
+    credentials: 'omit',
+    cache: 'no-store',
+    signal,
+  }).catch(error => {
+    throw signal.aborted ? error : new ApiError(0, texts.errors.unreachable)
+  })
+  if (!response.ok || response.body === null) throw await refusalOf(response)
+  const { results, apply } = createResults()
+  const lines = createLines()
+  const decoder = new TextDecoder()
+  const reader = response.body.getReader()
+  for (;;) {
+    const { done, value } = await reader.read()
+    for (const line of lines(done ? '\n' : decoder.decode(value, { stream: true }))) apply(line)
+    onGrowth(results)
+    if (done) return
+  }
+}

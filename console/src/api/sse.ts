@@ -1,0 +1,37 @@
+/** Reads Server-Sent Events from chunks of text. Pure. */
+type ServerEvent = { event: string; data: string }
+
+/** The longest line that is kept: more than any event of the API. */
+const longestLine = 64 * 1024
+
+/** A parser: each call takes the next chunk, and returns the events that it completes. */
+export function createParser(): (chunk: string) => ServerEvent[] {
+  let rest = ''
+  let event = ''
+  let data: string[] = []
+  const take = (line: string): ServerEvent | undefined => {
+    if (line === '') {
+      const complete = data.length > 0 ? { event: event === '' ? 'message' : event, data: data.join('\n') } : undefined
+      event = ''
+      data = []
+      return complete
+    }
+    const colon = line.indexOf(':')
+    // A comment, with which the server keeps the connection open.
+    if (colon === 0) return undefined
+    const field = colon < 0 ? line : line.slice(0, colon)
+    const value = colon < 0 ? '' : line.slice(colon + 1).replace(/^ /, '')
+    if (field === 'event') event = value
+    if (field === 'data') data.push(value)
+    return undefined
+  }
+  return chunk => {
+    // A `\r` at the end may be the first half of a line end.
+    const text = rest + chunk
+    const pending = text.endsWith('\r') ? 1 : 0
+    const lines = text.slice(0, text.length - pending).split(/\r\n|\n|\r/)
+    rest = (lines.pop() ?? '') + text.slice(text.length - pending)
+    if (rest.length > longestLine) rest = ''
+    return lines.flatMap(line => take(line) ?? [])
+  }
+}

@@ -1,0 +1,153 @@
+/** The command palette: Ctrl-K or Cmd-K. A combobox over databases, pages and commands. */
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { type KeyboardEvent, useEffect, useId, useState } from 'react'
+import { type Account, showAccount, useAccounts, useApi } from '../api/accounts.ts'
+import { databasesQuery } from '../api/queries.ts'
+import { best } from '../lib/search.ts'
+import { databaseTabs } from '../lib/tabs.ts'
+import { setTheme, themes } from '../lib/theme.ts'
+import { texts } from '../texts.ts'
+import { Dialog } from './dialog.tsx'
+
+type Command = { key: string; text: string; group: string; run: () => void }
+
+/** How many results are shown. */
+const most = 12
+
+const isShortcut = (event: globalThis.KeyboardEvent): boolean =>
+  (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === 'k'
+
+/** Calls back when the shortcut is pressed anywhere. */
+export function useShortcut(onPress: () => void): void {
+  useEffect(() => {
+    const listen = (event: globalThis.KeyboardEvent) => {
+      if (!isShortcut(event)) return
+      event.preventDefault()
+      onPress()
+    }
+    document.addEventListener('keydown', listen)
+    return () => document.removeEventListener('keydown', listen)
+  }, [onPress])
+}
+
+function useCommands(): Command[] {
+  const navigate = useNavigate()
+  const { list, current } = useAccounts()
+  const { data: databases = [] } = useQuery(databasesQuery(useApi()))
+  const accountCommand = (account: Account): Command => ({
+    key: `account ${account.id}`,
+    text: texts.account.menu(account.label),
+    group: texts.palette.actions,
+    run: () => showAccount(account),
+  })
+  return [
+    ...databases.map(({ id, name }) => ({
+      key: id,
+      text: name,
+      group: texts.palette.databases,
+      run: () => navigate({ to: '/databases/$id', params: { id } }),
+    })),
+    { key: 'overview', text: texts.navigation.overview, group: texts.palette.pages, run: () => navigate({ to: '/' }) },
+    {
+      key: 'operations',
+      text: texts.navigation.operations,
+      group: texts.palette.pages,
+      run: () => navigate({ to: '/operations' }),
+    },
+    { key: 'new', text: texts.navigation.create, group: texts.palette.actions, run: () => navigate({ to: '/new' }) },
+    ...themes.map(theme => ({
+      key: `theme ${theme}`,
+      text: `${texts.theme.menu}: ${texts.theme[theme]}`,
+      group: texts.palette.actions,
+      run: () => setTheme(theme),
+    })),
+    ...list.filter(account => account !== current).map(accountCommand),
+    ...databases.flatMap(({ id, name }) =>
+      databaseTabs.map(tab => ({
+        key: `${id} ${tab}`,
+        text: `${name} / ${texts.database.tab[tab]}`,
+        group: texts.palette.databases,
+        run: () => navigate({ to: `/databases/$id/${tab}`, params: { id } }),
+      })),
+    ),
+  ]
+}
+
+function Commands({ onClose }: { onClose: () => void }) {
+  const [typed, setTyped] = useState('')
+  const [index, setIndex] = useState(0)
+  const id = useId()
+  const idOf = (key: string) => `${id}-${key}`.replaceAll(' ', '-')
+  const found = best(useCommands(), ({ text }) => text, typed, most)
+  const chosen = found[Math.min(index, found.length - 1)]
+  const chosenId = chosen === undefined ? undefined : idOf(chosen.key)
+  const run = (command: Command | undefined) => {
+    if (command === undefined) return
+    onClose()
+    command.run()
+  }
+  const onKeyDown = (event: KeyboardEvent) => {
+    const step = event.key === 'ArrowDown' ? 1 : event.key === 'ArrowUp' ? -1 : 0
+    if (step !== 0) {
+      event.preventDefault()
+      setIndex((Math.min(index, found.length - 1) + step + found.length) % Math.max(1, found.length))
+    }
+    if (event.key === 'Enter') {
+      event.preventDefault()
+      run(chosen)
+    }
+  }
+  useEffect(() => {
+    if (chosenId !== undefined) document.getElementById(chosenId)?.scrollIntoView({ block: 'nearest' })
+  }, [chosenId])
+  return (
+    <>
+      <input
+        className="palette-input"
+        role="combobox"
+        aria-label={texts.palette.label}
+        aria-expanded="true"
+        aria-controls={idOf('list')}
+        aria-activedescendant={chosenId}
+        aria-autocomplete="list"
+        placeholder={texts.palette.placeholder}
+        value={typed}
+        maxLength={100}
+        onChange={event => {
+          setTyped(event.target.value)
+          setIndex(0)
+        }}
+        onKeyDown={onKeyDown}
+      />
+      <div className="palette-list" role="listbox" aria-label={texts.palette.label} id={idOf('list')}>
+        {found.map(command => (
+          // biome-ignore lint/a11y/useKeyWithClickEvents: the input has the focus and the keys
+          <div
+            key={command.key}
+            id={idOf(command.key)}
+            className="palette-item"
+            role="option"
+            tabIndex={-1}
+            aria-selected={command === chosen}
+            onClick={() => run(command)}
+          >
+            <span className="wrap">{command.text}</span>
+            <span className="quiet nowrap">{command.group}</span>
+          </div>
+        ))}
+      </div>
+      <p className="palette-end" role="status">
+        {found.length === 0 ? texts.palette.none : texts.palette.hint}
+      </p>
+    </>
+  )
+}
+
+export function Palette({ open, onClose }: { open: boolean; onClose: () => void }) {
+  return (
+    <Dialog open={open} onClose={onClose} title={texts.palette.label} titleHidden className="palette">
+      <Commands onClose={onClose} />
+    </Dialog>
+  )
+}

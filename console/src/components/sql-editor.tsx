@@ -1,0 +1,106 @@
+/**
+ * The editor: CodeMirror with SQL. It is in a shadow root, where its styles are adopted style sheets: the content security
+ * policy refuses the style elements that it would add to a page.
+ */
+import { autocompletion, closeBrackets, completionKeymap } from '@codemirror/autocomplete'
+import { defaultKeymap, history, historyKeymap } from '@codemirror/commands'
+import { PostgreSQL, sql } from '@codemirror/lang-sql'
+import { bracketMatching, HighlightStyle, syntaxHighlighting, syntaxTree } from '@codemirror/language'
+import { Compartment, EditorState, Prec } from '@codemirror/state'
+import { drawSelection, EditorView, keymap, lineNumbers } from '@codemirror/view'
+import { tags } from '@lezer/highlight'
+import { useEffect, useRef } from 'react'
+import { texts } from '../texts.ts'
+
+type Schema = Record<string, string[]>
+
+type Props = {
+  text: string
+  onChange: (text: string) => void
+  /** Gets the selection, or else the statement at the cursor, and where it begins. */
+  onRun: (text: string, from: number) => void
+  schema: Schema
+  /** Receives a function that returns what would be run. */
+  chosen: { current: (() => { text: string; from: number }) | undefined }
+}
+
+const look = EditorView.theme({
+  '&': { backgroundColor: 'var(--surface)', color: 'var(--text)', fontSize: '13px', height: '100%' },
+  '&.cm-focused': { outline: '2px solid var(--focus)', outlineOffset: '-2px' },
+  '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.6' },
+  '.cm-content': { caretColor: 'var(--text)', padding: '10px 0' },
+  '.cm-cursor': { borderLeftColor: 'var(--text)' },
+  '.cm-gutters': { backgroundColor: 'var(--surface)', color: 'var(--text-quiet)', border: 'none' },
+  '.cm-selectionBackground, &.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground': {
+    backgroundColor: 'var(--busy-soft)',
+  },
+  '.cm-tooltip': { backgroundColor: 'var(--raised)', border: '1px solid var(--line)', borderRadius: '6px' },
+  '.cm-tooltip-autocomplete ul li[aria-selected]': { backgroundColor: 'var(--accent-soft)', color: 'var(--text)' },
+})
+
+const colours = HighlightStyle.define([
+  { tag: tags.keyword, color: 'var(--busy)' },
+  { tag: [tags.string, tags.special(tags.string)], color: 'var(--good)' },
+  { tag: [tags.number, tags.bool, tags.null], color: 'var(--warning)' },
+  { tag: tags.comment, color: 'var(--text-quiet)', fontStyle: 'italic' },
+  { tag: tags.typeName, color: 'var(--bad)' },
+])
+
+/** The selection, or the statement in which the cursor is. */
+function chosenIn(state: EditorState): { text: string; from: number } {
+  const { from, to, head } = state.selection.main
+  if (from !== to) return { text: state.sliceDoc(from, to), from }
+  let found: { from: number; to: number } | undefined
+  for (let node = syntaxTree(state).topNode.firstChild; node !== null; node = node.nextSibling)
+    if (node.name === 'Statement' && node.from <= head) found = { from: node.from, to: node.to }
+  const range = found ?? { from: 0, to: state.doc.length }
+  return { text: state.sliceDoc(range.from, range.to), from: range.from }
+}
+
+export default function SqlEditor({ text, onChange, onRun, schema, chosen }: Props) {
+  const host = useRef<HTMLDivElement>(null)
+  const view = useRef<EditorView>(undefined)
+  const language = useRef(new Compartment())
+  const handlers = useRef({ onChange, onRun })
+  handlers.current = { onChange, onRun }
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the editor owns its text from here on
+  useEffect(() => {
+    const element = host.current
+    if (element === null) return
+    const shadow = element.shadowRoot ?? element.attachShadow({ mode: 'open' })
+    const run = (editor: EditorView) => {
+      const { text: statement, from } = chosenIn(editor.state)
+      handlers.current.onRun(statement, from)
+      return true
+    }
+    const editor = new EditorView({
+      root: shadow,
+      parent: shadow,
+      state: EditorState.create({
+        doc: text,
+        extensions: [
+          // Tab moves the focus: what cannot be left by keyboard is a trap.
+          Prec.highest(keymap.of([{ key: 'Mod-Enter', run }])),
+          ...[lineNumbers(), history(), drawSelection(), bracketMatching(), closeBrackets(), autocompletion()],
+          keymap.of([...completionKeymap, ...historyKeymap, ...defaultKeymap]),
+          language.current.of(sql({ dialect: PostgreSQL, schema })),
+          ...[look, syntaxHighlighting(colours), EditorView.lineWrapping],
+          EditorView.contentAttributes.of({ 'aria-label': texts.sql.editor }),
+          EditorView.updateListener.of(update => {
+            if (update.docChanged) handlers.current.onChange(update.state.doc.toString())
+          }),
+        ],
+      }),
+    })
+    view.current = editor
+    chosen.current = () => chosenIn(editor.state)
+    return () => {
+      chosen.current = undefined
+      editor.destroy()
+    }
+  }, [])
+  useEffect(() => {
+    view.current?.dispatch({ effects: language.current.reconfigure(sql({ dialect: PostgreSQL, schema })) })
+  }, [schema])
+  return <div className="sql-editor" ref={host} />
+}

@@ -1,0 +1,77 @@
+/** Operations as lines that open to their messages. */
+import { Link } from '@tanstack/react-router'
+import type { Schemas } from '../api/client.ts'
+import { moment, operationText, span } from '../lib/format.ts'
+import { texts } from '../texts.ts'
+import { Ago, Status } from './state.tsx'
+
+type Task = Schemas['Task']
+type Database = Pick<Schemas['ManagedDatabase'], 'id' | 'name'>
+
+const tookOf = ({ created_at: from, updated_at: to, status }: Task): string | undefined =>
+  status === 'succeeded' || status === 'failed' ? span(Date.parse(to) - Date.parse(from)) : undefined
+
+/** The newest message of an open operation, the reason of a failed one. */
+const newestText = ({ status, error, messages }: Task): string | undefined => {
+  if (status === 'succeeded') return undefined
+  return error ?? messages.at(-1)?.text
+}
+
+function Messages({ task }: { task: Task }) {
+  const { messages } = task
+  if (messages.length === 0) return <p className="quiet">{texts.operations.noMessages}</p>
+  return (
+    <ol className="messages" aria-label={texts.operations.messages}>
+      {messages.map(({ time, level, text, progress }) => (
+        <li key={`${time} ${text}`} className={`message message-${level}`}>
+          <time className="quiet nowrap numeric" dateTime={time}>
+            {moment(Date.parse(time))}
+          </time>
+          <span className="wrap">
+            {text}
+            {progress !== undefined && ` (${texts.operations.percent(progress)})`}
+          </span>
+        </li>
+      ))}
+    </ol>
+  )
+}
+
+/** @param databases names them; absent inside the page of one */
+export function TaskList({ tasks, databases }: { tasks: readonly Task[]; databases?: readonly Database[] }) {
+  const names = new Map(databases?.map(({ id, name }) => [id, name]))
+  return (
+    <ul className="lines">
+      {tasks.map(task => {
+        const name = names.get(task.subject_id)
+        const newest = newestText(task)
+        const took = tookOf(task)
+        return (
+          <li key={task.id} className="task">
+            <details>
+              <summary>
+                <Status status={task.status} />
+                <strong>{operationText(task.name)}</strong>
+                {name !== undefined && <span className="clip">{name}</span>}
+                <span className="task-end quiet">
+                  {took !== undefined && <span className="nowrap">{took}</span>}
+                  <Ago at={task.created_at} />
+                </span>
+              </summary>
+              <div className="task-body">
+                {name !== undefined && (
+                  <Link to="/databases/$id" params={{ id: task.subject_id }}>
+                    {texts.attention.show(name)}
+                  </Link>
+                )}
+                {task.error !== undefined && <p className="notice tone-bad">{task.error}</p>}
+                <Messages task={task} />
+              </div>
+            </details>
+            {newest !== undefined && <p className="task-newest quiet wrap">{newest}</p>}
+          </li>
+        )
+      })}
+    </ul>
+  )
+}

@@ -1,0 +1,60 @@
+import { expect, test } from 'vitest'
+import { amountOf, eventsIn, plotsOf, unitOf } from './metrics.ts'
+
+const time = (minute: number) => new Date(minute * 60_000).toISOString()
+
+test('units are those of the names of columns', () => {
+  const names = ['bytes_per_second', 'lag_bytes', 'bytes', 'calls_per_second', 'lag_seconds', 'hit_ratio', 'total']
+  expect(names.map(unitOf)).toEqual(['bytes/s', 'bytes', 'bytes', 'per second', 'seconds', 'ratio', 'count'])
+})
+
+test('amounts have their unit, and what is unknown is no zero', () => {
+  expect(amountOf(2048, 'bytes/s')).toBe('2.0 KiB/s')
+  expect(amountOf(0.987, 'ratio')).toBe('98.7 %')
+  expect(amountOf(1234.5, 'count')).toBe('1,235')
+  expect(amountOf(0.25, 'seconds')).toBe('0.25 s')
+  expect(amountOf(null, 'count')).toBe('–')
+})
+
+test('a series becomes a plot for each unit, without columns that have no value', () => {
+  const columns = ['time', 'total', 'oldest_transaction_seconds', 'limit']
+  const values = [
+    [time(1), 1, 0.5, null],
+    [time(2), 2, null, null],
+  ]
+  const plots = plotsOf([{ name: 'connections', columns, values }], 60_000)
+  expect(plots).toEqual([
+    {
+      key: 'connections count',
+      series: 'connections',
+      unit: 'count',
+      columns: ['total'],
+      times: [60, 120],
+      values: [[1, 2]],
+    },
+    {
+      ...{ key: 'connections seconds', series: 'connections', unit: 'seconds' },
+      ...{ columns: ['oldest_transaction_seconds'], times: [60, 120], values: [[0.5, null]] },
+    },
+  ])
+  expect(plotsOf([{ name: 'wal', columns: ['time', 'bytes'], values: [] }], 60_000)).toEqual([])
+})
+
+test('a gap has no value, so that no line crosses it', () => {
+  const values = [1, 2, 5].map(minute => [time(minute), minute])
+  const [plot] = plotsOf([{ name: 'pods', columns: ['time', 'sampled'], values }], 60_000)
+  expect(plot).toMatchObject({ times: [60, 120, 180, 300], values: [[1, 2, null, 5]] })
+})
+
+test('events are operations and other backups of the time', () => {
+  const task = (id: string, name: string, minute: number) => ({
+    id,
+    name,
+    created_at: time(minute),
+    status: 'succeeded',
+  })
+  const backup = (id: string, minute: number) => ({ id, created_at: time(minute), status: 'completed' })
+  const tasks = [task('c', 'restart-managed', 9), task('a', 'backup-managed', 2), task('old', 'restart-managed', 0)]
+  const found = eventsIn(tasks, [backup('of-a', 2), backup('b', 4)], 60_000, 600_000)
+  expect(found.map(({ key }) => key)).toEqual(['a', 'b', 'c'])
+})

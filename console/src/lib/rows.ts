@@ -1,0 +1,40 @@
+/** The rows of the overview: databases, and the branches of those that are open. Pure. */
+import type { Schemas } from '../api/client.ts'
+import { type Line, treeOf } from './tree.ts'
+
+type Database = Schemas['ManagedDatabase']
+type Branch = Schemas['Branch']
+
+export type Row =
+  | { kind: 'database'; key: string; database: Database }
+  | { kind: 'branch'; key: string; database: Database; line: Line<Branch> }
+  /** Why no branches are shown below an open database. */
+  | { kind: 'note'; key: string; database: Database; note: 'none' | 'loading' | 'failed' }
+
+type Branches = Branch[] | 'loading' | 'failed'
+
+/** @param branches of the open databases, by their id */
+export function rowsOf(databases: readonly Database[], branches: ReadonlyMap<string, Branches>): Row[] {
+  return databases.flatMap((database): Row[] => {
+    const own: Row = { kind: 'database', key: database.id, database }
+    const found = branches.get(database.id)
+    if (found === undefined) return [own]
+    const note = (text: 'none' | 'loading' | 'failed'): Row[] => [
+      own,
+      { kind: 'note', key: `${database.id} note`, database, note: text },
+    ]
+    if (typeof found === 'string') return note(found)
+    if (found.length === 0) return note('none')
+    return [own, ...treeOf(found).map((line): Row => ({ kind: 'branch', key: line.node.id, database, line }))]
+  })
+}
+
+/** Databases of which any shown text contains every typed word. */
+export function filtered(databases: readonly Database[], typed: string): readonly Database[] {
+  const words = typed.toLowerCase().split(/\s+/).filter(Boolean)
+  if (words.length === 0) return databases
+  return databases.filter(({ name, display_name: label, region, size, status, id }) => {
+    const text = [name, label ?? '', region, size, status, id].join(' ').toLowerCase()
+    return words.every(word => text.includes(word))
+  })
+}

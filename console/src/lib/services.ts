@@ -1,0 +1,98 @@
+/** Services of a database: what a request sends, and how clients reach them. Pure. */
+import type { Schemas } from '../api/client.ts'
+import { shellWord } from './snippets.ts'
+
+export type Service = Schemas['ServiceConfig']
+export type ServiceInput = Schemas['ServiceConfigInput']
+
+export const serviceTypes = ['mcp', 'rest', 'rag'] as const
+export type ServiceType = (typeof serviceTypes)[number]
+
+/** The schema of the API with the settings of each. */
+export const settingsSchema: Record<ServiceType, string> = {
+  mcp: 'MCPServiceConfigInput',
+  rest: 'RestServiceConfigInput',
+  rag: 'RAGServiceConfigInput',
+}
+
+/** A service as a request repeats it, so that it stays as it is: keys, tokens and the allowlist are omitted. */
+function unchanged({ service_type, service_id, rest_config, rag_config }: Service): ServiceInput {
+  return {
+    service_type,
+    ...(service_id === undefined ? {} : { service_id }),
+    ...(rest_config === undefined ? {} : { rest_config }),
+    ...(rag_config === undefined ? {} : { rag_config }),
+    // What the API returned, it accepts.
+  } as ServiceInput
+}
+
+/** The list that a request sends: it replaces the services. @param next undefined removes the service */
+export const servicesAfter = (known: readonly Service[], type: string, next: ServiceInput | undefined) => [
+  ...known.filter(one => one.service_type !== type).map(unchanged),
+  ...(next === undefined ? [] : [next]),
+]
+
+export const settingsOf = ({ mcp_config, rest_config, rag_config }: Service): unknown =>
+  mcp_config ?? rest_config ?? rag_config
+
+/** The token that clients send; the REST service verifies tokens that others sign. */
+export const tokenOf = ({ mcp_config: mcp, bearer_token: bearer }: Service): string | undefined =>
+  bearer ?? mcp?.init_tokens?.split(',')[0]?.trim()
+
+export const serviceSnippets = {
+  mcp: ['claude', 'claudeDesktop', 'cursor', 'vscode', 'curl'],
+  rest: ['postgrest', 'curl'],
+  rag: ['curl'],
+} as const satisfies Record<ServiceType, readonly string[]>
+export type ServiceSnippet = (typeof serviceSnippets)[ServiceType][number]
+
+export const tokenVariable = {
+  mcp: 'ESPALIER_MCP_TOKEN',
+  rag: 'ESPALIER_RAG_TOKEN',
+} as const
+
+const json = (value: unknown): string => JSON.stringify(value, null, 2)
+const bearer = (type: keyof typeof tokenVariable): string => `"Authorization: Bearer $${tokenVariable[type]}"`
+
+const ofMcp = (name: string, url: string): Partial<Record<ServiceSnippet, string>> => ({
+  claude: json({
+    mcpServers: { [name]: { type: 'http', url, headers: { Authorization: `Bearer \${${tokenVariable.mcp}}` } } },
+  }),
+  claudeDesktop: json({
+    mcpServers: {
+      [name]: {
+        command: 'npx',
+        args: ['-y', 'mcp-remote', url, '--header', `Authorization:\${AUTH_HEADER}`],
+        env: { AUTH_HEADER: 'Bearer TOKEN' },
+      },
+    },
+  }),
+  cursor: json({
+    mcpServers: { [name]: { url, headers: { Authorization: `Bearer \${env:${tokenVariable.mcp}}` } } },
+  }),
+  vscode: json({
+    inputs: [{ type: 'promptString', id: 'token', description: 'Token of the tool server', password: true }],
+    servers: { [name]: { type: 'http', url, headers: { Authorization: `Bearer \${input:token}` } } },
+  }),
+  curl: `curl -s ${shellWord(url)} -H ${bearer('mcp')} \\
+  -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \\
+  -d '{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}'`,
+})
+
+const ofRest = (uri: string): Partial<Record<ServiceSnippet, string>> => ({
+  postgrest: `import { PostgrestClient } from '@supabase/postgrest-js'
+
+const client = new PostgrestClient(${JSON.stringify(uri)})
+const { data, error } = await client.from('my_table').select('*').limit(10)`,
+  curl: `curl -s ${shellWord(`${uri}/my_table?limit=10`)}`,
+})
+
+/** How a program uses a service, with tokens from its environment. */
+export function serviceSnippet(type: ServiceType, program: ServiceSnippet, name: string, service: Service): string {
+  const uri = service.uri ?? ''
+  const pipeline = service.rag_config?.pipelines[0]?.name ?? 'my_pipeline'
+  const rag = `curl -s ${shellWord(`${uri}/v1/pipelines/${encodeURIComponent(pipeline)}`)} -H ${bearer('rag')} \\
+  -H 'Content-Type: application/json' -d '{"query": "my question", "include_sources": true}'`
+  const found = type === 'mcp' ? ofMcp(name, `${uri}/v1`)[program] : type === 'rest' ? ofRest(uri)[program] : rag
+  return found ?? ''
+}

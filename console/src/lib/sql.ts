@@ -1,0 +1,130 @@
+/** The answer of POST .../sql, line by line, as results that a page shows. Pure. */
+export type Column = { name: string; type: number }
+export type Value = string | null
+type Notice = { severity: string; message: string; detail?: string; hint?: string }
+type SqlFault = { message: string; sqlstate: string; position?: number; detail?: string; hint?: string }
+
+export type SqlResult = {
+  statement: number
+  columns: readonly Column[] | undefined
+  rows: Value[][]
+  notices: Notice[]
+  complete: { command: string; rowCount: number; ms: number; more: boolean } | undefined
+  fault: SqlFault | undefined
+}
+
+type Line = Record<string, unknown> & { type?: unknown; statement?: unknown }
+
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
+const optional = (line: Line, key: 'detail' | 'hint'): object =>
+  typeof line[key] === 'string' ? { [key]: line[key] } : {}
+
+const isRows = (value: unknown): value is Value[][] =>
+  Array.isArray(value) &&
+  value.every(row => Array.isArray(row) && row.every(one => one === null || typeof one === 'string'))
+
+function columnsOf(value: unknown): Column[] {
+  if (!Array.isArray(value)) return []
+  return value.map((column: Line) => ({ name: textOf(column.name), type: Number(column.type) || 0 }))
+}
+
+/** Applies lines to a list of results, which grows in place: results can have millions of rows. */
+export function createResults(): { results: SqlResult[]; apply: (line: unknown) => void } {
+  const results: SqlResult[] = []
+  const of = (statement: number): SqlResult => {
+    const found = results.find(result => result.statement === statement)
+    if (found !== undefined) return found
+    const made = { statement, columns: undefined, rows: [], notices: [], complete: undefined, fault: undefined }
+    results.push(made)
+    return made
+  }
+  const apply = (given: unknown): void => {
+    if (typeof given !== 'object' || given === null) return
+    const line = given as Line
+    const result = of(Number(line.statement) || 0)
+    if (line.type === 'columns') result.columns = columnsOf(line.columns)
+    if (line.type === 'rows' && isRows(line.rows)) for (const row of line.rows) result.rows.push(row)
+    if (line.type === 'notice')
+      result.notices.push({
+        ...{ severity: textOf(line.severity), message: textOf(line.message) },
+        ...optional(line, 'detail'),
+        ...optional(line, 'hint'),
+      })
+    if (line.type === 'complete') {
+      const [rowCount, ms] = [Number(line.row_count) || 0, Number(line.ms) || 0]
+      result.complete = { command: textOf(line.command), rowCount, ms, more: line.more === true }
+    }
+    if (line.type === 'error')
+      result.fault = {
+        ...{ message: textOf(line.message), sqlstate: textOf(line.sqlstate) },
+        ...(typeof line.position === 'number' ? { position: line.position } : {}),
+        ...optional(line, 'detail'),
+        ...optional(line, 'hint'),
+      }
+  }
+  return { results, apply }
+}
+
+/** Reads lines of JSON from chunks of text. A line that is no JSON is left out. */
+export function createLines(): (chunk: string) => unknown[] {
+  let rest = ''
+  return chunk => {
+    const lines = (rest + chunk).split('\n')
+    rest = lines.pop() ?? ''
+    return lines.flatMap(line => {
+      try {
+        return line.trim() === '' ? [] : [JSON.parse(line)]
+      } catch {
+        return []
+      }
+    })
+  }
+}
+
+const inCsv = (value: Value): string => {
+  if (value === null) return ''
+  // An empty text is quoted, so that it is not null.
+  return value === '' || /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value
+}
+
+/** As COPY ... WITH (FORMAT csv, HEADER) writes it. */
+export function csvOf(columns: readonly Column[], rows: readonly Value[][]): string {
+  const lines = [columns.map(({ name }) => inCsv(name)), ...rows.map(row => row.map(inCsv))]
+  return `${lines.map(line => line.join(',')).join('\n')}\n`
+}
+
+/** Types whose text is a number or a word of JSON. Other values are strings: no figure loses digits. */
+const literal: Record<number, (text: string) => unknown> = {
+  16: text => text === 't',
+  21: Number,
+  23: Number,
+  114: text => JSON.parse(text) as unknown,
+  3802: text => JSON.parse(text) as unknown,
+}
+
+const inJson = (value: Value, type: number): unknown => (value === null ? null : (literal[type]?.(value) ?? value))
+
+/** An object for each row. Of columns with the same name, the later ones get a number. */
+export function jsonOf(columns: readonly Column[], rows: readonly Value[][]): string {
+  const names: string[] = []
+  for (const { name } of columns) {
+    let unique = name
+    for (let count = 2; names.includes(unique); count++) unique = `${name}_${count}`
+    names.push(unique)
+  }
+  const objects = rows.map(row =>
+    Object.fromEntries(names.map((name, index) => [name, inJson(row[index] ?? null, columns[index]?.type ?? 0)])),
+  )
+  return `${JSON.stringify(objects, null, 2)}\n`
+}
+
+/** Columns of each table, of rows with both names. Without a prototype: a table can have any name, such as `constructor`. */
+export function columnsByTable(rows: readonly (readonly Value[])[]): Record<string, string[]> {
+  const tables: Record<string, string[]> = Object.create(null)
+  for (const [table, column] of rows) {
+    if (!table || !column) continue
+    tables[table] ??= []
+    tables[table].push(column)
+  }
+  return tables
+}

@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest'
+import { isCut, milliseconds, modeOf, parametersOf } from './statements.ts'
+
+test('parameters are those outside of quotes and comments, without gaps', () => {
+  expect(parametersOf('SELECT 1')).toEqual([])
+  expect(parametersOf('SELECT $3, $1')).toEqual(['$1', '$2', '$3'])
+  expect(parametersOf(`SELECT '$2', "$3", $1 -- $4\n/* $5 */ , $x$ $6 $x$, $$ $7 $$`)).toEqual(['$1'])
+  expect(parametersOf(`SELECT 'it''s $2' WHERE a = $1`)).toEqual(['$1'])
+  expect(parametersOf('SELECT name$3, $1')).toEqual(['$1'])
+})
+
+test('a statement that may change rows is planned as a role that can change them', () => {
+  expect(['SELECT 1', ' (select $1)', '-- first\nVALUES (1)', '/* a */ TABLE t'].map(modeOf)).toEqual(
+    Array(4).fill('read'),
+  )
+  expect(['UPDATE t SET a = $1', 'WITH a AS (DELETE FROM t) SELECT 1', 'selection'].map(modeOf)).toEqual(
+    Array(3).fill('write'),
+  )
+})
+
+test('a text of the greatest length is cut', () => {
+  expect([isCut('x'.repeat(1999)), isCut('x'.repeat(2000)), isCut('😀'.repeat(1000))]).toEqual([false, true, false])
+})
+
+test('times have the unit that is read best', () => {
+  expect([0.126, 5.25, 123.4, 1500, 90_000].map(milliseconds)).toEqual([
+    '0.13 ms',
+    '5.3 ms',
+    '123 ms',
+    '1.5 s',
+    '1.5 min',
+  ])
+})

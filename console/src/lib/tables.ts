@@ -1,0 +1,106 @@
+/** The statements behind the table browser: names are quoted, values are parameters. Pure. */
+type TableName = { schema: string; name: string }
+export type Column = {
+  name: string
+  type: string
+  /** Of the primary key. */
+  isKey: boolean
+  isNullable: boolean
+  /** Postgres computes its values. */
+  isGenerated: boolean
+  /** A new row needs no value for it. */
+  hasDefault: boolean
+}
+
+export const operators = ['contains', 'equals', 'differs', 'less', 'greater', 'null', 'notNull'] as const
+export type Operator = (typeof operators)[number]
+export type Filter = { column: string; operator: Operator; value: string }
+export type Sort = { column: string; isDescending: boolean }
+
+/** Names can contain everything but NUL. */
+export const quotedName = (name: string): string => `"${name.replaceAll('"', '""')}"`
+
+/** Columns of user tables, views and foreign tables, with the estimated number of rows. */
+export const tablesStatement = `SELECT n.nspname, c.relname, c.relkind, c.reltuples::bigint, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod),
+  EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisprimary AND a.attnum = ANY (i.indkey)),
+  NOT a.attnotnull, a.attgenerated <> '' OR a.attidentity = 'a', a.atthasdef OR a.attidentity <> ''
+FROM pg_catalog.pg_class c
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname !~ '^(pg_|information_schema$|espalier$)'
+ORDER BY n.nspname <> 'public', n.nspname, c.relname, a.attnum`
+
+export type Table = TableName & { kind: string; rows: number | undefined; columns: Column[] }
+
+const isStored = (kind: string): boolean => kind === 'r' || kind === 'p'
+
+/** Rows are changed by their primary key. */
+export const isEditable = ({ kind, columns }: Table): boolean => isStored(kind) && columns.some(({ isKey }) => isKey)
+
+/** A table for each group of rows of `tablesStatement`. A table that was never analyzed has no estimate. */
+export function tablesIn(rows: readonly (readonly (string | null)[])[]): Table[] {
+  const tables = new Map<string, Table>()
+  for (const [schema, name, kind, estimate, column, type, ...flags] of rows) {
+    if (!schema || !name || !column) continue
+    const key = JSON.stringify([schema, name])
+    const count = Number(estimate)
+    const isKnown = estimate !== null && count >= 0 && (isStored(kind ?? '') || kind === 'm')
+    const table = tables.get(key) ?? { schema, name, kind: kind ?? '', rows: isKnown ? count : undefined, columns: [] }
+    const [isKey = false, isNullable = false, isGenerated = false, hasDefault = false] = flags.map(flag => flag === 't')
+    table.columns.push({ name: column, type: type ?? '', isKey, isNullable, isGenerated, hasDefault })
+    tables.set(key, table)
+  }
+  return [...tables.values()]
+}
+
+const compared = { equals: '=', differs: '<>', less: '<', greater: '>' } as const
+
+/** Values are compared as the column's type, so that 9 is less than 10. */
+function conditionOf({ column, operator, value }: Filter, types: ReadonlyMap<string, string>, number: number) {
+  const name = quotedName(column)
+  if (operator === 'null') return { text: `${name} IS NULL`, values: [] }
+  if (operator === 'notNull') return { text: `${name} IS NOT NULL`, values: [] }
+  if (operator === 'contains') {
+    const escaped = value.replaceAll(/[\\%_]/g, '\\$&')
+    return { text: `${name}::text ILIKE $${number}`, values: [`%${escaped}%`] }
+  }
+  // `format_type` quotes names where they need it.
+  return { text: `${name} ${compared[operator]} $${number}::text::${types.get(column) ?? 'text'}`, values: [value] }
+}
+
+type Choice = { filters: readonly Filter[]; sort: Sort | undefined; limit: number; offset: number }
+
+export const tableText = ({ schema, name }: TableName): string => `${quotedName(schema)}.${quotedName(name)}`
+
+/** By the chosen column first, then by the primary key, so that each row is on one page. */
+function orderOf({ columns }: Table, sort: Sort | undefined): string {
+  const chosen = columns.find(({ name }) => name === sort?.column)
+  const first =
+    chosen === undefined ? [] : [`${quotedName(chosen.name)}${sort?.isDescending ? ' DESC NULLS LAST' : ''}`]
+  const keys = columns.filter(column => column.isKey && column !== chosen).map(({ name }) => quotedName(name))
+  const order = [...first, ...keys]
+  return order.length === 0 ? '' : `\nORDER BY ${order.join(', ')}`
+}
+
+/**
+ * Rows of a table. Columns that the table does not have are ignored. Of a table that can be edited, the last column is
+ * the version of each row: `xmin`, which every change of the row changes.
+ */
+export function rowsStatement(table: Table, { filters, sort, limit, offset }: Choice) {
+  const types = new Map(table.columns.map(({ name, type }) => [name, type]))
+  const parameters: string[] = []
+  const conditions = filters
+    .filter(({ column }) => types.has(column))
+    .map(filter => {
+      const { text, values } = conditionOf(filter, types, parameters.length + 1)
+      parameters.push(...values)
+      return text
+    })
+  const where = conditions.length === 0 ? '' : `\nWHERE ${conditions.join(' AND ')}`
+  // Columns by name: a table that was changed since its columns were read must not shift values.
+  const names = table.columns.map(({ name }) => quotedName(name))
+  const columns = isEditable(table) ? [...names, 'xmin'].join(', ') : '*'
+  const page = `${orderOf(table, sort)}\nLIMIT ${limit} OFFSET ${offset}`
+  const text = `SELECT ${columns} FROM ${tableText(table)}${where}${page}`
+  return { text, parameters }
+}

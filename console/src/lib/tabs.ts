@@ -1,0 +1,15 @@
+/** The tabs of a database, in their order. Each is a route of `router.tsx` and a text of `texts.database.tab`. */
+export const databaseTabs = [
+  'connect',
+  'branches',
+  'backups',
+  'access',
+  'services',
+  'sql',
+  'tables',
+  'logs',
+  'metrics',
+  'queries',
+  'tasks',
+  'settings',
+] as const

@@ -1,0 +1,53 @@
+/** The log of Postgres or of a service, read again every few seconds while it is followed. */
+import { useEffect, useState } from 'react'
+import { useApi } from '../api/accounts.ts'
+import { type Api, read } from '../api/client.ts'
+import { type Line, withRead } from './logs.ts'
+import type { ServiceType } from './services.ts'
+
+type LogSource = 'postgres' | ServiceType
+
+const everyMs = 3000
+const mostRead = 1000
+
+async function readLog(api: Api, id: string, source: LogSource, after: string | undefined, signal: AbortSignal) {
+  const query = {
+    max_lines: mostRead,
+    ...(source === 'postgres' ? {} : { service: source }),
+    ...(after === undefined ? {} : { start_time: after }),
+  }
+  const { logs } = await read(api.GET('/managed/v1/databases/{id}/logs', { params: { path: { id }, query }, signal }))
+  return logs
+}
+
+type Log = { lines: readonly Line[]; isLoading: boolean; error: Error | null; retry: () => void }
+
+/** While the tab is hidden nothing is read. */
+export function useLog(id: string, source: LogSource, isFollowing: boolean): Log {
+  const api = useApi()
+  const [state, setState] = useState<Omit<Log, 'retry'>>({ lines: [], isLoading: true, error: null })
+  const [attempt, setAttempt] = useState(0)
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another attempt reads again
+  useEffect(() => {
+    const stop = new AbortController()
+    let lines = state.lines
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const once = async () => {
+      if (!document.hidden || lines.length === 0)
+        try {
+          lines = withRead(lines, await readLog(api, id, source, lines.at(-1)?.entry.timestamp, stop.signal))
+          if (!stop.signal.aborted) setState({ lines, isLoading: false, error: null })
+        } catch (error) {
+          if (stop.signal.aborted) return
+          setState({ lines, isLoading: false, error: error instanceof Error ? error : new Error(String(error)) })
+        }
+      if (isFollowing && !stop.signal.aborted) timer = setTimeout(once, everyMs)
+    }
+    once()
+    return () => {
+      stop.abort()
+      clearTimeout(timer)
+    }
+  }, [api, id, source, isFollowing, attempt])
+  return { ...state, retry: () => setAttempt(before => before + 1) }
+}

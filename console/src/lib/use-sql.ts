@@ -1,0 +1,51 @@
+/** One run of statements at a time: its results as they grow, and how to cancel it. */
+import { useEffect, useRef, useState } from 'react'
+import type { Account } from '../api/accounts.ts'
+import { runSql, type SqlRequest } from '../api/run-sql.ts'
+import { texts } from '../texts.ts'
+import type { SqlResult } from './sql.ts'
+
+type Run = {
+  /** `version` changes as results grow in place. */
+  version: number
+  results: readonly SqlResult[]
+  isRunning: boolean
+  error: string | undefined
+  /** Where the text began in the editor, for the positions of errors. */
+  from: number
+  isPlan: boolean
+}
+
+const none: Run = { version: 0, results: [], isRunning: false, error: undefined, from: 0, isPlan: false }
+/** How often growing results are drawn. */
+const drawEveryMs = 120
+
+export function useSql(account: Account, id: string) {
+  const [run, setRun] = useState<Run>(none)
+  const stop = useRef<AbortController>(undefined)
+  useEffect(() => () => stop.current?.abort(), [])
+  const start = async (request: SqlRequest, branchId: string | undefined, from: number) => {
+    stop.current?.abort()
+    const controller = new AbortController()
+    stop.current = controller
+    let latest: readonly SqlResult[] = []
+    let drawn = 0
+    const draw = (changes: Partial<Run>) => {
+      if (stop.current !== controller) return
+      drawn = Date.now()
+      setRun(before => ({ ...before, version: before.version + 1, results: [...latest], ...changes }))
+    }
+    draw({ isRunning: true, error: undefined, from, isPlan: request.explain !== undefined })
+    try {
+      await runSql(account, { id, branchId }, request, controller.signal, results => {
+        latest = results
+        if (Date.now() - drawn > drawEveryMs) draw({})
+      })
+      draw({ isRunning: false })
+    } catch (error) {
+      const text = controller.signal.aborted ? texts.sql.cancelled : error instanceof Error ? error.message : ''
+      draw({ isRunning: false, error: text })
+    }
+  }
+  return { run, start, cancel: () => stop.current?.abort() }
+}

@@ -1,0 +1,83 @@
+/** Measurements of Postgres or a service as plots, with what happened at the time. */
+import { useQuery } from '@tanstack/react-query'
+import { useParams } from '@tanstack/react-router'
+import { useMemo, useState } from 'react'
+import { useApi } from '../../api/accounts.ts'
+import { backupsQuery, metricsQuery, tasksQuery } from '../../api/queries.ts'
+import { Field } from '../../components/field.tsx'
+import { Plot } from '../../components/plot.tsx'
+import { type Source, SourceField } from '../../components/source.tsx'
+import { Empty, Result, Status } from '../../components/state.tsx'
+import { moment, operationText } from '../../lib/format.ts'
+import { eventsIn, intervalMs, plotsOf, type Range, rangeNames } from '../../lib/metrics.ts'
+import { texts } from '../../texts.ts'
+
+const own = texts.metrics
+type Read = { series: Parameters<typeof plotsOf>[0]; from: number; to: number }
+
+function Plots({ id, range, read: { series, from, to } }: { id: string; range: Range; read: Read }) {
+  const api = useApi()
+  const { data: tasks = [] } = useQuery(tasksQuery(api, id))
+  const { data: backups = [] } = useQuery(backupsQuery(api, id))
+  const plots = useMemo(() => plotsOf(series, intervalMs[range]), [series, range])
+  const happened = eventsIn(tasks, backups, from, to)
+  const known = happened.map(({ at }) => at).join(' ')
+  // The same list while nothing else has happened, so that plots are not drawn again.
+  const events = useMemo(() => (known === '' ? [] : known.split(' ').map(Number)), [known])
+  return (
+    <>
+      {plots.length === 0 && <Empty title={own.none}>{own.noneWhat}</Empty>}
+      <div className="plots">
+        {plots.map(plot => (
+          <Plot key={plot.key} plot={plot} from={from} to={to} events={events} />
+        ))}
+      </div>
+      <section aria-labelledby="events" className="stack-small">
+        <h2 id="events">{own.events}</h2>
+        <p className="quiet">{happened.length === 0 ? own.noEvents : own.eventsWhat}</p>
+        <ul className="stack-small">
+          {happened.toReversed().map(({ key, at, name, status }) => (
+            <li key={key} className="row">
+              <time dateTime={new Date(at).toISOString()}>{moment(at)}</time>
+              {operationText(name)}
+              <Status status={status} />
+            </li>
+          ))}
+        </ul>
+      </section>
+    </>
+  )
+}
+
+export default function Metrics() {
+  const { id } = useParams({ from: '/databases/$id' })
+  const [source, setSource] = useState<Source>('postgres')
+  const [range, setRange] = useState<Range>('1h')
+  const query = useQuery(metricsQuery(useApi(), id, source, range))
+  return (
+    <section className="card card-body stack" aria-label={own.title}>
+      <div className="sql-options">
+        <SourceField id={id} label={own.source} source={source} onChange={setSource} />
+        <Field label={own.range} hint={own.rangeHint}>
+          {given => (
+            <select
+              {...given}
+              className="input"
+              value={range}
+              onChange={event => setRange(rangeNames.find(one => one === event.target.value) ?? '1h')}
+            >
+              {rangeNames.map(one => (
+                <option key={one} value={one}>
+                  {own.ranges[one]}
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
+      </div>
+      <Result query={query} what={own.title}>
+        {read => <Plots id={id} range={range} read={read} />}
+      </Result>
+    </section>
+  )
+}

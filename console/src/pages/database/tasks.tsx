@@ -1,0 +1,20 @@
+/** The operations of one database, with their messages. */
+import { useQuery } from '@tanstack/react-query'
+import { useParams } from '@tanstack/react-router'
+import { useApi } from '../../api/accounts.ts'
+import { tasksQuery } from '../../api/queries.ts'
+import { Empty, Result } from '../../components/state.tsx'
+import { TaskList } from '../../components/task-list.tsx'
+import { texts } from '../../texts.ts'
+
+export default function DatabaseTasks() {
+  const { id } = useParams({ from: '/databases/$id' })
+  const query = useQuery(tasksQuery(useApi(), id))
+  return (
+    <section className="card" aria-label={texts.database.tab.tasks}>
+      <Result query={query} what={texts.database.tab.tasks}>
+        {tasks => (tasks.length === 0 ? <Empty title={texts.operations.none} /> : <TaskList tasks={tasks} />)}
+      </Result>
+    </section>
+  )
+}

@@ -1,0 +1,158 @@
+/** The routes of the console. Each page is a file of its own that is loaded when it is opened. */
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from '@tanstack/react-router'
+import { Crash } from './components/boundary.tsx'
+import { NotFound } from './components/not-found.tsx'
+import { Shell } from './components/shell.tsx'
+import { Loading } from './components/state.tsx'
+import { texts } from './texts.ts'
+
+const root = createRootRoute({ component: Shell, notFoundComponent: NotFound })
+
+const overview = createRoute({
+  getParentRoute: () => root,
+  path: '/',
+  component: lazyRouteComponent(() => import('./pages/overview.tsx')),
+})
+
+const operations = createRoute({
+  getParentRoute: () => root,
+  path: '/operations',
+  component: lazyRouteComponent(() => import('./pages/operations.tsx')),
+})
+
+/** Where an OpenID provider leads back to. */
+const signedIn = createRoute({
+  getParentRoute: () => root,
+  path: '/signed-in',
+  beforeLoad: () => {
+    throw redirect({ to: '/', replace: true })
+  },
+})
+
+const database = createRoute({
+  getParentRoute: () => root,
+  path: '/databases/$id',
+  component: lazyRouteComponent(() => import('./pages/database/layout.tsx')),
+})
+
+const databaseHome = createRoute({
+  getParentRoute: () => database,
+  path: '/',
+  beforeLoad: ({ params }) => {
+    throw redirect({ to: '/databases/$id/connect', params, replace: true })
+  },
+})
+
+const connect = createRoute({
+  getParentRoute: () => database,
+  path: '/connect',
+  component: lazyRouteComponent(() => import('./pages/database/connect.tsx')),
+})
+
+const tasks = createRoute({
+  getParentRoute: () => database,
+  path: '/tasks',
+  component: lazyRouteComponent(() => import('./pages/database/tasks.tsx')),
+})
+
+const branches = createRoute({
+  getParentRoute: () => database,
+  path: '/branches',
+  component: lazyRouteComponent(() => import('./pages/database/branches.tsx')),
+})
+
+const backups = createRoute({
+  getParentRoute: () => database,
+  path: '/backups',
+  component: lazyRouteComponent(() => import('./pages/database/backups.tsx')),
+})
+
+const access = createRoute({
+  getParentRoute: () => database,
+  path: '/access',
+  component: lazyRouteComponent(() => import('./pages/database/access.tsx')),
+})
+
+const settings = createRoute({
+  getParentRoute: () => database,
+  path: '/settings',
+  component: lazyRouteComponent(() => import('./pages/database/settings.tsx')),
+})
+
+const create = createRoute({
+  getParentRoute: () => root,
+  path: '/new',
+  component: lazyRouteComponent(() => import('./pages/create.tsx')),
+})
+
+const services = createRoute({
+  getParentRoute: () => database,
+  path: '/services',
+  component: lazyRouteComponent(() => import('./pages/database/services.tsx')),
+})
+
+const logs = createRoute({
+  getParentRoute: () => database,
+  path: '/logs',
+  component: lazyRouteComponent(() => import('./pages/database/logs.tsx')),
+})
+
+const metrics = createRoute({
+  getParentRoute: () => database,
+  path: '/metrics',
+  component: lazyRouteComponent(() => import('./pages/database/metrics.tsx')),
+})
+
+const queries = createRoute({
+  getParentRoute: () => database,
+  path: '/queries',
+  component: lazyRouteComponent(() => import('./pages/database/queries.tsx')),
+})
+
+const tables = createRoute({
+  getParentRoute: () => database,
+  path: '/tables',
+  component: lazyRouteComponent(() => import('./pages/database/tables.tsx')),
+})
+
+const sql = createRoute({
+  getParentRoute: () => database,
+  path: '/sql',
+  component: lazyRouteComponent(() => import('./pages/database/sql.tsx')),
+})
+
+export const router = createRouter({
+  routeTree: root.addChildren([
+    overview,
+    create,
+    operations,
+    signedIn,
+    database.addChildren([
+      databaseHome,
+      connect,
+      branches,
+      backups,
+      access,
+      services,
+      sql,
+      tables,
+      logs,
+      metrics,
+      queries,
+      tasks,
+      settings,
+    ]),
+  ]),
+  basepath: '/console',
+  defaultPreload: 'intent',
+  defaultPendingComponent: () => <Loading what={texts.page} />,
+  defaultErrorComponent: ({ error, reset }) => <Crash error={error} reset={reset} />,
+  defaultNotFoundComponent: NotFound,
+  scrollRestoration: true,
+})
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router
+  }
+}

@@ -1,0 +1,85 @@
+/**
+ * Archives a Postgres from the same pod: finished segments, the current one as it is written, and base backups. It
+ * reads the data directory, writes markers, and is a client of Postgres's replication. Failures are retried and
+ * reported; they never end the agent.
+ */
+import { join } from 'node:path'
+import { nameIn, readCertificates } from '../agent/certificates.ts'
+import { isClosed } from '../copy.ts'
+import { ReplicationConnection } from '../replication/connection.ts'
+import { secureSocket } from '../replication/secure-socket.ts'
+import { type Backups, createBackups } from './backup.ts'
+import { createArchiveClient } from './client.ts'
+import type { ArchiveStatus } from './contract.ts'
+import { createDigests } from './digests.ts'
+import { receiveTail } from './receiver.ts'
+import { archiveSegments } from './segments.ts'
+import { postgresEnded } from './shutdown.ts'
+import { ArchiveState } from './state.ts'
+
+export type ArchiveOptions = {
+  /** `https://host:port` */
+  url: string
+  /** The directory with archive.crt, archive.key and ca.crt. */
+  tls: string
+  /** The directory in which `archive_command` checks for markers. */
+  markers: string
+}
+
+type Instance = {
+  host: string
+  postgresPort: number
+  /** The volume. */
+  volume: string
+  /** The directory with Postgres's certificate. */
+  tls: string
+  now: () => number
+  log: (line: string) => void
+}
+
+export type Archiving = {
+  status(): ArchiveStatus
+  backups: Backups
+  stop(): Promise<void>
+}
+
+/** The replication role in databases of Espalier; the certificate for the archive is mapped to it. */
+const replicationRole = 'espalier_replication'
+
+export function startArchiving({ url, tls, markers }: ArchiveOptions, instance: Instance): Archiving {
+  const { host, postgresPort: port, volume, now, log } = instance
+  const data = join(volume, 'pgdata')
+  /** Closes connections to Postgres, which would not shut down before it has sent everything. */
+  const disconnecting = new AbortController()
+  const ending = new AbortController()
+  const { signal } = ending
+  const client = createArchiveClient(url, tls, now)
+  const state = new ArchiveState(now, log)
+  const connect = async (applicationName: string) => {
+    // Postgres would refuse, and write this to its user's log.
+    if (isClosed(volume)) throw new Error('the copy is closed yet')
+    const { cert: serverCert, ca } = readCertificates(instance.tls)
+    const { cert, key } = client.certificates()
+    const socket = await secureSocket({ host, port, serverName: nameIn(serverCert), cert, key, ca })
+    // A broken connection ends the reader of its messages.
+    socket.on('error', () => {})
+    return ReplicationConnection.open(socket, replicationRole, applicationName)
+  }
+  const backups = createBackups({ client, connect, now, log })
+  const digests = createDigests(data)
+  const segments = archiveSegments({ client, state, data, markers, digests, log, signal })
+  const tail = receiveTail({ client, state, connect, digests, signal: disconnecting.signal, now })
+  return {
+    status: () => state.status(),
+    backups,
+    async stop() {
+      disconnecting.abort(new Error('the agent ends'))
+      await backups.stop()
+      await tail
+      await postgresEnded(data)
+      ending.abort(new Error('the agent ends'))
+      await segments
+      client.close()
+    },
+  }
+}

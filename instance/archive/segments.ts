@@ -1,0 +1,168 @@
+/**
+ * Archives the files that Postgres has finished: those with a `.ready` file in `archive_status`. Four are sent at once,
+ * each read from the disk in small pieces. A marker is written once the archive has acknowledged the file; then
+ * `archive_command` succeeds and Postgres may remove it.
+ */
+import { constants, type FSWatcher, watch } from 'node:fs'
+import { open, readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { type ArchiveClient, pauseMs } from './client.ts'
+import { compressed } from './compression.ts'
+import { chunksOf, type Digests, digestOfFile, type FileDigest, isMissing } from './digests.ts'
+import { segmentBefore } from './predecessor.ts'
+import type { ArchiveState } from './state.ts'
+import { ArchiveFault, type Content } from './transport.ts'
+import { inOrderOfArchiving, isArchivedFile, isSegment } from './wal.ts'
+
+type SegmentsOptions = {
+  client: ArchiveClient
+  state: ArchiveState
+  /** The data directory. */
+  data: string
+  /** The directory in which `archive_command` checks for markers. */
+  markers: string
+  digests: Digests
+  log: (line: string) => void
+  signal: AbortSignal
+}
+
+const concurrentFiles = 4
+/** The directory is watched; this interval is for file systems that report no changes. */
+const pollMs = 1_000
+const afterConflictMs = 30_000
+
+/** Runs until `signal`. Never fails. */
+export async function archiveSegments(options: SegmentsOptions): Promise<void> {
+  const { data, signal, state, log } = options
+  const directory = join(data, 'pg_wal', 'archive_status')
+  const waker = createWaker(directory)
+  signal.addEventListener('abort', waker.wake, { once: true })
+  try {
+    for (let attempt = 1; !signal.aborted; ) {
+      const woken = waker.next(pollMs)
+      try {
+        const { hasMore } = await archiveReady(options, directory)
+        // Only a complete pass clears a fault: success with one file does not mean that the failed file is archived.
+        state.succeeded('segments')
+        attempt = 1
+        if (!hasMore) await woken
+      } catch (error) {
+        if (signal.aborted) break
+        state.failed('segments', error)
+        const isConflict = error instanceof ArchiveFault && error.code === 'conflict'
+        await delay(isConflict ? afterConflictMs : pauseMs(attempt++), undefined, { signal }).catch(() => {})
+      }
+    }
+  } catch (error) {
+    log(`archiving: segments: ended: ${error instanceof Error ? error.message : error}`)
+  } finally {
+    waker.close()
+  }
+}
+
+/** One pass over the ready files; the next pass retries failures. @throws ArchiveFault, and errors of the volume */
+async function archiveReady(options: SegmentsOptions, directory: string): Promise<{ hasMore: boolean }> {
+  const { state, markers, signal } = options
+  const archived = new Set(await readdir(markers))
+  // The ready files are read after the markers, so that the marker of a file that became ready in between is not
+  // removed.
+  const found = await readyIn(directory)
+  const ready = new Set(found)
+  for (const name of archived)
+    if (isArchivedFile(name) && !ready.has(name)) await rm(join(markers, name), { force: true })
+  const waiting = inOrderOfArchiving(found.filter(name => !archived.has(name)))
+  state.waiting(waiting)
+  const queue = toSend(waiting, state)
+  const queued = queue.length
+  const workers = Array.from({ length: concurrentFiles }, async () => {
+    for (let name = queue.shift(); name !== undefined && !signal.aborted; name = queue.shift()) {
+      try {
+        await archiveFile(options, name)
+      } catch (error) {
+        // The others end after their current file.
+        queue.length = 0
+        throw error
+      }
+    }
+  })
+  const results = await Promise.allSettled(workers)
+  for (const result of results) if (result.status === 'rejected') throw result.reason
+  return { hasMore: waiting.length > queued }
+}
+
+/**
+ * The files to send in one pass. Until the archive has accepted one of this agent, it may have other content of another
+ * server: then the files after it must not be stored either.
+ */
+export const toSend = (waiting: readonly string[], state: Pick<ArchiveState, 'refused' | 'hasArchived'>): string[] =>
+  waiting.slice(0, state.refused === undefined && state.hasArchived ? 4 * concurrentFiles : 1)
+
+const readySuffix = '.ready'
+
+/** None while there is no data directory yet. */
+async function readyIn(directory: string): Promise<string[]> {
+  try {
+    const names = await readdir(directory)
+    return names
+      .filter(name => name.endsWith(readySuffix))
+      .map(name => name.slice(0, -readySuffix.length))
+      .filter(isArchivedFile)
+  } catch (error) {
+    if (isMissing(error)) return []
+    throw error
+  }
+}
+
+async function archiveFile(options: SegmentsOptions, name: string): Promise<void> {
+  const { client, state, data, markers, signal, digests } = options
+  const path = join(data, 'pg_wal', name)
+  const digest = isSegment(name) ? await digests(name) : await digestOfFile(path)
+  // Postgres drops the status of a missing file by itself.
+  if (digest === undefined) return
+  const before = isSegment(name) ? segmentBefore(name, BigInt(digest.size)) : undefined
+  const predecessor = before === undefined ? undefined : (await digests(before))?.sha256
+  const content = contentOfFile(path, digest, client.acceptsZstd())
+  await client.send('PUT', `wal/${name}`, { content, predecessor, signal })
+  const marker = await open(join(markers, name), constants.O_WRONLY | constants.O_CREAT | constants.O_NOFOLLOW, 0o644)
+  await marker.close()
+  state.archivedFile(name)
+}
+
+/** A finished file does not change: it is read once for its digest and once for each attempt. */
+const contentOfFile = (path: string, digest: FileDigest, isCompressed: boolean): Content =>
+  isCompressed
+    ? { ...digest, compressed: { size: undefined }, chunks: () => compressed(chunksOf(path)) }
+    : { ...digest, chunks: () => chunksOf(path) }
+
+/** Wakes up when the directory changes, and after the given time. */
+function createWaker(directory: string) {
+  let wake = () => {}
+  let watcher: FSWatcher | undefined
+  const begin = () => {
+    try {
+      watcher = watch(directory, { persistent: false }, () => wake())
+      // The directory was deleted: it is watched again at the next pass.
+      watcher.on('error', () => {
+        watcher?.close()
+        watcher = undefined
+      })
+    } catch {
+      watcher = undefined
+    }
+  }
+  return {
+    wake: () => wake(),
+    close: () => watcher?.close(),
+    next(ms: number): Promise<void> {
+      if (watcher === undefined) begin()
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const timer = setTimeout(resolve, ms)
+      wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+      return promise
+    },
+  }
+}

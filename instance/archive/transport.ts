@@ -1,0 +1,166 @@
+/**
+ * Requests to the archive by mutual TLS, for writers and readers. Connections are kept alive. Certificates are read
+ * again every ten seconds, and after a failed request: a renewed one is used without a restart, and a key that was read
+ * together with the previous certificate fails only one attempt.
+ */
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { IncomingMessage } from 'node:http'
+import { Agent, request } from 'node:https'
+import { join } from 'node:path'
+
+export type ArchiveCertificates = { cert: string; key: string; ca: string }
+
+/** The archive's response, or that it could not be reached. */
+export class ArchiveFault extends Error {
+  /** `conflict`: other content is stored under the name. */
+  readonly code: string
+  constructor(code: string, message: string) {
+    super(message)
+    this.name = 'ArchiveFault'
+    this.code = code
+  }
+}
+
+/**
+ * The content to send: bytes, or a stream that can be restarted for each attempt. A chunk may be overwritten once the
+ * next is requested. `sha256` and `size` are of the archived content; `compressed`: the chunks are that content
+ * compressed with zstd, whose digest and size may be known.
+ */
+export type Content = {
+  sha256: Buffer
+  size: number
+  compressed?: { size: number; sha256: Buffer } | { size: undefined }
+  chunks: () => AsyncIterable<Buffer> | Iterable<Buffer>
+}
+
+export const contentOf = (bytes: Buffer): Content => ({
+  sha256: createHash('sha256').update(bytes).digest(),
+  size: bytes.length,
+  chunks: () => slicesOf(bytes),
+})
+
+/** TLS keeps an encrypted copy of each write: for a complete part that would double the memory. */
+const sliceBytes = 64 * 1024
+export function* slicesOf(bytes: Buffer): Generator<Buffer> {
+  for (let at = 0; at < bytes.length; at += sliceBytes) yield bytes.subarray(at, at + sliceBytes)
+}
+
+export type Answer = { status: number; headers: IncomingMessage['headers']; body: Buffer }
+
+type RequestOptions = {
+  content?: Content | undefined
+  /** SHA-256 of the segment before the one that is sent or read. */
+  predecessor?: Buffer | undefined
+  /** The response may be compressed, as its field `content-encoding` states. */
+  acceptsZstd?: boolean
+  /** Idle timeout for sending and receiving. */
+  idleMs: number
+  /** Of the response. */
+  mostBytes: number
+  signal?: AbortSignal | undefined
+}
+
+type ArchiveTransport = {
+  /**
+   * One attempt. @param path below the archive's root @throws ArchiveFault `timeout`, `answer`; the connection's error
+   */
+  send(method: 'GET' | 'HEAD' | 'PUT' | 'DELETE', path: string, options: RequestOptions): Promise<Answer>
+  certificates(): ArchiveCertificates
+  close(): void
+}
+
+const readAgainMs = 10_000
+
+function readFiles(directory: string): ArchiveCertificates {
+  const read = (name: string) => readFileSync(join(directory, name), 'utf8')
+  return { cert: read('archive.crt'), key: read('archive.key'), ca: read('ca.crt') }
+}
+
+/** @param url `https://host:port` @param tls the directory with archive.crt, archive.key and ca.crt */
+export function createArchiveTransport(url: string, tls: string, now: () => number): ArchiveTransport {
+  const agent = new Agent({ keepAlive: true, maxSockets: 8, maxFreeSockets: 4 })
+  let known: { certificates: ArchiveCertificates; at: number } | undefined
+  const certificates = () => {
+    if (known === undefined || Math.abs(now() - known.at) >= readAgainMs)
+      known = { certificates: readFiles(tls), at: now() }
+    return known.certificates
+  }
+  return {
+    certificates,
+    close: () => agent.destroy(),
+    async send(method, path, { content, predecessor, acceptsZstd = false, idleMs, mostBytes, signal }) {
+      signal?.throwIfAborted()
+      try {
+        const sent = request(new URL(path, url), {
+          ...{ method, agent, signal, timeout: idleMs, minVersion: 'TLSv1.3' as const },
+          ...certificates(),
+          headers: {
+            ...fieldsOf(content),
+            ...(predecessor === undefined ? {} : { 'espalier-predecessor': digestField(predecessor) }),
+            ...(acceptsZstd ? { 'accept-encoding': 'zstd' } : {}),
+          },
+        })
+        return await exchange(sent, content, mostBytes)
+      } catch (error) {
+        known = undefined
+        throw error
+      }
+    },
+  }
+}
+
+const digestField = (digest: Buffer): string => `sha-256=:${digest.toString('base64')}:`
+
+/** Without a length, the content is sent with chunked encoding. */
+function fieldsOf(content: Content | undefined): Record<string, string | number> {
+  if (content === undefined) return { 'content-length': 0 }
+  const { sha256, size, compressed } = content
+  if (compressed === undefined) return { 'content-digest': digestField(sha256), 'content-length': size }
+  return {
+    ...{ 'content-encoding': 'zstd', 'unencoded-digest': digestField(sha256), 'espalier-length': size },
+    ...(compressed.size === undefined
+      ? {}
+      : { 'content-digest': digestField(compressed.sha256), 'content-length': compressed.size }),
+  }
+}
+
+async function exchange(
+  sent: ReturnType<typeof request>,
+  content: Content | undefined,
+  mostBytes: number,
+): Promise<Answer> {
+  const answered = new Promise<Answer>((resolve, reject) => {
+    sent.once('timeout', () => sent.destroy(new ArchiveFault('timeout', 'the archive does not answer')))
+    sent.on('error', reject)
+    sent.once('response', response => {
+      bodyOf(response, mostBytes).then(
+        body => resolve({ status: response.statusCode ?? 0, headers: response.headers, body }),
+        reject,
+      )
+    })
+  })
+  // It is awaited below; until then its rejection must not be unhandled.
+  answered.catch(() => {})
+  try {
+    for await (const chunk of content?.chunks() ?? [])
+      await Promise.race([new Promise(resolve => sent.write(chunk, resolve)), answered])
+    sent.end()
+  } catch (error) {
+    sent.destroy(error instanceof Error ? error : new Error(String(error)))
+  }
+  return answered
+}
+
+async function bodyOf(response: IncomingMessage, mostBytes: number): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of response) {
+    chunks.push(chunk)
+    size += chunk.length
+    if (size > mostBytes) throw new ArchiveFault('answer', `the archive answered with more than ${mostBytes} bytes`)
+  }
+  if (!response.complete)
+    throw new ArchiveFault('answer', 'the archive closed the connection in the middle of an answer')
+  return Buffer.concat(chunks)
+}

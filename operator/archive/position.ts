@@ -1,0 +1,30 @@
+/**
+ * How far a database is archived, as its status reports it: the end of its recovery window. It is written at most once
+ * a minute, and every ten minutes if nothing is written to the database. Pure.
+ */
+import type { ManagedDatabaseStatus } from '../../crds/index.ts'
+import { timestamp } from '../../values/time.ts'
+import type { ArchiveStatus } from './contract.ts'
+
+export type ArchivePosition = NonNullable<ManagedDatabaseStatus['archive']>
+
+const movingMs = 60_000
+const restingMs = 600_000
+
+/** The position after an answer; the previous one if it is too early for an update, or nothing is known. */
+export function positionAfter(
+  before: ArchivePosition | undefined,
+  incarnation: number,
+  { archived, archivedAt, timeline }: ArchiveStatus,
+): ArchivePosition | undefined {
+  if (archived === null || archivedAt === null) return before
+  const position = {
+    ...{ incarnation, archived, archivedAt: timestamp(archivedAt) },
+    ...(timeline === null ? {} : { timeline }),
+  }
+  if (before === undefined || before.incarnation !== incarnation || before.timeline !== position.timeline)
+    return position
+  // A clock that was set back is followed at once.
+  const passedMs = Math.abs(archivedAt - Date.parse(before.archivedAt))
+  return passedMs >= (before.archived === archived ? restingMs : movingMs) ? position : before
+}

@@ -1,0 +1,190 @@
+/** Moves of a branch to another target: when one begins, what it keeps, how it ends, and what is deleted. */
+import { describe, expect, test } from 'vitest'
+import {
+  annotations,
+  type Branch,
+  branchPhase,
+  isMoveRequested,
+  presentTarget,
+  renderOperation,
+  targetText,
+} from '../../../crds/index.ts'
+import { conditionOf, no } from '../../objects/conditions.ts'
+import { branchSettings, type GivenBranch, reconciledBranch } from '../../testing/reconciled-branch.ts'
+import { instanceOf, type Observed } from '../observed.ts'
+import { moveDeadline, replacedBy, returning } from './moving.ts'
+
+const { now, ago, root, status: reconciled, observedOf, planOf } = reconciledBranch()
+const archive = { url: 'https://archive.test:8443' }
+const recovery = { backupName: 'one-1', backupId: 'b', incarnation: 1, systemIdentifier: '7', sizeBytes: 600 * 2 ** 20 }
+const first = { time: '2026-01-31T12:30:00Z' }
+const second = { lsn: '0/6000000' }
+const source = {
+  ...{ backupName: 'one-1', recovery, systemIdentifier: '7', id: 'i', recordedAt: ago(60_000) },
+  ...{ target: first, cutAt: first.time },
+}
+const { volume } = reconciled
+if (volume === undefined) throw new Error('it has a volume')
+
+/** Its data are of the first target, and the second is requested. */
+const requested = ({ status, ...more }: GivenBranch = {}): GivenBranch => ({
+  spec: { target: second },
+  status: { source, ...status },
+  rest: { source: root, recovery: { record: recovery } },
+  ...more,
+})
+const begun = () => {
+  const { status } = planOf(requested())
+  return status
+}
+const move = () => begun().move ?? { target: second, taskId: '', startedAt: '' }
+
+describe('a move begins', () => {
+  test('with one write, which names the next volume and keeps the record of the present one', () => {
+    const { actions, status } = planOf(requested())
+    expect(actions).toEqual([])
+    expect(status).toMatchObject({
+      ...{ phase: 'creating', incarnation: 2, connectableAt: reconciled.connectableAt, endpoint: reconciled.endpoint },
+      source: { target: second, lsn: second.lsn, recovery },
+      operation: { name: 'move-branch' },
+      move: { target: second, incarnation: 2, previous: { incarnation: 1, volume, source } },
+    })
+    expect(status.volume).toBeUndefined()
+    expect(Date.parse(status.move?.deadlineAt ?? '')).toBe(now + branchSettings.creatingMs + 60_000)
+    const branch = { ...observedOf(requested()).branch, status }
+    expect(instanceOf(branch, now, { archive })).toMatchObject({
+      firstIncarnation: 2,
+      dataSource: { kind: 'archive', recover: { target: { kind: 'lsn', lsn: second.lsn } } },
+    })
+  })
+
+  test('with the Task of the request, and otherwise with one for each change of the spec', () => {
+    const taskId = '11111111-2222-4333-8444-555555555555'
+    const by = (target: object, generation = 1) => {
+      const operation = renderOperation({ taskId, name: 'move-branch', hash: targetText(target) })
+      const metadata = { generation, annotations: { [annotations.operation]: operation } }
+      return planOf(requested({ metadata })).status.operation?.taskId
+    }
+    expect(by(second)).toBe(taskId)
+    expect(by(first)).not.toBe(taskId)
+    expect(by(first, 2)).not.toBe(by(first, 1))
+  })
+
+  test.each<[string, Branch['status']]>([
+    ['before the last operation has ended', { operation: { taskId: 't', name: 'create-branch', startedAt: ago(1) } }],
+    [
+      'before the previous volume is deleted',
+      {
+        incarnation: 2,
+        move: { ...move(), endedAt: ago(1), previous: { incarnation: 1, volume: { ...volume, uid: 'old' }, source } },
+      },
+    ],
+    ['before the branch is made', { connectableAt: undefined }],
+    ['to the target that the data are of', { source: { ...source, target: second } }],
+    [
+      'to the target of a move that has failed',
+      { move: { ...move(), previous: undefined, endedAt: ago(1), error: 'why' } },
+    ],
+  ])('not %s', (_, status) => {
+    expect(planOf(requested({ status: status ?? {} })).status.source?.target).not.toEqual(
+      status?.source === undefined ? second : first,
+    )
+  })
+
+  test('again after a failure if the API requests the same target again', () => {
+    const status = { move: { ...move(), previous: undefined, incarnation: 5, endedAt: ago(1), error: 'why' } }
+    const taskId = '11111111-2222-4333-8444-555555555555'
+    const operation = renderOperation({ taskId, name: 'move-branch', hash: targetText(second) })
+    const metadata = { annotations: { [annotations.operation]: operation } }
+    expect(planOf(requested({ status })).status.incarnation).toBe(1)
+    // No number is used twice.
+    expect(planOf(requested({ status, metadata })).status).toMatchObject({ incarnation: 6, move: { taskId } })
+  })
+})
+
+describe('a move that cannot be done', () => {
+  test('is refused before anything changes', () => {
+    const recoveryOf = { refused: { reason: 'OutsideWindow', message: 'it is not in the window' } }
+    const { actions, status } = planOf(requested({ rest: { source: root, recovery: recoveryOf } }))
+    expect(actions).toEqual([])
+    expect(status).toMatchObject({
+      ...{ phase: 'available', source, volume, incarnation: 1, operation: { name: 'move-branch' } },
+      move: { reason: 'OutsideWindow', error: 'it is not in the window', endedAt: ago(0) },
+    })
+    expect(conditionOf(status, 'Progressing')).toMatchObject({ status: 'False', reason: 'OutsideWindow' })
+    expect(conditionOf(status, 'Ready')?.status).toBe('True')
+    const next = planOf(requested({ status, rest: {} })).status
+    expect(next).toMatchObject({ phase: 'available', incarnation: 1 })
+    expect(conditionOf(next, 'Progressing')?.reason).toBe('OutsideWindow')
+  })
+
+  test('is refused without its database', () => {
+    const { status } = planOf(requested({ rest: { source: undefined, recovery: undefined } }))
+    expect(status.move?.reason).toBe('SourceMissing')
+  })
+
+  const running = (): Observed => observedOf({ spec: { target: second }, status: begun() })
+  test('returns to the previous volume by one write, at its deadline or if the volume is refused', () => {
+    const refusal = no('TargetNotReached', 'WAL ends before')
+    const none = { fatal: undefined, serves: false } as Parameters<typeof returning>[1]
+    expect(returning(running(), none, now, undefined)).toBeUndefined()
+    const deadline = moveDeadline(running()) ?? 0
+    for (const [assessment, at, reason] of [
+      [{ ...none, fatal: refusal }, now, 'TargetNotReached'],
+      [none, deadline, 'DeadlineExceeded'],
+    ] as const) {
+      const { actions, status } = returning(running(), assessment, at, undefined) ?? planOf()
+      expect(actions).toEqual([])
+      expect(status).toMatchObject({ incarnation: 1, volume, source, move: { reason, incarnation: 2 } })
+      expect(status.move?.previous).toBeUndefined()
+    }
+    expect(returning(running(), { ...none, serves: true }, deadline, undefined)).toBeUndefined()
+  })
+
+  test('is creating until its deadline, and does not become failed', () => {
+    const none = {
+      ...{ claim: undefined, configuration: undefined, statefulSet: undefined, pod: undefined, credentials: undefined },
+      ...{ certificate: undefined, service: undefined, networkPolicy: undefined, disruptionBudget: undefined },
+      route: undefined,
+    }
+    const rest = { children: none, pod: undefined, postgres: undefined }
+    const plan = planOf({ spec: { target: second }, status: begun(), rest }, now + 300_000)
+    expect(plan.status.phase).toBe('creating')
+    expect(plan.requeueAt).toBeLessThanOrEqual(now + branchSettings.creatingMs + 60_000)
+  })
+})
+
+describe('the volume to delete', () => {
+  const previous = { incarnation: 1, volume: { ...volume, uid: 'old' }, source }
+  const replaced = (status: Branch['status']) => replacedBy(observedOf({ status: { source, ...status } }))
+  test('is the previous one once the branch serves, and none while the move runs', () => {
+    expect(replaced({ incarnation: 2, move: { ...move(), previous } })).toBeUndefined()
+    const ended = { ...move(), previous, endedAt: ago(1) }
+    expect(replaced({ incarnation: 2, move: ended })).toEqual({ incarnation: 1, claimUid: 'old' })
+  })
+  test('is never the serving one', () => {
+    expect(replaced({ incarnation: 1, move: { ...move(), previous, endedAt: ago(1) } })).toBeUndefined()
+    const failed = { ...move(), incarnation: 2, previous: undefined, endedAt: ago(1), error: 'why' }
+    expect(replaced({ incarnation: 2, move: failed })).toBeUndefined()
+  })
+})
+
+describe('the target of the data', () => {
+  const branch = (spec: Branch['spec']['target'], more: object): Branch =>
+    observedOf({
+      spec: { target: spec },
+      status: { source: { ...source, target: undefined, cutAt: undefined, ...more } },
+    }).branch
+  test('of a branch of an earlier version is in the other fields of its source', () => {
+    expect(presentTarget(branch(second, { cutAt: first.time }))).toEqual(first)
+    expect(presentTarget(branch(first, second))).toEqual(second)
+    expect(presentTarget(branch({ pointName: 'p' }, {}))).toEqual({ pointName: 'p' })
+    expect(presentTarget(branch({ backupName: 'one-2' }, {}))).toEqual({ backupName: 'one-1' })
+    const unmoved = branch(first, { cutAt: first.time })
+    expect([isMoveRequested(unmoved), branchPhase(unmoved)]).toEqual([false, 'available'])
+  })
+  test('differs from that of the spec while a move is requested, which clients see as creating', () => {
+    const moving = branch(second, { cutAt: first.time })
+    expect([isMoveRequested(moving), branchPhase(moving)]).toEqual([true, 'creating'])
+  })
+})

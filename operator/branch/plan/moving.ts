@@ -1,0 +1,166 @@
+/**
+ * Moves a branch to another target. One status write records the new source and the next incarnation, and removes the
+ * volume from the status. The operator then creates a new volume and a Postgres on it, as it did at the branch's
+ * creation. The previous Postgres keeps its volume, but its endpoint is closed. Once the branch serves from the new
+ * volume, the previous volume is deleted. If the target cannot be recovered, one status write returns to the previous
+ * volume. Pure.
+ */
+import {
+  childNames,
+  firstMember,
+  isMoveRequested,
+  isMoveRunning,
+  isSameTarget,
+  labels,
+  type ObjectMeta,
+} from '../../../crds/index.ts'
+import { timestamp } from '../../../values/time.ts'
+import { recoveryMs } from '../../backup/recovery.ts'
+import { completed, type Finding, no, yes } from '../../objects/conditions.ts'
+import { nothing } from '../../owner/plan/steps.ts'
+import type { Assessment } from '../../workload/plan/assessment.ts'
+import type { Action, Replaced } from '../actions.ts'
+import type { BranchStatus, Observed } from '../observed.ts'
+import { moveOperation } from './operation.ts'
+import { type Plan, type PlanSettings, withFindings } from './plan.ts'
+import { copyingStep } from './prebranch.ts'
+import { recovered } from './recovering.ts'
+import { type Refusal, refused } from './refusal.ts'
+
+type Move = NonNullable<BranchStatus['move']>
+
+/** The first write of a move, or of its refusal; undefined if none is to begin now. */
+export function beginning(observed: Observed, now: number, settings: PlanSettings): Plan | undefined {
+  const { branch } = observed
+  const { spec, status = {} } = branch
+  const { target } = spec
+  const { source, volume, incarnation = 1 } = status
+  if (target === undefined || source === undefined || volume === undefined || !isMoveRequested(branch)) return undefined
+  // First the last operation must end, and the volume that an earlier move has left must be deleted.
+  if (isMoveRunning(branch) || status.operation !== undefined || replacedBy(observed) !== undefined) return undefined
+  const operation = moveOperation(branch, now)
+  const move = { target, taskId: operation.taskId, startedAt: timestamp(now) }
+  const found = observed.source === undefined ? missing(observed) : recovered(observed, now)
+  if ('refused' in found) {
+    const used = status.move?.incarnation ?? 0
+    // A number that an earlier move has used is not used again.
+    const ended = { ...move, ...failure(found.refused, now), ...(used > incarnation ? { incarnation: used } : {}) }
+    return nothing(withFindings(observed, { Progressing: failed(found.refused) }, { operation, move: ended }, now))
+  }
+  const next = 1 + Math.max(incarnation, status.move?.incarnation ?? 1, ...observed.owned.claims.map(incarnationOf))
+  const deadlineAt = timestamp(now + settings.creatingMs + recoveryMs(found.source.recovery))
+  const begun = { ...move, incarnation: next, deadlineAt, previous: { incarnation, volume, source } }
+  const findings = {
+    Ready: no('Moving', 'its data are being recovered from the archive'),
+    Progressing: yes(copyingStep, `the archive can recover its moment from the backup ${found.source.backupName} on`),
+  }
+  const more = { operation, move: begun, source: found.source, incarnation: next }
+  // `storage` and `storageUsedBytes` describe the previous volume.
+  const emptied = { volume: undefined, storage: undefined, storageUsedBytes: undefined }
+  return nothing(withFindings(observed, findings, { phase: 'creating', ...more, ...emptied }, now))
+}
+
+const missing = ({ branch: { spec } }: Observed): { refused: Refusal } => ({
+  refused: refused('SourceMissing', `there is no database ${spec.databaseName} with the id ${spec.databaseId}`),
+})
+
+const failure = ({ reason, message }: Refusal, now: number): Pick<Move, 'endedAt' | 'reason' | 'error'> => ({
+  ...{ endedAt: timestamp(now), reason },
+  error: message.slice(0, 1000),
+})
+
+const failed = ({ reason, message }: Refusal): Finding =>
+  no(reason, `the branch has not moved, and keeps its data: ${message}`)
+
+/** When a running move fails; undefined if none runs. */
+export const moveDeadline = ({ branch }: Observed): number | undefined =>
+  isMoveRunning(branch) ? Date.parse(branch.status?.move?.deadlineAt ?? '') : undefined
+
+/** The write that ends a move which cannot succeed; undefined while it can. `progress`: what it waits for. */
+export function returning(
+  observed: Observed,
+  { fatal, serves }: Assessment,
+  now: number,
+  progress: string | undefined,
+): Plan | undefined {
+  const { branch } = observed
+  const { move } = branch.status ?? {}
+  if (move?.previous === undefined || !isMoveRunning(branch) || serves) return undefined
+  const late = now >= (moveDeadline(observed) ?? Number.POSITIVE_INFINITY)
+  const overdue = refused('DeadlineExceeded', `it did not start to serve in time: ${progress ?? 'it does not serve'}`)
+  const refusal = fatal ?? (late ? overdue : undefined)
+  if (refusal === undefined) return undefined
+  const { previous, ...rest } = move
+  const ended: Move = { ...rest, ...failure(refusal, now) }
+  const findings = {
+    Ready: no('Moving', 'the endpoint of the previous data is being opened'),
+    Progressing: failed(refusal),
+  }
+  return nothing(withFindings(observed, findings, { ...previous, move: ended }, now))
+}
+
+/** Progressing of a branch that was created; undefined while it moves. */
+export function progressOf({ branch }: Observed, serves: boolean): Finding | undefined {
+  const { spec, status = {} } = branch
+  const { move, operation } = status
+  // An operation that has ended is reported until its Task has ended as well.
+  if (isMoveRequested(branch) && operation === undefined) return yes('Queued', 'the previous volume is being deleted')
+  if (move === undefined) return no(completed, 'the branch has become connectable')
+  if (isMoveRunning(branch)) return serves ? no(completed, 'the branch has moved') : undefined
+  const { target, error, reason = 'MoveFailed' } = move
+  if (error === undefined) return no(completed, 'the branch has moved')
+  return spec.target !== undefined && isSameTarget(target, spec.target)
+    ? failed({ reason, message: error })
+    : no(completed, 'the branch has become connectable')
+}
+
+/** The record of the move: it ends when the branch serves from the new volume. */
+export const moveAfter = ({ branch }: Observed, serves: boolean, now: number): BranchStatus['move'] => {
+  const { move } = branch.status ?? {}
+  return move !== undefined && isMoveRunning(branch) && serves ? { ...move, endedAt: timestamp(now) } : move
+}
+
+/** Deletes the volume that an ended move has left. `status`: of this plan. */
+export function deletion(observed: Observed, status: BranchStatus, now: number): Action[] {
+  const replaced = replacedBy(observed)
+  const { move } = status
+  if (replaced === undefined || move === undefined) return []
+  const deletedAt = move.deletedAt ?? timestamp(now)
+  const after = move.error === undefined ? { ...status, move: { ...move, deletedAt } } : status
+  return [{ do: 'delete-replaced', replaced, status: after }]
+}
+
+/**
+ * The volume to delete: the previous one, or that of a failed move. It is returned again if a delayed write of an
+ * earlier leader has created a part of it again.
+ */
+export function replacedBy(observed: Observed): Replaced | undefined {
+  const { status = {} } = observed.branch
+  const { move } = status
+  const incarnation = replacedIncarnation(status)
+  if (move === undefined || incarnation === undefined) return undefined
+  const isDue = move.error === undefined && move.deletedAt === undefined
+  return isDue || isLeft(observed, incarnation) ? { incarnation, claimUid: move.previous?.volume.uid } : undefined
+}
+
+/** The incarnation that an ended move has replaced, or on which it failed; undefined if there is none. */
+export function replacedIncarnation({ move, incarnation: serving }: BranchStatus): number | undefined {
+  if (move?.endedAt === undefined) return undefined
+  const incarnation = move.error === undefined ? move.previous?.incarnation : move.incarnation
+  return incarnation === serving ? undefined : incarnation
+}
+
+const incarnationOf = ({ metadata }: { metadata: ObjectMeta }): number =>
+  Number(metadata.labels?.[labels.incarnation]) || 0
+
+function isLeft({ owned, owner }: Observed, incarnation: number): boolean {
+  if (owner === undefined) return false
+  const { claims, statefulSets, configurations, secrets } = owned
+  const names = [childNames.configuration, childNames.archiveSource].map(name =>
+    name(owner.id, incarnation, firstMember),
+  )
+  return (
+    [...claims, ...statefulSets].some(object => incarnationOf(object) === incarnation) ||
+    [...configurations, ...secrets].some(({ metadata }) => names.includes(metadata.name))
+  )
+}

@@ -1,0 +1,55 @@
+/** The source of a branch with a target, which is recovered from the archive. Its database is not contacted. Pure. */
+import type { RecoveryRecord } from '../../../crds/index.ts'
+import { timestamp } from '../../../values/time.ts'
+import type { BranchStatus, Observed } from '../observed.ts'
+import { type Refusal, refused } from './refusal.ts'
+
+export const isOutOfArchive = ({ branch }: Pick<Observed, 'branch'>): boolean => branch.spec.target !== undefined
+
+/** An operator without support for targets took a snapshot of the present data. */
+export const isCopiedInstead = ({ branch: { spec, status } }: Observed): boolean =>
+  spec.target !== undefined && status?.source?.snapshotName !== undefined
+
+export const recoveringMessage = 'the base backup is being extracted, and WAL replayed'
+
+/** Whether the init container of its first pod runs. */
+export const isRecovering = ({ instance: { dataSource, status }, pod }: Observed): boolean =>
+  dataSource?.kind === 'archive' &&
+  status?.volume === undefined &&
+  pod !== undefined &&
+  pod.address === undefined &&
+  !pod.terminating &&
+  pod.problem === undefined
+
+type Source = NonNullable<BranchStatus['source']>
+
+/** @returns the record, which is written once, or why the target cannot be recovered */
+export function recovered({ branch, recovery }: Observed, now: number): { source: Source } | { refused: Refusal } {
+  const { databaseId, target = {} } = branch.spec
+  if (recovery === undefined)
+    return {
+      refused: refused(
+        'BackupNotDurable',
+        `spec.target: there is no durable backup ${target.backupName} of the database; a hot backup cannot be a target`,
+      ),
+    }
+  if ('refused' in recovery) return recovery
+  const { record } = recovery
+  return { source: sourceOf(record, databaseId, target, now) }
+}
+
+function sourceOf(
+  recovery: RecoveryRecord,
+  id: string,
+  target: NonNullable<Observed['branch']['spec']['target']>,
+  now: number,
+): Source {
+  const { backupName, systemIdentifier, sizeBytes } = recovery
+  const { time, lsn } = target
+  return {
+    ...{ backupName, target, recovery, systemIdentifier, id, recordedAt: timestamp(now) },
+    ...(time === undefined ? {} : { cutAt: time }),
+    ...(lsn === undefined ? {} : { lsn }),
+    ...(sizeBytes === undefined ? {} : { sizeBytes }),
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * Deletes a volume that a move of a branch has replaced, or that a failed move has left. It reads the cluster itself,
+ * since a cache may lag, and deleted data are lost.
+ */
+import type { Cluster } from '../../cluster/index.ts'
+import { type Branch, childNames, firstMember, labels } from '../../crds/index.ts'
+import { podsOfMember } from '../member/pod/stopped.ts'
+import { ownerUidOf } from '../objects/ownership.ts'
+import type { Replaced } from './actions.ts'
+import { replacedIncarnation } from './plan/moving.ts'
+
+/**
+ * Keeps the volume if any check fails: the next pass decides again. @returns whether nothing of it is left
+ * @throws ClusterError
+ */
+export async function deleteReplaced(
+  cluster: Cluster,
+  { metadata }: Branch,
+  { incarnation, claimUid }: Replaced,
+): Promise<boolean> {
+  const { namespace, uid, labels: objectLabels } = metadata
+  const id = objectLabels?.[labels.id] ?? ''
+  const live = await cluster.get('Branch', metadata)
+  if (live === undefined || live.metadata.uid !== uid || !isReplaced(live, incarnation)) return false
+  const of = { namespace, id, incarnation, number: firstMember }
+  const named = (name: (id: string, incarnation: number, number: number) => string) => ({
+    ...{ namespace, name: name(id, incarnation, firstMember) },
+  })
+  const isOwn = (object: Parameters<typeof ownerUidOf>[0] | undefined) =>
+    object !== undefined && ownerUidOf(object) === uid
+  const objects = [
+    ['StatefulSet', named(childNames.statefulSet)],
+    ['ConfigMap', named(childNames.configuration)],
+    ['Secret', named(childNames.archiveSource)],
+  ] as const
+  const found = await Promise.all(
+    objects.map(async ([kind, key]) => ({ kind, key, object: await cluster.get(kind, key) })),
+  )
+  const remaining = found.filter(({ object }) => isOwn(object))
+  for (const { kind, key, object } of remaining) await cluster.delete(kind, key, { uid: object?.metadata.uid })
+  const pods = await podsOfMember(cluster, of)
+  if (remaining.length > 0 || pods.length > 0) return false
+  const key = named(childNames.claim)
+  const claim = await cluster.get('PersistentVolumeClaim', key)
+  const claimed = claim?.metadata.uid
+  if (claim === undefined || !isOwn(claim) || claimed === live.status?.volume?.uid) return true
+  if (claimUid !== undefined && claimed !== claimUid) return true
+  await cluster.delete('PersistentVolumeClaim', key, { uid: claimed })
+  return false
+}
+
+/** Whether an ended move has left the volume. No later move uses its incarnation again. */
+const isReplaced = ({ status }: Branch, incarnation: number): boolean =>
+  status?.volume !== undefined && replacedIncarnation(status) === incarnation

@@ -1,0 +1,36 @@
+/** Writes the archive's Secret of a member. */
+import { applyChild, type ChildExecutor, type ChildPass, identifiedOwner } from '../../children/act.ts'
+import type { InstallationKeys } from '../../keys.ts'
+import type { ArchiveSource } from '../../objects/instance.ts'
+import type { ObservedMember } from '../observed.ts'
+import { archiveSecretDraft } from './certificate.ts'
+import { archiveSourceDraft } from './source.ts'
+
+export type ArchiveExecutor = ChildExecutor & {
+  now: () => number
+  /** The current keys: a certificate issued late in a pass is signed by the authority that is valid then. */
+  keys: () => InstallationKeys
+}
+
+export async function issueArchiveCertificate(
+  executor: ArchiveExecutor,
+  pass: ChildPass & { observed: ObservedMember },
+): Promise<void> {
+  const { authority } = executor.keys()
+  if (authority === undefined) return
+  const { incarnation, number } = pass.observed
+  const member = { owner: identifiedOwner(pass), incarnation, number }
+  await applyChild(executor, pass, 'Secret', archiveSecretDraft(member, authority, executor.now))
+}
+
+export async function issueArchiveSource(
+  executor: ArchiveExecutor,
+  pass: ChildPass & { observed: ObservedMember },
+  source: ArchiveSource,
+): Promise<void> {
+  const { authority } = executor.keys()
+  if (authority === undefined) return
+  const { incarnation, number } = pass.observed
+  const member = { owner: identifiedOwner(pass), incarnation, number }
+  await applyChild(executor, pass, 'Secret', archiveSourceDraft(member, source, authority, executor.now))
+}

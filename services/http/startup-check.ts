@@ -1,0 +1,44 @@
+/**
+ * A check for startup probes: each request runs it until it succeeds once, and requests at the same time share one run.
+ * A run repeats a failed check for a moment, so that a server is ready as soon as its database, and not at the next
+ * probe.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** With the longest check, less than the ten seconds of a probe. */
+const repeatedForMs = 2_000
+const pauseMs = 250
+
+export class StartupCheck {
+  readonly #check: () => Promise<string | undefined>
+  #isReady = false
+  #running: Promise<string | undefined> | undefined
+
+  /** `check`: resolves to why the server is not ready, or to undefined. */
+  constructor(check: () => Promise<string | undefined>) {
+    this.#check = check
+  }
+
+  get isReady(): boolean {
+    return this.#isReady
+  }
+
+  /** @returns why the server is not ready; undefined: it is */
+  async run(): Promise<string | undefined> {
+    if (this.#isReady) return undefined
+    this.#running ??= this.#runOnce().finally(() => {
+      this.#running = undefined
+    })
+    return this.#running
+  }
+
+  async #runOnce(): Promise<string | undefined> {
+    const until = performance.now() + repeatedForMs
+    for (;;) {
+      const reason = await this.#check()
+      this.#isReady = reason === undefined
+      if (reason === undefined || performance.now() + pauseMs > until) return reason
+      await sleep(pauseMs, undefined, { ref: false })
+    }
+  }
+}
