@@ -1,9 +1,11 @@
 /**
  * `espalier move follow`: applies the source's changes until it is stopped. It reconnects to both servers for as long
- * as that takes; only a fault of the data, of the login or of the slot ends it.
+ * as that takes; only a fault of the data, of the login or of the slot ends it. While the source is away it holds the
+ * move's lock, so that a second command is refused.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Client, escapeLiteral } from 'pg'
+import type { Endpoint } from '../../../instance/import/contract.ts'
 import { type Applier, createApplier, isDataFault, MoveError } from './apply.ts'
 import type { Move } from './copy.ts'
 import { openSession, queryValue, withSession } from './endpoints.ts'
@@ -11,10 +13,12 @@ import { parsePosition } from './pgoutput.ts'
 import { LockedError, lockMove, type MoveState, readState } from './state.ts'
 import { openStream } from './stream.ts'
 
-const confirmMs = 5_000
+const confirmMs = 1_000
 const reportMs = 10_000
 const graceMs = 2_000
 const waitMs = 1_000
+/** In which a session answers after an interruption. */
+const usableMs = 10_000
 /** With a goal the source is asked for its position. */
 const askMs = 100
 const firstRetryMs = 1_000
@@ -36,12 +40,20 @@ export async function follow(move: Move, goal?: bigint): Promise<void> {
   const { signal, report } = move
   let retryMs = firstRetryMs
   let isFirst = true
+  let locked: Client | undefined
   while (!signal.aborted) {
     const startedAt = Date.now()
     try {
-      await followOnce(move, goal)
+      locked ??= await openLocked(move.target)
+      await followOnce(move, locked, goal)
+      await end(locked)
       return
     } catch (error) {
+      const isKept = !signal.aborted && !isPermanent(error) && locked !== undefined && (await isUsable(locked))
+      if (locked !== undefined && !isKept) {
+        await end(locked)
+        locked = undefined
+      }
       if (signal.aborted) return
       if (isPermanent(error) || (isFirst && error instanceof LockedError)) throw error
       isFirst = false
@@ -51,6 +63,33 @@ export async function follow(move: Move, goal?: bigint): Promise<void> {
       retryMs = Math.min(longestRetryMs, retryMs * 2)
     }
   }
+  if (locked !== undefined) await end(locked)
+}
+
+async function openLocked(target: Endpoint): Promise<Client> {
+  const client = await openSession(target)
+  try {
+    await lockMove(client)
+    return client
+  } catch (error) {
+    await end(client)
+    throw error
+  }
+}
+
+const end = (client: Client): Promise<void> => client.end().catch(() => {})
+
+/** Rolls back what a failed attempt left open. A session that does not answer is given up. */
+async function isUsable(client: Client): Promise<boolean> {
+  const timer = setTimeout(() => client.connection.stream.destroy(), usableMs)
+  try {
+    await client.query('ROLLBACK')
+    return true
+  } catch {
+    return false
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 function isPermanent(error: unknown): boolean {
@@ -59,59 +98,60 @@ function isPermanent(error: unknown): boolean {
   return isDataFault(code)
 }
 
-async function followOnce(move: Move, goal: bigint | undefined): Promise<void> {
-  const { source, target, signal } = move
-  const client = await openSession(target)
+async function followOnce(move: Move, client: Client, goal: bigint | undefined): Promise<void> {
+  const { source, signal } = move
+  const state = await stateFor(client, 'follow')
+  await withSession(source, there => checkSlot(there, state))
+  const applier = createApplier(client, state.position)
+  const stream = await openStream(source, state.name, applier.position())
+  const reports = startReports(move, applier)
+  // A statement that waits for a lock must not outlast a deadline.
+  const onAbort = () => setTimeout(() => client.connection.stream.destroy(), graceMs).unref()
+  signal.addEventListener('abort', onAbort, { once: true })
+  const confirming = setInterval(() => stream.confirm(applier.recorded()), confirmMs)
   try {
-    await lockMove(client)
-    const state = await stateFor(client, 'follow')
-    await withSession(source, there => checkSlot(there, state))
-    const applier = createApplier(client, state.position)
-    const stream = await openStream(source, state.name, applier.position())
-    const reports = startReports(move, applier)
-    // A statement that waits for a lock must not outlast a deadline.
-    const onAbort = () => setTimeout(() => client.connection.stream.destroy(), graceMs).unref()
-    signal.addEventListener('abort', onAbort, { once: true })
-    const confirming = setInterval(() => stream.confirm(applier.recorded()), confirmMs)
-    try {
-      while (!signal.aborted && (goal === undefined || applier.position() < goal)) {
-        if (stream.isEmpty()) await applier.settle()
-        // An idle server reports its position only if asked.
-        if (stream.isEmpty() && goal !== undefined) stream.confirm(applier.recorded(), true)
-        const message = await stream.next(goal === undefined ? waitMs : askMs)
-        if (message === undefined)
-          await client.query('SELECT 1') // notices a lost target while the source is idle
+    while (!signal.aborted && (goal === undefined || applier.position() < goal)) {
+      if (stream.isEmpty()) await applier.settle()
+      // An idle server reports its position only if asked.
+      if (stream.isEmpty() && goal !== undefined) stream.confirm(applier.recorded(), true)
+      const message = await stream.next(goal === undefined ? waitMs : askMs)
+      if (message === undefined)
+        await client.query('SELECT 1') // notices a lost target while the source is idle
+      else {
+        if (message.kind === 'data') await applier.message(message.payload)
         else {
-          if (message.kind === 'data') await applier.message(message.payload)
-          else {
-            if (stream.isEmpty()) await applier.settle()
-            applier.reached(message.end)
-            if (message.wantsReply) {
-              // A server that stops waits for this.
-              await applier.settle(true)
-              stream.confirm(applier.recorded())
-            }
+          if (stream.isEmpty()) await applier.settle()
+          applier.reached(message.end)
+          if (message.wantsReply) {
+            // A server that stops waits for this.
+            await applier.settle(true)
+            stream.confirm(applier.recorded())
           }
         }
       }
-      await applier.settle(true)
-      stream.confirm(applier.recorded())
-    } finally {
-      signal.removeEventListener('abort', onAbort)
-      clearInterval(confirming)
-      reports.stop()
-      await stream.close()
     }
+    await applier.settle(true)
+    stream.confirm(applier.recorded())
   } finally {
-    await client.end().catch(() => {})
+    signal.removeEventListener('abort', onAbort)
+    clearInterval(confirming)
+    reports.stop()
+    await stream.close()
   }
 }
 
 /** The source forgets only what the record has: a slot that is ahead was read for another copy of this database. */
 async function checkSlot(there: Client, { name, position }: MoveState): Promise<void> {
-  const slot = `SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = ${escapeLiteral(name)}`
-  const confirmed = await queryValue<string | undefined>(there, slot)
-  if (confirmed === undefined) throw new MoveError(`the source has no slot ${name}: begin again with a new database`)
+  // Older versions have no column wal_status.
+  const slot = `SELECT jsonb_build_object('confirmed', confirmed_flush_lsn, 'isLost', coalesce(to_jsonb(s)->>'wal_status', '') = 'lost')
+    FROM pg_replication_slots s WHERE slot_name = ${escapeLiteral(name)}`
+  const found = await queryValue<{ confirmed: string; isLost: boolean } | undefined>(there, slot)
+  if (found === undefined) throw new MoveError(`the source has no slot ${name}: begin again with a new database`)
+  const { confirmed, isLost } = found
+  if (isLost)
+    throw new MoveError(
+      `the source has removed WAL that the slot ${name} still needed: changes are missing. Raise max_slot_wal_keep_size on the source, run "espalier move cancel", and begin again with a new database`,
+    )
   if (parsePosition(confirmed) > parsePosition(position))
     throw new MoveError(
       `the slot ${name} is ahead of this database, which was restored or is a copy: changes are missing. Run "espalier move cancel", and begin again with a new database`,
