@@ -49,11 +49,13 @@ $(LINKS): | $(INSTALLED)
 
 install: $(INSTALLED) $(LINKS)
 
+# Not `$(MAKE)` in the recipe, with which `make -n run` would start it.
+run: export MAKE_PROGRAM := $(MAKE)
 # The console is built in the background: without a registry its packages cannot be installed, and the start must not wait.
 run: $(INSTALLED) $(LINKS)
-	@$(MAKE) --question --silent $(BUILT) 2>/dev/null || { \
+	@"$$MAKE_PROGRAM" --question --silent $(BUILT) 2>/dev/null || { \
 	  echo 'Building the console in the background. It will be at /console.' >&2; \
-	  { $(MAKE) --silent console >console/build.log 2>&1 || \
+	  { "$$MAKE_PROGRAM" --silent console >console/build.log 2>&1 || \
 	    echo 'The console could not be built (console/build.log). `make console` builds it.' >&2; } & }; \
 	exec $(NODE) bin/espalier.mjs run
 
