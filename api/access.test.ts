@@ -107,6 +107,7 @@ describe('objects of another tenant', () => {
       '/backups',
       '/tasks',
       `/tasks?subject_id=${others.databases}`,
+      `/tasks?database_id=${others.databases}`,
       `/backups?database_id=${others.databases}`,
     ]) {
       const answer = await client.call('GET', path, { claims })

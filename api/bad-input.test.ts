@@ -331,7 +331,15 @@ describe('query and path', () => {
   })
 
   test('a task filter without matches returns an empty list', async () => {
-    for (const query of ['subject_id=x', 'subject_kind=planet', 'id=1', 'name=none', 'status=', `subject_id=${id}0`])
+    for (const query of [
+      'subject_id=x',
+      'subject_kind=planet',
+      'id=1',
+      'name=none',
+      'database_id=x',
+      'status=',
+      `subject_id=${id}0`,
+    ])
       expect(await client.call('GET', `/tasks?${query}`)).toMatchObject({ status: 200, body: [] })
     const found = await client.call('GET', `/tasks?subject_id=${id.toUpperCase()}&status=queued`)
     expect(found.body).toHaveLength(1)

@@ -92,11 +92,11 @@ export async function waitUntilDeleted(session: Session, options: WaitOptions, d
 }
 
 async function newestMessage(client: Client, subjectId: string): Promise<string | undefined> {
-  const [task] = await client.tasks(subjectId, 1)
+  const [task] = await client.tasks({ subject_id: subjectId }, 1)
   return task?.messages.at(-1)?.text
 }
 
 async function newestFailure(client: Client, subjectId: string): Promise<string | undefined> {
-  const [task] = await client.tasks(subjectId, 1)
+  const [task] = await client.tasks({ subject_id: subjectId }, 1)
   return task?.error
 }

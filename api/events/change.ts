@@ -1,8 +1,9 @@
 /** What a stream reports of a changed object: ids and status. */
 import type { Kinds } from '../../cluster/index.ts'
 import { branchPhase, visiblePhase } from '../../crds/index.ts'
-import { type Caches, cachedOwned, idOf } from '../caches.ts'
+import { type Caches, idOf } from '../caches.ts'
 import { backupStatus } from '../render/others.ts'
+import { databaseOf } from '../tasks/database.ts'
 import { taskStatus } from '../tasks/render.ts'
 import type { Change } from './schema.ts'
 
@@ -32,12 +33,3 @@ export const backupChange = ({ type, object }: ChangeOf<'Backup'>): Change | und
 
 export const taskChange = (caches: Caches, { type, object }: ChangeOf<'Task'>): Change | undefined =>
   changeOf('task', object, { databaseId: databaseOf(caches, object), status: statusOf(type, taskStatus(object)) })
-
-/** The database of a task's subject, which may no longer exist. */
-function databaseOf({ Branch, Backup }: Caches, { metadata, spec: { subject } }: Kinds['Task']): string | undefined {
-  if (subject.kind === 'database') return subject.id
-  const namespace = metadata.namespace ?? ''
-  const found =
-    subject.kind === 'branch' ? cachedOwned(Branch, namespace, subject.id) : cachedOwned(Backup, namespace, subject.id)
-  return found?.spec.databaseId
-}

@@ -29,11 +29,12 @@ SELECT pg_catalog.json_build_object('since', (SELECT pg_catalog.to_char(stats_re
   'queries', coalesce(pg_catalog.json_agg(${own} ORDER BY ${own}.position), '[]'))::text
 FROM (SELECT pg_catalog.row_number() OVER (ORDER BY ${keys[order]} DESC, queryid, userid) AS position,
     coalesce(queryid::text, '') AS id, coalesce(pg_catalog.pg_get_userbyid(userid)::text, '') AS role,
-    CASE WHEN pg_catalog.octet_length(pg_catalog.to_json(pg_catalog.left(query, ${longestText}))::text) <= ${mostBytes}
-      THEN pg_catalog.left(query, ${longestText}) ELSE pg_catalog.left(query, ${Math.floor(mostBytes / 6)}) END AS text,
+    pg_catalog.left(query, characters) AS text, pg_catalog.length(query) > characters AS is_cut,
     calls, total_exec_time AS total_ms, mean_exec_time AS mean_ms, max_exec_time AS max_ms, coalesce(total_exec_time / nullif(pg_catalog.sum(total_exec_time) OVER (), 0), 0) AS share, rows,
     shared_blks_hit AS blocks_hit, shared_blks_read AS blocks_read, temp_blks_read + temp_blks_written AS temporary_blocks, wal_bytes
   FROM espalier.pg_stat_statements
+    CROSS JOIN LATERAL (SELECT CASE WHEN pg_catalog.octet_length(pg_catalog.to_json(pg_catalog.left(query, ${longestText}))::text) <= ${mostBytes}
+      THEN ${longestText} ELSE ${Math.floor(mostBytes / 6)} END AS characters) AS shown
   WHERE dbid = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())
     AND pg_catalog.strpos(query, '${own}') = 0 AND pg_catalog.strpos(query, '${snapshotName}') = 0
   ORDER BY position LIMIT ${limit}) AS ${own}`
@@ -43,7 +44,7 @@ const answer = z.object({
   since: z.string().nullish(),
   queries: z.array(
     z.object({
-      ...{ id: z.string(), role: z.string(), text: z.string() },
+      ...{ id: z.string(), role: z.string(), text: z.string(), is_cut: z.boolean() },
       ...{ calls: number, total_ms: number, mean_ms: number, max_ms: number, share: number, rows: number },
       ...{ blocks_hit: number, blocks_read: number, temporary_blocks: number, wal_bytes: number },
     }),

@@ -22,6 +22,7 @@ const statement = output(
         .describe(
           'The statement, with parameters in place of constants. At most 2,000 characters, fewer if most are control characters.',
         ),
+      is_cut: z.boolean().describe('Whether the statement is longer than `text`. Such a text has no plan.'),
       calls: z.number().describe('How often it ran.'),
       total_ms: z.number().describe('The time of all its runs, in milliseconds.'),
       mean_ms: z.number().describe('The mean time of a run, in milliseconds.'),
@@ -39,6 +40,7 @@ const statement = output(
         id: '-5872134567890123456',
         role: 'app',
         text: 'SELECT * FROM orders WHERE customer = $1',
+        is_cut: false,
         calls: 1200,
         total_ms: 5400.5,
         mean_ms: 4.5,

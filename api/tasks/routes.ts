@@ -9,6 +9,7 @@ import { operation, paged } from '../operation.ts'
 import { createSortedView, filtered, pageHeaders, pageOf } from '../pages.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { idParameter } from '../schemas/common.ts'
+import { databaseOf } from './database.ts'
 import { renderTask, taskPageText, taskStatus } from './render.ts'
 import { listTasksQuery, taskShape } from './schema.ts'
 
@@ -31,9 +32,10 @@ export function addTasks(app: App, context: ApiContext): void {
   )
   app.get('/tasks', { schema: list }, async (request, reply) => {
     const query = { ...request.query, descending: true }
-    const { subject_id: subjectId, subject_kind: subjectKind, id, name, status } = query
+    const { subject_id: subjectId, database_id: databaseId, subject_kind: subjectKind, id, name, status } = query
     const conditions = [
       subjectId === undefined ? undefined : (task: Task) => task.spec.subject.id === subjectId,
+      databaseId === undefined ? undefined : (task: Task) => databaseOf(caches, task) === databaseId,
       subjectKind === undefined ? undefined : (task: Task) => task.spec.subject.kind === subjectKind,
       id === undefined ? undefined : (task: Task) => idOf(task) === id,
       name === undefined ? undefined : (task: Task) => task.spec.name === name,

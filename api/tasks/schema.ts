@@ -59,6 +59,10 @@ const { limit, offset } = paging(100, true)
 /** Filters without matches return an empty list, whatever their value. */
 export const listTasksQuery = z.strictObject({
   subject_id: queryText.toLowerCase().optional().describe('Only tasks of this object.'),
+  database_id: queryText
+    .toLowerCase()
+    .optional()
+    .describe('Only tasks of this database, and of its branches and backups that exist.'),
   subject_kind: queryText
     .optional()
     .describe(`Only tasks of objects of this kind: ${subjectKinds.map(kind => `\`${kind}\``).join(', ')}.`),

@@ -137,8 +137,8 @@ export function createClient(api: Api) {
     list: (): Promise<Database[]> =>
       readAll(pageLength, offset => call(list(database), `/databases?limit=${pageLength}&offset=${offset}`)),
     /** Newest first. */
-    tasks: (subjectId: string | undefined, limit: number) =>
-      call(list(task), `/tasks${query({ subject_id: subjectId, limit })}`),
+    tasks: (of: { subject_id?: string; database_id?: string }, limit: number) =>
+      call(list(task), `/tasks${query({ ...of, limit })}`),
     sizes: () => call(list(size), '/sizes'),
     regions: () => call(list(named), '/regions'),
     logs: async (place: Place, options: Query) =>

@@ -33,6 +33,7 @@ test('creates a branch, uses it in the folder, and deletes it', async () => {
     "
   `)
   expect(JSON.parse((await cli.run('branch list --json')).out)).toMatchObject([{ name, display_name: 'Preview' }])
+  expect((await cli.run('tasks')).out).toMatch(new RegExp(`^create-branch +branch ${name} `, 'm'))
   const nested = await cli.run(['branch', 'create', 'Of it', '--from', 'Preview', '-q', '--wait'])
   expect(nested.code).toBe(0)
   expect((await cli.run('branch checkout')).out).toContain('uses shop\n')

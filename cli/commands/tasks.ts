@@ -17,23 +17,22 @@ const columns: readonly Column<Shown>[] = [
 ]
 
 const command: ClientCommand = run => {
-  const parsed = databaseArgument(createCommand(run, 'tasks', 'Operations of a database, or of the account.')).option(
-    '-n, --lines <count>',
-    'how many',
-    integer(1, 100),
-    20,
-  )
+  const parsed = databaseArgument(
+    createCommand(run, 'tasks', 'Operations of a database and its branches, or of the account.'),
+  ).option('-n, --lines <count>', 'how many', integer(1, 100), 20)
   return act<{ lines: number }>(run, parsed, async (session, [name], { lines }) => {
     const isOfOne = name !== undefined || (await findProject(session.io.directory)) !== undefined
     const chosen = isOfOne ? (await chosenDatabase(session, name)).database : undefined
     const client = await session.client()
-    const tasks = await client.tasks(chosen?.id, lines)
+    const tasks = await client.tasks(chosen === undefined ? {} : { database_id: chosen.id }, lines)
     const empty = 'No operations yet.'
     const { printer } = session
     if (printer.format !== 'text') return printer.list(tasks, [], ({ id }) => id, empty)
     const databases = chosen === undefined && tasks.length > 0 ? await client.list() : [chosen]
-    // Subjects that are no databases, and deleted ones, are shown by their id.
-    const nameOf = (id: string) => databases.find(database => database?.id === id)?.name ?? id
+    const hasBranches = chosen !== undefined && tasks.some(({ subject_kind: kind }) => kind === 'branch')
+    const branches = hasBranches ? await client.branches(chosen.id) : []
+    // Other subjects, and deleted ones, are shown by their id.
+    const nameOf = (id: string) => [...databases, ...branches].find(object => object?.id === id)?.name ?? id
     const shown = tasks.map(task => ({ ...task, subject: nameOf(task.subject_id) }))
     printer.list(shown, columns, ({ id }) => id, empty)
   })

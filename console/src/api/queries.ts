@@ -55,14 +55,14 @@ export const branchesQuery = (api: Api, id: string) =>
 
 const newestTasks = 100
 
-/** The newest operations, of the account or of one object. */
-export const tasksQuery = (api: Api, subjectId?: string) =>
+/** The newest operations, of the account, of one object, or of a database with its branches and backups. */
+export const tasksQuery = (api: Api, of: { subject_id?: string; database_id?: string } = {}) =>
   queryOptions({
-    queryKey: ['tasks', subjectId ?? 'all'],
+    queryKey: ['tasks', of],
     queryFn: ({ signal }) =>
       read(
         api.GET('/managed/v1/tasks', {
-          params: { query: { limit: newestTasks, ...(subjectId === undefined ? {} : { subject_id: subjectId }) } },
+          params: { query: { limit: newestTasks, ...of } },
           signal,
         }),
       ),

@@ -7,6 +7,7 @@ import { Ago, Status } from './state.tsx'
 
 type Task = Schemas['Task']
 type Database = Pick<Schemas['ManagedDatabase'], 'id' | 'name'>
+type Branch = Pick<Schemas['Branch'], 'id' | 'name'>
 
 const tookOf = ({ created_at: from, updated_at: to, status }: Task): string | undefined =>
   status === 'succeeded' || status === 'failed' ? span(Date.parse(to) - Date.parse(from)) : undefined
@@ -37,9 +38,16 @@ function Messages({ task }: { task: Task }) {
   )
 }
 
-/** @param databases names them; absent inside the page of one */
-export function TaskList({ tasks, databases }: { tasks: readonly Task[]; databases?: readonly Database[] }) {
-  const names = new Map(databases?.map(({ id, name }) => [id, name]))
+type Props = {
+  tasks: readonly Task[]
+  /** Their names are shown; absent inside the page of one. */
+  databases?: readonly Database[] | undefined
+  branches?: readonly Branch[] | undefined
+}
+
+export function TaskList({ tasks, databases = [], branches = [] }: Props) {
+  const names = new Map([...databases, ...branches].map(({ id, name }) => [id, name]))
+  const linked = new Set(databases.map(({ id }) => id))
   return (
     <ul className="lines">
       {tasks.map(task => {
@@ -59,7 +67,7 @@ export function TaskList({ tasks, databases }: { tasks: readonly Task[]; databas
                 </span>
               </summary>
               <div className="task-body">
-                {name !== undefined && (
+                {name !== undefined && linked.has(task.subject_id) && (
                   <Link to="/databases/$id" params={{ id: task.subject_id }}>
                     {texts.attention.show(name)}
                   </Link>

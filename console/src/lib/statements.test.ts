@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { isCut, milliseconds, modeOf, parametersOf } from './statements.ts'
+import { milliseconds, modeOf, parametersOf } from './statements.ts'
 
 test('parameters are those outside of quotes and comments, without gaps', () => {
   expect(parametersOf('SELECT 1')).toEqual([])
@@ -16,10 +16,6 @@ test('a statement that may change rows is planned as a role that can change them
   expect(['UPDATE t SET a = $1', 'WITH a AS (DELETE FROM t) SELECT 1', 'selection'].map(modeOf)).toEqual(
     Array(3).fill('write'),
   )
-})
-
-test('a text of the greatest length is cut', () => {
-  expect([isCut('x'.repeat(1999)), isCut('x'.repeat(2000)), isCut('😀'.repeat(1000))]).toEqual([false, true, false])
 })
 
 test('times have the unit that is read best', () => {

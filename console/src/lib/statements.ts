@@ -11,10 +11,6 @@ export function parametersOf(text: string): string[] {
   return Array.from({ length: Math.max(0, ...numbers) }, (_, index) => `$${index + 1}`)
 }
 
-/** The API cuts longer statements, which then have no plan. */
-const longestText = 2000
-export const isCut = (text: string): boolean => [...text].length >= longestText
-
 /** The plan of a statement that changes rows is made as a role that can change them. It is not run. */
 export const modeOf = (text: string): 'read' | 'write' =>
   /^[\s(]*(select|values|table)\b/i.test(text.replaceAll(skipped, ' ')) ? 'read' : 'write'

@@ -17,7 +17,7 @@ type Read = { series: Parameters<typeof plotsOf>[0]; from: number; to: number }
 
 function Plots({ id, range, read: { series, from, to } }: { id: string; range: Range; read: Read }) {
   const api = useApi()
-  const { data: tasks = [] } = useQuery(tasksQuery(api, id))
+  const { data: tasks = [] } = useQuery(tasksQuery(api, { subject_id: id }))
   const { data: backups = [] } = useQuery(backupsQuery(api, id))
   const plots = useMemo(() => plotsOf(series, intervalMs[range]), [series, range])
   const happened = eventsIn(tasks, backups, from, to)

@@ -11,17 +11,17 @@ import { Field } from '../../components/field.tsx'
 import { SqlResults } from '../../components/sql-results.tsx'
 import { Empty, Result } from '../../components/state.tsx'
 import { moment } from '../../lib/format.ts'
-import { isCut, milliseconds, modeOf, parametersOf } from '../../lib/statements.ts'
+import { milliseconds, modeOf, parametersOf } from '../../lib/statements.ts'
 import { useSql } from '../../lib/use-sql.ts'
 import { texts } from '../../texts.ts'
 
 const own = texts.queries
 const timeoutSeconds = 30
 
-type Statement = { id: string; role: string; text: string }
+type Statement = { id: string; role: string; text: string; is_cut: boolean }
 
 /** The constants of a statement are not known: the user enters them. */
-function Explain({ id, text }: { id: string; text: string }) {
+function Explain({ id, text, isCut }: { id: string; text: string; isCut: boolean }) {
   const names = parametersOf(text)
   const [values, setValues] = useState<Record<string, string>>({})
   const { run, start } = useSql(useAccount(), id)
@@ -60,10 +60,10 @@ function Explain({ id, text }: { id: string; text: string }) {
         </>
       )}
       <div className="row">
-        <Button type="submit" variant="primary" disabled={isCut(text)} busy={run.isRunning && texts.sql.running}>
+        <Button type="submit" variant="primary" disabled={isCut} busy={run.isRunning && texts.sql.running}>
           {texts.sql.explain}
         </Button>
-        <span className="quiet">{isCut(text) ? own.cut : own.explainHint}</span>
+        <span className="quiet">{isCut ? own.cut : own.explainHint}</span>
       </div>
       {run.error !== undefined && (
         <p className="notice tone-bad wrap" role="alert">
@@ -157,7 +157,7 @@ export default function Queries() {
         title={own.statement}
         className="dialog-wide"
       >
-        {shown !== undefined && <Explain id={id} text={shown.text} />}
+        {shown !== undefined && <Explain id={id} text={shown.text} isCut={shown.is_cut} />}
         <div className="dialog-end">
           <Button onClick={() => setShown(undefined)}>{texts.dialog.close}</Button>
         </div>
