@@ -2,6 +2,7 @@
 import { list, nothing, object, type Shape } from '../shape.ts'
 import { type Api, ApiFailure, type Call, readJson, refusal, request } from './call.ts'
 import { type Change, followChanges } from './events.ts'
+import type { Answer } from './request.ts'
 import {
   type Backup,
   type Branch,
@@ -48,9 +49,25 @@ function query(parameters: Query): string {
     : `?${new URLSearchParams(Object.fromEntries(given.map(([name, value]) => [name, String(value)])))}`
 }
 
-function createCaller(api: Api) {
+/** A refused token is renewed: it may have expired while a command waited. A request with a refused token did nothing. */
+function createSender(api: Api, renew: (() => Promise<Api>) | undefined) {
+  let present = api
+  return {
+    present: () => present,
+    send: async (path: string, options: Call): Promise<Answer> => {
+      const answer = await request(present, path, options)
+      if (answer.status !== 401 || renew === undefined) return answer
+      const renewed = await renew()
+      if (renewed.token === present.token) return answer
+      present = renewed
+      return request(present, path, options)
+    },
+  }
+}
+
+function createCaller(send: (path: string, options: Call) => Promise<Answer>) {
   async function callWithTag<T>(shape: Shape<T>, path: string, options: Call = {}) {
-    const answer = await request(api, path, options)
+    const answer = await send(path, options)
     const what = `${options.method ?? 'GET'} ${path}`
     if (answer.status < 200 || answer.status > 299) throw refusal(what, answer)
     const body = readJson(answer.text)
@@ -69,9 +86,13 @@ export type Place = { id: string; branchId?: string | undefined }
 const pathOf = ({ id, branchId }: Place): string =>
   branchId === undefined ? `/databases/${id}` : `/databases/${id}/branches/${branchId}`
 
-/** A client of one tenant. Changes wait (`Prefer: wait`) until they are applied, unless `wait` is 0. */
-export function createClient(api: Api) {
-  const { call, callWithTag } = createCaller(api)
+/**
+ * A client of one tenant. Changes wait (`Prefer: wait`) until they are applied, unless `wait` is 0. `renew` returns the
+ * API with a new token, when the present one is refused.
+ */
+export function createClient(api: Api, renew?: () => Promise<Api>) {
+  const { present, send } = createSender(api, renew)
+  const { call, callWithTag } = createCaller(send)
   const post = <T>(shape: Shape<T>, path: string, body?: unknown, wait: number = longestWait) =>
     call(shape, path, { method: 'POST', body, wait })
   return {
@@ -146,11 +167,11 @@ export function createClient(api: Api) {
     metrics: (place: Place, options: Query) =>
       call(object({ series: list(series) }), `${pathOf(place)}/metrics${query(options)}`),
     /** Follows the changes of objects of the account. The caller closes it. */
-    follow: (isMeant: (change: Change) => boolean) => followChanges(api, isMeant),
+    follow: (isMeant: (change: Change) => boolean) => followChanges(present, isMeant),
     login: () => call(loginOptions, '/login'),
     /** The certificates that verify databases' certificates, in PEM. */
     async authority(): Promise<string> {
-      const answer = await request(api, '/ca.pem', {})
+      const answer = await send('/ca.pem', {})
       if (answer.status !== 200) throw refusal('GET /ca.pem', answer)
       return answer.text
     },

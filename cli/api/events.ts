@@ -34,7 +34,7 @@ export function parseEvents(text: string): { events: { name: string; data: strin
 }
 
 /** Follows the changes that `isMeant` selects. `refresh`, with which each stream begins, counts as a change. */
-export function followChanges(api: Api, isMeant: (change: Change) => boolean): Following {
+export function followChanges(present: () => Api, isMeant: (change: Change) => boolean): Following {
   const closing = new AbortController()
   let state: 'opening' | 'live' | 'off' = 'opening'
   let isDue = false
@@ -49,7 +49,7 @@ export function followChanges(api: Api, isMeant: (change: Change) => boolean): F
 
   async function readOne(): Promise<void> {
     let rest = ''
-    for await (const part of openStream(api, '/events', closing.signal)) {
+    for await (const part of openStream(present(), '/events', closing.signal)) {
       const parsed = parseEvents(rest + part)
       rest = parsed.rest
       if (rest.length > longestEvent) throw new Error('an event is too long')

@@ -1,0 +1,42 @@
+/** The client's token: one that expires while a command waits is renewed once, and a request is repeated only then. */
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, expect, test } from 'vitest'
+import { createClient } from './client.ts'
+
+let server: Server | undefined
+afterEach(() => void server?.close())
+
+/** An API that accepts one token. @returns its address, and the tokens that it received */
+async function startApi(accepted: string) {
+  const received: (string | undefined)[] = []
+  server = createServer((request, response) => {
+    received.push(request.headers.authorization)
+    const isAccepted = request.headers.authorization === `Bearer ${accepted}`
+    response.writeHead(isAccepted ? 200 : 401).end(isAccepted ? '[]' : '{"code":401,"message":"the token has expired"}')
+  })
+  await new Promise<void>(resolve => server?.listen(0, '127.0.0.1', resolve))
+  return { url: new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`), received }
+}
+
+test('a refused token is renewed, and the next request uses the new one', async () => {
+  const { url, received } = await startApi('new')
+  const client = createClient({ url, token: 'old' }, async () => ({ url, token: 'new' }))
+  expect(await client.tasks({}, 1)).toEqual([])
+  expect(await client.tasks({}, 1)).toEqual([])
+  expect(received).toEqual(['Bearer old', 'Bearer new', 'Bearer new'])
+})
+
+test.each([
+  ['that cannot be renewed', undefined, 1],
+  ['whose renewal is the same token', 'old', 1],
+  ['whose renewal is refused, too', 'wrong', 2],
+])('a token %s is an error', async (_, renewed, requests) => {
+  const { url, received } = await startApi('new')
+  const renew = renewed === undefined ? undefined : async () => ({ url, token: renewed })
+  await expect(createClient({ url, token: 'old' }, renew).tasks({}, 1)).rejects.toMatchObject({
+    status: 401,
+    message: 'GET /tasks?limit=1: the API returned 401, the token has expired',
+  })
+  expect(received).toHaveLength(requests)
+})
