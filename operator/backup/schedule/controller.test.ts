@@ -198,6 +198,29 @@ test('a crash after any effect creates no second backup', async () => {
   }
 })
 
+test('a crash after any effect leaves out none of the backups of a night', async () => {
+  for (let after = 1; ; after++) {
+    const { start, list } = await open({ backup: { durable: true } }, withArchive)
+    const crashPoint = createCrashPoint(after)
+    const at = nextNight()
+    await start(at, crashPoint)
+    const kinds = async () =>
+      (await list())
+        .filter(({ metadata }) => !metadata.name.startsWith('one-base-')) // it starts the recovery window
+        .map(({ metadata, spec }) => `${spec.kind} ${metadata.name.slice(0, -16)}`)
+        .sort()
+    await eventually(
+      async () => crashPoint.hasCrashed || (await kinds()).length === 2,
+      over => over,
+    )
+    const hasCrashed = crashPoint.hasCrashed
+    if (hasCrashed) await start(at)
+    await eventually(kinds, found => found.length === 2)
+    expect(await kinds(), crashPoint.effects.at(-1)).toEqual(['durable one-durable', 'hot one-scheduled'])
+    if (!hasCrashed) return expect(after).toBeGreaterThan(2)
+  }
+})
+
 test('no backup is taken with schedules off or of a suspended database; a missed one is taken later', async () => {
   const { cluster, start, untilReconciled, list } = await open({ backup: { durable: false, schedule: 'off' } })
   const seen = () =>

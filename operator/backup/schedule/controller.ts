@@ -118,7 +118,11 @@ class ScheduleController {
     const schedule = scheduleOf(database.spec.backup, id, spreadMs, now())
     const kinds = this.#kindsOf(database)
     if (schedule.state !== 'on' || kinds.length === 0) return undefined
-    const scheduled = backups.filter(backup => backup.spec.purpose === 'scheduled' && !isBase(backup))
+    // After a crash between the backups of a due time only the one beside exists, which does not complete them.
+    const beside = schedule.last === undefined ? undefined : besideName(database.metadata.name, schedule.last)
+    const scheduled = backups.filter(
+      backup => backup.spec.purpose === 'scheduled' && !isBase(backup) && backup.metadata.name !== beside,
+    )
     const taken = {
       createdAt: Date.parse(database.metadata.creationTimestamp ?? ''),
       doneUpTo: doneUpTo(database.status, scheduled, now()),
