@@ -30,6 +30,12 @@ describe('series', () => {
     ])
   })
 
+  test('contain the last start time of a step', () => {
+    const samples = [10, 10, 75].map((started, index) => sample(30 * index, { start_time_seconds: started }))
+    expect(column('server', 1, samples)).toEqual([10, 75])
+    expect(column('server', 1, samples, { intervalMs: 10 * minute })).toEqual([75])
+  })
+
   test('contain the rate of counters per second, starting at the sample before the window', () => {
     const grown = [-30, 0, 30, 60].map((at, index) => sample(at, { transactions_committed: 1000 + 300 * index }))
     expect(column('transactions', 1, grown)).toEqual([10, 10])
@@ -62,7 +68,7 @@ describe('series', () => {
         'wraparound',
         'checksums',
       ],
-      'database',
+      ...['database', 'server'],
     ])
     expect(series.every(({ columns, values }) => columns[0] === 'time' && values.length === 0)).toBe(true)
     expect(rowsOf('connections', [sample(0, {})])).toEqual([])
@@ -77,7 +83,7 @@ describe('series', () => {
     >
     const cells = seriesOf([sample(0, all), sample(30, later)], window()).flatMap(({ values }) => values[0] ?? [])
     expect(cells).not.toContain(null)
-    expect(measureNames.filter(name => name !== 'up').length).toBe(24)
+    expect(measureNames.filter(name => name !== 'up').length).toBe(25)
   })
 })
 

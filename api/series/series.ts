@@ -1,15 +1,15 @@
 /**
  * Converts samples to series: time is divided into steps of the interval, counted from the epoch, and each step with
- * data has one row. A gauge is the mean of its samples; a counter is its rate per second between samples, also across a
+ * data has one row. A gauge is the mean of its samples, a start time the last one; a counter is its rate per second between samples, also across a
  * reset to zero. Pure.
  */
 import type { Measure, Sample } from '../../instance/agent/measures.ts'
 import { timestamp } from '../../values/time.ts'
-import { type Cell, grownBy, meanOf, perSecond, type Series, type Step, stepsOf } from './steps.ts'
+import { type Cell, grownBy, lastOf, meanOf, perSecond, type Series, type Step, stepsOf } from './steps.ts'
 import type { Window } from './window.ts'
 
-/** The value of a column: a gauge, the rate of a counter, or a ratio of two counters. */
-type Column = { is: Measure } | { growth: Measure } | { share: Measure; besides: Measure }
+/** The value of a column: a gauge, its last value in a step, the rate of a counter, or a ratio of two counters. */
+type Column = { is: Measure } | { latest: Measure } | { growth: Measure } | { share: Measure; besides: Measure }
 
 const catalogue: Record<string, Record<string, Column>> = {
   connections: {
@@ -41,10 +41,12 @@ const catalogue: Record<string, Record<string, Column>> = {
   wraparound: { transaction_age: { is: 'transaction_age' }, multixact_age: { is: 'multixact_age' } },
   checksums: { failures: { is: 'checksum_failures' } },
   database: { bytes: { is: 'database_bytes' } },
+  server: { start_time_seconds: { latest: 'start_time_seconds' } },
 }
 
 function cellOf(column: Column, step: Step): Cell {
   if ('is' in column) return meanOf(column.is, step)
+  if ('latest' in column) return lastOf(column.latest, step)
   if ('growth' in column) return perSecond(column.growth, step)
   const part = grownBy(column.share, step) ?? 0
   const total = part + (grownBy(column.besides, step) ?? 0)

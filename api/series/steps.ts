@@ -44,6 +44,9 @@ export function meanOf(measure: string, { samples }: Step): Cell {
   return values.length > 0 ? sum(values) / values.length : null
 }
 
+export const lastOf = (measure: string, { samples }: Step): Cell =>
+  known(samples.map(({ values }) => values[measure] ?? null)).at(-1) ?? null
+
 /** The steps with data, in order; a pair belongs to the step of its end. */
 export function stepsOf(samples: readonly Sampled[], { startMs, endMs, intervalMs }: Window): Step[] {
   const inOrder = [...samples].sort((left, right) => left.at - right.at)

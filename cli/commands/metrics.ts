@@ -21,12 +21,15 @@ const columns: readonly Column<Line>[] = [
   { title: 'MAX', value: ({ most }) => shown(most), align: 'right' },
 ]
 
-/** A line for each column with numbers, pure. */
+/** A start time has no mean. */
+const startTime = 'start_time_seconds'
+
+/** A line for each column with measurements, pure. */
 export const linesOf = (all: readonly Series[]): Line[] =>
   all.flatMap(({ name, columns: names, values }) =>
     names.flatMap((column, at) => {
       const numbers = values.map(row => row[at]).filter(value => typeof value === 'number')
-      if (numbers.length === 0) return []
+      if (numbers.length === 0 || column === startTime) return []
       const sum = numbers.reduce((total, value) => total + value, 0)
       const [least, most] = [Math.min(...numbers), Math.max(...numbers)]
       return [{ series: name, column, last: numbers.at(-1), least, most, mean: sum / numbers.length }]

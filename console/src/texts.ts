@@ -197,6 +197,7 @@ export const texts = {
       'create-branch': 'Create branch',
       'move-branch': 'Move branch',
       'delete-branch': 'Delete branch',
+      'start-postgres': 'Postgres started',
     } as Record<string, string>,
     messages: 'Messages',
     noMessages: 'No messages yet.',
@@ -618,7 +619,7 @@ export const texts = {
     } as Record<string, string>,
     events: 'What happened',
     eventsWhat: 'Dashed lines in the plots. Newest first.',
-    noEvents: 'No operation and no backup in this time.',
+    noEvents: 'No operation, backup or start of Postgres in this time.',
   },
   queries: {
     title: 'the statistics of statements',

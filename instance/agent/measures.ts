@@ -10,6 +10,7 @@ const counter = (help: string): Definition => ({ type: 'counter', help })
 
 export const measures = {
   up: gauge('1 while Postgres answers the agent, else 0.'),
+  start_time_seconds: gauge('When Postgres was started, in seconds since the epoch.'),
   connections: gauge('Sessions of clients.'),
   connections_active: gauge('Sessions of clients that run a statement.'),
   connections_idle_in_transaction: gauge('Sessions of clients that keep a transaction open and do nothing in it.'),

@@ -14,6 +14,7 @@ const applicationDatabase = 'app'
  */
 export const sampleQuery = `
 SELECT json_build_object(
+  'start_time_seconds', extract(epoch FROM pg_postmaster_start_time()),
   'connections', c.connections, 'connections_active', c.active, 'connections_idle_in_transaction', c.idle_in_transaction,
   'oldest_transaction_seconds', c.oldest,
   'connections_limit', current_setting('max_connections')::int

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { amountOf, eventsIn, plotsOf, unitOf } from './metrics.ts'
+import { amountOf, eventsIn, plotsOf, startsIn, unitOf } from './metrics.ts'
 
 const time = (minute: number) => new Date(minute * 60_000).toISOString()
 
@@ -57,4 +57,19 @@ test('events are operations and other backups of the time', () => {
   const tasks = [task('c', 'restart-managed', 9), task('a', 'backup-managed', 2), task('old', 'restart-managed', 0)]
   const found = eventsIn(tasks, [backup('of-a', 2), backup('b', 4)], 60_000, 600_000)
   expect(found.map(({ key }) => key)).toEqual(['a', 'b', 'c'])
+})
+
+test('the start times of Postgres are events of their time, and no plot', () => {
+  const values = [
+    [time(1), 30],
+    [time(2), 30],
+    [time(3), 150.5],
+    [time(4), null],
+  ]
+  const series = [{ name: 'server', columns: ['time', 'start_time_seconds'], values }]
+  expect(startsIn(series, 60_000, 600_000).map(({ at, name }) => ({ at, name }))).toEqual([
+    { at: 150_500, name: 'start-postgres' },
+  ])
+  expect(startsIn([], 0, 600_000)).toEqual([])
+  expect(plotsOf(series, 60_000)).toEqual([])
 })

@@ -63,21 +63,29 @@ function withGaps(rows: readonly [number, Value[]][], everySeconds: number): [nu
   })
 }
 
+/** A start time is no measurement: `startsIn` returns it. */
+const server = 'server'
+
 /** Plots of what has been measured; columns without any value are left out. */
 export function plotsOf(all: readonly Series[], everyMs: number): PlotData[] {
-  return all.flatMap(({ name, columns, values: rows }) => {
-    const parsed = rows.map((row): [number, Value[]] => [Date.parse(String(row[0])) / 1000, row.slice(1).map(numberOf)])
-    const spaced = withGaps(parsed, everyMs / 1000)
-    const known = columns
-      .slice(1)
-      .map((column, index) => ({ column, index, unit: unitOf(column) }))
-      .filter(({ index }) => spaced.some(([, values]) => values[index] !== null && values[index] !== undefined))
-    return [...Map.groupBy(known, ({ unit }) => unit)].map(([unit, group]) => ({
-      ...{ key: `${name} ${unit}`, series: name, unit, columns: group.map(({ column }) => column) },
-      times: spaced.map(([time]) => time),
-      values: group.map(({ index }) => spaced.map(([, values]) => values[index] ?? null)),
-    }))
-  })
+  return all
+    .filter(({ name }) => name !== server)
+    .flatMap(({ name, columns, values: rows }) => {
+      const parsed = rows.map((row): [number, Value[]] => [
+        Date.parse(String(row[0])) / 1000,
+        row.slice(1).map(numberOf),
+      ])
+      const spaced = withGaps(parsed, everyMs / 1000)
+      const known = columns
+        .slice(1)
+        .map((column, index) => ({ column, index, unit: unitOf(column) }))
+        .filter(({ index }) => spaced.some(([, values]) => values[index] !== null && values[index] !== undefined))
+      return [...Map.groupBy(known, ({ unit }) => unit)].map(([unit, group]) => ({
+        ...{ key: `${name} ${unit}`, series: name, unit, columns: group.map(({ column }) => column) },
+        times: spaced.map(([time]) => time),
+        values: group.map(({ index }) => spaced.map(([, values]) => values[index] ?? null)),
+      }))
+    })
 }
 
 type Happened = { key: string; at: number; name: string; status: string }
@@ -85,6 +93,17 @@ type Task = { id: string; name: string; created_at: string; status: string }
 type Backup = { id: string; created_at: string; status: string }
 
 const backupTask = 'backup-managed'
+
+/** The starts of Postgres in a time, also those after a crash or an eviction. */
+export function startsIn(all: readonly Series[], from: number, to: number): Happened[] {
+  const { columns = [], values = [] } = all.find(({ name }) => name === server) ?? {}
+  const column = columns.indexOf('start_time_seconds')
+  const times = new Set(values.map(row => numberOf(row[column])).filter(seconds => seconds !== null))
+  return [...times]
+    .map(seconds => seconds * 1000)
+    .filter(at => at >= from && at <= to)
+    .map(at => ({ key: `start ${at}`, at, name: 'start-postgres', status: 'succeeded' }))
+}
 
 /** Operations and backups of a time, oldest first. A backup that an operation took is that operation. */
 export function eventsIn(tasks: readonly Task[], backups: readonly Backup[], from: number, to: number): Happened[] {

@@ -9,7 +9,7 @@ import { Plot } from '../../components/plot.tsx'
 import { type Source, SourceField } from '../../components/source.tsx'
 import { Empty, Result, Status } from '../../components/state.tsx'
 import { moment, operationText } from '../../lib/format.ts'
-import { eventsIn, intervalMs, plotsOf, type Range, rangeNames } from '../../lib/metrics.ts'
+import { eventsIn, intervalMs, plotsOf, type Range, rangeNames, startsIn } from '../../lib/metrics.ts'
 import { texts } from '../../texts.ts'
 
 const own = texts.metrics
@@ -20,7 +20,7 @@ function Plots({ id, range, read: { series, from, to } }: { id: string; range: R
   const { data: tasks = [] } = useQuery(tasksQuery(api, { subject_id: id }))
   const { data: backups = [] } = useQuery(backupsQuery(api, id))
   const plots = useMemo(() => plotsOf(series, intervalMs[range]), [series, range])
-  const happened = eventsIn(tasks, backups, from, to)
+  const happened = [...eventsIn(tasks, backups, from, to), ...startsIn(series, from, to)].sort((a, b) => a.at - b.at)
   const known = happened.map(({ at }) => at).join(' ')
   // The same list while nothing else has happened, so that plots are not drawn again.
   const events = useMemo(() => (known === '' ? [] : known.split(' ').map(Number)), [known])
