@@ -45,7 +45,7 @@ $(INSTALLED): package.json package-lock.json .npmrc
 	  touch $@'
 
 $(LINKS): | $(INSTALLED)
-	@ln -sf ../../bin/$(or $(filter kubectl_complete-%,$(@F)),espalier.mjs) $@
+	@ln -sf ../../bin/$(or $(filter kubectl_complete-%,$(@F)),espalier) $@
 
 install: $(INSTALLED) $(LINKS)
 

@@ -1,12 +1,13 @@
 /** The command started by an older Node: signals to the older process are forwarded to the newer one. */
 import { spawn, spawnSync } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createConnection } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { ensureTokenKey } from '../embedded/tokens.ts'
+import { version } from '../server/version.ts'
 import { freePort } from '../services/testing/postgres.ts'
 
 const command = fileURLToPath(new URL('espalier.mjs', import.meta.url))
@@ -27,6 +28,21 @@ else
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
     expect(stdout).toContain('espalier')
   })
+
+test('bin/espalier is started by the Node of the packages, also by a link, whatever Node is on PATH', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'espalier-start-'))
+  try {
+    writeFileSync(join(directory, 'node'), '#!/bin/sh\nexit 9\n', { mode: 0o755 })
+    symlinkSync(command.replace('.mjs', ''), join(directory, 'kubectl-espalier'))
+    const env = { PATH: `${directory}:/usr/bin:/bin` }
+    const { status, stdout, stderr } = spawnSync('kubectl-espalier', ['--help'], { env, encoding: 'utf8' })
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+    expect(stdout).toContain('espalier')
+    expect(spawnSync('kubectl-espalier', ['--version'], { env, encoding: 'utf8' }).stdout).toBe(`${version}\n`)
+  } finally {
+    rmSync(directory, { recursive: true, force: true })
+  }
+})
 
 test('signals that make the REST service reload are forwarded, and end nothing', { timeout: 60_000 }, async () => {
   const directory = mkdtempSync(join(tmpdir(), 'espalier-signals-'))

@@ -48,7 +48,7 @@ ${listed([...client, ...own.filter(([name]) => name === 'connect')])}
 This machine, and servers:
 ${listed(own.filter(([name]) => name !== 'connect'))}
 
-espalier COMMAND --help shows the options of each.`
+espalier COMMAND --help shows the options of each. espalier --version prints the version.`
 }
 
 /** @returns the exit code: 0 done, 1 failed, 2 wrong usage; commands of the client have more (cli/errors.ts) */
@@ -57,6 +57,10 @@ export async function main(argv: string[]): Promise<number> {
   if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
     console.log(await usage())
     return name === undefined ? 2 : 0
+  }
+  if (name === '--version' || name === '-V' || name === 'version') {
+    console.log((await import('../server/version.ts')).version)
+    return 0
   }
   const [, load] = (Object.hasOwn(commands, name) ? commands[name] : undefined) ?? []
   if (load === undefined) {
