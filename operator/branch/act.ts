@@ -1,4 +1,4 @@
-/** Executes the actions of a plan that concern only the branch itself. */
+/** Executes the actions that only a branch plan has. */
 import type { Cluster } from '../../cluster/index.ts'
 import { type Branch, labels } from '../../crds/index.ts'
 import { createTaken } from '../objects/operator-backups.ts'

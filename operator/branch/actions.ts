@@ -1,18 +1,21 @@
-/** The actions of a branch plan, besides those common to every owner. */
+/** The actions that only a branch plan has. `OwnerAction` has those that databases and branches share. */
 import type { Draft } from '../../cluster/index.ts'
 import type { OwnerAction } from '../owner/kind.ts'
 import type { BranchStatus } from './observed.ts'
 
-/** A volume that does not serve any more, or never did. `claimUid`: undefined if it was never recorded. */
+/** A volume whose Postgres no longer serves, or never served. `claimUid`: undefined if it was never recorded. */
 export type Replaced = { incarnation: number; claimUid: string | undefined }
 
 export type OwnAction =
   | { do: 'create-backup'; draft: Draft<'Backup'> }
   /** The branch has expired: requests its deletion as the API would. */
   | { do: 'request-deletion'; at: string }
-  /** Deletes the objects that the cluster itself still lists. Once none is left, writes this status as the record. */
+  /**
+   * Deletes the branch's remaining objects, listed from the API server because a cache can lag. Once none is left,
+   * writes `status` as the record of the deleted branch.
+   */
   | { do: 'leave-record'; status: BranchStatus }
-  /** After a move has ended, deletes the volume that does not serve. Once nothing of it is left, writes this status. */
+  /** After a move, deletes the volume that the branch does not use. Once nothing of it is left, writes `status`. */
   | { do: 'delete-replaced'; replaced: Replaced; status: BranchStatus }
   /** Deletes the record, which has been kept long enough. */
   | { do: 'delete-record' }

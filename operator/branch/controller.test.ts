@@ -13,7 +13,7 @@ const { get, when, request, made, idOf, child, isPhase, remove, untilDeleted, le
   useBranches(it)
 
 describe('a branch', () => {
-  test('of a database has its data, its own address and passwords, and keeps no snapshot', async () => {
+  test('has the data of its database, but another address and other passwords, and keeps no snapshot', async () => {
     await it.create('shop')
     const branch = await made('shop-copy', 'shop')
     const database = await it.database('shop')
@@ -116,8 +116,9 @@ describe('a branch', () => {
 
   test('that expires is deleted', async () => {
     await it.create('timed')
-    // It is available whatever its creation takes, and expires by the clock of the next operator. That one sees no gateway
-    // alive, so the deletion completes by the usual clock.
+    // The expiry is one hour ahead, so that a slow creation cannot reach it. The next operator's clock is one hour
+    // ahead, too. For that operator no gateway is alive. So the deletion completes only under the operator with the
+    // real clock.
     await made('timed-1', 'timed', { expiresAt: new Date(Date.now() + 3600_000).toISOString() })
     await under({ now: () => Date.now() + 3600_000 }, async () => {
       await when('timed-1', ({ spec }) => spec.deletionRequestedAt !== undefined)
@@ -144,7 +145,7 @@ describe('a database with branches', () => {
     await eventually(snapshots, found => found.length === 0)
   })
 
-  test('deleted right after a branch was requested waits for it, and the branch is created', async () => {
+  test('waits for a branch that was requested just before the deletion of the database', async () => {
     for (const propagation of ['Background', 'Foreground'] as const) {
       const name = `raced${propagation.toLowerCase()}`
       const before = await it.create(name)
@@ -173,7 +174,7 @@ describe('a database with branches', () => {
     await it.untilDeleted('unlucky')
   })
 
-  test('orphaned while its deletion waits, then created again with its id, has its data, address and passwords', async () => {
+  test('keeps data, address and passwords if it is orphaned during deletion and recreated with its id', async () => {
     const before = await it.create('taken')
     const id = await it.idOf('taken')
     await made('taken-1', 'taken')
@@ -201,7 +202,7 @@ describe('a database with branches', () => {
     expect((await it.database('taken'))?.metadata.deletionTimestamp).toBeUndefined()
   })
 
-  test('suspended while a branch is created stops once the branch exists', async () => {
+  test('that is suspended during the creation of a branch stops after the branch exists', async () => {
     await it.create('resting')
     it.workload().snapshots.making = { mode: 'held' }
     await request('resting-1', 'resting')
@@ -216,7 +217,7 @@ describe('a database with branches', () => {
   })
 })
 
-describe('a branch that an earlier version refused', () => {
+describe('a branch that an older operator version refused', () => {
   test('stays failed, does not count for limits, and can be deleted', async () => {
     await it.create('older')
     await it.stopOperator()
@@ -245,7 +246,7 @@ describe('a branch that an earlier version refused', () => {
   })
 })
 
-test('a branch created again without its status keeps its data', async () => {
+test('a branch that is recreated without its status keeps its data', async () => {
   await it.create('lost')
   const before = await made('lost-1', 'lost')
   await it.stopOperator()

@@ -1,4 +1,4 @@
-/** The part of the controller of owners that is specific to Branches. */
+/** The Branch-specific part of the owner controller. */
 import type { Cluster } from '../../cluster/index.ts'
 import type { EventRecorder } from '../../controller/index.ts'
 import { type Branch, branchPhase, isFailedCreation } from '../../crds/index.ts'
@@ -36,8 +36,8 @@ function branches({ caches, settings, events, metrics }: BranchControllerOptions
     isOwnAction,
     perform,
     remainingBackups,
-    // The phase stays: Ready reports that the namespace is not served. A branch becomes failed only if its Postgres was
-    // observed not to serve.
+    // The phase does not change. Ready reports that the operator does not manage this namespace. A branch becomes
+    // failed only if the operator observed that its Postgres does not serve.
     phaseNotServed: ({ phase = 'creating' }) => phase,
     complete: (branch, status, now) => {
       const { metadata, spec } = branch
@@ -54,7 +54,7 @@ function branches({ caches, settings, events, metrics }: BranchControllerOptions
   }
 }
 
-/** A branch that has only the name of its database first gets the database's id. */
+/** Sets `spec.databaseId` of a new branch that has only `spec.databaseName`. */
 async function awaitDatabase(cluster: Cluster, branch: Branch): Promise<'ready' | 'replaced' | Finding> {
   if (branchPhase(branch) !== 'creating' || !lacksDatabaseId(branch)) return 'ready'
   const found = await fillInDatabaseId(cluster, branch)
@@ -75,7 +75,7 @@ function recordChange(events: EventRecorder, before: Branch, after: Branch): voi
   events.record(before, 'Warning', reason, message)
 }
 
-/** The result with which this change ends the creation of the branch; undefined if it does not. */
+/** The outcome of the branch's creation, if this change ends it; otherwise undefined. */
 function outcomeOf(before: Branch, after: Branch): 'available' | 'failed' | undefined {
   if (becomesConnectable(before, after)) return 'available'
   return fails(before, after) && isFailedCreation(after) ? 'failed' : undefined

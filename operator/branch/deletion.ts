@@ -1,10 +1,10 @@
-/** The backup that is deleted with a branch: the one that its volume was copied from. */
+/** The backup that is deleted with a branch: the source of the branch's volume. */
 import type { Cluster } from '../../cluster/index.ts'
 import { type Backup, childNames, labels } from '../../crds/index.ts'
 import type { Observed } from './observed.ts'
 import { ownBackup } from './plan/prebranch.ts'
 
-/** Read from the cluster itself. @throws ClusterError */
+/** Reads the API server, because a cache can lag. @throws ClusterError */
 export async function remainingBackups(cluster: Cluster, { branch }: Pick<Observed, 'branch'>): Promise<Backup[]> {
   const id = branch.metadata.labels?.[labels.id]
   if (id === undefined) return []

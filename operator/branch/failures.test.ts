@@ -1,4 +1,4 @@
-/** Which faults a branch survives, which it does not, and that a failed one leaves no objects. */
+/** Faults that make a branch's creation fail, and faults that do not. A failed creation leaves no objects. */
 import { describe, expect, test } from 'vitest'
 import { type Cluster, ClusterError } from '../../cluster/index.ts'
 import { apiVersion, childNames, systemNamespace, tenantName, tenantNamespace } from '../../crds/index.ts'
@@ -12,7 +12,7 @@ const it = useInstallation()
 const { get, when, request, made, idOf, child, isPhase, remove, untilDeleted, leftOf, snapshots, under } =
   useBranches(it)
 
-/** Failed permanently: its Task has ended, and its finalizer is removed. */
+/** Waits until the creation has failed, the Task has ended, and the finalizer is removed. */
 const failed = async (name: string) =>
   when(
     name,
@@ -41,7 +41,7 @@ describe('a branch fails and leaves nothing', () => {
     })
     await it.when('unready', found => found.status?.branchCount === 0)
     expect(await it.tasksOf('unready-1')).toMatchObject([
-      { status: { phase: 'failed', error: expect.stringContaining('nothing could be copied') } },
+      { status: { phase: 'failed', error: expect.stringContaining('the source could not be copied') } },
     ])
   })
 
@@ -66,7 +66,7 @@ describe('a branch fails and leaves nothing', () => {
     await untilNothingRemains('late-1')
   })
 
-  test('if it does not serve by its deadline, and reports what it waited for', async () => {
+  test('if it does not serve by its deadline', async () => {
     await it.create('stuck')
     it.workload().volumes.unprovisioned = claim => (claim.spec?.dataSource ? 'the pool is full' : undefined)
     await under(withDeadline, async () => {
@@ -76,7 +76,7 @@ describe('a branch fails and leaves nothing', () => {
     })
   })
 
-  test('if a quota refuses its volume, and reports the quota', async () => {
+  test('if a quota refuses its volume, with the quota in the message of Ready', async () => {
     await it.create('refused')
     const wrap = (cluster: Cluster): Cluster => ({
       ...cluster,
@@ -95,7 +95,7 @@ describe('a branch fails and leaves nothing', () => {
     })
   })
 
-  test('if another backup has the name of its own, and keeps that backup', async () => {
+  test('if a foreign backup has the name of its prebranch backup; the foreign backup stays', async () => {
     await it.create('squatted')
     const id = '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e60'
     const key = at(childNames.prebranch(id))
@@ -127,7 +127,7 @@ describe('a branch fails and leaves nothing', () => {
     await giveSnapshots(it.cluster())
   })
 
-  test('if its source is suspended, or deeper than allowed', async () => {
+  test('if its source is suspended, or if the branch is deeper than allowed', async () => {
     await it.create('asleep', { suspended: true })
     await request('asleep-1', 'asleep')
     expect(reasonOf(await failed('asleep-1'))).toBe('DatabaseSuspended')
@@ -169,11 +169,11 @@ describe('a branch is created', () => {
   })
 })
 
-describe('a branch deleted during its creation', () => {
+describe('a branch', () => {
   test.each([
-    ['copied', 'held'],
-    ['cut', 'cut'],
-  ] as const)('leaves nothing while its source is being %s', async (what, mode) => {
+    ['requested', 'held'],
+    ['taken', 'cut'],
+  ] as const)('that is deleted while its snapshot is being %s leaves nothing', async (what, mode) => {
     const name = `early${what}`
     await it.create(name)
     it.workload().snapshots.making = { mode }
@@ -185,7 +185,7 @@ describe('a branch deleted during its creation', () => {
     await untilNothingRemains(`${name}-1`)
   })
 
-  test('by kubectl, while its Postgres starts, leaves nothing', async () => {
+  test('that is deleted by kubectl while its Postgres starts leaves nothing', async () => {
     await it.create('starting')
     it.workload().refuse(true)
     await request('starting-1', 'starting')
@@ -205,7 +205,7 @@ describe('a branch deleted during its creation', () => {
   })
 })
 
-test('a branch whose volume is lost is failed, and counts for the limit until a user deletes it', async () => {
+test('a branch whose volume is lost is failed, and counts against the limit until a user deletes it', async () => {
   await it.create('volume')
   await made('volume-1', 'volume')
   const claim = await child('PersistentVolumeClaim', 'volume-1', 'claim')
@@ -240,8 +240,8 @@ test('a branch deleted without its finalizer leaves no route', async () => {
   )
 })
 
-describe('branches beyond the limit of a tenant', () => {
-  test('are refused by the order of their creation; failed and deleted ones do not count', async () => {
+describe("branches beyond a tenant's limit", () => {
+  test('are refused if earlier branches fill the limit; failed and deleted branches do not count', async () => {
     const tenantId = 'limited'
     const namespace = tenantNamespace(tenantId)
     await it.cluster().create('Tenant', {

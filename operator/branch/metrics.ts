@@ -11,7 +11,7 @@ const seconds = [0.5, 1, 2, 3, 5, 10, 30, 60, 300, 600, 1800]
 export function createBranchMetrics({ registry }: Metrics, branches: () => Branch[]): BranchMetrics {
   new Gauge({
     name: count,
-    help: 'Branches by phase; deleted ones are records only',
+    help: 'Branches by phase; `deleted` counts the records that remain for 30 days after a deletion',
     labelNames: ['phase'],
     registers: [registry],
     collect() {

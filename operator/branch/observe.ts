@@ -1,4 +1,4 @@
-/** Observes one branch: from the caches, and from the cluster itself if a cache could be misleading. */
+/** Observes one branch: from the caches, or from the API server where an outdated cache causes a wrong decision. */
 
 import type { Cluster } from '../../cluster/index.ts'
 import {
@@ -66,13 +66,13 @@ const othersWith = (caches: Caches, id: string, uid: string) =>
 
 const hasId = (id: string, object: Source | undefined): boolean => object?.metadata.labels?.[labels.id] === id
 
-/** The database with this name and id. */
+/** The branch's database, if its id is `spec.databaseId`. */
 function databaseOf(caches: Caches, { metadata, spec }: Branch): ManagedDatabase | undefined {
   const found = caches.databases.get({ namespace: metadata.namespace, name: spec.databaseName })
   return hasId(spec.databaseId, found) ? found : undefined
 }
 
-/** Whether a source is missing is decided by the cluster itself, not by a cache. */
+/** Reads the API server before it reports a missing source, because a cache can lag. */
 async function sourceOf(caches: Caches, cluster: Cluster, branch: Branch): Promise<Source | undefined> {
   const { metadata, spec } = branch
   const { namespace } = metadata
@@ -88,7 +88,7 @@ async function sourceOf(caches: Caches, cluster: Cluster, branch: Branch): Promi
   return hasId(sourceBranch.id, found) ? found : undefined
 }
 
-/** The part of the archive from which a branch's target can be recovered. */
+/** The backup and WAL from which a branch's target can be recovered, or why it cannot. */
 async function recoveryFor(
   { caches, cluster }: Pick<OwnerObserver, 'caches' | 'cluster'>,
   { metadata: { namespace }, spec: { databaseId } }: Branch,
@@ -103,7 +103,10 @@ async function recoveryFor(
   return { recovery: recoveryOf({ target, recorded: undefined, database, backup: own, backups }) }
 }
 
-/** The cache contains only a part of a backup that has ended: if more is needed, it is read from the cluster. */
+/**
+ * The cache has only some fields of an ended Backup. While all are needed, reads the complete Backup from the API
+ * server.
+ */
 async function backupOf(
   caches: Caches,
   cluster: Cluster,
@@ -118,7 +121,8 @@ async function backupOf(
 }
 
 /**
- * The limit, if earlier branches have reached it. The API checks it too; this is for branches created without the API.
+ * The branch limit, if earlier branches have reached it. The API checks the limit, too. This check is for branches
+ * created without the API.
  */
 function exceededLimit(caches: Caches, branch: Branch): number | undefined {
   const { metadata, spec } = branch

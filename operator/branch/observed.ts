@@ -1,4 +1,4 @@
-/** The observed state of one branch, besides the state common to every owner. */
+/** The observed state of one branch. */
 import {
   type Backup,
   type Branch,
@@ -22,30 +22,30 @@ export type Source = ManagedDatabase | Branch
 export type Observed = ObservedOwner & {
   branch: Branch
   /**
-   * Undefined if there is none with the name and id in the spec. Not read once the source is copied, unless a move to
-   * another target is requested.
+   * Undefined if no object has the name and id in the spec. Also undefined after the source is copied, except while a
+   * move to another target is requested.
    */
   source: Source | undefined
   /** The database that the data originate from, at any depth. */
   root: ManagedDatabase | undefined
   /**
-   * The backup that the volume is created from, if it exists. The cache has only some fields of a backup that has
-   * ended; all fields are read while they are needed.
+   * The source backup of the volume, if that backup exists. The cache has only some fields of an ended Backup.
+   * `observe` reads all fields until the source is recorded.
    */
   backup: Backup | undefined
   /**
-   * The part of the archive that has `spec.target`. Not read once the source is recorded, unless a move to another
-   * target is requested.
+   * The backup and WAL from which `spec.target` can be recovered, or why it cannot. Undefined after the source is
+   * recorded, except while a move to another target is requested.
    */
   recovery?: Recovery
-  /** The limit of branches of the database, if this branch exceeds it. */
+  /** The branch limit per database, if this branch exceeds the limit. */
   exceeded: number | undefined
 }
 
-/** Whether its deletion is requested, by its spec or by a deletion of the object. */
+/** Whether a deletion is requested, by `spec.deletionRequestedAt` or by a deletion of the object. */
 export const isDeletionRequested = (branch: Branch): boolean => branchPhase(branch) === 'deleting'
 
-/** The source of its volume's data, once recorded. */
+/** The source of the volume's data, once recorded. */
 function dataSourceOf(branch: Branch, pods: Pick<PodSettings, 'archive'>): Partial<Instance> {
   const { source, volume } = branch.status ?? {}
   const target = presentTarget(branch)
@@ -61,7 +61,8 @@ function dataSourceOf(branch: Branch, pods: Pick<PodSettings, 'archive'>): Parti
 }
 
 /**
- * A branch as the desired state of its Postgres. A failed one is treated as being deleted. `now`: ms since the epoch.
+ * Returns the desired state of the branch's Postgres. A branch whose creation failed is treated as being deleted.
+ * `now`: ms since the epoch.
  */
 export function instanceOf(branch: Branch, now: number, pods: Pick<PodSettings, 'archive'>): Instance {
   const { kind, metadata, spec, status } = branch
@@ -73,12 +74,12 @@ export function instanceOf(branch: Branch, now: number, pods: Pick<PodSettings, 
     spec: { region, size, pgVersion, ipAllowlist, storage, suspended: false },
     ...(status === undefined ? {} : { status }),
     ...dataSourceOf(branch, pods),
-    // Volumes of earlier targets are not taken over.
+    // During a move, the operator does not adopt the volumes of earlier targets.
     ...(isMoveRunning(branch) ? { firstIncarnation: status?.incarnation } : {}),
   }
 }
 
-/** A time from a user can be in the future: it counts as now. */
+/** A requested deletion time in the future is replaced by now. */
 function deletionSince(branch: Branch, now: number): string | undefined {
   const { metadata, spec, status } = branch
   if (metadata.deletionTimestamp !== undefined) return metadata.deletionTimestamp

@@ -1,4 +1,4 @@
-/** Deleting the volume that a move of a branch replaced: only one that the Branch in the cluster does not serve from. */
+/** Deletes a volume that a move replaced, unless the Branch in the cluster serves from it. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/index.ts'
 import { type Branch, childNames, labels } from '../../crds/index.ts'
@@ -19,7 +19,7 @@ afterEach(() => installation.close())
 const claimKey = (incarnation: number) => ({ namespace: testNamespace, name: childNames.claim(id, incarnation) })
 const claimOf = (incarnation: number) => cluster.get('PersistentVolumeClaim', claimKey(incarnation))
 
-/** A branch with two volumes and this record of its move. */
+/** A branch with two volumes. `more`: fields of `status.move`. */
 async function branch(
   serving: number,
   more: Partial<NonNullable<NonNullable<Branch['status']>['move']>>,
@@ -66,16 +66,16 @@ test('deletes the volume of a failed move', async () => {
 })
 
 test.each<[string, number, object, number]>([
-  ['that serves', 2, { endedAt }, 2],
-  ['that serves again after a failure', 1, { endedAt, error: 'why' }, 1],
-  ['while the move runs', 2, {}, 1],
-])('deletes none %s', async (_, serving, more, incarnation) => {
+  ['from which the branch serves', 2, { endedAt }, 2],
+  ['from which the branch serves again after a failed move', 1, { endedAt, error: 'why' }, 1],
+  ['during the move', 2, {}, 1],
+])('does not delete a volume %s', async (_, serving, more, incarnation) => {
   const found = await branch(serving, more)
   expect(await deleteReplaced(cluster, found, replaced(incarnation))).toBe(false)
   expect(await Promise.all([claimOf(1), claimOf(2)])).toEqual([expect.anything(), expect.anything()])
 })
 
-test('deletes none for an outdated object of that name, with another uid than recorded, or of another owner', async () => {
+test('does not delete a volume for an outdated Branch, with an unexpected uid, or of another owner', async () => {
   const moved = await branch(2, { endedAt })
   const other = { ...moved, metadata: { ...moved.metadata, uid: 'other' } }
   expect(await deleteReplaced(cluster, other, replaced(1))).toBe(false)

@@ -1,6 +1,6 @@
 /**
- * Deletes a volume that a move of a branch has replaced, or that a failed move has left. It reads the cluster itself,
- * since a cache may lag, and deleted data are lost.
+ * Deletes a volume that a move of a branch has replaced, or that a failed move has created. It reads the API server,
+ * because a cache can lag, and deleted data are lost.
  */
 import type { Cluster } from '../../cluster/index.ts'
 import { type Branch, childNames, firstMember, labels } from '../../crds/index.ts'
@@ -10,8 +10,8 @@ import type { Replaced } from './actions.ts'
 import { replacedIncarnation } from './plan/moving.ts'
 
 /**
- * Keeps the volume if any check fails: the next pass decides again. @returns whether nothing of it is left
- * @throws ClusterError
+ * Keeps the volume if a check fails. @returns true if there is nothing more to delete, or if the claim is not the
+ * recorded one; false if the next pass must check again. @throws ClusterError
  */
 export async function deleteReplaced(
   cluster: Cluster,
@@ -49,6 +49,6 @@ export async function deleteReplaced(
   return false
 }
 
-/** Whether an ended move has left the volume. No later move uses its incarnation again. */
+/** Whether an ended move no longer needs the volume with this incarnation. No later move uses the incarnation again. */
 const isReplaced = ({ status }: Branch, incarnation: number): boolean =>
   status?.volume !== undefined && replacedIncarnation(status) === incarnation

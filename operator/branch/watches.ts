@@ -1,6 +1,6 @@
 /**
- * Enqueues a branch when its prebranch backup changes, and when a database changes that has the branch's `databaseName`
- * but another id.
+ * Enqueues a branch when its prebranch backup changes, or when a database with its `databaseName` and another id
+ * changes.
  */
 import { keyOf } from '../../cluster/informer/index.ts'
 import { type Backup, childNames, labels } from '../../crds/index.ts'
@@ -9,7 +9,7 @@ import { onOtherDatabase } from '../objects/named-database.ts'
 import type { Enqueues } from '../owner/kind.ts'
 
 export function follow(caches: Caches, { enqueue }: Enqueues): (() => void)[] {
-  /** The branch that a backup is taken for. */
+  /** Enqueues the branch for which the backup was taken. */
   const ofBackup = ({ metadata, spec }: Backup) => {
     if (spec.purpose !== 'prebranch') return
     for (const branch of caches.branches.byIndex('database', `${metadata.namespace}/${spec.databaseName}`))

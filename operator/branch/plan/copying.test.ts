@@ -1,4 +1,4 @@
-/** A branch until its data are copied: why it is refused, which copy is requested, and what is recorded of it. */
+/** A branch until its source is recorded: why it is refused, which backup it requests, and what its status records. */
 import { describe, expect, test } from 'vitest'
 import {
   apiVersion,
@@ -19,11 +19,11 @@ import { copied, prebranchDraft } from './prebranch.ts'
 const { now, ago, id, root, observedOf, planOf } = reconciledBranch()
 const reconciled = observedOf()
 const { region } = reconciled
-if (region === undefined) throw new Error('it serves')
+if (region === undefined) throw new Error('there is no region')
 
 const none = <Parts extends object>(parts: Parts, nothing: undefined | never[]): Parts =>
-  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // all lists are empty
-/** Only its source exists. */
+  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // the same fields
+/** No object of the branch exists. Only its source exists. */
 const bare: Partial<Observed> = {
   ...{ source: root, children: none(reconciled.children, undefined), owned: none(reconciled.owned, []) },
   ...{ pod: undefined, postgres: undefined, route: undefined },
@@ -67,7 +67,7 @@ const branchOf = (name: string, depth: number, more: Partial<Branch['spec']> = {
 })
 
 describe('a new branch', () => {
-  test('requests a copy of its source, and creates what needs no data', () => {
+  test('requests a backup of its source, and creates the objects that need no data', () => {
     const actions = does(fresh())
     expect(actions).toEqual(
       expect.arrayContaining([
@@ -119,7 +119,7 @@ describe('a new branch', () => {
     expect(actions).toContain('apply Service')
     expect(actions).not.toContain('apply StatefulSet')
   })
-  test('requests a backup of its source, named by its own id, with the finalizer', () => {
+  test("creates a backup of its source with the branch's id in the name, and with the finalizer", () => {
     const { branch } = reconciled
     const draft = prebranchDraft(branch, id, false)
     expect(draft).toStrictEqual({
@@ -139,7 +139,7 @@ describe('a new branch', () => {
     expect(deeper.metadata.labels).toEqual({ [labels.managedBy]: 'espalier', [labels.tenant]: 't' })
     expect(deeper.spec).toMatchObject({ databaseId: 'i', sourceBranch })
   })
-  test('with a backup that outlives its creation does not mark the backup as single-use', () => {
+  test('does not mark its backup as single-use if a retention keeps the backup', () => {
     const { branch, root } = reconciled
     if (root === undefined) throw new Error('no database')
     const backup = { durable: false, retention: { hot: { prebranch: { days: 3 } } } }
@@ -149,7 +149,7 @@ describe('a new branch', () => {
     })
     expect(prebranchDraft(branch, id, true).metadata.annotations).toBeUndefined()
   })
-  test('with a backup requests no second one, and reports what the first one waits for', () => {
+  test('that has a backup requests no second one, and reports what the first one waits for', () => {
     const progressing = {
       type: 'Progressing',
       status: 'True' as const,
@@ -163,15 +163,15 @@ describe('a new branch', () => {
     const messageOf = (given: GivenBranch) => conditionOf(planOf(given).status, 'Progressing')?.message
     expect(messageOf(waits([progressing]))).toBe('m')
     expect(messageOf(waits([]))).toBe('waiting for a snapshot')
-    expect(messageOf(fresh())).toBe('requesting a snapshot of its source')
+    expect(messageOf(fresh())).toBe('requesting a snapshot of the source')
     expect(planOf(waits([])).status.source).toBeUndefined()
   })
-  test('with a completed copy records it before it creates the volume', () => {
+  test('records the completed copy before it creates the volume', () => {
     const { status, actions } = planOf(fresh({ rest: { backup: prebranch(completed) } }))
     expect(status.source).toMatchObject({ snapshotName: 'bkp', recordedAt: ago(0) })
     expect([status.phase, actions.some(({ do: what }) => what === 'create-claim')]).toEqual(['creating', false])
   })
-  test('whose copy failed is failed and creates nothing more', () => {
+  test('whose copy failed has the phase failed and creates nothing more', () => {
     const given = fresh({ rest: { backup: prebranch({ phase: 'failed', error: 'why' }) } })
     expect(planOf(given).actions).toEqual([])
     expect(summaryOf(given)).toMatchObject({
@@ -212,7 +212,7 @@ describe('a copy', () => {
     ],
     ['has no size if neither storage nor source reports one', sizeless, root, unsized],
     ['is recorded even if its source no longer exists', sizeless, undefined, unsized],
-    ['has no time if the backup reports none', timeless, root, untimed],
+    ['has no cutAt if the backup reports none', timeless, root, untimed],
   ])('%s', (_case, status, of, expected) => {
     expect(copied(prebranch(status), branch, of, now)).toEqual({ state: 'cut', source: expected })
   })
@@ -225,30 +225,38 @@ describe('a copy', () => {
     [
       'NameTaken',
       prebranch(completed, { purpose: 'user' }),
-      /^the backup prebranch is not a backup of this branch's source$/,
+      /^the backup prebranch was not taken for this branch; delete this branch, and create it again$/,
     ],
-    ['NameTaken', prebranch(completed, { databaseId: 'other' }), /is not a backup of this/],
-    ['NameTaken', prebranch(completed, {}, { labels: {} }), /prebranch is not a backup of this/],
-    ['NameTaken', prebranch(completed, { databaseName: 'other' }), /is not a backup of this/],
-    ['NameTaken', prebranch(completed, { kind: 'durable' }), /is not a backup of this/],
-    ['NameTaken', prebranch(completed, { purpose: 'user' }), /is not a backup of this/],
-    ['NameTaken', prebranch(completed, { sourceBranch: { name: 'first', id: 'f' } }), /is not a backup of this/],
-    ['NotAtomic', prebranch({ phase: 'failed', error: 'why', conditions: [ready] }), /^nothing could be copied: why$/],
+    ['NameTaken', prebranch(completed, { databaseId: 'other' }), /was not taken for this branch/],
+    ['NameTaken', prebranch(completed, {}, { labels: {} }), /prebranch was not taken for this branch/],
+    ['NameTaken', prebranch(completed, { databaseName: 'other' }), /was not taken for this branch/],
+    ['NameTaken', prebranch(completed, { kind: 'durable' }), /was not taken for this branch/],
+    ['NameTaken', prebranch(completed, { purpose: 'user' }), /was not taken for this branch/],
+    ['NameTaken', prebranch(completed, { sourceBranch: { name: 'first', id: 'f' } }), /was not taken for this branch/],
+    [
+      'NotAtomic',
+      prebranch({ phase: 'failed', error: 'why', conditions: [ready] }),
+      /^the source could not be copied: why$/,
+    ],
     ['NotAtomic', prebranch({ phase: 'failed', conditions: [ready] }), /: m$/],
-    ['BackupFailed', prebranch({ phase: 'failed' }), /^nothing could be copied: $/],
+    ['BackupFailed', prebranch({ phase: 'failed' }), /^the source could not be copied: no reason was reported$/],
     [
       'SnapshotDeleted',
       prebranch(completed, {}, { deletionTimestamp: ago(0) }),
-      /^the backup to create it from was deleted$/,
+      /^the branch's source backup was deleted before the copy was complete; /,
     ],
     [
       'SnapshotDeleted',
       prebranch({ phase: 'running' }, {}, { deletionTimestamp: ago(0) }),
-      /^the backup to create it from was deleted$/,
+      /^the branch's source backup was deleted before the copy was complete; /,
     ],
-    ['SnapshotUnknown', prebranch({ ...completed, snapshotName: undefined }), /^the backup prebranch has no snapshot/],
-    ['SnapshotUnknown', prebranch({ ...completed, endLsn: undefined }), /has no snapshot/],
-    ['SnapshotUnknown', prebranch({ ...completed, systemIdentifier: undefined }), /has no snapshot/],
+    [
+      'SnapshotUnknown',
+      prebranch({ ...completed, snapshotName: undefined }),
+      /^the backup prebranch lacks status\.snapshotName/,
+    ],
+    ['SnapshotUnknown', prebranch({ ...completed, endLsn: undefined }), /lacks status/],
+    ['SnapshotUnknown', prebranch({ ...completed, systemIdentifier: undefined }), /lacks status/],
   ])('fails with the reason %s', (reason, backup, message) => {
     expect(copied(backup, branch, root, now)).toEqual({
       state: 'failed',
@@ -261,7 +269,7 @@ describe('a copy', () => {
   })
 })
 
-describe('a branch is refused', () => {
+describe('a branch', () => {
   const sourceBranch = { name: 'first', id: 'f' }
   const parent = branchOf('first', 1)
   const deeper = (spec: Partial<Branch['spec']> = {}) => ({ sourceBranch, depth: 2, ...spec })
@@ -285,7 +293,7 @@ describe('a branch is refused', () => {
     [
       'TooDeep',
       { spec: deeper({ depth: 4 }), rest: { source: branchOf('first', 3) } },
-      /^spec\.depth is 4, and this installation allows 3$/,
+      /^spec\.depth: 4 is above this installation's maximum of 3$/,
     ],
     ['SourceMissing', { rest: { source: undefined } }, /^there is no database one with the id i$/],
     ['SourceMissing', { spec: deeper(), rest: { source: undefined } }, /^there is no branch first with the id f$/],
@@ -296,20 +304,24 @@ describe('a branch is refused', () => {
     ],
     ['SourceDeleting', { ...justRequested, spec: deeper(), rest: { source: parent, root: deleting } }, /being deleted/],
     ['SourceDeleting', { ...justRequested, rest: { source: begun, root: begun } }, /being deleted/],
-    ['SourceMismatch', { spec: { depth: 2 } }, /^spec\.depth is 2, and must be 1: one more than its source's$/],
-    ['SourceMismatch', { spec: deeper({ depth: 3 }), rest: { source: parent } }, /must be 2: one more/],
-    ['SourceMismatch', { spec: { region: 'there' } }, /^spec\.region is there, and must be here as its source is$/],
-    ['SourceMismatch', { spec: { pgVersion: '17' } }, /^spec\.pgVersion is 17, and must be 18 as its source is$/],
+    [
+      'SourceMismatch',
+      { spec: { depth: 2 } },
+      /^spec\.depth: it is 2; it must be 1, one more than the source's depth$/,
+    ],
+    ['SourceMismatch', { spec: deeper({ depth: 3 }), rest: { source: parent } }, /must be 2, one more/],
+    ['SourceMismatch', { spec: { region: 'there' } }, /^spec\.region: there differs from the source; it must be here$/],
+    ['SourceMismatch', { spec: { pgVersion: '17' } }, /^spec\.pgVersion: 17 differs from the source; it must be 18$/],
     [
       'SourceMismatch',
       { spec: deeper(), rest: { source: branchOf('first', 1, { databaseId: 'other' }) } },
-      /^spec\.databaseId is i, and must be other as its source is$/,
+      /^spec\.databaseId: i differs from the source; it must be other$/,
     ],
     ['NotAtomic', { rest: { region: uneven } }, /slow/],
     ['RegionMissing', { rest: { region: undefined } }, /there is no region here/],
     ['NotAtomic', { rest: { region: uneven, exceeded: 2 } }, /slow/],
-    ['LimitReached', { rest: { exceeded: 2 } }, /^the database has its 2 branches: delete one first/],
-  ])('%s', (reason, given, message) => {
+    ['LimitReached', { rest: { exceeded: 2 } }, /^the database has reached its limit of 2 branches: delete a branch/],
+  ])('is refused with the reason %s', (reason, given, message) => {
     const refused = fresh(given)
     expect(planOf(refused).actions).toEqual([])
     expect(summaryOf(refused)).toMatchObject({
@@ -320,15 +332,21 @@ describe('a branch is refused', () => {
     expect(conditionOf(planOf(refused).status, 'Ready')?.message).toMatch(message)
   })
   test.each<[string, GivenBranch]>([
-    ['as deep as the installation allows', { spec: deeper({ depth: 3 }), rest: { source: branchOf('first', 2) } }],
-    ['of a branch', { spec: deeper(), rest: { source: parent } }],
-    ['of a database that is being restored', { rest: { source: restoring } }],
-    ['of a branch of a database that is being restored', { spec: deeper(), rest: { source: parent, root: restoring } }],
     [
-      'once it is being copied, whatever has become of its source',
+      'if it is as deep as the installation allows',
+      { spec: deeper({ depth: 3 }), rest: { source: branchOf('first', 2) } },
+    ],
+    ['if its source is a branch', { spec: deeper(), rest: { source: parent } }],
+    ['if its database is being restored', { rest: { source: restoring } }],
+    [
+      'if its source is a branch of a database that is being restored',
+      { spec: deeper(), rest: { source: parent, root: restoring } },
+    ],
+    [
+      'if its copy has started, even if its source no longer exists',
       { rest: { source: undefined, exceeded: 2, backup: prebranch({ phase: 'running' }) } },
     ],
-  ])('but not a branch %s', (_, given) => {
+  ])('is accepted %s', (_, given) => {
     expect(planOf(fresh(given)).status.phase).toBe('creating')
   })
 })

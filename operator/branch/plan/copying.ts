@@ -1,6 +1,6 @@
 /**
- * Plans a branch until its source is copied. The endpoint is created in the meantime, and the volume and Postgres
- * afterwards. Pure.
+ * Plans a branch until its source is recorded. During the copy of a snapshot, the operator creates the endpoint.
+ * `running` plans the volume and Postgres afterwards. Pure.
  */
 
 import { conflictFinding } from '../../children/drift.ts'
@@ -12,7 +12,7 @@ import type { Observed } from '../observed.ts'
 import { operationOf } from './operation.ts'
 import { creationFailed, type Plan, type PlanSettings, withFindings } from './plan.ts'
 import { copied, copyingStep, isRetained, prebranchDraft } from './prebranch.ts'
-import { isOutOfArchive, recovered } from './recovering.ts'
+import { isOutOfArchive, recoverableMessage, recovered } from './recovering.ts'
 import { refusalOf } from './refusal.ts'
 
 export function copying(observed: Observed, owner: Owner, now: number, settings: PlanSettings): Plan {
@@ -30,8 +30,8 @@ export function copying(observed: Observed, owner: Owner, now: number, settings:
   const actions: Plan['actions'] = [...endpoint.actions]
   if (backup === undefined)
     actions.push({ do: 'create-backup', draft: prebranchDraft(branch, owner.id, isRetained(observed)) })
-  const notYet = no('NotCopied', 'its data are being copied')
-  const requesting = { step: copyingStep, message: 'requesting a snapshot of its source' }
+  const notYet = no('NotCopied', "the branch's data are being copied")
+  const requesting = { step: copyingStep, message: 'requesting a snapshot of the source' }
   const { step, message } = copy?.state === 'underway' ? copy : requesting
   const contested = conflictFinding(observed)
   const findings = {
@@ -45,13 +45,12 @@ export function copying(observed: Observed, owner: Owner, now: number, settings:
   return { ...nothing(copy?.state === 'cut' ? { ...status, source: copy.source } : status), actions }
 }
 
-/** Records in the status from which part of the archive the branch is recovered. Nothing is created before that. */
+/** Records the backup and WAL from which the branch will be recovered. The operator creates nothing before that. */
 function begun(observed: Observed, now: number, source: NonNullable<Plan['status']['source']>): Plan {
-  const notYet = no('NotCopied', 'its data are being recovered from the archive')
-  const message = `the archive can recover the requested moment, beginning with the backup ${source.backupName}`
+  const notYet = no('NotCopied', "the branch's data are being recovered from the archive")
   const findings = {
     KeysAvailable: yes('Present', "the installation's keys exist"),
-    ...{ Ready: notYet, VolumeReady: notYet, Progressing: yes(copyingStep, message) },
+    ...{ Ready: notYet, VolumeReady: notYet, Progressing: yes(copyingStep, recoverableMessage(source.backupName)) },
   }
   const operation = operationOf(observed.branch, 'create-branch', now)
   return nothing(withFindings(observed, findings, { phase: 'creating', operation, source }, now))

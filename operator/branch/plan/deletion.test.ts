@@ -1,4 +1,4 @@
-/** The deletion of a branch: the order, what remains, and for how long. */
+/** The deletion of a branch: its order, and which record remains for how long. */
 import { describe, expect, test } from 'vitest'
 import { apiVersion, type Backup, labels, managedByEspalier, type Task } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
@@ -13,13 +13,13 @@ const taskId = derivedId(`${serving.branch.metadata.uid}/delete-branch`)
 const day = 24 * 3600_000
 
 const none = <Parts extends object>(parts: Parts, nothing: undefined | never[]): Parts =>
-  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // none of each
-/** Nothing of its Postgres remains. */
+  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // the same fields
+/** All children are deleted. */
 const cleared: Partial<Observed> = {
   ...{ children: none(serving.children, undefined), owned: none(serving.owned, []) },
   ...{ pod: undefined, postgres: undefined, route: undefined },
 }
-const task = { spec: { name: 'delete-branch' } } as Task // not read
+const task = { spec: { name: 'delete-branch' } } as Task // the other fields are not read
 const ended = { status: { phase: 'succeeded', finishedAt: ago(0) } } as Task // only these fields are read
 const operation = { taskId, name: 'delete-branch' as const, startedAt: ago(5_000) }
 const backup: Backup = {
@@ -48,7 +48,11 @@ describe('a branch whose deletion is requested', () => {
       undefined,
     ])
     expect(condition(given, 'Ready')).toEqual(['False', 'Deleting', 'the branch is being deleted'])
-    expect(condition(given, 'EndpointReady')).toEqual(['False', 'Deleting', 'the endpoint is closed'])
+    expect(condition(given, 'EndpointReady')).toEqual([
+      'False',
+      'Deleting',
+      'the endpoint closes because the branch is being deleted',
+    ])
     expect(condition(given, 'Progressing')).toEqual(['True', 'Deleting', 'closing the endpoint'])
   })
   test('waits for the acknowledgement of the gateways', () => {
@@ -65,19 +69,19 @@ describe('a branch whose deletion is requested', () => {
     })
     expect(planOf(deletionRequested(cleared)).awaitsGateways).toBe(false)
   })
-  test('on a silent node is checked again', () => {
+  test('is checked again while its node does not report', () => {
     const node = { name: 'n', silentSince: timestamp(now - 1_000), isOutOfService: false }
     expect(planOf(deletionRequested({ node })).requeueAt).toBe(now + 30_000)
   })
-  test('deletes the backup that it was copied from after its volume', () => {
+  test('deletes its volume first, and then its source backup', () => {
     expect(planOf(deletionRequested({ backup })).actions).not.toContainEqual(removal)
     const given = deletionRequested({ ...cleared, backup })
     expect(planOf(given).actions).toEqual([removal])
-    expect(condition(given, 'Progressing')[2]).toBe('deleting the backup that it was copied from')
+    expect(condition(given, 'Progressing')[2]).toBe("deleting the branch's source backup")
     const going = { ...backup, metadata: { ...backup.metadata, deletionTimestamp: ago(0) } }
     expect(planOf(deletionRequested({ ...cleared, backup: going, task }, { operation })).actions).toEqual([])
   })
-  test('keeps a backup with that name that is not its own', () => {
+  test('keeps a foreign backup with the name of its prebranch backup', () => {
     const foreign = { ...backup, metadata: { ...backup.metadata, labels: {} } }
     expect(planOf(deletionRequested({ ...cleared, backup: foreign })).actions).not.toContainEqual(removal)
     expect(
@@ -92,11 +96,11 @@ describe('a branch whose deletion is requested', () => {
       { ...cleared, task },
       { operation: { ...operation, name: 'create-branch', taskId: 't' } },
     ],
-  ])('%s waits for the Task of its deletion', (_, rest, status) => {
+  ])('%s waits until the Task of its deletion exists', (_, rest, status) => {
     expect(planOf(deletionRequested(rest, status)).actions).toEqual([])
     expect(planOf(deletionRequested(rest, status)).status.operation?.taskId).toBe(taskId)
   })
-  test('leaves a record with the times of its billing, and without its volume and endpoint', () => {
+  test('leaves a record that has the billing times, and has no volume and endpoint', () => {
     const given = deletionRequested(
       { ...cleared, task },
       { operation, storage: { capacity: '1Gi', since: ago(0) }, pendingRestart: [] },
@@ -128,15 +132,15 @@ describe('a branch whose deletion is requested', () => {
   })
 })
 
-describe('a failed branch', () => {
+describe('a branch whose creation failed', () => {
   const failed = { phase: 'failed' as const, connectableAt: undefined }
   const created = { ...operation, name: 'create-branch' as const }
-  test('is deleted in the same order, and loses its finalizer', () => {
+  test('has its objects deleted in the order of a deletion, then its finalizer removed', () => {
     expect(planOf({ status: failed }).actions).toMatchObject([{ do: 'apply', kind: 'ConfigMap' }])
     expect(planOf({ status: failed, rest: { ...cleared, backup } }).actions).toEqual([removal])
     expect(planOf({ status: failed, rest: cleared }).actions).toEqual([{ do: 'finish-deletion' }])
   })
-  test('keeps its status during that, except for the end of its Task', () => {
+  test('keeps its status during the cleanup; only `operation` is removed when the Task ends', () => {
     const status = { ...failed, operation: created }
     expect(planOf({ status }).status).toEqual({ ...reconciled, ...status })
     expect(planOf({ status, rest: { task: ended } }).status).toEqual({ ...reconciled, ...failed, operation: undefined })
@@ -155,7 +159,7 @@ describe('the record of a branch', () => {
     expect(planOf(record(30 * day - 1_000))).toMatchObject({ actions: [], requeueAt: now + 1_000 })
     expect(planOf(record(30 * day))).toMatchObject({ actions: [{ do: 'delete-record' }], requeueAt: undefined })
   })
-  test('without a time is kept', () => {
+  test('without deletedAt is kept', () => {
     expect(planOf(record(0, { status: { deletedAt: undefined } }))).toMatchObject({ actions: [], requeueAt: undefined })
   })
   test('loses its finalizer first', () => {
@@ -170,12 +174,12 @@ describe('the record of a branch', () => {
   })
 })
 
-describe('objects that a late write creates for an ended branch', () => {
+describe('objects that a late write creates', () => {
   const unheld = { metadata: { finalizers: [] } }
   test.each<[string, GivenBranch['status']]>([
-    ['failed', { phase: 'failed', connectableAt: undefined }],
+    ['failed during creation', { phase: 'failed', connectableAt: undefined }],
     ['is deleted', { phase: 'deleted', deletedAt: ago(30 * day) }],
-  ])('are deleted if the branch %s, before the record is', (_, status) => {
+  ])('are deleted first if the branch %s', (_, status) => {
     const [secret] = serving.owned.secrets
     if (secret === undefined) throw new Error('there is no Secret')
     const late = { ...cleared, owned: { ...none(serving.owned, []), secrets: [secret] } }
@@ -193,7 +197,7 @@ describe('objects that a late write creates for an ended branch', () => {
   })
 })
 
-describe('a problem that no longer exists', () => {
+describe('after a transient problem', () => {
   const refused = { reason: 'Refused', message: 'the cluster said no', lastTransitionTime: ago(0) }
   const ended = (phase: 'failed' | 'deleted', reason: string): GivenBranch => ({
     rest: cleared,
@@ -211,7 +215,7 @@ describe('a problem that no longer exists', () => {
   test.each([
     ['failed', 'SnapshotFailed', 'SnapshotFailed'],
     ['deleted', 'Completed', 'Deleted'],
-  ] as const)('leaves its outcome in Ready of a branch that is %s', (phase, reason, reported) => {
+  ] as const)('Ready reports the outcome of a %s branch again', (phase, reason, reported) => {
     expect(condition(ended(phase, reason), 'Ready')).toEqual(['False', reported, 'how it ended'])
   })
 })

@@ -1,7 +1,7 @@
 /**
- * Plans the deletion of a branch, in the same order as that of a database: endpoint, Postgres, volume, the backup it
- * was copied from, credentials and address. A deletion by the API leaves a record for 30 days. A failed branch keeps
- * its reason until a user deletes it. Pure.
+ * Plans the deletion of a branch: endpoint, Postgres, volume, source backup, credentials and address. Databases are
+ * deleted in the same order. A deletion by `spec.deletionRequestedAt` leaves a record for 30 days. A branch whose
+ * creation failed keeps its failure reason until a user deletes the branch. Pure.
  */
 import type { AnyObject } from '../../../cluster/index.ts'
 import type { Condition } from '../../../crds/index.ts'
@@ -26,13 +26,13 @@ function teardownStep(observed: Observed, owner: Owner | undefined, now: number)
   const source = (): Teardown | undefined =>
     backup && {
       actions: remove('Backup', [backup]),
-      message: 'deleting the backup that it was copied from',
+      message: "deleting the branch's source backup",
       progress: 85,
     }
   return teardown(observed, owner, now, source)
 }
 
-/** `last`: the actions once nothing remains. */
+/** `last`: the actions after all children are deleted. */
 function planStep(observed: Observed, step: Teardown, last: Action[], now: number): Plan {
   return {
     ...nothing(observed.branch.status ?? {}),
@@ -49,10 +49,10 @@ export function planDeletion(observed: Observed, owner: Owner | undefined, now: 
   const step = teardownStep(observed, owner, now)
   const findings = {
     Ready: no('Deleting', 'the branch is being deleted'),
-    EndpointReady: no('Deleting', 'the endpoint is closed'),
+    EndpointReady: no('Deleting', 'the endpoint closes because the branch is being deleted'),
     Progressing: yes('Deleting', step.message),
   }
-  // The Task of a deletion outlives its subject, so it must exist before the subject is deleted.
+  // The Task reports the end of the deletion, so it must exist before the Branch is deleted.
   const hasTask = operation.taskId === branch.status?.operation?.taskId && task !== undefined
   const isRecorded = hasTask || isNamespaceGoing === true
   const isLetGo = branch.metadata.deletionTimestamp !== undefined
@@ -61,7 +61,7 @@ export function planDeletion(observed: Observed, owner: Owner | undefined, now: 
   return { ...planStep(observed, step, isRecorded ? [last] : [], now), status }
 }
 
-/** The record of a deleted branch: the times of its billing, and its source. */
+/** The status that is kept of a deleted branch: its source, and when billing started and ended. */
 function recordOf(observed: Observed, now: number): BranchStatus {
   const findings = {
     Ready: no('Deleted', 'the branch is deleted'),
@@ -80,15 +80,15 @@ function recordOf(observed: Observed, now: number): BranchStatus {
   )
 }
 
-/** The plan of a failed branch: its objects are deleted. */
+/** The plan of a branch whose creation failed: deletes its objects. */
 export const planCleanup = (observed: Observed, owner: Owner | undefined, now: number): Plan => ({
   ...planStep(observed, teardownStep(observed, owner, now), [{ do: 'finish-deletion' }], now),
   status: outcomeOf(observed),
 })
 
 /**
- * The plan of a branch that has ended: it waits for the end of its Task. A late write of an earlier leader can still
- * create a child of the branch, or the backup to copy it from: such objects are deleted.
+ * The plan of a failed creation or a deleted branch: removes the operation from the status once the Task has ended. It
+ * also deletes children and the source backup that a late write of a previous leader has created.
  */
 export const planEnded = (observed: Observed, now: number): Plan => {
   const services = { ...observed.services, objects: noServiceObjects }
@@ -101,7 +101,7 @@ export const planEnded = (observed: Observed, now: number): Plan => {
   }
 }
 
-/** Only children with the branch's uid: a Branch that was created again in the meantime may have the same id. */
+/** Selects children by the owner's uid, because a recreated Branch can have the same `id` label. */
 function ownedByUid({ branch, owned }: Observed): Observed['owned'] {
   const own = <T extends Pick<AnyObject, 'metadata'>>(objects: readonly T[]): T[] =>
     objects.filter(object => ownerUidOf(object) === branch.metadata.uid)
@@ -127,8 +127,7 @@ const outcomeOf = (observed: Observed): BranchStatus =>
 const transientReasons = new Set(['Refused', 'NameTaken'])
 
 /**
- * The status in which Ready reports the branch's outcome again, if a transient reason replaced it. Progressing has kept
- * the outcome.
+ * Restores the branch's outcome in Ready if a transient reason replaced it. Progressing still has the outcome.
  */
 function withOutcome(status: BranchStatus): BranchStatus {
   const outcome = conditionOf(status, 'Progressing')

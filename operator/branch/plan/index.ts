@@ -1,10 +1,12 @@
 /**
- * Plans a branch: a pure function from the observed state to actions and status. It needs nothing else, so the
+ * Plans a branch: a pure function from the observed state, the time and the settings to actions and status. So the
  * operator can continue after a crash at any point. A branch is created in this order:
- * 1. A snapshot of its source, which the status records.
- * 2. A volume from the snapshot.
- * 3. Postgres. It accepts no clients until the source's slots and subscriptions are dropped and its passwords replaced.
- * 4. The endpoint is opened, and billing starts.
+ * 1. Its source: a snapshot, or for a branch with `spec.target` a base backup and WAL in the archive. `status.source`
+ *    records it.
+ * 2. A volume from that source.
+ * 3. Postgres. It refuses clients until the source's slots and subscriptions are dropped and all passwords are
+ *    replaced.
+ * 4. The endpoint opens, and billing starts.
  */
 import { isFailedCreation } from '../../../crds/index.ts'
 import { preciseTime } from '../../../values/time.ts'
@@ -42,7 +44,7 @@ export function plan(observed: Observed, now: number, settings: PlanSettings): P
     return { ...idle, actions: [{ do: 'request-deletion', at: preciseTime(now) }] }
   const found = foundRecord(observed)
   if (found !== undefined) return nothing({ ...status, ...found })
-  // A Branch object that was restored from a copy of the cluster's objects may have only the volume in its status.
+  // A Branch from a backup of Kubernetes objects (Velero, for example) can have a volume but no source in its status.
   const isCopied = status.source !== undefined || status.volume !== undefined
   const made = (isCopied ? running : copying)(observed, identified.owner, now, settings)
   return {
@@ -61,7 +63,7 @@ function withoutKeys(
   return { ...nothing(withFindings(observed, { KeysAvailable: finding }, { phase }, now)), actions }
 }
 
-/** Does nothing, and stops nothing that runs, until a user has decided which object owns the data. */
+/** Changes nothing, and stops nothing that runs, until a user has decided which object owns the data. */
 function contested(observed: Observed, why: string, now: number): Plan {
   const finding = no('IdContested', why)
   const phase = observed.branch.status?.phase ?? 'creating'

@@ -1,4 +1,4 @@
-/** Moves of a branch to another target: when one begins, what it keeps, how it ends, and what is deleted. */
+/** Moves of a branch to another target: when a move begins, what it keeps, how it ends, and what it deletes. */
 import { describe, expect, test } from 'vitest'
 import {
   annotations,
@@ -24,9 +24,9 @@ const source = {
   ...{ target: first, cutAt: first.time },
 }
 const { volume } = reconciled
-if (volume === undefined) throw new Error('it has a volume')
+if (volume === undefined) throw new Error('the branch has no volume')
 
-/** Its data are of the first target, and the second is requested. */
+/** A branch with the data of the first target, and with the second target in its spec. */
 const requested = ({ status, ...more }: GivenBranch = {}): GivenBranch => ({
   spec: { target: second },
   status: { source, ...status },
@@ -39,8 +39,8 @@ const begun = () => {
 }
 const move = () => begun().move ?? { target: second, taskId: '', startedAt: '' }
 
-describe('a move begins', () => {
-  test('with one write, which names the next volume and keeps the record of the present one', () => {
+describe('a move', () => {
+  test('begins with one write, which has the next incarnation and the record of the current volume', () => {
     const { actions, status } = planOf(requested())
     expect(actions).toEqual([])
     expect(status).toMatchObject({
@@ -58,7 +58,7 @@ describe('a move begins', () => {
     })
   })
 
-  test('with the Task of the request, and otherwise with one for each change of the spec', () => {
+  test('begins with the requested Task id, or with a new id for each change of the spec without the API', () => {
     const taskId = '11111111-2222-4333-8444-555555555555'
     const by = (target: object, generation = 1) => {
       const operation = renderOperation({ taskId, name: 'move-branch', hash: targetText(target) })
@@ -79,30 +79,30 @@ describe('a move begins', () => {
         move: { ...move(), endedAt: ago(1), previous: { incarnation: 1, volume: { ...volume, uid: 'old' }, source } },
       },
     ],
-    ['before the branch is made', { connectableAt: undefined }],
-    ['to the target that the data are of', { source: { ...source, target: second } }],
+    ['before the branch is connectable', { connectableAt: undefined }],
+    ['to the target that the branch already has', { source: { ...source, target: second } }],
     [
       'to the target of a move that has failed',
       { move: { ...move(), previous: undefined, endedAt: ago(1), error: 'why' } },
     ],
-  ])('not %s', (_, status) => {
+  ])('does not begin %s', (_, status) => {
     expect(planOf(requested({ status: status ?? {} })).status.source?.target).not.toEqual(
       status?.source === undefined ? second : first,
     )
   })
 
-  test('again after a failure if the API requests the same target again', () => {
+  test('begins again after a failure if the API requests the same target again', () => {
     const status = { move: { ...move(), previous: undefined, incarnation: 5, endedAt: ago(1), error: 'why' } }
     const taskId = '11111111-2222-4333-8444-555555555555'
     const operation = renderOperation({ taskId, name: 'move-branch', hash: targetText(second) })
     const metadata = { annotations: { [annotations.operation]: operation } }
     expect(planOf(requested({ status })).status.incarnation).toBe(1)
-    // No number is used twice.
+    // An incarnation is not used again.
     expect(planOf(requested({ status, metadata })).status).toMatchObject({ incarnation: 6, move: { taskId } })
   })
 })
 
-describe('a move that cannot be done', () => {
+describe('a move that cannot succeed', () => {
   test('is refused before anything changes', () => {
     const recoveryOf = { refused: { reason: 'OutsideWindow', message: 'it is not in the window' } }
     const { actions, status } = planOf(requested({ rest: { source: root, recovery: recoveryOf } }))
@@ -118,13 +118,13 @@ describe('a move that cannot be done', () => {
     expect(conditionOf(next, 'Progressing')?.reason).toBe('OutsideWindow')
   })
 
-  test('is refused without its database', () => {
+  test('is refused if its database does not exist', () => {
     const { status } = planOf(requested({ rest: { source: undefined, recovery: undefined } }))
     expect(status.move?.reason).toBe('SourceMissing')
   })
 
   const running = (): Observed => observedOf({ spec: { target: second }, status: begun() })
-  test('returns to the previous volume by one write, at its deadline or if the volume is refused', () => {
+  test('returns to the previous volume with one write, at its deadline or if the recovery fails', () => {
     const refusal = no('TargetNotReached', 'WAL ends before')
     const none = { fatal: undefined, serves: false } as Parameters<typeof returning>[1]
     expect(returning(running(), none, now, undefined)).toBeUndefined()
@@ -141,7 +141,7 @@ describe('a move that cannot be done', () => {
     expect(returning(running(), { ...none, serves: true }, deadline, undefined)).toBeUndefined()
   })
 
-  test('is creating until its deadline, and does not become failed', () => {
+  test("keeps the branch's phase at creating until its deadline, and never sets failed", () => {
     const none = {
       ...{ claim: undefined, configuration: undefined, statefulSet: undefined, pod: undefined, credentials: undefined },
       ...{ certificate: undefined, service: undefined, networkPolicy: undefined, disruptionBudget: undefined },
@@ -157,12 +157,12 @@ describe('a move that cannot be done', () => {
 describe('the volume to delete', () => {
   const previous = { incarnation: 1, volume: { ...volume, uid: 'old' }, source }
   const replaced = (status: Branch['status']) => replacedBy(observedOf({ status: { source, ...status } }))
-  test('is the previous one once the branch serves, and none while the move runs', () => {
+  test('is the previous volume after the branch serves; during the move there is none', () => {
     expect(replaced({ incarnation: 2, move: { ...move(), previous } })).toBeUndefined()
     const ended = { ...move(), previous, endedAt: ago(1) }
     expect(replaced({ incarnation: 2, move: ended })).toEqual({ incarnation: 1, claimUid: 'old' })
   })
-  test('is never the serving one', () => {
+  test('is never the volume from which the branch serves', () => {
     expect(replaced({ incarnation: 1, move: { ...move(), previous, endedAt: ago(1) } })).toBeUndefined()
     const failed = { ...move(), incarnation: 2, previous: undefined, endedAt: ago(1), error: 'why' }
     expect(replaced({ incarnation: 2, move: failed })).toBeUndefined()
@@ -175,7 +175,7 @@ describe('the target of the data', () => {
       spec: { target: spec },
       status: { source: { ...source, target: undefined, cutAt: undefined, ...more } },
     }).branch
-  test('of a branch of an earlier version is in the other fields of its source', () => {
+  test('of a branch from an older version is read from cutAt, lsn and backupName of its source', () => {
     expect(presentTarget(branch(second, { cutAt: first.time }))).toEqual(first)
     expect(presentTarget(branch(first, second))).toEqual(second)
     expect(presentTarget(branch({ pointName: 'p' }, {}))).toEqual({ pointName: 'p' })
@@ -183,7 +183,7 @@ describe('the target of the data', () => {
     const unmoved = branch(first, { cutAt: first.time })
     expect([isMoveRequested(unmoved), branchPhase(unmoved)]).toEqual([false, 'available'])
   })
-  test('differs from that of the spec while a move is requested, which clients see as creating', () => {
+  test('differs from spec.target while a move is requested; clients see the phase creating', () => {
     const moving = branch(second, { cutAt: first.time })
     expect([isMoveRequested(moving), branchPhase(moving)]).toEqual([true, 'creating'])
   })

@@ -24,26 +24,26 @@ import type { BranchStatus, Observed } from '../observed.ts'
 import { moveOperation } from './operation.ts'
 import { type Plan, type PlanSettings, withFindings } from './plan.ts'
 import { copyingStep } from './prebranch.ts'
-import { recovered } from './recovering.ts'
+import { recoverableMessage, recovered } from './recovering.ts'
 import { type Refusal, refused } from './refusal.ts'
 
 type Move = NonNullable<BranchStatus['move']>
 
-/** The first write of a move, or of its refusal; undefined if none is to begin now. */
+/** The plan that starts a requested move, or records its refusal; undefined if no move can start now. */
 export function beginning(observed: Observed, now: number, settings: PlanSettings): Plan | undefined {
   const { branch } = observed
   const { spec, status = {} } = branch
   const { target } = spec
   const { source, volume, incarnation = 1 } = status
   if (target === undefined || source === undefined || volume === undefined || !isMoveRequested(branch)) return undefined
-  // First the last operation must end, and the volume that an earlier move has left must be deleted.
+  // A move waits until the previous operation has ended and the volume of an earlier move is deleted.
   if (isMoveRunning(branch) || status.operation !== undefined || replacedBy(observed) !== undefined) return undefined
   const operation = moveOperation(branch, now)
   const move = { target, taskId: operation.taskId, startedAt: timestamp(now) }
   const found = observed.source === undefined ? missing(observed) : recovered(observed, now)
   if ('refused' in found) {
     const used = status.move?.incarnation ?? 0
-    // A number that an earlier move has used is not used again.
+    // The incarnation of a failed move is not used again.
     const ended = { ...move, ...failure(found.refused, now), ...(used > incarnation ? { incarnation: used } : {}) }
     return nothing(withFindings(observed, { Progressing: failed(found.refused) }, { operation, move: ended }, now))
   }
@@ -51,8 +51,8 @@ export function beginning(observed: Observed, now: number, settings: PlanSetting
   const deadlineAt = timestamp(now + settings.creatingMs + recoveryMs(found.source.recovery))
   const begun = { ...move, incarnation: next, deadlineAt, previous: { incarnation, volume, source } }
   const findings = {
-    Ready: no('Moving', 'its data are being recovered from the archive'),
-    Progressing: yes(copyingStep, `the archive can recover its moment from the backup ${found.source.backupName} on`),
+    Ready: no('Moving', "the branch's data are being recovered from the archive"),
+    Progressing: yes(copyingStep, recoverableMessage(found.source.backupName)),
   }
   const more = { operation, move: begun, source: found.source, incarnation: next }
   // `storage` and `storageUsedBytes` describe the previous volume.
@@ -72,11 +72,11 @@ const failure = ({ reason, message }: Refusal, now: number): Pick<Move, 'endedAt
 const failed = ({ reason, message }: Refusal): Finding =>
   no(reason, `the branch has not moved, and keeps its data: ${message}`)
 
-/** When a running move fails; undefined if none runs. */
+/** The deadline of the running move, in ms since the epoch; undefined if no move is running. */
 export const moveDeadline = ({ branch }: Observed): number | undefined =>
   isMoveRunning(branch) ? Date.parse(branch.status?.move?.deadlineAt ?? '') : undefined
 
-/** The write that ends a move which cannot succeed; undefined while it can. `progress`: what it waits for. */
+/** The plan that ends a failed move; undefined while it can still succeed. `progress`: what the move waits for. */
 export function returning(
   observed: Observed,
   { fatal, serves }: Assessment,
@@ -87,7 +87,11 @@ export function returning(
   const { move } = branch.status ?? {}
   if (move?.previous === undefined || !isMoveRunning(branch) || serves) return undefined
   const late = now >= (moveDeadline(observed) ?? Number.POSITIVE_INFINITY)
-  const overdue = refused('DeadlineExceeded', `it did not start to serve in time: ${progress ?? 'it does not serve'}`)
+  const waited = progress ?? 'no progress was reported'
+  const overdue = refused(
+    'DeadlineExceeded',
+    `Postgres did not serve from the new volume before the deadline: ${waited}`,
+  )
   const refusal = fatal ?? (late ? overdue : undefined)
   if (refusal === undefined) return undefined
   const { previous, ...rest } = move
@@ -99,11 +103,11 @@ export function returning(
   return nothing(withFindings(observed, findings, { ...previous, move: ended }, now))
 }
 
-/** Progressing of a branch that was created; undefined while it moves. */
+/** The condition Progressing of a created branch; undefined during a move. */
 export function progressOf({ branch }: Observed, serves: boolean): Finding | undefined {
   const { spec, status = {} } = branch
   const { move, operation } = status
-  // An operation that has ended is reported until its Task has ended as well.
+  // Until the Task of the last operation has ended, Progressing reports that operation and not the queued move.
   if (isMoveRequested(branch) && operation === undefined) return yes('Queued', 'the previous volume is being deleted')
   if (move === undefined) return no(completed, 'the branch has become connectable')
   if (isMoveRunning(branch)) return serves ? no(completed, 'the branch has moved') : undefined
@@ -114,13 +118,13 @@ export function progressOf({ branch }: Observed, serves: boolean): Finding | und
     : no(completed, 'the branch has become connectable')
 }
 
-/** The record of the move: it ends when the branch serves from the new volume. */
+/** `status.move`, with `endedAt` once the branch serves from the new volume. */
 export const moveAfter = ({ branch }: Observed, serves: boolean, now: number): BranchStatus['move'] => {
   const { move } = branch.status ?? {}
   return move !== undefined && isMoveRunning(branch) && serves ? { ...move, endedAt: timestamp(now) } : move
 }
 
-/** Deletes the volume that an ended move has left. `status`: of this plan. */
+/** The action that deletes the volume which the branch does not use after a move. `status`: what this plan writes. */
 export function deletion(observed: Observed, status: BranchStatus, now: number): Action[] {
   const replaced = replacedBy(observed)
   const { move } = status
@@ -131,8 +135,8 @@ export function deletion(observed: Observed, status: BranchStatus, now: number):
 }
 
 /**
- * The volume to delete: the previous one, or that of a failed move. It is returned again if a delayed write of an
- * earlier leader has created a part of it again.
+ * The volume to delete: the previous one, or that of a failed move. Returned again if a delayed write of a previous
+ * leader has recreated one of its objects.
  */
 export function replacedBy(observed: Observed): Replaced | undefined {
   const { status = {} } = observed.branch
@@ -143,7 +147,9 @@ export function replacedBy(observed: Observed): Replaced | undefined {
   return isDue || isLeft(observed, incarnation) ? { incarnation, claimUid: move.previous?.volume.uid } : undefined
 }
 
-/** The incarnation that an ended move has replaced, or on which it failed; undefined if there is none. */
+/**
+ * The incarnation (the number of a volume) that the branch no longer uses after a move; undefined if there is none.
+ */
 export function replacedIncarnation({ move, incarnation: serving }: BranchStatus): number | undefined {
   if (move?.endedAt === undefined) return undefined
   const incarnation = move.error === undefined ? move.previous?.incarnation : move.incarnation

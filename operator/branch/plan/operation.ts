@@ -1,4 +1,4 @@
-/** The running operation of a branch: its creation, its deletion or a move. It stays in the status until its Task has ended. Pure. */
+/** A branch's running operation: creation, deletion or move. It stays in the status until its Task has ended. Pure. */
 import { annotatedOperation, type Branch, requestedMove } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import { derivedId } from '../../objects/derived-id.ts'
@@ -7,7 +7,7 @@ import type { BranchStatus, Observed } from '../observed.ts'
 
 type Operation = NonNullable<BranchStatus['operation']>
 
-/** The operation that the API requested, or one of the operator's own for a change without the API. */
+/** The operation that the API requested. For a change without the API, the operator creates one. */
 export function operationOf(branch: Branch, name: 'create-branch' | 'delete-branch', now: number): Operation {
   const running = branch.status?.operation
   if (running?.name === name) return running
@@ -16,13 +16,13 @@ export function operationOf(branch: Branch, name: 'create-branch' | 'delete-bran
   return { taskId: annotated?.name === name ? annotated.taskId : own, name, startedAt: timestamp(now) }
 }
 
-/** The move to `spec.target`. Each change of that field without the API is an operation of its own. */
+/** The move to `spec.target`. Each change of that field without the API is a separate operation. */
 export const moveOperation = (branch: Branch, now: number): Operation => ({
   taskId: requestedMove(branch) ?? derivedId(`${branch.metadata.uid}/move-branch/${branch.metadata.generation}`),
   name: 'move-branch',
   startedAt: timestamp(now),
 })
 
-/** An ended operation, which the status keeps until its Task has ended as well. */
+/** The completed operation. It stays in the status until its Task has ended. */
 export const endedOperation = ({ branch, task }: Observed): Operation | undefined =>
   isFinished(task) ? undefined : branch.status?.operation

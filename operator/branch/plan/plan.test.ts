@@ -1,4 +1,4 @@
-/** The first steps of a pass over a branch: its owner, its deletion, and what must not be changed meanwhile. */
+/** The first steps of a pass: id and finalizer, deletion, and what the plan must not change before them. */
 import { describe, expect, test } from 'vitest'
 import type { AnyObject } from '../../../cluster/index.ts'
 import { annotatedOperation, annotations, type Task } from '../../../crds/index.ts'
@@ -12,7 +12,7 @@ import type { Observed } from '../observed.ts'
 const { now, ago, id, root, status: reconciled, observedOf, planOf } = reconciledBranch()
 const serving = observedOf()
 const { service, claim } = serving.children
-if (service === undefined || claim === undefined) throw new Error('it serves')
+if (service === undefined || claim === undefined) throw new Error('the branch has no Service or claim')
 
 const does = (given: GivenBranch) =>
   planOf(given).actions.map(action => ('kind' in action ? `${action.do} ${action.kind}` : action.do))
@@ -25,7 +25,7 @@ const unheld: GivenBranch['metadata'] = { finalizers: [] }
 const failedCreation: GivenBranch['status'] = { phase: 'failed', connectableAt: undefined }
 const ended = { status: { phase: 'succeeded', finishedAt: ago(0) } } as Task // only these fields are read
 
-/** One of its objects has no annotation of its owner. `isChild`: whether the plan changes that object. */
+/** A branch with one object that lacks the owner annotation. `isChild`: whether the plan changes that object. */
 function unmarked(object: AnyObject, field: 'services' | 'claims', isChild: boolean, more: object = {}): GivenBranch {
   const { owned, children } = serving
   const other: AnyObject = { ...object, metadata: { ...object.metadata, annotations: {}, uid: 'unmarked', ...more } }
@@ -68,7 +68,7 @@ describe('a branch', () => {
       requeueAt: undefined,
     })
   })
-  test('that lost its id gets that of its children', () => {
+  test('without an id gets the id of its children', () => {
     const identity: Observed['identity'] = { state: 'unsettled', id: 'lost', why: 'label' }
     expect(planOf({ rest: { identity } }).actions).toEqual([{ do: 'identify', id: 'lost' }])
     expect(planOf({ rest: { identity }, metadata: unheld }).actions).toEqual([{ do: 'identify', id: 'lost' }])
@@ -84,25 +84,33 @@ describe('a branch', () => {
     expect(planOf({ ...contested, status: { phase: undefined } }).status.phase).toBe('creating')
   })
   test.each<[string, GivenBranch, string[]]>([
-    ['has lost our finalizer needs no action', { metadata: { ...deleted, ...unheld } }, []],
+    ['is being deleted without our finalizer needs no action', { metadata: { ...deleted, ...unheld } }, []],
     [
       'failed and lost its finalizer needs no action',
       { metadata: unheld, status: failedCreation, rest: { owned: nothingRemaining } },
       [],
     ],
-    ['failed is deleted, and not created again', { status: failedCreation }, ['apply ConfigMap']],
+    [
+      'failed during creation has its objects deleted, and is not created again',
+      { status: failedCreation },
+      ['apply ConfigMap'],
+    ],
     ['has a deletion request closes its endpoint first', { spec: requested }, ['apply ConfigMap']],
     ['is deleted by kubectl closes its endpoint first', { metadata: deleted }, ['apply ConfigMap']],
-    ['came to nothing and is deleted goes', { metadata: deleted, status: failedCreation }, ['apply ConfigMap']],
+    [
+      'failed during creation and is then deleted closes its endpoint first',
+      { metadata: deleted, status: failedCreation },
+      ['apply ConfigMap'],
+    ],
   ])('that %s', (_, given, expected) => {
     expect(does(given)).toEqual(expected)
   })
-  test('being deleted reports it, even if it failed before', () => {
+  test('has the phase deleting during a deletion, even after a failure', () => {
     expect(planOf({ spec: requested }).status.phase).toBe('deleting')
     expect(planOf({ spec: requested, status: failedCreation }).status.phase).toBe('deleting')
     expect(planOf({ status: failedCreation }).status.phase).toBe('failed')
   })
-  test('that is a record keeps its status, except for the end of its Task', () => {
+  test('that failed and has no finalizer keeps its status; only `operation` is removed when its Task ends', () => {
     const operation = { taskId: 't', name: 'create-branch' as const, startedAt: ago(0) }
     const record = { metadata: unheld, status: { ...failedCreation, operation } }
     expect(planOf(record).status.operation).toEqual(operation)
@@ -113,16 +121,16 @@ describe('a branch', () => {
     expect(planOf({ status: { phase: 'failed' } }).status.phase).toBe('available')
   })
 
-  describe('without a key', () => {
+  describe('without the sealing key', () => {
     const without: GivenBranch = { rest: { keys: { ...serving.keys, sealingKey: false } } }
-    test('it is not changed, and reports the key', () => {
+    test('is not changed, and reports the missing key', () => {
       expect(planOf(without)).toMatchObject({ ...nothing, actions: [], requeueAt: undefined })
       expect(reasonOf(without, 'KeysAvailable')).toBe('SealingKeyMissing')
       expect(planOf(without).status.phase).toBe('available')
       expect(planOf({ ...without, status: { phase: undefined } }).status.phase).toBe('creating')
       expect(planOf(both(without, { spec: requested })).actions).toEqual([])
     })
-    test('owner references of its children are removed, and nothing else is changed', () => {
+    test('has owner references removed from its children, and nothing else changed', () => {
       const labelActions = (given: GivenBranch) => does(both(given, { rest: { ...without.rest, ...given.rest } }))
       expect(labelActions(unmarked(service, 'services', true, reference))).toEqual(['mark Service'])
       expect(labelActions(unmarked(service, 'services', true))).toEqual([])
@@ -140,7 +148,7 @@ describe('the owner annotations of children', () => {
       expect(planOf(given).status).toEqual({ ...reconciled, phase: 'creating' })
     }
   })
-  test('of objects that nothing waits for are fixed beside other actions', () => {
+  test('that no step needs are fixed together with other actions', () => {
     expect(does(unmarked(service, 'services', false))).toEqual(['mark Service'])
     expect(planOf(unmarked(service, 'services', false)).configurationDigest).toBeDefined()
     const pressing = both(unmarked(service, 'services', true), {})
@@ -185,8 +193,8 @@ describe('the expiry of a branch', () => {
   })
 })
 
-describe('the record', () => {
-  test('of the volume is written first if its claim contains it', () => {
+describe('the status', () => {
+  test("gets the volume before any action if the claim's annotations have its values", () => {
     const proven = { ...claim, metadata: { ...claim.metadata } }
     const given: GivenBranch = {
       status: { volume: undefined },

@@ -1,4 +1,4 @@
-/** The type of a branch's plan, and the status that all its parts write. */
+/** The type of a branch's plan, and functions that build its status. */
 import { no } from '../../objects/conditions.ts'
 import type { Plan as OwnerPlan } from '../../owner/kind.ts'
 import { nothing } from '../../owner/plan/steps.ts'
@@ -12,7 +12,7 @@ import type { Refusal } from './refusal.ts'
 export type Plan = OwnerPlan<Action, BranchStatus>
 
 export type PlanSettings = {
-  /** How long the creation may take once the source is copied, in ms. */
+  /** How long the creation may take after the source is recorded, in ms. A recovery from the archive has more time. */
   creatingMs: number
   /** How long a restart in the region's window may take, in ms. */
   maintenanceMs: number
@@ -20,7 +20,6 @@ export type PlanSettings = {
   highestDepth: number
 }
 
-/** The status with these findings. */
 export function withFindings(
   { branch }: Observed,
   findings: InstanceFindings,
@@ -39,7 +38,7 @@ export function withFindings(
 /** The creation failed: the status reports it before anything is deleted. */
 export function creationFailed(observed: Observed, { reason, message }: Refusal, now: number): Plan {
   const operation = operationOf(observed.branch, 'create-branch', now)
-  // Which objects exist depends on when the copy failed. They are deleted next.
+  // Credentials and endpoint can already exist. They are deleted next.
   const ended = no('BranchFailed', 'the branch failed, and its objects are being deleted')
   const findings = {
     Ready: no(reason, message),

@@ -1,6 +1,7 @@
 /**
- * The Backup that a branch is copied from: a snapshot of its source, with the purpose `prebranch`. It exists until the
- * branch's volume is bound, even if the source is deleted in the meantime. Pure.
+ * The Backup that a branch is copied from: a snapshot of its source, with the purpose `prebranch`. It exists at least
+ * until the branch's volume is bound, even if the source is deleted before. It is deleted with the branch at the
+ * latest. Pure.
  */
 import type { Draft } from '../../../cluster/index.ts'
 import {
@@ -20,7 +21,10 @@ import { isTakenFor } from '../../objects/operator-backups.ts'
 import type { BranchStatus, Observed, Source } from '../observed.ts'
 import type { Refusal } from './refusal.ts'
 
-/** `id`: of the branch. The Backup gets its own id when it is created. `isRetained`: whether it outlives the creation of the branch. */
+/**
+ * `id`: of the branch. The Backup gets its own id when it is created. `isRetained`: whether the Backup is kept after
+ * the branch is created.
+ */
 export function prebranchDraft({ metadata, spec }: Branch, id: string, isRetained: boolean): Draft<'Backup'> {
   const { namespace = '', labels: objectLabels } = metadata
   const { databaseName, databaseId, sourceBranch } = spec
@@ -45,27 +49,33 @@ export function prebranchDraft({ metadata, spec }: Branch, id: string, isRetaine
   }
 }
 
+/** What a user does after a failed creation. */
+export const tryAgain = 'delete this branch, and create it again'
+
 /** The step of a Task while the source is copied. */
 export const copyingStep = 'Copying'
 
 type Copied =
-  /** `step`: as a Task names it. */
+  /** `step`: the name of the step in the Task. */
   | { state: 'underway'; step: string; message: string }
   | { state: 'cut'; source: NonNullable<BranchStatus['source']> }
   | { state: 'failed'; refusal: Refusal }
 
-/** The state of the copy. */
+/** Returns whether the copy is in progress, complete (`cut`) or failed. */
 export function copied(backup: Backup, branch: Branch, source: Source | undefined, now: number): Copied {
   const { metadata, status = {} } = backup
   const { databaseId, sourceBranch } = branch.spec
   const failed = (reason: string, message: string): Copied => ({ state: 'failed', refusal: { reason, message } })
   if (ownBackup({ branch, backup }) === undefined)
-    return failed('NameTaken', `the backup ${metadata.name} is not a backup of this branch's source`)
+    return failed('NameTaken', `the backup ${metadata.name} was not taken for this branch; ${tryAgain}`)
   const ready = conditionOf(status, 'Ready')
   if (status.phase === 'failed')
-    return failed(ready?.reason ?? 'BackupFailed', `nothing could be copied: ${status.error ?? ready?.message ?? ''}`)
+    return failed(
+      ready?.reason ?? 'BackupFailed',
+      `the source could not be copied: ${status.error ?? ready?.message ?? 'no reason was reported'}`,
+    )
   if (metadata.deletionTimestamp !== undefined)
-    return failed('SnapshotDeleted', 'the backup to create it from was deleted')
+    return failed('SnapshotDeleted', `the branch's source backup was deleted before the copy was complete; ${tryAgain}`)
   const { snapshotName, endLsn, systemIdentifier, cutAt, sizeBytes } = status
   if (status.phase !== 'completed') {
     const { reason, message = 'waiting for a snapshot' } = conditionOf(status, 'Progressing') ?? {}
@@ -74,7 +84,7 @@ export function copied(backup: Backup, branch: Branch, source: Source | undefine
   if (snapshotName === undefined || endLsn === undefined || systemIdentifier === undefined)
     return failed(
       'SnapshotUnknown',
-      `the backup ${metadata.name} has no snapshot, position or system identifier in its status`,
+      `the backup ${metadata.name} lacks status.snapshotName, status.endLsn or status.systemIdentifier`,
     )
   const bytes = sizeBytes ?? sizeInBytes(source?.status?.storage?.capacity)
   return {
@@ -92,12 +102,12 @@ export function copied(backup: Backup, branch: Branch, source: Source | undefine
   }
 }
 
-/** The spec of a branch's backup. */
+/** The fields of a branch's backup that identify it. */
 export const prebranchOf = ({ databaseName, databaseId, sourceBranch }: Branch['spec']) => ({
   ...{ databaseName, databaseId, sourceBranch, purpose: 'prebranch' as const },
 })
 
-/** The backup that the branch is copied from; undefined if the backup with that name was not taken for this branch. */
+/** The branch's source backup; undefined if the observed backup was not taken for this branch. */
 export const ownBackup = ({ branch, backup }: Pick<Observed, 'branch' | 'backup'>): Backup | undefined =>
   backup !== undefined && isTakenFor(backup, prebranchOf(branch.spec)) ? backup : undefined
 
@@ -111,9 +121,9 @@ export const isLostBefore = (observed: Observed): boolean =>
   !isBound(observed) &&
   (ownBackup(observed) === undefined || observed.backup?.status?.phase === 'failed')
 
-/** Whether the database's retention, and not the branch, decides how long the backup is kept. */
+/** Whether the database's retention keeps the backup after the branch is created. */
 export const isRetained = ({ root }: Pick<Observed, 'root'>): boolean =>
   root?.spec.backup.retention?.hot?.prebranch !== undefined
 
-/** Whether the backup is no longer needed. */
+/** Whether the operator can delete the backup: the volume is bound, and no retention keeps the backup. */
 export const isDone = (observed: Observed): boolean => isBound(observed) && !isRetained(observed)

@@ -35,14 +35,14 @@ const durable: Backup = {
 const record = { backupName: 'one-1', backupId, incarnation: 1, systemIdentifier: '7', sizeBytes }
 
 const none = <Parts extends object>(parts: Parts, nothing: undefined | never[]): Parts =>
-  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // all lists are empty
+  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // the same fields
 const bare: Partial<Observed> = {
   ...{ children: none(reconciled.children, undefined), owned: none(reconciled.owned, []), podSettings: pods },
   ...{ pod: undefined, postgres: undefined, route: undefined },
 }
 const empty = { phase: undefined, volume: undefined, connectableAt: undefined, conditions: [] }
 
-/** Of its objects only the source exists. */
+/** A requested branch without any child object. Only its source exists. */
 function requestedBranch(target: RestoreTarget, { database = source, backup, more = {} }: Given = {}): GivenBranch {
   const recovery = recoveryOf({ target, recorded: undefined, database, backup, backups: [durable] })
   const rest = { ...bare, source: database, root: database, recovery, ...more }
@@ -55,15 +55,15 @@ const readyOf = (given: GivenBranch) => {
   return { phase: status.phase, reason, message }
 }
 
-describe('its source', () => {
+describe('the source of a branch with a target', () => {
   const time = '2026-01-31T12:30:00Z'
   const through = '0/9000000'
   test.each<[string, RestoreTarget, Backup | undefined, object]>([
     ['a time', { time }, undefined, { cutAt: time, recovery: { ...record, through } }],
-    ['a position', { lsn: '0/6000000' }, undefined, { lsn: '0/6000000', recovery: { ...record, through } }],
+    ['an LSN', { lsn: '0/6000000' }, undefined, { lsn: '0/6000000', recovery: { ...record, through } }],
     ['a named point', { pointName: 'before' }, undefined, { recovery: record }],
     ['a durable backup', { backupName: 'one-1' }, durable, { recovery: record }],
-  ])('is recorded for %s before anything is created', (_, target, backup, expected) => {
+  ])('is recorded before anything is created, if the target is %s', (_, target, backup, expected) => {
     const { actions, status } = planOf(requestedBranch(target, backup === undefined ? {} : { backup }))
     expect(actions).toEqual([])
     expect(status).toMatchObject({ phase: 'creating', operation: { name: 'create-branch' } })
@@ -96,20 +96,20 @@ describe('its source', () => {
       /2026-01-31T12:00:00.000Z to 2026-01-31T13:00:00.000Z/,
     ],
     [
-      'a database without the durable tier',
+      'a time of a database without the durable tier',
       requestedBranch({ time }, { database: off }),
       'NoDurableTier',
       /spec.backup.durable/,
     ],
     ['a hot backup', requestedBranch({ backupName: 'one-1' }, { backup: hot }), 'BackupNotDurable', /one-1/],
-    ['a backup that is not there', requestedBranch({ backupName: 'gone' }), 'BackupNotDurable', /gone/],
-  ])('is refused for %s', (_, given, reason, message) => {
+    ['a backup that does not exist', requestedBranch({ backupName: 'gone' }), 'BackupNotDurable', /gone/],
+  ])('is refused if the target is %s', (_, given, reason, message) => {
     expect(readyOf(given)).toMatchObject({ phase: 'failed', reason, message: expect.stringMatching(message) })
     expect(planOf(given).actions).toEqual([])
   })
 })
 
-describe('its volume', () => {
+describe('a branch from the archive', () => {
   const target = { lsn: '0/6000000' }
   const recovery = { ...record, through: '0/9000000' }
   const begun = {
@@ -123,7 +123,7 @@ describe('its volume', () => {
     return { ...seen, podSettings: settings, instance: instanceOf(observed.branch, now, settings) }
   }
 
-  test('starts empty, and `prepare` recovers it with a certificate that can only read the archive of its source', () => {
+  test('has an empty volume first; `prepare` recovers it with a certificate that only reads the source archive', () => {
     const { actions } = plan(made(), now, branchSettings)
     const claim = actions.find(action => action.do === 'create-claim')
     expect(claim).toBeDefined()
@@ -139,7 +139,7 @@ describe('its volume', () => {
     })
   })
 
-  test('can read the archive until it is recorded, and then nothing', () => {
+  test('can connect to the archive only until status.volume is set', () => {
     const egress = (observed: Observed) => {
       const { actions } = plan(observed, now, branchSettings)
       const policy = actions.flatMap(action =>
@@ -151,7 +151,7 @@ describe('its volume', () => {
     expect(egress(made({}, { volume: reconciled.branch.status?.volume }))).toBe(0)
   })
 
-  test('is not created if the installation no longer has an archive', () => {
+  test('gets no volume if the installation no longer has an archive', () => {
     const { archive: _, ...without } = pods
     const { actions, status } = plan(made({}, {}, without), now, branchSettings)
     expect(actions.some(action => action.do === 'create-claim')).toBe(false)
@@ -163,7 +163,7 @@ describe('its volume', () => {
     ...{ configuration, statefulSet, service, networkPolicy, disruptionBudget },
     claim: claim && { ...claim, metadata: { ...claim.metadata, annotations: {} } },
   }
-  test('is reported during its recovery; the deadline depends on the size of the base backup', () => {
+  test("has Progressing=Recovering during recovery, and a deadline that depends on the base backup's size", () => {
     const pod = reconciled.pod && { ...reconciled.pod, address: undefined, ready: false }
     const observed = made({ pod, children: { ...none(reconciled.children, undefined), ...unfilled } })
     const { status } = plan(observed, now, branchSettings)
@@ -173,7 +173,7 @@ describe('its volume', () => {
     expect(conditionOf(plan(observed, failsAt, branchSettings).status, 'Ready')?.reason).toBe('DeadlineExceeded')
   })
 
-  test('is abandoned if an earlier operator copied the present data', () => {
+  test('fails with NotRecovered if an older operator version copied the current data', () => {
     const copied = { ...begun, snapshotName: 'bkp', recovery: undefined }
     const observed = made({}, { source: copied })
     expect(conditionOf(plan(observed, now, branchSettings).status, 'Ready')?.reason).toBe('NotRecovered')

@@ -1,4 +1,7 @@
-/** The source of a branch with a target, which is recovered from the archive. Its database is not contacted. Pure. */
+/**
+ * Plans the source of a branch with `spec.target`. The branch is recovered from the archive: the operator does not
+ * connect to the source database. Pure.
+ */
 import type { RecoveryRecord } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import type { BranchStatus, Observed } from '../observed.ts'
@@ -6,13 +9,16 @@ import { type Refusal, refused } from './refusal.ts'
 
 export const isOutOfArchive = ({ branch }: Pick<Observed, 'branch'>): boolean => branch.spec.target !== undefined
 
-/** An operator without support for targets took a snapshot of the present data. */
+/** Whether an older operator version ignored `spec.target` and took a snapshot of the source. */
 export const isCopiedInstead = ({ branch: { spec, status } }: Observed): boolean =>
   spec.target !== undefined && status?.source?.snapshotName !== undefined
 
-export const recoveringMessage = 'the base backup is being extracted, and WAL replayed'
+export const recoverableMessage = (backup: string): string =>
+  `the archive can recover the requested moment, beginning with the backup ${backup}`
 
-/** Whether the init container of its first pod runs. */
+export const recoveringMessage = 'the base backup is being extracted, and WAL is being replayed'
+
+/** Whether the init container of the first pod runs. */
 export const isRecovering = ({ instance: { dataSource, status }, pod }: Observed): boolean =>
   dataSource?.kind === 'archive' &&
   status?.volume === undefined &&
@@ -23,7 +29,7 @@ export const isRecovering = ({ instance: { dataSource, status }, pod }: Observed
 
 type Source = NonNullable<BranchStatus['source']>
 
-/** @returns the record, which is written once, or why the target cannot be recovered */
+/** @returns the source for `status.source`, or why the target cannot be recovered */
 export function recovered({ branch, recovery }: Observed, now: number): { source: Source } | { refused: Refusal } {
   const { databaseId, target = {} } = branch.spec
   if (recovery === undefined)

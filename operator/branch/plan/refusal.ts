@@ -1,5 +1,6 @@
 /**
- * Permanent reasons why a branch cannot be created. Problems of its source's Postgres are reported by its Backup. Pure.
+ * Permanent reasons why a branch cannot be created. The prebranch Backup reports problems of the source's Postgres.
+ * Pure.
  */
 import {
   type Branch,
@@ -27,13 +28,13 @@ function missing({ spec }: Branch): Refusal {
 function mismatch({ spec }: Branch, source: Source): Refusal | undefined {
   const { databaseId, depth, region, pgVersion } = spec
   const wrong = (field: string, is: string | number, of: string | number) =>
-    refused('SourceMismatch', `spec.${field} is ${is}, and must be ${of} as its source is`)
+    refused('SourceMismatch', `spec.${field}: ${is} differs from the source; it must be ${of}`)
   if (source.kind === 'Branch' && source.spec.databaseId !== databaseId)
     return wrong('databaseId', databaseId, source.spec.databaseId)
   if (depth !== depthOf(source) + 1)
     return refused(
       'SourceMismatch',
-      `spec.depth is ${depth}, and must be ${depthOf(source) + 1}: one more than its source's`,
+      `spec.depth: it is ${depth}; it must be ${depthOf(source) + 1}, one more than the source's depth`,
     )
   if (region !== source.spec.region) return wrong('region', region, source.spec.region)
   if (pgVersion !== source.spec.pgVersion) return wrong('pgVersion', pgVersion, source.spec.pgVersion)
@@ -41,8 +42,8 @@ function mismatch({ spec }: Branch, source: Source): Refusal | undefined {
 }
 
 /**
- * Whether the branch is too late: the operator has started to delete its database, or the branch was created after that
- * deletion was requested.
+ * Whether the deletion of the database prevents the branch: the operator has started it, or it was requested before the
+ * branch was created.
  */
 function isTooLate(branch: Branch, database: ManagedDatabase | undefined): boolean {
   const requestedAt = database?.metadata.deletionTimestamp
@@ -50,19 +51,21 @@ function isTooLate(branch: Branch, database: ManagedDatabase | undefined): boole
   return isTeardownBegun(database) || !isCreatedBefore(branch, requestedAt)
 }
 
-/** `highestDepth`: what this installation allows. */
 export function refusalOf(
   { branch, source, root, region, exceeded }: Observed,
   { highestDepth }: { highestDepth: number },
 ): Refusal | undefined {
   const { depth } = branch.spec
   if (depth > highestDepth)
-    return refused('TooDeep', `spec.depth is ${depth}, and this installation allows ${highestDepth}`)
+    return refused('TooDeep', `spec.depth: ${depth} is above this installation's maximum of ${highestDepth}`)
   if (source === undefined) return missing(branch)
   const database = source.kind === 'ManagedDatabase' ? source : root
   if (isTooLate(branch, database)) return refused('SourceDeleting', 'the database is being deleted')
   const isCopied = branch.spec.target === undefined
   const refusal = mismatch(branch, source) ?? (isCopied ? snapshotRefusal(branch.spec.region, region) : undefined)
   if (refusal !== undefined || exceeded === undefined) return refusal
-  return refused('LimitReached', `the database has its ${exceeded} branches: delete one first, then request it again`)
+  return refused(
+    'LimitReached',
+    `the database has reached its limit of ${exceeded} branches: delete a branch, then create this branch again`,
+  )
 }

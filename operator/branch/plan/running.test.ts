@@ -1,5 +1,5 @@
 /**
- * A branch whose data are copied: when it is connectable, when its creation fails, and what is reported from then on.
+ * A branch whose source is recorded: when it is connectable, when its creation fails, and what it reports after that.
  */
 import { describe, expect, test } from 'vitest'
 import {
@@ -20,7 +20,8 @@ const { now, ago, root, status: reconciled, observedOf, planOf } = reconciledBra
 const serving = observedOf()
 const { children, pod, postgres } = serving
 const { claim, statefulSet } = children
-if (claim === undefined || pod === undefined || statefulSet === undefined) throw new Error('it serves')
+if (claim === undefined || pod === undefined || statefulSet === undefined)
+  throw new Error('the branch has no claim, pod or StatefulSet')
 
 const statusOf = (given: GivenBranch, at = now) => planOf(given, at).status
 const condition = (given: GivenBranch, type: string, at = now) => {
@@ -70,23 +71,25 @@ describe('a branch that is being created', () => {
     const withOperation: GivenBranch = { status: { operation } }
     expect(statusOf(withOperation).operation).toEqual(operation)
     expect(statusOf({ ...withOperation, rest: { task: ended } }).operation).toBeUndefined()
-    const running = { status: { phase: 'running' } } as Task // likewise
+    const running = { status: { phase: 'running' } } as Task // only these fields are read
     expect(statusOf({ ...withOperation, rest: { task: running } }).operation).toEqual(operation)
     const untold = { ...withOperation, conditions: { Progressing: { status: 'True' as const } } }
     expect(statusOf({ ...untold, rest: { task: ended } }).operation).toEqual(operation)
   })
 
   const deadline = now - 60_000 + branchSettings.creatingMs
-  test('fails at its deadline, with what it waited for', () => {
+  test('fails at its deadline, and its error reports what it waited for', () => {
     const given = creating({ rest: down })
     expect(statusOf(given, deadline - 1).phase).toBe('creating')
     expect(planOf(given, deadline).actions).toEqual([])
     expect(statusOf(given, deadline)).toMatchObject({ phase: 'failed', operation: { name: 'create-branch' } })
     expect(condition(given, 'Ready', deadline)).toEqual([
-      ...['False', 'DeadlineExceeded', 'it did not start to serve in time: the pod starts'],
+      ...['False', 'DeadlineExceeded', 'the branch did not serve before its deadline: the pod starts'],
     ])
     const silent = { ...given, status: { ...given.status, conditions: [] }, conditions: {} }
-    expect(condition(silent, 'Ready', deadline)[2]).toBe('it did not start to serve in time: it does not serve')
+    expect(condition(silent, 'Ready', deadline)[2]).toBe(
+      'the branch did not serve before its deadline: no progress was reported',
+    )
   })
   test('is checked at its deadline', () => {
     expect(planOf(creating({ rest: down })).requeueAt).toBe(deadline)
@@ -97,7 +100,7 @@ describe('a branch that is being created', () => {
     expect(statusOf(creating(), deadline).phase).toBe('available')
     expect(statusOf({ rest: down }, deadline).phase).toBe('available')
   })
-  test('without the time of its copy has no deadline', () => {
+  test('without source.recordedAt has no deadline', () => {
     const given = creating({ rest: down, status: { source: undefined } })
     expect([planOf(given, deadline).requeueAt, statusOf(given, deadline).phase]).toEqual([undefined, 'creating'])
   })
@@ -107,7 +110,7 @@ describe('a branch that is being created', () => {
     expect(statusOf(lost).phase).toBe('failed')
   })
 
-  describe('whose snapshot', () => {
+  describe('and its prebranch backup', () => {
     const { [systemIdentifierAnnotation]: _, ...objectAnnotations } = claim.metadata.annotations ?? {}
     const made = { ...claim, metadata: { ...claim.metadata, annotations: objectAnnotations } }
     const unbound = { ...made, status: { phase: 'Pending' } }
@@ -118,13 +121,21 @@ describe('a branch that is being created', () => {
       })
     const removal = { do: 'delete', kind: 'Backup', name: 'prebranch', namespace: 'n', uid: 'b' }
     test.each<[string, GivenBranch, boolean]>([
-      ['is deleted before the volume exists', waiting(undefined), true],
-      ['failed before', waiting({ ...backup, status: { phase: 'failed' } }), true],
-      ['was replaced by another', waiting(foreign), true],
-      ['exists', waiting(backup), false],
-      ['is deleted after the claim is bound', waiting(undefined, { ...made, status: { phase: 'Bound' } }), false],
-      ['is deleted after the volume is recorded', creating({ rest: { ...down, backup: undefined } }), false],
-    ])('%s fails only if the volume needed it', (_, given, isLost) => {
+      ['fails if the backup is deleted before the volume is bound', waiting(undefined), true],
+      ['fails if the backup fails before', waiting({ ...backup, status: { phase: 'failed' } }), true],
+      ['fails if a foreign backup has the name', waiting(foreign), true],
+      ['does not fail while the backup exists', waiting(backup), false],
+      [
+        'does not fail if the backup is deleted after the claim is bound',
+        waiting(undefined, { ...made, status: { phase: 'Bound' } }),
+        false,
+      ],
+      [
+        'does not fail if the backup is deleted after the volume is recorded',
+        creating({ rest: { ...down, backup: undefined } }),
+        false,
+      ],
+    ])('%s', (_, given, isLost) => {
       expect(condition(given, 'Ready')[1] === 'SnapshotLost').toBe(isLost)
       expect(statusOf(given).phase).toBe(isLost ? 'failed' : 'creating')
     })
@@ -137,13 +148,17 @@ describe('a branch that is being created', () => {
       spec: { ...root.spec, backup: { durable: false, retention: { hot: { user: { days: 3 } } } } },
     }
     test.each<[string, GivenBranch, boolean]>([
-      ['after the volume is bound', { rest: { backup } }, true],
-      ['not before the volume is bound', waiting(backup), false],
-      ['only if it is its own', { rest: { backup: foreign } }, false],
-      ['not if the database has a retention for it', { rest: { backup, root: keeping } }, false],
-      ['if the database has a retention for others only', { rest: { backup, root: others } }, true],
-      ['if the database no longer exists', { rest: { backup, root: undefined } }, true],
-    ])('is done deletes its backup %s', (_, given, goes) => {
+      ['deletes the backup after the volume is bound', { rest: { backup } }, true],
+      ['keeps the backup until the volume is bound', waiting(backup), false],
+      ['keeps a foreign backup', { rest: { backup: foreign } }, false],
+      ['keeps the backup if the database has a retention for it', { rest: { backup, root: keeping } }, false],
+      [
+        'deletes the backup if the database has a retention only for other purposes',
+        { rest: { backup, root: others } },
+        true,
+      ],
+      ['deletes the backup if the database no longer exists', { rest: { backup, root: undefined } }, true],
+    ])('%s', (_, given, goes) => {
       expect(planOf(given).actions.some(action => action.do === 'delete' && action.kind === 'Backup')).toBe(goes)
       if (goes) expect(planOf(given).actions).toContainEqual(removal)
     })
@@ -155,7 +170,7 @@ describe('a branch that was connectable', () => {
     rest: down,
     conditions: { Ready: { status: 'False', lastTransitionTime: ago(ms) } },
   })
-  test('is not failed during a minute without serving', () => {
+  test('keeps its phase for a minute after it stops serving', () => {
     expect(statusOf({ rest: down })).toMatchObject({ phase: 'available' })
     expect(planOf({ rest: down }).requeueAt).toBe(now + 60_000)
     expect([statusOf(since(59_000)).phase, planOf(since(59_000)).requeueAt]).toEqual(['available', now + 1_000])
@@ -168,7 +183,7 @@ describe('a branch that was connectable', () => {
     expect(statusOf({ ...since(1_000), status: { phase: 'failed' } }).phase).toBe('failed')
     expect(statusOf({ ...since(1_000), status: { phase: undefined } }).phase).toBe('available')
   })
-  test('whose volume is lost is failed at once, and keeps its record', () => {
+  test('whose volume is lost has the phase failed at once, and keeps status.volume', () => {
     const lost = { rest: { ...down, children: { ...children, claim: undefined } } }
     expect(statusOf(lost)).toMatchObject({
       phase: 'failed',
@@ -176,7 +191,7 @@ describe('a branch that was connectable', () => {
       connectableAt: reconciled.connectableAt,
     })
     expect(condition(lost, 'Ready')[1]).toBe('VolumeLost')
-    // Its creation does not change.
+    // Progressing still reports the completed creation.
     expect(condition(lost, 'Progressing')[1]).toBe('Completed')
   })
 })
@@ -202,7 +217,7 @@ describe('the status of a branch', () => {
     ])
     expect(statusOf({ rest: down }).instances).toEqual([])
   })
-  test('has another storage size only after a noticeable change', () => {
+  test('updates storageUsedBytes only after a change of more than 1 MiB and 5 %', () => {
     expect(statusOf({ status: { storageUsedBytes: 1 } }).storageUsedBytes).toBe(8_000_000)
     expect(statusOf({ rest: { dataBytes: undefined } }).storageUsedBytes).toBe(8_000_000)
   })
@@ -215,7 +230,7 @@ describe('the status of a branch', () => {
   })
   test('reports the configuration that Postgres refused', () => {
     const answer = postgres?.answer
-    if (answer?.state !== 'answered') throw new Error('it serves')
+    if (answer?.state !== 'answered') throw new Error('Postgres did not answer')
     const configuration = {
       ...answer.configuration,
       isMounted: true,
@@ -226,7 +241,7 @@ describe('the status of a branch', () => {
     expect(condition({ rest: { postgres: refused } }, 'ConfigurationRefused')[0]).toBe('True')
     expect(condition({}, 'ConfigurationRefused')[0]).toBeUndefined()
   })
-  test('that depends on Postgres or the gateways makes the plan wait for them', () => {
+  test('that needs an answer of Postgres or the gateways makes the plan wait for that answer', () => {
     expect(planOf({ rest: { postgres: undefined, isAtRest: false } }).awaitsPostgres).toBe(true)
     const route = serving.route && { ...serving.route, acknowledged: false, waitingFor: ['g'] }
     const waiting = creating({ rest: { route, isAtRest: false } })
@@ -234,7 +249,7 @@ describe('the status of a branch', () => {
     expect(condition(waiting, 'Progressing')).toEqual(['True', 'OpeningEndpoint', 'waiting for g'])
     expect(planOf({}).awaitsGateways).toBe(false)
   })
-  test('on a silent node is checked again soon', () => {
+  test('is checked again within 30 s if the node stops reporting', () => {
     const node = { name: 'n', silentSince: timestamp(now - 1_000), isOutOfService: false }
     expect(planOf({ rest: { node } }).requeueAt).toBe(now + 30_000)
   })
@@ -251,7 +266,7 @@ describe('a restart', () => {
     return apply.draft.spec?.template
   }
 
-  test('is not started by a pending change, which is reported', () => {
+  test('is not started by a pending change; the status reports the change', () => {
     expect(templateOf(waits)).toBeUndefined()
     expect(statusOf(waits).pendingRestart).toMatchObject([{ reason: 'PodTemplate' }])
     expect(condition(waits, 'RestartPending')[0]).toBe('True')
@@ -271,14 +286,14 @@ describe('a restart', () => {
     expect(stood('before')).toBeGreaterThan(0)
     expect(planOf({ ...restartRequested, rest: had }).actions.some(action => action.do === 'delete')).toBe(false)
   })
-  test('in a window with nothing to apply ends at once', () => {
+  test('in the maintenance window ends at once if no change is pending', () => {
     expect(templateOf({ status: { maintenance } })).toBeUndefined()
     expect(statusOf({ status: { maintenance } }).maintenance).toEqual({
       ...maintenance,
       ...{ endedAt: ago(0), outcome: 'completed' },
     })
   })
-  test('in a window fails after its time, until the branch serves', () => {
+  test('in the maintenance window fails after maintenanceMs; the branch is failed until it serves again', () => {
     const given = {
       status: { maintenance },
       conditions: { Ready: { status: 'False' as const, lastTransitionTime: ago(0) } },

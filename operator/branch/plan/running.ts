@@ -1,4 +1,4 @@
-/** Plans a branch once its source is copied: its volume, its Postgres, and its endpoint. Pure. */
+/** Plans a branch after its source is recorded: its volume, its Postgres, and its endpoint. Pure. */
 
 import { type BranchPhase, isMoveRunning } from '../../../crds/index.ts'
 import { durationText, preciseTime } from '../../../values/time.ts'
@@ -18,14 +18,14 @@ import type { BranchStatus, Observed } from '../observed.ts'
 import { beginning, deletion, moveAfter, moveDeadline, progressOf, replacedBy, returning } from './moving.ts'
 import { endedOperation, operationOf } from './operation.ts'
 import { creationFailed, type Plan, type PlanSettings, withFindings } from './plan.ts'
-import { isDone, isLostBefore, ownBackup } from './prebranch.ts'
+import { isDone, isLostBefore, ownBackup, tryAgain } from './prebranch.ts'
 import { isCopiedInstead, isRecovering, recoveringMessage } from './recovering.ts'
 import type { Refusal } from './refusal.ts'
 import { restartsOf } from './restarts.ts'
 
 /**
- * How long the operator waits for a connectable branch that does not serve, before it reports the branch as failed:
- * Postgres may be restarting. During a restart in the region's window, the limit is `maintenanceMs` instead.
+ * How long a created branch may fail to serve before its phase becomes `failed`. The delay allows for a restart of
+ * Postgres. During a restart in the region's window, the limit is `maintenanceMs` instead.
  */
 const toleratedMs = 60_000
 /** The delay before the deletion of a replaced volume is retried. */
@@ -78,21 +78,27 @@ function creationFailure(
   now: number,
 ): Refusal | undefined {
   if (isCopiedInstead(observed))
-    return { reason: 'NotRecovered', message: 'an earlier operator started it as a copy of the present data' }
-  if (isLostBefore(observed)) return { reason: 'SnapshotLost', message: 'the snapshot for its volume was deleted' }
+    return {
+      reason: 'NotRecovered',
+      message: `an older operator version ignored spec.target and copied the current data; ${tryAgain}`,
+    }
+  if (isLostBefore(observed))
+    return {
+      reason: 'SnapshotLost',
+      message: `the snapshot for the branch's volume does not exist or is not usable; ${tryAgain}`,
+    }
   if (fatal !== undefined) return fatal
   if (serves || deadline === undefined || now < deadline) return undefined
-  // What the cluster refused, or what the creation waits for.
   const progress = conditionOf(observed.branch.status, 'Progressing')?.message
   return {
     reason: 'DeadlineExceeded',
-    message: `it did not start to serve in time: ${progress ?? 'it does not serve'}`,
+    message: `the branch did not serve before its deadline: ${progress ?? 'no progress was reported'}`,
   }
 }
 
 /**
- * Since when it does not serve: now, if it served until this pass. After a failed move, the time counts from the return
- * to the previous data, which had served.
+ * The time at which the branch stopped serving. If it served in the previous pass, this is now. After a failed move,
+ * the time starts at the return to the previous volume.
  */
 function notServingSince({ branch }: Observed, now: number): number {
   const ready = conditionOf(branch.status, 'Ready')
@@ -100,7 +106,7 @@ function notServingSince({ branch }: Observed, now: number): number {
   return ready?.status === 'False' ? Math.max(Date.parse(ready.lastTransitionTime), returnedAt) : now
 }
 
-/** When it is reported as failed because it does not serve; undefined if that time has passed. */
+/** The time at which a branch that does not serve becomes failed; undefined if it has passed or does not apply. */
 function failsAt(observed: Observed, { serves }: Assessment, time: MaintenanceTime): number | undefined {
   const { now, maintenanceMs } = time
   const { connectableAt, maintenance } = observed.branch.status ?? {}
@@ -116,7 +122,10 @@ function phaseOf(observed: Observed, assessment: Assessment, time: MaintenanceTi
   return assessment.fatal || failsAt(observed, assessment, time) === undefined ? 'failed' : phase
 }
 
-/** The creation, until its Task has ended. Progressing reports the end of the creation earlier. */
+/**
+ * The creation until the branch is connectable; then the operation in the status until its Task has ended. Progressing
+ * can report the end of an operation before its Task does.
+ */
 function operationAfter(observed: Observed, isMade: boolean, now: number): BranchStatus['operation'] {
   const { status } = observed.branch
   if (!isMade) return operationOf(observed.branch, 'create-branch', now)
