@@ -22,7 +22,7 @@ export type GivenBranch = {
   status?: Partial<Status>
   /** Replaces the condition of that type. */
   conditions?: Partial<Record<string, Partial<Condition>>>
-  /** The observed state besides the branch. */
+  /** The observed state without the branch. */
   rest?: Partial<Observed>
 }
 
@@ -106,7 +106,7 @@ export function reconciledBranch() {
     if (seen.pod) seen = { ...seen, pod: { ...seen.pod, template } }
   }
   const { operation: _, ...reconciled } = seen.branch.status ?? {}
-  if (reconciled.phase !== 'available') throw new Error('it serves')
+  if (reconciled.phase !== 'available') throw new Error('the branch does not serve')
 
   const observedOf = ({ metadata, spec, status, conditions = {}, rest }: GivenBranch = {}): Observed => {
     const merged = { ...reconciled, ...status }
