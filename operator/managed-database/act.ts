@@ -1,4 +1,4 @@
-/** Executes the actions of a plan that concern only the database itself. */
+/** Executes the actions that only the plan of a database has. */
 import type { Cluster, Draft } from '../../cluster/index.ts'
 import type { EventRecorder } from '../../controller/index.ts'
 import { annotations, canonicalJson, type ManagedDatabase, type ManagedDatabaseStatus } from '../../crds/index.ts'
@@ -50,7 +50,7 @@ async function recordDeletion(cluster: Cluster, draft: Draft<'ConfigMap'>): Prom
   if (await createIfAbsent(cluster, 'ConfigMap', draft)) return
   const found = await cluster.get('ConfigMap', draft.metadata)
   const data = draft.data ?? {}
-  // A cache may lack what an earlier pass created.
+  // The cache that the plan read may lag behind an earlier pass.
   if (found !== undefined && canonicalJson(found.data) !== canonicalJson(data))
     await cluster.replace('ConfigMap', { ...found, data })
 }

@@ -1,4 +1,4 @@
-/** The actions of a database plan, besides those common to every owner. */
+/** The actions that only the plan of a database has. Actions shared with branches are in owner/kind.ts. */
 import type { Draft } from '../../cluster/index.ts'
 import type { ObjectMeta, PreviousVolume } from '../../crds/index.ts'
 import type { OwnerAction } from '../owner/kind.ts'
@@ -7,17 +7,17 @@ import type { ImportAction } from './import/plan.ts'
 
 export type OwnAction =
   | ImportAction
-  /** Deletes a previous volume. `backup`: must be completed for that; undefined where a user has agreed. */
+  /** Deletes a previous volume, only if `backup` is completed. Without `backup`, a user agreed to the deletion. */
   | {
       do: 'delete-previous'
       volume: Pick<PreviousVolume, 'incarnation' | 'claim' | 'uid'>
       backup: Pick<ObjectMeta, 'name' | 'uid'> | undefined
     }
-  /** Writes the Secret by which clients connect as a role. */
+  /** Writes the Secret that contains a role's connection details. */
   | { do: 'write-connection-secret'; secret: ConnectionSecret }
-  /** Creates the Restore that the database requests by its annotation. */
+  /** Creates the Restore that the database's annotation requests. */
   | { do: 'record-restore'; draft: Draft<'Restore'> }
-  /** Creates the record of a deleted database, or replaces that of an earlier one with its id. */
+  /** Creates the record of a deleted database. Replaces an existing record with the same database id. */
   | { do: 'record-deletion'; draft: Draft<'ConfigMap'> }
   /** Removes the annotation `espalier.dev/force`. */
   | { do: 'remove-force' }

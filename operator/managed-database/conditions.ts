@@ -1,16 +1,17 @@
-/** The conditions of a ManagedDatabase besides those of its Postgres. */
+/** The conditions of a ManagedDatabase, except those about Postgres (workload/plan/findings.ts). */
 import type { Condition, DatabasePhase, ManagedDatabaseStatus } from '../../crds/index.ts'
 import { conditionsAfter, conditionTypes, type Finding } from '../objects/conditions.ts'
 import type { InstanceCondition } from '../workload/plan/findings.ts'
 
 /**
- * - BackupsReady: only if requested backups are not taken, or the last scheduled one failed.
- * - Archiving: only with the durable tier: whether WAL arrives in the archive.
- * - SecretsReady: only if Secrets for clients are requested: whether their passwords are valid.
- * - RetentionHeld: only if a backup is kept beyond its age or count because of verification.
- * - PreviousVolumesKept: only if previous volumes are kept, and what their deletion waits for.
- * - DeletionForced: only while a deletion would delete the branches as well.
- * - DeletionBlocked: only on a database being deleted, and why the deletion does not continue.
+ * - BackupsReady: False if the schedule cannot run, the last scheduled backup failed, or the last verification failed.
+ *   Otherwise absent.
+ * - Archiving: present with the durable tier. True if WAL arrives in the archive.
+ * - SecretsReady: present if connection Secrets are requested. True once the operator has written all of them.
+ * - RetentionHeld: present if a backup is past its retention, and verification keeps it.
+ * - PreviousVolumesKept: present while previous volumes exist. The message says what their deletion waits for.
+ * - DeletionForced: present while a deletion would delete the branches as well.
+ * - DeletionBlocked: present while a requested deletion cannot continue. The message says why.
  */
 export type ConditionType =
   | InstanceCondition
@@ -52,7 +53,8 @@ export const nextConditions = (
 ): Condition[] => conditionsAfter(types, before, findings, observedGeneration, now)
 
 /**
- * Returns the phase of a database whose namespace is no longer served: it is unknown whether an available one serves.
+ * Returns the phase of a database whose namespace the operator no longer manages. `available` becomes `degraded`: the
+ * operator can no longer tell whether Postgres accepts connections.
  */
 export const phaseNotServed = ({ phase = 'creating' }: Pick<ManagedDatabaseStatus, 'phase'>): DatabasePhase =>
   phase === 'available' ? 'degraded' : phase

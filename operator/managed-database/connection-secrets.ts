@@ -1,7 +1,7 @@
 /**
- * The Secrets with which clients inside the cluster connect, one for each role, if a database requests them:
- * `NAME-app`, `NAME-admin`, `NAME-app-read-only`, with the keys that charts expect of a Postgres operator. They contain
- * unsealed passwords. An existing Secret with such a name that is not the database's own is never changed.
+ * Connection Secrets: one for each role, for clients inside the cluster, if the database requests them. The names are
+ * `NAME-app`, `NAME-admin` and `NAME-app-read-only`. The keys are those that Helm charts expect. The Secrets contain
+ * plaintext passwords. The operator never changes a Secret with such a name that belongs to another owner.
  */
 import type { Cluster, Draft, Secret } from '../../cluster/index.ts'
 import { ClusterError, isClusterError } from '../../cluster/index.ts'
@@ -16,7 +16,7 @@ const component = 'connection'
 export const connectionSecretName = (database: string, role: DatabaseRole): string =>
   `${database}-${role.replaceAll('_', '-')}`
 
-/** `metadata`: of the existing Secret, which is the database's own. */
+/** `foreign`: a Secret with this name belongs to another owner. `metadata`: that of the database's existing Secret. */
 export type ConnectionSecret = { role: DatabaseRole; name: string } & (
   | { state: 'absent' | 'foreign' }
   | { state: 'outdated' | 'current'; metadata: ObjectMeta }
@@ -24,13 +24,13 @@ export type ConnectionSecret = { role: DatabaseRole; name: string } & (
 
 export type ConnectionSecrets = {
   isRequested: boolean
-  /** One for each role; empty if they are not requested, or if their content is not yet known. */
+  /** One for each role. Empty if they are not requested, or if their contents are not yet known. */
   wanted: ConnectionSecret[]
-  /** The database's own Secrets that are no longer requested. */
+  /** The database's Secrets that are no longer requested. */
   unwanted: ObjectMeta[]
 }
 
-/** The inputs of their content. */
+/** The inputs for the contents of a connection Secret. */
 type Content = {
   owner: Owner | undefined
   passwords: Passwords | undefined
@@ -83,8 +83,8 @@ const isSame = (found: Secret, wanted: Draft<'Secret'>): boolean =>
   includes(found.metadata.annotations, wanted.metadata.annotations)
 
 /**
- * `secrets`: the database's own. Another Secret with such a name is read from the cluster itself, since it may have
- * another owner.
+ * `secrets`: the database's Secrets in the cache. A Secret with the same name and another owner is not among them, so
+ * missing names are read from the cluster.
  */
 export async function observeConnectionSecrets(
   cluster: Cluster,
@@ -115,8 +115,8 @@ export async function observeConnectionSecrets(
 }
 
 /**
- * Creates the Secret, or replaces it as it was observed, so that an operator that was frozen does not overwrite a newer
- * password with an older one. Metadata of other managers is kept.
+ * Creates the Secret, or replaces the observed version. So an operator that was frozen gets a conflict, and does not
+ * overwrite a newer password with an older one. Keeps the metadata of other clients.
  */
 export async function writeConnectionSecret(
   cluster: Cluster,

@@ -1,4 +1,4 @@
-/** The ManagedDatabase as a kind of owner: the parts of its passes that other owners do not have. */
+/** Starts the controller of ManagedDatabases. The code that it shares with branches is in owner/controller.ts. */
 import type { ArchiveWatch } from '../archive/watch.ts'
 import { ownBackups } from '../backup/observe.ts'
 import { withScheduledBackup } from '../backup/schedule/recorded.ts'

@@ -6,7 +6,7 @@ import { outlivesDatabase } from './plan/deletion-record.ts'
 
 type Outlived = Pick<Observed, 'database' | 'deletionRecord'>
 
-/** The backups in the cluster, not in a cache. @throws ClusterError */
+/** Lists the database's backups that must be deleted. Reads the cluster, not a cache. @throws ClusterError */
 export async function remainingBackups(cluster: Cluster, observed: Outlived): Promise<Backup[]> {
   const { metadata, spec } = observed.database
   const { namespace, name, labels: objectLabels } = metadata

@@ -294,7 +294,9 @@ describe('change', () => {
       async () => (await events()).filter(({ involvedObject }) => involvedObject.name === 'filling'),
       found => found.some(({ reason }) => reason === 'VolumeHasGrown'),
     )
-    expect(reported.find(({ reason }) => reason === 'VolumeGrows')?.message).toBe('it grows from 1Gi to 1536Mi')
+    expect(reported.find(({ reason }) => reason === 'VolumeGrows')?.message).toBe(
+      'the volume is growing from 1Gi to 1536Mi',
+    )
   })
 
   test('a full volume grows, and Postgres starts again on it', async () => {

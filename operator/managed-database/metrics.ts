@@ -67,7 +67,7 @@ export function createDatabaseMetrics({ registry }: Metrics, databases: () => Ma
   })
   const operations = new Histogram({
     name: 'espalier_operation_duration_seconds',
-    help: 'Operations on databases, by name and result',
+    help: 'Duration of operations on databases, by name and result',
     labelNames: ['operation', 'outcome'],
     buckets: seconds,
     registers: [registry],

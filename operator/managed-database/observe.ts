@@ -1,5 +1,6 @@
 /**
- * Observes one database: the state common to every owner, and its backups, branches, restores and Secrets for clients.
+ * Observes one database: the state that databases and branches share, and its backups, branches, restores and
+ * connection Secrets.
  */
 
 import type { PersistentVolumeClaim } from '../../cluster/index.ts'
@@ -77,7 +78,7 @@ export async function observe(
   }
 }
 
-/** What a restored database takes over from the deleted one. */
+/** The settings that an undeleted database takes over from the deleted one. */
 function ofDeleted({ spec }: ManagedDatabase): Pick<Instance, 'firstIncarnation' | 'preferredPort'> {
   const { undelete } = spec.dataSource ?? {}
   return undelete === undefined ? {} : { firstIncarnation: undelete.incarnation, preferredPort: undelete.port }
@@ -85,7 +86,7 @@ function ofDeleted({ spec }: ManagedDatabase): Pick<Instance, 'firstIncarnation'
 
 const isDeleted = ({ metadata }: ManagedDatabase): boolean => metadata.deletionTimestamp !== undefined
 
-/** Includes a claim in the status that the caches lack, since it lost its labels. */
+/** Adds the claims that the status names but the caches lack, because their labels were removed. */
 async function observeClaims(
   { cluster }: Observer,
   { metadata: { namespace }, status }: ManagedDatabase,
@@ -103,8 +104,8 @@ async function observeClaims(
 }
 
 /**
- * What blocks a suspension. Before Postgres stops, the cluster itself is read: the caches may lag behind a backup or branch that
- * the API accepted before the suspension.
+ * Returns the backup or branch that blocks a suspension. Before Postgres stops, this reads the cluster: a cache may
+ * lack a backup or branch that the API accepted before the suspension.
  */
 async function observeSuspensionBlock(
   { cluster }: Observer,
@@ -125,8 +126,8 @@ async function observeSuspensionBlock(
 }
 
 /**
- * If the deletion is requested, the branches are read from the cluster itself: one that was created just before blocks
- * it.
+ * During a deletion, this reads the branches from the cluster: a cache may lack a new branch, which blocks the
+ * deletion.
  */
 async function observeBranches({ caches, cluster }: Observer, { metadata }: ManagedDatabase): Promise<Branch[]> {
   const { namespace = '', name, deletionTimestamp } = metadata
@@ -135,7 +136,7 @@ async function observeBranches({ caches, cluster }: Observer, { metadata }: Mana
   return items.filter(({ spec }) => spec.databaseName === name)
 }
 
-/** The Task of the operation that the API requested. It is read from the cluster once for each operation. */
+/** Returns the Task of the operation that the API requested. Reads it from the cluster once for each operation. */
 function observeAnnotatedTask(observer: Observer, database: ManagedDatabase): Promise<Task | undefined> {
   const annotated = readOperation(database)
   const isRequested = annotated?.taskId !== database.status?.operation?.taskId && !isInForce(database)

@@ -1,4 +1,4 @@
-/** The observed state of one database, besides the state common to every owner. */
+/** The observed state of one database. The part that databases and branches share is in owner/observed.ts. */
 import type { ConfigMap, PersistentVolumeClaim } from '../../cluster/index.ts'
 import {
   type Backup,
@@ -17,28 +17,28 @@ import type { RestoringFacts } from './restoring.ts'
 
 /** The observed state of the previous volumes. */
 type PreviousFacts = {
-  /** The claims of the database, of any incarnation, and those in its status that have lost their labels. */
+  /** The database's claims of every incarnation, and claims in its status whose labels were removed. */
   claims: readonly PersistentVolumeClaim[]
   restores: readonly Restore[]
 }
 
 export type Observed = ObservedOwner & {
   database: ManagedDatabase
-  /** Branches whose object exists, records of deleted ones included. */
+  /** All Branch objects of the database, including deleted branches whose object is kept as a record. */
   branches: Branch[]
-  /** Of this database, in any phase. Another database with the same id has its own. */
+  /** This database's backups, in any phase. Backups of another database with the same id are not included. */
   backups: Backup[]
-  /** The requested restore, until the database's operation has ended. */
+  /** The requested restore, until the database's operation ends. */
   restoring: RestoringFacts | undefined
   /** The volumes that restores replaced. */
   previous: PreviousFacts
-  /** The Secrets by which clients connect, without their values. */
+  /** The connection Secrets, without their values. */
   connectionSecrets: ConnectionSecrets
-  /** How it archives, with the durable tier; undefined until its agent has been called. */
+  /** The state of archiving, with the durable tier. Undefined until the operator has called the agent. */
   archiving?: Finding | undefined
   /** The import of a new database from another Postgres. */
   importing: ImportFacts
-  /** The archived position; undefined if unknown. */
+  /** The archived WAL position; undefined if unknown. */
   archived?: ManagedDatabaseStatus['archive']
   /** During deletion: the record of the deleted database. */
   deletionRecord?: ConfigMap | undefined
@@ -46,6 +46,6 @@ export type Observed = ObservedOwner & {
   annotatedTask: Task | undefined
 }
 
-/** Whether everything desired was applied when the status was written, and nothing else is desired since. */
+/** Whether the desired state was applied when the status was written, and has not changed since. */
 export const isAtRest = (database: ManagedDatabase): boolean =>
   database.status?.operation === undefined && database.metadata.deletionTimestamp === undefined && isInForce(database)

@@ -1,9 +1,8 @@
-/** Whether the deadline of a database's operation has passed, and what ends with it. */
-
+/** The deadline of a database's operation. After it, the operator does no requested restart and no rotation. */
 import { awaitedRotations, desiredHash, desiredStateOf, type ManagedDatabase } from '../../crds/index.ts'
 import type { RequestedRotations } from '../endpoint/observed.ts'
 
-/** Whether the deadline of what is requested has passed. A restart or rotation is not done after it. */
+/** Whether the operation for the current request is past its deadline. */
 export function isPastDeadline({ status, ...database }: ManagedDatabase, now: number): boolean {
   const { operation } = status ?? {}
   return operation?.hash === desiredHash(desiredStateOf(database)) && now >= Date.parse(operation.deadlineAt)

@@ -1,6 +1,6 @@
 /**
- * Deletes a ManagedDatabase and keeps everything that belongs to it, routes included. A client that creates the object
- * again finds the data at their previous address.
+ * Deletes a ManagedDatabase and keeps everything that belongs to it. The routes are kept too, so that a recreated
+ * database has the same address.
  */
 import type { Cluster, ConfigMap } from '../../cluster/index.ts'
 import { annotations, labels, type ManagedDatabase } from '../../crds/index.ts'
@@ -18,9 +18,9 @@ export async function orphan(cluster: Cluster, database: ManagedDatabase, routes
   await cluster.replace('ManagedDatabase', withoutFinalizer(database))
 }
 
-/** The Event for a database of which only the object was deleted. */
+/** The Event after a deletion that kept Postgres and the data. */
 export function orphanedEvent({ metadata }: ManagedDatabase): ['Normal', string, string] {
   const id = metadata.labels?.[labels.id]
-  const message = `deleted without what belongs to it: Postgres, volume, credentials and backups are kept. To take them over, create a ManagedDatabase of this name in this namespace with the label ${labels.id}=${id}`
+  const message = `the ManagedDatabase is deleted. Postgres, volume, credentials and backups are kept. To manage them again, create a ManagedDatabase with this name in this namespace and the label ${labels.id}=${id}`
   return ['Normal', 'Orphaned', message]
 }

@@ -1,4 +1,4 @@
-/** Deletes a previous volume. It reads the cluster itself, since a cache may lag, and deleted data are lost. */
+/** Deletes a previous volume. Deleted data are lost and a cache may lag, so this reads the cluster. */
 import type { Cluster } from '../../cluster/index.ts'
 import { childNames, labels, type ManagedDatabase, memberOfClaim } from '../../crds/index.ts'
 import type { MemberKey } from '../member/member.ts'
@@ -30,7 +30,7 @@ export async function deletePrevious(
   await cluster.delete('PersistentVolumeClaim', { namespace, name: volume.claim }, { uid: volume.uid })
 }
 
-/** The objects of Postgres on that volume, if its Restore has not deleted them. */
+/** The objects of the previous Postgres that the Restore has not deleted. */
 async function remainingOf(cluster: Cluster, { namespace, id, incarnation, number }: MemberKey, uid: string) {
   const names = {
     StatefulSet: childNames.statefulSet(id, incarnation, number),

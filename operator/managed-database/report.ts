@@ -12,7 +12,7 @@ const eventReasons: Partial<Record<NonNullable<ManagedDatabaseStatus['phase']>, 
   deleting: 'Deleting',
 }
 
-/** A new size disconnects clients, so an Event reports its restart. */
+/** A size change restarts Postgres and disconnects clients, so an Event reports the restart. */
 function restartEvents(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Event[] {
   const [was, is] = [conditionOf(before, 'SizeApplied'), conditionOf(after, 'SizeApplied')]
   if (is?.reason !== 'Restarting' || was?.reason === 'Restarting') return []
@@ -28,10 +28,14 @@ function volumeEvents(before: ManagedDatabaseStatus | undefined, after: ManagedD
     events.push({
       type: 'Normal',
       reason: 'VolumeHasGrown',
-      message: `it has ${is.capacity}, previously ${was.capacity}`,
+      message: `the volume grew from ${was.capacity} to ${is.capacity}`,
     })
   if (is.growsTo !== undefined && is.growsTo !== was?.growsTo)
-    events.push({ type: 'Normal', reason: 'VolumeGrows', message: `it grows from ${is.capacity} to ${is.growsTo}` })
+    events.push({
+      type: 'Normal',
+      reason: 'VolumeGrows',
+      message: `the volume is growing from ${is.capacity} to ${is.growsTo}`,
+    })
   return events
 }
 
@@ -43,7 +47,7 @@ function previousVolumeEvents(before: ManagedDatabaseStatus | undefined, after: 
     .map(({ incarnation }) => ({
       type: 'Normal',
       reason: 'PreviousVolumeDeleted',
-      message: `the volume number ${incarnation}, replaced by a restore, is deleted`,
+      message: `previous volume ${incarnation} is deleted`,
     }))
 }
 
@@ -52,7 +56,7 @@ export function eventsOf(before: ManagedDatabaseStatus | undefined, after: Manag
   const events: Event[] = []
   const { operation, phase } = after
   if (operation !== undefined && operation.taskId !== before?.operation?.taskId)
-    events.push({ type: 'Normal', reason: 'OperationStarted', message: `${operation.name} begins` })
+    events.push({ type: 'Normal', reason: 'OperationStarted', message: `operation ${operation.name} started` })
   const reason = phase === undefined ? undefined : eventReasons[phase]
   if (phase !== undefined && reason !== undefined && phase !== before?.phase) {
     const isBad = phase === 'degraded' || phase === 'failed'

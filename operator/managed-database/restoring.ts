@@ -1,4 +1,4 @@
-/** The state of the restore that a database requests: what it waits for, and whether it fences the database. */
+/** The restore that a database requests: its state, and whether it has ordered the current Postgres to stop. */
 import {
   isOpenRestore,
   isRestoreRequested,
@@ -10,7 +10,10 @@ import { conditionOf } from '../objects/conditions.ts'
 
 export type RestoringFacts = { state: 'open' | 'failed' | 'completed'; reason: string; message: string }
 
-/** The restore that a database requests; undefined if it requests none, or if that has ended. */
+/**
+ * Returns the state of the requested restore, also after it failed or completed. Undefined if the database requests
+ * none.
+ */
 export function restoringOf(
   database: ManagedDatabase,
   find: (name: string) => Restore | undefined,
@@ -27,7 +30,7 @@ export function restoringOf(
   return { state, reason, message }
 }
 
-/** Whether a restore is about to replace the database's volume. */
+/** Whether a restore has ordered the current Postgres to stop, before it replaces the volume. */
 export const isFenced = ({ status }: ManagedDatabase, restores: readonly Restore[]): boolean =>
   restores.some(
     restore =>

@@ -1,4 +1,4 @@
-/** The data source of a new database, if its spec names a backup. Without one, initdb creates the data. */
+/** The data source of a new database whose spec names a backup. Without a backup, initdb creates the data. */
 import type { Cluster } from '../../cluster/index.ts'
 import { awaitsData, type Backup, labels, type ManagedDatabase, recoveryOfBackup } from '../../crds/index.ts'
 import { recoverySource } from '../backup/recovery.ts'
@@ -8,20 +8,20 @@ import type { PodSettings } from '../pod-settings.ts'
 
 type Sources = { cluster: Cluster; pods: Pick<PodSettings, 'archive'> }
 
-/** `isClaimed`: a claim exists, which may have been filled before the backup was deleted. */
+/** `isClaimed`: a claim exists. It may already contain the data, even if the backup is now deleted. */
 export async function withSource(
   { cluster, pods }: Sources,
   database: ManagedDatabase,
   isClaimed: boolean,
 ): Promise<Instance> {
   const { dataSource } = database.spec
-  // A member has a snapshot or the archive as its source, never the Backup of a spec.
+  // The other code expects a snapshot or an archive as the source, so the Backup is replaced here.
   if (dataSource === undefined || !awaitsData(database)) return database
   const key = { namespace: database.metadata.namespace, name: dataSource.backupName }
   const backup = await cluster.get('Backup', key)
   const version = backup?.status?.pgVersion
   if (version !== undefined && version !== database.spec.pgVersion) {
-    const message = `the backup ${key.name} is of Postgres ${version}, not ${database.spec.pgVersion}`
+    const message = `the backup ${key.name} has data of Postgres ${version}, not ${database.spec.pgVersion}`
     return { ...database, awaitsSource: { reason: 'OtherVersion', message } }
   }
   if (backup?.spec.kind === 'durable') {
@@ -39,7 +39,10 @@ export async function withSource(
   return { ...database, ...(known === undefined ? {} : { dataSource: known }), awaitsSource: found.refused }
 }
 
-/** A durable backup can be restored in every region. One that is being deleted is kept until the claim has the data. */
+/**
+ * A durable backup can be restored in every region. A backup that is being deleted is accepted only if the claim
+ * already exists.
+ */
 function archivedSource(
   { metadata: { labels: objectLabels }, spec: { dataSource } }: ManagedDatabase,
   { metadata: { deletionTimestamp, ...metadata }, ...backup }: Backup,
@@ -52,13 +55,13 @@ function archivedSource(
   })
   if (record === undefined)
     return {
-      refused: { reason: 'BackupNotCompleted', message: `the backup ${metadata.name} is not a completed one` },
+      refused: { reason: 'BackupNotCompleted', message: `the backup ${metadata.name} is not completed` },
     }
   const { databaseId } = backup.spec
   const undelete = dataSource?.undelete
   if (undelete === undefined) return recoverySource({ databaseId, target: { backupName: metadata.name } }, record, pods)
   if (databaseId !== objectLabels?.[labels.id])
-    return { refused: { reason: 'OtherDatabase', message: `the backup ${metadata.name} is of another database` } }
+    return { refused: { reason: 'OtherDatabase', message: `the backup ${metadata.name} belongs to another database` } }
   const { through, time, lsn, pointName } = undelete
   const isMoment = [time, lsn, pointName].some(value => value !== undefined)
   if (through === undefined && !isMoment)
@@ -70,10 +73,10 @@ function archivedSource(
   )
 }
 
-/** Later than any commit: everything archived is replayed. */
+/** Later than any commit, so that Postgres replays all archived WAL. */
 const endOfWal = { time: '9999-12-31T23:59:59Z' }
 
-/** The source of data that are already copied, as the backup reports it. */
+/** The source of a volume that may already contain the data, from the backup's status. The snapshot may be deleted. */
 function knownOf({ spec, status }: Backup): Instance['dataSource'] {
   if (status?.systemIdentifier === undefined) return undefined
   const id = spec.sourceBranch?.id ?? spec.databaseId

@@ -1,6 +1,6 @@
 /**
- * Detects spec changes by kubectl and other clients besides the API, which writes an annotation with each change: then
- * the digest of what users see has changed, and the annotation has not.
+ * Detects spec changes that were made without the API, for example by kubectl. The API updates an annotation with each
+ * change. If only the digest of the spec changed, another client changed the spec.
  */
 import { annotations, type ManagedDatabase, type ManagedDatabaseStatus } from '../../crds/index.ts'
 import { preciseTime } from '../../values/time.ts'
@@ -24,7 +24,7 @@ const visibleOf = ({
   credentials,
 })
 
-/** The status with the digest of the spec, and with updatedAt if the spec was changed without the API. */
+/** Adds the digest of the spec to the status. Sets updatedAt if the spec was changed without the API. */
 export function withSpecDigest(
   database: ManagedDatabase,
   status: ManagedDatabaseStatus,

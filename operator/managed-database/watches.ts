@@ -1,4 +1,4 @@
-/** Which databases are enqueued by changes of objects that concern no other owner. */
+/** Enqueues databases when their backups, branches or restores change. */
 import { keyOf } from '../../cluster/informer/index.ts'
 import type { Backup } from '../../crds/index.ts'
 import { isUnrecorded } from '../backup/schedule/recorded.ts'
@@ -8,7 +8,7 @@ import type { Enqueues } from '../owner/kind.ts'
 export const follow = (caches: Caches, { enqueue, later }: Enqueues): (() => void)[] => [
   caches.backups.onChange(({ object }) => {
     for (const database of caches.databases.byIndex('source', keyOf(object))) enqueue(keyOf(database))
-    // Its suspension or deletion may have waited for the backup.
+    // The database's suspension or deletion may wait for this backup.
     for (const database of caches.databases.byIndex('id', object.spec.databaseId))
       if (database.spec.suspended || database.metadata.deletionTimestamp !== undefined) enqueue(keyOf(database))
       else if (isReported(object) || isUnrecorded(object, database)) later(keyOf(database))
@@ -18,7 +18,7 @@ export const follow = (caches: Caches, { enqueue, later }: Enqueues): (() => voi
 ]
 
 /**
- * Whether the database's status reports the result of the backup: the last scheduled one, and the last verified one.
+ * Whether the database's status may report this backup: a finished scheduled one, or one with a verification result.
  */
 const isReported = ({ spec, status }: Backup): boolean =>
   (spec.purpose === 'scheduled' && status?.finishedAt !== undefined) || status?.verificationResult !== undefined

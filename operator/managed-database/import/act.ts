@@ -1,6 +1,6 @@
 /**
- * Creates and deletes the objects of an import attempt. The source's URI is unsealed here, and only the pod's Secret
- * contains it.
+ * Creates and deletes the objects of an import attempt. The operator decrypts the source's URI here, and writes it only
+ * to the pod's Secret.
  */
 import { type Cluster, ClusterError, type Draft } from '../../../cluster/index.ts'
 import {
@@ -77,7 +77,7 @@ async function startImport(
   const image = images[database.spec.pgVersion]
   const found = await configurationOf(importer, pass, owner)
   if ('fault' in found || image === undefined) {
-    const { fault, message } = 'fault' in found ? found : noImage
+    const { fault, message } = 'fault' in found ? found : noImage(database.spec.pgVersion)
     const state = { phase: 'running' as const, attempt, startedAt: timestamp(now()) }
     return { status: { ...database.status, import: failedAttempt(state, fault, message, now()) } }
   }
@@ -88,9 +88,14 @@ async function startImport(
   return 'done'
 }
 
-const noImage = { fault: 'ProgramsMissing' as ImportFault, message: 'there is no image of this version of Postgres' }
+const noImage = (version: PgVersion): Unusable => ({
+  fault: 'ProgramsMissing',
+  message: `no image is configured for Postgres ${version}`,
+})
 
-/** An existing object is used only if it belongs to this attempt. @throws ClusterError `Conflict` */
+/**
+ * Creates the object. Accepts an existing object only if it belongs to this attempt. @throws ClusterError `Conflict`
+ */
 async function make<K extends (typeof importKinds)[number]>(
   cluster: Cluster,
   owner: Owner,
@@ -106,7 +111,10 @@ async function make<K extends (typeof importKinds)[number]>(
     isOfImport(owner, found) &&
     found.metadata.annotations?.[attemptAnnotation] === annotations?.[attemptAnnotation]
   if (!isSame)
-    throw new ClusterError('Conflict', `the ${kind} ${name} is of another attempt, or was not created for an import`)
+    throw new ClusterError(
+      'Conflict',
+      `the ${kind} ${name} belongs to another attempt, or was not created for an import`,
+    )
 }
 
 type Unusable = { fault: ImportFault; message: string }
@@ -122,7 +130,10 @@ async function configurationOf(
   const secret = await cluster.get('Secret', { namespace, name })
   const address = pod?.address
   if (secret === undefined || passwords === undefined || keys.sealingKey === undefined || address === undefined)
-    throw new ClusterError('Conflict', 'what the import needs does not exist yet')
+    throw new ClusterError(
+      'Conflict',
+      'the source Secret, the passwords, the sealing key or the address of Postgres does not exist yet',
+    )
   const refused = (message: string): Unusable => ({ fault: 'SourceRefused', message })
   try {
     const text = openImportSource(keys.sealingKey, secret)
@@ -144,7 +155,7 @@ async function configurationOf(
     if (error instanceof AddressError) return { fault: error.fault, message: error.message }
     if (error instanceof SealError) return refused(`the Secret "${name}" was sealed by another key`)
     if (error instanceof ClusterError || !(error instanceof Error)) throw error
-    // A URI that cannot be parsed: the message names the rule, and quotes nothing of the URI.
+    // The URI cannot be parsed. The message names the rule and does not quote the URI, which contains a password.
     return refused(`source.uri: ${error.message}`)
   }
 }

@@ -55,7 +55,7 @@ test('a name that does not exist is refused as one in the cluster is', async () 
   const internal = await refusalOf(async () => ['10.96.0.1'])
   expect(internal).toMatchObject({
     fault: 'SourceRefused',
-    message: expect.stringMatching(/^the host .* not found, or/),
+    message: expect.stringMatching(/^the host .* does not exist, or/),
   })
   expect(await refusalOf(failing('ENOTFOUND'))).toEqual(internal)
   expect(await refusalOf(async () => [])).toEqual(internal)

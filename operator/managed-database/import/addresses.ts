@@ -1,7 +1,7 @@
 /**
- * Which addresses a source may have. A tenant names it, and a pod of ours connects to it. So it must not be in the
- * cluster, on a node or in a private network, unless the installation allows it. The address is resolved once, and not
- * again.
+ * Checks the address of an import source. A tenant chooses the host, and a pod of the installation connects to it. So
+ * the address must not be in the cluster, on a node or in a private network, unless the installation allows it. The
+ * host name is resolved once for each attempt, and the pod gets the address.
  */
 import { lookup } from 'node:dns/promises'
 import { BlockList, isIP, isIPv4 } from 'node:net'
@@ -16,7 +16,7 @@ export class AddressError extends Error {
   }
 }
 
-/** IANA's registries of special-purpose addresses, and multicast. */
+/** A selection from IANA's registries of special-purpose addresses, and multicast. */
 const reserved = blockList([
   ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12', '192.0.0.0/24'],
   ...['192.168.0.0/16', '198.18.0.0/15', '224.0.0.0/4', '240.0.0.0/4'],
@@ -42,7 +42,7 @@ function blockList(blocks: readonly string[]): BlockList {
   return list
 }
 
-/** An IPv4 address written as an IPv6 one is checked as IPv4. */
+/** An IPv4-mapped IPv6 address is checked as IPv4. */
 const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i
 
 export function isAllowed(address: string, allowed: readonly string[]): boolean {
@@ -55,20 +55,20 @@ export function isAllowed(address: string, allowed: readonly string[]): boolean 
 const refusal = (what: string) =>
   new AddressError(
     'SourceRefused',
-    `${what} is not public: a source must not be in the cluster, on its nodes or in a private network, unless the installation allows its address (imports.from)`,
+    `${what} is not public; only public addresses and those in imports.from of the installation are allowed`,
   )
 
-/** The same for a name that does not exist: a tenant must not learn which names the cluster's DNS has. */
-const refusedName = () => refusal('the host of the source is not found, or an address of it')
+/** One error for unknown names and private addresses, so that a tenant cannot find names in the cluster's DNS. */
+const refusedName = () => refusal('the host of the source does not exist, or one of its addresses')
 
-/** Codes of the system's resolver for a name without addresses; others are of a failed query. */
+/** Resolver error codes for a name without addresses. Any other code means that the query failed. */
 const notFound = ['ENOTFOUND', 'ENODATA']
 
 type Resolve = (host: string) => Promise<string[]>
 
 const resolveByDns: Resolve = async host => (await lookup(host, { all: true })).map(({ address }) => address)
 
-/** The address to connect to. @throws AddressError */
+/** Returns the address to connect to. @throws AddressError */
 export async function addressOf(
   host: string,
   allowed: readonly string[],
@@ -82,7 +82,7 @@ export async function addressOf(
     if (notFound.includes(code)) throw refusedName()
     throw new AddressError('SourceUnreachable', `the host of the source cannot be resolved now (${code})`)
   }
-  // All addresses are checked: the next resolution of the name may return another one.
+  // All addresses are checked, not only the first one: another attempt may get them in another order.
   const [first] = addresses
   if (first !== undefined && addresses.every(address => isAllowed(address, allowed))) return first
   throw isIP(host) === 0 ? refusedName() : refusal('an address of the source')

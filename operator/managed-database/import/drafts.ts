@@ -33,9 +33,10 @@ export const importSecretDraft = (
 })
 
 /**
- * Allows only the database and the source's address. The operator has resolved the name, so not even DNS is needed. If
- * the source is another database of the installation, the network has replaced the gateway's address by that of one of
- * its pods before policies apply. The gateway accepts connections from everywhere, and its allowlists decide.
+ * Allows egress only to the database, the source's address and the gateway. The pod needs no DNS, since the operator
+ * has resolved the name. The gateway is allowed because the source may be a database of this installation: the cluster
+ * network rewrites the gateway's address to a pod's address before it applies policies. The gateway's IP allowlists
+ * still apply.
  */
 export function importPolicyDraft(
   owner: Owner,

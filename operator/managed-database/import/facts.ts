@@ -1,4 +1,4 @@
-/** The observed state of an import: its pod, the objects that the pod mounts, and whether the source Secret exists. */
+/** The observed state of an import: its pod, Secret and network policy, and whether the source Secret exists. */
 import type { Cluster, NetworkPolicy, Pod, Secret } from '../../../cluster/index.ts'
 import { childNames, importSourceComponent, labels, type ManagedDatabase } from '../../../crds/index.ts'
 import { type ImportOutcome, type ImportProgress, parseProgress } from '../../../instance/import/contract.ts'
@@ -14,19 +14,19 @@ const longestMessage = 4_096
 type ImportPod = {
   attempt: number
   isGoing: boolean
-  /** How it ended; undefined while it runs. */
+  /** The result; undefined while the pod runs. */
   end: ImportOutcome | undefined
 }
 
 export type ImportFacts = {
   pod: ImportPod | undefined
-  /** The latest attempt of which any object exists. */
+  /** The number of the latest attempt that still has an object. */
   remaining: number | undefined
-  /** Whether the database has no volume: an import must not overwrite an existing volume. */
+  /** Whether the database has no volume. An import must not overwrite an existing volume. */
   isFresh: boolean
   /** Whether the Secret that the spec names exists. */
   hasSource: boolean
-  /** Whether the API created that Secret; if so, it is deleted after the import. */
+  /** Whether the API created that Secret. If so, the operator deletes it after the import. */
   ownsSource: boolean
 }
 
@@ -52,7 +52,7 @@ export async function observeImport(
   const key = { namespace, name: childNames.import(owner.id) }
   const own = <T extends Pod | Secret | NetworkPolicy>(object: T | undefined): T | undefined =>
     object !== undefined && isOfImport(owner, object) ? object : undefined
-  // If a cache lags behind the status, the attempt must not appear lost.
+  // The cache may lag behind the status, so the cluster is read before an attempt counts as lost.
   const isSought = status?.import?.phase === 'running' && caches.pods.get(key) === undefined
   const pod = own(isSought ? await cluster.get('Pod', key) : caches.pods.get(key))
   const secret = own(
@@ -88,7 +88,7 @@ export async function observeImport(
   }
 }
 
-/** Read from the cluster: a cache may lack an existing claim. */
+/** Reads the cluster: a cache may lack an existing claim. */
 async function hasNoClaim(cluster: Cluster, namespace: string, id: string): Promise<boolean> {
   const { items } = await cluster.list('PersistentVolumeClaim', { namespace, labels: { [labels.database]: id } })
   return items.length === 0
@@ -103,7 +103,10 @@ function endOf({ status }: Pod): ImportOutcome | undefined {
   const outcome = parseOutcome((ended?.message ?? '').slice(0, longestMessage))
   if (outcome !== undefined && ('fault' in outcome || ended?.exitCode === 0)) return outcome
   const why = [status.reason, ended?.reason, ended?.exitCode === undefined ? '' : `exit code ${ended.exitCode}`]
-  return { fault: 'Interrupted', message: `its pod ended without a result: ${why.filter(text => text).join(', ')}` }
+  return {
+    fault: 'Interrupted',
+    message: `the import pod ended without a result: ${why.filter(text => text).join(', ')}`,
+  }
 }
 
 function parseOutcome(text: string): ImportOutcome | undefined {
@@ -116,6 +119,6 @@ function parseOutcome(text: string): ImportOutcome | undefined {
   }
 }
 
-/** The progress, as a Postgres session of the import reports it. */
+/** Parses the progress that a Postgres session of the import reports. */
 export const progressOf = (shown: string | undefined): ImportProgress | undefined =>
   shown === undefined ? undefined : parseProgress(shown)

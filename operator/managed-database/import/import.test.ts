@@ -130,7 +130,7 @@ describe('an import', () => {
     const waiting = await it.when('retried', found => found.status?.import?.phase === 'waiting')
     expect(waiting.status).toMatchObject({
       phase: 'creating',
-      import: { reason: 'Interrupted', message: 'its pod was deleted' },
+      import: { reason: 'Interrupted', message: 'the import pod was deleted' },
     })
     const done = await it.when('retried', isPhase('available'))
     expect(done.status?.import).toMatchObject({ phase: 'completed', attempt: 2 })

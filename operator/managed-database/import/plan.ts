@@ -1,8 +1,9 @@
 /**
- * Plans the import of a new database: attempts, each from the beginning, until one is complete or none can succeed. An
- * outcome is in the status before anything of its attempt is deleted. No client may connect before `completed`. Pure.
+ * Plans the import of a new database: attempts, each from the beginning, until one is complete or none can succeed. The
+ * operator writes an outcome to the status before it deletes the attempt's objects. No client may connect before
+ * `completed`. Pure.
  */
-import { awaitsImport, type ImportStatus } from '../../../crds/index.ts'
+import { annotations, awaitsImport, type ImportStatus } from '../../../crds/index.ts'
 import { type ImportFault, type ImportOutcome, isPassingFault } from '../../../instance/import/contract.ts'
 import { shortened } from '../../../values/text.ts'
 import { timestamp } from '../../../values/time.ts'
@@ -13,9 +14,9 @@ import { type ImportFacts, progressOf } from './facts.ts'
 export type ImportAction =
   /** Creates the pod of an attempt, its Secret and its network policy. */
   | { do: 'start-import'; attempt: number }
-  /** Deletes what attempts had, up to this one. */
+  /** Deletes the objects of this attempt and of earlier attempts. */
   | { do: 'end-import'; upTo: number }
-  /** Deletes the Secret with the source that the API wrote. */
+  /** Deletes the source Secret that the API created. */
   | { do: 'delete-import-source' }
 
 type ImportPlan = {
@@ -31,19 +32,19 @@ export const usualDeadlines: ImportDeadlines = { stallMs: 900_000 }
 export const mostAttempts = 6
 const firstRetryMs = 5_000
 const longestRetryMs = 300_000
-/** The status is not written more often than this for progress alone. */
+/** The shortest interval between status writes that only change the progress. */
 const reportMs = 5_000
-/** How often a missing Secret is checked for. */
+/** The interval between checks for a missing source Secret. */
 const sourceMs = 3_000
-/** The pod itself times out earlier, and reports why. */
+/** Added to the stall timeout, so that the pod times out first and reports the reason. */
 const graceMs = 120_000
 
 const nothing = { actions: [], requeueAt: undefined, awaitsPostgres: false }
 
 /**
- * The state of an import before anything is created. It is recorded before the first volume. So a database that was
- * recreated without its status is recognised: its volume may contain data of clients, or half an import. Nothing is
- * imported over it, and no client may connect.
+ * Returns the first state of an import, which is recorded before the first volume is created. So the operator detects a
+ * database that was recreated without its status. Its volume may contain client data or half an import, so nothing is
+ * imported and no client may connect.
  */
 export function importBefore(
   { database, importing, retained }: Pick<Observed, 'database' | 'importing'> & { retained: readonly unknown[] },
@@ -54,12 +55,11 @@ export function importBefore(
   const at = timestamp(now)
   const state = { attempt: 0, startedAt: at, progressedAt: at }
   if (importing.isFresh && status?.volume === undefined && retained.length === 0) return { phase: 'pending', ...state }
-  const message =
-    'the database was recreated without its status, and its volume may contain an unfinished import: if its data are complete, create it again without spec.import'
+  const message = `the database was recreated without its status; its volume may contain an unfinished import. If the data are complete, delete only the object (annotation ${annotations.orphan}=true) and create it again without spec.import`
   return { phase: 'failed', ...state, finishedAt: at, reason: 'ImportUnknown', message }
 }
 
-/** Why no client may connect; undefined if no import is pending. */
+/** Returns why no client may connect; undefined if no import is pending. */
 export function importWait({ database, importing }: Pick<Observed, 'database' | 'importing'>) {
   if (!awaitsImport(database)) return undefined
   const { import: state } = database.status ?? {}
@@ -74,12 +74,12 @@ export function importWait({ database, importing }: Pick<Observed, 'database' | 
       ? { reason: 'Importing', message: 'the import starts' }
       : {
           reason: 'ImportSourceMissing',
-          message: `there is no Secret "${database.spec.import?.secretName}" with the source`,
+          message: `the source Secret "${database.spec.import?.secretName}" does not exist`,
         }
   if (state.phase === 'waiting')
     return {
       reason: 'Importing',
-      message: `attempt ${state.attempt} failed, the next one starts at ${state.retryAt}: ${state.reason}: ${state.message}`,
+      message: `attempt ${state.attempt} failed (${state.reason}: ${state.message}); the next one starts at ${state.retryAt}`,
     }
   const { step = 'checking', tablesDone = 0, tables = 0, bytesDone = 0, attempt } = state
   const figures = tables === 0 ? '' : `, ${tablesDone} of ${tables} tables, ${bytesDone} bytes`
@@ -100,7 +100,7 @@ export function planImport(
   const { pod } = importing
   if (pod !== undefined && pod.attempt === state?.attempt && state.phase === 'waiting')
     return { ...nothing, actions: pod.isGoing ? [] : [{ do: 'end-import', upTo: pod.attempt }], status: state }
-  // Of a previous attempt, which is being deleted.
+  // The pod belongs to a previous attempt, whose objects are being deleted.
   if (pod !== undefined && pod.attempt < (state?.attempt ?? 0))
     return { ...nothing, status: state, requeueAt: now + firstRetryMs }
   if (pod?.end !== undefined)
@@ -108,7 +108,7 @@ export function planImport(
   if (pod !== undefined && !pod.isGoing)
     return running(stateOf(state, pod.attempt, now), answered?.importing, now, stallMs)
   if (state?.phase === 'running' && pod === undefined) {
-    const message = 'its pod was deleted'
+    const message = 'the import pod was deleted'
     return { ...nothing, status: failedAttempt(state, 'Interrupted', message, now), requeueAt: now + firstRetryMs }
   }
   // The objects of an earlier attempt are deleted before the next one starts.
@@ -119,7 +119,7 @@ export function planImport(
   const retryAt = state?.retryAt === undefined ? 0 : Date.parse(state.retryAt)
   if (now < retryAt) return { ...nothing, status: state, requeueAt: retryAt }
   if (pending?.step !== 'Importing') return { ...nothing, status: state }
-  // Secrets of users are not watched.
+  // The operator does not watch users' Secrets.
   if (!importing.hasSource) return { ...nothing, status: state, requeueAt: now + sourceMs }
   return { ...nothing, actions: [{ do: 'start-import', attempt: attempt + 1 }], status: state }
 }

@@ -74,7 +74,7 @@ describe('the condition of backups', () => {
       'a schedule is requested and the region has no snapshots',
       { spec: { backup: { durable: false, schedule: '0 3 * * *' } } },
       'NoSnapshots',
-      /^no backup is taken as spec\.backup\.schedule says: region here names no snapshot class/,
+      /^spec\.backup\.schedule: no backup can be taken: region here names no snapshot class/,
     ],
     [
       'a schedule is requested and snapshots are not atomic',
@@ -157,7 +157,7 @@ describe('the condition of retention', () => {
     })
     expect(of(retained('old', 20, 'verified'), retained('next', 9), retained('damaged', 5, 'failed'))).toMatchObject({
       reason: 'BeforeFailedVerification',
-      message: expect.stringContaining('backup next is the newest from before the first failed verification'),
+      message: expect.stringContaining('backup next is the newest one older than the first that failed verification'),
     })
   })
 })

@@ -1,4 +1,4 @@
-/** The conditions about a database's backups: a schedule that is not followed, a failure, and blocked retention. */
+/** The conditions about a database's backups: BackupsReady, Archiving and RetentionHeld. */
 import { type Backup, backupKinds, snapshotRefusal } from '../../../crds/index.ts'
 import { scheduleOf } from '../../backup/schedule/due.ts'
 import { type Retained, retentionOf } from '../../backup/schedule/retention.ts'
@@ -14,13 +14,10 @@ function lastScheduled(backups: readonly Backup[]): Backup | undefined {
     .at(-1)
 }
 
-/**
- * The meaning of a damaged copy: a snapshot has the damage of the volume; in the archive, data may have been damaged
- * later.
- */
+/** A damaged snapshot means that the volume may be damaged. Data of a durable backup may be damaged in the archive. */
 const damage = { hot: 'is damaged, so the database may be as well', durable: 'from the archive is damaged' } as const
 
-/** The result of the last verification of each kind, scheduled or requested. */
+/** Reports a failed verification: the last one of each kind of backup counts, scheduled or requested. */
 function verificationFinding(backups: readonly Backup[]): Finding | undefined {
   const endedAt = ({ status }: Backup) => status?.verificationResult?.endedAt ?? ''
   const inOrder = backups.toSorted((left, right) => (endedAt(left) < endedAt(right) ? -1 : 1))
@@ -36,11 +33,15 @@ function verificationFinding(backups: readonly Backup[]): Finding | undefined {
   return undefined
 }
 
-/** The archiving state of a database with the durable tier. The previous result is kept until its agent is called. */
+/** The condition Archiving. Keeps the previous finding until the operator has called the agent. */
 export function archivingOf({ database, archiving }: Observed): Finding | undefined {
   const { spec, status } = database
   if (!spec.backup.durable) return undefined
-  return archiving ?? conditionOf(status, 'Archiving') ?? no('Unknown', 'the agent of the pod has not been called yet')
+  return (
+    archiving ??
+    conditionOf(status, 'Archiving') ??
+    no('Unknown', 'the operator has not called the agent of the pod yet')
+  )
 }
 
 export function backupsFinding({ database, backups, region }: Observed, now: number): Finding | undefined {
@@ -50,7 +51,7 @@ export function backupsFinding({ database, backups, region }: Observed, now: num
   if (schedule.state === 'invalid') return no('ScheduleInvalid', `spec.backup.schedule: ${schedule.message}`)
   const refusal = snapshotRefusal(spec.region, region)
   if (requested !== undefined && schedule.state === 'on' && refusal !== undefined)
-    return no(refusal.reason, `no backup is taken as spec.backup.schedule says: ${refusal.message}`)
+    return no(refusal.reason, `spec.backup.schedule: no backup can be taken: ${refusal.message}`)
   const last = lastScheduled(backups)
   if (last?.status?.phase === 'failed')
     return no(
@@ -62,10 +63,10 @@ export function backupsFinding({ database, backups, region }: Observed, now: num
 
 const whyRetained: Record<Retained['why'], string> = {
   NewestVerified: 'is the newest verified one',
-  BeforeFailedVerification: 'is the newest from before the first failed verification',
+  BeforeFailedVerification: 'is the newest one older than the first that failed verification',
 }
 
-/** Backups that are kept beyond their age or count because of verification. */
+/** Reports backups that are past their retention and are kept because of verification. */
 export function retentionFinding({ database, backups }: Observed, now: number): Finding | undefined {
   const { retained } = retentionOf(backups, database.spec.backup, now)
   const [first] = retained

@@ -1,5 +1,4 @@
-/** When the Secrets for clients are written and deleted. Pure. */
-
+/** Plans when the operator writes and deletes the connection Secrets. Pure. */
 import { isRotationApplied } from '../../endpoint/plan/rotation.ts'
 import { type Finding, no, yes } from '../../objects/conditions.ts'
 import type { Assessment } from '../../workload/plan/assessment.ts'
@@ -7,8 +6,8 @@ import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
 
 /**
- * Whether Postgres accepts the passwords of the credentials Secret. During a rotation clients keep the previous password until
- * Postgres is seen to have the new one.
+ * Whether Postgres accepts the passwords of the credentials Secret. During a rotation, the connection Secrets keep the
+ * previous password until Postgres has the new one.
  */
 function areValid(observed: Observed, { findings, answered }: Assessment): boolean {
   const { credentials } = observed

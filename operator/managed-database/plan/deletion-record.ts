@@ -1,6 +1,4 @@
-/**
- * The record of a deleted database: until when and how it can be restored, and what the archive contains of it. Pure.
- */
+/** The record of a deleted database: how to restore it, until when, and what the archive contains. Pure. */
 import type { AnyObject, Draft } from '../../../cluster/index.ts'
 import {
   apiVersion,
@@ -28,14 +26,14 @@ type Recorded = { deleted: DeletedDatabase; spec: ManagedDatabase['spec'] | unde
 
 const isDurable = ({ spec }: Backup): boolean => spec.kind === 'durable'
 
-/** The earlier record, if this database was to restore a deleted one and never had a volume. */
+/** Returns the existing record if this database is an undelete that failed before it had a volume. */
 function failedUndelete({ database, deletionRecord }: Facts): Recorded | undefined {
   const { metadata, spec, status } = database
   if (spec.dataSource?.undelete === undefined || status?.volume !== undefined || spec.deletion.purge) return undefined
   const before = deletionRecord && readDeletedDatabase(deletionRecord)
   const beforeSpec = deletionRecord && specOfDeleted(deletionRecord)
   if (before === undefined || before.uid === metadata.uid) return undefined
-  // Its Postgres may have archived before that was observed.
+  // The volume number counts even without a recorded volume: Postgres may already have archived WAL under it.
   const incarnation = Math.max(before.incarnation, status?.incarnation ?? 0)
   return {
     deleted: { ...before, uid: metadata.uid ?? '', incarnation },
@@ -49,7 +47,7 @@ function after({ dataSource, ...spec }: ManagedDatabase['spec'], incarnation: nu
   return { ...spec, ...(dataSource && undelete ? { dataSource: { ...dataSource, undelete } } : {}) }
 }
 
-/** Undefined if nothing of it was ever archived. */
+/** Undefined if the database never archived anything, or if the installation has no archive now. */
 function recordOf(observed: Facts): Recorded | undefined {
   const { database, backups, podSettings } = observed
   const { metadata, spec, status } = database
@@ -74,7 +72,7 @@ function recordOf(observed: Facts): Recorded | undefined {
   }
 }
 
-/** The manifest that restores it with everything archived. */
+/** Returns the spec that restores the deleted database to the end of its archived WAL. */
 function specOfReturn({ database, backups }: Facts): ManagedDatabase['spec'] | undefined {
   const { spec, status } = database
   const span = recoveryWindow(database, backups).spans.at(-1)
@@ -112,7 +110,7 @@ function draftOf({ deleted, spec }: Recorded): Draft<'ConfigMap'> {
   }
 }
 
-/** Undefined if it is already recorded: the first record applies, unless the deletion has become permanent. */
+/** Undefined if this deletion is recorded. The record is replaced only if `spec.deletion.purge` was set later. */
 export function dueDeletionRecord(observed: Facts): Draft<'ConfigMap'> | undefined {
   const recorded = recordOf(observed)
   const { database, deletionRecord } = observed
@@ -126,13 +124,13 @@ export function dueDeletionRecord(observed: Facts): Draft<'ConfigMap'> | undefin
   return draftOf(recorded)
 }
 
-/** Whether it can be restored according to the record, so that the objects needed for that outlive it. */
+/** Whether the record says that the database can be restored. If so, the objects needed for that are kept. */
 const canReturn = ({ database, deletionRecord }: Pick<Facts, 'database' | 'deletionRecord'>): boolean => {
   const deleted = deletionRecord && readDeletedDatabase(deletionRecord)
   return deleted?.uid === database.metadata.uid && deleted?.keptUntil !== undefined
 }
 
-/** Passwords, and tokens and keys of services, all sealed. */
+/** Secrets with the sealed passwords, service tokens and service keys. */
 const retainedComponents: ReadonlySet<string | undefined> = new Set([
   ...(['credentials', 'service-token'] satisfies Component[]),
   serviceKeysComponent,

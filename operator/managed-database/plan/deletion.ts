@@ -1,6 +1,6 @@
 /**
- * Plans the deletion of a database: its branches first, then its Postgres (workload/plan/teardown.ts) and, unless they
- * are to be kept, its backups. The finalizer is removed once nothing remains.
+ * Plans the deletion of a database: first its branches, then its Postgres (workload/plan/teardown.ts) and its backups,
+ * unless `spec.deletion.keepBackups` is set. The operator removes the finalizer once nothing remains.
  */
 import {
   annotations,
@@ -22,34 +22,39 @@ import { dueDeletionRecord, outlivesDatabase } from './deletion-record.ts'
 const counted = (count: number, what: string, whats: string): string =>
   count === 1 ? `a ${what}` : `${count} ${whats}`
 
-/** Branches that block a deletion. A branch that was created after the request fails, since its source is being deleted. */
+/**
+ * Branches that block a deletion. A branch created after the deletion request does not block: its creation fails,
+ * because its source is being deleted.
+ */
 const blockingBranches = ({ database, branches }: Observed): Branch[] =>
   branches.filter(
     branch => blocksDeletion(branch) && isCreatedBefore(branch, database.metadata.deletionTimestamp ?? ''),
   )
 
-/** Slots of branches that the API is creating at this moment. */
+/** Branch slots: the API reserves one before it creates a branch. Returns those whose Branch does not exist yet. */
 const awaitedSlots = ({ database, branches }: Observed, now: number): BranchSlot[] => {
   const seen = new Set(branches.map(({ metadata }) => metadata.labels?.[labels.id]))
   return branchSlots(database, now).filter(({ id }) => !seen.has(id))
 }
 
 /**
- * When to check again whether a deletion is blocked, even without an event: the slot of a branch that was never created
- * expires.
+ * When to check a blocked deletion again. The slot of a branch that the API never creates expires, and no event reports
+ * that.
  */
 export const slotsEndAt = (observed: Observed, now: number): number | undefined => {
   const [first] = awaitedSlots(observed, now).map(({ at }) => at + slotMs)
   return observed.database.metadata.deletionTimestamp === undefined ? undefined : first
 }
 
-/** Whether only the object is to be deleted, and nothing that belongs to it. This is impossible once the teardown has begun. */
+/**
+ * Whether to delete only the ManagedDatabase and keep Postgres and the data. Not possible once the teardown started.
+ */
 export const isOrphaned = ({ metadata, status }: Observed['database']): boolean =>
   metadata.deletionTimestamp !== undefined &&
   metadata.annotations?.[annotations.orphan] === 'true' &&
   !isTeardownBegun({ metadata, status })
 
-/** Why a requested deletion does not start. The database still serves. */
+/** Returns why a requested deletion does not start. Postgres keeps running. */
 export function deletionBlock(observed: Observed, now: number): { reason: string; message: string } | undefined {
   const { database } = observed
   if (database.spec.deletionProtection)
@@ -57,13 +62,13 @@ export function deletionBlock(observed: Observed, now: number): { reason: string
       reason: 'DeletionProtected',
       message: 'deletion protection is on: switch it off (spec.deletionProtection) to continue the deletion',
     }
-  // A teardown that has begun is completed: the operator listed the branches before it.
+  // Nothing blocks a teardown that has started: the operator listed the branches before.
   if (isTeardownBegun(database) || database.metadata.annotations?.[annotations.force] === 'true') return undefined
   const blocking = blockingBranches(observed).length + awaitedSlots(observed, now).length
   if (blocking === 0) return undefined
   return {
     reason: 'HasBranches',
-    message: `the database has ${counted(blocking, 'branch', 'branches')}: it is deleted once ${blocking === 1 ? 'that is' : 'those are'} deleted, or with the annotation ${annotations.force}=true; to keep the database, annotate it with ${annotations.orphan}=true and create it again under its id`,
+    message: `the database has ${counted(blocking, 'branch', 'branches')}. To continue the deletion, delete the branches first, or set ${annotations.force}=true to delete them too. To keep the database, set ${annotations.orphan}=true and create it again with its id`,
   }
 }
 
@@ -79,7 +84,7 @@ function backupsStep(observed: Observed): Teardown | undefined {
   }
 }
 
-/** A deleted branch leaves a record for 30 days, which is deleted with its database. */
+/** A deleted branch leaves a record for 30 days. The record is deleted with the database. */
 function branchesMessage(branches: Observed['branches']): string {
   const remaining = branches.filter(({ status }) => status?.phase !== 'deleted').length
   return remaining === 0 ? 'deleting the records of branches' : `deleting ${counted(remaining, 'branch', 'branches')}`
@@ -90,11 +95,11 @@ export function teardownStep(
   owner: Owner | undefined,
   now: number,
 ): Omit<Teardown, 'actions'> & { actions: Action[] } {
-  // Before anything is deleted: afterwards the contents of the archive are unknown.
+  // The operator writes the record first: after the deletion, the contents of the archive are unknown.
   const record = dueDeletionRecord(observed)
   if (record !== undefined)
     return { actions: [{ do: 'record-deletion', draft: record }], message: 'recording the deletion', progress: 5 }
-  // A branch without an id waits for a database of this name, and has no data.
+  // A branch with an empty databaseId waits for a database with this name, and has no data.
   const branches = observed.branches.filter(({ spec }) => spec.databaseId !== '')
   if (branches.length > 0)
     return { actions: remove('Branch', branches), message: branchesMessage(branches), progress: 10 }

@@ -1,7 +1,7 @@
 /**
- * The restarts that a database's pod is due: the one that a user requested, until it is done, and the one in the
- * region's window, while that is open. An object created again from a backup carries old requests, so each request ends
- * at its deadline and cannot restart a serving database later.
+ * The restarts to do now: the one that a user requested, and the one of the region's open maintenance window. A request
+ * expires at its deadline: a ManagedDatabase recreated from an old manifest contains old requests, which must not
+ * restart it later.
  */
 import { pendingRequest } from '../../../crds/index.ts'
 import type { MaintenanceTime } from '../../objects/maintenance.ts'

@@ -1,6 +1,7 @@
 /**
- * The annotation `espalier.dev/force` on a database that is not being deleted. It is valid for a deletion within 10
- * minutes: otherwise the operator removes it. The condition's lastTransitionTime is when it was first seen. Pure.
+ * The annotation `espalier.dev/force` on a database that is not being deleted. It applies to a deletion within 10
+ * minutes. After that, the operator removes it. The lastTransitionTime of DeletionForced is when the operator first saw
+ * the annotation. Pure.
  */
 import { annotations } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
@@ -9,7 +10,7 @@ import type { Observed } from '../observed.ts'
 
 const validMs = 10 * 60_000
 
-/** `expiresAt`: when the operator removes it, in ms since the epoch. */
+/** `expiresAt`: when the operator removes the annotation, in ms since the epoch. */
 export function forceOf(
   { database: { metadata, status } }: Pick<Observed, 'database'>,
   now: number,

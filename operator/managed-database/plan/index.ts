@@ -1,5 +1,6 @@
 /**
- * Plans a database: a pure function from the observed state to actions and status, the same after a crash at any point.
+ * Plans a database: a pure function from the observed state to actions and status. After a crash, the next pass
+ * observes and plans again.
  */
 
 import {
@@ -92,7 +93,7 @@ type Serving = {
   now: number
   deadlines: Deadlines
   imports: ImportDeadlines
-  /** Labels that nothing waits for. */
+  /** Actions that add missing labels. The other actions do not wait for them. */
   labelling: Action[]
   force: ReturnType<typeof forceOf>
 }
@@ -109,7 +110,7 @@ function serving(observed: Observed, owner: Owner, { now, deadlines, imports, la
   const secrets = connectionSecrets(observed, assessment)
   const reported = { block, previous, secrets: secrets.finding, force: force?.finding, imported: imported.status }
   const runs = operation.progressing.status === 'True'
-  // The operation is recorded before anything restarts. A leader that dies in between would leave a restart without a Task.
+  // The operation is recorded before Postgres restarts. Otherwise a crash could leave a restart without a Task.
   const next = assessment.awaitsSize ? [] : nextActions(observed, assessment)
   return {
     actions: [
@@ -136,7 +137,7 @@ function serving(observed: Observed, owner: Owner, { now, deadlines, imports, la
   }
 }
 
-/** Does nothing, and stops nothing that runs, until a user has decided which database owns the data. */
+/** Two databases claim the same data. The operator only reports this, until a user decides which one owns them. */
 function contested(observed: Observed, why: string, now: number): Plan {
   const { database } = observed
   const { status = {}, metadata } = database
@@ -158,7 +159,7 @@ function withoutKeys(
   return { ...nothing({ phase: 'creating' as const, ...status, conditions }), actions }
 }
 
-/** The first pass only reports in the status that the teardown begins: from then on no new branch blocks it. */
+/** The first pass only writes the start of the teardown to the status. After that, new branches do not block it. */
 function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Plan {
   const { database, identity, task, isNamespaceGoing } = observed
   const { status = {}, metadata } = database
@@ -174,10 +175,15 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
     EndpointReady: no('Deleting', 'the endpoint is closed'),
     ...(ended ? {} : { Progressing: yes('Deleting', step.message) }),
     ...(late
-      ? { DeletionBlocked: yes('DeletionStuck', `not done by ${operation.deadlineAt}; still ${step.message}`) }
+      ? {
+          DeletionBlocked: yes(
+            'DeletionStuck',
+            `the deletion is not done by ${operation.deadlineAt}; current step: ${step.message}`,
+          ),
+        }
       : {}),
   }
-  // The Task of a deletion outlives its subject, so it must exist before the subject is deleted.
+  // The Task of a deletion outlives the database, so it must exist before the finalizer is removed.
   const hasTask = !ended && operation?.taskId === status.operation?.taskId && task !== undefined
   const recorded = hasTask || isNamespaceGoing === true
   return {
@@ -201,8 +207,8 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
 }
 
 /**
- * If the database is deleted, its restart in the region's window ends without an outcome: no other restart waits for
- * it.
+ * Ends the maintenance restart of a deleted database without an outcome, so that the region's next restart does not
+ * wait for it.
  */
 function withoutOutcome(
   maintenance: ManagedDatabaseStatus['maintenance'],
@@ -213,7 +219,7 @@ function withoutOutcome(
   return { restart, startedAt, endedAt }
 }
 
-/** Faults of a volume with which Postgres still serves in part. */
+/** Reasons of VolumeReady with which the phase is `degraded`, although Postgres still answers. */
 const impairing = new Set(['DiskFull', 'VolumeBeingDeleted', checksumFailures])
 
 function phaseOf(
@@ -238,18 +244,18 @@ function phaseOf(
   return before === 'failed' || gaveUpCreating ? 'failed' : 'degraded'
 }
 
-/** The digests of what is applied; unchanged if that is not what is desired. */
+/** The digests of the applied state. They do not change until the desired state is applied. */
 function digestsOf({ database }: Observed, { appliedHash }: OperationState) {
   const desired = desiredStateOf(database)
   if (appliedHash !== desiredHash(desired)) return database.status?.appliedDigests
   return { hash: appliedHash, members: desiredDigests(desired) }
 }
 
-/** What the status reports besides Postgres and the operation. */
+/** Parts of the status that do not concern Postgres or the operation. */
 type Reported = {
   block: { reason: string; message: string } | undefined
   previous: Previous
-  /** About the Secrets for clients. */
+  /** The condition SecretsReady. */
   secrets: Finding | undefined
   force: Finding | undefined
   imported: ManagedDatabaseStatus['import']

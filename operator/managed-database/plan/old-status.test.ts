@@ -190,7 +190,7 @@ describe('an old status of a requested restart', () => {
     expect(conditionOf(status, 'Progressing')).toMatchObject({
       status: 'False',
       reason: 'DeadlineExceeded',
-      message: expect.stringMatching(/not restarted by .*: ask again/),
+      message: expect.stringMatching(/not restarted by .*: request the restart again/),
     })
     expect(before).toBeDefined()
   })

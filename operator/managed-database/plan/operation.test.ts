@@ -399,7 +399,7 @@ describe('a restart', () => {
       expect(planOf(given, deadline).actions.filter(action => action.do === 'delete')).toEqual([])
       expect(stateOf(given, deadline)).toMatchObject({
         ...{ operation, appliedHash: requestedHash, progressing: 'False', reason: 'DeadlineExceeded' },
-        message: `not restarted by ${timestamp(deadline)}; it will not be restarted: ask again`,
+        message: `Postgres was not restarted by ${timestamp(deadline)}. The request has expired: request the restart again`,
       })
     })
     test('that is withdrawn counts as applied', () => {

@@ -1,7 +1,7 @@
 /**
- * Which operation runs, and when it has ended. It is in `status.operation` from its first pass until its Task is
- * finished. Its outcome is in the condition Progressing, written together with the phase it ends in. So a Task never
- * ends before its subject is reconciled, and neither a crash nor the next operation can lose the outcome.
+ * Decides which operation runs, and when it has ended. It is in `status.operation` from its first pass until its Task
+ * is finished. Its outcome is in the condition Progressing, which is written together with the final phase. So a Task
+ * never ends before the database is reconciled, and neither a crash nor the next operation can lose the outcome.
  */
 import {
   appliedDigests,
@@ -43,8 +43,8 @@ export type OperationState = {
 }
 
 /**
- * The name of a change made without the API, from what differs from the applied request. If an older operator wrote the
- * hash without digests, the children show what was applied: template, replicas and route.
+ * The operation name for a change made without the API, from the difference to the applied request. An older operator
+ * wrote no digests. Then the StatefulSet and the route show what is applied.
  */
 function changeOf(observed: Observed): OperationName {
   const { database } = observed
@@ -53,7 +53,7 @@ function changeOf(observed: Observed): OperationName {
   return operationOfChange(appliedDigests(database) ?? digestsOfChildren(observed, after), after)
 }
 
-/** The digests that the children were created for; the desired ones if the children do not show it. */
+/** Digests derived from the child objects. Where these do not show a value, the desired digest is used. */
 function digestsOfChildren({ database: { spec }, children, route }: Observed, desired: Digests): Digests {
   const { statefulSet } = children
   const size = statefulSet?.spec?.template.metadata?.annotations?.[sizeAnnotation]
@@ -71,7 +71,7 @@ function digestsOfChildren({ database: { spec }, children, route }: Observed, de
 
 function deadlineOf(name: OperationName, { creatingMs, modifyingMs, restoringMs, deletingMs }: Deadlines): number {
   if (name === 'create-managed') return creatingMs
-  // A Restore has its own deadline until its data serve (operator/restore).
+  // A Restore has its own deadline until the database switches to the restored volume (operator/restore).
   if (name === 'restore-managed') return restoringMs + 2 * modifyingMs
   return name === 'delete-managed' ? deletingMs : modifyingMs
 }
@@ -91,7 +91,7 @@ function operationFrom(
   }
 }
 
-/** The operation that applies the spec: the API's, or the operator's own for a change made without the API. */
+/** The operation that applies the spec: the one that the API requested, or a new one for a change made without it. */
 function updateOperation(observed: Observed, hash: string, now: number, deadlines: Deadlines): StatusOperation {
   const { database } = observed
   const annotated = readOperation(database)
@@ -102,13 +102,13 @@ function updateOperation(observed: Observed, hash: string, now: number, deadline
   return operationFrom(own, hash, now, deadlines)
 }
 
-/** The operation that applies a size whose first operation has failed. */
+/** The operation that applies a size after the volume has grown. The first operation for this size had failed. */
 const grownSizeOperation = ({ database: { metadata } }: Observed, hash: string) => ({
   taskId: derivedId(`${metadata.uid}/${hash}/${metadata.generation}/grown`),
   name: 'update-managed-size' as const,
 })
 
-/** The operation that tears a database down. */
+/** The operation that deletes the database. */
 export function deletionOperation(observed: Observed, now: number, deadlines: Deadlines): StatusOperation {
   const { database } = observed
   const running = database.status?.operation
@@ -120,8 +120,8 @@ export function deletionOperation(observed: Observed, now: number, deadlines: De
 }
 
 /**
- * The hash of the applied request. It changes without an operation if only a request for an action was withdrawn, such
- * as a restart: nothing has to be done for that.
+ * The hash of the applied request. If a user only withdraws a request, such as a restart, the hash changes without an
+ * operation.
  */
 const appliedNow = ({ database }: Observed, hash: string): string | undefined =>
   isInForce(database) ? hash : database.status?.appliedHash
@@ -132,14 +132,14 @@ function maintenanceOperation(observed: Observed, windowId: string, hash: string
   return operationFrom({ taskId, name: 'restart-managed' }, hash, now, deadlines)
 }
 
-/** What a requested restore waits for, or why it failed. */
+/** Returns what a requested restore waits for, or why it failed. */
 function restorePending({ restoring }: Observed): Pending | undefined {
   if (restoring === undefined || restoring.state === 'completed') return undefined
   const { state, reason, message } = restoring
   return { step: 'Restoring', reason, message, ...(state === 'failed' ? { isPermanent: true } : {}) }
 }
 
-/** A restart has ended once Postgres is restarted, even if a size waits for its volume meanwhile. */
+/** A restart is done once Postgres has restarted, even if a size change still waits for the volume to grow. */
 const pendingOf = (name: OperationName, pending: Pending | undefined): Pending | undefined =>
   name === 'restart-managed' && pending?.step === 'Growing' ? undefined : pending
 
@@ -156,7 +156,7 @@ function maintenanceNow(
   return maintenanceAfter(status?.maintenance, { isDone, isFatal: fatal !== undefined }, time)
 }
 
-/** An import ends by its own deadlines, which depend on its progress; the steps after it have the usual time. */
+/** An import has its own deadlines, so the operation's deadline is extended while the import runs. */
 function whileImporting(
   { database }: Observed,
   pending: Pending | undefined,
@@ -171,7 +171,7 @@ function whileImporting(
   return { ...operation, deadlineAt: timestamp(now + allowed) }
 }
 
-/** The state of operations after this pass. */
+/** Returns the operation and its state after this pass. */
 export function operationState(
   observed: Observed,
   assessment: Assessment,
@@ -180,7 +180,7 @@ export function operationState(
 ): OperationState {
   const { fatal } = assessment
   const { dataSource } = observed.instance
-  // The size that the backup names.
+  // The time for the copy depends on the backup's size.
   const copyMs = dataSource?.kind === 'archive' ? recoveryMs({ sizeBytes: dataSource.bytes }) : 0
   const deadlines = { ...given, creatingMs: given.creatingMs + copyMs }
   const { status } = observed.database
@@ -201,7 +201,7 @@ export function operationState(
   const current = hasEnded(status) ? undefined : status?.operation
   const isCurrent = current !== undefined && current.hash === hash && current.name !== 'delete-managed'
   const { isUnsure, isGivenUp } = assessment.desired.restarts
-  // A restart that ends with nothing to do, as in an object created again from a backup, is no operation.
+  // While it is unknown whether a maintenance restart would change anything, it is not an operation.
   const isMaintained = maintenance !== undefined && maintenance.endedAt === undefined && !isUnsure
   if (assessment.awaitsSize) {
     const operation = operationFrom(grownSizeOperation(observed, hash), hash, now, deadlines)
@@ -228,7 +228,10 @@ export function operationState(
   if (fatal && restoring === undefined) return ended(no(fatal.reason, fatal.message))
   if (isGivenUp)
     return ended(
-      no('DeadlineExceeded', `not restarted by ${operation.deadlineAt}; it will not be restarted: ask again`),
+      no(
+        'DeadlineExceeded',
+        `Postgres was not restarted by ${operation.deadlineAt}. The request has expired: request the restart again`,
+      ),
     )
   const unrotated = observed.rotations.isGivenUp ? unfinished(observed, assessment.answered) : []
   if (unrotated.length > 0) return ended(no('DeadlineExceeded', givenUpMessage(unrotated, operation.deadlineAt)))
@@ -241,8 +244,8 @@ export function operationState(
 }
 
 /**
- * An outcome without an operation: a failure that no longer exists becomes Completed; a blocked database reports the
- * reason.
+ * The condition Progressing while no operation runs. A resolved failure becomes Completed. If a problem blocks the
+ * database, the condition has its reason.
  */
 function atRest(last: Finding, pending: Pending | undefined): Finding {
   if (pending === undefined) return last.reason === completed ? last : no(completed, 'everything requested is applied')

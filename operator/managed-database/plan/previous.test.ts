@@ -170,9 +170,12 @@ describe('on record', () => {
     const two = { claims: [claim(1, 'old'), claim(3, 'third'), claim(4, 'new')], status: { incarnation: 4 } }
     expect(of(two).finding).toMatchObject({ reason: 'AwaitsAgreement' })
     expect(of(two).finding?.message).toMatch(
-      /^2 volumes of before restores are kept \(2\.1 GB\)\. Number 3: .*discard-previous=third\)$/,
+      /^2 previous volumes are kept \(2\.1 GB\)\. Volume 3: .*discard-previous=third on the ManagedDatabase$/,
     )
-    expect(of({}).finding).toMatchObject({ reason: 'Kept', message: expect.stringMatching(/^the volume .*1\.1 GB/) })
+    expect(of({}).finding).toMatchObject({
+      reason: 'Kept',
+      message: expect.stringMatching(/^1 previous volume .*1\.1 GB/),
+    })
   })
 })
 

@@ -1,7 +1,7 @@
 /**
- * Previous volumes: volumes that a restore replaced. The database lists and counts them. It deletes one a day after the
- * restore, once the restore and its prerestore backup are completed; or as soon as a user agrees. It reads the claims
- * that exist, so a Restore can be deleted at any time. Pure.
+ * Previous volumes: volumes that a restore replaced. The database's status lists them. The operator deletes a volume 24
+ * hours after the restore, if the restore and its prerestore backup are completed. A user can agree to an earlier
+ * deletion. The volumes are found by their claims, so a Restore can be deleted at any time. Pure.
  */
 import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
 import {
@@ -30,7 +30,7 @@ export type Previous = {
   requeueAt: number | undefined
 }
 
-/** How long a previous volume is kept at least, unless a user agrees earlier. */
+/** The shortest time for which a previous volume is kept, unless a user agrees to its deletion. */
 const retentionMs = 24 * 3600_000
 /** The delay before the deletion of a volume is retried. */
 const retryMs = 5_000
@@ -38,7 +38,7 @@ const retryMs = 5_000
 export function previousVolumes(observed: Facts, now: number): Previous {
   const { database, previous } = observed
   const { incarnation, volume, previous: recorded } = database.status ?? {}
-  // Which claims are previous is unknown without a record of the serving one.
+  // Without a record of the current claim, the operator cannot tell which claims are previous.
   if (incarnation === undefined || volume === undefined)
     return { volumes: recorded, actions: [], finding: undefined, requeueAt: undefined }
   const found = previous.claims
@@ -61,9 +61,9 @@ const hasSwitched = ({ status }: Restore, serving: number | undefined): boolean 
 type Entry = { entry: PreviousVolume; claim: PersistentVolumeClaim }
 
 /**
- * Identifies a claim as a previous volume: by the status, by the Restore that replaced it, or by its incarnation alone,
- * since Restores of earlier releases left no record. A volume that never served has the incarnation of a Restore that
- * never switched.
+ * Decides whether a claim is a previous volume: by the status, by the Restore that replaced it, or by its incarnation.
+ * Earlier releases kept no record. A claim with the incarnation of a Restore that never switched is not a previous
+ * volume.
  */
 function entryOf({ database, backups, previous: { restores } }: Facts, claim: PersistentVolumeClaim): Entry[] {
   const { incarnation: serving = 1, previous } = database.status ?? {}
@@ -127,12 +127,12 @@ function decide(
   if (agreedUids(database).includes(uid)) return remove()
   if (restoredAt === undefined)
     return restore === undefined
-      ? keep(unknownRestore, `no completed restore of this volume is on record: ${howToAgree(entry)}`)
-      : keep('RestoreFailed', `the restore ${restore.metadata.name} failed: ${howToAgree(entry)}`)
+      ? keep(unknownRestore, `no completed restore that replaced this volume is recorded; ${howToAgree(entry)}`)
+      : keep('RestoreFailed', `the restore ${restore.metadata.name} failed; ${howToAgree(entry)}`)
   if (discard) return remove()
   const backup = backups.find(({ metadata }) => metadata.name === entry.backup && metadata.uid === entry.backupUid)
   if (backup?.status?.phase !== 'completed' || backup.metadata.deletionTimestamp !== undefined)
-    return keep('NoBackup', `no completed prerestore backup of it exists: ${howToAgree(entry)}`)
+    return keep('NoBackup', `the volume has no completed prerestore backup; ${howToAgree(entry)}`)
   const until = Date.parse(entry.replacedAt ?? restoredAt) + retentionMs
   if (now < until) return keep('KeptForADay', 'it is kept for a day after the restore', until)
   return clockDistrust === undefined ? remove(backup) : keep('ClockDoubtful', `it is not deleted yet: ${clockDistrust}`)
@@ -143,17 +143,16 @@ const unknownRestore = 'RestoreUnknown'
 const awaitsAgreement = new Set([unknownRestore, 'RestoreFailed', 'NoBackup'])
 
 const howToAgree = ({ uid }: PreviousVolume): string =>
-  `it is kept until you delete it (annotation ${annotations.discardPrevious}=${uid})`
+  `to delete the volume, set the annotation ${annotations.discardPrevious}=${uid} on the ManagedDatabase`
 
 const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(1)} GB`
 
 function findingOf(volumes: readonly PreviousVolume[]): Finding | undefined {
   if (volumes.length === 0) return undefined
   const total = gigabytes(volumes.reduce((sum, { bytes = 0 }) => sum + bytes, 0))
-  const counted =
-    volumes.length === 1 ? 'the volume of before a restore is' : `${volumes.length} volumes of before restores are`
+  const counted = volumes.length === 1 ? '1 previous volume is' : `${volumes.length} previous volumes are`
   const awaiting = volumes.filter(({ reason = '' }) => awaitsAgreement.has(reason))
   const [first] = awaiting
   if (first === undefined) return yes('Kept', `${counted} kept (${total}): see status.previous`)
-  return yes('AwaitsAgreement', `${counted} kept (${total}). Number ${first.incarnation}: ${first.message}`)
+  return yes('AwaitsAgreement', `${counted} kept (${total}). Volume ${first.incarnation}: ${first.message}`)
 }

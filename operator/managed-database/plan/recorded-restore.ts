@@ -1,4 +1,4 @@
-/** The Restore that a database requests by its annotation, as the API writes it. Pure. */
+/** The Restore that the database's annotation requests. The API writes this annotation. Pure. */
 import type { Draft } from '../../../cluster/index.ts'
 import { apiVersion, isRestoreRequested, labels, managedByEspalier, requestedRestore } from '../../../crds/index.ts'
 import type { Owner } from '../../objects/ownership.ts'

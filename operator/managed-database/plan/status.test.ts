@@ -425,7 +425,9 @@ describe('a deletion', () => {
     expect(late.requeueAt).toBeUndefined()
     expect(conditionOf(late.status, 'DeletionBlocked')).toMatchObject({
       ...{ status: 'True', reason: 'DeletionStuck' },
-      message: expect.stringMatching(new RegExp(`^not done by ${operation.deadlineAt}; still `)),
+      message: expect.stringMatching(
+        new RegExp(`^the deletion is not done by ${operation.deadlineAt}; current step: `),
+      ),
     })
   })
   test('waits until the Task of an ended operation has ended', () => {

@@ -1,7 +1,7 @@
 /**
- * The write by which a restored volume replaces the serving one. Its Restore requests it in `status.volume`, once the
- * old Postgres is stopped and the data on the old volume are backed up, or a user agreed to lose them. From then on the
- * Restore waits for this write and withdraws nothing, so a cache that lags behind it does no harm. Pure.
+ * Switches the database to a restored volume, in one status update. The Restore requests the switch with its
+ * `status.volume`, after the old Postgres has stopped. By then the old data are backed up, or a user agreed to lose
+ * them. The Restore then never withdraws the request, so a stale cache does no harm. Pure.
  */
 import {
   childNames,
@@ -39,8 +39,8 @@ function readyOf({ database, previous: { restores } }: Facts, { id }: Owner): Re
 }
 
 /**
- * Incarnation, volume and previous volumes change together: after a crash the database has either the old or the new
- * volume.
+ * Incarnation, volume and previous volumes change in one write: after a crash the database has either the old or the
+ * new volume.
  */
 export function switchedStatus(observed: Facts, owner: Owner, now: number): ManagedDatabaseStatus | undefined {
   const { status = {}, metadata } = observed.database
@@ -55,7 +55,7 @@ export function switchedStatus(observed: Facts, owner: Owner, now: number): Mana
   return { ...rest, conditions, incarnation, volume, ...(previous.length === 0 ? {} : { previous }) }
 }
 
-/** The old volume, as the database records it from now on. */
+/** The record of the old volume in `status.previous`. */
 function replacedVolume({ database, backups }: Facts, restore: Restore, now: number): PreviousVolume[] {
   const { incarnation = 1, volume, storageUsedBytes } = database.status ?? {}
   if (volume === undefined) return []
