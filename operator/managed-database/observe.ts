@@ -48,7 +48,7 @@ export async function observe(
     : undefined
   const rotations = requestedRotations(database, observer.now())
   const sourced = await withSource(observer, database, owned.claims.length > 0)
-  const adopting = { ...sourced, adoptsVolumes: true, ...ofDeleted(database) }
+  const adopting = { ...sourced, adoptsVolumes: true, ...undeleteSettings(database) }
   const instance = isFenced(database, restores) ? { ...adopting, isFenced: true } : adopting
   const services = { configs: database.spec.services, isCopy: false }
   const request = { instance, owner, isAtRest: isAtRest(database), suspensionBlock: block, rotations, owned, services }
@@ -79,7 +79,7 @@ export async function observe(
 }
 
 /** The settings that an undeleted database takes over from the deleted one. */
-function ofDeleted({ spec }: ManagedDatabase): Pick<Instance, 'firstIncarnation' | 'preferredPort'> {
+function undeleteSettings({ spec }: ManagedDatabase): Pick<Instance, 'firstIncarnation' | 'preferredPort'> {
   const { undelete } = spec.dataSource ?? {}
   return undelete === undefined ? {} : { firstIncarnation: undelete.incarnation, preferredPort: undelete.port }
 }
@@ -118,11 +118,11 @@ async function observeSuspensionBlock(
   const { namespace, name, labels: objectLabels } = database.metadata
   const isOwn = ({ spec }: Backup | Branch) =>
     spec.databaseName === name && (spec.databaseId === undefined || spec.databaseId === objectLabels?.[labels.id])
-  const [current, made] = await Promise.all([
+  const [listedBackups, listedBranches] = await Promise.all([
     cluster.list('Backup', { namespace }),
     cluster.list('Branch', { namespace }),
   ])
-  return suspensionBlock(current.items.filter(isOwn), made.items.filter(isOwn))
+  return suspensionBlock(listedBackups.items.filter(isOwn), listedBranches.items.filter(isOwn))
 }
 
 /**

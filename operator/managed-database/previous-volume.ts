@@ -16,16 +16,16 @@ export async function deletePrevious(
 ): Promise<void> {
   const { namespace, uid, labels: objectLabels } = database.metadata
   const id = objectLabels?.[labels.id] ?? ''
-  const live = await cluster.get('ManagedDatabase', database.metadata)
-  const { status, metadata } = live ?? {}
+  const current = await cluster.get('ManagedDatabase', database.metadata)
+  const { status, metadata } = current ?? {}
   const serves = status?.volume?.uid === volume.uid || (status?.incarnation ?? 1) === volume.incarnation
   if (metadata?.uid !== uid || serves) return
   if (backup !== undefined && !(await isCompleted(cluster, namespace, backup))) return
-  const of = { namespace, id, incarnation: volume.incarnation, number: memberOfClaim(volume.claim) }
-  const remaining = await remainingOf(cluster, of, uid ?? '')
+  const member = { namespace, id, incarnation: volume.incarnation, number: memberOfClaim(volume.claim) }
+  const remaining = await remainingOf(cluster, member, uid ?? '')
   for (const { kind, metadata } of remaining)
     await cluster.delete(kind, { namespace, name: metadata.name }, { uid: metadata.uid })
-  const pods = await podsOfMember(cluster, of)
+  const pods = await podsOfMember(cluster, member)
   if (remaining.length > 0 || pods.length > 0) return
   await cluster.delete('PersistentVolumeClaim', { namespace, name: volume.claim }, { uid: volume.uid })
 }
@@ -51,6 +51,6 @@ async function isCompleted(
   { name, uid }: NonNullable<Deletion['backup']>,
 ): Promise<boolean> {
   const found = await cluster.get('Backup', { namespace, name })
-  const isIt = found?.metadata.uid === uid && found?.metadata.deletionTimestamp === undefined
-  return isIt && found?.status?.phase === 'completed'
+  const isSame = found?.metadata.uid === uid && found?.metadata.deletionTimestamp === undefined
+  return isSame && found?.status?.phase === 'completed'
 }

@@ -35,7 +35,7 @@ export async function withSource(
   }
   const found = dataSourceOf(backup, backup && (await snapshotOf(cluster, backup)))
   if ('source' in found) return { ...database, dataSource: found.source }
-  const known = isClaimed && backup !== undefined ? knownOf(backup) : undefined
+  const known = isClaimed && backup !== undefined ? existingVolumeSource(backup) : undefined
   return { ...database, ...(known === undefined ? {} : { dataSource: known }), awaitsSource: found.refused }
 }
 
@@ -77,7 +77,7 @@ function archivedSource(
 const endOfWal = { time: '9999-12-31T23:59:59Z' }
 
 /** The source of a volume that may already contain the data, from the backup's status. The snapshot may be deleted. */
-function knownOf({ spec, status }: Backup): Instance['dataSource'] {
+function existingVolumeSource({ spec, status }: Backup): Instance['dataSource'] {
   if (status?.systemIdentifier === undefined) return undefined
   const id = spec.sourceBranch?.id ?? spec.databaseId
   return {

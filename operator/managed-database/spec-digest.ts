@@ -33,6 +33,7 @@ export function withSpecDigest(
   const before = database.status?.seenSpec
   const updatedAt = database.metadata.annotations?.[annotations.updatedAt]
   const seenSpec = { digest: digestOf(visibleOf(database.spec)), ...(updatedAt === undefined ? {} : { updatedAt }) }
-  const isChangedByOthers = before !== undefined && before.digest !== seenSpec.digest && before.updatedAt === updatedAt
-  return { ...status, seenSpec, ...(isChangedByOthers ? { updatedAt: preciseTime(now) } : {}) }
+  const isChangedWithoutApi =
+    before !== undefined && before.digest !== seenSpec.digest && before.updatedAt === updatedAt
+  return { ...status, seenSpec, ...(isChangedWithoutApi ? { updatedAt: preciseTime(now) } : {}) }
 }

@@ -77,18 +77,18 @@ async function startImport(
   const image = images[database.spec.pgVersion]
   const found = await configurationOf(importer, pass, owner)
   if ('fault' in found || image === undefined) {
-    const { fault, message } = 'fault' in found ? found : noImage(database.spec.pgVersion)
+    const { fault, message } = 'fault' in found ? found : imageMissing(database.spec.pgVersion)
     const state = { phase: 'running' as const, attempt, startedAt: timestamp(now()) }
     return { status: { ...database.status, import: failedAttempt(state, fault, message, now()) } }
   }
   // The network policy is created before anything runs, and the Secret before the pod that mounts it.
-  await make(cluster, owner, 'NetworkPolicy', importPolicyDraft(owner, attempt, found))
-  await make(cluster, owner, 'Secret', importSecretDraft(owner, attempt, found))
-  await make(cluster, owner, 'Pod', importPodDraft(owner, attempt, image, pods))
+  await createForAttempt(cluster, owner, 'NetworkPolicy', importPolicyDraft(owner, attempt, found))
+  await createForAttempt(cluster, owner, 'Secret', importSecretDraft(owner, attempt, found))
+  await createForAttempt(cluster, owner, 'Pod', importPodDraft(owner, attempt, image, pods))
   return 'done'
 }
 
-const noImage = (version: PgVersion): Unusable => ({
+const imageMissing = (version: PgVersion): Unusable => ({
   fault: 'ProgramsMissing',
   message: `no image is configured for Postgres ${version}`,
 })
@@ -96,7 +96,7 @@ const noImage = (version: PgVersion): Unusable => ({
 /**
  * Creates the object. Accepts an existing object only if it belongs to this attempt. @throws ClusterError `Conflict`
  */
-async function make<K extends (typeof importKinds)[number]>(
+async function createForAttempt<K extends (typeof importKinds)[number]>(
   cluster: Cluster,
   owner: Owner,
   kind: K,

@@ -13,7 +13,7 @@ const longestMessage = 4_096
 
 type ImportPod = {
   attempt: number
-  isGoing: boolean
+  isDeleting: boolean
   /** The result; undefined while the pod runs. */
   end: ImportOutcome | undefined
 }
@@ -53,8 +53,8 @@ export async function observeImport(
   const own = <T extends Pod | Secret | NetworkPolicy>(object: T | undefined): T | undefined =>
     object !== undefined && isOfImport(owner, object) ? object : undefined
   // The cache may lag behind the status, so the cluster is read before an attempt counts as lost.
-  const isSought = status?.import?.phase === 'running' && caches.pods.get(key) === undefined
-  const pod = own(isSought ? await cluster.get('Pod', key) : caches.pods.get(key))
+  const isMissingInCache = status?.import?.phase === 'running' && caches.pods.get(key) === undefined
+  const pod = own(isMissingInCache ? await cluster.get('Pod', key) : caches.pods.get(key))
   const secret = own(
     caches.secrets
       .within(namespace)
@@ -73,7 +73,7 @@ export async function observeImport(
   return {
     pod: pod && {
       attempt: attemptOf(pod),
-      isGoing: pod.metadata.deletionTimestamp !== undefined,
+      isDeleting: pod.metadata.deletionTimestamp !== undefined,
       end: endOf(pod),
     },
     remaining: [pod, secret, policy]

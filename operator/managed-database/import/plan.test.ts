@@ -10,7 +10,7 @@ import { afterEnd, allAttempts, failedAttempt, importBefore, importWait, mostAtt
 const now = Date.parse('2026-01-01T12:00:00Z')
 const ago = (ms: number) => timestamp(now - ms)
 const running: ImportStatus = { phase: 'running', attempt: 2, startedAt: ago(60_000), progressedAt: ago(60_000) }
-const pod = { attempt: 2, isGoing: false, end: undefined }
+const pod = { attempt: 2, isDeleting: false, end: undefined }
 const stallMs = 900_000
 
 function planOf(state: ImportStatus | undefined, facts: Partial<ImportFacts> = {}, shown?: string, step = 'Importing') {
@@ -41,7 +41,7 @@ test.each<[string, ReturnType<typeof planOf>, object]>([
   ],
   [
     'waits until that pod has ended',
-    planOf({ ...running, phase: 'waiting', retryAt: ago(1) }, { pod: { ...pod, isGoing: true }, remaining: 2 }),
+    planOf({ ...running, phase: 'waiting', retryAt: ago(1) }, { pod: { ...pod, isDeleting: true }, remaining: 2 }),
     { actions: [] },
   ],
   [

@@ -99,13 +99,13 @@ export function planImport(
     return { ...nothing, actions: cleared(importing), status: state }
   const { pod } = importing
   if (pod !== undefined && pod.attempt === state?.attempt && state.phase === 'waiting')
-    return { ...nothing, actions: pod.isGoing ? [] : [{ do: 'end-import', upTo: pod.attempt }], status: state }
+    return { ...nothing, actions: pod.isDeleting ? [] : [{ do: 'end-import', upTo: pod.attempt }], status: state }
   // The pod belongs to a previous attempt, whose objects are being deleted.
   if (pod !== undefined && pod.attempt < (state?.attempt ?? 0))
     return { ...nothing, status: state, requeueAt: now + firstRetryMs }
   if (pod?.end !== undefined)
     return { ...nothing, status: afterEnd(stateOf(state, pod.attempt, now), pod.end, now), requeueAt: now + 1 }
-  if (pod !== undefined && !pod.isGoing)
+  if (pod !== undefined && !pod.isDeleting)
     return running(stateOf(state, pod.attempt, now), answered?.importing, now, stallMs)
   if (state?.phase === 'running' && pod === undefined) {
     const message = 'the import pod was deleted'

@@ -62,18 +62,18 @@ function recordOf(observed: Facts): Recorded | undefined {
   if (!hasArchived || incarnation === undefined) return undefined
   const { keepBackups: keepsBackups, purge } = spec.deletion
   const deleted = { id, name, namespace, uid, deletedAt, incarnation, keepsBackups }
-  const canReturn = spec.backup.durable && !purge && recoveryWindow(database, backups).spans.length > 0
-  if (!canReturn) return { deleted, spec: undefined }
+  const canRestore = spec.backup.durable && !purge && recoveryWindow(database, backups).spans.length > 0
+  if (!canRestore) return { deleted, spec: undefined }
   const keptUntil = timestamp(Date.parse(deletedAt) + windowMs(spec.backup))
   const archive = status?.archive
   return {
     deleted: { ...deleted, keptUntil, ...(archive === undefined ? {} : { archive }) },
-    spec: specOfReturn(observed),
+    spec: undeleteSpec(observed),
   }
 }
 
 /** Returns the spec that restores the deleted database to the end of its archived WAL. */
-function specOfReturn({ database, backups }: Facts): ManagedDatabase['spec'] | undefined {
+function undeleteSpec({ database, backups }: Facts): ManagedDatabase['spec'] | undefined {
   const { spec, status } = database
   const span = recoveryWindow(database, backups).spans.at(-1)
   const base = span?.bases.at(-1)
@@ -125,7 +125,7 @@ export function dueDeletionRecord(observed: Facts): Draft<'ConfigMap'> | undefin
 }
 
 /** Whether the record says that the database can be restored. If so, the objects needed for that are kept. */
-const canReturn = ({ database, deletionRecord }: Pick<Facts, 'database' | 'deletionRecord'>): boolean => {
+const canRestore = ({ database, deletionRecord }: Pick<Facts, 'database' | 'deletionRecord'>): boolean => {
   const deleted = deletionRecord && readDeletedDatabase(deletionRecord)
   return deleted?.uid === database.metadata.uid && deleted?.keptUntil !== undefined
 }
@@ -137,7 +137,7 @@ const retainedComponents: ReadonlySet<string | undefined> = new Set([
 ])
 
 export function outlivesDatabase(observed: Pick<Facts, 'database' | 'deletionRecord'>, object: AnyObject): boolean {
-  if (!canReturn(observed)) return false
+  if (!canRestore(observed)) return false
   if (object.kind === 'Backup') return isDurable(object as Backup) && isComplete(object as Backup)
   return retainedComponents.has(object.metadata.labels?.[labels.component])
 }

@@ -220,7 +220,7 @@ function withoutOutcome(
 }
 
 /** Reasons of VolumeReady with which the phase is `degraded`, although Postgres still answers. */
-const impairing = new Set(['DiskFull', 'VolumeBeingDeleted', checksumFailures])
+const degradingReasons = new Set(['DiskFull', 'VolumeBeingDeleted', checksumFailures])
 
 function phaseOf(
   observed: Observed,
@@ -238,10 +238,11 @@ function phaseOf(
   }
   if (fatal || status?.import?.phase === 'failed') return 'failed'
   if (isStopped) return 'suspended'
-  const isImpaired = impairing.has(findings.VolumeReady?.reason ?? '') || services.hasFailed
+  const isImpaired = degradingReasons.has(findings.VolumeReady?.reason ?? '') || services.hasFailed
   if (serves && !isImpaired && !spec.suspended && findings.EndpointReady?.status === 'True') return 'available'
-  const gaveUpCreating = state.operation?.name === 'create-managed' && state.progressing.reason === 'DeadlineExceeded'
-  return before === 'failed' || gaveUpCreating ? 'failed' : 'degraded'
+  const hasCreationTimedOut =
+    state.operation?.name === 'create-managed' && state.progressing.reason === 'DeadlineExceeded'
+  return before === 'failed' || hasCreationTimedOut ? 'failed' : 'degraded'
 }
 
 /** The digests of the applied state. They do not change until the desired state is applied. */
