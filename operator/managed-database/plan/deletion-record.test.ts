@@ -70,7 +70,13 @@ describe('a deletion is recorded', () => {
 
   test('not at all if nothing was ever archived', () => {
     expect(recorded({ spec: { backup: { durable: false } }, backups: [backup('completed', 'hot')] })).toBeUndefined()
-    expect(dueDeletionRecord({ ...of(), podSettings: podSettings.parse({}) })).toBeUndefined()
+    expect(dueDeletionRecord({ ...of({ backups: [] }), podSettings: podSettings.parse({}) })).toBeUndefined()
+  })
+
+  test('if something was archived, although the installation has no archive now', () => {
+    const draft = dueDeletionRecord({ ...of(), podSettings: podSettings.parse({}) })
+    expect(draft && readDeletedDatabase(draft)).toMatchObject({ id, incarnation: 2 })
+    expect(draft && specOfDeleted(draft)).toBeDefined()
   })
 
   test('once, and again if the deletion becomes permanent', () => {

@@ -47,7 +47,7 @@ function after({ dataSource, ...spec }: ManagedDatabase['spec'], incarnation: nu
   return { ...spec, ...(dataSource && undelete ? { dataSource: { ...dataSource, undelete } } : {}) }
 }
 
-/** Undefined if the database never archived anything, or if the installation has no archive now. */
+/** Undefined if the database never archived anything. An installation may have lost its archive's settings meanwhile. */
 function recordOf(observed: Facts): Recorded | undefined {
   const { database, backups, podSettings } = observed
   const { metadata, spec, status } = database
@@ -55,10 +55,11 @@ function recordOf(observed: Facts): Recorded | undefined {
   const id = metadata.labels?.[labels.id]
   const requested = spec.dataSource?.undelete?.incarnation
   const incarnation = status?.incarnation ?? (requested === undefined ? undefined : requested - 1)
-  if (podSettings.archive === undefined || id === undefined || deletedAt === undefined) return undefined
+  if (id === undefined || deletedAt === undefined) return undefined
   const failed = failedUndelete(observed)
   if (failed !== undefined) return failed
-  const hasArchived = spec.backup.durable || status?.archive !== undefined || backups.some(isDurable)
+  const mayArchive = spec.backup.durable && podSettings.archive !== undefined
+  const hasArchived = mayArchive || status?.archive !== undefined || backups.some(isDurable)
   if (!hasArchived || incarnation === undefined) return undefined
   const { keepBackups: keepsBackups, purge } = spec.deletion
   const deleted = { id, name, namespace, uid, deletedAt, incarnation, keepsBackups }

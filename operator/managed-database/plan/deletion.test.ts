@@ -32,7 +32,7 @@ const createdAt = (ms: number) => ({
   metadata: { ...branch.metadata, creationTimestamp: timestamp(now + ms) },
 })
 const doomed = { ...branch, spec: { ...branch.spec, deletionRequestedAt: at } }
-const backup = named<Backup>('Backup')
+const backup = { ...named<Backup>('Backup'), spec: { kind: 'hot' } } as Backup
 const deletion = { do: 'delete', name: 'its', namespace: 'there' }
 
 const deletingReady = {
