@@ -20,6 +20,7 @@ test.each([
   '::ffff:10.0.0.1',
   '::ffff:a00:1',
   '64:ff9b::a00:1',
+  '2001:0:a00:1::',
   '2002:a00:1::',
   'no address',
 ])('%s is refused', address => {
