@@ -25,7 +25,7 @@ const writeAged = (name: string, ageMs: number): void => {
   utimesSync(path, at, at)
 }
 
-test('leftovers of killed writers are removed after a day, also by a clock that is an hour ahead', async () => {
+test('only leftovers older than a day are removed, even if the clock is an hour ahead', async () => {
   await checkKey(store, keys)
   writeAged('a/1/wal/.partial-old', dayMs + 60_000)
   writeAged('a/1/wal/.partial-new', 60_000)
@@ -46,7 +46,7 @@ test('a killed first start does not prevent the next start', async () => {
   await expect(checkKey(store, keys)).rejects.toThrow('has objects, such as a/1/wal/x')
 })
 
-test('after an error of the store the cleanup is retried, and nothing ends', async () => {
+test('after a store error the cleanup continues with the next interval', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   try {
     const logger = { info: vi.fn(), warn: vi.fn() }

@@ -1,7 +1,7 @@
 /**
- * Removes leftovers of killed writers from the store: uploads that were not completed, and the objects that a program
- * writes, when it opens the store, to test what the store supports. An upload counts as abandoned after a day, so that
- * a clock that is wrong by hours cannot end a running upload.
+ * Removes leftovers of killed writers: incomplete uploads, and probe objects. A program writes probe objects when it
+ * opens a store. Only leftovers older than a day are removed: a clock that is wrong by hours must not end a running
+ * upload.
  */
 import type { Logger } from 'pino'
 import { probePrefix } from './names.ts'
@@ -10,7 +10,7 @@ import type { ObjectStore } from './store/store.ts'
 const abandonedMs = 86_400_000
 const everyMs = 6 * 3600_000
 
-/** @returns the number of uploads and objects @throws ArchiveError `store` */
+/** @returns the number of deleted uploads and objects @throws ArchiveError `store` */
 export async function removeAbandoned(store: ObjectStore, now: number): Promise<number> {
   const before = new Date(now - abandonedMs)
   let count = await store.deleteAbandonedUploads('', before)
@@ -22,7 +22,7 @@ export async function removeAbandoned(store: ObjectStore, now: number): Promise<
   return count
 }
 
-/** Removes them now and repeatedly. Never fails: after an error of the store it retries the next time. */
+/** Removes leftovers now and every six hours. Never fails: after a store error it tries again after six hours. */
 export function removeAbandonedRegularly(
   store: ObjectStore,
   { logger, now = Date.now }: { logger: Logger; now?: () => number },

@@ -1,6 +1,6 @@
 /**
- * Two servers that archive under one identity: whatever each of them stores, in any order, a recovery replays the WAL
- * of one server, also where one segment ends and the next begins.
+ * Tests two servers that archive under one identity. In any order of their writes, a recovery replays only one server's
+ * WAL, also across segment borders.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
@@ -18,7 +18,7 @@ import type { ObjectStore } from './store/store.ts'
 import { deleteTail, tailOf } from './tail.ts'
 
 const segmentBytes = 16n << 20n
-/** Instead of 16 MiB. */
+/** The size of a segment's content in this test; a real segment has 16 MiB. */
 const contentBytes = 16
 const incarnation = { databaseId: '0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001', number: 1 }
 const keys = { current: archiveKey(randomBytes(32)), previous: [] }
@@ -70,7 +70,7 @@ const whenAccepted = async (putting: Promise<unknown>): Promise<boolean> =>
     },
   )
 
-/** A server with this identity. Its agent sends in any order, and ignores refusals. */
+/** A server whose agent sends in any order, and ignores refusals. */
 class Server {
   readonly segments: readonly Buffer[]
   #stream = randomBytes(8).toString('hex')
@@ -110,7 +110,7 @@ class Server {
   }
 }
 
-/** What Postgres gets, as `instance/recovery/wal.ts` supplies it. */
+/** The WAL that Postgres receives, selected in the same way as in `instance/recovery/wal.ts`. */
 async function recovered(archive: Archive): Promise<Buffer> {
   const chain = new SegmentChain()
   const replayed: Buffer[] = []
@@ -155,13 +155,13 @@ test('a recovery replays the WAL of one of two servers', { timeout: 60_000 }, as
       }
       const wal = await recovered(archive)
       const whose = servers.filter(({ segments }) => Buffer.concat(segments).subarray(0, wal.length).equals(wal))
-      expect(whose, 'servers whose WAL it is').not.toEqual([])
+      expect(whose, 'servers that wrote the recovered WAL').not.toEqual([])
     }),
     { numRuns: process.env.ESPALIER_SOAK === '1' ? 1000 : 20 },
   )
 })
 
-test('a salt identifies the content of the previous segment, and a random salt identifies none', () => {
+test('a salt identifies the content of the previous segment; a random salt identifies no content', () => {
   const [own, other] = [sha256(Buffer.from('ours')), sha256(Buffer.from('other'))]
   const salt = saltAfter(own)
   expect([followsOther(salt, own), followsOther(salt, other)]).toEqual([false, true])
@@ -169,7 +169,7 @@ test('a salt identifies the content of the previous segment, and a random salt i
   for (const random of [randomBytes(32), Buffer.alloc(0)]) expect(followsOther(random, other)).toBe(false)
 })
 
-test('the previous segment is on the same timeline, and the first segment has none', () => {
+test('the previous segment is on the same timeline; the first segment has no previous segment', () => {
   expect(segmentBefore('000000020000000100000000', segmentBytes)).toBe('0000000200000000000000FF')
   expect(segmentBefore('000000020000000000000000', segmentBytes)).toBeUndefined()
 })

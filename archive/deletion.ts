@@ -1,5 +1,5 @@
 /**
- * Deletes a backup, WAL before a segment, and a complete incarnation. Each operation can be repeated after a failure.
+ * Deletes a backup, WAL before a segment, or all objects of an incarnation. Each operation can be repeated.
  */
 import { completeBackups } from './backup/read.ts'
 import { backupNames, backupsPrefix } from './backup/record.ts'

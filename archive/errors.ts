@@ -1,16 +1,16 @@
-/** Faults of an object in the archive. A client gets the message; it names the object and contains no key. */
+/** Faults of an object in the archive. Clients receive the message: it names the object and contains no key. */
 type ArchiveFault =
   /** Another object of this name exists, with other content: two primaries may be archiving. */
   | { kind: 'conflict'; name: string; stored: string; offered: string }
   /** The object is truncated or changed, or was not written by the archive. */
   | { kind: 'damaged'; name: string; detail: string }
-  /** The object was sealed with a key that this program does not have. */
+  /** The object was encrypted with a key that this program does not have. */
   | { kind: 'unknown key'; name: string; keyId: string }
-  /** The content that arrived does not have the digest or the size that was announced. */
+  /** The received content does not have the announced digest or size. */
   | { kind: 'content differs'; name: string; detail: string }
   /** The store could not be reached, or refused the request. `code`: the store's name for the error. */
   | { kind: 'store'; name: string; code: string; detail: string; isTemporary: boolean }
-  /** The store holds objects that were sealed with another key than the one configured. */
+  /** The store has objects that were encrypted with a key that is not configured. */
   | { kind: 'wrong key'; detail: string }
 
 const messageOf = (fault: ArchiveFault): string => {
@@ -20,7 +20,7 @@ const messageOf = (fault: ArchiveFault): string => {
     case 'damaged':
       return `${fault.name}: the object is damaged: ${fault.detail}`
     case 'unknown key':
-      return `${fault.name}: the object is sealed with the key ${fault.keyId}, which is not configured`
+      return `${fault.name}: the object is encrypted with the key ${fault.keyId}, which is not configured`
     case 'content differs':
       return `${fault.name}: the content received is not the content announced: ${fault.detail}`
     case 'store':

@@ -16,7 +16,7 @@ beforeEach(async () => {
 })
 afterEach(() => rmSync(root, { recursive: true, force: true }))
 
-/** The store as a replica sees it whose sibling writes the object between its first read and its list. */
+/** A store in which a second replica writes the key-check object between the first replica's read and its list. */
 const withSibling = (byte: number): ObjectStore => ({
   ...store,
   async *list(prefix, after) {
@@ -30,5 +30,7 @@ test('two replicas that start at the same time on an empty store both start', as
 })
 
 test('of two replicas with different keys, the second is refused', async () => {
-  await expect(checkKey(withSibling(7), keys(8))).rejects.toThrow('which is not configured: nothing is written')
+  await expect(checkKey(withSibling(7), keys(8))).rejects.toThrow(
+    'which is not configured: Espalier writes nothing to it',
+  )
 })

@@ -1,6 +1,6 @@
 /**
- * Checks at startup that the configured key is the store's. If the key was lost and a new one created, a second archive
- * must not begin beside objects that it cannot decrypt.
+ * Checks at startup that the configured key is the store's key. If an administrator lost the key and created a new key,
+ * the archive must not write beside objects that it cannot decrypt.
  */
 import { createHash } from 'node:crypto'
 import { ArchiveError } from './errors.ts'
@@ -21,19 +21,19 @@ export async function checkKey(store: ObjectStore, keys: ArchiveKeys): Promise<v
   if (await isThere()) return
   for await (const { name } of store.list('')) {
     if (isOfStart(name)) continue
-    // Another replica that starts at the same time may have written it since.
+    // Another replica that starts at the same time may have written the key-check object after the first check.
     if (await isThere()) return
     throw new ArchiveError({
       kind: 'wrong key',
-      detail: `${store.location} has objects, such as ${name}, and no ${keyCheckName} that identifies their key: nothing is written. Restore that object, or use another location`,
+      detail: `${store.location} has objects, such as ${name}, but no ${keyCheckName}, which identifies their key: Espalier writes nothing to it. Restore the object ${keyCheckName}, or use another location`,
     })
   }
   await putOnce({ store, keys }, { name: keyCheckName, content, source: source() }).catch(explained(store))
 }
 
 /**
- * Objects of a first start that was killed before it wrote the key-check object, or of another start that is still
- * running.
+ * Whether an archive wrote the object while it started: an archive that was killed before it wrote the key-check
+ * object, or another replica that is still starting.
  */
 const isOfStart = (name: string): boolean => name.startsWith(probePrefix) || name.startsWith(`${keyCheckName}.claim-`)
 
@@ -48,7 +48,7 @@ const explained =
     throw new ArchiveError(
       {
         kind: 'wrong key',
-        detail: `${location} was made with the key ${error.fault.keyId}, which is not configured: nothing is written. Configure that key, or use another location`,
+        detail: `${location} was created with the key ${error.fault.keyId}, which is not configured: Espalier writes nothing to it. Configure that key, or use another location`,
       },
       { cause: error },
     )

@@ -13,8 +13,8 @@ export const parseIncarnation = (id: string, number: string): Incarnation | unde
   isUuid(id) && incarnationNumber.test(number) ? { databaseId: id, number: Number(number) } : undefined
 
 /**
- * Files that Postgres archives (manual, "Continuous Archiving"): a segment, also a partial one after a promotion, a history file of a
- * timeline, and the label of a base backup.
+ * Files that Postgres archives (manual, "Continuous Archiving"): segments, partial segments after a promotion, timeline
+ * history files and backup history files.
  */
 const walFile = /^([0-9A-F]{24}(\.partial|\.[0-9A-F]{8}\.backup)?|[0-9A-F]{8}\.history)$/
 
@@ -32,7 +32,7 @@ export const walPrefix = (incarnation: Incarnation): string => `${incarnationPre
 /** The prefix of streamed pieces of segments that are not yet archived completely. */
 export const tailPrefix = (incarnation: Incarnation): string => `${incarnationPrefix(incarnation)}tail/`
 
-/** A byte range of a segment. `stream`: the stream that sent it; absent in pieces of earlier versions. */
+/** A byte range of a segment. `stream`: identifies the sender; absent in pieces of earlier versions. */
 export type Piece = {
   readonly segment: string
   readonly offset: number
@@ -57,12 +57,12 @@ export function parsePiece(name: string): Piece | undefined {
 /** The object that shows whether the store was created with the configured key. */
 export const keyCheckName = 'key-check'
 
-/** The prefix of objects that a start writes to test what the store supports, and then deletes. */
+/** The prefix of probe objects: a starting program tests with them what the store supports, and then deletes them. */
 export const probePrefix = 'check-'
 
 const identityPrefix = 'urn:espalier:archive:'
 
-/** The URI in a database's certificate, by which it writes and reads its own objects. */
+/** The URI in a database's certificate. It permits writing and reading this incarnation's objects. */
 export const identityOf = ({ databaseId, number }: Incarnation): string => `${identityPrefix}${databaseId}:${number}`
 
 export type Identity =
@@ -70,7 +70,7 @@ export type Identity =
   | { readonly kind: 'writer'; readonly incarnation: Incarnation }
   /** A restore: it reads the objects of one incarnation. */
   | { readonly kind: 'reader'; readonly incarnation: Incarnation }
-  /** The operator: for every database it reads lists and records, and deletes objects. It reads and writes no data. */
+  /** The operator: lists objects, reads records and deletes objects of every database. It reads and writes no data. */
   | { readonly kind: 'operator' }
 
 /**

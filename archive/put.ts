@@ -1,7 +1,7 @@
 /**
- * Writes an object once. Writing the same content again succeeds without a change; other content under the same name is
- * refused. So a sender can always retry, and two servers that archive under one identity are detected before one
- * overwrites the other's object.
+ * Writes an object once. Repeating a write with the same content succeeds and changes nothing; other content under the
+ * same name is refused. So a sender can always retry, and two servers that archive under one identity cannot overwrite
+ * each other's objects.
  */
 import { buffer } from 'node:stream/consumers'
 import { ArchiveError } from './errors.ts'
@@ -23,7 +23,7 @@ type NewObject = {
   name: string
   content: Content
   source: AsyncIterable<Uint8Array>
-  /** SHA-256 of the segment before it. */
+  /** SHA-256 of the previous segment. */
   predecessor?: Buffer | undefined
 } & Verification
 
@@ -73,9 +73,9 @@ const conflict = (name: string, stored: string, { sha256: offered }: Content) =>
   new ArchiveError({ kind: 'conflict', name, stored, offered })
 
 /**
- * If the store cannot refuse a second write, a writer first writes a lock object that names its content, and continues
- * only if no other lock exists. Of two writers with different content at least one sees both locks, since each lists
- * them after it has written its own.
+ * For stores without conditional writes: a writer first creates a lock object, named by its content's SHA-256. It
+ * continues only if no other lock exists. Each writer lists the locks after it has created its own, so at least one of
+ * two conflicting writers finds both locks.
  */
 async function claim(
   store: ObjectStore,
@@ -89,7 +89,7 @@ async function claim(
     if (other !== `${prefix}${content.sha256}`) throw conflict(name, other.slice(prefix.length), content)
 }
 
-/** Fails if the store acknowledged an object that it does not have, or has only a part of. */
+/** Reads the object's header back. Fails if the store acknowledged the object but does not have it. */
 async function confirm(
   archive: Archive,
   name: string,

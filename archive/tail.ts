@@ -1,8 +1,8 @@
 /**
- * The tail: streamed pieces of a segment that is not yet archived completely. A stream sends a segment from its first
- * byte on, and the tail consists of the pieces of the stream that reaches furthest. Pieces of several streams are never
- * joined: if two servers archive under one identity, the servers' bytes differ. Pieces of earlier versions name no
- * stream: they are joined with the pieces of every stream.
+ * The tail of a segment that is not yet archived completely. A stream is one sender's pieces of the segment, from the
+ * first byte on. The tail is the stream that reaches furthest. Pieces of several streams are never joined: if two
+ * servers archive under one identity, their bytes differ. Pieces of earlier versions name no stream: they are joined
+ * with the pieces of every stream.
  */
 import { followsOther } from '../instance/archive/predecessor.ts'
 import { ArchiveError } from './errors.ts'
@@ -13,7 +13,7 @@ import { type Archive, readHeader } from './put.ts'
 type StoredPiece = Piece & { name: string }
 
 type Tail = {
-  /** The number of bytes without a gap from the segment's first byte on. */
+  /** The number of bytes from the segment's first byte to the first gap. */
   readonly length: number
   /** @throws ArchiveError `damaged`, while it is read */
   read(): AsyncGenerator<Uint8Array>
@@ -29,7 +29,7 @@ async function piecesOf({ store }: Archive, incarnation: Incarnation, segment: s
   return pieces
 }
 
-/** Omits pieces of a stream whose previous segment is not `predecessor`, the one that is replayed before. */
+/** Omits streams that follow another segment than `predecessor`, the SHA-256 of the segment that is replayed before. */
 async function followingOf(
   archive: Archive,
   pieces: readonly StoredPiece[],
@@ -68,9 +68,9 @@ function coverOf(pieces: readonly StoredPiece[]): Cover {
 }
 
 /**
- * @param predecessor the SHA-256 of the segment that is replayed before: streams whose previous segment is another one
- * are ignored
- * @throws ArchiveError `store`; only if there is a predecessor, also `damaged` and `unknown key`
+ * @param predecessor the SHA-256 of the segment that is replayed before. Streams that follow another segment are
+ * ignored
+ * @throws ArchiveError `store`; with a predecessor also `damaged` or `unknown key`
  */
 export async function tailOf(
   archive: Archive,
@@ -90,7 +90,7 @@ export async function tailOf(
 
 async function* contentOf({ store, keys }: Archive, { name }: StoredPiece, skip: number): AsyncGenerator<Uint8Array> {
   const stored = await store.read(name)
-  // It is deleted once the segment is archived completely.
+  // A piece is deleted once its segment is archived completely.
   if (stored === undefined) throw missing(name)
   let remaining = skip
   for await (const chunk of (await unsealed(stored, { name, keys })).content) {
@@ -111,7 +111,7 @@ const missing = (name: string) =>
 
 const concurrentDeletes = 16
 
-/** Deletes objects, several at once. @throws ArchiveError `store` */
+/** Deletes several objects concurrently. @throws ArchiveError `store` */
 export async function deleteAll({ store }: Archive, names: readonly string[]): Promise<void> {
   for (let at = 0; at < names.length; at += concurrentDeletes)
     await Promise.all(names.slice(at, at + concurrentDeletes).map(name => store.delete(name)))

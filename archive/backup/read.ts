@@ -1,4 +1,4 @@
-/** Reads base backups of the archive. */
+/** Reads base backups from the archive. */
 import { buffer } from 'node:stream/consumers'
 
 import { ahead } from '../../instance/restore/ahead.ts'
@@ -14,8 +14,8 @@ import { type BackupRecord, backupNames, backupRecord, backupsPrefix } from './r
 const partsAhead = 2
 
 /**
- * The ids of backups in order, including incomplete ones. UUIDv7 begin with the time, so the newest is the last. To
- * skip the parts of a backup, the list is restarted after its id.
+ * The ids of all backups, also of incomplete backups, in order. A UUIDv7 begins with the time, so the newest backup is
+ * the last. To skip a backup's parts, the list is restarted after the backup's id.
  */
 async function* begunBackups({ store }: Archive, incarnation: Incarnation, after?: string): AsyncGenerator<string> {
   const prefix = backupsPrefix(incarnation)
@@ -34,8 +34,8 @@ async function* begunBackups({ store }: Archive, incarnation: Incarnation, after
 }
 
 /**
- * Complete backups in order; only those after the id `after`. @throws ArchiveError, also `damaged` for an unreadable
- * record
+ * Complete backups, sorted by id. With `after`, only backups with a greater id.
+ * @throws ArchiveError, also `damaged` for an invalid record
  */
 export async function* completeBackups(
   archive: Archive,
@@ -48,7 +48,7 @@ export async function* completeBackups(
   }
 }
 
-/** Undefined if there is no such backup, or it is incomplete. @throws ArchiveError */
+/** Undefined if the backup does not exist or is incomplete. @throws ArchiveError */
 export async function readRecord(
   archive: Archive,
   incarnation: Incarnation,
@@ -62,7 +62,7 @@ export async function readRecord(
   throw new ArchiveError({
     kind: 'damaged',
     name,
-    detail: `it was written by another version of Espalier: ${parsed.error.issues[0]?.path.join('.')}`,
+    detail: `invalid field ${parsed.error.issues[0]?.path.join('.')}; another version of Espalier may have written it`,
   })
 }
 

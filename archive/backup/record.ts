@@ -1,6 +1,6 @@
 /**
- * Objects of a base backup in the archive: parts of 16 MiB, a manifest, and a record, which is written last and only
- * after all others have been read back. A backup without a record does not exist.
+ * A base backup consists of parts of at most 16 MiB, a manifest and a record. The record is written last, after the
+ * other objects were checked. A backup without a record is incomplete.
  *
  *     <id>/<incarnation>/backups/<backup id>/base/00000001 ...
  *     <id>/<incarnation>/backups/<backup id>/manifest
@@ -22,10 +22,10 @@ export const backupRecord = z.strictObject({
   end: position,
   startedAt: z.iso.datetime(),
   endedAt: z.iso.datetime(),
-  /** In order; the concatenated parts are the tar archive. */
+  /** In order. The concatenated parts are the tar archive. */
   parts: z.array(contentText).min(1).max(10_000_000),
   manifest: contentText,
-  /** Of all parts. */
+  /** The size of all parts, before compression. */
   bytes: z.int().min(0),
 })
 export type BackupRecord = z.output<typeof backupRecord>

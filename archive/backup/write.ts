@@ -1,6 +1,6 @@
 /**
- * Writes a base backup to the archive while Postgres sends it. Two parts are in memory: one is written while the next
- * is compressed.
+ * Writes a base backup to the archive while Postgres sends it. Two parts are in memory: while one part is written, the
+ * next part is compressed.
  */
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
@@ -20,12 +20,12 @@ type BackupRun = {
   /** A unique UUID. */
   id: string
   now: () => number
-  /** Called after each part, with the bytes so far and Postgres's estimate. */
+  /** Called after each part, with the bytes received so far and Postgres's estimate of all bytes. */
   onProgress?: (bytes: number, estimate: number) => void
   signal?: AbortSignal
 }
 
-/** @throws ArchiveError; Error if the backup ends early or has tablespaces of its own */
+/** @throws ArchiveError; Error if Postgres ends the backup early, or if the server has tablespaces */
 export async function writeBackup(
   archive: Archive,
   events: AsyncIterable<BaseBackupEvent>,
@@ -78,7 +78,10 @@ async function sent(events: AsyncIterable<BaseBackupEvent>, parts: PartSender, r
 }
 
 function refuseTablespace(tablespace: string | undefined): void {
-  if (tablespace !== undefined) throw new Error(`the tablespace at ${tablespace} is not backed up`)
+  if (tablespace !== undefined)
+    throw new Error(
+      `the server has a tablespace at ${tablespace}: backups of servers with tablespaces are not supported`,
+    )
 }
 
 async function putBytes(archive: Archive, name: string, bytes: Buffer, signal?: AbortSignal): Promise<Content> {
@@ -87,7 +90,7 @@ async function putBytes(archive: Archive, name: string, bytes: Buffer, signal?: 
   return content
 }
 
-/** When it resolves, the part has been read back. */
+/** Resolves once the part was read back. */
 async function putPart(archive: Archive, name: string, part: Part, signal?: AbortSignal): Promise<void> {
   const content = storedOf(part)
   const source = Readable.from(part.chunks())
@@ -95,7 +98,7 @@ async function putPart(archive: Archive, name: string, part: Part, signal?: Abor
   await readBack(archive, name, content, signal)
 }
 
-/** @throws ArchiveError `damaged` unless the object exists, complete, with this content */
+/** @throws ArchiveError `damaged` unless the complete object exists with this content */
 async function readBack(
   { store, keys }: Archive,
   name: string,

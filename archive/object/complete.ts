@@ -1,4 +1,4 @@
-/** An object of a known and limited size, read completely: one call decompresses it, outside the event loop. */
+/** Reads a complete object of known size into memory. One call decompresses it, outside the event loop. */
 import { promisify } from 'node:util'
 import { zstdDecompress } from 'node:zlib'
 import { ArchiveError } from '../errors.ts'
@@ -9,8 +9,8 @@ import { opened } from './seal.ts'
 const decompress = promisify(zstdDecompress)
 
 /**
- * The content of an object, in one buffer. No digest is computed: the header contains the digest of the sealed content,
- * each frame is authenticated, and the length is checked.
+ * The content of an object, in one buffer. Computes no digest: the authenticated header has the expected digest, each
+ * frame is authenticated, and the length is checked.
  * @param expected the content that the object must have
  * @throws ArchiveError `damaged`, `unknown key`
  */
@@ -25,7 +25,7 @@ export async function unsealedComplete(
   const buffered: Buffer[] = []
   for await (const frame of frames) {
     // Inside the loop: an error thrown here closes the source.
-    if (!isExpected) throw damaged('it has other content than the record of its backup states')
+    if (!isExpected) throw damaged("it has other content than the backup's record names")
     buffered.push(frame)
   }
   const stored = Buffer.concat(buffered)
@@ -34,7 +34,7 @@ export async function unsealedComplete(
   return content
 }
 
-/** The output is one buffer, one byte larger than needed: after a full buffer zstd would allocate another. */
+/** The output buffer is one byte larger than needed: after a full buffer zstd would allocate another buffer. */
 async function decompressed(stored: Buffer, size: number, damaged: (detail: string) => Error): Promise<Buffer> {
   try {
     return await decompress(stored, { chunkSize: Math.max(size + 1, 64), maxOutputLength: Math.max(size, 1) })

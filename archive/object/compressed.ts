@@ -1,4 +1,4 @@
-/** Compressed content of requests: it is decompressed to check its digest, and stored as it was sent. */
+/** Checks the compressed content of requests, which is stored as it was sent. */
 import { createHash } from 'node:crypto'
 import { createZstdDecompress, type ZstdDecompress } from 'node:zlib'
 import type { Content } from './header.ts'
@@ -6,12 +6,12 @@ import type { Content } from './header.ts'
 /** Size of the chunks that zstd returns. */
 const yieldedBytes = 256 * 1024
 
-/** The maximum size of zstd's output for `size` bytes (`ZSTD_COMPRESSBOUND`). */
+/** An upper bound of zstd's output for `size` bytes, larger than `ZSTD_COMPRESSBOUND`. */
 const mostCompressed = (size: number): number => size + Math.ceil(size / 128) + 64 * 1024
 
 /**
- * Passes a zstd stream through, and fails at its end unless it decompresses to that digest and size. Decompressed data
- * beyond the size are dropped.
+ * Returns the zstd stream unchanged. Fails unless it decompresses to the digest and size of `content`. Stops
+ * decompressing, and fails, when the size is exceeded.
  * @param failure creates the error
  */
 export async function* verifiedCompressed(
@@ -20,10 +20,10 @@ export async function* verifiedCompressed(
   failure: (detail: string) => Error,
 ): AsyncGenerator<Uint8Array> {
   const zstd = createZstdDecompress({ chunkSize: yieldedBytes })
-  // For errors after the end, which no reader waits for any more.
+  // Without a handler, an error after the end of the stream would end the process.
   zstd.on('error', () => {})
   const compared = compare(zstd, content, failure)
-  // It is awaited below. Node ends the process if it rejects before that without a handler.
+  // It is awaited below. A rejection before that would have no handler, and Node would end the process.
   compared.catch(() => {})
   let length = 0
   let written: Promise<unknown> = Promise.resolve()
@@ -39,14 +39,14 @@ export async function* verifiedCompressed(
     await Promise.race([written, compared])
     zstd.end()
     await compared
-    if (zstd.bytesWritten !== length) throw failure('it continues after its end')
+    if (zstd.bytesWritten !== length) throw failure('it has bytes after the end of the zstd stream')
   } finally {
     zstd.destroy()
   }
 }
 
 /**
- * Passes a zstd stream through, and fails at its end unless the stream itself has that digest. It is not decompressed.
+ * Returns the zstd stream unchanged. Fails unless the compressed bytes have the digest `sha256`. Does not decompress.
  * @param failure creates the error
  */
 export async function* verifiedEncoded(
@@ -64,7 +64,7 @@ export async function* verifiedEncoded(
     yield piece
   }
   const digest = hash.digest('hex')
-  if (digest !== sha256) throw failure(`the SHA-256 of its encoding is ${digest}, not ${sha256}`)
+  if (digest !== sha256) throw failure(`the SHA-256 of the compressed bytes is ${digest}, not ${sha256}`)
 }
 
 async function compare(

@@ -1,7 +1,7 @@
 /**
- * Encrypts a stream in frames of 256 KiB, each AES-256-GCM (NIST SP 800-38D). The nonce contains the frame number and a
- * flag for the last frame. So a reader detects frames that were changed, exchanged, repeated or omitted, and a
- * truncated end. Each key is used for one object only.
+ * Encrypts a stream in frames of 256 KiB with AES-256-GCM (NIST SP 800-38D). The nonce contains the frame number and a
+ * flag for the last frame. So a reader detects changed, exchanged, repeated and omitted frames, and a truncated end.
+ * Each key is used for one object only.
  */
 import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject } from 'node:crypto'
 import { ArchiveError } from '../errors.ts'
@@ -30,14 +30,14 @@ function encrypt(key: KeyObject, index: number, plain: Uint8Array, isLast: boole
 type Frame = { bytes: Buffer; isLast: boolean }
 
 /**
- * Yields chunks of exactly `size` bytes, and at the end one of 0 to `size` bytes. A chunk is valid until the next step.
+ * Yields chunks of exactly `size` bytes; the last chunk has 0 to `size` bytes. A chunk is valid until the next step.
  */
 async function* pieces(source: AsyncIterable<Uint8Array>, size: number): AsyncGenerator<Frame> {
   const buffer = Buffer.allocUnsafeSlow(size)
   let filled = 0
   for await (const chunk of source)
     for (let at = 0; at < chunk.length; ) {
-      // The last chunk is only known at the end: a full one is kept until more data follow.
+      // The last chunk is only known at the end: a full chunk is kept until more data follow.
       if (filled === size) {
         yield { bytes: buffer, isLast: false }
         filled = 0
@@ -57,8 +57,8 @@ export async function* encryptedFrames(source: AsyncIterable<Uint8Array>, key: U
 }
 
 /**
- * Decrypts. Data of a frame are yielded only after the frame was authenticated; a truncated end is detected only at the
- * end.
+ * Decrypts frames. Yields a frame's data only after it has authenticated the frame. A truncated end is detected only at
+ * the end.
  * @throws ArchiveError `damaged`
  */
 export async function* decryptedFrames(

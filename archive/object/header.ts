@@ -1,8 +1,8 @@
 /**
- * The header of an object describes its content. It is clear text, and authenticated. An object that was moved to
- * another name, or whose header was changed, is refused.
+ * The header of an object describes its content. It is clear text, and authenticated. A reader refuses an object that
+ * was moved to another name, or whose header was changed.
  *
- *     magic "ESPARCH1" | length of the JSON, 4 bytes big endian | JSON | HMAC-SHA256 of all before it
+ *     magic "ESPARCH1" | length of the JSON, 4 bytes big endian | JSON | HMAC-SHA256 of all bytes before it
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
@@ -13,7 +13,7 @@ const magic = Buffer.from('ESPARCH1', 'ascii')
 const lengthBytes = 4
 const tagBytes = 32
 const fixedBytes = magic.length + lengthBytes
-/** The maximum size of a header: this much is read to learn about an object. */
+/** The maximum size of a header. To read a header, a reader requests this many bytes. */
 export const mostHeaderBytes = 4096
 export const saltBytes = 32
 
@@ -28,7 +28,7 @@ const headerText = z.strictObject({
   key: z.string().regex(/^[0-9a-f]{16}$/),
   salt: z.base64().length(44),
   compression: z.enum(['none', 'zstd']),
-  /** Absent if it was unknown when the object was started. */
+  /** Absent if the writer did not know the content when it wrote the header. */
   content: contentText.optional(),
 })
 export type ObjectHeader = z.output<typeof headerText>
@@ -41,7 +41,7 @@ export function renderHeader(header: ObjectHeader, headerKey: Uint8Array): Buffe
   return Buffer.concat([bytes, createHmac('sha256', headerKey).update(bytes).digest()])
 }
 
-/** The header's size, from its first 12 bytes; undefined if they do not begin an object. */
+/** The header's size, read from the first 12 bytes. Undefined if these bytes are not the start of a valid header. */
 function headerLength(bytes: Uint8Array): number | undefined {
   if (bytes.length < fixedBytes || !magic.equals(bytes.subarray(0, magic.length))) return undefined
   const length = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).readUInt32BE(magic.length)
@@ -52,8 +52,8 @@ function headerLength(bytes: Uint8Array): number | undefined {
 type ReadHeader = { header: ObjectHeader; length: number; frameKey: Buffer }
 
 /**
- * @param bytes the beginning of an object: its first 4096 bytes, or all of it if it is shorter
- * @param name the name under which it was read
+ * @param bytes the first 4096 bytes of an object, or the complete object if it is shorter
+ * @param name the name under which the object was read
  * @throws ArchiveError `damaged`, `unknown key`
  */
 export function parseHeader(bytes: Uint8Array, name: string, keys: ArchiveKeys): ReadHeader {

@@ -1,9 +1,9 @@
-/** The keys that seal objects. Each object has its own keys, derived from one of these and a random salt. */
+/** The keys that encrypt objects. Each object has its own keys, derived from an archive key and the object's salt. */
 import { createHash, hkdfSync } from 'node:crypto'
 
-/** 32 random bytes, and the key's name in objects. */
+/** An archive key: 32 random bytes, and the id by which object headers name the key. */
 type ArchiveKey = { readonly id: string; readonly bytes: Uint8Array }
-/** New objects are sealed with `current`; objects sealed with one of `previous` can still be read. */
+/** `current` encrypts new objects. `previous` decrypt older objects. */
 export type ArchiveKeys = { readonly current: ArchiveKey; readonly previous: readonly ArchiveKey[] }
 
 const keyBytes = 32

@@ -29,7 +29,7 @@ const open = async (object: Uint8Array, as = name, by: Parameters<typeof unseale
   return gathered(content)
 }
 
-test('an object returns its original content, for any sizes of chunks and content', async () => {
+test('an object returns its original content, for any chunk size and content size', async () => {
   const sizes = fc.oneof(
     fc.integer({ min: 0, max: 5000 }),
     fc.constantFrom(262_143, 262_144, 262_145, 524_288, 2 ** 20, 3e6),
@@ -45,7 +45,7 @@ test('an object returns its original content, for any sizes of chunks and conten
   )
 })
 
-test('an object with any bit changed is refused, and so is a truncated one', async () => {
+test('an object with any changed bit is refused, and a truncated object too', async () => {
   const bytes = randomBytes(600_000)
   const content = contentOf(bytes)
   const object = await seal(bytes, undefined, content)
@@ -81,7 +81,7 @@ test('an object with any bit changed is refused, and so is a truncated one', asy
   await refused(Buffer.concat([object, Buffer.alloc(1)]))
 })
 
-test('an object with known content is read at once, and refused if it has other content', async () => {
+test('an object with expected content is read into one buffer, and refused if its content differs', async () => {
   for (const size of [0, 1, 262_144, 3_000_000]) {
     const bytes = randomBytes(size)
     const object = await seal(bytes, undefined, contentOf(bytes))
@@ -128,19 +128,19 @@ test('frames cannot be exchanged, repeated or omitted', async () => {
   }
 })
 
-test('an object under another name is refused with both names', async () => {
+test('an object that was moved to another name is refused; the error has both names', async () => {
   const object = await seal(Buffer.from('WAL'))
   await expect(open(object, 'other/1/wal/000000010000000000000001')).rejects.toThrow(
     `other/1/wal/000000010000000000000001: the object is damaged: it was archived as ${name}`,
   )
 })
 
-test("an object is read with a previous key, and refused with the key's name without it", async () => {
+test("an object is readable with a previous key; without it, the error names the key's id", async () => {
   const object = await seal(Buffer.from('WAL'))
   const current = archiveKey(Buffer.alloc(32, 2))
   expect((await open(object, name, { current, previous: [keys.current] })).toString()).toBe('WAL')
   await expect(open(object, name, { current, previous: [] })).rejects.toThrow(
-    `sealed with the key ${keys.current.id}, which is not configured`,
+    `encrypted with the key ${keys.current.id}, which is not configured`,
   )
 })
 

@@ -1,6 +1,6 @@
 /**
- * An object of the archive as a stream of bytes: a header, followed by the content, compressed with zstd and encrypted
- * in frames.
+ * Converts content to an object of the archive, and back. An object is a stream of bytes: a header, and the content,
+ * compressed with zstd and encrypted in frames.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib'
@@ -13,12 +13,12 @@ import { type ArchiveKeys, objectKeys } from './key.ts'
 
 type Bytes = AsyncIterable<Uint8Array>
 
-/** The level of zstd: at this level a core compresses WAL faster than most object stores accept it. */
+/** At this zstd level a core compresses WAL faster than most object stores accept it. */
 const compressionLevel = 1
 /** Size of the chunks that zstd returns. */
 const yieldedBytes = 256 * 1024
 /**
- * Size of the chunks to compress. Each is compressed in another thread: for a chunk of a TLS record's size, the change
+ * Size of the chunks to compress. Another thread compresses each chunk: for a chunk of a TLS record's size, the change
  * of threads costs more than the compression.
  */
 const gatheredBytes = 1024 * 1024
@@ -30,17 +30,16 @@ type SealedObject = {
   predecessor?: Buffer | undefined
 } & Verification
 /**
- * `isVerified`: the caller has checked the source. `encodedSha256`: the digest of a compressed source. It is checked
- * instead of the digest of the content.
+ * `isVerified`: the caller has checked the source. `isCompressed`: the source is a zstd stream, and is stored
+ * unchanged. `encodedSha256`: the digest of a compressed source. It is checked instead of the content's digest.
  */
 export type Verification = { isVerified?: boolean; isCompressed?: boolean; encodedSha256?: string | undefined }
 
 /**
- * The bytes of a new object. `content`: digest and size of the source, if known. The stream fails if the source
- * differs from them. With `isVerified` the stream does not check this, since the caller has. `isCompressed`: the source
- * is a zstd stream, and is stored unchanged. `predecessor`: the SHA-256 of the previous segment. The salt contains a
- * hash of it.
- * @throws ArchiveError `content differs`, while it is read
+ * The bytes of a new object. `content`: digest and size of the content, if known. Unless `isVerified` is set, the
+ * stream fails if the source has other content. `predecessor`: the SHA-256 of the previous segment. The salt contains a
+ * hash of this SHA-256.
+ * @throws ArchiveError `content differs`, while the stream is read
  */
 export async function* sealed(source: Bytes, object: SealedObject): AsyncGenerator<Buffer> {
   const { name, keys, content, predecessor } = object
@@ -82,7 +81,7 @@ export async function unsealed(source: Bytes, { name, keys }: { name: string; ke
   return { header, content: plainOf(header, frames) }
 }
 
-/** The decrypted content of an object. @throws ArchiveError `damaged`, while it is read */
+/** Decompresses decrypted frames, and checks size and digest. @throws ArchiveError `damaged`, while it is read */
 export function plainOf({ compression, content, name }: ObjectHeader, frames: Bytes): Bytes {
   const plain = compression === 'none' ? frames : through(frames, createZstdDecompress({ chunkSize: yieldedBytes }))
   const damaged = (detail: string) => new ArchiveError({ kind: 'damaged', name, detail })
@@ -90,8 +89,8 @@ export function plainOf({ compression, content, name }: ObjectHeader, frames: By
 }
 
 /**
- * Reads an object to its end, and resolves to its header if every byte is unchanged. Nothing is decompressed: the
- * frames are authenticated.
+ * Reads an object to its end, and resolves to its header if every byte is unchanged. Authenticates the frames, and does
+ * not decompress them.
  * @throws ArchiveError `damaged`, `unknown key`
  */
 export async function authenticated(
@@ -124,7 +123,7 @@ export async function opened(
 
 const differs = (name: string) => (detail: string) => new ArchiveError({ kind: 'content differs', name, detail })
 
-/** Passes the source through, and fails at its end unless it has that digest and size. */
+/** Returns the source unchanged. Fails unless it has the digest and size of the expected content. */
 async function* verified(source: Bytes, { sha256, size }: Content, failure: (detail: string) => Error): Bytes {
   const hash = createHash('sha256')
   let length = 0
@@ -139,7 +138,7 @@ async function* verified(source: Bytes, { sha256, size }: Content, failure: (det
   if (digest !== sha256) throw failure(`its SHA-256 is ${digest}, not ${sha256}`)
 }
 
-/** The same bytes in chunks of `size`. Two buffers alternate: the second chunk after a chunk overwrites it. */
+/** Divides the source into chunks of `size` bytes. Two buffers alternate: a chunk is valid until the next but one. */
 async function* gathered(source: Bytes, size: number): Bytes {
   let [filling, other]: (Buffer | undefined)[] = []
   let filled = 0
@@ -159,11 +158,11 @@ async function* gathered(source: Bytes, size: number): Bytes {
 }
 
 /**
- * Reads the next chunk from the source while the previous one is transformed. Errors of source and transformation are
- * thrown to the reader; if the reader stops, both are closed.
+ * Reads the next chunk from the source while the previous chunk is transformed. The reader receives errors of the
+ * source and of the transformation. If the reader stops, both are closed.
  */
 async function* through(source: Bytes, transform: ReturnType<typeof createZstdCompress>): Bytes {
-  // Ignores errors of bytes after the end of the zstd stream: no reader waits for them.
+  // Without a handler, an error after the end of the zstd stream would end the process.
   transform.on('error', () => {})
   const running = feed(source, transform).catch((error: Error) => {
     transform.destroy(error)
@@ -189,7 +188,7 @@ async function feed(source: Bytes, transform: ReturnType<typeof createZstdCompre
   transform.end()
 }
 
-/** The first `length` bytes, or fewer if the source is shorter, and the rest. */
+/** Splits the source after the chunk that completes `length` bytes. */
 async function split(source: Bytes, length: number): Promise<{ start: Buffer; rest: AsyncIterator<Uint8Array> }> {
   const rest = source[Symbol.asyncIterator]()
   const chunks: Uint8Array[] = []

@@ -1,4 +1,4 @@
-/** Responses of the archive's server: the status of each fault, and the client's error. Pure. */
+/** Converts faults to HTTP responses: a status, and an error body for the client. Pure. */
 import { ArchiveError } from '../errors.ts'
 
 export type Answer = {
@@ -18,7 +18,7 @@ const retryAfter = { 'retry-after': '1' }
 
 export const busy = (): Answer => refusal(503, 'busy', 'too many concurrent transfers; try again', retryAfter)
 
-/** Undefined for errors that are not faults of the archive: the caller logs them. */
+/** Undefined for an error that is not an ArchiveError: the caller logs it. */
 export function faultAnswer(error: unknown): Answer | undefined {
   if (!(error instanceof ArchiveError)) return undefined
   const { fault, message } = error

@@ -1,6 +1,5 @@
 /**
- * Tails, base backups, deletion and the permissions of each identity, by the archive's own protocol over real TLS, on a
- * directory.
+ * Tests tails, base backups, deletion and permissions with real TLS requests and a directory store.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -92,7 +91,7 @@ const filesOf = (folder: string) => {
   }
 }
 
-test('pieces are read as one from the first byte on, up to a gap, even if they overlap', async () => {
+test('a tail is read from the first byte to the first gap, also from overlapping pieces', async () => {
   const [wal, name] = [randomBytes(9000), segment(1)]
   expect(await call('writer', 'GET', `${base}/tail/${name}`)).toMatchObject({ status: 404 })
   expect(await putPiece(name, wal, 100, 3000)).toMatchObject({ status: 201 })
@@ -112,7 +111,7 @@ test('pieces are read as one from the first byte on, up to a gap, even if they o
   expect(await call('reader', 'HEAD', `${base}/tail/${name}`)).toMatchObject({ headers: { 'espalier-length': '5000' } })
 })
 
-test('pieces of two streams are never joined: the one that reaches further is read', async () => {
+test('pieces of two streams are never joined: the stream that reaches further is returned', async () => {
   const [one, other, name] = [randomBytes(5000), randomBytes(5000), segment(9)]
   const [first, second] = ['.0000000000000001', '.0000000000000002']
   const tail = async () => (await call('reader', 'GET', `${base}/tail/${name}`)).body
@@ -124,7 +123,7 @@ test('pieces of two streams are never joined: the one that reaches further is re
   expect((await tail()).equals(one.subarray(0, 2000))).toBe(true)
   await putPiece(name, other, 1000, 1900, second)
   expect((await tail()).equals(other.subarray(0, 4000))).toBe(true)
-  // As sent by an agent of an earlier version.
+  // An agent of an earlier version sends this name.
   await putPiece(name, other, 4000, 5000)
   expect((await tail()).equals(other)).toBe(true)
 })
@@ -138,7 +137,7 @@ test('only pieces of a completely archived segment are deleted', async () => {
   expect(await call('reader', 'GET', `${base}/tail/${segment(3)}`)).toMatchObject({ status: 200 })
 })
 
-test('a compressed part is checked by its compressed digest, a segment by its content', async () => {
+test('the digest of the compressed body is checked for a part, the digest of the content for a segment', async () => {
   const [part, other] = [Buffer.alloc(100_000, 'a row '), Buffer.alloc(100_000, 'other ')]
   const digest = (bytes: Buffer) => `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:`
   const sent = (path: string, body: Buffer, of = body) =>
@@ -161,7 +160,7 @@ test('a compressed part is checked by its compressed digest, a segment by its co
 test.each([
   ['another length than its name says', `tail/${segment(4)}.00000000-00000002`, 400],
   ['more than 4 MiB', `tail/${segment(4)}.00000000-00400001`, 400],
-  ['no name of a piece', 'tail/x', 400],
+  ['an invalid name', 'tail/x', 400],
 ])('a piece with %s is refused', async (_, path, status) => {
   expect(await put(path, Buffer.from('x'))).toMatchObject({ status })
 })
@@ -181,7 +180,7 @@ const record = {
 }
 const asBody = (value: unknown) => Buffer.from(JSON.stringify(value))
 
-test('a backup is complete with its record, which is refused while an object that it names is missing', async () => {
+test('a record is refused while one of its objects is missing, and completes the backup', async () => {
   const at = `backups/${backupId}`
   const { parts: _, ...listed } = record
   // The writer itself deletes leftovers of an interrupted attempt.
@@ -236,7 +235,7 @@ test.each<[Who, string, string, number]>([
   expect(filesOf('.').toSorted()).toEqual(before)
 })
 
-test('WAL before a segment is deleted in pages, on every timeline, with its tail but without histories', async () => {
+test('WAL before a segment is deleted in pages, with pieces and on all timelines; histories stay', async () => {
   const files = [10, 11, 12, 13].flatMap(number => [segment(number), segment(number, 2)])
   for (const file of [...files, `${segment(11)}.00000028.backup`, '00000002.history'])
     await put(`wal/${file}`, Buffer.from(file))

@@ -1,4 +1,4 @@
-/** Lists base backups, and completes one: its record is written once everything that it names is in the store. */
+/** Lists base backups, and receives a backup's record. The record is stored only if all objects that it names exist. */
 import { createHash } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
 import { completeBackups } from '../backup/read.ts'
@@ -10,7 +10,7 @@ import { type Archive, putOnce, readHeader } from '../put.ts'
 import { type Answer, refusal } from './answer.ts'
 import { parseContent } from './content.ts'
 
-/** About 90 bytes per part, so this is enough for a backup of 2.9 TB in parts of 16 MiB. */
+/** A part needs about 90 bytes, so this is enough for a backup of 2.9 TB in parts of 16 MiB. */
 const mostRecordBytes = 16 * 1024 * 1024
 const concurrentReads = 32
 
@@ -39,7 +39,8 @@ export async function receiveRecord(
 ): Promise<Answer> {
   const content = parseContent(request.headers, mostRecordBytes)
   if (content.kind === 'refused') return content.answer
-  if (content.isCompressed) return refusal(415, 'bad_request', 'content-encoding: a record is not compressed')
+  if (content.isCompressed)
+    return refusal(415, 'bad_request', 'content-encoding: not allowed for a record; send it uncompressed')
   const bytes = await buffer(request)
   const { size, sha256 } = content.value
   if (bytes.length !== size || createHash('sha256').update(bytes).digest('hex') !== sha256)
@@ -48,7 +49,11 @@ export async function receiveRecord(
   if (record === undefined) return refusal(400, 'bad_request', 'the body is not the record of a backup')
   const checked = await storedBytesOf(archive, incarnation, id, record)
   if ('wrong' in checked)
-    return refusal(409, 'incomplete', `${checked.wrong} is not in the archive as the record states`)
+    return refusal(
+      409,
+      'incomplete',
+      `${checked.wrong} is missing in the archive, or has other content than the record names`,
+    )
   const source = (async function* () {
     yield bytes
   })()
@@ -66,7 +71,7 @@ function parseRecord(bytes: Buffer): BackupRecord | undefined {
   }
 }
 
-/** Reads the header of each object back. */
+/** The size of all objects in the store. Reads each object's header, and not its content. */
 async function storedBytesOf(
   archive: Archive,
   incarnation: Incarnation,

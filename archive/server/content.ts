@@ -2,8 +2,8 @@
  * HTTP fields of a body: its digest, its size, and whether it is compressed.
  *
  * - A plain body has `content-length` and `content-digest` (RFC 9530).
- * - A compressed one (`content-encoding: zstd`) has `espalier-length` and `unencoded-digest`, both of its content. Its
- *   `content-digest`, if present, is of the compressed bytes.
+ * - A compressed body (`content-encoding: zstd`) has `espalier-length` and `unencoded-digest`: size and digest of the
+ *   decompressed content. Its `content-digest`, if present, is the digest of the compressed bytes.
  */
 import type { Content } from '../object/header.ts'
 import { type Answer, refusal } from './answer.ts'
@@ -13,7 +13,7 @@ type Parsed =
   | { kind: 'parsed'; value: Content; isCompressed: boolean; encodedSha256: string | undefined }
   | { kind: 'refused'; answer: Answer }
 
-/** The largest file: `wal_segment_size` is 16 MB in databases of Espalier. */
+/** The maximum size of a file. Segments of Espalier databases have 16 MiB; other servers may use larger segments. */
 export const mostFileBytes = 64 * 1024 * 1024
 
 const bad = (message: string, status = 400): Parsed => ({
@@ -21,7 +21,7 @@ const bad = (message: string, status = 400): Parsed => ({
   answer: refusal(status, 'bad_request', message),
 })
 
-/** Digest and size of the content of a body to archive. */
+/** Parses the digest and size fields of a request body. */
 export function parseContent(fields: Fields, mostBytes = mostFileBytes): Parsed {
   const encoding = fields['content-encoding']
   if (encoding !== undefined && encoding !== 'zstd')
@@ -49,8 +49,8 @@ function parseDigest(digest: Fields[string]): string | undefined {
 }
 
 /**
- * The SHA-256 of the segment before the one that is sent or read; undefined without the field. Senders of earlier
- * versions have none.
+ * The SHA-256 of the previous segment. Undefined if the request has no `espalier-predecessor`: earlier versions do not
+ * send this field.
  */
 export function parsePredecessor(fields: Fields): Buffer | undefined | 'invalid' {
   const field = fields['espalier-predecessor']
@@ -65,7 +65,7 @@ export const accepted = { 'accept-encoding': 'zstd' } as const
 /** A client that reads this may name the stream of a piece. */
 export const acceptedPieces = { 'espalier-pieces': 'stream' } as const
 
-/** Clients of the archive accept one encoding, and name it. */
+/** Compares the whole field: clients of the archive send exactly `zstd`, not a list. */
 export const acceptsZstd = (fields: Fields): boolean => fields['accept-encoding'] === 'zstd'
 
 export const renderDigest = ({ sha256 }: Content): string =>

@@ -1,4 +1,4 @@
-/** Answers one request: determines the client, its permissions, and the operation. */
+/** Responds to one request: determines the client, its permissions and the operation. */
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { TLSSocket } from 'node:tls'
@@ -21,12 +21,12 @@ export type Limits = {
   /** Maximum number of concurrent transfers of segments, parts and restores, and of deletions. */
   transfers: number
   transfersOfClient: number
-  /** The same for pieces of the tail, which do not wait for larger transfers. */
+  /** The same for pieces of a tail. A separate limit, so that pieces do not wait for larger transfers. */
   pieces: number
   piecesOfClient: number
   connections: number
   idleMs: number
-  /** For how long a connection without a request is kept. */
+  /** How long a connection without a request stays open. */
   keepAliveMs: number
   /** Maximum number of entries in a response, and of objects deleted by one request. */
   listed: number
@@ -47,7 +47,8 @@ export async function answerTo(served: Served, exchange: Exchange): Promise<Answ
   // The server accepts only TLS.
   const socket = request.socket as TLSSocket
   const client = socket.authorized ? clientOf(socket.getPeerX509Certificate()?.subjectAltName) : undefined
-  if (client === undefined) return refusal(401, 'unauthenticated', 'a client certificate of a database is required')
+  if (client === undefined)
+    return refusal(401, 'unauthenticated', 'a client certificate with exactly one archive URI is required')
   const target = parseTarget(request.url ?? '')
   if (target.kind === 'refused') return target.answer
   const { value } = target
@@ -60,7 +61,7 @@ export async function answerTo(served: Served, exchange: Exchange): Promise<Answ
   if (end === undefined) return busy()
   const report = () => served.metrics.running(served.transfers.running + served.pieces.running)
   report()
-  // No bytes are sent while a large backup is checked or deleted: the idle timeout would end the connection.
+  // No bytes are sent while a large backup is checked or deleted, so the idle timeout would close the connection.
   if (isSlow(request.method, value)) request.socket.setTimeout(slowMs)
   try {
     return request.method === 'DELETE' ? await remove(served, value, client) : await transfer(served, value, exchange)
@@ -74,7 +75,7 @@ const slowMs = 600_000
 const isSlow = (method: string | undefined, target: Target): boolean =>
   method === 'DELETE' || (method === 'PUT' && target.kind === 'backup object' && target.object.kind === 'record')
 
-/** A restore is a client of its own: its transfers do not count against the limit of the database that archives. */
+/** A restore counts as a separate client: its transfers do not use the limit of the database that archives. */
 const nameOf = (client: Identity): string =>
   client.kind === 'operator' ? client.kind : `${client.kind} ${identityOf(client.incarnation)}`
 
@@ -89,9 +90,9 @@ async function remove(served: Served, target: Target, client: Identity): Promise
   }
   if (target.kind === 'incarnation')
     return { status: 200, body: await deleteIncarnation(served, incarnation, served.limits.listed) }
-  // An incarnation is deleted only by its own path, never because `before` was forgotten.
+  // A request without `before` must not delete all WAL: only the path of the incarnation does that.
   if (target.kind !== 'wal' || target.before === undefined)
-    return refusal(400, 'bad_request', 'before: is required, the name of a segment')
+    return refusal(400, 'bad_request', 'before: required; must be the name of a segment')
   return { status: 200, body: await deleteWal(served, incarnation, target.before, served.limits.listed) }
 }
 
@@ -125,7 +126,7 @@ async function receive(
   const content = parseContent(request.headers, ...(target.kind === 'piece' ? [mostPieceBytes] : []))
   if (content.kind === 'refused') return content.answer
   if (target.kind === 'piece' && target.piece.length !== content.value.size)
-    return refusal(400, 'bad_request', 'content-length: must be the length in the name of the piece')
+    return refusal(400, 'bad_request', 'the size of the content must be the length in the name of the piece')
   const predecessor = parsePredecessor(request.headers)
   if (predecessor === 'invalid') return invalidPredecessor()
   const object = { name: objectName(target), content: content.value, source: request, predecessor }
@@ -141,7 +142,7 @@ async function receive(
 
 const invalidPredecessor = (): Answer => refusal(400, 'bad_request', 'espalier-predecessor: must be sha-256=:<base64>:')
 
-/** The segment stays archived if this fails. Its pieces are then deleted together with old WAL. */
+/** If this fails, the segment stays archived. Its pieces are then deleted together with old WAL. */
 async function dropTail(served: Served, incarnation: Target['incarnation'], segment: string): Promise<void> {
   await deleteTail(served, incarnation, segment).catch((error: unknown) =>
     served.logger.warn({ err: error, segment, ...incarnation }, 'could not delete pieces of an archived segment'),
@@ -156,8 +157,8 @@ async function describe(served: Served, name: string, signal: AbortSignal): Prom
 }
 
 /**
- * A client that accepts zstd gets the stored content, decrypted: it is compressed once, by the writer, and decompressed
- * once, by the reader.
+ * For a client that accepts zstd, the archive only decrypts the stored content. So only the writer compresses it, and
+ * only the reader decompresses it.
  */
 async function deliver(
   { store, keys }: Served,
@@ -172,7 +173,7 @@ async function deliver(
   const headers = known && (isCompressed ? renderCompressed(known) : renderPlain(known))
   response.writeHead(200, {
     'content-type': 'application/octet-stream',
-    // A segment's salt can contain a hash that identifies the previous segment. The reader checks it.
+    // A segment's salt can contain a hash that identifies the previous segment. The reader checks this hash.
     'espalier-salt': header.salt,
     ...headers,
   })
@@ -189,7 +190,7 @@ async function deliverTail(
   if (predecessor === 'invalid') return invalidPredecessor()
   const tail = await tailOf(served, incarnation, segment, predecessor)
   if (tail.length === 0) return missing(`${tailPrefix(incarnation)}${segment}`)
-  // A response to HEAD has no content, and the length in its own field.
+  // A response to HEAD has no body, so `espalier-length` has the tail's length.
   if (request.method === 'HEAD') return { status: 204, headers: { 'espalier-length': String(tail.length) } }
   response.writeHead(200, { 'content-type': 'application/octet-stream', 'content-length': tail.length })
   await write(tail.read(), response, signal)
@@ -209,7 +210,7 @@ async function listWal({ store, limits }: Served, { incarnation, after }: Target
   const files: string[] = []
   for await (const { name } of store.list(prefix, after === undefined ? undefined : `${prefix}${after}`)) {
     const file = name.slice(prefix.length)
-    // Content locks are not files.
+    // Skips lock objects of `putOnce`.
     if (!file.includes('.claim-')) files.push(file)
     if (files.length === limits.listed) break
   }

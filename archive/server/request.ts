@@ -16,7 +16,7 @@ type BackupObject = { kind: 'part'; number: number } | { kind: 'manifest' } | { 
 
 export type Target = { readonly incarnation: Incarnation } & (
   | { kind: 'incarnation' }
-  /** WAL files: those after `after`, or those before `before`. */
+  /** WAL files. GET lists names greater than `after`; DELETE deletes segments before `before`. */
   | { kind: 'wal'; after: string | undefined; before: string | undefined }
   | { kind: 'wal file'; file: string }
   | { kind: 'tail'; segment: string }
@@ -32,7 +32,7 @@ const parsed = <Value>(value: Value): { kind: 'parsed'; value: Value } => ({ kin
 const bad = (message: string, status = 400) => refused(refusal(status, 'bad_request', message))
 const unknown = refused(refusal(404, 'not_found', 'there is no such path'))
 
-/** `/v1/<id>/<incarnation>` and paths below it. Nothing is decoded. */
+/** `/v1/<id>/<incarnation>` and paths below it. Percent-encoding is not decoded. */
 export function parseTarget(target: string): Parsed<Target> {
   const [path = '', query, ...others] = target.split('?')
   const [empty, version, id = '', number = '', folder, ...names] = path.split('/')
@@ -74,7 +74,7 @@ function parseFile(incarnation: Incarnation, file: string): Parsed<Target> {
 function parseTail(incarnation: Incarnation, name: string): Parsed<Target> {
   if (isSegment(name)) return parsed({ kind: 'tail', incarnation, segment: name })
   const piece = parsePiece(name)
-  if (piece === undefined) return bad(`${shortened(name)} is not the name of a segment or of a piece of one`)
+  if (piece === undefined) return bad(`${shortened(name)} is not the name of a segment or of a piece`)
   return parsed({ kind: 'piece', incarnation, name, piece })
 }
 
@@ -92,8 +92,8 @@ function parseBackup(incarnation: Incarnation, id: string, rest: readonly string
 }
 
 /**
- * The client named by a certificate, by its only subject alternative name of the type URI.
- * @param names as Node writes them: `URI:urn:espalier:archive:<id>:<number>`
+ * The client that a certificate names in its URI. Undefined unless the certificate has exactly one URI.
+ * @param names the subject alternative names, as Node writes them: `URI:urn:espalier:archive:<id>:<number>`
  */
 export function clientOf(names: string | undefined): Identity | undefined {
   const uris = (names ?? '').split(', ').filter(name => name.startsWith('URI:'))
@@ -121,10 +121,10 @@ const isDescription = (target: Target): boolean =>
   target.kind === 'backups' ||
   (target.kind === 'backup object' && target.object.kind === 'record')
 
-/** Undefined if the client has the permission. */
+/** Undefined if the client is allowed to do this. */
 export function refusalFor(client: Identity, method: string, target: Target): Answer | undefined {
   if (client.kind !== 'operator' && !isSame(client.incarnation, target.incarnation))
-    return refusal(403, 'forbidden', 'the certificate is of another database or incarnation')
+    return refusal(403, 'forbidden', 'the certificate is for another database or incarnation')
   const allow = allowedMethods[target.kind]
   if (!allow.includes(method)) {
     const allowed = allow.join(', ')

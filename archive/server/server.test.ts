@@ -1,4 +1,4 @@
-/** The archive's server by its own protocol, over real TLS, on a directory. */
+/** Tests the archive's server with real TLS requests and a directory store. */
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -92,7 +92,7 @@ test('a segment is read as it was archived, and is encrypted in the store', asyn
     expect(readFileSync(join(parentPath, name)).includes('a row of the user')).toBe(false)
 })
 
-test('the same content again succeeds, and other content under the name is refused without a change', async () => {
+test('repeating a PUT succeeds; a PUT of other content is refused, and the object stays unchanged', async () => {
   const [wal, other] = [randomBytes(100_000), randomBytes(100_000)]
   expect(await put(path(segment(2)), wal)).toMatchObject({ status: 201 })
   expect(await put(path(segment(2)), wal)).toMatchObject({ status: 200 })
@@ -107,7 +107,7 @@ test('a connection is kept for longer than a minute', async () => {
   expect(headers['keep-alive']).toBe('timeout=65')
 })
 
-test('of two servers that archive one name at the same time, one is refused', async () => {
+test('if two servers archive one name at the same time, one server is refused', async () => {
   const results = await Promise.all(
     [randomBytes(3_000_000), randomBytes(3_000_000)].map(wal => put(path(segment(3)), wal)),
   )
@@ -127,7 +127,7 @@ const announced = (content: Uint8Array) => ({
 const putCompressed = (target: string, body: Uint8Array, content: Uint8Array, headers: Sent['headers'] = {}) =>
   call('PUT', target, { body: Buffer.from(body), headers: { ...announced(content), ...headers } })
 
-test('compressed content is the same object as plain content, and can be read both ways', async () => {
+test('a compressed and a plain PUT store the same object, and GET returns it compressed or plain', async () => {
   const wal = Buffer.alloc(3_000_000, 'a row of the user ')
   const target = path(segment(21))
   expect(await putCompressed(target, zstdCompressSync(wal), wal, { 'transfer-encoding': 'chunked' })).toMatchObject({
@@ -154,14 +154,14 @@ test.each<[string, Uint8Array, Uint8Array, Sent['headers'], number]>([
   ['with a byte behind its end', Buffer.concat([compressed, Buffer.alloc(1)]), large, {}, 400],
   ['twice', Buffer.concat([compressed, compressed]), large, {}, 400],
   ['with many bytes behind its end', Buffer.concat([compressed, randomBytes(4_000_000)]), large, {}, 400],
-  ['without its length', compressed, large, { 'espalier-length': 'x' }, 400],
+  ['with an invalid length', compressed, large, { 'espalier-length': 'x' }, 400],
   ['of another coding', compressed, large, { 'content-encoding': 'gzip' }, 415],
 ])('compressed content %s is refused', async (_, body, content, headers, status) => {
   expect(await putCompressed(path(segment(22)), body, content, headers)).toMatchObject({ status })
   expect((await call('GET', path(segment(22)))).status).toBe(404)
 })
 
-test('a segment identifies the previous one, and pieces that continue another segment are not read after it', async () => {
+test("a segment's salt identifies the previous segment; a tail omits streams that follow another segment", async () => {
   const digest = (text: string) => createHash('sha256').update(text).digest()
   const after = (text: string) => ({ 'espalier-predecessor': digestOf(Buffer.from(text)) })
   const target = path(segment(31))
@@ -206,7 +206,7 @@ test('a client that disconnects in the middle of a segment leaves nothing, and c
   })
 })
 
-test('a client that sends nothing for the idle time is disconnected, and its transfer ends', async () => {
+test('a client that sends nothing for the idle timeout is disconnected, and its transfer ends', async () => {
   const headers = { 'content-digest': digestOf(Buffer.from('x')), 'content-length': 1000 }
   const { port } = server.address
   const options = { host: '127.0.0.1', port, method: 'PUT', path: path(segment(6)), headers, ca: authority.cert }
@@ -233,7 +233,7 @@ test.each([
     expect(await call(method, target, { certificate })).toMatchObject({ status })
 })
 
-test('a certificate with two identities, of another authority, of a server, or a missing one has no access', async () => {
+test('two identities, another authority, a server certificate, no certificate: the client has no access', async () => {
   const other = { databaseId, number: 2 }
   const target = path(segment(1))
   const read = (certificate: Sent['certificate']) => call('GET', target, { certificate })
@@ -286,7 +286,7 @@ test('a list contains WAL files in order, in pages', async () => {
   expect(await list(`?after=${sorted[2]}`)).toEqual({ files: sorted.slice(3), hasMore: false })
 })
 
-test('an object that was damaged in the store is refused with its name, before or within the body', async () => {
+test('reading a damaged object returns an error with its name, or aborts the body', async () => {
   const wal = randomBytes(3_000_000)
   await put(path(segment(10)), wal)
   const file = join(root, databaseId, '1', 'wal', segment(10))
@@ -300,7 +300,7 @@ test('an object that was damaged in the store is refused with its name, before o
   await expect(call('GET', path(segment(10)))).rejects.toThrow('aborted')
 })
 
-test('a client waits as long as the archive does for a store that is slower than the idle time', async () => {
+test('a client does not time out while a store is slower than the idle timeout', async () => {
   storeDelayMs = 1_500
   onTestFinished(() => {
     storeDelayMs = 0
@@ -309,7 +309,7 @@ test('a client waits as long as the archive does for a store that is slower than
   const { port } = server.address
   const headers = { 'content-digest': digestOf(wal), 'content-length': wal.length }
   const options = { host: '127.0.0.1', port, method: 'PUT', path: path(segment(11)), headers, ca: authority.cert }
-  // Like agents, which time out if nothing arrives.
+  // An agent times out if it receives nothing.
   const sending = request({ ...options, ...client, agent: false, timeout: 1000 })
   sending.once('timeout', () => sending.destroy(new Error('nothing arrives')))
   sending.end(wal)

@@ -1,6 +1,7 @@
 /**
- * The archive over HTTPS. A client's certificate from the installation's authority names one incarnation of one
- * database, and gives access only to its objects. The operator's certificate gives access to lists and deletions.
+ * The archive's HTTPS server. A database's certificate, from the installation's authority, names one incarnation, and
+ * gives access only to this incarnation's objects. The operator's certificate gives access to lists, records and
+ * deletions.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
@@ -18,9 +19,9 @@ type Certificates = { cert: string; key: string; ca: string }
 
 export type ArchiveServer = {
   readonly address: AddressInfo
-  /** Uses a replaced certificate from now on. */
+  /** Uses these certificates for new connections. */
   follow(certificates: Certificates): void
-  /** Stops after the current transfers, or after `graceMs`. */
+  /** Stops once the current transfers have ended, at the latest after `graceMs`. */
   stop(graceMs: number): Promise<void>
 }
 
@@ -42,7 +43,7 @@ const usualLimits: Limits = {
   piecesOfClient: 2,
   connections: 4096,
   idleMs: 30_000,
-  // A database that writes little sends a piece each minute. Another handshake costs as much processor time as the piece.
+  // A database that writes little sends a piece each minute. A handshake needs as much CPU time as the piece.
   keepAliveMs: 65_000,
   listed: 1000,
 }
@@ -111,12 +112,12 @@ async function respond(served: Served, request: IncomingMessage, response: Serve
   }
 }
 
-/** How long store errors may be retried before an error is returned. */
+/** The longest time for which a request sends 102 Processing. */
 const longestProgressMs = 600_000
 
 /**
- * Sends 102 Processing while a slow store is awaited. Without it the client, or the connection's idle timeout, would
- * end a transfer whose bytes have all arrived, and the client would send them again forever.
+ * Sends 102 Processing while a request waits for a slow store. Without 102, an idle timeout would end a transfer whose
+ * bytes have all arrived. The client would then send them again, and this would repeat forever.
  */
 function reportProgress(request: IncomingMessage, response: ServerResponse, idleMs: number): () => void {
   if (request.httpVersion === '1.0') return () => {}
@@ -124,7 +125,7 @@ function reportProgress(request: IncomingMessage, response: ServerResponse, idle
   const timer = setInterval(() => {
     if (response.headersSent || response.destroyed || performance.now() - began > longestProgressMs)
       clearInterval(timer)
-    // All bytes have arrived, or some are not read yet: so the request waits for the store, not for the client.
+    // All bytes have arrived, or some are not read yet: the request waits for the store, not for the client.
     else if (request.complete || request.readableLength > 0) response.writeProcessing()
   }, idleMs / 4)
   return () => clearInterval(timer)
@@ -134,7 +135,7 @@ function failure({ logger }: Served, { url: path }: IncomingMessage, error: unkn
   const known = faultAnswer(error)
   if (known === undefined) logger.error({ err: error, path }, 'a request to the archive failed')
   else logger.warn({ path, fault: known.body }, 'a request to the archive was refused')
-  return known ?? refusal(500, 'internal', 'the archive failed; its log says why')
+  return known ?? refusal(500, 'internal', 'the archive failed; its log has the error')
 }
 
 async function send(
@@ -142,7 +143,8 @@ async function send(
   response: ServerResponse,
   { status, headers, body }: Answer,
 ): Promise<void> {
-  // After the body has begun, no error can be sent: the connection ends before the body's announced length.
+  // After the start of the body no error can be sent. The closed connection shows the client that the body is
+  // incomplete.
   if (response.headersSent) return void response.destroy()
   const isBodyUnread = await discardBody(request)
   if (response.destroyed) return
@@ -154,8 +156,8 @@ async function send(
 }
 
 /**
- * Reads the rest of the body, since a client that still sends may not read an earlier response.
- * @returns whether some of it is unread, because it is larger than the maximum
+ * Reads the rest of the request body: some clients read the response only after they have sent the whole body.
+ * @returns whether a part of the body is unread, because the body is larger than the maximum
  */
 async function discardBody(request: IncomingMessage): Promise<boolean> {
   if (request.complete || request.destroyed) return !request.complete

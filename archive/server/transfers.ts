@@ -1,4 +1,6 @@
-/** Limits the number of concurrent bodies, in total and for each client. Each uses at most about 20 MiB of memory. */
+/**
+ * Limits the number of concurrent transfers, in total and per client. A transfer uses at most about 20 MiB of memory.
+ */
 export class Transfers {
   readonly #most: number
   readonly #mostOfClient: number
@@ -14,7 +16,7 @@ export class Transfers {
     return this.#running
   }
 
-  /** @returns a function that ends the transfer; undefined if there are too many */
+  /** @returns a function that ends the transfer; undefined if too many transfers are running */
   begin(client: string): (() => void) | undefined {
     const own = this.#byClient.get(client) ?? 0
     if (this.#running >= this.#most || own >= this.#mostOfClient) return undefined

@@ -35,7 +35,7 @@ test('files left by a killed writer are not objects, and are deleted once they a
   expect(readdirSync(join(root, 'a', 'b'))).toEqual(['.partial-new'])
 })
 
-test("a file in place of a directory is a fault of the store, with the object's name", async () => {
+test("a file at a directory's path causes a store error that names the object", async () => {
   const store = await openDirectoryStore(root)
   writeFileSync(join(root, 'a'), '')
   expect(await faultOf(store.create('a/b', (async function* () {})()))).toMatchObject({
@@ -53,7 +53,7 @@ test('only the owner can access objects and directories', async () => {
   expect(statSync(join(root, 'a', 'b')).mode & 0o777).toBe(0o600)
 })
 
-test('directories of the file system are not objects, and need not be readable', async () => {
+test('lost+found is not an object, and need not be readable', async () => {
   const store = await openDirectoryStore(root)
   mkdirSync(join(root, 'lost+found'), { mode: 0o000 })
   writeFileSync(join(root, 'lost+found', 'x'), '')
@@ -62,7 +62,7 @@ test('directories of the file system are not objects, and need not be readable',
 })
 
 test.skipIf(process.getuid?.() !== 0)(
-  'a full disk is reported, leaves nothing of the object, and recovers by itself',
+  'a write to a full disk fails and leaves no file; it succeeds once the disk has space',
   async () => {
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', root])
     try {

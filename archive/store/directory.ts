@@ -1,6 +1,6 @@
 /**
- * Objects as files below a directory. A file is written under another name, flushed, and linked to its own name: `link`
- * fails if the name exists, so only one of several writers succeeds. Directories are flushed too, so that an object
+ * Stores objects as files below a directory. A writer writes and flushes a temporary file, and links it to its final
+ * name. `link` fails if the name exists, so only one writer succeeds. Directories are flushed too, so that an object
  * survives a power failure.
  */
 import { randomBytes } from 'node:crypto'
@@ -10,11 +10,11 @@ import { dirname, join } from 'node:path'
 import { ArchiveError } from '../errors.ts'
 import { isObjectName, type ObjectStore, type StoredObject } from './store.ts'
 
-/** Names of objects never begin with a dot. */
+/** Not the name of an object: no object name begins with a dot. */
 const partialPrefix = '.partial-'
 const readBytes = 256 * 1024
 
-/** @param root an absolute path; created if it does not exist, for its owner only */
+/** @param root an absolute path; created if it does not exist, accessible only by its owner */
 export async function openDirectoryStore(root: string): Promise<ObjectStore> {
   const location = `file://${root}`
   await attempt(location, () => mkdir(root, { recursive: true, mode: 0o700 }))
@@ -39,7 +39,9 @@ export async function openDirectoryStore(root: string): Promise<ObjectStore> {
   }
 }
 
-/** These errors concern one file, or are temporary. Other errors of this machine last until they are repaired. */
+/**
+ * These errors concern one file, or are temporary. All other system errors are permanent: a user must fix the cause.
+ */
 const temporaryCodes = ['ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE', 'EBUSY', 'ESTALE', 'ETIMEDOUT']
 
 async function attempt<Result>(name: string, work: () => Promise<Result>): Promise<Result> {
@@ -115,7 +117,7 @@ async function linkTo(partial: string, path: string): Promise<'created' | 'exist
   return 'created'
 }
 
-/** Each new directory is flushed in its parent. */
+/** Flushes the parent of each new directory, so that the directory survives a power failure. */
 async function createDirectories(root: string, path: string): Promise<void> {
   const first = await mkdir(path, { recursive: true, mode: 0o700 })
   if (first === undefined) return
@@ -159,18 +161,18 @@ async function statOf(name: string, path: string): Promise<StoredObject | undefi
   return found?.isFile() ? { name, size: found.size, modifiedAt: found.mtime } : undefined
 }
 
-/** Directories that may contain names with the prefix, as a path below the root. */
+/** The directory that contains all names with the prefix, as a path below the root. */
 const directoryOf = (prefix: string): string => prefix.slice(0, prefix.lastIndexOf('/') + 1)
 
 async function* listed(root: string, prefix: string, after = ''): AsyncGenerator<StoredObject> {
   for await (const name of namesBelow(root, directoryOf(prefix), { prefix, after })) {
     const found = await attempt(name, () => statOf(name, join(root, name)))
-    // It was deleted meanwhile.
+    // Undefined if the object was deleted meanwhile.
     if (found !== undefined) yield found
   }
 }
 
-/** A directory is sorted like its name followed by `/`, as in S3. */
+/** A directory is sorted by its name and a final `/`, as in S3. */
 const sortKey = (entry: Dirent): string => (entry.isDirectory() ? `${entry.name}/` : entry.name)
 const byBytes = (one: string, other: string): number => (one < other ? -1 : one > other ? 1 : 0)
 
@@ -183,7 +185,7 @@ async function* namesBelow(
   const entries = await attempt(below, () => ifPresent(() => readdir(join(root, below), { withFileTypes: true })))
   const sorted = (entries ?? []).sort((one, other) => byBytes(sortKey(one), sortKey(other)))
   for (const entry of sorted) {
-    // Partial files, and directories of the file system, such as lost+found, which only root can read.
+    // Skips partial files, and directories such as lost+found, which only root can read.
     if (!isObjectName(entry.name)) continue
     const name = `${below}${sortKey(entry)}`
     if (!name.startsWith(prefix.slice(0, name.length))) continue

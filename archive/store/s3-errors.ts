@@ -5,7 +5,7 @@ const statusOf = (error: unknown): unknown => Object(Object(error).$metadata).ht
 
 export const hasStatus = (error: unknown, status: number): boolean => statusOf(error) === status
 
-/** Errors of the network, of a busy server, and of a conflicting write at the same time are temporary. */
+/** Network errors, errors of a busy server and conflicts of concurrent writes are temporary. */
 const temporaryNames = ['TimeoutError', 'SlowDown', 'RequestTimeout', 'ConditionalRequestConflict', 'OperationAborted']
 const temporaryCodes = ['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH']
 

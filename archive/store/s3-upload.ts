@@ -1,4 +1,4 @@
-/** Writes one object to a bucket: by one request if it fits in the buffer, in parts otherwise. */
+/** Writes one object to a bucket: with one request if it fits in the buffer, otherwise in parts. */
 import { Readable } from 'node:stream'
 import { PutObjectCommand, type S3Client } from '@aws-sdk/client-s3'
 import { Upload } from '@aws-sdk/lib-storage'
@@ -7,11 +7,11 @@ import { hasStatus } from './s3-errors.ts'
 type Bytes = AsyncIterable<Uint8Array>
 type Target = { Bucket: string; Key: string; IfNoneMatch?: '*' }
 
-/** A sealed segment of 16 MiB that does not compress is written by one request. An upload in parts needs four. */
+/** A segment of 16 MiB that does not compress is written with one request. An upload in parts needs five requests. */
 const mostBuffered = 17 * 1024 * 1024
-/** S3 takes at most 10,000 parts, so an object has at most 80 GB. */
+/** S3 accepts at most 10,000 parts, so an object has at most 78 GiB. */
 const partBytes = 8 * 1024 * 1024
-/** Of one upload; each part is in memory. */
+/** Concurrent parts of one upload. Each part is in memory. */
 const concurrentParts = 2
 
 /** @returns `exists` if `target` is conditional and the object exists */
@@ -37,7 +37,7 @@ export async function upload(
   }
 }
 
-/** All bytes, or a full buffer and the rest. The buffer grows as it is filled. */
+/** Reads all bytes into a growing buffer. If they do not fit, also returns an iterator of the rest. */
 async function gathered(
   bytes: Bytes,
   signal: AbortSignal | undefined,

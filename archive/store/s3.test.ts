@@ -1,4 +1,4 @@
-/** Objects in buckets of real S3 servers, which differ in conditional writes. */
+/** Tests the S3 store with real S3 servers: one supports conditional writes, one does not. */
 import { createHash, randomBytes } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -67,7 +67,7 @@ for (const { kind, isConditional, isHere } of servers) {
       expect(await put(store, 'again', bytes)).toBe('exists')
     })
 
-    test('an upload of a killed writer is ended once it is old enough', async () => {
+    test('an upload of a killed writer is deleted once it is old enough', async () => {
       const store = await open()
       const { bucket: Bucket, endpoint = '', ...rest } = server.settings
       const client = new S3Client({ ...rest, endpoint, forcePathStyle: true })
@@ -80,7 +80,7 @@ for (const { kind, isConditional, isHere } of servers) {
       expect(await store.deleteAbandonedUploads('', new Date(Date.now() + 60_000))).toBe(0)
     })
 
-    test('a killed server is a temporary fault, and serves again', async () => {
+    test('a killed server causes a temporary fault, and writes succeed after its restart', async () => {
       const store = await open()
       await server.kill()
       expect(await faultOf(put(store, 'killed', randomBytes(10)))).toMatchObject({ kind: 'store', isTemporary: true })
@@ -125,7 +125,7 @@ describe('a server with error responses', () => {
     { status: 500, code: 'InternalError', isTemporary: true },
     { status: 403, code: 'AccessDenied', isTemporary: false },
     { status: 501, code: 'NotImplemented', isTemporary: false },
-  ])('$status $code: it is retried only if that can help', async ({ status, code, isTemporary }) => {
+  ])('$status $code: the request is retried only if the error is temporary', async ({ status, code, isTemporary }) => {
     answers = [{ status, code }]
     count = 0
     const { port } = server.address() as AddressInfo

@@ -1,7 +1,7 @@
 /**
- * Objects in an S3 bucket, below a prefix. An object larger than one part is uploaded in parts, and appears when it is
- * complete. Writes are conditional (`If-None-Match: *`) if the server supports it, which is tested when the store is
- * opened.
+ * Stores objects in an S3 bucket, below a prefix. An object larger than 17 MiB is uploaded in parts, and appears when
+ * it is complete. Writes are conditional (`If-None-Match: *`) if the server supports this. `openS3Store` tests the
+ * support.
  */
 import { randomBytes } from 'node:crypto'
 import { Agent } from 'node:https'
@@ -31,11 +31,11 @@ export type S3Settings = {
   /** For a server other than AWS, for example `https://minio.example:9000`. */
   endpoint?: string | undefined
   region: string
-  /** Whether the bucket is the first segment of the path instead of part of the host name. */
+  /** Whether the bucket is the first element of the path instead of a part of the host name. */
   pathStyle: boolean
   /** PEM: trusted authorities for the server's certificate, instead of the system's. */
   authority?: string | undefined
-  /** Absent: from the environment, files or the metadata service, as the AWS SDK finds them. */
+  /** Absent: the AWS SDK reads them from the environment, files or the metadata service. */
   credentials?: { accessKeyId: string; secretAccessKey: string } | undefined
   /** Maximum number of names in a list response; absent: 1,000, S3's maximum. */
   namesOfPage?: number | undefined
@@ -61,8 +61,7 @@ function clientOf({ endpoint, region, pathStyle, authority, credentials }: S3Set
     region,
     forcePathStyle: pathStyle,
     maxAttempts: mostAttempts,
-    // Some servers return a part of an object with the checksum of the complete object; objects have digests of their
-    // own.
+    // Some servers return a part of an object with the checksum of the complete object. Headers have digests anyway.
     responseChecksumValidation: 'WHEN_REQUIRED',
     ...(endpoint === undefined ? {} : { endpoint }),
     ...(credentials === undefined ? {} : { credentials }),
@@ -79,8 +78,8 @@ function clientOf({ endpoint, region, pathStyle, authority, credentials }: S3Set
 }
 
 /**
- * Whether the server refuses to replace an object, for both kinds of writes: some refuse a `PutObject` but accept the
- * completion of an upload in parts.
+ * Whether the server refuses to replace an object with both kinds of writes: some servers refuse a `PutObject`, but
+ * accept the completion of an upload in parts.
  */
 async function supportsConditions(client: S3Client, { bucket: Bucket, prefix }: S3Settings): Promise<boolean> {
   const Key = `${prefix === '' ? '' : `${prefix}/`}${probePrefix}${randomBytes(8).toString('hex')}`
@@ -156,7 +155,7 @@ async function ifPresent<Result>(work: () => Promise<Result>): Promise<Result | 
   }
 }
 
-/** A connection lost in the middle of an object fails like the store's errors. */
+/** A connection that is lost during a read causes ArchiveError `store`, as other store errors do. */
 async function* reading(name: string, body: Readable): AsyncGenerator<Uint8Array> {
   const chunks = body[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>
   try {

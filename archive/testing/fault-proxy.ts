@@ -1,5 +1,6 @@
 /**
- * An HTTP proxy in front of an S3 server, for tests: it answers instead of the server, or keeps a request unanswered.
+ * An HTTP proxy in front of an S3 server, for tests. It answers instead of the server, does not answer, or resets the
+ * connection.
  */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'

@@ -1,6 +1,6 @@
 /**
- * S3 servers for tests: real ones, built from their Go modules, on a free port of 127.0.0.1 or of another address of
- * this machine, each with an empty bucket.
+ * Starts real S3 servers for tests, built from their Go modules. Each has an empty bucket and a free port of a local
+ * address.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -23,7 +23,7 @@ type Program = {
 const credentials = { accessKeyId: 'espalier', secretAccessKey: 'espalier-secret' }
 const bucket = 'archive'
 
-/** It supports conditional writes and checks signatures. It takes minutes to build. */
+/** Supports conditional writes and checks signatures. The build takes minutes. */
 export const versitygw: Program = {
   name: 'versitygw',
   module: 'github.com/versity/versitygw/cmd/versitygw',
@@ -34,7 +34,7 @@ export const versitygw: Program = {
   }),
 }
 
-/** It refuses to replace an object by one request, but replaces it by an upload in parts. */
+/** Refuses to replace an object with one request, but replaces it with an upload in parts. */
 export const gofakes3: Program = {
   name: 'gofakes3',
   module: 'github.com/johannesboyne/gofakes3/cmd/gofakes3',
@@ -44,7 +44,7 @@ export const gofakes3: Program = {
 
 const buildMs = 600_000
 
-/** The path of the built program; undefined if Go, or a proxy of its modules, is not available. */
+/** The path of the built program. Undefined if Go or a Go module proxy is not available. */
 export function program({ name, module, version }: Program): string | undefined {
   const folder = madeOnce(`${name}-${version}`, making => {
     const env = { ...process.env, GOBIN: making, GOFLAGS: '-mod=mod' }
@@ -56,7 +56,7 @@ export function program({ name, module, version }: Program): string | undefined 
 
 export type S3Server = {
   settings: S3Settings
-  /** SIGKILL; the data remain, and `start` serves them again on the same port. */
+  /** Sends SIGKILL. The data remain, and `start` serves them again on the same port. */
   kill(): Promise<void>
   start(): Promise<void>
   stop(): Promise<void>

@@ -90,7 +90,9 @@ test('a wrong key is refused at the start, and nothing is written', async () => 
   file('other-keys', `${other}\n`)
   const { code, output } = await ended(espalier(usual(`file://${store}`, port, 'other-keys')))
   expect(code).toBe(1)
-  expect(output).toMatch(/was made with the key [0-9a-f]{16}, which is not configured: nothing is written/)
+  expect(output).toMatch(
+    /was created with the key [0-9a-f]{16}, which is not configured: Espalier writes nothing to it/,
+  )
   file('both-keys', `${other}\n${key}\n`)
   const both = espalier(usual(`file://${store}`, port, 'both-keys'))
   await expect.poll(both.output, { timeout: 20_000 }).toContain('the archive serves')
@@ -100,7 +102,7 @@ test('a wrong key is refused at the start, and nothing is written', async () => 
   await ended(both)
   const unknown = await ended(espalier(usual(`file://${store}`, port)))
   expect(unknown).toMatchObject({ code: 1 })
-  expect(unknown.output).toContain('has objects, such as something, and no key-check')
+  expect(unknown.output).toContain('has objects, such as something, but no key-check')
 })
 
 test.each([

@@ -1,7 +1,7 @@
 /**
- * Takes a base backup as a background job: Postgres sends it, parts of 8 MiB are compressed and sent to the archive,
- * and the record completes it. One part is compressed while another is sent, and each is retried until it is stored, so
- * a restart of the archive only causes a pause.
+ * Takes a base backup as a background job. The agent receives it from Postgres, compresses it in parts of 8 MiB, sends
+ * the parts to the archive, and then sends the record. While one part is sent, the next part is compressed. Each
+ * request is retried until it succeeds, so a restart of the archive only causes a pause.
  */
 import { type BaseBackupEvent, baseBackup, type WalPosition } from '../replication/base-backup.ts'
 import type { ReplicationConnection } from '../replication/connection.ts'
@@ -19,18 +19,21 @@ type BackupOptions = {
 }
 
 const partBytes = 8 * 1024 * 1024
-/** For a database of about 500,000 files. */
+/** Enough for a database of about 500,000 files. */
 const mostManifestBytes = 64 * 1024 * 1024
-/** How many ended jobs are remembered. */
+/** The most jobs to remember; a running job is always remembered. */
 const mostJobs = 8
 
 type Running = { job: BackupJob; ended: Promise<void>; end: AbortController }
 
 export type Backups = {
-  /** `begun`: it runs now. `known`: it runs, or is complete. `busy`: another one runs. @throws ArchiveFault if the archive does not answer */
+  /**
+   * `begun`: the backup runs now. `known`: it runs already, or is complete. `busy`: another backup runs.
+   * @throws ArchiveFault if the archive does not answer
+   */
   begin(id: string, signal: AbortSignal): Promise<'begun' | 'known' | 'busy'>
   job(id: string): BackupJob | undefined
-  /** Ends the job; stored parts remain. */
+  /** Stops the job. The parts that the archive has stored remain. */
   end(id: string): Promise<void>
   stop(): Promise<void>
 }
@@ -112,7 +115,7 @@ const completedJob = (record: Record, answer: Buffer): BackupJob => {
   return { state: 'completed', start, end, startedAt, endedAt, bytes, storedBytes: Number(storedBytes ?? 0) }
 }
 
-/** A restarted agent knows no jobs; the archive knows the complete ones. */
+/** Asks the archive for a complete backup: a restarted agent does not know earlier jobs. */
 async function completedInArchive(
   client: ArchiveClient,
   id: string,
@@ -134,7 +137,7 @@ async function takeBackup(
 ): Promise<BackupJob> {
   const { client, connect, now, log } = options
   const failed = (error: unknown) => log(`backup ${id}: ${faultOf(error).code}: ${faultOf(error).message}`)
-  // An archive of an earlier version may answer during an upgrade.
+  // During an upgrade, an archive of an earlier version may receive the next request.
   const acceptable = async (content: Content) =>
     content.compressed === undefined || client.acceptsZstd() ? content : plainOf(content)
   const send = (method: 'PUT' | 'DELETE', path: string, content?: Content) =>
@@ -150,13 +153,13 @@ async function takeBackup(
         failed,
       },
     )
-  // Leftovers of an interrupted attempt have other content.
+  // Parts of an interrupted attempt have other content: the archive would refuse the new parts.
   await send('DELETE', '')
   const connection = await connect('espalier-backup')
   const close = () => connection.close()
   signal.addEventListener('abort', close, { once: true })
   const startedAt = new Date(now()).toISOString()
-  // The archive has answered once, so its capabilities are known.
+  // The archive has answered the DELETE, so the client knows whether the archive accepts zstd.
   const begin = client.acceptsZstd() ? compressedPart : plainPart
   const parts = new PartSender(partBytes, begin, (number, content) => send('PUT', `/parts/${number}`, content))
   try {
@@ -204,9 +207,11 @@ async function read(
     else if (event.kind === 'ended') end = event.at
     else if (event.kind === 'manifest') isManifest = true
     else if (event.kind === 'archive' && event.tablespace !== undefined)
-      throw new Error(`the tablespace at ${event.tablespace} is not backed up`)
+      throw new Error(
+        `the server has a tablespace at ${event.tablespace}: backups of servers with tablespaces are not supported`,
+      )
     else if (event.kind === 'data' && isManifest) {
-      // The socket's chunk is larger than its piece.
+      // A copy: the event's bytes are a part of the socket's buffer, and would keep all of it in memory.
       manifest.push(Buffer.from(event.bytes))
       manifestBytes += event.bytes.length
       if (manifestBytes > mostManifestBytes) throw new Error('the manifest of the backup has more than 64 MiB')

@@ -21,9 +21,9 @@ async function namesOf(store: ObjectStore, prefix: string, after?: string): Prom
   return names
 }
 
-/** `open`: an empty store; the suite closes it. */
 const isSoak = process.env.ESPALIER_SOAK === '1'
 
+/** @param open returns an empty store; the suite closes it */
 export function describeObjectStore(title: string, open: () => Promise<ObjectStore>): void {
   describe(title, () => {
     let store: ObjectStore
@@ -59,7 +59,7 @@ export function describeObjectStore(title: string, open: () => Promise<ObjectSto
       expect(await text('kept')).toBe('first')
     })
 
-    test('of two writers of one name at the same time, one creates the object, if the store can detect it', async () => {
+    test('only one of several concurrent writers of one name succeeds, if the store is conditional', async () => {
       const results = await Promise.all(
         Array.from({ length: 8 }, (_, index) => store.create('contended', bytesOf(`writer ${index}`))),
       )
@@ -67,7 +67,7 @@ export function describeObjectStore(title: string, open: () => Promise<ObjectSto
       expect(await text('contended')).toMatch(/^writer [0-7]$/)
     })
 
-    test('an object of several parts is read unchanged, and a second one of its name is refused', async () => {
+    test('an object of several parts is read unchanged, and a second object of this name is refused', async () => {
       const bytes = randomBytes(20_000_000)
       const digest = (value: Uint8Array | undefined) =>
         createHash('sha256')
@@ -108,7 +108,7 @@ export function describeObjectStore(title: string, open: () => Promise<ObjectSto
       expect(await store.stat('aborted')).toBeUndefined()
     })
 
-    test('a list contains the names with the prefix, sorted by bytes, after a name', async () => {
+    test('a list contains names with the prefix that are greater than `after`, sorted by bytes', async () => {
       const names = ['list/a.b', 'list/a/b', 'list/a/c', 'list/b', 'list/B', 'list/c/d/e', 'list2/a']
       for (const name of names.toReversed()) await store.create(name, bytesOf(name))
       const sorted = ['list/B', 'list/a.b', 'list/a/b', 'list/a/c', 'list/b', 'list/c/d/e']
@@ -140,7 +140,7 @@ export function describeObjectStore(title: string, open: () => Promise<ObjectSto
       await expect(async () => store.read(`${'x/'.repeat(500)}x`)).rejects.toThrow(RangeError)
     })
 
-    test('a reader that stops early keeps nothing open', async () => {
+    test('an object is still readable after 100 readers that stop early', async () => {
       await store.create('early', chunked(randomBytes(3_000_000)))
       for (let round = 0; round < 100; round++) {
         const source = await store.read('early')
@@ -149,19 +149,19 @@ export function describeObjectStore(title: string, open: () => Promise<ObjectSto
       expect((await store.stat('early'))?.size).toBe(3_000_000)
     })
 
-    test('only uploads that were started before a time are ended', async () => {
+    test('a store without uploads has no abandoned uploads', async () => {
       const before = new Date(Date.now() - 3600_000)
       expect(await store.deleteAbandonedUploads('', before)).toBe(0)
     })
   })
 }
 
-/** @returns the fault that the work fails with */
+/** @returns the fault with which the call fails */
 export async function faultOf(work: Promise<unknown>): Promise<ArchiveError['fault']> {
   const error = await work.then(
     () => undefined,
     (error: unknown) => error,
   )
-  if (!(error instanceof ArchiveError)) throw new Error('it did not fail as an archive does', { cause: error })
+  if (!(error instanceof ArchiveError)) throw new Error('the call did not fail with an ArchiveError', { cause: error })
   return error.fault
 }

@@ -209,7 +209,7 @@ else
       )
       onTestFinished(() => reader.close())
       const refused = reader.read(`wal/${name}`)
-      await expect(refused).rejects.toThrow(/sealed with the key [0-9a-f]{16}, which is not configured/)
+      await expect(refused).rejects.toThrow(/encrypted with the key [0-9a-f]{16}, which is not configured/)
       // Postgres archives it again: other content would overwrite an unreadable object.
       rmSync(path('markers', name))
       file(`data/pg_wal/${name}`, randomBytes(1000))
