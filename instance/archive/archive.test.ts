@@ -1,5 +1,5 @@
 /**
- * The agent archives a real Postgres to a real archive: segments, tail and base backups, through kills, restarts and
+ * Tests the agent with a real Postgres and a real archive: segments, tails and base backups, with kills, restarts and
  * conflicts.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
@@ -157,7 +157,7 @@ const insert = async (rows: number, bytes: number): Promise<number> =>
     )
   ).rows[0].last
 
-/** The events in a database restored from the archive, to the end of its WAL. */
+/** Restores the database from the archive to the end of WAL, and returns its events. */
 async function restored(): Promise<number[]> {
   const root = temporaryDirectory('archiving-restored')
   onTestFinished(() => rmSync(root, { recursive: true, force: true }))
@@ -233,7 +233,7 @@ describe('the agent', () => {
     expect(readdirSync(path('markers')).filter(name => !stored('wal').includes(name))).toEqual([])
   })
 
-  test('has every commit older than a second in the archive when Postgres and its data are lost', {
+  test('has archived every commit older than a second when Postgres and its data are lost', {
     timeout: 120_000,
   }, async () => {
     const commits: { number: number; at: number }[] = []
@@ -249,7 +249,7 @@ describe('the agent', () => {
     expect(oldest).toBeLessThan(isSoak ? 1_000 : 2_000)
   })
 
-  test("of two servers that archive the same segment, the second is refused, and the first one's stays", async () => {
+  test("of two servers that archive one segment, the second is refused; the first server's segment stays", async () => {
     // Simulates a volume that was cloned or reset without Postgres's knowledge.
     const copy = temporaryDirectory('archiving-cloned')
     onTestFinished(() => rmSync(copy, { recursive: true, force: true }))

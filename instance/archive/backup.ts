@@ -88,11 +88,11 @@ export function createBackups(options: BackupOptions): Backups {
     job: id => jobs.get(id)?.job,
     async end(id) {
       const running = jobs.get(id)
-      running?.end.abort(new Error('the backup was ended'))
+      running?.end.abort(new Error('the backup was stopped'))
       await running?.ended
     },
     async stop() {
-      for (const { end } of jobs.values()) end.abort(new Error('the agent ends'))
+      for (const { end } of jobs.values()) end.abort(new Error('the agent is stopping'))
       await Promise.all([...jobs.values()].map(({ ended }) => ended))
     },
   }

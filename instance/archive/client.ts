@@ -1,4 +1,4 @@
-/** Writes to the archive for the one incarnation that the certificate names. */
+/** A client of the archive for the incarnation that the certificate names. */
 import { X509Certificate } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import {
@@ -11,13 +11,13 @@ import {
 
 export type ArchiveClient = {
   /**
-   * One attempt. @param path below `/v1/<id>/<incarnation>/` @throws ArchiveFault for any status except 2xx, and 404 of
-   * a read
+   * Makes one attempt. @param path below `/v1/<id>/<incarnation>/`
+   * @throws ArchiveFault for any status except 2xx, and except 404 of GET and HEAD
    */
   send(method: 'GET' | 'HEAD' | 'PUT' | 'DELETE', path: string, options: SendOptions): Promise<Answer>
-  /** Whether the archive that answered last accepts compressed content. */
+  /** Whether the archive accepts compressed content, according to its last response. */
   acceptsZstd(): boolean
-  /** Whether the archive that answered last accepts pieces that name their stream. */
+  /** Whether the archive accepts pieces that name their stream, according to its last response. */
   acceptsStreams(): boolean
   certificates(): ArchiveCertificates
   close(): void
@@ -25,7 +25,7 @@ export type ArchiveClient = {
 /** `isSlow`: the archive reads or deletes a whole backup before it answers. */
 type SendOptions = {
   content?: Content
-  /** SHA-256 of the segment before the one that is sent. */
+  /** SHA-256 of the previous segment. */
   predecessor?: Buffer | undefined
   isSlow?: boolean
   signal: AbortSignal
@@ -33,11 +33,11 @@ type SendOptions = {
 
 const idleMs = 20_000
 const slowMs = 600_000
-/** A response is an error, a record or empty. */
+/** Maximum size of a response: an error or a record. */
 const mostBytes = 16 * 1024 * 1024
 const identity = /^URI:urn:espalier:archive:([0-9a-f-]{36}):([1-9][0-9]{0,8})$/
 
-/** `/v1/<id>/<incarnation>/`, as the certificate names them. */
+/** `/v1/<id>/<incarnation>/`, from the certificate's URI. */
 function prefixOf({ cert }: ArchiveCertificates): string {
   const found = identity.exec(new X509Certificate(cert).subjectAltName ?? '')
   if (found === null) throw new ArchiveFault('certificate', 'the certificate for the archive names no incarnation')
@@ -65,7 +65,7 @@ export function createArchiveClient(url: string, tls: string, now: () => number)
       const answer = await transport.send(method, `${prefix()}${path}`, options)
       acceptsZstd = answer.headers['accept-encoding'] === 'zstd'
       acceptsStreams = answer.headers['espalier-pieces'] === 'stream'
-      // Nothing was stored or deleted if the archive, or a proxy in front of it, does not know the path.
+      // A 404 of PUT or DELETE is an error: the archive, or a proxy in front of it, does not know the path.
       const mayBeMissing = method === 'GET' || method === 'HEAD'
       return faultUnlessDone(answer, mayBeMissing)
     },
@@ -95,15 +95,15 @@ export function faultOf(error: unknown): { code: string; message: string } {
 const firstPauseMs = 100
 const longestPauseMs = 10_000
 
-/** The delay before attempt `attempt` + 1, from 1: it doubles, and half of it is random. */
+/** The delay after attempt number `attempt` (from 1). It doubles with each attempt, and half of it is random. */
 export function pauseMs(attempt: number, random = Math.random): number {
   const fullMs = Math.min(firstPauseMs * 2 ** Math.min(attempt - 1, 20), longestPauseMs)
   return fullMs / 2 + (random() * fullMs) / 2
 }
 
 /**
- * Retries until it succeeds. @throws ArchiveFault `conflict` or `incomplete`, which a retry does not change; the reason
- * of `signal`
+ * Repeats `work` until it succeeds.
+ * @throws ArchiveFault `conflict` or `incomplete`: a retry cannot succeed; the reason of `signal`
  */
 export async function patiently<Result>(
   work: () => Promise<Result>,

@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 import { constants, createZstdCompress, zstdDecompress } from 'node:zlib'
 import { type Content, contentOf, slicesOf } from './transport.ts'
 
-/** At this level a core compresses faster than most networks send. */
+/** At this zstd level a core compresses faster than most networks send. */
 const level = 1
 const yieldedBytes = 256 * 1024
 
@@ -18,7 +18,7 @@ const written = (zstd: Compressor, bytes: Buffer): Promise<void> =>
     zstd.write(bytes, error => (error ? reject(error) : resolve()))
   })
 
-/** Each chunk is compressed before the next is requested. */
+/** Compresses each chunk before it requests the next chunk. */
 export async function* compressed(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const zstd = compressor()
   zstd.on('error', () => {})
@@ -34,15 +34,15 @@ export async function* compressed(source: AsyncIterable<Buffer>): AsyncGenerator
   await feeding
 }
 
-/** A part of a backup that is being filled. */
+/** A part of a backup, while it is filled. */
 export type Part = {
-  /** Of the added bytes. */
+  /** The number of added bytes, before compression. */
   readonly size: number
-  /** Resolves once earlier bytes may be overwritten. */
+  /** Resolves once the caller may overwrite the bytes of earlier calls. */
   add(bytes: Buffer): Promise<void>
-  /** Called once. */
+  /** May be called once. */
   end(): Promise<Content>
-  /** Frees the memory of a part that is not ended. */
+  /** Frees the memory of an unfinished part. */
   drop(): void
 }
 
@@ -60,7 +60,7 @@ export function compressedPart(): Part {
   const ended = new Promise<void>((resolve, reject) => {
     zstd.once('end', resolve).on('error', reject)
   })
-  // It is awaited at the end; until then its rejection must not be unhandled.
+  // `end` awaits it. A rejection before that would have no handler, and Node would end the process.
   ended.catch(() => {})
   return {
     get size() {
@@ -88,7 +88,7 @@ export function compressedPart(): Part {
   }
 }
 
-/** For an archive version that does not accept compressed content. */
+/** A part for an archive of an earlier version, which does not accept compressed content. */
 export function plainPart(): Part {
   const chunks: Buffer[] = []
   let size = 0
@@ -111,7 +111,7 @@ function* slices(chunks: readonly Buffer[]): Generator<Buffer> {
 
 const decompress = promisify(zstdDecompress)
 
-/** The same content, not compressed. */
+/** Decompresses the content. */
 export async function plainOf(content: Content): Promise<Content> {
   const chunks: Buffer[] = []
   for await (const chunk of content.chunks()) chunks.push(Buffer.from(chunk))

@@ -1,15 +1,15 @@
 /**
- * The agent's archiving state, served to the operator by HTTPS. Positions are in WAL, in Postgres's format; times are
- * in ms.
+ * The agent's archiving state, which the operator reads over HTTPS. Positions are WAL positions in Postgres's format.
+ * Times are in ms.
  */
 import type { WalPosition } from '../replication/base-backup.ts'
 
 export type ArchiveStatus = {
-  /** `conflict`: the archive has other content under a name. Two servers may archive under one identity. */
+  /** `conflict`: the archive has other content under a file's name. Two servers may archive under one identity. */
   state: 'archiving' | 'failing' | 'conflict'
   /** When this state began. */
   since: number
-  /** The agent's clock at the response. All times here are by it, even after it was set. */
+  /** The agent's clock at the time of the response. All times here use this clock, even after it was set. */
   now: number
   /** When the agent began to archive. */
   startedAt: number
@@ -17,10 +17,10 @@ export type ArchiveStatus = {
   /** The last archived file. */
   lastFile: string | null
   lastArchivedAt: number | null
-  /** Files that Postgres has finished and that are not archived. */
+  /** The number of files that Postgres has finished and that are not yet archived. */
   waitingFiles: number
   oldestWaitingSince: number | null
-  /** The archive has everything up to here, including streamed pieces. */
+  /** All WAL up to this position is in the archive, as segments or pieces. */
   archived: string | null
   /** The last time when all written WAL was archived. */
   archivedAt: number | null
@@ -39,7 +39,7 @@ export type BackupJob =
       startedAt: string
       endedAt: string
       bytes: number
-      /** In the store: compressed and encrypted. */
+      /** The size in the store: compressed and encrypted. */
       storedBytes: number
     }
   | { state: 'failed'; error: string }

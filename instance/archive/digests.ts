@@ -1,4 +1,6 @@
-/** SHA-256 and size of finished segments, which do not change. The last ones are kept: each is used three times. */
+/**
+ * SHA-256 and size of finished segments, which do not change. The newest digests are cached: each is used three times.
+ */
 import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
@@ -6,7 +8,7 @@ import { join } from 'node:path'
 
 export type FileDigest = { sha256: Buffer; size: number }
 
-/** Undefined if the file does not exist. @param name of a segment that Postgres has finished */
+/** Undefined if the file does not exist. @param name the name of a finished segment */
 export type Digests = (name: string) => Promise<FileDigest | undefined>
 
 const retainedDigests = 16
@@ -22,7 +24,7 @@ export function createDigests(data: string): Digests {
     const reading = digestOfFile(join(data, 'pg_wal', name))
     known.set(name, reading)
     for (const oldest of known.keys()) if (known.size > retainedDigests) known.delete(oldest)
-    // A file that is missing or unreadable is read again.
+    // Not cached if the file is missing or unreadable: the next call reads it again.
     reading.then(
       digest => digest ?? forget(name),
       () => forget(name),
@@ -50,7 +52,7 @@ export async function digestOfFile(path: string): Promise<FileDigest | undefined
   return { sha256: hash.digest(), size }
 }
 
-/** One buffer for a whole file: at this rate, new buffers would stay in memory until the next garbage collection. */
+/** Uses one buffer for the whole file: new buffers would fill the memory before the next garbage collection. */
 export async function* chunksOf(path: string): AsyncGenerator<Buffer> {
   const buffer = Buffer.allocUnsafeSlow(readBytes)
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW)

@@ -1,7 +1,7 @@
 /**
- * Archives a Postgres from the same pod: finished segments, the current one as it is written, and base backups. It
- * reads the data directory, writes markers, and is a client of Postgres's replication. Failures are retried and
- * reported; they never end the agent.
+ * Archives a Postgres server in the same pod: finished segments, the current segment while Postgres writes it, and base
+ * backups. It reads the data directory, writes markers, and receives WAL by streaming replication. It retries and
+ * reports failures; a failure never ends the agent.
  */
 import { join } from 'node:path'
 import { nameIn, readCertificates } from '../agent/certificates.ts'
@@ -29,7 +29,6 @@ export type ArchiveOptions = {
 type Instance = {
   host: string
   postgresPort: number
-  /** The volume. */
   volume: string
   /** The directory with Postgres's certificate. */
   tls: string
@@ -43,25 +42,25 @@ export type Archiving = {
   stop(): Promise<void>
 }
 
-/** The replication role in databases of Espalier; the certificate for the archive is mapped to it. */
+/** The replication role of Espalier databases. Postgres maps the archive certificate to this role. */
 const replicationRole = 'espalier_replication'
 
 export function startArchiving({ url, tls, markers }: ArchiveOptions, instance: Instance): Archiving {
   const { host, postgresPort: port, volume, now, log } = instance
   const data = join(volume, 'pgdata')
-  /** Closes connections to Postgres, which would not shut down before it has sent everything. */
+  /** Closes the connections to Postgres, which does not shut down before it has sent them all WAL. */
   const disconnecting = new AbortController()
   const ending = new AbortController()
   const { signal } = ending
   const client = createArchiveClient(url, tls, now)
   const state = new ArchiveState(now, log)
   const connect = async (applicationName: string) => {
-    // Postgres would refuse, and write this to its user's log.
-    if (isClosed(volume)) throw new Error('the copy is closed yet')
+    // Postgres would refuse the connection, and log this: users read that log.
+    if (isClosed(volume)) throw new Error('the copy does not accept connections yet')
     const { cert: serverCert, ca } = readCertificates(instance.tls)
     const { cert, key } = client.certificates()
     const socket = await secureSocket({ host, port, serverName: nameIn(serverCert), cert, key, ca })
-    // A broken connection ends the reader of its messages.
+    // Ignored here: the reader of the connection's messages fails with this error.
     socket.on('error', () => {})
     return ReplicationConnection.open(socket, replicationRole, applicationName)
   }
@@ -73,11 +72,11 @@ export function startArchiving({ url, tls, markers }: ArchiveOptions, instance: 
     status: () => state.status(),
     backups,
     async stop() {
-      disconnecting.abort(new Error('the agent ends'))
+      disconnecting.abort(new Error('the agent is stopping'))
       await backups.stop()
       await tail
       await postgresEnded(data)
-      ending.abort(new Error('the agent ends'))
+      ending.abort(new Error('the agent is stopping'))
       await segments
       client.close()
     },

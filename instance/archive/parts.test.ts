@@ -1,4 +1,4 @@
-/** How a base backup is divided into parts and compressed, and what is sent to an archive of an earlier version. */
+/** Tests how a base backup is divided into parts and compressed, also for an archive of an earlier version. */
 import { createHash, randomBytes } from 'node:crypto'
 import { zstdDecompressSync } from 'node:zlib'
 import { expect, test } from 'vitest'
@@ -7,7 +7,7 @@ import { PartSender } from './parts.ts'
 import type { Content } from './transport.ts'
 
 const MiB = 1024 * 1024
-/** Half of it is compressible. */
+/** The first half is random, the second half is compressible. */
 const data = Buffer.concat([randomBytes(3 * MiB + 5), Buffer.alloc(3 * MiB, 'a row '), Buffer.from('end')])
 const digestOf = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
 
@@ -44,7 +44,7 @@ test.each([
   expect(sender.bytes).toBe(data.length)
 })
 
-test('a part that cannot be sent ends the backup, and unsent data are dropped', async () => {
+test('if a part cannot be sent, adding data fails', async () => {
   const sender = new PartSender(MiB, compressedPart, () => Promise.reject(new Error('the archive has gone')))
   const adding = async () => {
     for (let at = 0; at < data.length; at += MiB) await sender.add(data.subarray(at, at + MiB))

@@ -2,16 +2,16 @@
 import type { Part } from './compression.ts'
 import type { Content } from './transport.ts'
 
-/** Size of the compressed pieces: a part is a multiple of it. */
+/** Size of the blocks to compress. The size of a part is a multiple of it. */
 const blockBytes = 1024 * 1024
 
-/** A part as in the record of a backup: SHA-256 in hexadecimal digits, and bytes. */
+/** A part in a backup's record: SHA-256 in hexadecimal digits, and size in bytes. */
 export type Stored = { sha256: string; size: number }
 export const storedOf = ({ sha256, size }: Content): Stored => ({ sha256: sha256.toString('hex'), size })
 
 /**
- * Divides a stream of bytes into parts. At most one part is compressed while another is sent. When both are busy,
- * Postgres waits.
+ * Divides a stream of bytes into parts. While one part is sent, the next part is compressed. `add` waits if the next
+ * part is full too, so Postgres waits.
  */
 export class PartSender {
   readonly #begin: () => Part
@@ -24,7 +24,7 @@ export class PartSender {
   #sending: Promise<unknown> = Promise.resolve()
   bytes = 0
 
-  /** @param send sends parts from number 1; the next is sent once it resolves */
+  /** @param send sends a part; numbers start at 1. The next part is sent once the promise resolves */
   constructor(partBytes: number, begin: () => Part, send: (number: number, content: Content) => Promise<unknown>) {
     this.#partBytes = partBytes
     this.#begin = begin
@@ -32,7 +32,7 @@ export class PartSender {
     this.#send = send
   }
 
-  /** @returns whether a part became full */
+  /** @returns whether a part was completed */
   async add(chunk: Buffer): Promise<boolean> {
     let isFull = false
     for (let rest = chunk; rest.length > 0; ) {
@@ -50,7 +50,7 @@ export class PartSender {
     return isFull
   }
 
-  /** All parts, once they are stored. */
+  /** Resolves to all parts once they are stored. */
   async end(): Promise<Stored[]> {
     await this.#addBlock()
     if (this.#part.size > 0) await this.#flush()
@@ -76,7 +76,8 @@ export class PartSender {
     await this.#sending
     this.#stored.push(storedOf(content))
     this.#sending = this.#send(this.#stored.length, content)
-    // It is awaited with the next part or at the end; until then its rejection must not be unhandled.
+    // Awaited with the next part or at the end. A rejection before that would have no handler: Node would end the
+    // process.
     this.#sending.catch(() => {})
   }
 }

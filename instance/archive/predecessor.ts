@@ -1,7 +1,7 @@
 /**
- * The border of two WAL segments. Each of two servers of one identity may have archived one of them, and Postgres
- * replays both if a record ends where a segment does. So an archived segment names the content before it: its salt
- * (archive/object/header.ts) has a hash of that content's SHA-256. Any other salt is random and names nothing.
+ * Links a WAL segment to the previous segment. Of two servers with one identity, each may have archived one of the two
+ * segments. Postgres replays both if a record ends exactly at the segment border. So the salt of an archived segment
+ * (archive/object/header.ts) has a hash of the previous segment's SHA-256. Any other salt is random.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { segmentName, segmentStart } from './wal.ts'
@@ -17,19 +17,19 @@ const hashOf = (begin: Buffer, sha256: Buffer): Buffer =>
     .digest()
     .subarray(0, saltBytes - randomEnd)
 
-/** A salt with 12 random bytes that names the content before an object. @param sha256 of that content */
+/** A salt with 12 random bytes that identifies the previous segment. @param sha256 the previous segment's SHA-256 */
 export function saltAfter(sha256: Buffer): Buffer {
   const begin = Buffer.concat([tag, randomBytes(randomEnd - tag.length)])
   return Buffer.concat([begin, hashOf(begin, sha256)])
 }
 
-/** Whether an object with this salt follows other content. False if the salt names nothing. */
+/** Whether an object with this salt follows another segment than `sha256`. False if the salt is random. */
 export function followsOther(salt: Buffer, sha256: Buffer): boolean {
   if (salt.length !== saltBytes || !tag.equals(salt.subarray(0, tag.length))) return false
   return !hashOf(salt.subarray(0, randomEnd), sha256).equals(salt.subarray(randomEnd))
 }
 
-/** The segment before another one on its timeline; undefined if that is the first position of WAL. */
+/** The previous segment on the same timeline. Undefined for the first segment of WAL. */
 export function segmentBefore(name: string, segmentBytes: bigint): string | undefined {
   const start = segmentStart(name, segmentBytes)
   return start === 0n

@@ -1,4 +1,4 @@
-/** The receiver of WAL, with a server of the replication protocol and an archive in memory. */
+/** Tests the WAL receiver with a server of the replication protocol and an archive in memory. */
 import { type AddressInfo, createServer, connect as dial, type Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { ReplicationConnection } from '../replication/connection.ts'
@@ -109,7 +109,7 @@ function receive(client: ArchiveClient, connect: (name: string) => Promise<Repli
   return state
 }
 
-test('a stream starts at the first byte of the segment, although the archive has some, and its pieces name it and the segment before', async () => {
+test('a stream starts at the first byte of the segment, and its first piece names the previous segment', async () => {
   const [server, archive] = [await postgres(20), archiveOf(true)]
   receive(archive.client, server.connect)
   await expect.poll(() => archive.pieces.length, { timeout: 5000 }).toBe(1)
@@ -122,13 +122,13 @@ test('a stream starts at the first byte of the segment, although the archive has
   expect([first, second]).toEqual([`${segment}.00000000-00000014.${stream}`, `${segment}.00000014-0000000A.${stream}`])
 })
 
-test('to an archive of an earlier version it sends the rest, without a stream', async () => {
+test('an archive of an earlier version receives only the missing bytes, without a stream', async () => {
   const [server, archive] = [await postgres(20), archiveOf(false)]
   receive(archive.client, server.connect)
   await expect.poll(() => archive.pieces, { timeout: 5000 }).toEqual([`${segment}.0000000A-0000000A`])
 })
 
-test('nothing is sent after a segment that the archive refused', async () => {
+test('after the archive refused a segment, no piece is sent', async () => {
   const [server, archive] = [await postgres(20), archiveOf(true)]
   const state = receive(archive.client, server.connect)
   await expect.poll(() => archive.pieces.length, { timeout: 5000 }).toBe(1)

@@ -1,9 +1,9 @@
 /**
- * Receives WAL as Postgres writes it, by the replication protocol and without a slot, and sends it to the archive as
- * pieces of a segment: after half a second, or at 2 MiB, or at the end of the segment. Pieces name their stream, which
- * starts at the first byte of a segment, so that those of another server are never joined with them. At most two pieces
- * are in memory; then reading stops. Postgres's sender ends the connection after a minute, and the receiver continues
- * at its position, or at the current segment if that one was removed.
+ * Receives WAL while Postgres writes it, by streaming replication without a slot. Sends it to the archive as pieces of
+ * a segment: after half a second, at 2 MiB, or at the end of the segment. A stream starts at the first byte of a
+ * segment. Pieces name their stream, so that the archive never joins pieces of two servers. At most two pieces are in
+ * memory; then the receiver stops reading. If this takes a minute, Postgres's WAL sender closes the connection. The
+ * receiver continues at its position, or at the current segment if Postgres has removed the segment of that position.
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -28,14 +28,14 @@ type ReceiverOptions = {
 
 const pieceBytes = 2 * 1024 * 1024
 const delayMs = 500
-/** How often the end of WAL is requested while nothing is written, and the position is reported. */
+/** How often the receiver reports its position to Postgres, and requests the end of WAL. */
 const statusMs = 10_000
-/** A receiver that is further behind skips the range, which the archiver of segments covers. */
+/** A receiver that is further behind skips the missing WAL: `archiveSegments` archives it. */
 const segmentsBehind = 3n
-/** SQLSTATE undefined_file: the segment is removed. */
+/** SQLSTATE undefined_file: Postgres has removed the segment. */
 const removedCode = '58P01'
 
-/** The end of the archive's pieces, and their stream; none for an archive of an earlier version. */
+/** The end of the archived pieces, and their stream. `stream`: undefined for an archive of an earlier version. */
 type Position = { timeline: number; at: bigint; stream: string | undefined }
 type TimelinePosition = Omit<Position, 'stream'>
 
@@ -66,7 +66,10 @@ export async function receiveTail(options: ReceiverOptions): Promise<void> {
 
 class Behind extends Error {}
 
-/** One connection, until Postgres, the archive or the timeline ends it. @throws PostgresError, ArchiveFault, Error */
+/**
+ * Receives on one connection until the timeline ends, or until Postgres or the archive fails. @throws PostgresError,
+ * ArchiveFault, Error
+ */
 async function stream(
   options: ReceiverOptions,
   last: Position | undefined,
@@ -91,7 +94,7 @@ async function stream(
     state.streaming(at, segmentBytes, timeline)
     connection.send(`START_REPLICATION PHYSICAL ${lsnOf(at)} TIMELINE ${timeline}`)
     const { type } = await connection.next()
-    if (type !== 'W') throw new Error(`Postgres began no stream, but sent a message ${JSON.stringify(type)}`)
+    if (type !== 'W') throw new Error(`Postgres did not start the stream, but sent a message ${JSON.stringify(type)}`)
     const pieces = new PieceSender(options, { timeline, at, stream: name, segmentBytes }, (to: bigint) => {
       reached({ timeline, at: to, stream: name })
       state.streamed(to)
@@ -113,8 +116,8 @@ async function stream(
 }
 
 /**
- * A new stream starts at the beginning of the current segment; for an archive without streams, at the end of its pieces
- * of the segment.
+ * The start of a new stream: the beginning of the current segment. For an archive of an earlier version: the end of the
+ * segment's archived pieces.
  */
 async function begin(
   { client, signal, state }: ReceiverOptions,
@@ -127,7 +130,8 @@ async function begin(
   const { headers } = await patiently(() => client.send('HEAD', `tail/${name}`, { signal }), { signal, failed })
   if (client.acceptsStreams()) return { at: start, stream: randomBytes(8).toString('hex') }
   const at = start + BigInt(String(headers['espalier-length'] ?? 0))
-  // More than was flushed comes from a server whose volume lost writes: new writes are compared with it.
+  // The archive has more than Postgres has flushed: the volume lost writes. From the start, the archive compares new
+  // writes.
   return { at: at > end ? start : at, stream: undefined }
 }
 
@@ -137,9 +141,9 @@ function refuseConflict({ refused }: ArchiveState): void {
 }
 
 /**
- * If the archive has a complete segment that Postgres is still writing, it comes from another server, or from this one
- * before its volume was reset. A restore would read that one, and nothing of the stream. @throws ArchiveFault
- * `conflict`
+ * Fails if the archive has a complete segment that Postgres is still writing. That segment is from another server, or
+ * from this server before its volume was reset. A restore would read the complete segment, and no piece of the stream.
+ * @throws ArchiveFault `conflict`
  */
 async function refuseSegment(
   { client, signal }: ReceiverOptions,
@@ -150,7 +154,7 @@ async function refuseSegment(
   const name = segmentName(timeline, at, segmentBytes)
   if ((await client.send('HEAD', `wal/${name}`, { signal })).status === 404) return
   const [now] = await connection.query('IDENTIFY_SYSTEM')
-  // It was finished meanwhile.
+  // Postgres has finished the segment meanwhile.
   if (segmentName(Number(now?.[1]), bytesOfLsn(now?.[2] ?? '0/0'), segmentBytes) !== name)
     throw new Error(`${name} was finished before it was streamed`)
   throw new ArchiveFault('conflict', `the archive has a complete ${name}, which Postgres is still writing`)
@@ -164,7 +168,7 @@ async function receive(
 ): Promise<void> {
   for (;;) {
     const { type, body } = await connection.next()
-    // The end of the timeline: the next connection requests the following one.
+    // The end of the timeline: the next connection requests the next timeline.
     if (type === 'c') return pieces.flush()
     if (type !== 'd') throw new Error(`Postgres sent a message ${JSON.stringify(type)} within WAL`)
     const kind = String.fromCharCode(body[0] ?? 0)
@@ -176,11 +180,11 @@ async function receive(
     } else if (kind === 'k') {
       state.written(body.readBigUInt64BE(1))
       if (body[17] === 1) connection.copy(statusUpdate(pieces.sent, false))
-    } else throw new Error('Postgres sent WAL of an unknown kind')
+    } else throw new Error('Postgres sent an unknown replication message')
   }
 }
 
-/** Fills one buffer while the other is sent. */
+/** Sends pieces to the archive. Fills one buffer while the other buffer is sent. */
 class PieceSender {
   readonly #options: ReceiverOptions
   readonly #timeline: number
@@ -213,10 +217,10 @@ class PieceSender {
     this.sent = at
   }
 
-  /** Resolves once there is space for more. */
+  /** Resolves once the WAL is in a buffer. */
   async add(position: bigint, wal: Buffer): Promise<void> {
     await this.#flushing
-    if (position !== this.#start + BigInt(this.#filled)) throw new Error('Postgres left out some WAL')
+    if (position !== this.#start + BigInt(this.#filled)) throw new Error('Postgres skipped some WAL')
     for (let rest = wal; rest.length > 0; ) {
       await this.#flushing
       const inSegment = Number(this.#segmentBytes - (this.#start % this.#segmentBytes))
@@ -230,19 +234,22 @@ class PieceSender {
     }
   }
 
-  /** Resolves once the previous piece is acknowledged and this one is being sent. @throws the error of a piece */
+  /**
+   * Resolves once the archive has acknowledged the previous piece, and this piece is being sent. @throws a piece's
+   * error
+   */
   flush(): Promise<void> {
     clearTimeout(this.#timer)
     this.#timer = undefined
     this.#flushing = this.#flushNow()
-    // It is awaited before more is added; until then its rejection must not be unhandled.
+    // `add` awaits it. A rejection before that would have no handler, and Node would end the process.
     this.#flushing.catch(() => {})
     return this.#flushing
   }
 
   async #flushNow(): Promise<void> {
     await this.#flushing
-    // The other buffer is free once the previous piece is acknowledged.
+    // Then the other buffer is free: the archive has acknowledged the previous piece.
     await this.#sending
     const [start, length, buffer] = [this.#start, this.#filled, this.#buffers[0] as Buffer] // there are two
     if (length === 0) return
@@ -257,7 +264,7 @@ class PieceSender {
     this.#sending.catch(() => {})
   }
 
-  /** Ends once nothing is being sent any more. */
+  /** Resolves once no piece is being sent. */
   async stop(): Promise<void> {
     clearTimeout(this.#timer)
     this.#filled = 0
@@ -273,7 +280,7 @@ class PieceSender {
     const before = start % this.#segmentBytes === 0n ? segmentBefore(name, this.#segmentBytes) : undefined
     const send = async () => {
       refuseConflict(state)
-      // An archive of an earlier version may answer during an upgrade.
+      // During an upgrade, an archive of an earlier version may receive the next request.
       const stream = this.#stream !== undefined && client.acceptsStreams() ? `.${this.#stream}` : ''
       const predecessor = before === undefined ? undefined : (await digests(before))?.sha256
       return client.send('PUT', `${path}${stream}`, { content, predecessor, signal })

@@ -1,7 +1,7 @@
 /**
- * Archives the files that Postgres has finished: those with a `.ready` file in `archive_status`. Four are sent at once,
- * each read from the disk in small pieces. A marker is written once the archive has acknowledged the file; then
- * `archive_command` succeeds and Postgres may remove it.
+ * Archives the files that Postgres has finished: files with a `.ready` file in `archive_status`. Sends four files
+ * concurrently, and reads each file in small pieces. Writes a marker once the archive has acknowledged the file. Then
+ * `archive_command` succeeds, and Postgres may remove the file.
  */
 import { constants, type FSWatcher, watch } from 'node:fs'
 import { open, readdir, rm } from 'node:fs/promises'
@@ -28,7 +28,7 @@ type SegmentsOptions = {
 }
 
 const concurrentFiles = 4
-/** The directory is watched; this interval is for file systems that report no changes. */
+/** The directory is watched. This interval is for file systems that do not report changes. */
 const pollMs = 1_000
 const afterConflictMs = 30_000
 
@@ -43,7 +43,7 @@ export async function archiveSegments(options: SegmentsOptions): Promise<void> {
       const woken = waker.next(pollMs)
       try {
         const { hasMore } = await archiveReady(options, directory)
-        // Only a complete pass clears a fault: success with one file does not mean that the failed file is archived.
+        // Only a complete pass clears a fault: one archived file does not mean that the failed file is archived.
         state.succeeded('segments')
         attempt = 1
         if (!hasMore) await woken
@@ -55,18 +55,17 @@ export async function archiveSegments(options: SegmentsOptions): Promise<void> {
       }
     }
   } catch (error) {
-    log(`archiving: segments: ended: ${error instanceof Error ? error.message : error}`)
+    log(`archiving: segments: stopped: ${error instanceof Error ? error.message : error}`)
   } finally {
     waker.close()
   }
 }
 
-/** One pass over the ready files; the next pass retries failures. @throws ArchiveFault, and errors of the volume */
+/** Makes one pass over the ready files. The next pass retries failures. @throws ArchiveFault, file system errors */
 async function archiveReady(options: SegmentsOptions, directory: string): Promise<{ hasMore: boolean }> {
   const { state, markers, signal } = options
   const archived = new Set(await readdir(markers))
-  // The ready files are read after the markers, so that the marker of a file that became ready in between is not
-  // removed.
+  // Ready files are listed after the markers. Otherwise the marker of a file that becomes ready in between is removed.
   const found = await readyIn(directory)
   const ready = new Set(found)
   for (const name of archived)
@@ -80,7 +79,7 @@ async function archiveReady(options: SegmentsOptions, directory: string): Promis
       try {
         await archiveFile(options, name)
       } catch (error) {
-        // The others end after their current file.
+        // The other workers end after their current file.
         queue.length = 0
         throw error
       }
@@ -92,15 +91,15 @@ async function archiveReady(options: SegmentsOptions, directory: string): Promis
 }
 
 /**
- * The files to send in one pass. Until the archive has accepted one of this agent, it may have other content of another
- * server: then the files after it must not be stored either.
+ * The files to send in one pass. Before the archive has accepted a file of this agent, the first file may conflict with
+ * another server's file. Then the archive must not store later files either, so only one file is sent.
  */
 export const toSend = (waiting: readonly string[], state: Pick<ArchiveState, 'refused' | 'hasArchived'>): string[] =>
   waiting.slice(0, state.refused === undefined && state.hasArchived ? 4 * concurrentFiles : 1)
 
 const readySuffix = '.ready'
 
-/** None while there is no data directory yet. */
+/** Empty if the data directory does not exist yet. */
 async function readyIn(directory: string): Promise<string[]> {
   try {
     const names = await readdir(directory)
@@ -118,7 +117,7 @@ async function archiveFile(options: SegmentsOptions, name: string): Promise<void
   const { client, state, data, markers, signal, digests } = options
   const path = join(data, 'pg_wal', name)
   const digest = isSegment(name) ? await digests(name) : await digestOfFile(path)
-  // Postgres drops the status of a missing file by itself.
+  // Postgres removes the status file of a missing file itself.
   if (digest === undefined) return
   const before = isSegment(name) ? segmentBefore(name, BigInt(digest.size)) : undefined
   const predecessor = before === undefined ? undefined : (await digests(before))?.sha256
@@ -129,20 +128,20 @@ async function archiveFile(options: SegmentsOptions, name: string): Promise<void
   state.archivedFile(name)
 }
 
-/** A finished file does not change: it is read once for its digest and once for each attempt. */
+/** A finished file does not change. It is read once for its digest, and once for each attempt. */
 const contentOfFile = (path: string, digest: FileDigest, isCompressed: boolean): Content =>
   isCompressed
     ? { ...digest, compressed: { size: undefined }, chunks: () => compressed(chunksOf(path)) }
     : { ...digest, chunks: () => chunksOf(path) }
 
-/** Wakes up when the directory changes, and after the given time. */
+/** `next` resolves when the directory changes, at the latest after the given time. */
 function createWaker(directory: string) {
   let wake = () => {}
   let watcher: FSWatcher | undefined
   const begin = () => {
     try {
       watcher = watch(directory, { persistent: false }, () => wake())
-      // The directory was deleted: it is watched again at the next pass.
+      // The directory was deleted. The next pass watches it again.
       watcher.on('error', () => {
         watcher?.close()
         watcher = undefined

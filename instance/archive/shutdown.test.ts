@@ -11,7 +11,7 @@ beforeEach(() => {
   data = mkdtempSync(join(tmpdir(), 'espalier-shutdown-'))
   onTestFinished(() => rmSync(data, { recursive: true }))
 })
-/** Whether it still waits after 400 ms, longer than `beginMs`. */
+/** Whether `postgresEnded` still waits after 400 ms, which is longer than `beginMs`. */
 const waits = async (times = { beginMs: 40, endMs: 10_000, pollMs: 5 }) => {
   const ended = postgresEnded(data, times).then(() => false)
   return Promise.race([ended, new Promise<true>(resolve => setTimeout(() => resolve(true), 400))])
@@ -25,7 +25,7 @@ test('waits while Postgres stops, until its lock file is removed', async () => {
   await ended
 })
 
-test('waits for Postgres to start stopping, but not for one that continues to run', async () => {
+test('waits until Postgres starts to stop, but not if Postgres continues to run', async () => {
   lockFile('ready')
   expect(await waits()).toBe(false)
   const waiting = waits({ beginMs: 10_000, endMs: 60_000, pollMs: 5 })
@@ -34,7 +34,7 @@ test('waits for Postgres to start stopping, but not for one that continues to ru
   rmSync(join(data, 'postmaster.pid'))
 })
 
-test('does not wait without a running Postgres, and never forever', async () => {
+test('does not wait without a running Postgres, and has a timeout', async () => {
   expect(await waits()).toBe(false)
   lockFile('stopping')
   expect(await waits({ beginMs: 10, endMs: 40, pollMs: 5 })).toBe(false)

@@ -56,7 +56,7 @@ describe('the archived position', () => {
     expect(state.status()).toMatchObject({ archived: lsnOf(6n * segment), lastFile: name(4n), lastArchivedAt: 3000 })
   })
 
-  test('starts again if a stream skips something, and not if it continues', () => {
+  test('starts again if a stream skips WAL, and not if the stream continues', () => {
     state.streaming(5n * segment, segment, 1)
     state.streamed(5n * segment + 10n)
     state.streaming(5n * segment + 10n, segment, 1)
@@ -68,7 +68,7 @@ describe('the archived position', () => {
 })
 
 describe('the archiving state', () => {
-  test('is failing after three failed attempts, since the third, until one succeeds', () => {
+  test('is failing from the third failed attempt until an attempt succeeds', () => {
     const fail = () => state.failed('tail', new Error('away'))
     fail()
     fail()
@@ -84,14 +84,14 @@ describe('the archiving state', () => {
     expect(lines).toHaveLength(3)
   })
 
-  test('is a conflict at once, before other failures', () => {
+  test('is conflict after the first conflict, even with other failures', () => {
     for (let count = 0; count < 3; count++) state.failed('tail', new Error('away'))
     state.failed('segments', new ArchiveFault('conflict', 'other content'))
     expect(state.status()).toMatchObject({ state: 'conflict', error: { code: 'conflict' } })
   })
 })
 
-test('an archive that does not answer is reported by the second attempt, which is within a minute', () => {
+test('an archive that does not answer is reported at the second attempt, if 15 seconds have passed', () => {
   state.failed('segments', new ArchiveFault('timeout', 'the archive does not answer'))
   now += 15_000
   expect(state.status().state).toBe('archiving')
@@ -99,7 +99,7 @@ test('an archive that does not answer is reported by the second attempt, which i
   expect(state.status()).toMatchObject({ state: 'failing', since: now, error: { code: 'timeout' } })
 })
 
-test('setting the clock by an hour moves all times with it, so that no duration changes', () => {
+test('setting the clock by an hour moves all reported times, and changes no duration', () => {
   state.streaming(5n * segment, segment, 1)
   state.written(5n * segment + 10n)
   state.streamed(5n * segment + 10n)
@@ -113,7 +113,7 @@ test('setting the clock by an hour moves all times with it, so that no duration 
   }
 })
 
-test('files wait in the order in which Postgres archives them', () => {
+test('files are sorted in the order in which Postgres archives them', () => {
   const files = [name(2n, 2), name(1n), '00000002.history', `${name(1n)}.partial`]
   expect(inOrderOfArchiving(files)).toEqual(['00000002.history', name(1n), `${name(1n)}.partial`, name(2n, 2)])
 })
@@ -136,7 +136,7 @@ test('a Postgres setting is parsed as bytes', () => {
   expect(() => bytesOfSetting('16')).toThrow('wal_segment_size')
 })
 
-test('files are sent one by one until the archive has accepted one, and after it has refused one', () => {
+test('files are sent one by one until the archive has accepted a file, and after it has refused a file', () => {
   const names = Array.from({ length: 20 }, (_, index) => name(BigInt(index + 1)))
   expect(toSend(names, state)).toEqual(names.slice(0, 1))
   state.archivedFile(name(1n))

@@ -1,6 +1,6 @@
 /**
- * The archiving state: collected from the archiver of segments and the receiver, and reported to the operator. No side
- * effects.
+ * The archiving state, which the agent reports to the operator. `archiveSegments` and `receiveTail` update it. No side
+ * effects except log lines.
  */
 import { faultOf } from './client.ts'
 import type { ArchiveStatus } from './contract.ts'
@@ -9,12 +9,14 @@ import { isSegment, lsnOf, segmentStart } from './wal.ts'
 type Part = 'segments' | 'tail'
 type Fault = { code: string; message: string }
 
-/** A fault that is over at the next attempt is not reported: archives are restarted. */
+/** The number of failed attempts after which a fault is reported. A restart of the archive causes fewer. */
 const faultsToReport = 3
-/** An attempt of this duration counts as several: an unresponsive archive is reported within a minute. */
+/**
+ * A fault that lasts this long is reported before the third attempt. So a silent archive is reported within a minute.
+ */
 const faultToReportMs = 15_000
 
-/** Times by a clock that cannot be set. */
+/** A time of a monotonic clock, in ms. */
 type Stamp = number
 
 export class ArchiveState {
@@ -27,13 +29,13 @@ export class ArchiveState {
   #since: Stamp
   #last: ArchiveStatus['state'] = 'archiving'
   #lastFile: { name: string; at: Stamp } | undefined
-  /** The contiguous range of WAL, from `from`, that is archived as pieces. */
+  /** The range of WAL, without gaps, that is archived as pieces. */
   #tail: { from: bigint; to: bigint; timeline: number } | undefined
   #written: bigint | undefined
   #archivedAt: Stamp | undefined
   #segmentBytes = 16n << 20n
 
-  /** @param elapsed ms that have passed: setting the clock does not change a duration */
+  /** @param elapsed a monotonic clock in ms: setting the system clock does not change durations */
   constructor(now: () => number, log: (line: string) => void, elapsed = () => performance.now()) {
     this.#now = now
     this.#elapsed = elapsed
@@ -49,22 +51,22 @@ export class ArchiveState {
     const since = before?.since ?? this.#elapsed()
     const isReported = count >= faultsToReport || this.#elapsed() - since >= faultToReportMs
     this.#faults.set(part, { fault, count, since, isReported })
-    // A different fault is logged too: the cause has changed.
+    // A fault with another code is logged too: the cause has changed.
     const isNew = before === undefined || before.isReported !== isReported || before.fault.code !== fault.code
     if (isNew) this.#log(`archiving: ${part}: ${fault.code}: ${fault.message}`)
     this.#settle()
   }
 
   /**
-   * Why the archive refuses the segments: it has one of another server under this identity. Later segments are useless
-   * there.
+   * Why the archive refuses segments: it has a segment of another server under this identity. The agent must not send
+   * later segments or pieces.
    */
   get refused(): string | undefined {
     const fault = this.#faults.get('segments')?.fault
     return fault?.code === 'conflict' ? fault.message : undefined
   }
 
-  /** Whether the archive has accepted a file since the start. */
+  /** Whether the archive has accepted a file since the agent started. */
   get hasArchived(): boolean {
     return this.#lastFile !== undefined
   }
@@ -76,7 +78,7 @@ export class ArchiveState {
     this.#settle()
   }
 
-  /** Files that wait for archiving. */
+  /** Replaces the list of files that are ready and not archived. */
   waiting(names: readonly string[]): void {
     for (const name of this.#waiting.keys()) if (!names.includes(name)) this.#waiting.delete(name)
     for (const name of names) if (!this.#waiting.has(name)) this.#waiting.set(name, this.#elapsed())
@@ -88,7 +90,7 @@ export class ArchiveState {
     this.#cover()
   }
 
-  /** A connection streams from here on. `continues`: the end of the last one. */
+  /** A connection starts to stream at `from`. */
   streaming(from: bigint, segmentBytes: bigint, timeline: number): void {
     this.#segmentBytes = segmentBytes
     const before = this.#tail
@@ -147,7 +149,7 @@ export class ArchiveState {
     this.#last = state
   }
 
-  /** Up to the first segment that waits and is not covered by pieces, or to the end of the pieces. */
+  /** The start of the first waiting segment that pieces do not cover. Without such a segment: the end of the pieces. */
   #archived(): bigint | undefined {
     const tail = this.#tail
     if (tail === undefined) return undefined

@@ -37,7 +37,7 @@ afterAll(() => {
   rmSync(directory, { recursive: true, force: true })
 })
 
-test('a certificate that was read while it was replaced fails one request', async () => {
+test('a certificate that is read during its replacement causes one failed request', async () => {
   const [old, renewed] = [1, 2].map(() => issueClientCertificate(authority, { commonName: 'test' }))
   const transport = createArchiveTransport(url, directory, () => 0)
   write('archive.crt', renewed?.cert ?? '')
@@ -63,7 +63,7 @@ test('a response that is too large, or ends early, is refused', async () => {
   transport.close()
 })
 
-test('a server without the path has stored nothing, and lacks what is read', async () => {
+test('a 404 is an error for PUT and DELETE, and means missing for GET', async () => {
   const uris = ['urn:espalier:archive:0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001:1']
   const { cert, key } = issueClientCertificate(authority, { commonName: 'test', uris })
   write('archive.crt', cert)

@@ -1,7 +1,7 @@
 /**
- * Requests to the archive by mutual TLS, for writers and readers. Connections are kept alive. Certificates are read
- * again every ten seconds, and after a failed request: a renewed one is used without a restart, and a key that was read
- * together with the previous certificate fails only one attempt.
+ * Sends requests to the archive with mutual TLS, for writers and readers. Keeps connections alive. Reads the
+ * certificates again after ten seconds and after a failed request, so that renewed certificates need no restart. If a
+ * key and a certificate that do not match are read during a renewal, only one attempt fails.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { join } from 'node:path'
 
 export type ArchiveCertificates = { cert: string; key: string; ca: string }
 
-/** The archive's response, or that it could not be reached. */
+/** The archive refused a request, or could not be reached. */
 export class ArchiveFault extends Error {
   /** `conflict`: other content is stored under the name. */
   readonly code: string
@@ -23,9 +23,9 @@ export class ArchiveFault extends Error {
 }
 
 /**
- * The content to send: bytes, or a stream that can be restarted for each attempt. A chunk may be overwritten once the
- * next is requested. `sha256` and `size` are of the archived content; `compressed`: the chunks are that content
- * compressed with zstd, whose digest and size may be known.
+ * The content to send: bytes, or a stream that can be restarted for each attempt. A chunk is valid until the next chunk
+ * is requested. `sha256` and `size` describe the content before compression. `compressed`: the chunks are compressed
+ * with zstd; digest and size of the compressed bytes, if known.
  */
 export type Content = {
   sha256: Buffer
@@ -40,7 +40,7 @@ export const contentOf = (bytes: Buffer): Content => ({
   chunks: () => slicesOf(bytes),
 })
 
-/** TLS keeps an encrypted copy of each write: for a complete part that would double the memory. */
+/** TLS keeps an encrypted copy of each write. A write of a complete part would double the memory. */
 const sliceBytes = 64 * 1024
 export function* slicesOf(bytes: Buffer): Generator<Buffer> {
   for (let at = 0; at < bytes.length; at += sliceBytes) yield bytes.subarray(at, at + sliceBytes)
@@ -50,20 +50,20 @@ export type Answer = { status: number; headers: IncomingMessage['headers']; body
 
 type RequestOptions = {
   content?: Content | undefined
-  /** SHA-256 of the segment before the one that is sent or read. */
+  /** SHA-256 of the previous segment. */
   predecessor?: Buffer | undefined
-  /** The response may be compressed, as its field `content-encoding` states. */
+  /** Accepts a compressed response. Its field `content-encoding` says whether it is compressed. */
   acceptsZstd?: boolean
   /** Idle timeout for sending and receiving. */
   idleMs: number
-  /** Of the response. */
+  /** Maximum size of the response. */
   mostBytes: number
   signal?: AbortSignal | undefined
 }
 
 type ArchiveTransport = {
   /**
-   * One attempt. @param path below the archive's root @throws ArchiveFault `timeout`, `answer`; the connection's error
+   * Makes one attempt. @param path the path of the URL @throws ArchiveFault `timeout`, `answer`; the connection's error
    */
   send(method: 'GET' | 'HEAD' | 'PUT' | 'DELETE', path: string, options: RequestOptions): Promise<Answer>
   certificates(): ArchiveCertificates
@@ -112,7 +112,7 @@ export function createArchiveTransport(url: string, tls: string, now: () => numb
 
 const digestField = (digest: Buffer): string => `sha-256=:${digest.toString('base64')}:`
 
-/** Without a length, the content is sent with chunked encoding. */
+/** Without `content-length`, Node sends the content with chunked encoding. */
 function fieldsOf(content: Content | undefined): Record<string, string | number> {
   if (content === undefined) return { 'content-length': 0 }
   const { sha256, size, compressed } = content
@@ -140,7 +140,7 @@ async function exchange(
       )
     })
   })
-  // It is awaited below; until then its rejection must not be unhandled.
+  // It is awaited below. A rejection before that would have no handler, and Node would end the process.
   answered.catch(() => {})
   try {
     for await (const chunk of content?.chunks() ?? [])

@@ -1,6 +1,6 @@
 /** Names of WAL files and positions in WAL (access/xlog_internal.h). */
 
-/** Files that Postgres archives: segments, partial ones, timeline histories, and backup labels. */
+/** Files that Postgres archives: segments, partial segments, timeline history files and backup history files. */
 const archivedFile = /^([0-9A-F]{24}(\.partial|\.[0-9A-F]{8}\.backup)?|[0-9A-F]{8}\.history)$/
 export const isArchivedFile = (name: string): boolean => archivedFile.test(name)
 
@@ -27,14 +27,14 @@ export function segmentName(timeline: number, position: bigint, segmentBytes: bi
 export const segmentStart = (name: string, segmentBytes: bigint): bigint =>
   (BigInt(`0x${name.slice(8, 16)}`) << 32n) + BigInt(`0x${name.slice(16, 24)}`) * segmentBytes
 
-/** Timeline histories first, as Postgres does; then by name. */
+/** Timeline history files first, as in Postgres; then by name. */
 export const inOrderOfArchiving = (names: readonly string[]): string[] =>
   names.toSorted((one, other) => {
     const byKind = Number(other.endsWith('.history')) - Number(one.endsWith('.history'))
     return byKind !== 0 ? byKind : one < other ? -1 : 1
   })
 
-/** `16MB`, as in SHOW's output. */
+/** Parses the output of SHOW, such as `16MB`. */
 export function bytesOfSetting(text: string): bigint {
   const [, number = '', unit = ''] = /^([0-9]+)(MB|GB)$/.exec(text) ?? []
   if (number === '') throw new Error(`wal_segment_size is ${JSON.stringify(text)}`)
