@@ -93,7 +93,7 @@ export function createSampler(options: SamplerOptions) {
       return before.values
     last = undefined
     // It would refuse, and write this to its user's log.
-    if (isClosed(data)) throw new Error('the copy is closed yet')
+    if (isClosed(data)) throw new Error('the copy does not accept connections yet')
     const values = await valuesNow(at, readCertificates(tls))
     const isSameFile = values.wal_file === before?.values.wal_file
     last = answered(before, { at, values, writtenAt: isSameFile ? writtenAt : undefined })

@@ -100,7 +100,7 @@ async function keepWal(connection: ReplicationConnection): Promise<void> {
   // A slot without WAL retains what its receiver has not acknowledged.
   connection.send(`START_REPLICATION SLOT ${slot} PHYSICAL ${position} TIMELINE ${timeline}`)
   const { type } = await connection.next()
-  if (type !== 'W') throw new Error(`Postgres began no stream, but sent a message ${JSON.stringify(type)}`)
+  if (type !== 'W') throw new Error(`Postgres sent no stream, but a message ${JSON.stringify(type)}`)
   connection.copy(statusUpdate(bytesOfLsn(position), false))
   connection.endCopy()
   for (let next = await connection.next(); next.type !== 'Z'; ) next = await connection.next()
