@@ -1,4 +1,4 @@
-/** Commands of the client as commander parses them, with the options that all of them have. */
+/** Builds the client's commands with commander, and adds the common options. */
 import { Command, InvalidArgumentError } from 'commander'
 import type { Io } from './io.ts'
 import { type CommonOptions, openSession, type Session } from './session.ts'
@@ -8,14 +8,14 @@ export type Run = {
   io: Io
   /** Arguments after `--`, for another program. */
   rest: readonly string[]
-  /** The exit code, if an action sets another one than 0. */
+  /** The exit code: 0, unless an action sets another code. */
   exitCode: number
 }
 
 /** Builds the parser of one command. */
 export type ClientCommand = (run: Run) => Command
 
-/** A command, or a group of them, that throws instead of ending the process. */
+/** Creates a command or a group of commands. On an error it throws, and does not end the process. */
 export function createCommand({ io }: Run, name: string, description: string): Command {
   return new Command(`espalier ${name}`)
     .description(description)
@@ -34,12 +34,12 @@ export function createCommand({ io }: Run, name: string, description: string): C
 type Arguments = readonly (string | undefined)[]
 type Action<O> = (session: Session, args: Arguments, options: O) => Promise<void>
 
-/** Adds the common options and what the command does. `O`: the options that the command has of its own. */
+/** Adds the common options and the action to a command. `O`: the command's other options. */
 export function act<O extends object = object>(run: Run, command: Command, action: Action<O>): Command {
   return command
     .option('--json', "prints the API's JSON")
     .option('-q, --quiet', 'prints names or ids only')
-    .option('--profile <name>', 'a profile of espalier login; local is the embedded installation')
+    .option('--profile <name>', 'a profile from espalier login; "local" means the embedded installation')
     .option('--tenant <id>', 'the tenant of the embedded installation (default: demo)')
     .action(async () => {
       const options = command.opts<O & CommonOptions>()
@@ -57,13 +57,13 @@ export const integer =
   }
 
 export const branchOption = (command: Command): Command =>
-  command.option('-b, --branch <name>', 'a branch of it: its name, display name or id')
+  command.option('-b, --branch <name>', 'the branch: its name, display name or id')
 
 export const databaseArgument = (command: Command): Command =>
-  command.argument('[database]', 'its name; without one, the database of .espalier')
+  command.argument('[database]', "the database's name or id (default: the database in .espalier)")
 
 export const databaseOption = (command: Command): Command =>
-  command.option('-d, --database <name>', 'the database; without one, the database of .espalier')
+  command.option('-d, --database <name>', "the database's name or id (default: the database in .espalier)")
 
 export type WaitOptions = { wait?: boolean; timeout: number }
 
@@ -72,7 +72,7 @@ const longestTimeout = 86_400
 
 export const waitOptions = (command: Command): Command =>
   command
-    .option('--wait', 'waits until it is done')
+    .option('--wait', 'waits until the operation ends')
     .option('--timeout <seconds>', 'how long --wait waits', integer(1, longestTimeout), usualTimeout)
 
 export type ConfirmOptions = { yes?: boolean }

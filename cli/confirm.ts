@@ -1,4 +1,4 @@
-/** Asks before data is lost: the user types the name of what is deleted. */
+/** Asks for confirmation before data is lost: the user types the object's name. */
 import { UsageError } from '../server/usage-error.ts'
 import { escapeControls, escapeLines } from '../values/escape.ts'
 import type { ConfirmOptions } from './arguments.ts'
@@ -6,7 +6,7 @@ import { CommandFailure } from './errors.ts'
 import { type Io, isTerminal } from './io.ts'
 import type { Session } from './session.ts'
 
-/** The line that the user types, without the spaces around it. */
+/** Reads one line, without the spaces around it. */
 async function readLine(io: Io, question: string): Promise<string> {
   const { createInterface } = await import('node:readline/promises')
   const prompt = createInterface({ input: io.input, output: io.errors, terminal: false })
@@ -17,11 +17,13 @@ async function readLine(io: Io, question: string): Promise<string> {
   }
 }
 
+const needsYes = 'cannot ask for confirmation, since standard input is not a terminal: use --yes'
+
 /** Asks yes or no. `reason`: the text before the question. @throws UsageError, CommandFailure */
 export async function agree({ io }: Session, { yes }: ConfirmOptions, reason: string): Promise<void> {
   io.errors.write(`${escapeLines(reason)}\n`)
   if (yes === true) return
-  if (!isTerminal(io.input)) throw new UsageError('it asks on a terminal; without one, it needs --yes')
+  if (!isTerminal(io.input)) throw new UsageError(needsYes)
   const typed = await readLine(io, 'Continue? [y/N] ')
   if (!/^y(es)?$/i.test(typed)) throw new CommandFailure('not confirmed: nothing was changed')
 }
@@ -29,7 +31,7 @@ export async function agree({ io }: Session, { yes }: ConfirmOptions, reason: st
 /** `lost`: a sentence that names what will be lost. @throws UsageError, CommandFailure */
 export async function confirm({ io }: Session, { yes }: ConfirmOptions, name: string, lost: string): Promise<void> {
   if (yes === true) return
-  if (!isTerminal(io.input)) throw new UsageError('it asks for the name on a terminal; without one, it needs --yes')
+  if (!isTerminal(io.input)) throw new UsageError(needsYes)
   io.errors.write(`${escapeLines(lost)}\n`)
   const typed = await readLine(io, `Type ${escapeControls(name)} to continue: `)
   if (typed !== name) throw new CommandFailure('the name differs: nothing was changed')

@@ -10,7 +10,7 @@ export const exitCodes = {
 } as const
 type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
-/** A command failed. Text of a server in the message is escaped, since it could contain line breaks. */
+/** A command failed. The caller escapes a server's text in the message, since the text can contain line breaks. */
 export class CommandFailure extends Error {
   override readonly name = 'CommandFailure'
   readonly exitCode: ExitCode

@@ -9,11 +9,12 @@ import { CommandFailure, exitCodes } from './errors.ts'
 const listed = 10
 
 type What = 'database' | 'branch' | 'backup'
+const plurals = { database: 'databases', branch: 'branches', backup: 'backups' } as const
 type Named = { id: string; name: string; display_name?: string | null | undefined }
 
 /**
- * Finds an object by its name or id, a branch by its display name too. `whose`: the owner of the objects, for the
- * message.
+ * Finds an object by its name or id. A branch is also found by its display name. `whose`: the owner of the objects, for
+ * the message.
  * @throws CommandFailure if no object or several objects have that name
  */
 function pick<T extends Named>(what: What, wanted: string, all: readonly T[], whose: string): T {
@@ -23,17 +24,20 @@ function pick<T extends Named>(what: What, wanted: string, all: readonly T[], wh
   const found = exact ?? called[0]
   const quoted = JSON.stringify(wanted)
   if (exact === undefined && called.length > 1)
-    throw new CommandFailure(`${whose} has ${called.length} branches named ${quoted}: ${known(called, whose)}`)
-  if (found === undefined)
-    throw new CommandFailure(`there is no ${what} ${quoted}: ${known(all, whose)}`, exitCodes.notFound)
+    throw new CommandFailure(
+      `${whose} has ${called.length} branches with the display name ${quoted}: ${names(called)}; use a name or id`,
+    )
+  if (found === undefined) {
+    const known = all.length === 0 ? `: ${whose} has none` : `; known ${plurals[what]}: ${names(all)}`
+    throw new CommandFailure(`there is no ${what} ${quoted}${known}`, exitCodes.notFound)
+  }
   return found
 }
 
-function known(all: readonly Named[], whose: string): string {
-  if (all.length === 0) return `${whose} has none`
-  const names = all.slice(0, listed).map(({ name }) => escapeControls(name))
-  const more = all.length - names.length
-  return `there ${all.length === 1 ? 'is' : 'are'} ${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`
+function names(all: readonly Named[]): string {
+  const shown = all.slice(0, listed).map(({ name }) => escapeControls(name))
+  const more = all.length - shown.length
+  return `${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }
 
 export const findDatabase = async (client: Client, name: string): Promise<Database> =>

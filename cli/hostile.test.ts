@@ -1,4 +1,4 @@
-/** Text of a hostile API, of a hostile `.espalier` and of arguments on a terminal. */
+/** Hostile text from an API, from `.espalier` and from arguments is escaped. */
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
@@ -55,7 +55,7 @@ const answers: Record<string, unknown> = {
   ],
 }
 
-/** An API all of whose objects have a hostile id, under the path `/ids`. */
+/** The responses of an API whose objects have hostile ids. */
 const hostileIds: Record<string, unknown> = {
   '/databases': [{ ...database, id: `${id}${attack}` }],
   [`/databases/${id}/branches`]: [{ ...branch, id: `../${attack}` }],
@@ -93,7 +93,7 @@ afterEach(() => {
   answersOf = answers
 })
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it looks for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the tests search for control characters
 const controls = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e]/
 
 test.each([
@@ -122,7 +122,7 @@ test.each([
   `suspend ${id} --wait`,
   `rotate ${id}`,
   `restore ${id} --backup ${id}`,
-])('%s', async line => {
+])('%s prints no control character', async line => {
   const { out, err } = await runCommand(line, { environment, typed: 'no\n' })
   expect(out + err).not.toBe('')
   expect(out + err).not.toMatch(controls)
@@ -139,7 +139,7 @@ test.each(['db list', `branch list ${id}`, 'backup list', 'tasks', `db delete ${
 )
 
 test.each(['host', 'username', 'database', 'password'])(
-  'a connection whose %s has controls is refused',
+  'a connection with control characters in its %s is refused',
   async field => {
     const connection = { host: 'h', port: 1, username: 'u', password: 'p', database: 'd' }
     for (const value of ['a\u001b[2J', 'a\u009b31m', 'a\nPGHOST=evil', '\u202ea']) {
@@ -184,7 +184,7 @@ test('arguments are escaped', async () => {
   }
 })
 
-test('espalier connect escapes what it waits for, and its instructions', async () => {
+test('espalier connect escapes its status line and its instructions', async () => {
   const again = 'x\u009b31m'
   const connection = { host: 'h', port: 1, username: 'u', password: 'p', database: 'd' }
   expect(withoutPsql(again, { domain: undefined, connection }, '/ca.pem')).not.toMatch(controls)

@@ -1,4 +1,4 @@
-/** The commands that are clients of the API: each is loaded when it is called. */
+/** Runs the commands of the API's client. Each command is loaded when it is called. */
 
 import { escapeControls, escapeLines } from '../values/escape.ts'
 import type { ClientCommand, Run } from './arguments.ts'
@@ -15,12 +15,12 @@ export const clientCommands: Readonly<Record<string, Entry>> = {
   login: ['log in to an API, show and choose profiles', () => import('./commands/login.ts')],
   logout: ['delete a profile', () => import('./commands/logout.ts')],
   db: ['create, list, connect to and delete databases', () => import('./commands/db.ts')],
-  branch: ['create, list, use and delete branches', () => import('./commands/branch.ts')],
+  branch: ['create, list, check out and delete branches', () => import('./commands/branch.ts')],
   sql: ['run SQL statements; needs no psql', () => import('./commands/sql.ts')],
-  env: ['print the variables with which drivers connect', () => import('./commands/env.ts')],
-  allow: ['admit addresses to a database', () => import('./commands/allow.ts')],
+  env: ['print environment variables for database drivers', () => import('./commands/env.ts')],
+  allow: ['list, add and remove the addresses that may connect', () => import('./commands/allow.ts')],
   backup: ['take, list and delete backups', () => import('./commands/backup.ts')],
-  restore: ['restore a database to a backup or a moment', () => import('./commands/restore.ts')],
+  restore: ['restore a database to a backup, a time or a branch', () => import('./commands/restore.ts')],
   logs: ['print the log, and follow it', () => import('./commands/logs.ts')],
   metrics: ['print measurements', () => import('./commands/metrics.ts')],
   tasks: ['list operations', () => import('./commands/tasks.ts')],
@@ -28,15 +28,18 @@ export const clientCommands: Readonly<Record<string, Entry>> = {
   suspend: ['stop a database and keep its data', state('suspend')],
   resume: ['start a suspended database', state('resume')],
   rotate: ['replace the password of a role', state('rotate')],
-  services: ['add, list and remove mcp, rest and rag', () => import('./commands/services.ts')],
+  services: ['add, list and remove the services mcp, rest and rag', () => import('./commands/services.ts')],
   open: ['open the console in a browser', () => import('./commands/open.ts')],
   completion: ['print the script for bash, zsh or fish', () => import('./commands/completion.ts')],
 }
 
-/** The hidden command that scripts of completion call. */
+/** The hidden command that the completion scripts call. */
 const completing = '__complete'
 
-/** Prints the error, and returns its exit code. Its text may be of a server, a file or the command line. */
+/**
+ * Prints the error, and returns its exit code. The error's text can come from a server, a file or the command line, so
+ * it is escaped.
+ */
 async function report(io: Io, name: string, error: unknown): Promise<number> {
   const { CommanderError } = await import('commander')
   if (error instanceof CommanderError) {
@@ -52,7 +55,7 @@ async function report(io: Io, name: string, error: unknown): Promise<number> {
   io.errors.write(`espalier ${name}: ${escapeLines(error instanceof Error ? error.message : String(error))}\n`)
   if (error instanceof CommandFailure) {
     if (error.exitCode === exitCodes.notAuthorised)
-      io.errors.write('espalier login stores a token; espalier login --status shows which one is used\n')
+      io.errors.write('espalier login stores a token; espalier login --status shows which profile is used\n')
     return error.exitCode
   }
   return error instanceof Error && error.name === 'UsageError' ? exitCodes.usage : exitCodes.failed
@@ -60,27 +63,29 @@ async function report(io: Io, name: string, error: unknown): Promise<number> {
 
 type ClientOptions = {
   io?: Io
-  /** Names of commands that are no clients, for completion. */
+  /** Names of the program's other commands (bin/main.ts). Only completion uses them. */
   others?: readonly string[]
   completionLimitMs?: number | undefined
 }
 
-/** @returns the exit code, one of `exitCodes`, or that of a program that the command runs */
+/** @returns one of `exitCodes`, or the exit code of the program that the command ran */
 export async function runClient(name: string, args: readonly string[], around: ClientOptions = {}): Promise<number> {
   const { io = processIo(), others = [], completionLimitMs: limitMs } = around
   if (name === completing) {
     const { complete } = await import('./completion/index.ts')
     await complete(io, args.slice(args[0] === '--' ? 1 : 0), clientCommands, { others, limitMs })
-    // A request that takes longer than the limit is not waited for.
+    // Exit now: a request that exceeded the limit can still be open.
     io.exit?.(exitCodes.ok)
     return exitCodes.ok
   }
   const [, load] = (Object.hasOwn(clientCommands, name) ? clientCommands[name] : undefined) ?? []
   if (load === undefined) {
-    io.errors.write(`espalier: unknown command ${escapeControls(JSON.stringify(name))}; espalier --help lists them\n`)
+    io.errors.write(
+      `espalier: unknown command ${escapeControls(JSON.stringify(name))}; espalier --help lists the commands\n`,
+    )
     return exitCodes.usage
   }
-  // A reader such as `head` that ends early is no failure.
+  // Not an error: a program such as `head` can close the pipe early.
   io.output.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error
     io.exit?.(exitCodes.ok)

@@ -1,4 +1,4 @@
-/** What a client command uses of its process, so that tests run commands without one. */
+/** The streams and the environment of a command. Tests pass their own, and start no process. */
 import type { Writable } from 'node:stream'
 import { styleText } from 'node:util'
 import type { HiddenInput } from '../server/hidden-input.ts'
@@ -28,7 +28,7 @@ export const isTerminal = (stream: { readonly isTTY?: boolean }): boolean => str
 
 type Style = Parameters<typeof styleText>[0]
 
-/** Colours only on a terminal, and not with NO_COLOR (no-color.org) or a terminal without colours. */
+/** Adds colours only on a terminal, and not if NO_COLOR is set (no-color.org) or TERM is `dumb`. */
 export function styleOf({ environment }: Io, stream: Output): (style: Style, text: string) => string {
   const hasColours = isTerminal(stream) && !environment.NO_COLOR && environment.TERM !== 'dumb'
   return (style, text) => (hasColours ? styleText(style, text, { validateStream: false }) : text)

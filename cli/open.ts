@@ -1,7 +1,7 @@
 /** Opens a page in the user's browser, if this machine has one. */
 import { spawn } from 'node:child_process'
 
-/** The program that opens pages; undefined without a display, or over SSH. */
+/** The program that opens pages. On Linux it is undefined without a display, or over SSH. */
 function browserProgram(environment: NodeJS.ProcessEnv, platform: NodeJS.Platform): string | undefined {
   if (platform === 'darwin') return 'open'
   const { DISPLAY, WAYLAND_DISPLAY, SSH_CONNECTION } = environment
@@ -14,7 +14,7 @@ export function openInBrowser(environment: NodeJS.ProcessEnv, url: string): bool
   // A URL of another scheme could start any program.
   if (program === undefined || !/^https?:\/\//.test(url)) return false
   spawn(program, [url], { stdio: 'ignore', detached: true })
-    // Without the program, the user opens the printed URL.
+    // If the program is missing, the user opens the printed URL.
     .on('error', () => {})
     .unref()
   return true

@@ -36,7 +36,7 @@ test('only the user can read the file, and no part of it is left on a failure', 
   await expect(writeProfiles({ XDG_CONFIG_HOME: '/proc/none' }, { profiles: {} })).rejects.toThrow('XDG_CONFIG_HOME')
 })
 
-test('a file that other users can read is refused, and so is one with other content', async () => {
+test('refuses a file that other users can read, and a file with invalid content', async () => {
   await writeProfiles(environment, { profiles: { work } })
   const path = profilesPath(environment)
   chmodSync(path, 0o644)
@@ -44,11 +44,11 @@ test('a file that other users can read is refused, and so is one with other cont
   chmodSync(path, 0o600)
   writeFileSync(path, '{"profiles": {"work": {"api": "javascript:1", "token": "secret"}}}')
   const failure = await readProfiles(environment).catch(error => error)
-  expect(failure.message).toContain('is not a file of profiles')
+  expect(failure.message).toContain('is not a valid profiles file')
   expect(failure.message).not.toContain('secret')
 })
 
-test.each(['', '-x', 'a b', '../x', 'local', 'x'.repeat(64), '__proto__/'])('%j is no name of a profile', name => {
+test.each(['', '-x', 'a b', '../x', 'local', 'x'.repeat(64), '__proto__/'])('%j is not a valid profile name', name => {
   expect(() => checkProfileName(name)).toThrow('--profile')
 })
 
@@ -63,7 +63,7 @@ test('the flag overrides the environment, which overrides the current profile', 
   expect(await targetOf({ ...environment, ESPALIER_PROFILE: 'test' })).toEqual([test1.api, test1.token])
   expect(await targetOf({ ...given, ESPALIER_PROFILE: 'test' })).toEqual(['https://env.example.com', 'env'])
   expect(await targetOf(given, { profile: 'test' })).toEqual([test1.api, test1.token])
-  await expect(targetOf(environment, { profile: 'none' })).rejects.toThrow('there are local, work, test')
+  await expect(targetOf(environment, { profile: 'none' })).rejects.toThrow('known profiles: local, work, test')
   await expect(targetOf(environment, { profile: 'work', tenant: 'x' })).rejects.toThrow('--tenant')
   // The embedded installation: there is none in this home.
   await expect(targetOf(given, { profile: 'local' })).rejects.toThrow('no installation at')
@@ -79,7 +79,7 @@ test('a token without an API is not sent if there are profiles', async () => {
   await expect(readTarget(alone, {})).rejects.toThrow('ESPALIER_API_URL must be set with ESPALIER_TOKEN')
 })
 
-test('changes of several processes at once are all kept', async () => {
+test('keeps all of several concurrent changes', async () => {
   await writeProfiles(environment, { profiles: {} })
   const names = Array.from({ length: 8 }, (_, at) => `p${at}`)
   await Promise.all(

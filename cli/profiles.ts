@@ -1,6 +1,6 @@
 /**
- * Profiles of `espalier login`: APIs and tokens in one file that only its user can read. At most one
- * profile is current; if none is, commands use the embedded installation.
+ * Stores the profiles of `espalier login`: APIs and tokens, in one file that only its user can read. At most one
+ * profile is current. If no profile is current, commands use the embedded installation.
  */
 import { link, mkdir, open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { UsageError } from '../server/usage-error.ts'
 import { byName, matching, number, object, optional, type ShapeType, sized, string } from './shape.ts'
 
-/** The name that stands for the embedded installation, which needs no profile. */
+/** The profile name that means the embedded installation. No profile with this name is stored. */
 export const localProfile = 'local'
 
 const profileName = matching(/^[a-zA-Z0-9][\w.-]{0,62}$/)
@@ -21,11 +21,11 @@ export const isWebAddress = (value: unknown): value is string =>
 const profile = object({
   api: isWebAddress,
   token: sized(1, 16_384),
-  /** The CAs of its certificate, PEM. */
+  /** The CAs that verify the API's certificate, in PEM. */
   authority: optional(sized(0, 1_000_000)),
-  /** The name in its certificate. */
+  /** The name in the API's certificate. */
   name: optional(sized(0, 300)),
-  /** Present if the token is of a login at an OpenID provider. */
+  /** Present if an OpenID provider issued the token. */
   oidc: optional(
     object({
       issuer: string,
@@ -59,7 +59,7 @@ export function checkProfileName(name: string): string {
 
 const errorCode = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : '')
 
-/** Empty if there is no file. @throws UsageError */
+/** Reads the profiles. Returns no profiles if the file does not exist. @throws UsageError */
 export async function readProfiles(environment: NodeJS.ProcessEnv): Promise<Profiles> {
   const path = profilesPath(environment)
   let text: string
@@ -79,7 +79,8 @@ export async function readProfiles(environment: NodeJS.ProcessEnv): Promise<Prof
     throw new UsageError(`cannot read ${path} (${errorCode(error)})`)
   }
   const parsed = parseJson(text)
-  if (!profilesFile(parsed)) throw new UsageError(`${path} is not a file of profiles: delete it, and log in again`)
+  if (!profilesFile(parsed))
+    throw new UsageError(`${path} is not a valid profiles file: delete the file, and log in again`)
   return parsed
 }
 
@@ -91,7 +92,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** One directory at a time: Node's recursive mkdir never ends below a directory like /proc. */
+/** Creates one directory at a time: Node's recursive mkdir never ends below a directory like /proc. */
 async function makeDirectories(path: string): Promise<void> {
   for (const directory of [dirname(dirname(path)), dirname(path)])
     await mkdir(directory, { mode: 0o700 }).catch((error: unknown) => {
@@ -99,7 +100,7 @@ async function makeDirectories(path: string): Promise<void> {
     })
 }
 
-/** A lock older than this belongs to a process that ended: a holder keeps it for at most two requests of 10 s each. */
+/** An older lock belongs to a process that ended. A holder keeps the lock for at most two requests of 10 s each. */
 const staleMs = 60_000
 const mostWaitMs = 30_000
 const pauseMs = 50
@@ -110,7 +111,7 @@ async function breakStale(lock: string): Promise<void> {
   if (found === undefined || Date.now() - found.mtimeMs < staleMs) return
   const taken = `${lock}.${crypto.randomUUID()}`
   if (!(await rename(lock, taken).then(...isDone))) return
-  // If the inode differs, another process replaced the stale lock meanwhile, and its new lock was renamed: put it back.
+  // If the inode differs, the rename moved a new lock of another process: put that lock back.
   if ((await stat(taken)).ino !== found.ino) await link(taken, lock).catch(() => {})
   await rm(taken, { force: true })
 }
@@ -126,13 +127,14 @@ async function acquire(path: string, mine: string): Promise<void> {
       if (errorCode(error) !== 'EEXIST')
         throw new UsageError(`cannot write ${path} (${errorCode(error)}): set XDG_CONFIG_HOME to a writable directory`)
     }
-    if (Date.now() > deadline) throw new UsageError(`another command changes the profiles: ${path}.lock`)
+    if (Date.now() > deadline)
+      throw new UsageError(`another command holds the lock ${path}.lock: try again in a minute`)
     await breakStale(`${path}.lock`)
     await sleep(pauseMs)
   }
 }
 
-/** Reads, decides and writes while no other process does. @throws UsageError */
+/** Runs `work` under a lock, so that no other process writes the profiles at the same time. @throws UsageError */
 export async function withProfiles<T>(
   environment: NodeJS.ProcessEnv,
   work: (present: Profiles, write: (next: Profiles) => Promise<void>) => Promise<T>,
@@ -151,7 +153,7 @@ export async function withProfiles<T>(
   }
 }
 
-/** Only for the holder of the lock. @throws UsageError */
+/** Writes the profiles file. Only the holder of the lock may call this. @throws UsageError */
 export async function writeProfiles(environment: NodeJS.ProcessEnv, profiles: Profiles): Promise<void> {
   const path = profilesPath(environment)
   const temporary = `${path}.${crypto.randomUUID()}`
@@ -173,7 +175,7 @@ export async function writeProfiles(environment: NodeJS.ProcessEnv, profiles: Pr
 
 export type Named = { name: string; profile: Profile }
 
-/** The named profile, or the current one. @throws UsageError if the named one does not exist */
+/** Returns the named profile, or the current one. @throws UsageError if the named profile does not exist */
 export async function readProfile(
   environment: NodeJS.ProcessEnv,
   name: string | undefined,
@@ -185,5 +187,7 @@ export async function readProfile(
   if (found !== undefined) return { name: wanted, profile: found }
   if (name === undefined) return undefined
   const names = [localProfile, ...Object.keys(profiles)].join(', ')
-  throw new UsageError(`there is no profile ${JSON.stringify(name)}: there are ${names}; espalier login creates one`)
+  throw new UsageError(
+    `there is no profile ${JSON.stringify(name)}; known profiles: ${names}; espalier login creates a profile`,
+  )
 }

@@ -41,12 +41,12 @@ if (!hasPython) test.skip(inPty)
 else
   test(inPty, async () => {
     const text = await inTerminal(['db', 'create', 'shop', '--wait'])
-    // Drawn, redrawn on the same line, and erased before the outcome.
+    // The line is drawn, redrawn in place, and erased before the result.
     expect(text.startsWith('\r\u001b[Kshop is creating')).toBe(true)
     expect(text).toContain(' (0 s)')
     expect(text).toContain('\r\u001b[Kshop is available\r\n')
     expect(text.split('\r\n')[0]).not.toContain('\n')
-    // In a terminal the title of a table is bold and a status green; with NO_COLOR or in a pipe it is not.
+    // On a terminal, a good status in a table is green.
     expect(await inTerminal(['db', 'list'])).toContain('\u001b[32mavailable\u001b[39m')
   })
 
@@ -56,12 +56,14 @@ test('without a terminal each message is one line, and nothing is coloured', asy
   expect((await cli.run('db list')).out).not.toContain('\u001b')
 })
 
-test('a wait that ends at its timeout has an exit code of its own', async () => {
+test('a wait that reaches its timeout has the exit code 5', async () => {
   await cli.run('db create slow --wait -q')
   // The stand-in of the operator completes no suspension.
   expect(await cli.run('suspend slow --wait --timeout 1')).toEqual({
     code: 5,
     out: '',
-    err: expect.stringMatching(/espalier suspend: slow is suspending after 1 s; it continues: espalier tasks\n$/),
+    err: expect.stringMatching(
+      /espalier suspend: slow is suspending after 1 s; the operation continues; espalier tasks shows its state\n$/,
+    ),
   })
 })

@@ -1,6 +1,6 @@
 /**
- * Shows what a command waits for. On a terminal, it redraws one line, with the seconds since the start. Without a
- * terminal, it writes a line for each change.
+ * Shows the progress of an operation. On a terminal, it redraws one line, with the seconds since the start. Otherwise
+ * it writes a line for each change.
  */
 import { type Io, isTerminal } from './io.ts'
 
@@ -18,7 +18,7 @@ export function progressLine(text: string, seconds: number, columns: number): st
   return `${eraseLine}${shown}${suffix}`
 }
 
-/** `text` of an update is escaped by the caller. */
+/** The caller escapes the text of an update. */
 export function createProgress({ errors }: Io, isSilent: boolean, now: () => number = Date.now): Progress {
   if (isSilent) return { update() {}, end() {} }
   let current: string | undefined

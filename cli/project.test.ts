@@ -35,7 +35,7 @@ test('the nearest file is used, and a checkout in a folder below changes it', as
   expect(readFileSync(path, 'utf8')).toBe('{"database":"shop","branch":"shop-a1b2c3d4"}\n')
 })
 
-test('where .espalier is the home of an installation, the file is in it', async () => {
+test("if .espalier is an installation's directory, the file is inside the directory", async () => {
   mkdirSync(join(directory, '.espalier'))
   expect(await findProject(directory)).toBeUndefined()
   const path = await writeProject(directory, { database: 'shop' })
@@ -52,7 +52,7 @@ test('a symlink and a file that is too large are not read', async () => {
   expect(await findProject(directory)).toBeUndefined()
 })
 
-test('a named database uses no branch of the project', () => {
+test("with a database argument, the project's branch is not used", () => {
   const found = { path: '/p/.espalier', project: { database: 'shop', branch: 'shop-a1b2c3d4' } }
   expect(chooseTarget({}, found)).toEqual({ database: 'shop', branch: 'shop-a1b2c3d4' })
   expect(chooseTarget({ branch: 'other' }, found)).toEqual({ database: 'shop', branch: 'other' })

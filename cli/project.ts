@@ -1,6 +1,7 @@
 /**
- * The database and branch that a project folder uses: `.espalier` in that folder or one above it. It has names only, so
- * that it can be committed, and no API's address, so that a folder of another author cannot send a token elsewhere.
+ * Reads and writes `.espalier`, the file that chooses the database and branch of a project folder and of the folders
+ * below it. The file has only names, so that it can be committed. It has no API address: a folder of another author
+ * must not send the user's token to another API.
  */
 import { lstat, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
@@ -8,7 +9,7 @@ import { UsageError } from '../server/usage-error.ts'
 import { exactly, optional, type ShapeType, sized } from './shape.ts'
 
 const projectFileName = '.espalier'
-/** Where `.espalier` is the directory of an embedded installation, the file is inside it. */
+/** If `.espalier` is the directory of an embedded installation, the project file is `.espalier/project.json`. */
 const nestedName = 'project.json'
 const largestBytes = 4096
 
@@ -16,7 +17,7 @@ const name = sized(1, 200)
 const project = exactly({ database: name, branch: optional(name) })
 type Project = ShapeType<typeof project>
 
-/** The folder and those above it, nearest first. */
+/** The folder and the folders above it, nearest first. */
 export function foldersAbove(directory: string): string[] {
   const folders = [resolve(directory)]
   for (;;) {
@@ -38,7 +39,10 @@ export function parseProject(text: string, path: string): Project {
   throw new UsageError(`${path} must have a database and may have a branch: espalier branch checkout writes it`)
 }
 
-/** The path of the file in a folder, and whether it exists and may be trusted: it belongs to this user or to root. */
+/**
+ * Returns the path of a folder's project file. `exists` is true only for a small regular file. This user or root must
+ * own the file, or the directory `.espalier` that contains it.
+ */
 async function fileIn(folder: string): Promise<{ path: string; exists: boolean }> {
   const path = join(folder, projectFileName)
   const found = await lstat(path).catch(() => undefined)
@@ -52,7 +56,7 @@ async function fileIn(folder: string): Promise<{ path: string; exists: boolean }
 
 type FoundProject = { path: string; project: Project }
 
-/** @throws UsageError if the nearest file cannot be read */
+/** @throws UsageError if the nearest file cannot be read, or is not a project */
 export async function findProject(directory: string): Promise<FoundProject | undefined> {
   for (const folder of foldersAbove(directory)) {
     const { path, exists } = await fileIn(folder)
@@ -90,8 +94,8 @@ async function nearestPath(directory: string): Promise<string | undefined> {
 type Choice = { database?: string | undefined; branch?: string | undefined }
 
 /**
- * What a command works on: its own arguments, else the project. If the arguments name a database, the project's branch
- * is not used, since it may belong to another database.
+ * Returns the database and branch: from the arguments, or else from the project file. If the arguments name a database,
+ * the project's branch is not used, since it may belong to another database.
  * @throws UsageError if no database is named
  */
 export function chooseTarget({ database, branch }: Choice, found: FoundProject | undefined): Project {

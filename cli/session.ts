@@ -1,4 +1,4 @@
-/** What an action of a client command works with: the printer, the API's client, and the database that was named. */
+/** Gives a command's action its printer, its API client and the chosen database. */
 
 import { escapeControls } from '../values/escape.ts'
 import type { Api } from './api/call.ts'
@@ -43,21 +43,25 @@ export function openSession(io: Io, options: CommonOptions): Session {
   }
 }
 
-/** The database of the argument or of the project. `projectBranch`: the branch that the project names; it may be deleted. */
+/**
+ * The database of the argument or of the project file. `projectBranch`: the branch name in the project file. This
+ * branch may no longer exist.
+ */
 type ChosenDatabase = { client: Client; database: Database; projectBranch: string | undefined }
-/** The branch too, if one is chosen. */
+/** The chosen database, and the chosen branch if any. */
 type ChosenPlace = { client: Client; database: Database; branch: Branch | undefined }
 
 /**
- * Adds to an error about a missing object the path of the `.espalier` that names it. The user may not know of that
- * file: in a cloned repository, another author wrote it.
+ * If an object of `.espalier` does not exist, adds the file's path to the error. The user may not know of that file: in
+ * a cloned repository, another author wrote it.
  */
 async function ofProject<T>(path: string | undefined, find: () => Promise<T>): Promise<T> {
   try {
     return await find()
   } catch (error) {
     if (path === undefined || !(error instanceof CommandFailure) || error.exitCode !== exitCodes.notFound) throw error
-    const hint = `${escapeControls(path)} names it; espalier branch checkout --database NAME changes that`
+    const change = 'espalier branch checkout --database NAME'
+    const hint = `the name is from ${escapeControls(path)}; to change the file: ${change}`
     throw new CommandFailure(`${error.message} (${hint})`, error.exitCode)
   }
 }

@@ -16,17 +16,17 @@ test.each([
   [null, false],
   [undefined, false],
   ['a', false],
-])('an object %j has its fields: %j', (value, expected) => {
+])('%j matches the shape: %j', (value, expected) => {
   expect(item(value)).toBe(expected)
 })
 
-test('an inherited name is no field', () => {
+test('an inherited property is not a field', () => {
   const inherits = object({ constructor: (value: unknown): value is unknown => value !== undefined })
   expect(inherits({})).toBe(false)
   expect(exactly({ id: string })(JSON.parse('{"id":"a","__proto__":1}'))).toBe(false)
 })
 
-test('limits count', () => {
+test('checks lengths, other fields, and list and record types', () => {
   expect([sized(1, 2)(''), sized(1, 2)('ab'), sized(1, 2)('abc'), sized(0, 2)(1)]).toEqual([false, true, false, false])
   expect(exactly({ id: string })({ id: 'a', more: 1 })).toBe(false)
   expect(list(string)(['a', 1])).toBe(false)

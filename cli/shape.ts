@@ -1,6 +1,6 @@
 /**
- * Checks of JSON by its shape, for files and responses that commands read. Zod would take longer to load than Node takes
- * to start. A value is not copied: fields that no shape names are kept.
+ * Checks the shape of JSON in files and responses. Zod would take longer to load than Node takes to start. A value is
+ * not copied, so its unknown fields are kept.
  */
 import { isRecord } from '../values/record.ts'
 
@@ -16,7 +16,7 @@ type ObjectType<F extends Fields> = { [K in Exclude<keyof F, OptionalNames<F>>]:
 export const string = (value: unknown): value is string => typeof value === 'string'
 export const number = (value: unknown): value is number => Number.isFinite(value)
 export const boolean = (value: unknown): value is boolean => typeof value === 'boolean'
-/** What an empty response is read as. */
+/** Accepts an empty response, which is parsed as undefined. */
 export const nothing = (value: unknown): value is undefined => value === undefined
 
 export const optional =
@@ -45,7 +45,7 @@ export const list =
   (value: unknown): value is T[] =>
     Array.isArray(value) && value.every(shape)
 
-/** Only own fields count: a name such as `constructor` is inherited by each object. */
+/** Reads only own fields: each object inherits names such as `constructor`. */
 const fieldOf = (value: Readonly<Record<string, unknown>>, name: string): unknown =>
   Object.hasOwn(value, name) ? value[name] : undefined
 
@@ -54,13 +54,13 @@ export const object =
   (value: unknown): value is ObjectType<F> =>
     isRecord(value) && Object.entries(fields).every(([name, shape]) => shape(fieldOf(value, name)))
 
-/** An object without other fields. */
+/** An object that has only these fields. */
 export const exactly =
   <F extends Fields>(fields: F) =>
   (value: unknown): value is ObjectType<F> =>
     object(fields)(value) && Object.keys(value).every(name => Object.hasOwn(fields, name))
 
-/** An object of values by name. */
+/** A record: each key matches `name`, each value matches `shape`. */
 export const byName =
   <T>(name: Shape<string>, shape: Shape<T>) =>
   (value: unknown): value is Record<string, T> =>

@@ -1,6 +1,6 @@
 /**
- * The API and token of a command: from a profile, the environment, or the embedded installation on this machine. A
- * token is sent only to the API it was created for: the embedded installation's token is sent to no other.
+ * Chooses the API and token of a command: from a profile, the environment, or the embedded installation on this
+ * machine. A token is sent only to the API that it was created for.
  */
 import { readFile } from 'node:fs/promises'
 import { UsageError } from '../server/usage-error.ts'
@@ -15,11 +15,12 @@ import {
   withProfiles,
 } from './profiles.ts'
 
-export const targetHelp = `  ESPALIER_API_URL   the API (default: the embedded installation's, at port ESPALIER_API_PORT of this machine)
-  ESPALIER_TOKEN     an access token (default: a new one for the embedded installation in ESPALIER_HOME)
+export const targetHelp = `  ESPALIER_API_URL   the API (default: the profile's API, else the embedded installation's)
+  ESPALIER_API_PORT  the port of the embedded installation's API
+  ESPALIER_TOKEN     an access token (default: the profile's, else a new one for the installation in ESPALIER_HOME)
   ESPALIER_API_CA    a file with the CA of the API's certificate (default: the public CAs)
   ESPALIER_API_NAME  the name in the API's certificate, if it is not the host of ESPALIER_API_URL
-  ESPALIER_PROFILE   a profile of \`espalier login\`; \`local\` is the embedded installation`
+  ESPALIER_PROFILE   a profile from \`espalier login\`; \`local\` means the embedded installation`
 
 /** The lifetime of a new token for the embedded installation. Most commands need it for minutes. */
 const tokenSeconds = 3600
@@ -28,13 +29,18 @@ const defaultTenant = 'demo'
 type Chosen = {
   tenant?: string | undefined
   profile?: string | undefined
-  /** If false, an expired token is an error: a process that can end at any time could lose the new refresh token. */
+  /**
+   * If false, an expired token is an error. Completion sets this: its process can be stopped before it stores the new
+   * refresh token.
+   */
   renews?: boolean | undefined
 }
 
 /**
- * The API that a command calls. In this order: --profile, the environment, ESPALIER_PROFILE, the current profile, the
- * embedded installation. `tenant`: of the embedded installation. @throws UsageError naming the variable and the rule
+ * Returns the API that a command calls. The first of these that is set decides: --profile, ESPALIER_API_URL or
+ * ESPALIER_TOKEN, `tenant` (a tenant of the embedded installation), ESPALIER_PROFILE, the current profile. If none is
+ * set, it is the embedded installation.
+ * @throws UsageError that names the invalid variable or option
  */
 export async function readTarget(
   environment: NodeJS.ProcessEnv,
@@ -85,7 +91,7 @@ export async function embeddedUrl(environment: NodeJS.ProcessEnv): Promise<URL> 
   return new URL(`http://127.0.0.1:${(await settingsOf(environment)).apiPort}`)
 }
 
-/** Loaded only here: commands with a token of their own start faster without it. */
+/** Imports the settings only here: a command that already has an API and a token starts faster. */
 async function settingsOf(environment: NodeJS.ProcessEnv) {
   const { readSettings } = await import('../embedded/settings.ts')
   return readSettings(environment)
@@ -93,10 +99,10 @@ async function settingsOf(environment: NodeJS.ProcessEnv) {
 
 export const isToken = (text: string): boolean => /^[\x21-\x7e]{1,16384}$/.test(text)
 
-/** A token is replaced this long before it expires. */
+/** A token is renewed this long before it expires. */
 const marginMs = 30_000
 
-/** The API of a profile. If its token is from a login at an OpenID provider and has expired, it is renewed first. */
+/** Returns the API of a profile. Renews an expired token of an OpenID provider first. */
 async function ofProfile(environment: NodeJS.ProcessEnv, { name, profile }: Named, renews: boolean): Promise<Api> {
   const usableOf = ({ api, token, authority, name: certificateName }: Profile): Api => ({
     ...{ url: new URL(api), token, authority },
@@ -104,7 +110,7 @@ async function ofProfile(environment: NodeJS.ProcessEnv, { name, profile }: Name
   })
   if (isCurrent(profile)) return usableOf(profile)
   if (!renews) throw new UsageError(`the token of the profile ${name} has expired`)
-  // A provider may accept a refresh token only once: one process at a time uses it, and stores the next one.
+  // A provider may accept a refresh token only once: under the lock, one process uses the token and stores the new one.
   return await withProfiles(environment, async (all, write) => {
     const present = Object.hasOwn(all.profiles, name) ? all.profiles[name] : undefined
     if (present === undefined) throw new UsageError(`the profile ${name} was deleted meanwhile`)

@@ -1,4 +1,4 @@
-/** `--wait` with APIs that stream changes, and with those that do not. */
+/** `--wait` with APIs that stream changes, and with APIs that do not. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
@@ -17,16 +17,16 @@ afterEach(() => {
 })
 
 type Api = {
-  /** Of the database. */
+  /** The status of the database. */
   status: string
   message: string
-  /** `Prefer` of each read of the database. */
+  /** The header `Prefer` of each read of the database. */
   reads: (string | undefined)[]
   onRead: (count: number) => void
   url: string
 }
 
-/** An API with one database. `events` answers `GET /events`; a read with `Prefer` is delayed until it is available. */
+/** An API with one database. `events` answers `GET /events`. A read with `Prefer` ends the suspension after 50 ms. */
 async function startApi(events: (request: IncomingMessage, response: ServerResponse, api: Api) => void): Promise<Api> {
   const api: Api = { status: 'suspending', message: 'stopping Postgres', reads: [], onRead: () => {}, url: '' }
   const database = () => ({ id: 'd-1', name: 'shop', status: api.status, ip_allowlist: { rules: [] } })
@@ -57,10 +57,10 @@ async function startApi(events: (request: IncomingMessage, response: ServerRespo
 const suspend = ({ url }: Api) =>
   runCommand('suspend shop --wait', { environment: { ESPALIER_API_URL: url, ESPALIER_TOKEN: 'a' } })
 
-test('the stream of changes says when to read, and no read is delayed', async () => {
+test('the stream of changes triggers the reads, and no read is a long poll', async () => {
   const api = await startApi((_, response, state) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).write(refresh)
-    // After the read that `refresh` causes, and after that of the task.
+    // After the read for `refresh`, then after the read for the task's change.
     state.onRead = count => {
       if (count === 2) {
         state.message = 'releasing the volume'
@@ -78,24 +78,24 @@ test('the stream of changes says when to read, and no read is delayed', async ()
     out: 'shop is suspended\n',
     err: 'shop is suspending: stopping Postgres\nshop is suspending: releasing the volume\n',
   })
-  // The first one, after refresh, after the message, at the end.
+  // The four reads: at the start, after `refresh`, after the message, and at the end.
   expect(api.reads).toEqual([undefined, undefined, undefined, undefined])
 })
 
 test.each<[string, Parameters<typeof startApi>[0]]>([
   ['that has no stream', (_, response) => void response.writeHead(404).end()],
-  ['that has no stream left', (_, response) => void response.writeHead(429, { 'retry-after': '5' }).end()],
+  ['that refuses another stream (429)', (_, response) => void response.writeHead(429, { 'retry-after': '5' }).end()],
   ['whose stream ends at once', (_, response) => void response.end()],
   ['whose stream breaks', request => request.socket.destroy()],
   ['whose stream is held back by a proxy', (_, response) => response.writeHead(200).flushHeaders()],
   ['whose event has no end', (_, response) => void response.writeHead(200).write(`event: ${'x'.repeat(70_000)}`)],
-])('an API %s is asked by long polls', async (_, events) => {
+])('uses long polls with an API %s', async (_, events) => {
   const api = await startApi(events)
   expect(await suspend(api)).toMatchObject({ code: 0, out: 'shop is suspended\n' })
   expect(api.reads).toEqual([undefined, 'wait=5'])
 })
 
-test('events are split at empty lines, and the rest waits', () => {
+test('splits events at empty lines, and returns the incomplete rest', () => {
   expect(
     parseEvents('retry: 2000\nevent: refresh\ndata: {}\n\n: \n\nevent: change\ndata: {"a": 1}\n\nevent: cha'),
   ).toEqual({

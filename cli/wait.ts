@@ -1,6 +1,6 @@
 /**
- * Waits for the end of an operation (`--wait`), with the newest message of the object's Task. The API's stream of changes
- * says when to read; an API that has none is asked by long polls.
+ * Waits until an operation ends (`--wait`), and shows the newest message of its task. The API's stream of changes
+ * triggers the reads. If the API has no stream, the command uses long polls.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { escapeControls } from '../values/escape.ts'
@@ -23,16 +23,16 @@ const failed = new Set(['failed', 'degraded'])
 
 /** Seconds for which the API may delay one response. */
 const pollSeconds = 5
-/** Seconds until the next read if no change is reported: the last read may have reached a replica that was behind. */
+/** Seconds until the next read if no change is reported, because the last read may have been stale. */
 const quietSeconds = 10
 /** How long to wait for the stream to open: a proxy may hold it back. */
 const openMs = 2_000
-/** Between two reads, whatever the API does. */
+/** The minimum pause between two reads. */
 const leastPauseMs = 250
 
 type Wait<T> = {
   client: Client
-  /** Reads the object; the API may delay its response for so many seconds. */
+  /** Reads the object. `wait`: the maximum seconds that the API may delay its response. */
   read: (wait: number) => Promise<T>
   /** The database that the object belongs to; absent if the object itself is a database. */
   databaseId?: string
@@ -58,7 +58,10 @@ export async function waitFor<T extends Waited>(
       const remaining = Math.ceil((deadline - Date.now()) / 1000)
       const state = escapeControls(`${object.name} is ${object.status}`)
       if (remaining <= 0)
-        throw new CommandFailure(`${state} after ${timeout} s; it continues: espalier tasks`, exitCodes.timeout)
+        throw new CommandFailure(
+          `${state} after ${timeout} s; the operation continues; espalier tasks shows its state`,
+          exitCodes.timeout,
+        )
       const message = await newestMessage(client, object.id)
       progress.update(message === undefined ? state : `${state}: ${escapeControls(message)}`)
       await following.opened(Math.min(openMs, remaining * 1000))

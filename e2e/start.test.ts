@@ -152,7 +152,7 @@ describe('espalier connect', () => {
     expectOneLine(
       await home.command(['connect', 'store'], environment),
       1,
-      'there is no database "store": there is shop',
+      'there is no database "store"; known databases: shop',
     )
     expectOneLine(await home.command(['connect', 'shop', '--tenant', 'acme'], environment), 1, 'the account has none')
   })

@@ -269,7 +269,7 @@ test('a failure is one line, exit code 1 or 2', async () => {
   expect(await run(['shops'])).toEqual({
     code: 1,
     stdout: '',
-    stderr: 'espalier connect: there is no database "shops": there is shop\n',
+    stderr: 'espalier connect: there is no database "shops"; known databases: shop\n',
   })
   expect(await run([])).toMatchObject({ code: 2, stdout: '' })
 })
@@ -292,20 +292,20 @@ describe('prints one line with the problem', () => {
       2,
       '--print does not run psql: remove the arguments after --',
     ],
-    ['no such database', ['shops'], {}, 1, 'there is no database "shops": there is shop'],
+    ['no such database', ['shops'], {}, 1, 'there is no database "shops"; known databases: shop'],
     [
       'no such branch',
       ['shop', '--branch', 'x'],
       {},
       1,
-      'there is no branch "x": there are shop-a1b2c3d4, shop-b1b2c3d4, shop-c1b2c3d4',
+      'there is no branch "x"; known branches: shop-a1b2c3d4, shop-b1b2c3d4, shop-c1b2c3d4',
     ],
     [
       'two branches of one display name',
       ['shop', '--branch', 'Twin'],
       {},
       1,
-      'shop has 2 branches named "Twin": there are shop-b1b2c3d4, shop-c1b2c3d4',
+      'shop has 2 branches with the display name "Twin": shop-b1b2c3d4, shop-c1b2c3d4; use a name or id',
     ],
     [
       'a branch that failed',

@@ -14,10 +14,10 @@ Usage: espalier connect [NAME] [options] [-- PSQL OPTIONS]
 
 Without NAME, it uses the database and branch of .espalier (espalier branch checkout).
 
-  --branch NAME  a branch of it: its name, display name or id
+  --branch NAME  the branch: its name, display name or id
   --role ROLE    app, admin or app_read_only (default: app)
   --print        prints the connection string, with its password, instead of running psql
-  --profile NAME a profile of \`espalier login\`; \`local\` is the embedded installation
+  --profile NAME a profile from \`espalier login\`; \`local\` means the embedded installation
   --tenant ID    the tenant of the embedded installation (default: demo)
 
 Arguments after -- are passed to psql: espalier connect shop -- -c 'SELECT 1'

@@ -1,6 +1,6 @@
 /**
- * One call of the API, with no other rights than a user's own script. The token is sent in clear text only to this
- * machine, and never to a server whose certificate is not verified.
+ * Sends one API request with the caller's token. The token is sent in clear text only to this machine, and never to a
+ * server whose certificate is not verified.
  */
 import { escapeControls } from '../../values/escape.ts'
 import { CommandFailure, exitCodes } from '../errors.ts'
@@ -11,13 +11,13 @@ import { type Answer, send, stream, whyOf } from './request.ts'
 export type Api = {
   url: URL
   token: string
-  /** The CAs that verify its certificate, in PEM; if absent, the public ones. */
+  /** The CAs that verify the API's certificate, in PEM. Default: the public CAs. */
   authority?: string | undefined
-  /** The name in its certificate, if that is not the host of the URL. */
+  /** The name in the API's certificate, if it is not the URL's host. */
   name?: string | undefined
   /** How long one response may take. Default: the longest `Prefer: wait`, plus a margin. */
   timeoutMs?: number | undefined
-  /** What to do if it does not answer. */
+  /** What the user can do if the API does not answer. */
   advice?: string | undefined
 }
 
@@ -39,7 +39,7 @@ function exitCodeOf(status: number | undefined) {
 export type Call = {
   method?: string
   body?: unknown
-  /** Seconds for which the API may delay its response until the object is stable. */
+  /** The maximum seconds that the API waits until no operation of the object is running. */
   wait?: number
   ifMatch?: string | undefined
 }
@@ -76,7 +76,7 @@ export async function request(
 
 const errorBody = object({ message: string })
 
-/** The API's message, if it has one. */
+/** Creates the error for a refused request, with the API's message if there is one. */
 export function refusal(what: string, { status, text }: Answer): ApiFailure {
   const body = readJson(text)
   const why = errorBody(body) ? `, ${escapeControls(body.message)}` : ''

@@ -1,4 +1,4 @@
-/** The client's token: one that expires while a command waits is renewed once, and a request is repeated only then. */
+/** If a token expires while a command waits, the client renews it once and repeats the request. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
@@ -30,7 +30,7 @@ test('a refused token is renewed, and the next request uses the new one', async 
 test.each([
   ['that cannot be renewed', undefined, 1],
   ['whose renewal is the same token', 'old', 1],
-  ['whose renewal is refused, too', 'wrong', 2],
+  ['whose renewed token is refused', 'wrong', 2],
 ])('a token %s is an error', async (_, renewed, requests) => {
   const { url, received } = await startApi('new')
   const renew = renewed === undefined ? undefined : async () => ({ url, token: renewed })

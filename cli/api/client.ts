@@ -1,4 +1,4 @@
-/** The operations of the API that commands use, each response checked by its shape. */
+/** Calls the API's operations, and checks the shape of each response. */
 import { list, nothing, object, type Shape } from '../shape.ts'
 import { type Api, ApiFailure, type Call, readJson, refusal, request } from './call.ts'
 import { type Change, followChanges } from './events.ts'
@@ -26,7 +26,7 @@ export type UserType = 'application' | 'admin' | 'application_read_only'
 export const longestWait = 60
 const pageLength = 1000
 const shortPageLength = 100
-/** How often a change is tried if other clients change the same object. */
+/** The maximum number of attempts if other clients change the same object. */
 const mostTries = 5
 
 /** All pages of a list. */
@@ -41,7 +41,7 @@ async function readAll<T>(length: number, read: (offset: number) => Promise<T[]>
 
 type Query = Readonly<Record<string, string | number | boolean | undefined>>
 
-/** `?a=b` of the parameters that have a value. */
+/** Builds the query string from the parameters that have a value. */
 function query(parameters: Query): string {
   const given = Object.entries(parameters).filter(([, value]) => value !== undefined)
   return given.length === 0
@@ -49,7 +49,10 @@ function query(parameters: Query): string {
     : `?${new URLSearchParams(Object.fromEntries(given.map(([name, value]) => [name, String(value)])))}`
 }
 
-/** A refused token is renewed: it may have expired while a command waited. A request with a refused token did nothing. */
+/**
+ * Renews the token if the API refuses it, because a token can expire while a command waits. Then repeats the request:
+ * the API refuses a token before it changes anything.
+ */
 function createSender(api: Api, renew: (() => Promise<Api>) | undefined) {
   let present = api
   return {
@@ -87,8 +90,8 @@ const pathOf = ({ id, branchId }: Place): string =>
   branchId === undefined ? `/databases/${id}` : `/databases/${id}/branches/${branchId}`
 
 /**
- * A client of one tenant. Changes wait (`Prefer: wait`) until they are applied, unless `wait` is 0. `renew` returns the
- * API with a new token, when the present one is refused.
+ * A client of one tenant. For a change, `wait` is the maximum seconds that the API waits until the change is applied
+ * (default 60). `renew` returns the API with a new token. It is called if the API refuses the current token.
  */
 export function createClient(api: Api, renew?: () => Promise<Api>) {
   const { present, send } = createSender(api, renew)
@@ -98,12 +101,15 @@ export function createClient(api: Api, renew?: () => Promise<Api>) {
   return {
     clientIp: async () => (await call(clientAddress, '/client-ip')).ip_address,
     create: (input: object, wait?: number) => post(database, '/databases', input, wait),
-    /** `wait`: the API may delay its response for so many seconds, until no operation is running. */
+    /** `wait`: the maximum seconds that the API waits until no operation is running. */
     read: (id: string, userType: UserType = 'application', wait = 0) =>
       call(database, `/databases/${id}?user_type=${userType}`, { wait }),
     change: (id: string, input: object, wait: number = longestWait) =>
       call(database, `/databases/${id}`, { method: 'PATCH', body: input, wait }),
-    /** Decides a change from the present database, and decides again if another client has changed it meanwhile. */
+    /**
+     * Reads the database, calls `decide`, and sends the change. Repeats this if another client changed the database
+     * meanwhile.
+     */
     async changeFrom(id: string, decide: (present: Database) => object | undefined, wait: number): Promise<Database> {
       for (let tries = 1; ; tries++) {
         const { body: present, etag } = await callWithTag(database, `/databases/${id}`)
@@ -116,13 +122,12 @@ export function createClient(api: Api, renew?: () => Promise<Api>) {
         }
       }
     },
-    /** `resume`, `suspend` or `restart`. */
     act: (id: string, action: 'suspend' | 'resume' | 'restart', wait?: number) =>
       post(database, `/databases/${id}/${action}`, undefined, wait),
     resize: (id: string, name: string, wait?: number) => post(nothing, `/databases/${id}/size`, { size: name }, wait),
     rotate: (id: string, role: string, wait?: number) =>
       post(nothing, `/databases/${id}/roles/${role}/rotate-password`, undefined, wait),
-    /** Creates a backup of the database and waits until it is completed. */
+    /** Creates a backup of the database. By default, waits at most 60 s until it is completed. */
     backUp: (id: string, kind = 'hot', wait?: number): Promise<Backup> =>
       post(backup, `/databases/${id}/backup`, { kind }, wait),
     readBackup: (id: string) => call(backup, `/backups/${id}`),
@@ -137,13 +142,13 @@ export function createClient(api: Api, renew?: () => Promise<Api>) {
     remove: async (id: string, options: Query = {}, wait: number = longestWait) => {
       await call(nothing, `/databases/${id}${query(options)}`, { method: 'DELETE', wait })
     },
-    /** Creates a branch of the database and waits until it is available; returns its connection. */
+    /** Creates a branch, waits at most 60 s until it is available, and returns it with its connection. */
     async branch(id: string) {
       const made = await post(branch, `/databases/${id}/branches`)
       return call(branch, `/databases/${id}/branches/${made.id}`)
     },
     createBranch: (id: string, input: object, wait?: number) => post(branch, `/databases/${id}/branches`, input, wait),
-    /** `wait`: the API may delay its response for so many seconds, until no operation is running. */
+    /** `wait`: the maximum seconds that the API waits until no operation is running. */
     readBranch: (id: string, branchId: string, userType: UserType = 'application', wait = 0) =>
       call(branch, `/databases/${id}/branches/${branchId}?user_type=${userType}`, { wait }),
     /** All live branches of the database, at any depth, oldest first. */
@@ -166,10 +171,10 @@ export function createClient(api: Api, renew?: () => Promise<Api>) {
       (await call(object({ logs: list(logEntry) }), `${pathOf(place)}/logs${query(options)}`)).logs,
     metrics: (place: Place, options: Query) =>
       call(object({ series: list(series) }), `${pathOf(place)}/metrics${query(options)}`),
-    /** Follows the changes of objects of the account. The caller closes it. */
+    /** Follows the changes of the account's objects, until the caller calls `close`. */
     follow: (isMeant: (change: Change) => boolean) => followChanges(present, isMeant),
     login: () => call(loginOptions, '/login'),
-    /** The certificates that verify databases' certificates, in PEM. */
+    /** The CA certificates that verify the databases' certificates, in PEM. */
     async authority(): Promise<string> {
       const answer = await send('/ca.pem', {})
       if (answer.status !== 200) throw refusal('GET /ca.pem', answer)

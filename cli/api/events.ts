@@ -1,4 +1,4 @@
-/** The changes of an account's objects (`GET /events`), for as long as the API streams them. */
+/** Follows the changes of an account's objects (`GET /events`) while the API streams them. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { object, optional, type ShapeType, string } from '../shape.ts'
 import { type Api, openStream, readJson } from './call.ts'
@@ -7,7 +7,7 @@ const change = object({ kind: string, id: string, database_id: optional(string),
 export type Change = ShapeType<typeof change>
 
 type Following = {
-  /** False while no stream is open, and with an API that has none: the caller polls. */
+  /** False if no stream is open, or if the API has no streams. The caller must poll then. */
   readonly isLive: boolean
   /** Waits until it is known whether the stream is live, at most `ms`. */
   opened(ms: number): Promise<void>
@@ -16,7 +16,7 @@ type Following = {
   close(): void
 }
 
-/** The pause before the stream is opened again. The API's streams ask for the same, by `retry`. */
+/** The pause before the stream is opened again. The API sends the same value in the field `retry`. */
 const reopenMs = 2_000
 /** The longest event, in characters; an event of a change has about 200. */
 const longestEvent = 65_536
@@ -33,7 +33,7 @@ export function parseEvents(text: string): { events: { name: string; data: strin
   return { events, rest }
 }
 
-/** Follows the changes that `isMeant` selects. `refresh`, with which each stream begins, counts as a change. */
+/** Follows the changes that `isMeant` selects. Each stream begins with the event `refresh`: it counts as a change. */
 export function followChanges(present: () => Api, isMeant: (change: Change) => boolean): Following {
   const closing = new AbortController()
   let state: 'opening' | 'live' | 'off' = 'opening'
@@ -69,7 +69,7 @@ export function followChanges(present: () => Api, isMeant: (change: Change) => b
         await sleep(reopenMs, undefined, { signal: closing.signal })
       }
     } catch {
-      // The API has no streams, or none is free.
+      // The API has no streams or refuses another one, or the connection broke.
       state = 'off'
       wake()
     }

@@ -7,9 +7,9 @@ type Request = {
   headers?: Readonly<Record<string, string>>
   /** Sent as JSON. */
   body?: unknown
-  /** The CAs that verify the server's certificate, in PEM; if absent, the public ones. */
+  /** The CAs that verify the server's certificate, in PEM. Default: the public CAs. */
   authority?: string | undefined
-  /** The name in the certificate, if that is not the host of the URL. */
+  /** The name in the certificate, if it is not the URL's host. */
   name?: string | undefined
   /** How long the complete response may take. */
   timeoutMs?: number | undefined
@@ -18,7 +18,7 @@ export type Answer = { status: number; text: string; etag?: string | undefined }
 
 /** The response timeout: the longest `Prefer: wait`, plus a margin. */
 const usualTimeoutMs = 75_000
-/** A page of a thousand databases is a tenth of this. */
+/** A page of 1000 databases has about a tenth of this. */
 const highestBytes = 16 * 1024 * 1024
 
 function optionsOf({ method = 'GET', headers, authority, name }: Request, signal: AbortSignal): RequestOptions {
@@ -82,7 +82,7 @@ export async function* stream(
 /** Why `send` failed. */
 export const whyOf = (error: unknown): string => {
   if (!(error instanceof Error)) return String(error)
-  // A host with several addresses fails with one error for each, and no message of its own.
+  // If a host has several addresses, the error has one inner error per address and an empty message.
   if (error instanceof AggregateError && error.message === '') return whyOf(error.errors[0])
   return error.name === 'AbortError' ? `no response within ${usualTimeoutMs / 1000} s` : error.message
 }

@@ -1,13 +1,12 @@
 /**
- * The responses of the API that commands read. Fields that no command reads are kept, since `--json` prints the API's
- * object.
+ * The shapes of the API's responses. Fields that no command reads are kept, since `--json` prints the API's object.
  */
 import { isPlainText } from '../../values/escape.ts'
 import { boolean, list, matching, nullish, number, object, optional, type ShapeType, string } from '../shape.ts'
 
-/** It becomes part of request paths, and is printed. */
+/** Letters, digits, `_` and `-` only, because ids are part of request paths and of the output. */
 const id = matching(/^[\w-]{1,100}$/)
-/** Used by psql, drivers and files of variables. */
+/** Text without control characters, because psql, drivers and .env files use it. */
 const plain = (value: unknown): value is string => string(value) && isPlainText(value)
 
 const connection = object({

@@ -26,11 +26,11 @@ const columns: readonly Column<Rule>[] = [
 /** `203.0.113.7` and `203.0.113.7/32` are the same block. */
 const blockOf = (cidr: string): string => (cidr.includes('/') ? cidr : `${cidr}/32`)
 
-/** The rules with one more; undefined if they have it already. Pure. */
+/** Adds a rule. Returns undefined if the block already has a rule. Pure. */
 export const rulesWith = (rules: readonly Rule[], added: Rule): Rule[] | undefined =>
   rules.some(({ cidr }) => blockOf(cidr) === blockOf(added.cidr)) ? undefined : [...rules, added]
 
-/** The rules without one; undefined if they do not have it. Pure. */
+/** Removes the rule of a block. Returns undefined if there is no such rule. Pure. */
 export function rulesWithout(rules: readonly Rule[], cidr: string): Rule[] | undefined {
   const remaining = rules.filter(rule => blockOf(rule.cidr) !== blockOf(cidr))
   return remaining.length === rules.length ? undefined : remaining
@@ -60,7 +60,7 @@ async function change(
 type LabelOptions = WaitOptions & { label?: string }
 
 function addChanges(run: Run, group: ReturnType<typeof createCommand>): void {
-  const me = databaseArgument(group.command('me').description('admits the address of this machine'))
+  const me = databaseArgument(group.command('me').description('adds a rule for the address of this machine'))
   act<LabelOptions>(
     run,
     waitOptions(me.option('--label <text>', 'a label for the address')),
@@ -73,7 +73,7 @@ function addChanges(run: Run, group: ReturnType<typeof createCommand>): void {
   )
   const adding = group
     .command('add')
-    .description('admits an address or block')
+    .description('adds a rule for an address or block')
     .argument('<cidr>', 'such as 203.0.113.0/24')
   act<LabelOptions>(
     run,
@@ -85,13 +85,16 @@ function addChanges(run: Run, group: ReturnType<typeof createCommand>): void {
   )
   const removing = group
     .command('remove')
-    .description('refuses them from now on; open sessions stay')
+    .description('removes a rule: new connections are refused, open sessions stay')
     .argument('<cidr>')
   act<WaitOptions>(run, waitOptions(databaseArgument(removing)), (session, [cidr = '', name], options) =>
     change(session, name, options, rules => {
       const remaining = rulesWithout(rules, cidr)
       if (remaining !== undefined) return remaining
-      throw new CommandFailure(`no rule has exactly ${JSON.stringify(cidr)}: espalier allow list`, exitCodes.notFound)
+      throw new CommandFailure(
+        `no rule for ${JSON.stringify(cidr)}; espalier allow list shows the rules`,
+        exitCodes.notFound,
+      )
     }),
   )
 }
@@ -105,7 +108,7 @@ const command: ClientCommand = run => {
       database.ip_allowlist.rules,
       columns,
       ({ cidr }) => cidr,
-      `No address may connect to ${escapeControls(database.name)}: espalier allow me`,
+      `No address may connect to ${escapeControls(database.name)}; espalier allow me adds this machine`,
     )
   })
   addChanges(run, group)

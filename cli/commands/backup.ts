@@ -50,7 +50,7 @@ async function list(session: Session, name: string | undefined): Promise<void> {
   )
 }
 
-/** Between two reads of a backup, for which the API has no long poll. */
+/** The pause between two reads of a backup. The API has no long poll for backups. */
 const pauseMs = 1000
 
 type CreateOptions = WaitOptions & { durable?: boolean }
@@ -68,14 +68,20 @@ async function create(session: Session, name: string | undefined, options: Creat
 
 const command: ClientCommand = run => {
   const group = createCommand(run, 'backup', 'Backups of databases.')
-  const listing = group.command('list').alias('ls').description('lists backups of a database, or of all')
+  const listing = group
+    .command('list')
+    .alias('ls')
+    .description('lists the backups of a database, or of the account if no database is chosen')
   act(run, databaseArgument(listing), (session, [name]) => list(session, name))
   const creation = databaseArgument(group.command('create').description('takes a backup')).option(
     '--durable',
     'a copy in the archive, in place of a snapshot of the volume',
   )
   act<CreateOptions>(run, waitOptions(creation), (session, [name], options) => create(session, name, options))
-  const deletion = group.command('delete').description('deletes a backup').argument('<backup>', 'its name or id')
+  const deletion = group
+    .command('delete')
+    .description('deletes a backup')
+    .argument('<backup>', "the backup's name or id")
   act<ConfirmOptions>(run, confirmOption(deletion), async (session, [name = ''], options) => {
     const client = await session.client()
     const backup = await findBackup(client, name)

@@ -20,7 +20,7 @@ test('creates a branch, uses it in the folder, and deletes it', async () => {
     out: `${join(cli.directory, '.espalier')} uses ${name}\n`,
   })
   expect(readFileSync(join(cli.directory, '.espalier'), 'utf8')).toBe(`{"database":"shop","branch":"${name}"}\n`)
-  // The folder now names the database, and commands print which one it is.
+  // `.espalier` now chooses the database, and commands print its name.
   const path = join(cli.directory, '.espalier')
   for (const line of ['branch list', 'allow list'])
     expect((await cli.run(line)).err.startsWith(`using shop of ${path}\n`)).toBe(true)
@@ -47,13 +47,13 @@ test('creates a branch, uses it in the folder, and deletes it', async () => {
   })
 })
 
-test('a folder whose branch or database was deleted names the file, and can choose another branch', async () => {
+test("if the folder's database or branch was deleted, the error names the file", async () => {
   const path = join(cli.directory, '.espalier')
   writeFileSync(path, '{"database":"shop","branch":"gone"}')
-  const hint = `(${path} names it; espalier branch checkout --database NAME changes that)\n`
+  const hint = `(the name is from ${path}; to change the file: espalier branch checkout --database NAME)\n`
   expect(await cli.run('env')).toMatchObject({ code: 3, err: expect.stringContaining('there is no branch "gone"') })
   expect((await cli.run('env')).err.endsWith(hint)).toBe(true)
-  expect((await cli.run('env --branch none')).err).not.toContain('names it')
+  expect((await cli.run('env --branch none')).err).not.toContain('the name is from')
   for (const line of ['branch list', 'db get', 'tasks']) expect(await cli.run(line)).toMatchObject({ code: 0 })
   expect((await cli.run('branch checkout')).out).toContain('uses shop\n')
   expect((await cli.run('branch list')).out).not.toContain('*')
@@ -61,7 +61,7 @@ test('a folder whose branch or database was deleted names the file, and can choo
   expect((await cli.run('allow list')).err.endsWith(hint)).toBe(true)
 })
 
-test('env prints variables that a shell reads, for the branch of the folder', async () => {
+test('env prints shell variables for the database of the folder', async () => {
   writeFileSync(join(cli.directory, '.espalier'), '{"database":"shop"}')
   const { code, out } = await cli.run('env')
   expect(code).toBe(0)

@@ -119,36 +119,34 @@ async function remove(session: Session, name: string, options: DeleteOptions): P
 
 function addCreate(run: Run, group: ReturnType<typeof createCommand>): void {
   const command = databaseOption(group.command('create').description('creates a branch: a copy of a database'))
-    .argument('[name]', 'its display name, at most 25 characters')
-    .option('--from <branch>', 'copies this branch, and not the database')
+    .argument('[name]', "the branch's display name, at most 25 characters")
+    .option('--from <branch>', 'copies this branch instead of the database')
     .option('--from-backup <backup>', 'copies the data of this durable backup')
     .option('--at <time>', 'copies the data of this time, such as 2026-01-31T12:00:00Z')
-    .option('--expires <time>', 'when it is deleted')
-    .option('--checkout', 'uses it in this folder')
+    .option('--expires <time>', 'when the branch is deleted')
+    .option('--checkout', 'writes .espalier: commands in this folder use the branch')
   act<CreateOptions>(run, waitOptions(command), (session, [name], options) => create(session, name, options))
 }
 
 const command: ClientCommand = run => {
-  const group = createCommand(
+  const group = createCommand(run, 'branch', 'Branches of a database: copies with their own address and passwords.')
+  act(
     run,
-    'branch',
-    'Branches of a database: copies with an address and passwords of their own.',
-  )
-  act(run, databaseArgument(group.command('list').alias('ls').description('lists its branches')), (session, [name]) =>
-    list(session, name),
+    databaseArgument(group.command('list').alias('ls').description('lists the branches of a database')),
+    (session, [name]) => list(session, name),
   )
   addCreate(run, group)
   const checkingOut = group
     .command('checkout')
-    .description('uses a branch in this folder, by the file .espalier; without a branch, the database itself')
-    .argument('[branch]', 'its name, display name or id')
+    .description('writes .espalier: commands in this folder use this branch (default: the database itself)')
+    .argument('[branch]', "the branch's name, display name or id")
   act<{ database?: string }>(run, databaseOption(checkingOut), (session, [name], options) =>
     checkout(session, name, options),
   )
   const deletion = databaseOption(group.command('delete').description('deletes a branch and its data'))
   act<DeleteOptions>(
     run,
-    waitOptions(confirmOption(deletion.argument('<branch>', 'its name, display name or id'))),
+    waitOptions(confirmOption(deletion.argument('<branch>', "the branch's name, display name or id"))),
     (session, [name = ''], options) => remove(session, name, options),
   )
   return group

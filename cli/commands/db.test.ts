@@ -46,7 +46,7 @@ test('creates, lists, shows and deletes a database', async () => {
   expect(await cli.run('db delete shop')).toEqual({
     code: 2,
     out: '',
-    err: 'espalier db: it asks for the name on a terminal; without one, it needs --yes\n',
+    err: 'espalier db: cannot ask for confirmation, since standard input is not a terminal: use --yes\n',
   })
   expect(await cli.run('db delete shop', { typed: 'shoe\n' })).toMatchObject({
     code: 1,
@@ -58,7 +58,7 @@ test('creates, lists, shows and deletes a database', async () => {
   })
 })
 
-test('each failure has its exit code and one line', async () => {
+test('each failure has its exit code and a message', async () => {
   expect(await cli.run('db get none')).toMatchObject({
     code: 3,
     err: expect.stringMatching(/^espalier db: there is no database "none": .*\n$/),

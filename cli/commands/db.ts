@@ -48,7 +48,10 @@ export function databasePairs(database: Database) {
     ['storage used', bytesText(database.storage_used)],
     ['branches', database.branch_count],
     ['protected', database.deletion_protection ? 'yes' : undefined],
-    ['allowlist', database.ip_allowlist.rules.map(({ cidr }) => cidr).join(', ') || 'closed: espalier allow me'],
+    [
+      'allowlist',
+      database.ip_allowlist.rules.map(({ cidr }) => cidr).join(', ') || 'closed; espalier allow me adds this machine',
+    ],
     ['services', database.services?.map(({ service_type: type, state }) => `${type} ${state}`).join(', ')],
     ['host', connection?.host],
     ['port', connection?.port],
@@ -56,7 +59,7 @@ export function databasePairs(database: Database) {
   ] as const
 }
 
-/** The only region; an error names them if there are several. */
+/** Returns the only region. If there are several, the error lists them. */
 async function onlyRegion(client: Client): Promise<string> {
   const regions = (await client.regions()).map(({ region }) => region)
   const [first] = regions
@@ -153,21 +156,23 @@ function addCreate(run: Run, group: ReturnType<typeof createCommand>): void {
     .command('create')
     .description('creates a database')
     .argument('<name>', 'letters, digits and hyphens')
-    .option('--size <size>', 'one of espalier size list (default: the smallest)')
-    .option('--region <region>', 'where it runs (default: the only region)')
+    .option('--size <size>', 'a size from espalier size list (default: the smallest)')
+    .option('--region <region>', 'the region (default: the only region)')
     .option('--pg-version <major>', 'the version of Postgres (default: the newest)')
     .option('--display-name <text>', 'a name for people')
     .option('--allow-me', 'admits the address of this machine')
     .option('--allow <cidr...>', 'admits these IPv4 addresses or blocks')
     .option('--durable', 'keeps WAL and base backups in the archive')
-    .option('--from-backup <backup>', 'fills it from a backup: its name or id')
+    .option('--from-backup <backup>', 'copies the data of this backup: its name or id')
   act<CreateOptions>(run, waitOptions(command), (session, [name], options) => create(session, name, options))
 }
 
 type ConnectOptions = { branch?: string; role: Role; print?: boolean }
 
 function addConnect(run: Run, group: ReturnType<typeof createCommand>): void {
-  const command = branchOption(databaseArgument(group.command('connect').description('runs psql, as espalier connect')))
+  const command = branchOption(
+    databaseArgument(group.command('connect').description('runs psql, like espalier connect')),
+  )
     .addOption(new Option('--role <role>', 'the role').choices(roles).default('app'))
     .option('--print', 'prints the connection string, with its password')
   act<ConnectOptions>(run, command, async (session, [name], { branch, role, print = false }) => {
@@ -187,10 +192,10 @@ const command: ClientCommand = run => {
   const deletion = group
     .command('delete')
     .description('deletes a database and its data')
-    .argument('<database>', 'its name or id')
-    .option('--force', 'deletes its branches too')
-    .option('--keep-backups', 'keeps its backups')
-    .option('--purge', 'deletes it at once, also from the archive')
+    .argument('<database>', "the database's name or id")
+    .option('--force', 'deletes the branches too')
+    .option('--keep-backups', 'keeps the backups')
+    .option('--purge', 'deletes the data at once, also from the archive')
   act<DeleteOptions>(run, waitOptions(confirmOption(deletion)), (session, [name = ''], options) =>
     remove(session, name, options),
   )

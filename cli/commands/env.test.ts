@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { shellQuoted } from './env.ts'
 
-test('a shell reads exactly the value, whatever is in it', () => {
+test('a shell reads any quoted value unchanged', () => {
   const values = ["it's", '$(reboot)', 'a b', '`x`', 'new\nline', '\\', '', '!', '"', '*', '~', '-n', 'é']
   const random = fc.sample(fc.string({ minLength: 1 }), 50).filter(text => !text.includes('\0'))
   for (const value of [...values, ...random]) expect(shellQuoted(value)).not.toBe('')

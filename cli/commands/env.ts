@@ -1,4 +1,4 @@
-/** `espalier env`: the variables with which libpq and most drivers connect, quoted for a shell. */
+/** `espalier env`: prints environment variables for libpq and most drivers, quoted for a shell. */
 import { Option } from 'commander'
 import { printedJson } from '../../values/escape.ts'
 import { act, branchOption, type ClientCommand, createCommand, databaseArgument } from '../arguments.ts'
@@ -8,7 +8,7 @@ import { connectionString } from '../connect/psql.ts'
 import { CommandFailure } from '../errors.ts'
 import { chosenPlace } from '../session.ts'
 
-/** One word of a POSIX shell, whatever is in the text. */
+/** Quotes any text as one word of a POSIX shell. */
 export function shellQuoted(text: string): string {
   if (text.includes('\0')) throw new CommandFailure('a value has a null byte, which no variable can hold')
   return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
@@ -20,7 +20,7 @@ const command: ClientCommand = run => {
   const parsed = branchOption(databaseArgument(createCommand(run, 'env', 'Prints DATABASE_URL and the PG* variables.')))
     .addOption(new Option('--role <role>', 'the role').choices(roles).default('app'))
     .option('--no-export', 'prints NAME=VALUE, for an .env file')
-    .addHelpText('after', '\nThe output has the password: eval "$(espalier env shop)"')
+    .addHelpText('after', '\nThe output contains the password. Example: eval "$(espalier env shop)"')
   return act<Options>(run, parsed, async (session, [name], options) => {
     const { client, database, branch } = await chosenPlace(session, name, options.branch)
     const { printer, io } = session

@@ -36,7 +36,7 @@ test('a token is read without echo, verified, and stored for its user only', asy
   expect(await cli.run('db list -q', { environment })).toEqual({ code: 0, out: '', err: '' })
 })
 
-test('profiles are shown, chosen and deleted, without their tokens', async () => {
+test('shows, chooses and deletes profiles, and prints no token', async () => {
   const second = await token({ tenant: 'other' })
   await cli.run(`login --api ${cli.url} --profile other`, { environment, piped: second })
   const { out } = await cli.run('login --status', { environment })
@@ -62,7 +62,7 @@ test('profiles are shown, chosen and deleted, without their tokens', async () =>
     code: 2,
     err: 'espalier logout: no profile is current\n',
   })
-  // No profile is current: the embedded installation, which this home has not.
+  // No profile is current, so the command uses the embedded installation. This home has no installation.
   expect(await cli.run('db list', { environment })).toMatchObject({
     err: expect.stringContaining('no installation at'),
   })
@@ -79,7 +79,7 @@ test('an API must be https or on this machine', async () => {
 })
 
 describe('with a provider', () => {
-  /** An API and its provider in one, which records the requests to the provider. */
+  /** One server is the API and the provider. It records the requests to the provider. */
   let server: Server
   let url: string
   let requests: string[]
@@ -110,7 +110,7 @@ describe('with a provider', () => {
   const config = () => ({ XDG_CONFIG_HOME: join(cli.directory, 'config') })
   const oidc = () => ({ issuer: url, clientId: 'cli', refreshToken: 'a-refresh-token' })
 
-  test('the login names provider and API, and needs a yes', async () => {
+  test('login prints the provider and the API, and asks for confirmation', async () => {
     const line = `login --api ${url} --method device`
     const refused = await cli.run(line, { environment, typed: 'n\n' })
     expect(refused).toMatchObject({ code: 1, err: expect.stringContaining(`Log in at ${url} for ${url}: `) })
@@ -122,7 +122,7 @@ describe('with a provider', () => {
     }
   })
 
-  test('a profile that has logged in to the same API and provider needs no yes', async () => {
+  test('login asks for no confirmation if the profile has a login for the same API and provider', async () => {
     const profile = { api: url, token: 'a.b.c', oidc: oidc() }
     const other = { ...profile, api: cli.url }
     await writeProfiles(config(), { profiles: { same: profile, other } })
@@ -133,17 +133,20 @@ describe('with a provider', () => {
     expect(moved).toMatchObject({ code: 2, err: expect.stringContaining('--yes') })
   })
 
-  test.each([false, true])('a logout revokes the refresh token; the provider fails: %s', async fails => {
-    refuses = fails
-    await writeProfiles(config(), {
-      current: 'default',
-      profiles: { default: { api: url, token: 'a.b.c', oidc: oidc() } },
-    })
-    const { code, out, err } = await cli.run('logout', { environment })
-    expect({ code, out }).toEqual({ code: 0, out: 'The profile default is deleted\n' })
-    expect(err === '').toBe(!fails)
-    expect(err).not.toContain('a-refresh-token')
-    expect(requests.at(-1)).toMatch(/^\/revoke .*token=a-refresh-token/)
-    expect(await readProfiles(config())).toEqual({ profiles: {} })
-  })
+  test.each([false, true])(
+    'logout revokes the refresh token and deletes the profile (provider fails: %s)',
+    async fails => {
+      refuses = fails
+      await writeProfiles(config(), {
+        current: 'default',
+        profiles: { default: { api: url, token: 'a.b.c', oidc: oidc() } },
+      })
+      const { code, out, err } = await cli.run('logout', { environment })
+      expect({ code, out }).toEqual({ code: 0, out: 'The profile default is deleted\n' })
+      expect(err === '').toBe(!fails)
+      expect(err).not.toContain('a-refresh-token')
+      expect(requests.at(-1)).toMatch(/^\/revoke .*token=a-refresh-token/)
+      expect(await readProfiles(config())).toEqual({ profiles: {} })
+    },
+  )
 })

@@ -26,11 +26,11 @@ type Options = {
   yes?: boolean
 }
 
-/** Longer than any token. */
+/** The longest token that `isToken` accepts. */
 const mostCharacters = 16_384
 const defaultName = 'default'
 
-/** From a prompt that does not show it, or the first line of standard input. @throws UsageError */
+/** Reads the token from a hidden prompt, or from the first line of standard input. @throws UsageError */
 async function readToken({ input, errors }: Io): Promise<string> {
   const text = isTerminal(input)
     ? await readHidden(input, errors, { prompt: 'Token: ', what: 'token', mostCharacters })
@@ -45,7 +45,7 @@ async function firstLine(input: Io['input']): Promise<string> {
   throw new UsageError('no token: type it on a terminal, or pass it by standard input')
 }
 
-/** The profile's token: typed, or of a login at the API's OpenID provider. */
+/** Returns the profile's token: the user types it, or the API's OpenID provider issues it. */
 async function tokenFor(
   session: Session,
   api: Api,
@@ -58,22 +58,22 @@ async function tokenFor(
   const oidc = method === 'token' ? undefined : await oidcOf(api)
   if (oidc === undefined) {
     if (method === 'browser' || method === 'device')
-      throw new UsageError(`this API has no login by OpenID Connect: espalier login --method token`)
+      throw new UsageError(`this API does not support login with OpenID Connect: use espalier login --method token`)
     return { token: await readToken(io) }
   }
-  // An API could name the provider of another API, and would then receive a token that the other API accepts.
+  // A hostile API could name another API's provider. It would then receive a token that the other API accepts.
   if (known?.oidc?.issuer !== oidc.issuer)
     await agree(
       session,
       options,
-      `Log in at ${escapeControls(oidc.issuer)} for ${api.url.origin}: this API receives a token of that provider.`,
+      `Log in at ${escapeControls(oidc.issuer)} for ${api.url.origin}: this API receives a token from that provider.`,
     )
   const { logInByBrowser, logInByDevice } = await import('../login/oidc.ts')
   const logIn = method === 'device' ? logInByDevice : logInByBrowser
   return await logIn(oidc, { io, note: printer.note })
 }
 
-/** What the API says about its OpenID provider; APIs of earlier versions say nothing. */
+/** Returns the API's OpenID provider, if it has one. An API of an earlier version returns 404 or 401. */
 async function oidcOf(api: Api) {
   const { ApiFailure } = await import('../api/call.ts')
   try {
@@ -114,7 +114,7 @@ async function logIn(session: Session, options: Options): Promise<void> {
   })
 }
 
-/** The claims of a token, without a check of its signature: for display only. */
+/** Returns the claims of a token, for display only: the signature is not verified. */
 function claimsOf(token: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
@@ -136,7 +136,7 @@ async function showStatus({ io, printer }: Session, options: Options): Promise<v
   // The token is valid if this call succeeds.
   const databases = await createClient(api).list()
   const entries = [
-    ['profile', used ?? 'none: ESPALIER_API_URL and ESPALIER_TOKEN'],
+    ['profile', used ?? 'none (from ESPALIER_API_URL and ESPALIER_TOKEN)'],
     ['api', api.url.origin],
     ['tenant', textOf(tenant)],
     ['subject', textOf(sub)],
@@ -153,7 +153,7 @@ async function useProfile({ io, printer }: Session, name: string): Promise<void>
   const profiles = await withProfiles(io.environment, async ({ profiles: all }, write) => {
     if (name !== localProfile && !Object.hasOwn(all, name))
       throw new UsageError(
-        `--use: there is no profile ${JSON.stringify(name)}: espalier login --profile NAME creates one`,
+        `--use: there is no profile ${JSON.stringify(name)}; espalier login --profile NAME creates a profile`,
       )
     await write({ profiles: all, ...(name === localProfile ? {} : { current: name }) })
     return all
@@ -172,15 +172,14 @@ const command: ClientCommand = (run: Run) => {
     .option('--ca <file>', "the CA of the API's certificate (default: the public CAs)")
     .option('--certificate-name <name>', "the name in the API's certificate, if it is not the host")
     .addOption(
-      new Option('--method <method>', 'how (default: browser if the API has a provider, else token)').choices([
-        'token',
-        'browser',
-        'device',
-      ]),
+      new Option(
+        '--method <method>',
+        'the login method (default: token if standard input is no terminal or the API has no provider, else browser)',
+      ).choices(['token', 'browser', 'device']),
     )
-    .option('--status', 'shows which API, profile and account commands use')
-    .option('-y, --yes', 'does not ask whether to log in at the provider of the API')
-    .option('--use <profile>', 'makes another profile the current one')
+    .option('--status', 'shows which API, profile and tenant commands use')
+    .option('-y, --yes', 'does not ask for confirmation before a login at a provider')
+    .option('--use <profile>', 'makes this profile the current profile')
     .addHelpText('after', '\nThe token is read from a prompt or from standard input, never from the command line.')
   return act<Options>(run, parsed, async (session, _, options) => {
     if (options.status) await showStatus(session, options)

@@ -7,7 +7,7 @@ import { withProfiles } from '../profiles.ts'
 const command: ClientCommand = run =>
   act<{ profile?: string }>(
     run,
-    createCommand(run, 'logout', 'Deletes a profile and its token; without --profile, the current one.'),
+    createCommand(run, 'logout', 'Deletes a profile and its token (default: the current profile).'),
     async ({ io, printer }, _, { profile }) => {
       const { name, deleted } = await withProfiles(io.environment, async ({ current, profiles }, write) => {
         const name = profile ?? current
@@ -22,7 +22,7 @@ const command: ClientCommand = run =>
       printer.done(`The profile ${name} is deleted`, name)
       if (deleted?.oidc?.refreshToken === undefined) return
       const { revoke } = await import('../login/oidc.ts')
-      // The profile is deleted in any case.
+      // The profile is deleted even if the revocation fails.
       await revoke(deleted.oidc).catch((error: unknown) => {
         io.errors.write(`${escapeLines(error instanceof Error ? error.message : String(error))}\n`)
       })

@@ -10,7 +10,7 @@ import { chosenPlace, type Session } from '../session.ts'
 
 type Options = { branch?: string; service?: string; lines: number; since?: string; follow?: boolean }
 
-/** Between two reads of --follow. */
+/** The pause between two reads with --follow. */
 const pauseMs = 2000
 const mostLines = 1000
 const units: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
@@ -65,8 +65,8 @@ function printEntry({ io, printer }: Session, entry: LogEntry): void {
 const command: ClientCommand = run => {
   const parsed = branchOption(databaseArgument(createCommand(run, 'logs', 'The log of Postgres, oldest line first.')))
     .addOption(new Option('--service <type>', 'the log of a service').choices(['mcp', 'rest', 'rag']))
-    .option('-n, --lines <count>', 'the newest lines', integer(1, mostLines), 100)
-    .option('--since <time>', 'only lines since then: 10m, 2h or 2026-01-31T12:00:00Z')
+    .option('-n, --lines <count>', 'how many lines, counted from the newest', integer(1, mostLines), 100)
+    .option('--since <time>', 'only lines since this time: 10m, 2h or 2026-01-31T12:00:00Z')
     .option('-f, --follow', 'prints new lines until Ctrl-C')
   return act<Options>(run, parsed, async (session, [name], options) => {
     const { client, database, branch } = await chosenPlace(session, name, options.branch)

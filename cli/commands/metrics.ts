@@ -1,4 +1,4 @@
-/** `espalier metrics`: the newest value of each series, with its mean, minimum and maximum in the shown time. */
+/** `espalier metrics`: prints the newest value, mean, minimum and maximum of each series. */
 import { Option } from 'commander'
 import { printedJson } from '../../values/escape.ts'
 import type { Series } from '../api/shapes.ts'
@@ -24,7 +24,7 @@ const columns: readonly Column<Line>[] = [
 /** A start time has no mean. */
 const startTime = 'start_time_seconds'
 
-/** A line for each column with measurements, pure. */
+/** Returns a line for each column with measurements. Pure. */
 export const linesOf = (all: readonly Series[]): Line[] =>
   all.flatMap(({ name, columns: names, values }) =>
     names.flatMap((column, at) => {
@@ -39,9 +39,11 @@ export const linesOf = (all: readonly Series[]): Line[] =>
 type Options = { branch?: string; service?: string; since?: string; interval?: string }
 
 const command: ClientCommand = run => {
-  const parsed = branchOption(databaseArgument(createCommand(run, 'metrics', 'Measurements of the last two hours.')))
+  const parsed = branchOption(
+    databaseArgument(createCommand(run, 'metrics', 'Prints measurements (default: of the last two hours).')),
+  )
     .addOption(new Option('--service <type>', 'measurements of a service').choices(['mcp', 'rest', 'rag']))
-    .option('--since <time>', 'since then: 10m, 2h or 2026-01-31T12:00:00Z')
+    .option('--since <time>', 'only measurements since this time: 10m, 2h or 2026-01-31T12:00:00Z')
     .option('--interval <interval>', 'the interval between rows, such as "5 minutes"')
   return act<Options>(run, parsed, async (session, [name], { branch: branchName, service, since, interval }) => {
     const { client, database, branch } = await chosenPlace(session, name, branchName)

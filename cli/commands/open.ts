@@ -1,4 +1,4 @@
-/** `espalier open`: opens the console, or the page of a database in it, in a browser, and prints its address. */
+/** `espalier open`: opens the console or a database's page in a browser, and prints the URL. */
 import { act, type ClientCommand, createCommand, databaseArgument } from '../arguments.ts'
 import { openInBrowser } from '../open.ts'
 import { findProject } from '../project.ts'
@@ -8,12 +8,8 @@ const command: ClientCommand = run =>
   act<{ print?: boolean }>(
     run,
     databaseArgument(
-      createCommand(
-        run,
-        'open',
-        'Opens the console of the API in a browser: the page of a database, if one is chosen.',
-      ),
-    ).option('--print', 'prints its address only'),
+      createCommand(run, 'open', "Opens the console in a browser. With a database, opens the database's page."),
+    ).option('--print', "only prints the page's URL"),
     async (session, [name], { print }) => {
       const { io, printer } = session
       const isChosen = name !== undefined || (await findProject(io.directory)) !== undefined

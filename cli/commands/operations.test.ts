@@ -22,7 +22,7 @@ const out = async (line: string | string[]) => {
   return golden(text)
 }
 
-/** What the operator does after a change; its stand-in completes new objects only. */
+/** Completes a change, as the operator would. The operator's stand-in completes only new objects. */
 const reconciled = async (name: string) => {
   await reconcile(cli.api.cluster, 'acme', name)
   const isAvailable = async () => (await cli.run(`db get ${name} --json`)).out.includes('"status": "available"')
@@ -49,11 +49,11 @@ test('backups are taken, listed and deleted', async () => {
   expect(await cli.run(`backup delete ${name} --yes`)).toMatchObject({ code: 0, out: `${name} is being deleted\n` })
 })
 
-test('a restore names a backup or a moment, and asks for confirmation', async () => {
+test('a restore needs a backup, a time or a branch, and asks for confirmation', async () => {
   const name = (await cli.run('backup create shop -q --wait')).out.trim()
   expect(await cli.run('restore shop')).toMatchObject({
     code: 2,
-    err: expect.stringContaining('one of --backup, --to and --branch'),
+    err: expect.stringContaining('use exactly one of --backup, --to or --branch'),
   })
   expect(await cli.run(`restore shop --backup ${name} --to now`)).toMatchObject({ code: 2 })
   expect(await cli.run('restore shop --branch none --yes')).toMatchObject({ code: 3 })
@@ -64,7 +64,7 @@ test('a restore names a backup or a moment, and asks for confirmation', async ()
   })
   expect(await cli.run(`restore shop --backup ${name}`, { typed: 'no\n' })).toMatchObject({
     code: 1,
-    err: expect.stringContaining('This replaces the data of shop; the present data are kept as a backup.'),
+    err: expect.stringContaining('This replaces the data of shop; the current data are kept as a backup.'),
   })
   expect(await cli.run(`restore shop --backup ${name} --yes`)).toMatchObject({ code: 0, out: 'shop is restoring\n' })
 })
@@ -133,7 +133,7 @@ test('services are added beside those that exist, and removed', async () => {
   expect(await out('services list served -q')).toBe('rest\n')
 })
 
-test('open prints the address of the console, or of the page of a database', async () => {
+test("open prints the URL of the console, or of a database's page", async () => {
   expect(await cli.run('open --print')).toEqual({ code: 0, out: `${cli.url}/console/\n`, err: '' })
   const { id } = JSON.parse((await cli.run('db get open --json')).out)
   const page = { code: 0, out: `${cli.url}/console/databases/${id}\n` }
@@ -141,7 +141,7 @@ test('open prints the address of the console, or of the page of a database', asy
   expect(await cli.run('open none --print')).toMatchObject({ code: 3, out: '' })
 })
 
-test('a folder names the database', async () => {
+test('.espalier chooses the database', async () => {
   const path = join(cli.directory, '.espalier')
   writeFileSync(path, '{"database":"open"}')
   expect(await out('allow list -q')).toBe('127.0.0.1/32\n')

@@ -1,4 +1,4 @@
-/** `espalier restore`: puts the data of a backup or of a moment into a database, in place. */
+/** `espalier restore`: replaces a database's data with the data of a backup, a time or a branch's time. */
 import { UsageError } from '../../server/usage-error.ts'
 import { escapeControls } from '../../values/escape.ts'
 import {
@@ -18,17 +18,17 @@ type Options = WaitOptions &
   ConfirmOptions & { backup?: string; to?: string; branch?: string; discardPrevious?: boolean }
 
 const command: ClientCommand = run => {
-  const parsed = createCommand(run, 'restore', 'Restores a database in place; address and passwords stay.')
-    .argument('<database>', 'its name or id')
-    .option('--backup <backup>', 'a backup of it: its name or id')
-    .option('--to <time>', 'the moment, such as 2026-01-31T12:00:00Z (needs the durable tier)')
-    .option('--branch <branch>', 'the moment of this branch of it')
-    .option('--discard-previous', 'keeps no copy of the present data')
-    .addHelpText('after', '\nThe present data are kept as a backup and a volume, unless they are discarded.')
+  const parsed = createCommand(run, 'restore', 'Restores a database in place. Its address and passwords stay.')
+    .argument('<database>', "the database's name or id")
+    .option('--backup <backup>', 'the backup: its name or id')
+    .option('--to <time>', 'the time, such as 2026-01-31T12:00:00Z (needs the durable tier)')
+    .option('--branch <branch>', 'the time of this branch (from branch create --at)')
+    .option('--discard-previous', 'keeps no copy of the current data')
+    .addHelpText('after', '\nThe current data are kept as a backup and a volume, unless they are discarded.')
   return act<Options>(run, waitOptions(confirmOption(parsed)), async (session, [name = ''], options) => {
     const { backup, to, branch, discardPrevious } = options
     if ([backup, to, branch].filter(one => one !== undefined).length !== 1)
-      throw new UsageError('name one of --backup, --to and --branch')
+      throw new UsageError('use exactly one of --backup, --to or --branch')
     const client = await session.client()
     const database = await findDatabase(client, name)
     const target = {
@@ -38,7 +38,7 @@ const command: ClientCommand = run => {
     }
     const shown = escapeControls(database.name)
     const outcome = discardPrevious ? 'are lost' : 'are kept as a backup'
-    await confirm(session, options, database.name, `This replaces the data of ${shown}; the present data ${outcome}.`)
+    await confirm(session, options, database.name, `This replaces the data of ${shown}; the current data ${outcome}.`)
     const wanted = { ...target, ...(discardPrevious ? { discard_previous: true } : {}) }
     const first = await client.restore(database.id, wanted, 0)
     const read = (wait: number) => client.read(database.id, 'application', wait)

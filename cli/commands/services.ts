@@ -35,7 +35,7 @@ const columns: readonly Column<Service>[] = [
   { title: 'ADDRESS', value: ({ uri }) => uri },
 ]
 
-/** The configuration of a file or of standard input, YAML or JSON. @throws UsageError */
+/** Reads a configuration in YAML or JSON from a file or from standard input. @throws UsageError */
 async function readConfiguration({ input }: Io, path: string | undefined): Promise<object> {
   if (path === undefined) return {}
   const content =
@@ -57,7 +57,7 @@ async function readConfiguration({ input }: Io, path: string | undefined): Promi
 
 type AddOptions = WaitOptions & { config?: string; allowMe?: boolean; allow?: string[] }
 
-/** Decides the list of services from the present one. The API keeps the fields that a service in the list omits. */
+/** Computes the new list of services, and sends it. The API keeps the fields that a service in the list omits. */
 async function change(
   session: Session,
   name: string | undefined,
@@ -70,7 +70,7 @@ async function change(
   return (await waitFor(session, options, { client, first, read })).services ?? []
 }
 
-/** The fields that the API needs of a service that does not change. */
+/** The fields that the API requires for an unchanged service. */
 const unchanged = ({ service_type, rest_config, rag_config, mcp_config }: Service): object => ({
   service_type,
   ...(rest_config === undefined ? {} : { rest_config }),
@@ -114,7 +114,7 @@ function addChanges(run: Run, group: ReturnType<typeof createCommand>): void {
     .command('add')
     .description('adds a service, or changes its configuration')
     .addArgument(typeArgument())
-    .option('--config <file>', 'its configuration, YAML or JSON; - is standard input')
+    .option('--config <file>', "the service's configuration, YAML or JSON; - reads standard input")
     .option('--allow-me', 'admits the address of this machine')
     .option('--allow <cidr...>', 'admits these IPv4 addresses or blocks')
   act<AddOptions>(run, waitOptions(databaseArgument(adding)), (session, [type = '', name], options) =>
@@ -127,7 +127,8 @@ function addChanges(run: Run, group: ReturnType<typeof createCommand>): void {
     async (session, [type = '', name], options) => {
       const { database } = await chosenDatabase(session, name)
       const shown = escapeControls(database.name)
-      await confirm(session, options, database.name, `This removes ${type} of ${shown}, with its tokens and address.`)
+      const lost = `This removes the service ${type} of ${shown}, with the service's tokens and address.`
+      await confirm(session, options, database.name, lost)
       await change(session, name, options, present => {
         const remaining = present.filter(({ service_type: one }) => one !== type)
         if (remaining.length < present.length) return remaining.map(unchanged)
@@ -140,7 +141,7 @@ function addChanges(run: Run, group: ReturnType<typeof createCommand>): void {
 
 const command: ClientCommand = run => {
   const group = createCommand(run, 'services', 'Services of a database: mcp, rest and rag.')
-  const listing = group.command('list').alias('ls').description('lists its services')
+  const listing = group.command('list').alias('ls').description('lists the services of a database')
   act(run, databaseArgument(listing), async (session, [name]) => {
     const { database } = await chosenDatabase(session, name)
     const empty = `${escapeControls(database.name)} has no services: espalier services add rest`

@@ -14,7 +14,7 @@ import type { Column } from '../output/table.ts'
 import { chosenDatabase } from '../session.ts'
 import { waitFor } from '../wait.ts'
 
-/** Prices have two decimals in every currency that an installation has had so far. */
+/** Assumes that each currency has two decimals. */
 function priceOf({ pricing }: Size): string | undefined {
   if (pricing === undefined) return undefined
   const { price_amount: amount, currency, billing_interval: interval } = pricing
@@ -39,8 +39,8 @@ const command: ClientCommand = run => {
   })
   const setting = group
     .command('set')
-    .description('resizes a database; it restarts for some seconds')
-    .argument('<size>', 'one of espalier size list')
+    .description('resizes a database; Postgres restarts and is unavailable for some seconds')
+    .argument('<size>', 'a size from espalier size list')
   act<WaitOptions>(run, waitOptions(databaseArgument(setting)), async (session, [size = '', name], options) => {
     const { client, database } = await chosenDatabase(session, name)
     await client.resize(database.id, size, 0)

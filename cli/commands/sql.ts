@@ -1,4 +1,4 @@
-/** `espalier sql`: runs statements by itself, without psql, and prints their rows as a table, CSV or JSON. */
+/** `espalier sql`: runs statements without psql, and prints their rows as a table, CSV or JSON. */
 import { text } from 'node:stream/consumers'
 import { Option } from 'commander'
 import { UsageError } from '../../server/usage-error.ts'
@@ -29,7 +29,7 @@ const formatOf = ({ csv, json, quiet }: Options): RowFormat =>
 const command: ClientCommand = run => {
   const parsed = branchOption(databaseArgument(createCommand(run, 'sql', 'Runs SQL statements; needs no psql.')))
     .addOption(new Option('--role <role>', 'the role').choices(roles).default('app'))
-    .option('-c, --command <sql>', 'a statement; may be repeated', (sql: string, all: string[] = []) => [...all, sql])
+    .option('-c, --command <sql>', 'a statement; can be repeated', (sql: string, all: string[] = []) => [...all, sql])
     .option('--csv', 'prints rows as CSV')
     .addHelpText('after', '\nWithout -c it reads statements from standard input. --quiet prints values only.')
   return act<Options>(run, parsed, async (session, [name], options) => {

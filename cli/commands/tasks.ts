@@ -18,8 +18,8 @@ const columns: readonly Column<Shown>[] = [
 
 const command: ClientCommand = run => {
   const parsed = databaseArgument(
-    createCommand(run, 'tasks', 'Operations of a database and its branches, or of the account.'),
-  ).option('-n, --lines <count>', 'how many', integer(1, 100), 20)
+    createCommand(run, 'tasks', 'Lists the operations of a database and its branches, or of the account.'),
+  ).option('-n, --lines <count>', 'how many operations', integer(1, 100), 20)
   return act<{ lines: number }>(run, parsed, async (session, [name], { lines }) => {
     const isOfOne = name !== undefined || (await findProject(session.io.directory)) !== undefined
     const chosen = isOfOne ? (await chosenDatabase(session, name)).database : undefined
@@ -31,7 +31,7 @@ const command: ClientCommand = run => {
     const databases = chosen === undefined && tasks.length > 0 ? await client.list() : [chosen]
     const hasBranches = chosen !== undefined && tasks.some(({ subject_kind: kind }) => kind === 'branch')
     const branches = hasBranches ? await client.branches(chosen.id) : []
-    // Other subjects, and deleted ones, are shown by their id.
+    // If the subject is not in these lists, its id is shown.
     const nameOf = (id: string) => [...databases, ...branches].find(object => object?.id === id)?.name ?? id
     const shown = tasks.map(task => ({ ...task, subject: nameOf(task.subject_id) }))
     printer.list(shown, columns, ({ id }) => id, empty)

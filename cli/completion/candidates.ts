@@ -1,12 +1,12 @@
-/** What could follow the words of a command line: commands, options, and names of databases, branches and others. */
+/** Decides what completes a command line: commands, options, or names of one kind, such as databases. */
 import type { Argument, Command, Option } from 'commander'
 
 export type Names = 'database' | 'branch' | 'backup' | 'size' | 'profile'
 
-/** What is to be completed, and the database that the words name. */
+/** What to complete, and the database named on the command line. */
 type Wanted = { kind: 'words'; words: readonly string[] } | { kind: 'names'; of: Names; database: string | undefined }
 
-/** The kind of name that an option or argument takes, by the name of the option or argument. */
+/** Maps an option or argument to the kind of name that it takes. */
 const valuesOf: Readonly<Record<string, Names>> = {
   database: 'database',
   branch: 'branch',
@@ -58,7 +58,7 @@ function valuesFor(field: Option | Argument | undefined, database: string | unde
   return of === undefined ? nothing : { kind: 'names', of, database }
 }
 
-/** `words`: those after the command's name; the last one is to be completed. */
+/** `words`: the words after the command's name. The last word is the one to complete. */
 export function wantedOf(command: Command, words: readonly string[]): Wanted {
   const current = words.at(-1) ?? ''
   const { leaf, rest } = leafOf(command, words.slice(0, -1))

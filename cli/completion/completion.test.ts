@@ -18,7 +18,7 @@ const run = { io: processIo(), rest: [], exitCode: 0 }
 const inDb = (...words: string[]) => wantedOf(db(run), words)
 const inBranch = (...words: string[]) => wantedOf(branch(run), words)
 
-describe('what could follow', () => {
+describe('candidates', () => {
   test('subcommands, then names of databases', () => {
     expect(inDb('')).toEqual({ kind: 'words', words: ['list', 'get', 'create', 'connect', 'delete'] })
     expect(inDb('get', '')).toEqual({ kind: 'names', of: 'database', database: undefined })
@@ -26,7 +26,7 @@ describe('what could follow', () => {
     expect(inDb('get', 'shop', '')).toEqual({ kind: 'words', words: [] })
   })
 
-  test('branches of the database that the words name', () => {
+  test('branches of the database on the command line', () => {
     expect(inDb('connect', 'shop', '--branch', '')).toEqual({ kind: 'names', of: 'branch', database: 'shop' })
     expect(inBranch('delete', '-d', 'shop', '')).toEqual({ kind: 'names', of: 'branch', database: 'shop' })
     expect(inBranch('checkout', '')).toEqual({ kind: 'names', of: 'branch', database: undefined })
@@ -40,7 +40,7 @@ describe('what could follow', () => {
   })
 })
 
-describe('by the program', () => {
+describe('the hidden command __complete', () => {
   let cli: Cli
   beforeAll(async () => {
     cli = await startCli()
@@ -49,7 +49,7 @@ describe('by the program', () => {
   })
   afterAll(() => cli?.close())
 
-  test('names of the API, those that are one plain word', async () => {
+  test("offers the API's names that are one plain word", async () => {
     expect((await cli.run(['__complete', '--', 'db', 'get', ''])).out).toBe('shop\n')
     expect((await cli.run(['__complete', '--', 'connect', 'sh'])).out).toBe('shop\n')
     expect((await cli.run(['__complete', '--', 'db', 'get', 'x'])).out).toBe('')
@@ -58,7 +58,7 @@ describe('by the program', () => {
     expect((await cli.run(['__complete', '--', 'db', 'create', 'x', '--size', ''])).out).toContain('small\n')
   })
 
-  test('the cache answers for some seconds without the API', async () => {
+  test('reads names from the cache for some seconds', async () => {
     const calls = () => cli.api.audit.length
     await cli.run(['__complete', '--', 'db', 'get', ''])
     const before = calls()
@@ -67,7 +67,7 @@ describe('by the program', () => {
   })
 })
 
-test('an API that does not answer costs a second, and nothing is printed', async () => {
+test('prints nothing and exits after a second if the API does not answer', async () => {
   const server = createServer(() => {}).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -87,7 +87,7 @@ describe('scripts', () => {
   let directory: string
   beforeAll(() => {
     directory = mkdtempSync(join(tmpdir(), 'espalier-completion-'))
-    // Records its words, and offers three.
+    // A fake espalier: it writes its arguments to a file, and prints three candidates.
     const program = `#!/bin/sh\nprintf '[%s]' "$@" > ${directory}/words\nprintf 'shop\\nshop-2\\nother\\n' | grep "^$(eval "echo \\\${$#}")"\n`
     writeFileSync(join(directory, 'espalier'), program)
     chmodSync(join(directory, 'espalier'), 0o755)
@@ -103,7 +103,7 @@ describe('scripts', () => {
     expect(stdout).toBe('shop shop-2\ncomplete -F _espalier espalier\n[__complete][--][db][get][sh]')
   })
 
-  test('bash does not run a file of the folder', () => {
+  test('bash does not run ./espalier of the current folder', () => {
     const script = `cd ${directory}/cloned; . ../bash; COMP_WORDS=(./espalier db get sh); COMP_CWORD=3; _espalier; echo "\${COMPREPLY[*]}"`
     mkdirSync(join(directory, 'cloned'))
     writeFileSync(join(directory, 'cloned', 'espalier'), `#!/bin/sh\necho owned > ${directory}/owned\n`, {

@@ -1,4 +1,7 @@
-/** `espalier __complete -- WORDS`: what could be the last word, one a line. Never fails, and takes at most a second. */
+/**
+ * `espalier __complete -- WORDS`: prints the candidates for the last word, one per line. Never fails, and takes at most
+ * a second.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ClientCommand } from '../arguments.ts'
 import type { Io } from '../io.ts'
@@ -9,9 +12,9 @@ const usualLimitMs = 1000
 type Commands = Readonly<Record<string, readonly [string, () => Promise<{ default: ClientCommand }>]>>
 
 type CompletionOptions = {
-  /** Names of commands that are no clients. */
+  /** Names of the program's other commands (bin/main.ts). */
   others: readonly string[]
-  /** The time limit; if absent, a second. */
+  /** The time limit. Default: 1 s. */
   limitMs?: number | undefined
 }
 

@@ -1,4 +1,4 @@
-/** Names for completion, of the API: read within a time limit, and cached for some seconds. */
+/** Reads names from the API for completion, within a time limit, and caches them for 5 s. */
 import { createHash } from 'node:crypto'
 import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
@@ -12,13 +12,13 @@ import { list, sized } from '../shape.ts'
 import { readTarget } from '../target.ts'
 import type { Names } from './candidates.ts'
 
-/** How long names of the cache are used. */
+/** How long cached names are used. */
 const freshMs = 5_000
 
 const cached = list(sized(0, 300))
 const mostCached = 10_000
 
-/** Offered only if a shell reads it as one plain word. */
+/** Only names that a shell reads as one plain word are offered. */
 const isPlain = (name: string): boolean => /^[A-Za-z0-9][\w.:@-]{0,200}$/.test(name)
 
 type NamesQuery = {
@@ -55,7 +55,7 @@ async function throughCache({ environment }: Io, key: string, read: () => Promis
     const found: unknown = isFresh ? JSON.parse(await readFile(path, 'utf8')) : undefined
     if (cached(found) && found.length <= mostCached) return found
   } catch {
-    // Not cached, or not readable: the API has the names.
+    // The names are not cached, or the cache cannot be read: read them from the API.
   }
   const names = [...new Set((await read()).filter(isPlain))]
   const temporary = `${path}.${crypto.randomUUID()}`

@@ -1,10 +1,11 @@
 /**
- * The scripts that `espalier completion` prints: each asks the program itself for what could follow. Of a typed path,
- * they use only the file name, and run the program of that name on PATH: a Tab after `./espalier` must not run a file
- * of a cloned repository.
+ * The scripts that `espalier completion` prints. Each script calls `espalier __complete` for the candidates. If the
+ * user types a path, the scripts run the program of that file name on PATH. A Tab after `./espalier` must not run a
+ * file of a cloned repository.
  */
 
-const bash = `# eval "$(espalier completion bash)", or in ~/.local/share/bash-completion/completions/espalier
+const bash = `# Run: eval "$(espalier completion bash)"
+# Or save this file as ~/.local/share/bash-completion/completions/espalier
 _espalier() {
   local IFS=$'\\n'
   COMPREPLY=($("\${COMP_WORDS[0]##*/}" __complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
@@ -12,7 +13,7 @@ _espalier() {
 complete -F _espalier espalier espalier.mjs kubectl-espalier`
 
 const zsh = `#compdef espalier
-# In a directory of $fpath as _espalier, or after compinit: eval "$(espalier completion zsh)"
+# Save this file as _espalier in a directory of $fpath. Or run after compinit: eval "$(espalier completion zsh)"
 _espalier() {
   local -a found
   found=("\${(@f)$("\${words[1]:t}" __complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}")

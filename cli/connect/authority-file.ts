@@ -1,6 +1,6 @@
 /**
- * The CA certificates of an installation as a file, since libpq reads them only from files. Its name is a hash of its
- * content, so that files of several installations can coexist, and a connection string that names one stays valid.
+ * Stores the CA certificates of an installation in a file, since libpq reads them only from files. The file name
+ * contains a hash of the content. Files of several installations can coexist, and old connection strings stay valid.
  */
 import { createHash } from 'node:crypto'
 import { mkdir, rename, writeFile } from 'node:fs/promises'

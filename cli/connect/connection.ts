@@ -18,7 +18,7 @@ const userTypes: Record<Role, UserType> = {
   app_read_only: 'application_read_only',
 }
 
-/** Statuses in which an operation runs that will assign an address. */
+/** Statuses of a running operation that will assign an address. */
 const comesSoon = new Set(['creating', 'resuming', 'restoring'])
 /** Statuses in which the API returns an address, but connections are not accepted. */
 const isClosed = new Set(['deleting', 'deleted', 'suspended', 'suspending'])
@@ -28,7 +28,7 @@ type Wanted = { name: string; branch?: string | undefined; role: Role }
 type Instance = Pick<Database & Branch, 'id' | 'name' | 'status' | 'domain' | 'connection'>
 export type Found = { domain: string | undefined; connection: Connection & { host: string } }
 
-/** `note` prints what is being waited for. @throws CommandFailure with the reason if a connection is not possible */
+/** `note` prints the object and status if the command waits. @throws CommandFailure if a connection is not possible */
 export async function findConnection(
   client: Client,
   { name, branch, role }: Wanted,

@@ -1,5 +1,5 @@
 /**
- * Finds psql and its arguments. All connection details are passed in its environment, including the password, since
+ * Finds psql, and builds its environment. All connection details, including the password, are in the environment, since
  * every user of the machine can read a command line.
  */
 import { spawn, spawnSync } from 'node:child_process'
@@ -10,13 +10,13 @@ import { delimiter, dirname, join } from 'node:path'
 import { escapeControls } from '../../values/escape.ts'
 import type { Found } from './connection.ts'
 
-/** Where Debian and related distributions install each major. */
+/** Where Debian and related distributions install each major version of Postgres. */
 const machineDirectories = ['/usr/lib/postgresql/*/bin', '/usr/local/lib/postgresql/*/bin']
 const majors = ['18', '17', '16']
 
 /**
- * The first psql on PATH, else one installed elsewhere on the machine, else that of the embedded Postgres. Of several
- * versions in one place, the newest.
+ * Returns the first psql on PATH. Otherwise it returns the newest psql of Debian's directories, or the newest psql of
+ * the embedded Postgres.
  */
 export function findPsql(path: string | undefined, installed: readonly string[] = installedDirectories()) {
   const directories = [...(path ?? '').split(delimiter).filter(directory => directory !== ''), ...installed]
@@ -75,10 +75,9 @@ function majorOf(program: string): number | undefined {
 }
 
 /**
- * The environment of psql. If the host is an IP address, an older psql cannot verify it in a certificate: it gets the
- * name in the database's certificate as host, and the address as PGHOSTADDR. A newer psql gets the address
- * only, because a gateway that refuses a client presents its own certificate. That certificate has the address, and not
- * the database's name.
+ * The environment of psql. psql before version 15 cannot verify an IP address in a certificate. It gets the
+ * certificate's name as PGHOST and the address as PGHOSTADDR. psql 15 and later gets only the address. A gateway that
+ * refuses a client presents its own certificate, which has the address and not the database's name.
  */
 export function environmentOf(
   environment: NodeJS.ProcessEnv,
@@ -135,8 +134,8 @@ or use another client:
 
 /** Runs psql on this terminal until it ends. @returns its exit code */
 export async function runPsql(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
-  // The terminal sends Ctrl-C to psql too, which cancels a statement. It must not end this process, so the handler is
-  // set before psql starts.
+  // The terminal sends Ctrl-C to this process and to psql. psql cancels the statement. Ctrl-C must not end this
+  // process: set the handler before psql starts.
   const ignore = () => undefined
   process.on('SIGINT', ignore)
   const child = spawn(program, args, { stdio: 'inherit', env })

@@ -1,4 +1,4 @@
-/** Login at a real OpenID provider (`oidc-provider`): by a browser with PKCE, by a code, and new tokens. */
+/** Tests login with a real OpenID provider (`oidc-provider`): browser with PKCE, device code, and failed renewals. */
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -79,7 +79,7 @@ async function browse(start: string): Promise<string> {
 const subjectOf = (token: string): unknown =>
   JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()).sub
 
-test('by a browser, with PKCE and a redirect to a port of this machine', async () => {
+test('logs in with a browser, PKCE and a redirect to a local port', async () => {
   let page: Promise<string> = Promise.resolve('')
   let opened = ''
   const note = (line: string) => {
@@ -107,7 +107,7 @@ test('a redirect with another state is refused', async () => {
   await expect(logInByBrowser(login, { io, note })).rejects.toThrow('the login failed: invalid response')
 })
 
-test('by a code on another device', async () => {
+test('logs in with a code on another device', async () => {
   let code = ''
   let page: Promise<string> = Promise.resolve('')
   const note = (line: string) => {
@@ -121,7 +121,7 @@ test('by a code on another device', async () => {
   expect(subjectOf(token)).toBe('ann')
 })
 
-test('a token that has expired is replaced, or the user logs in again', async () => {
+test('a token that cannot be renewed is an error with exit code 4, without the secret', async () => {
   await expect(refresh({ issuer, clientId: 'cli' })).rejects.toMatchObject({ exitCode: 4 })
   const failure = await refresh({ issuer, clientId: 'cli', refreshToken: 'a-secret' }).catch(error => error)
   expect(failure).toMatchObject({ exitCode: 4, message: expect.stringContaining('invalid_grant') })

@@ -1,6 +1,6 @@
 /**
- * Logs in at an API's OpenID provider by `openid-client`: in a browser with PKCE and a redirect to a port of this
- * machine (RFC 8252), or with a code on another device (RFC 8628). Also renews and revokes tokens of an earlier login.
+ * Logs in at an API's OpenID provider: in a browser with PKCE (RFC 8252), or with a code on another device (RFC 8628).
+ * Also renews and revokes tokens of an earlier login.
  */
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
@@ -28,7 +28,7 @@ async function answered<T>(what: string, work: Promise<T>): Promise<T> {
   } catch (error) {
     if (error instanceof CommandFailure) throw error
     const code = error instanceof openid.ResponseBodyError ? `, ${error.error}` : ''
-    // The message of an error never has a token; a response's text might.
+    // The message of an error never has a token. A response's text can have one.
     const why = error instanceof Error ? error.message : String(error)
     throw new CommandFailure(escapeControls(`${what}: ${why}${code}`), exitCodes.notAuthorised)
   }
@@ -49,7 +49,7 @@ async function discover({ issuer, client_id: clientId }: Pick<OidcLogin, 'issuer
 
 const isJwt = (text: string | undefined): text is string => text !== undefined && text.split('.').length === 3
 
-/** The API needs a JWT: the access token, or the ID token if the access token is no JWT. */
+/** The API needs a JWT: the access token, or the ID token if the access token is not a JWT. */
 function credentialsOf(
   tokens: openid.TokenEndpointResponse & openid.TokenEndpointResponseHelpers,
   { issuer, clientId }: { issuer: string; clientId: string },
@@ -73,7 +73,7 @@ function credentialsOf(
 
 const page = (text: string) => `<!doctype html><meta charset="utf-8"><title>Espalier</title><p>${text}</p>`
 
-/** The URL of the first request for `/callback`; others get 404. */
+/** Returns the URL of the first request for `/callback`. Other requests get 404. */
 function callbackOf(server: Server, origin: string): Promise<URL> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(
@@ -133,7 +133,7 @@ export async function logInByBrowser(login: OidcLogin, { io, note }: LoginContex
 export async function logInByDevice(login: OidcLogin, { note }: LoginContext): Promise<Credentials> {
   const configuration = await discover(login)
   const device = await answered(
-    'the login provider has no login by code',
+    'the login provider does not support login with a code',
     openid.initiateDeviceAuthorization(configuration, parametersOf(login)),
   )
   note(escapeControls(`Open ${device.verification_uri} and enter the code ${device.user_code}`))
@@ -146,13 +146,13 @@ export async function logInByDevice(login: OidcLogin, { note }: LoginContext): P
   return credentialsOf(tokens, { issuer: login.issuer, clientId: login.client_id })
 }
 
-/** New tokens of an earlier login. @throws CommandFailure if the user must log in again */
+/** Renews the tokens of an earlier login. @throws CommandFailure if the user must log in again */
 export async function refresh({ issuer, clientId, refreshToken }: NonNullable<Profile['oidc']>): Promise<Credentials> {
   if (refreshToken === undefined)
     throw new CommandFailure('the token of this profile has expired', exitCodes.notAuthorised)
   const configuration = await discover({ issuer, client_id: clientId })
   const tokens = await answered(
-    'the token of this profile has expired, and the provider gives no new one',
+    'the token of this profile has expired, and the provider returned no new token',
     openid.refreshTokenGrant(configuration, refreshToken),
   )
   return credentialsOf(tokens, { issuer, clientId }, refreshToken)

@@ -42,7 +42,7 @@ test('a table aligns its columns, escapes cells, and cuts long ones except the l
   ])
 })
 
-test('pairs without a value are left out', () => {
+test('pairs without a value are omitted', () => {
   expect(
     pairs([
       ['id', 'x'],

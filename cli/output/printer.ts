@@ -18,7 +18,7 @@ export type Printer = {
   done(sentence: string, name: string, object?: object): void
   /** A line of text with its colours, printed unchanged: the caller has escaped it. */
   line(text: string): void
-  /** For people, on standard error; nothing with `--quiet`. */
+  /** Prints text for people on standard error. Prints nothing with `--quiet`. */
   note(text: string): void
 }
 

@@ -1,4 +1,4 @@
-/** Tables and pairs as text, pure. Cells are escaped here, so that no caller can forget it. */
+/** Formats tables and pairs as text. Pure. Cells are escaped here, so that no caller can forget it. */
 import { escapeControls } from '../../values/escape.ts'
 
 export type Column<T> = {
@@ -48,7 +48,7 @@ export function table<T>(items: readonly T[], columns: readonly Column<T>[], pai
   return [head, ...rows.map(row => line(row, (text, at) => paint(text, columns[at]?.title ?? '')))].join('\n')
 }
 
-/** One line for each pair, the values aligned; pairs without a value are left out. */
+/** One line for each pair, with aligned values. Pairs without a value are omitted. */
 export function pairs(
   entries: readonly (readonly [string, string | number | undefined | null])[],
   paint: Paint = plain,

@@ -2,7 +2,7 @@
 
 const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
 
-/** `1.5 GiB`; undefined stays undefined. */
+/** Formats bytes, such as `1.5 GiB`. Returns undefined for undefined. */
 export function bytesText(bytes: number | undefined): string | undefined {
   if (bytes === undefined) return undefined
   let value = bytes
@@ -20,7 +20,7 @@ const steps = [
   [60, 'm'],
 ] as const
 
-/** How long ago a time is, such as `3h`; the text itself if it is no time. */
+/** Returns the age of a time, such as `3h ago`. Returns the text unchanged if it is not a time. */
 export function ageOf(time: string | undefined, now: number = Date.now()): string | undefined {
   if (time === undefined) return undefined
   const seconds = Math.max(0, Math.floor((now - Date.parse(time)) / 1000))

@@ -30,7 +30,7 @@ function printed(format: RowFormat, rows: readonly (readonly (string | null)[])[
   return text
 }
 
-test('a table has its widths, NULL is empty, and numbers are on the right', () => {
+test('a table aligns its columns, NULL is empty, and numbers are right-aligned', () => {
   expect(
     printed('table', [
       ['pear', '3'],
@@ -71,7 +71,7 @@ test('CSV keeps every byte in a pipe, and escapes on a terminal', () => {
   expect([null, '', 'x', '\r'].map(csvField)).toEqual(['', '""', 'x', '"\r"'])
 })
 
-test('JSON has one object a line, with the types of Postgres', () => {
+test('JSON has one object a line; numbers that JavaScript would change are strings', () => {
   expect(
     printed('json', [
       ['x', '3'],

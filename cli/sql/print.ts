@@ -1,6 +1,6 @@
 /**
- * Prints rows as they arrive. The widths of a table are those of its first rows, so that memory does not depend on the
- * size of the result. On a terminal, control characters are escaped; a file or pipe gets the bytes of CSV unchanged.
+ * Prints rows as they arrive. The first rows decide the widths of a table, so that memory does not depend on the size
+ * of the result. On a terminal, control characters are escaped. A file or pipe gets the bytes of CSV unchanged.
  */
 
 import { escapeControls, escapeLines, printedJson } from '../../values/escape.ts'
@@ -17,11 +17,11 @@ export type RowPrinter = {
   /** `tag`: Postgres's summary of the statement, such as `INSERT 0 2`. */
   end(tag: string, rows: number): void
   notice(text: string): void
-  /** Data of COPY TO STDOUT, as they are. */
+  /** Data of COPY TO STDOUT: escaped on a terminal, otherwise unchanged. */
   copied(data: Buffer): void
-  /** Whether the reader of the output is behind. */
+  /** Whether the output buffer is full. */
   isFull(): boolean
-  /** Resolves when the reader has caught up. */
+  /** Resolves when the output accepts data again. */
   drained(): Promise<void>
 }
 
@@ -34,7 +34,7 @@ export function csvField(value: string | null): string {
   return value === '' || /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value
 }
 
-/** The value as JSON has it; a number that JSON readers would round stays a text. Pure. */
+/** Converts a value to JSON. A number that JavaScript would change, such as 1.50, is returned as a string. Pure. */
 export function jsonValue(kind: Kind, value: string | null): unknown {
   if (value === null || kind === 'text') return value
   if (kind === 'boolean') return value === 't'

@@ -1,6 +1,6 @@
 /**
- * Runs statements by `pg` over TLS, with the server's certificate verified. Rows are printed as they arrive, and the
- * connection is not read while the output is full, so that no result is in memory as a whole.
+ * Runs statements with `pg` over TLS, and verifies the server's certificate. Rows are printed as they arrive. While the
+ * output is full, reading from Postgres pauses, so that memory use stays small.
  */
 import pg from 'pg'
 import { escapeControls } from '../../values/escape.ts'
@@ -25,7 +25,7 @@ function kindOf(type: number): Field['kind'] {
 type RowDescription = { fields: { name: string; dataTypeID: number }[] }
 type DataRow = { fields: (string | null)[] }
 
-/** A query of the simple protocol, which may have several statements; `pg` calls its methods. */
+/** A query of the simple protocol. It can have several statements. `pg` calls the methods of this class. */
 class Statements implements pg.Submittable {
   readonly done: Promise<void>
   readonly #text: string
@@ -71,7 +71,7 @@ class Statements implements pg.Submittable {
   handleEmptyQuery(): void {}
 
   handleCopyInResponse(connection: { sendCopyFail(message: string): void }): void {
-    connection.sendCopyFail('espalier sql reads no data of COPY: use psql')
+    connection.sendCopyFail('espalier sql does not support COPY FROM STDIN: use psql')
   }
 
   handleCopyData({ chunk }: { chunk: Buffer }): void {
@@ -87,7 +87,7 @@ class Statements implements pg.Submittable {
   }
 }
 
-/** The message of Postgres, and the parts that help to fix the statement. */
+/** Builds the failure from Postgres's message and the details that help to fix the statement. */
 function failureOf(error: unknown, text: string): CommandFailure {
   if (!(error instanceof pg.DatabaseError)) {
     const why = error instanceof Error ? error.message : String(error)
@@ -118,7 +118,7 @@ export async function runStatements(
     connectionTimeoutMillis: connectTimeoutMs,
     application_name: 'espalier sql',
   })
-  // A connection that ends while no statement runs has no other listener.
+  // Without this listener, a connection that breaks while no statement runs would end the process.
   client.on('error', () => {})
   client.on('notice', ({ severity, message }) => printer.notice(`${severity ?? 'NOTICE'}: ${message ?? ''}`))
   const statements = new Statements(text, printer)

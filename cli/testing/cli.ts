@@ -1,4 +1,4 @@
-/** Commands of the client against the API in process, with what they print. */
+/** Runs commands against an API in the same process, and returns their output. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -24,7 +24,7 @@ class Captured extends Writable {
 }
 
 type Options = {
-  /** Typed on a terminal; without it, standard input is a pipe with `piped`. */
+  /** The text typed on a terminal. If absent, standard input is a pipe with the text `piped`. */
   typed?: string
   piped?: string
   directory?: string
@@ -52,14 +52,14 @@ export async function runCommand(line: string | readonly string[], options: Opti
 export type Cli = {
   api: Client
   url: string
-  /** An empty folder: configuration, cache and project of the commands. */
+  /** An empty folder at the start. It gets the configuration, cache and project file of the commands. */
   directory: string
   environment: NodeJS.ProcessEnv
   run(line: string | readonly string[], options?: Options): Promise<Output>
   close(): Promise<void>
 }
 
-/** An API with an operator's stand-in, and commands of one of its tenants. */
+/** Starts an API and a stand-in for the operator. Returns a runner for one tenant's commands. */
 export async function startCli(options: HarnessOptions = {}): Promise<Cli> {
   const api = await startClient(options)
   const stopStandIn = await startStandIn(api)
@@ -96,7 +96,7 @@ export async function startCli(options: HarnessOptions = {}): Promise<Cli> {
   }
 }
 
-/** Output without what differs between runs: ids, times, ages and ports. */
+/** Replaces the parts of the output that differ between runs: ids, times, ages and branch names. */
 export const golden = (text: string): string =>
   text
     .replace(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, 'ID')
