@@ -24,7 +24,7 @@ test.each([
   expect(() => parseProject(text, '/p/.espalier')).toThrow(message)
 })
 
-test('the nearest file is used, and a checkout in a folder below changes it', async () => {
+test('the nearest file is used, and branch checkout in a folder below changes it', async () => {
   const below = join(directory, 'web', 'src')
   mkdirSync(below, { recursive: true })
   expect(await findProject(below)).toBeUndefined()

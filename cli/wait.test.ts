@@ -87,7 +87,7 @@ test.each<[string, Parameters<typeof startApi>[0]]>([
   ['that refuses another stream (429)', (_, response) => void response.writeHead(429, { 'retry-after': '5' }).end()],
   ['whose stream ends at once', (_, response) => void response.end()],
   ['whose stream breaks', request => request.socket.destroy()],
-  ['whose stream is held back by a proxy', (_, response) => response.writeHead(200).flushHeaders()],
+  ['whose stream is delayed by a proxy', (_, response) => response.writeHead(200).flushHeaders()],
   ['whose event has no end', (_, response) => void response.writeHead(200).write(`event: ${'x'.repeat(70_000)}`)],
 ])('uses long polls with an API %s', async (_, events) => {
   const api = await startApi(events)

@@ -21,11 +21,11 @@ const running = new Set([
 /** Statuses that need attention. */
 const failed = new Set(['failed', 'degraded'])
 
-/** Seconds for which the API may delay one response. */
+/** The maximum seconds of one long poll. */
 const pollSeconds = 5
 /** Seconds until the next read if no change is reported, because the last read may have been stale. */
 const quietSeconds = 10
-/** How long to wait for the stream to open: a proxy may hold it back. */
+/** How long to wait until the stream opens: a proxy may delay it. */
 const openMs = 2_000
 /** The minimum pause between two reads. */
 const leastPauseMs = 250

@@ -50,7 +50,7 @@ const authorization = (token: string): Record<string, string> =>
 /** A stream without data for this long is broken: the API sends a comment every 15 s. */
 const silentMs = 45_000
 
-/** The text of an endless response as it arrives. @throws Error if the status is not 200, or the connection breaks */
+/** Yields the text of an endless response. @throws Error if the status is not 200, or the connection breaks */
 export const openStream = ({ url, token, authority, name }: Api, path: string, signal: AbortSignal) =>
   stream(new URL(`/managed/v1${path}`, url), { headers: authorization(token), authority, name }, { signal, silentMs })
 

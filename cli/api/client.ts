@@ -29,7 +29,7 @@ const shortPageLength = 100
 /** The maximum number of attempts if other clients change the same object. */
 const mostTries = 5
 
-/** All pages of a list. */
+/** Reads all pages of a list. */
 async function readAll<T>(length: number, read: (offset: number) => Promise<T[]>): Promise<T[]> {
   const all: T[] = []
   for (;;) {
@@ -151,7 +151,7 @@ export function createClient(api: Api, renew?: () => Promise<Api>) {
     /** `wait`: the maximum seconds that the API waits until no operation is running. */
     readBranch: (id: string, branchId: string, userType: UserType = 'application', wait = 0) =>
       call(branch, `/databases/${id}/branches/${branchId}?user_type=${userType}`, { wait }),
-    /** All live branches of the database, at any depth, oldest first. */
+    /** Returns all live branches of the database, at any depth, oldest first. */
     branches: (id: string): Promise<Branch[]> =>
       readAll(shortPageLength, offset =>
         call(list(branch), `/databases/${id}/branches?limit=${shortPageLength}&offset=${offset}`),
@@ -159,10 +159,10 @@ export function createClient(api: Api, renew?: () => Promise<Api>) {
     removeBranch: async (id: string, branchId: string, wait: number = longestWait) => {
       await call(nothing, `/databases/${id}/branches/${branchId}`, { method: 'DELETE', wait })
     },
-    /** All databases of the account, oldest first. */
+    /** Returns all databases of the account, oldest first. */
     list: (): Promise<Database[]> =>
       readAll(pageLength, offset => call(list(database), `/databases?limit=${pageLength}&offset=${offset}`)),
-    /** Newest first. */
+    /** Returns at most `limit` tasks, newest first. */
     tasks: (of: { subject_id?: string; database_id?: string }, limit: number) =>
       call(list(task), `/tasks${query({ ...of, limit })}`),
     sizes: () => call(list(size), '/sizes'),

@@ -21,7 +21,7 @@ const reopenMs = 2_000
 /** The longest event, in characters; an event of a change has about 200. */
 const longestEvent = 65_536
 
-/** The complete events in the text, and the rest of the text. Pure. */
+/** Returns the complete events in the text, and the rest of the text. Pure. */
 export function parseEvents(text: string): { events: { name: string; data: string }[]; rest: string } {
   const blocks = text.split('\n\n')
   const rest = blocks.pop() ?? ''

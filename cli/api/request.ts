@@ -1,4 +1,4 @@
-/** One HTTP request of a command, with its complete response as text. */
+/** Sends an HTTP request, and returns the complete response as text. */
 import type { IncomingMessage } from 'node:http'
 import type { RequestOptions } from 'node:https'
 
@@ -58,7 +58,7 @@ export async function send(url: URL, request: Request): Promise<Answer> {
 }
 
 /**
- * The response's text as it arrives.
+ * Yields the response's text as it arrives.
  * @throws Error if the status is not 200, or the connection is silent for `silentMs` or breaks
  */
 export async function* stream(
@@ -79,7 +79,7 @@ export async function* stream(
   for await (const part of answer.setEncoding('utf8')) yield String(part)
 }
 
-/** Why `send` failed. */
+/** Returns the reason why `send` failed. */
 export const whyOf = (error: unknown): string => {
   if (!(error instanceof Error)) return String(error)
   // If a host has several addresses, the error has one inner error per address and an empty message.

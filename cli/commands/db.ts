@@ -74,7 +74,8 @@ async function onlyRegion(client: Client): Promise<string> {
 async function smallestSize(client: Client): Promise<string> {
   const usable = (await client.sizes()).filter(({ status }) => status === 'active')
   const [first] = usable.toSorted((left, right) => left.connections - right.connections)
-  if (first === undefined) throw new CommandFailure('the installation has no size: espalier size list')
+  if (first === undefined)
+    throw new CommandFailure('the installation has no active size; espalier size list shows all sizes')
   return first.name
 }
 

@@ -42,7 +42,7 @@ async function readToken({ input, errors }: Io): Promise<string> {
 async function firstLine(input: Io['input']): Promise<string> {
   const lines = createInterface({ input, terminal: false })
   for await (const line of lines) return line
-  throw new UsageError('no token: type it on a terminal, or pass it by standard input')
+  throw new UsageError('no token: type it on a terminal, or pass it on standard input')
 }
 
 /** Returns the profile's token: the user types it, or the API's OpenID provider issues it. */

@@ -27,8 +27,8 @@ const identityOf = ({ timestamp, pid, line_num: line, message }: LogEntry): stri
   JSON.stringify([timestamp, pid, line, message])
 
 /**
- * The entries of a page that were not printed before, oldest first. Pages overlap, since entries of the same time can
- * arrive later. `printed` keeps the entries of the last page that had any. Pure except for `printed`.
+ * Returns the entries of a page that were not printed before, oldest first. Pages overlap, since entries with the same
+ * time can arrive later. Stores the entries of the page in `printed`, unless the page is empty. Otherwise pure.
  */
 export function newEntries(page: readonly LogEntry[], printed: Set<string>): LogEntry[] {
   const fresh = page.toReversed().filter(entry => !printed.has(identityOf(entry)))
@@ -40,7 +40,7 @@ export function newEntries(page: readonly LogEntry[], printed: Set<string>): Log
 }
 
 function printEntry({ io, printer }: Session, entry: LogEntry): void {
-  // One JSON object a line, so that a reader can process lines as they arrive.
+  // One JSON object per line, so that a program can process lines as they arrive.
   if (printer.format === 'json') {
     printer.line(printedJson(entry))
     return

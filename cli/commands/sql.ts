@@ -17,7 +17,7 @@ const mostCharacters = 16 * 1024 * 1024
 async function statementsOf({ io }: Session, { command }: Options): Promise<string> {
   if (command !== undefined) return command.join(';\n')
   if (isTerminal(io.input))
-    throw new UsageError("name a statement: espalier sql -c 'SELECT 1', or pass statements by standard input")
+    throw new UsageError("no statement: use espalier sql -c 'SELECT 1', or pass statements on standard input")
   const piped = await text(io.input)
   if (piped.length > mostCharacters) throw new UsageError('the statements are too long: use psql -f')
   return piped

@@ -64,7 +64,7 @@ const foreign = [
   'ESPALIER_TOKEN',
 ]
 
-/** libpq accepts an IP address in a certificate from this version on. */
+/** The first version of libpq that accepts an IP address in a certificate. */
 const firstWithAddresses = 15
 
 /** The major version of a psql; undefined if unknown. */

@@ -116,7 +116,7 @@ export async function logInByBrowser(login: OidcLogin, { io, note }: LoginContex
       code_challenge_method: 'S256',
     })
     const callback = callbackOf(server, origin)
-    note(`Log in with this page, if no browser opens:\n${escapeControls(url.href)}`)
+    note(`If no browser opens, log in with this page:\n${escapeControls(url.href)}`)
     openInBrowser(io.environment, url.href)
     const checks = { pkceCodeVerifier: verifier, expectedState: state }
     const tokens = await answered(
@@ -158,7 +158,7 @@ export async function refresh({ issuer, clientId, refreshToken }: NonNullable<Pr
   return credentialsOf(tokens, { issuer, clientId }, refreshToken)
 }
 
-/** Revokes the refresh token (RFC 7009), if the provider can. @throws CommandFailure */
+/** Revokes the refresh token (RFC 7009), if the provider supports this. @throws CommandFailure */
 export async function revoke({ issuer, clientId, refreshToken }: NonNullable<Profile['oidc']>): Promise<void> {
   if (refreshToken === undefined) return
   const configuration = await discover({ issuer, client_id: clientId })

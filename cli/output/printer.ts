@@ -14,9 +14,9 @@ export type Printer = {
   /** `empty`: printed on standard error instead of a table without rows. */
   list<T>(items: readonly T[], columns: readonly Column<T>[], nameOf: (item: T) => string, empty: string): void
   one(object: object, name: string, entries: readonly (readonly [string, string | number | undefined | null])[]): void
-  /** The outcome of a change: a sentence, the API's object, or the name. Without an object, JSON has the name only. */
+  /** Prints the result of a change: a sentence, the API's object, or the name. Without an object, JSON has the name. */
   done(sentence: string, name: string, object?: object): void
-  /** A line of text with its colours, printed unchanged: the caller has escaped it. */
+  /** Prints a line unchanged, with its colours. The caller escapes it. */
   line(text: string): void
   /** Prints text for people on standard error. Prints nothing with `--quiet`. */
   note(text: string): void

@@ -23,7 +23,7 @@ const shown = (value: string | number | undefined | null): string => {
 const widthOf = (text: string): number => [...text].length
 const cut = (text: string): string => (widthOf(text) <= longest ? text : `${[...text].slice(0, longest - 1).join('')}…`)
 
-/** Aligned columns under titles, without trailing spaces. */
+/** Formats aligned columns under titles, without trailing spaces. */
 export function table<T>(items: readonly T[], columns: readonly Column<T>[], paint: Paint = plain): string {
   const last = columns.length - 1
   const rows = items.map(item =>

@@ -1,4 +1,4 @@
-/** Amounts and times for people. */
+/** Formats amounts and times for people. */
 
 const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
 
