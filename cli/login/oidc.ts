@@ -21,6 +21,8 @@ const requestTimeoutSeconds = 10
 
 const isLoopback = (url: URL): boolean => /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname)
 
+const noLogin = () => new CommandFailure('no login within 5 minutes', exitCodes.timeout)
+
 /** @throws CommandFailure */
 async function answered<T>(what: string, work: Promise<T>): Promise<T> {
   try {
@@ -76,10 +78,7 @@ const page = (text: string) => `<!doctype html><meta charset="utf-8"><title>Espa
 /** Returns the URL of the first request for `/callback`. Other requests get 404. */
 function callbackOf(server: Server, origin: string): Promise<URL> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(
-      () => reject(new CommandFailure('no login within 5 minutes', exitCodes.timeout)),
-      loginTimeoutMs,
-    )
+    const timer = setTimeout(() => reject(noLogin()), loginTimeoutMs)
     server.on('request', (request, response) => {
       const url = URL.parse(request.url ?? '/', origin)
       if (request.method !== 'GET' || url?.pathname !== '/callback') return void response.writeHead(404).end()
@@ -137,10 +136,12 @@ export async function logInByDevice(login: OidcLogin, { note }: LoginContext): P
     openid.initiateDeviceAuthorization(configuration, parametersOf(login)),
   )
   note(escapeControls(`Open ${device.verification_uri} and enter the code ${device.user_code}`))
+  const signal = AbortSignal.timeout(loginTimeoutMs)
+  const polled = openid.pollDeviceAuthorizationGrant(configuration, device, undefined, { signal })
   const tokens = await answered(
     'the login failed',
-    openid.pollDeviceAuthorizationGrant(configuration, device, undefined, {
-      signal: AbortSignal.timeout(loginTimeoutMs),
+    polled.catch((error: unknown) => {
+      throw signal.aborted ? noLogin() : error
     }),
   )
   return credentialsOf(tokens, { issuer: login.issuer, clientId: login.client_id })
