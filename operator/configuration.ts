@@ -125,7 +125,7 @@ export const operatorConfiguration = z.strictObject({
       verificationMs: minutes(30).describe('a copy is not checked, plus 1 s for each 5 MB of it'),
       durableStallMs: minutes(15).describe('the agent makes no progress in copying a durable backup'),
       durableMs: minutes(24 * 60).describe(
-        'a durable backup has not ended although its agent restarts it again and again',
+        'the agent lost the job of a durable backup again, for example by a restart',
       ),
       readyMs: minutes(6 * 60).describe('the snapshot is taken, and the storage copies it'),
     })

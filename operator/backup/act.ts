@@ -16,7 +16,6 @@ import { snapshotDraft } from './snapshot.ts'
 import { beginVerification, endVerification, type Verifier } from './verification/act.ts'
 
 type Executor = Verifier & {
-  /** Every write uses it. */
   cluster: Cluster
   checkpoints: Checkpoints
   access: () => PostgresAccess | undefined
@@ -27,7 +26,10 @@ type Executor = Verifier & {
   signal: AbortSignal
 }
 
-/** @returns why the backup failed, if it did */
+/**
+ * @returns the refusal, if the cluster permanently refuses the action. Only a refused verification does not fail the
+ * backup.
+ */
 export async function perform(
   { cluster, checkpoints, access, reportUnreachable, newId, archive, signal, ...verifier }: Executor,
   { observed, target, agent }: Observation,
@@ -61,7 +63,7 @@ export async function perform(
       return undefined
     case 'begin-durable': {
       const { id } = observed
-      // Another one runs: this one is requested again later.
+      // An agent that is busy with another backup ignores this request. The next pass repeats it.
       if (agent !== undefined && id !== undefined) await archive()?.begin(agent, id, signal)
       return undefined
     }
@@ -77,7 +79,7 @@ export async function perform(
   }
 }
 
-/** The cluster itself confirms that this is the claim that Postgres runs on: a snapshot names a claim, but no uid. */
+/** Compares the claim's uid in the cluster first, because a VolumeSnapshot names the claim without its uid. */
 async function createSnapshot(
   cluster: Cluster,
   { backup, id, source }: Observation['observed'],

@@ -1,4 +1,4 @@
-/** The checkpoints before snapshots. They are background jobs, since a checkpoint takes as long as the disk needs. */
+/** Runs the checkpoints before snapshots, as background jobs, because a checkpoint may take minutes. */
 import type { Logger } from 'pino'
 import { type Clock, systemClock } from '../../cluster/informer/index.ts'
 import { createBackgroundJobs } from '../background-jobs/background-jobs.ts'
@@ -12,7 +12,7 @@ type Subject = { key: string; uid: string }
 export type Checkpoints = {
   /** `target`: the Postgres that runs now. */
   facts(subject: Subject, target: PostgresTarget | undefined): CheckpointFacts
-  /** Starts a checkpoint, unless it runs or is done already. One that Postgres did not answer is started again. */
+  /** Starts a checkpoint, unless it is running or done. Starts it again if Postgres did not answer. */
   request(subject: Subject, access: PostgresAccess, target: PostgresTarget): void
   forget(key: string): void
   stop(): Promise<void>
@@ -22,7 +22,7 @@ const limits = { atOnce: 8, mostWaiting: 10_000 }
 
 const addressOf = ({ host, port }: PostgresTarget): string => `${host}:${port}`
 
-/** `stallMs`: Postgres reports no progress during a checkpoint; after this time it counts as failed. */
+/** `stallMs`: timeout of a checkpoint. Postgres reports no progress, so it limits the whole checkpoint. */
 export function createCheckpoints(options: {
   stallMs: number
   onEnd: (key: string) => void
@@ -33,7 +33,7 @@ export function createCheckpoints(options: {
   const uids = new Map<string, string>()
   /** The address of the Postgres that runs the checkpoint, by key. */
   const hosts = new Map<string, string>()
-  /** How often in a row Postgres did not answer, by key. */
+  /** The number of consecutive attempts that Postgres did not answer, by key. */
   const unanswered = new Map<string, number>()
   const clock: Clock = { ...systemClock, now }
   const jobs = createBackgroundJobs<RestorePoint>({ limits: { ...limits, stallMs }, onEnd, logger, clock })
@@ -45,9 +45,14 @@ export function createCheckpoints(options: {
       const state = uids.get(key) === uid ? jobs.state(key) : undefined
       if (state === undefined) return { state: 'unasked' }
       if (state.state === 'succeeded') return { state: 'succeeded', point: state.result }
-      // The previous Postgres may never report the end: its machine may be lost.
+      // The previous Postgres may never report the end, for example if its node was lost.
       if (state.state === 'running' && target !== undefined && isReplaced(key, target))
-        return { state: 'unanswered', message: 'another Postgres has replaced it', at: state.since, failures: 0 }
+        return {
+          state: 'unanswered',
+          message: 'Postgres was replaced during the checkpoint',
+          at: state.since,
+          failures: 0,
+        }
       if (state.state === 'running') return { state: 'running', since: state.since }
       if (state.state === 'waiting') return { state: 'waiting' }
       const message = state.error instanceof Error ? state.error.message : String(state.error)

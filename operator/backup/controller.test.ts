@@ -100,7 +100,7 @@ describe('continues', () => {
     expect((await ended('later-1'))?.status?.phase).toBe('completed')
   })
 
-  test('if the database is deleted with its backups kept, once the snapshot is cut', async () => {
+  test('if the database is deleted with its backups kept, once the snapshot is taken', async () => {
     await it.create('leaving', { deletion: { keepBackups: true } })
     it.workload().snapshots.making = { mode: 'cut' }
     await request('leaving-1', 'leaving')
@@ -212,7 +212,7 @@ test('that is recreated without status and snapshot is failed, and not taken aga
   })
   const after = await ended('relic-1')
   expect([after?.status?.phase, reasonOf(after)]).toEqual(['failed', 'PutBack'])
-  expect(after?.status?.error).toMatch(/^it was put back without its snapshot/)
+  expect(after?.status?.error).toMatch(/^the Backup was recreated, but no snapshot of it exists/)
   expect(await snapshotOf('relic-1')).toBeUndefined()
   expect([...it.workload().postgres.checkpoints.values()]).toEqual(checkpoints)
   await it.cluster().delete('Backup', at('relic-1'))

@@ -1,6 +1,6 @@
 /**
- * Backups, as their controller (run/controller.ts) runs them. Its only memory is the running checkpoints, which the
- * next leader repeats.
+ * The Backup kind for the controller in run/controller.ts. Its only in-memory state is the running checkpoints: a new
+ * leader starts them again.
  */
 import type { Cluster } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
@@ -26,7 +26,7 @@ import { follow } from './watches.ts'
 
 type BackupControllerOptions = PostgresControllerOptions & {
   deadlines: BackupDeadlines & { checkpointMs: number }
-  /** A Postgres that is reported as serving did not answer: it is probed soon. */
+  /** Called if a Postgres that is reported as Ready did not answer. Its controller then probes it soon. */
   reportUnreachable: (kind: 'ManagedDatabase' | 'Branch', key: string) => void
   /** Undefined if the installation has no archive, or its CA is missing at the moment. */
   archive: () => ArchiveWays | undefined
@@ -100,7 +100,7 @@ class Backups implements RunKind<Backup, Action, Observation> {
     return deleteOrphanedCopies(this.#options.caches, this.#cluster, key)
   }
 
-  /** The complete object of a backup that has ended is read only if something is to be written. */
+  /** Reads the full Backup before a write, because the cache has only a part of an ended one. */
   async complete(backup: Backup) {
     const found = await this.#cluster.get('Backup', backup.metadata)
     return found?.metadata.uid === backup.metadata.uid ? found : undefined
@@ -144,7 +144,8 @@ class Backups implements RunKind<Backup, Action, Observation> {
     if (verification === 'pending' || verification === undefined || verificationResult === undefined) return
     const { error } = verificationResult
     this.#metrics.verified(backup, outcomeOf(verificationResult))
-    if (error === undefined) this.#options.events.record(backup, 'Normal', 'BackupVerified', 'a copy of it is intact')
+    if (error === undefined)
+      this.#options.events.record(backup, 'Normal', 'BackupVerified', 'a copy of the backup is intact')
     else {
       this.#options.events.record(backup, 'Warning', 'BackupNotVerified', error)
       this.#recordOnDatabase(backup, 'BackupNotVerified', error)

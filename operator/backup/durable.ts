@@ -1,4 +1,4 @@
-/** The requests of a pass to the agent and the archive for a durable backup. */
+/** Queries the archiving agent and the archive about one durable backup, and deletes it there. */
 
 import type { Backup, Branch, ManagedDatabase } from '../../crds/index.ts'
 import { agentOf } from '../archive/watch.ts'
@@ -10,10 +10,10 @@ import type { DurableFacts } from './observed.ts'
 
 type Context = { caches: Caches; keys: () => InstallationKeys; archive: () => ArchiveWays | undefined }
 
-/** `target`: of the agent. */
+/** `target`: the address of the agent. */
 type DurableObservation = { facts: DurableFacts; target: AgentTarget | undefined }
 
-/** `id`: of the backup. The agent is queried only for a running backup that has a path in the archive. */
+/** The agent is queried only for a running backup that has a path in the archive. `id`: the backup's id. */
 export async function observeDurable(
   { caches, keys, archive }: Context,
   backup: Backup,
@@ -53,13 +53,13 @@ async function jobOf(
   }
 }
 
-/** The path of a backup's objects; undefined if none was ever sent. */
+/** The path of a backup's objects in the archive; undefined if no object was sent. */
 const locationOf = ({ spec, status }: Backup): ArchiveLocation | undefined =>
   status?.incarnation === undefined ? undefined : { id: spec.databaseId, incarnation: status.incarnation }
 
 /**
- * Cancels the job, if its agent is reachable, and deletes its objects in the archive. @throws ArchiveUnreachableError
- * if that is not confirmed
+ * Cancels the agent's job, then deletes the backup's objects in the archive. @throws ArchiveUnreachableError if the
+ * agent or the archive does not confirm that
  */
 export async function deleteArchived(
   ways: ArchiveWays,
@@ -69,7 +69,7 @@ export async function deleteArchived(
   const location = locationOf(backup)
   if (location === undefined || id === undefined) return
   try {
-    // A job that continued would write the record after its deletion.
+    // A job that continues would write the backup's record again after its deletion.
     if (target !== undefined && backup.status?.phase !== 'completed') await ways.end(target, id, signal)
     await ways.deleteBackup(location, id, signal)
   } catch (error) {

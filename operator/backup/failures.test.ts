@@ -193,8 +193,8 @@ describe('fails, reports why and leaves no snapshot, if', () => {
 
   test.each<[string, ReturnType<typeof it.workload>['snapshots']['making'], string, RegExp]>([
     ['full', { mode: 'failing', message: 'the pool is full' }, 'SnapshotFailed', /the pool is full$/],
-    ['held', { mode: 'held' }, 'SnapshotStalled', /not cut after/],
-    ['slow', { mode: 'cut' }, 'SnapshotStalled', /cut, and not ready after/],
+    ['held', { mode: 'held' }, 'SnapshotStalled', /not taken after/],
+    ['slow', { mode: 'cut' }, 'SnapshotStalled', /taken, but not ready after/],
   ])('the storage does not create it: %s', async (name, making, reason, message) => {
     await it.create(name)
     await restarted(shortTimeouts)
@@ -254,7 +254,7 @@ describe('fails, reports why and leaves no snapshot, if', () => {
     await restarted()
   })
 
-  test('the database is deleted before the snapshot is cut', async () => {
+  test('the database is deleted before the snapshot is taken', async () => {
     await it.create('hasty', { deletion: { keepBackups: true } })
     it.workload().snapshots.making = { mode: 'held' }
     await request('hasty-1', 'hasty')

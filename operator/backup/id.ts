@@ -6,11 +6,11 @@ import { identified } from '../objects/finalizer.ts'
 export const idOf = ({ metadata }: Pick<Backup, 'metadata'>): string | undefined =>
   uuid.safeParse(metadata.labels?.[labels.id]).data
 
-/** Whether its id was changed since it was completed: its snapshot has a name with the previous id. */
+/** Whether the id label was changed after the backup completed. The snapshot's name contains the previous id. */
 export const isRelabelled = ({ status }: Backup, id: string): boolean =>
   status?.phase === 'completed' && status.snapshotName !== undefined && status.snapshotName !== childNames.snapshot(id)
 
-/** An id is created just before its object, possibly by another clock. */
+/** The largest accepted difference between the time in an id and its object's creation: their clocks may differ. */
 const longestMs = 3600_000
 
 /**
@@ -24,8 +24,8 @@ export function begun(backup: Backup, id: string): Backup {
 }
 
 /**
- * Whether the object was recreated from a copy of the cluster's objects: its uid is not the first one. A backup of an
- * earlier release has no recorded uid; its id shows when it was created.
+ * Whether the object was recreated, for example from a manifest or a backup of the cluster: its uid differs from the
+ * recorded first uid. A backup of an earlier release has no recorded uid, but its id contains its creation time.
  */
 export function isPutBack({ metadata }: Backup, id: string | undefined): boolean {
   const first = metadata.annotations?.[annotations.firstUid]

@@ -1,4 +1,4 @@
-/** Observes one backup: from the caches, and from the cluster itself if a cache could be misleading. */
+/** Observes one backup. Reads the caches, and the cluster itself where an outdated cache could cause a wrong action. */
 import { type Cluster, KindNotServedError, type ObjectKey, type VolumeSnapshot } from '../../cluster/index.ts'
 import { keyOf } from '../../cluster/informer/index.ts'
 import {
@@ -45,7 +45,7 @@ type Observer = {
   now: () => number
 }
 
-/** The observed state, and how to reach the source's Postgres. */
+/** The observed state, and the addresses of the source's Postgres and its agent. */
 export type Observation = {
   observed: Observed
   target: PostgresTarget | undefined
@@ -61,7 +61,7 @@ export const isUnderWay = ({ metadata, status }: Backup): boolean =>
 export const backupsOf = (caches: Pick<Caches, 'backups'>, namespace: string | undefined, databaseId: string) =>
   caches.backups.byIndex('database', `${namespace}/${databaseId}`)
 
-/** The backups of this database. Another database with its id has its own. */
+/** The backups of this database, without those of another database with the same id. */
 export const ownBackups = (caches: Pick<Caches, 'backups'>, { metadata }: ManagedDatabase): Backup[] =>
   backupsOf(caches, metadata.namespace, metadata.labels?.[labels.id] ?? '').filter(
     ({ spec }) => spec.databaseName === metadata.name,
@@ -113,8 +113,8 @@ export async function observe(
 }
 
 /**
- * Backups that can prove that the archive is restorable: completed durable ones of databases whose backups are
- * verified.
+ * The backups that can be restored to test the archive: completed durable backups of databases that do not disable
+ * verification.
  */
 export const proofCandidates = (
   { backups, databases }: Pick<Caches, 'backups' | 'databases'>,
@@ -133,23 +133,23 @@ export const proofCandidates = (
 function proofOf(caches: Caches, backup: Backup, now: number): ProofSchedule | undefined {
   const { namespace } = backup.metadata
   if (!canProve(backup) || backup.status?.verification === 'pending' || namespace === undefined) return undefined
-  // Most are not the newest of their database, so the complete namespace is read only for few.
+  // Only the newest durable backup of a database can be due. For older ones the namespace is not searched.
   const own = backupsOf(caches, namespace, backup.spec.databaseId).filter(canProve)
   if (own.some(other => orderOf(other) > orderOf(backup))) return undefined
   return proofSchedule(backup, proofCandidates(caches, namespace), now)
 }
 
-/** An incomplete backup may have objects in the archive, and its agent may still work. */
+/** Whether a backup that is not completed may have objects in the archive, or an agent that still copies. */
 const remainsInArchive = ({ status }: Backup): boolean =>
   status?.incarnation !== undefined && status.phase !== 'completed'
 
-/** For a backup that a user requested: the Task that the API names, or one of the operator's own. */
+/** The Task of a backup that a user requested: the one that the API created, or one of the operator. */
 function taskIdOf(backup: Backup): string | undefined {
   if (backup.status?.taskId !== undefined || backup.spec.purpose !== 'user') return backup.status?.taskId
   return annotatedOperation(backup)?.taskId ?? derivedId(`${backup.metadata.uid}/backup`)
 }
 
-/** Read only if a status waits for it. */
+/** Whether the Task has ended. It is read only if the backup has ended and its status still names the Task. */
 async function isTaskOver(caches: Caches, cluster: Cluster, { metadata, status }: Backup): Promise<boolean> {
   if (status?.taskId === undefined || status.finishedAt === undefined) return false
   const task = await findTask({ caches, cluster }, metadata.namespace, status.taskId)
@@ -157,8 +157,9 @@ async function isTaskOver(caches: Caches, cluster: Cluster, { metadata, status }
 }
 
 /**
- * For a backup that has ended, the cache is sufficient unless its content would cause an action. Without an id, or
- * while it is unknown whether the cluster has snapshots, the state is unknown.
+ * Returns `unknown` until the operator knows whether the cluster supports snapshots. A backup without an id is `absent`
+ * during deletion, otherwise `unknown`. Reads the cluster during deletion, and if the cache lacks the snapshot of a
+ * backup that has not failed.
  */
 async function snapshotOf(
   { snapshots }: Caches,
@@ -244,7 +245,7 @@ function usedBy({ databases, restores, branches }: Caches, backup: Backup): stri
   if (database !== undefined) return `the database ${database.metadata.name}`
   const restore = restores.byIndex('source', keyOf(backup)).find(({ status }) => status?.verifiedAt === undefined)
   if (restore !== undefined) return `the restore ${restore.metadata.name}`
-  // The snapshot of a hot one is only for its branch, and is deleted with it.
+  // A hot backup for a branch is deleted together with that branch, so its deletion does not wait for the branch.
   const [branch] = backup.spec.kind === 'durable' ? branches.byIndex('source', keyOf(backup)) : []
   return branch && `the branch ${branch.metadata.name}`
 }
@@ -269,8 +270,8 @@ async function prerestoreOf(
   const isIts = (restore: Restore) =>
     restore.status?.anchor === name && isTakenFor(backup, takenBy(restore, 'prerestore'))
   const cached = restores.byIndex('database', `${namespace}/${spec.databaseId}`).find(isIts)
-  // A cache may lag behind a restore that has just begun: the backup would be taken before Postgres is stopped, and the
-  // restore would fail.
+  // The cache may not have a restore that has just begun. Without it the backup would be taken before Postgres is
+  // stopped, and the restore would fail.
   const restoreName = cached === undefined && spec.purpose === 'prerestore' ? restoreNameOf(name) : undefined
   const read = restoreName === undefined ? undefined : await cluster.get('Restore', { namespace, name: restoreName })
   const restore = cached ?? (read && isIts(read) ? read : undefined)
@@ -287,12 +288,12 @@ async function prerestoreOf(
 }
 
 /**
- * A prerestore backup waits until its restore stops Postgres, and the restore waits for backups of branches. If those
- * waited for it, there would be a deadlock.
+ * Whether a prerestore backup waits until its restore has stopped Postgres. Other backups must not wait for it: the
+ * restore waits for them before it stops Postgres, so there would be a deadlock.
  */
 const awaitsStop = ({ spec, status }: Backup): boolean => spec.purpose === 'prerestore' && status?.phase !== 'running'
 
-/** A running backup is first; waiting ones are ordered by their request. */
+/** Returns the backup that this one waits for: a running one, otherwise one that was requested earlier. */
 function aheadOf(caches: Caches, backup: Backup): string | undefined {
   const { namespace, name } = backup.metadata
   const { databaseId, sourceBranch, kind } = backup.spec
@@ -308,7 +309,7 @@ function aheadOf(caches: Caches, backup: Backup): string | undefined {
   return first?.metadata.name
 }
 
-/** The uid of the claim that a snapshot is taken of, while the snapshot is not completed. */
+/** The current uid of the claim that the snapshot was requested of, while the backup is not completed. */
 async function claimUidOf(
   cluster: Cluster,
   backup: Backup,

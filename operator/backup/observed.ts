@@ -6,20 +6,20 @@ import type { Served } from '../optional-informer.ts'
 import type { RestorePoint } from '../postgres/administrator.ts'
 import type { ProofSchedule } from './verification/proof.ts'
 
-/** The content of a snapshot: its owner, the request to the storage, and the recovery information from Postgres. */
+/** The observed state of a VolumeSnapshot. */
 export type SnapshotFacts = {
   name: string
   uid: string
-  /** Whether it is labelled as this backup's. */
+  /** Whether the snapshot's labels and annotations name this backup. */
   isOwn: boolean
   isGoing: boolean
-  /** Absent if unreadable. */
+  /** Undefined if the annotation is missing or invalid. */
   cutOf: CutOf | undefined
-  /** The times of the request and of the snapshot, in ms since the epoch. */
+  /** When the snapshot was requested and when the storage took it, in ms since the epoch. */
   requestedAt: number
   cutAt: number | undefined
   isReady: boolean
-  /** The claim whose volume now contains its data: the snapshot was only for that claim. */
+  /** The claim into whose volume the storage converted the snapshot, which can no longer be used. */
   becameVolume: string | undefined
   bytes: number | undefined
   error: string | undefined
@@ -32,7 +32,7 @@ export type CutOf = Pick<RestorePoint, 'systemIdentifier'> &
     pgVersion?: PgVersion | undefined
     region?: string | undefined
     claim: string
-    /** The uid of the claim, to distinguish it from another claim with its name. */
+    /** The uid of the claim, to detect another claim with the same name. */
     claimUid: string
   }
 
@@ -43,7 +43,10 @@ export type CheckpointFacts =
   /** `since`, `at`: ms since the epoch. */
   | { state: 'running'; since: number }
   | { state: 'succeeded'; point: RestorePoint }
-  /** Postgres was not reached, or ended meanwhile: so often in a row, at last then. It can be asked again. */
+  /**
+   * Postgres was not reachable, or stopped during the checkpoint. The operator retries. `failures`: consecutive
+   * failures. `at`: time of the last one.
+   */
   | { state: 'unanswered'; message: string; at: number; failures: number }
   | { state: 'failed'; message: string }
 
@@ -56,8 +59,8 @@ export type Source = {
 }
 
 /**
- * `stopped`: no Postgres runs on the volume of this claim, and a lock prevents a start; its uid is undefined if there
- * is none.
+ * `stopped`: no Postgres runs on the volume of this claim, and a lock prevents a start. `isThere`: whether the claim
+ * still exists with this uid.
  */
 export type PrerestoreFacts =
   | { state: 'running' | 'stopping' | 'over' }
@@ -65,21 +68,21 @@ export type PrerestoreFacts =
 
 /** The state of the verification of a copy. */
 export type VerificationFacts = {
-  /** Whether any of its objects exists: volume, network policy or pod. */
+  /** Whether the volume, the network policy or the pod of a verification exists. */
   isThere: boolean
   claim: boolean
   pod: VerifierFacts | undefined
   /** Whether a verification slot is free for this backup. */
   hasSlot: boolean
-  /** Where its data can run; undefined if unknown. */
+  /** The Postgres version and the region of the copy; undefined if unknown. */
   target: { pgVersion: PgVersion; region: Region } | undefined
 }
 
-/** The pod that verifies it. `madeAt`: ms since the epoch. */
+/** The pod that verifies the copy. `madeAt`: ms since the epoch. */
 type VerifierFacts = { isGoing: boolean; madeAt: number; end: VerifierEnd | undefined }
 export type VerifierEnd = { exitCode: number; message: string }
 
-/** The state of a durable backup. `incarnation`: the number of the serving volume of its database. */
+/** The state of a durable backup. `incarnation`: the number of the volume that its database uses. */
 export type DurableFacts = {
   hasArchive: boolean
   pod: AgentFacts['pod']
@@ -95,15 +98,15 @@ export type Observed = {
   /** Undefined if no database or branch has that name and id. */
   source: Source | undefined
   snapshots: Served
-  /** Since when the cluster has been queried for snapshots, in ms since the epoch. */
+  /** When the operator began to query the cluster for snapshots, in ms since the epoch. */
   snapshotsQueriedAt: number
-  /** The snapshot with this backup's name. Not read if nothing depends on it. */
+  /** The snapshot with the backup's id in its name. */
   snapshot: SnapshotFacts | 'absent' | 'unknown'
-  /** The database or branch being created from it, or the restore that has not copied its data: kind and name. */
+  /** Kind and name of a database, branch or restore that still has to copy data from the backup. */
   usedBy: string | undefined
-  /** Whether it is being deleted, and its database has not recorded its due time. */
+  /** Whether its deletion waits until the database's status records its due time. */
   awaitsRecord: boolean
-  /** The restore that this is the prerestore backup of, if any. */
+  /** The state of the restore whose prerestore backup this is. Undefined for other backups. */
   prerestoreOf: PrerestoreFacts | undefined
   /** The name of the backup of the same source that runs before this one. */
   ahead: string | undefined
@@ -113,10 +116,10 @@ export type Observed = {
   /** The Task of a backup that a user requested. */
   taskId: string | undefined
   verification: VerificationFacts
-  /** For a completed durable backup: whether it is restored as the proof of its tenant. */
+  /** When the backup is restored to test the archive. Undefined unless it is the database's newest durable one. */
   proof?: ProofSchedule | undefined
   /** For a durable backup. */
   durable?: DurableFacts | undefined
-  /** Whether that Task exists and has ended. */
+  /** Whether the Task named by `taskId` exists and has ended. */
   isTaskOver: boolean
 }

@@ -5,9 +5,9 @@ import type { Caches } from '../caches.ts'
 import { ownerKindOf } from '../objects/ownership.ts'
 
 /**
- * Deletes the snapshots of a deleted backup if they were only for one branch: a late write of an earlier leader may
- * create one after the branch and its backup have ended. Any other snapshot is kept: it may be the only remaining copy
- * of the data, and the backup can be recreated.
+ * Deletes the single-use snapshots of a deleted backup. A late write of the previous leader may create one after its
+ * branch and backup are deleted. Other snapshots are kept: they may be the only copy of the data, and a user can
+ * recreate the Backup.
  */
 export async function deleteOrphanedCopies(
   { snapshots }: Pick<Caches, 'snapshots'>,

@@ -1,6 +1,6 @@
 /**
- * The part of the archive that a restore or a branch is created from: selected once, when it starts, and recorded in
- * its status. Pure.
+ * Selects the base backup and the WAL that a restore or a branch is created from. The selection is made once, at the
+ * start, and recorded in the status. Pure.
  */
 import {
   type Backup,
@@ -16,7 +16,7 @@ import type { PodSettings } from '../pod-settings.ts'
 import type { BackupSource } from './source.ts'
 
 type Refusal = { reason: string; message: string }
-/** Undefined if it is created from a snapshot. */
+/** Undefined for a restore or branch from a snapshot. */
 export type Recovery = { record: RecoveryRecord } | { refused: Refusal } | undefined
 
 type Facts = {

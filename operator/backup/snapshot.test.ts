@@ -52,7 +52,7 @@ describe('a snapshot', () => {
       refused: {
         reason: 'BecameVolume',
         message:
-          'the data of the backup b have become the volume of the claim branch-1-data: there is nothing to restore from',
+          'the storage converted the snapshot of the backup b into the volume of the claim branch-1-data: the backup can no longer be restored',
       },
     })
   })

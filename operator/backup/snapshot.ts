@@ -1,7 +1,6 @@
 /**
- * The VolumeSnapshot of a backup: its creation and its content. It contains everything that the status of its backup
- * records about the data, so that neither a crash in between nor recreating the backup without its status loses
- * anything.
+ * The VolumeSnapshot of a backup. Its annotations contain everything that the backup's status records about the data.
+ * So nothing is lost after a crash, or if the Backup is recreated without its status.
  */
 import { z } from 'zod'
 import type { Draft, VolumeSnapshot } from '../../cluster/index.ts'
@@ -10,8 +9,8 @@ import { sizeInBytes } from '../../values/quantity.ts'
 import { childLabels, ownerAnnotations, ownerKeyOf, ownerKindOf, ownerOf } from '../objects/ownership.ts'
 import type { CutOf, SnapshotFacts } from './observed.ts'
 
-/** On a snapshot: its source, as JSON. */
-const cutOfAnnotation = 'espalier.dev/cut-of'
+/** Annotation of a snapshot: its source, as JSON. */
+export const cutOfAnnotation = 'espalier.dev/cut-of'
 
 const cutOf = z.object({
   systemIdentifier: z.string().max(32),
@@ -32,7 +31,7 @@ const readCutOf = (text: string | undefined): CutOf | undefined => {
   }
 }
 
-/** Without an owner reference, like all objects with data: no garbage collector deletes it. */
+/** Like all objects with data it has no owner reference, so that the garbage collector never deletes it. */
 export function snapshotDraft(backup: Backup, id: string, region: Region, of: CutOf): Draft<'VolumeSnapshot'> {
   const { namespace = '' } = backup.metadata
   const owner = ownerOf({ kind: 'Backup', metadata: backup.metadata }, backup.spec.databaseId)
@@ -58,14 +57,14 @@ export function snapshotDraft(backup: Backup, id: string, region: Region, of: Cu
   }
 }
 
-/** The future use of a backup by a user or a schedule is unknown, whatever its annotations. */
+/** Only a prebranch backup is single-use. Other backups may be needed again, even if they have the annotation. */
 const isSingleUse = ({ metadata, spec }: Backup): boolean =>
   spec.purpose === 'prebranch' && metadata.annotations?.[annotations.singleUse] === 'true'
 
-/** The volume that a restore has stopped, for which Postgres was not queried. */
+/** Whether the snapshot is of a volume whose Postgres a restore has stopped. */
 const isAtRest = ({ spec }: Backup, { endLsn }: CutOf): boolean => spec.purpose === 'prerestore' && endLsn === undefined
 
-/** A recreated backup has another uid; its id and its key identify it. */
+/** Compares id and key, because a recreated Backup has another uid. */
 const isOf = ({ metadata }: Backup, id: string, snapshot: VolumeSnapshot): boolean =>
   ownerKindOf(snapshot) === 'Backup' &&
   ownerKeyOf(snapshot) === `${metadata.namespace}/${metadata.name}` &&
@@ -90,4 +89,5 @@ export function snapshotFacts(backup: Backup, id: string, snapshot: VolumeSnapsh
 
 /** Why a backup can no longer be used. */
 export const becameVolume = (backup: string, claim: string): string =>
-  `the data of the backup ${backup} have become the volume of the claim ${claim}: there is nothing to restore from`
+  `the storage converted the snapshot of the backup ${backup} into the volume of the claim ${claim}: ` +
+  'the backup can no longer be restored'

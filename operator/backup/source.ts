@@ -4,10 +4,9 @@ import { type Backup, childNames, labels, parseMemberName } from '../../crds/ind
 import type { DataSource } from '../objects/instance.ts'
 import { becameVolume, snapshotFacts } from './snapshot.ts'
 
-/** `snapshot`: the one with the backup's name. */
 export type BackupSource = { source: DataSource } | { refused: { reason: string; message: string } }
 
-/** Reads the snapshot with a backup's name from the cluster itself. */
+/** Reads the snapshot with the backup's id in its name from the cluster. */
 export async function snapshotOf(cluster: Cluster, { metadata }: Backup): Promise<VolumeSnapshot | undefined> {
   const id = metadata.labels?.[labels.id]
   if (id === undefined) return undefined
@@ -25,14 +24,14 @@ export function dataSourceOf(backup: Backup | undefined, snapshot: VolumeSnapsho
   if (backup === undefined) return refused('BackupMissing', 'the backup does not exist')
   const { metadata, spec, status } = backup
   if (spec.kind === 'durable')
-    return refused('NotAvailable', `the backup ${metadata.name} is a durable one, which has no snapshot`)
+    return refused('NotAvailable', `the backup ${metadata.name} is durable and has no snapshot`)
   if (status?.phase !== 'completed')
     return refused('BackupNotCompleted', `the backup ${metadata.name} is not completed`)
   const facts = snapshot && snapshotFacts(backup, metadata.labels?.[labels.id] ?? '', snapshot)
   if (facts?.isOwn === true && facts.becameVolume !== undefined)
     return refused('BecameVolume', becameVolume(metadata.name, facts.becameVolume))
   if (facts === undefined || !facts.isOwn || facts.isGoing || !facts.isReady || facts.cutOf === undefined)
-    return refused('SnapshotLost', `the snapshot of the backup ${metadata.name} is deleted, or is being deleted`)
+    return refused('SnapshotLost', `the snapshot of the backup ${metadata.name} does not exist or cannot be used`)
   const { claim, systemIdentifier } = facts.cutOf
   const { incarnation, number } = parseMemberName('claim', claim) ?? {}
   return {

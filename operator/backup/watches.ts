@@ -8,13 +8,13 @@ import { backupsOf, isUnderWay } from './observe.ts'
 import { dueAtOf } from './schedule/recorded.ts'
 import type { VerificationSlots } from './verification/slots.ts'
 
-/** Returns the function that stops it. */
+/** Returns the functions that stop the watches. */
 export function follow(
   caches: Caches,
   slots: Pick<VerificationSlots, 'next'>,
   enqueue: (key: string) => void,
 ): (() => void)[] {
-  /** A backup that ends or is deleted frees a slot for the next. */
+  /** The end or deletion of a backup may start the next one of the same database. */
   const ofDatabase = (namespace: string | undefined, databaseId: string) => {
     for (const backup of backupsOf(caches, namespace, databaseId)) if (isUnderWay(backup)) enqueue(keyOf(backup))
   }
@@ -22,7 +22,7 @@ export function follow(
     const { namespace, labels: objectLabels } = metadata
     const id = objectLabels?.[labels.id] ?? ''
     ofDatabase(namespace, id)
-    // Their deletion may wait for the status of the database.
+    // The deletion of a scheduled backup may wait until the database's status records its due time.
     for (const backup of backupsOf(caches, namespace, id))
       if (backup.metadata.deletionTimestamp !== undefined && dueAtOf(backup) !== undefined) enqueue(keyOf(backup))
   }

@@ -1,4 +1,4 @@
-/** Executes the actions of a plan in order. If one fails, neither the later ones nor the status are written. */
+/** Executes the actions of a plan in order. If one fails, the later actions and the status update are skipped. */
 import type { Cluster, Draft } from '../../cluster/index.ts'
 import {
   annotations,
@@ -20,7 +20,7 @@ import type { Observed } from './observed.ts'
 
 type Executor = { cluster: Cluster; candidate: MemberExecutor; newId: IdSource }
 
-/** `pass`: of the candidate; undefined if there is none. */
+/** `pass`: the state of the candidate's reconcile; undefined without a candidate. */
 export async function perform(
   executor: Executor,
   observed: Observed,
@@ -59,13 +59,15 @@ export async function perform(
   }
 }
 
-/** The member that the restore replaces. */
+/** The old Postgres, which the restore replaces. */
 const previousOf = ({ status }: Restore) => ({
   incarnation: status?.previous?.incarnation ?? 0,
   number: memberOfClaim(status?.previous?.claim),
 })
 
-/** Requires the database as it was observed: if it was changed in the meantime, the next pass decides again. */
+/**
+ * Sets the restore annotation on the observed version of the database. After a conflict, the next pass decides again.
+ */
 async function requestOfDatabase({ cluster }: Executor, { restore, database }: Observed): Promise<void> {
   if (database === undefined) return
   const { discardPrevious, target } = restore.spec

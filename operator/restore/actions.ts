@@ -7,20 +7,20 @@ import type { Leftover } from './observed.ts'
 export type Action =
   /** Adds the finalizer to the restore. */
   | { do: 'identify' }
-  /** Has the database ask for this restore, so that it is its operation. */
+  /** Sets the restore annotation on the database, so that the restore becomes the database's operation. */
   | { do: 'ask' }
   | { do: 'take-backup'; name: string; purpose: RestorePurpose }
   | { do: 'candidate'; action: MemberAction }
-  /** Keeps the old Postgres from starting, which has stopped. */
+  /** Prevents the stopped old Postgres from starting again. */
   | { do: 'lock' }
   | { do: 'delete'; leftover: Leftover }
-  /** Lets the restore go. */
+  /** Removes the finalizer. */
   | { do: 'release' }
-  /** Deletes the restore itself: its database is gone, or its record has been kept long enough. */
+  /** Deletes the Restore object, after its database was deleted or its retention has passed. */
   | { do: 'forget' }
 
 export type Status = NonNullable<Restore['status']>
 export type Plan = { actions: Action[]; status: Status; requeueAt?: number | undefined }
 
-/** How soon pods and objects that are not watched are read again. */
+/** The interval for reading pods and objects that are not watched. */
 export const recheckMs = 250

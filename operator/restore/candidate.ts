@@ -1,7 +1,7 @@
 /**
- * The Postgres on the restored volume, beside the serving one: a second member of the database, with the next
- * incarnation. Only its member is planned here. The database's own controller plans the endpoint, and accepts clients
- * after the switch.
+ * The candidate: the Postgres on the restored volume. It runs next to the serving Postgres, with the next volume number
+ * (incarnation). Only its StatefulSet, pod and volume are planned here. The database controller plans the endpoint, and
+ * accepts clients after the switch.
  */
 
 import { firstMember, type ManagedDatabase } from '../../crds/index.ts'
@@ -21,11 +21,10 @@ import type { DataSource, Instance } from '../objects/instance.ts'
 import { ownerOf } from '../objects/ownership.ts'
 import type { Candidate } from './observed.ts'
 
-/** `awaited`: Postgres runs, and is to be probed soon. */
+/** `awaited`: the pod runs, so Postgres is probed soon. */
 export type CandidateSeen = { candidate: Candidate; member: ObservedMember; plan: MemberPlan; awaited: boolean }
 
-/** `source`: undefined if it no longer exists and is no longer needed. */
-const instanceOf = (database: ManagedDatabase, incarnation: number, source: DataSource | undefined): Instance => ({
+const instanceOf = (database: ManagedDatabase, incarnation: number, source: DataSource): Instance => ({
   kind: 'ManagedDatabase',
   metadata: database.metadata,
   spec: { ...database.spec, suspended: false },
@@ -86,7 +85,7 @@ function stateOf(
         ...none,
         state: 'failed',
         reason: 'NotClosed',
-        message: 'the image of Postgres is of a release that cannot lock copies',
+        message: 'the Postgres image is too old: it cannot lock a copy against clients',
       }
     const { volumeName } = claim.spec ?? {}
     const volume = { claim: claim.metadata.name, uid: claim.metadata.uid, systemIdentifier: answered.systemIdentifier }
@@ -106,6 +105,6 @@ function awaitedBy(observed: ObservedMember, desired: MemberPlan['desired']): st
   const { pod } = observed
   const isPrepared = pod !== undefined && pod.address === undefined && !pod.terminating && pod.problem === undefined
   if (instance.dataSource?.kind === 'archive' && isPrepared)
-    return 'the base backup is being extracted, and WAL replayed'
+    return 'the base backup is being extracted, and WAL is being replayed'
   return step?.message ?? 'Postgres is starting on the restored volume'
 }

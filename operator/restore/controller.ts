@@ -1,6 +1,6 @@
 /**
- * Restores, as their controller (run/controller.ts) runs them. A restore requested through the API is an annotation of
- * its database, written together with the operation; the database's controller creates the object that records it.
+ * The Restore kind for the controller in run/controller.ts. The API requests a restore with an annotation on the
+ * ManagedDatabase. The database controller then creates the Restore object.
  */
 import type { Cluster } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
@@ -27,10 +27,10 @@ type RestoreControllerOptions = PostgresControllerOptions & {
   deadlines: RestoreDeadlines
 }
 
-/** `pass`: of the candidate. */
+/** `pass`: the state of the candidate's reconcile. */
 type Seen = { observed: Observed; candidate: { seen: CandidateSeen; pass: MemberPass } | undefined }
 
-/** Users wait for a restore, so failures are retried within this time. */
+/** The longest delay before a failed pass is retried. It is short, because users wait for a restore. */
 const longestRetryMs = 30_000
 
 export const startRestoreController = (options: RestoreControllerOptions): { stop(): Promise<void> } =>

@@ -1,6 +1,6 @@
 /**
- * The actions after a restore has ended: its unneeded objects are deleted, its lock is released, and later the Restore
- * is deleted. Pure.
+ * Plans the actions after a restore has ended: deletes the objects that are no longer needed and the lock, and later
+ * the Restore. Pure.
  */
 import type { Restore } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
@@ -10,33 +10,37 @@ import { isOfOperator } from './record.ts'
 
 /** How often an ended restore is checked. */
 const checkMs = 24 * 3600_000
-/** How long the record of a restore requested through the API is kept. */
+/** How long an ended Restore that was requested through the API is kept. */
 const recordMs = 30 * 24 * 3600_000
 
-/** According to the database's status: a crash may have happened before the restore recorded it. */
+/**
+ * Whether the database uses the restored volume. Also reads the database's status, because the operator may have
+ * crashed before it updated the Restore.
+ */
 export const isSwitched = ({ restore, database }: Observed): boolean =>
   restore.status?.switchedAt !== undefined ||
   (restore.status?.incarnation !== undefined && database?.status?.incarnation === restore.status.incarnation)
 
-/** Whether the database's own controller is to switch to the restored volume, and may already have done so. */
+/** Whether the Restore has requested the switch from the database controller. The switch may already be done. */
 export const isHandedOver = ({ status }: Restore): boolean => status?.volume !== undefined
 
-/** The objects that run nothing any more: first the pod, then its other objects. */
+/** Deletes the unneeded objects: first the StatefulSet, and the others after the pod has stopped. */
 export function removal({ leftovers }: Observed): Action[] {
   const { hasPod, objects } = leftovers
   return objects.filter(({ kind }) => kind === 'StatefulSet' || !hasPod).map(leftover => ({ do: 'delete', leftover }))
 }
 
 /**
- * If a restore failed before its data served, everything it created is deleted. The volume that it replaced is kept: it
- * belongs to the database.
+ * If a restore failed before the switch, deletes all objects that it created. After a switch it keeps the replaced
+ * volume, which belongs to the database.
  */
 export function ended(observed: Observed, now: number): Plan {
   const { restore, database, leftovers, lock } = observed
   const { metadata, status = {} } = restore
   const { claim, hasPod, objects } = leftovers
   const still = (actions: Action[], requeueAt?: number): Plan => ({ actions, status, requeueAt })
-  // The serving member waits for its lock to be released; a replaced one stays locked as long as it could start.
+  // Without a switch, the old Postgres starts again once its lock is deleted. A replaced Postgres stays locked until
+  // its StatefulSet and pod are deleted.
   const isToStart = !isSwitched(observed)
   const isDeleted = objects.length === 0 && !hasPod
   const actions = [
@@ -51,17 +55,18 @@ export function ended(observed: Observed, now: number): Plan {
   }
   if (metadata.deletionTimestamp !== undefined)
     return isOnRecord(observed) ? still([{ do: 'release' }]) : still([], now + recheckMs)
-  // A Restore without a database is kept to report that.
+  // A Restore whose database was deleted is deleted too. One that failed with DatabaseMissing is kept, so that users
+  // can read the reason.
   const isOrphan = database === undefined && conditionOf(status, 'Ready')?.reason !== 'DatabaseMissing'
   const isOld = now - Date.parse(status.finishedAt ?? '') >= recordMs && observed.clockDistrust === undefined
   const isToGo = isOrphan || (isOld && isOfOperator(restore))
   return still(isToGo ? [{ do: 'forget' }] : [], isOld || isOrphan ? undefined : now + checkMs)
 }
 
-/** Whether the database has recorded the result for the volume it replaced: after that nothing needs the Restore. */
+/** Whether the database's status has recorded the result, so that the Restore is no longer needed. */
 function isOnRecord(observed: Observed): boolean {
   const { restore, database, leftovers, isRequested } = observed
-  // The database still requests the restore. Without this Restore it would create it again, and restore after all.
+  // As long as the database requests the restore, its controller would create the Restore again and restore the data.
   if (isRequested && database?.metadata.deletionTimestamp === undefined) return false
   if (!isSwitched(observed) || database === undefined || database.metadata.deletionTimestamp !== undefined) return true
   const { phase, previous } = restore.status ?? {}

@@ -75,7 +75,7 @@ test('a restore fails if a foreign backup has the name of its prerestore backup;
   })
   await it.startOperator()
   const found = await when('squatted-back', ({ status }) => status?.phase === 'failed')
-  expect(found?.status).toMatchObject({ error: expect.stringContaining(`the backup ${name} is in the way`) })
+  expect(found?.status).toMatchObject({ error: expect.stringContaining(`the backup ${name} already exists`) })
   expect([reasonOf(found), found?.status?.anchor]).toEqual(['NameTaken', undefined])
   await untilReconciled('squatted')
   expect(await contentOf('squatted')).toBe('bad')

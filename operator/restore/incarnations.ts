@@ -1,12 +1,12 @@
-/** Which volume belongs to which restore, if a database is restored more than once. Pure. */
+/** Assigns volume numbers (incarnations) to the restores of a database. Pure. */
 import { isOpenRestore, type ManagedDatabase, type Restore } from '../../crds/index.ts'
 
 const incarnationOf = ({ status }: Restore): number | undefined => status?.incarnation
 
 /**
- * The number of the volume that remains after a restore: the volume that served before, or its own one that never
- * served. None while the restore runs. Its own volume is ignored if the number now belongs to another restore: numbers
- * without a claim are assigned again.
+ * Returns the number of the unused volume: the old volume after a switch, or the restored volume after a failed
+ * restore. Undefined while a restore runs that has not switched. Also undefined if another restore now uses the number,
+ * because the numbers of deleted volumes and Restores are assigned again.
  */
 export function remainingIncarnation(
   restore: Restore,
@@ -27,8 +27,8 @@ export function remainingIncarnation(
 }
 
 /**
- * The next number that no claim of the database has, and that none of its restores had: the remaining volume of a
- * restore is identified by its number.
+ * The next number that no claim and no restore of the database has. An existing Restore keeps its number, because its
+ * unused volume is identified by that number.
  */
 export const freeIncarnation = (ofClaims: readonly number[], restores: readonly Restore[]): number =>
   1 + Math.max(0, ...ofClaims, ...restores.map(restore => incarnationOf(restore) ?? 0))

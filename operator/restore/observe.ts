@@ -1,4 +1,4 @@
-/** Observes one restore: from the caches, and from the cluster itself what decides a step. */
+/** Observes one restore. Reads from the cluster what decides a step, and the rest from the caches. */
 
 import type { AnyObject, Cluster } from '../../cluster/index.ts'
 import {
@@ -134,7 +134,7 @@ async function sourceOf(
   return 'record' in recovery ? recoverySource(restore.spec, recovery.record, pods) : recovery
 }
 
-/** The state of the Postgres to be replaced, and of the lock that keeps it from starting. */
+/** The state of the old Postgres, and the lock that prevents it from starting. */
 async function oldOf(cluster: Cluster, restore: Restore): Promise<Pick<Observed, 'old' | 'lock'>> {
   const { fencedAt, previous } = restore.status ?? {}
   if (fencedAt === undefined || previous === undefined) return { old: 'running', lock: undefined }
@@ -150,7 +150,7 @@ async function oldOf(cluster: Cluster, restore: Restore): Promise<Pick<Observed,
   }
 }
 
-/** The source of an existing volume: only whether it contains this database's data is checked. */
+/** A placeholder for the source of a volume that already exists. Only its system identifier is compared. */
 const madeAlready = ({ metadata, status }: ManagedDatabase): DataSource => ({
   kind: 'snapshot',
   snapshot: '',
@@ -160,15 +160,15 @@ const madeAlready = ({ metadata, status }: ManagedDatabase): DataSource => ({
 })
 const noLeftovers: Observed['leftovers'] = { hasPod: false, objects: [], claim: undefined }
 
-/** Reads the cluster itself, since the switch depends on it. */
+/** Reads the database from the cluster, because the switch depends on it. */
 async function databaseOf(cluster: Cluster, { metadata, spec }: Restore): Promise<ManagedDatabase | undefined> {
   const found = await cluster.get('ManagedDatabase', { namespace: metadata.namespace, name: spec.databaseName })
   return found?.metadata.labels?.[labels.id] === spec.databaseId ? found : undefined
 }
 
 /**
- * Whether a backup or branch waits for a Postgres that does not serve: a restore that waited for those could never
- * repair it.
+ * Whether a backup or branch waits for a database that is not Ready. The restore must not wait for it, because only the
+ * restore may make the database Ready.
  */
 const isInVain = (database: ManagedDatabase | undefined, { status }: Backup | Branch): boolean =>
   conditionOf(database?.status, 'Ready')?.status !== 'True' &&
@@ -177,7 +177,7 @@ const isInVain = (database: ManagedDatabase | undefined, { status }: Backup | Br
 const backupOf = (cluster: Cluster, namespace: string | undefined, name: string | undefined) =>
   name === undefined ? undefined : cluster.get('Backup', { namespace, name })
 
-/** Why the present volume of a database cannot be backed up, as far as known in advance. */
+/** Returns a known reason why the current volume cannot be backed up. */
 async function prerestoreRefusal(
   { caches, cluster }: Observer,
   { metadata: { namespace }, spec, status }: ManagedDatabase,
@@ -188,7 +188,7 @@ async function prerestoreRefusal(
   const refusal = snapshotRefusal(spec.region, caches.regions.get({ name: spec.region }))
   if (refusal !== undefined) return refusal.message
   const claim = await cluster.get('PersistentVolumeClaim', { namespace, name: volume.claim })
-  return claim?.metadata.uid === volume.uid ? undefined : `the volume claim ${volume.claim} is not there any more`
+  return claim?.metadata.uid === volume.uid ? undefined : `the volume claim ${volume.claim} no longer exists`
 }
 
 async function prerestoreOf(caches: Caches, cluster: Cluster, { metadata, status }: Restore) {
@@ -199,7 +199,7 @@ async function prerestoreOf(caches: Caches, cluster: Cluster, { metadata, status
 
 const orderOf = ({ metadata }: Restore): string => `${metadata.creationTimestamp} ${metadata.name}`
 
-/** A running restore is first; waiting ones are ordered by their request. */
+/** Returns the restore that this one waits for: a running one, otherwise one that was requested earlier. */
 function aheadOf(caches: Caches, restore: Restore): string | undefined {
   const { namespace, name } = restore.metadata
   return caches.restores
@@ -211,7 +211,7 @@ function aheadOf(caches: Caches, restore: Restore): string | undefined {
 const claimsOf = (caches: Caches, { metadata, spec }: Restore) =>
   caches.claims.byIndex('database', spec.databaseId).filter(claim => claim.metadata.namespace === metadata.namespace)
 
-/** The database's own objects of an incarnation that is not to serve. */
+/** Returns the objects of the unused volume: the replaced one, or the one of a failed restore. */
 async function leftoversOf(
   { cluster, caches }: Observer,
   restore: Restore,
@@ -241,7 +241,7 @@ async function leftoversOf(
     ...leftover('ConfigMap', map),
     ...secrets.flatMap(secret => leftover('Secret', secret)),
   ]
-  // Of the previous volume: exactly the recorded claim, and no other with its name.
+  // The claim of the previous volume must have the recorded uid.
   const isIt =
     claim !== undefined &&
     isLabelled(claim) &&

@@ -8,21 +8,21 @@ import type { Stop } from '../member/pod/lock.ts'
 import type { VolumeRecord } from '../objects/instance.ts'
 import type { SuspensionBlock } from '../objects/suspension-block.ts'
 
-/** The Postgres that is to replace the serving one; it accepts no clients before that. */
+/** The Postgres on the restored volume. It accepts no clients before the switch. */
 export type Candidate = {
-  /** The actions for it now. */
+  /** The actions for its objects in this pass. */
   actions: MemberAction[]
-  /** Its claim is bound: the snapshot is no longer needed. */
+  /** Whether its claim is bound, so that the snapshot is no longer needed. */
   isBound: boolean
 } & (
   | { state: 'making'; message: string }
-  /** It has answered, is closed, and is rid of what was its source's. */
+  /** Postgres has answered, refuses clients, and has none of its source's objects any more. */
   | { state: 'ready'; volume: VolumeRecord }
-  /** Nothing comes of it. */
+  /** The candidate cannot succeed. */
   | { state: 'failed'; reason: string; message: string }
 )
 
-/** An object to be deleted once nothing runs on it. */
+/** An object that is deleted after the restore has ended or switched. */
 export type Leftover = {
   kind: 'StatefulSet' | 'ConfigMap' | 'Secret' | 'PersistentVolumeClaim' | 'Pod'
   name: string
@@ -33,33 +33,31 @@ export type Observed = {
   restore: Restore
   /** Undefined if no database has that name and id. */
   database: ManagedDatabase | undefined
-  /** The database's annotation names this restore. */
+  /** Whether the database's annotation names this restore. */
   isRequested: boolean
   /** The name of the restore of the same database that runs before this one. */
   ahead: string | undefined
-  /** The backup to restore; not read once the new volume serves. */
+  /** The backup to restore; not read after the switch. */
   backup: Backup | undefined
   source: BackupSource
   /** The part of the archive to restore from; undefined for a snapshot, and if the target cannot be recovered. */
   recovery?: RecoveryRecord | undefined
-  /** The next number that no claim of the database has. */
+  /** The number of the next volume: no claim and no restore of the database has it. */
   freeIncarnation: number
   candidate: Candidate | undefined
-  /** Why the present data cannot be backed up; only determined before the restore starts. */
+  /** Why the current data cannot be backed up; only determined before the restore starts. */
   prerestoreRefusal: string | undefined
   /** Backups and branches that need the previous Postgres running, except the prerestore backup. */
   suspensionBlock: SuspensionBlock | undefined
-  /** The state of the old Postgres once it was ordered to stop. */
+  /** Whether the old Postgres runs, is stopped, or is locked. `running` until the restore stops it. */
   old: Stop
   /** The lock of this restore on the old Postgres. */
   lock: Leftover | undefined
-  /**
-   * The backups with the names of those that it takes, of any owner. `after`: read once the new volume serves.
-   */
+  /** Backups with the names that this restore uses. They may have another owner. `after`: read after the switch. */
   prerestore: Backup | undefined
   after: Backup | undefined
-  /** For the incarnation that is not (or no longer) to serve: whether a pod remains, and which other objects. */
+  /** The remaining objects of the unused volume: the replaced one, or the one of a failed restore. */
   leftovers: { hasPod: boolean; objects: Leftover[]; claim: PersistentVolumeClaim | undefined }
-  /** Why nothing may be deleted by its age now. */
+  /** Why the clock is not trusted. If set, nothing is deleted because of its age. */
   clockDistrust: string | undefined
 }

@@ -356,6 +356,6 @@ test('a restore that its database has not recorded by the deadline continues, an
     expect(status).toMatchObject({ phase: 'running', deadlineAt })
     return conditionOf(status, 'Progressing')?.message
   }
-  expect(messageAt(ago(1))).toMatch(/^overdue since .*Z: .*status of the database.*: two databases have its id$/)
+  expect(messageAt(ago(1))).toMatch(/^overdue since .*Z: .*condition of the database: two databases have its id$/)
   expect(messageAt(timestamp(now + 60_000))).not.toContain('overdue')
 })

@@ -1,12 +1,17 @@
 /**
- * Plans the actions and the status of a restore from its observed state: a pure function, the same after a crash at any
- * point. The order: the prerestore backup (anchor) is requested, so that it is listed. A new volume is created from the
- * snapshot, and a Postgres starts on it beside the old one, without accepting clients. When it has answered, the old
- * one is stopped, and a lock keeps it from starting. The prerestore backup is a snapshot of the stopped volume. Then
- * the restore's status names the volume that is to serve. The database's own controller records that volume by one
- * write of its status, and serves from it. If anything fails before that, the old volume still serves; the same if the
- * prerestore backup cannot be taken, unless a user agreed to that. After the switch the old volume belongs to the
- * database (managed-database/plan/previous.ts).
+ * Plans the actions and the status of a restore. The plan is a pure function of the observed state, so it continues
+ * after a crash at any point. The operator
+ *
+ * 1. requests the prerestore backup (`anchor` in the status), so that users see it in the list of backups;
+ * 2. creates a new volume from the snapshot or the archive, and starts a new Postgres on it that refuses clients;
+ * 3. stops the old Postgres once the new one has answered, and locks the old one;
+ * 4. takes the prerestore backup: a snapshot of the stopped volume;
+ * 5. records the new volume in the status of the Restore;
+ * 6. switches: the database controller records that volume in one update of the database's status, and uses it.
+ *
+ * If a step before the switch fails, the database keeps the old volume. This includes the prerestore backup, unless the
+ * user has set discardPrevious. After the switch the old volume belongs to the database
+ * (managed-database/plan/previous.ts).
  */
 import {
   isInForce,
@@ -28,10 +33,10 @@ import type { Candidate, Observed } from './observed.ts'
 import { isPrerestoreOf, nameTaken, takenNameOf } from './own-backups.ts'
 import { failed, pending, running } from './status.ts'
 
-/** The timeout of a restore until the new volume serves, and the timeout after that until it answers clients. */
+/** `restoringMs`: timeout until the switch. `modifyingMs`: timeout from the switch until the database is Ready. */
 export type RestoreDeadlines = { restoringMs: number; modifyingMs: number }
 
-/** If this many previous volumes are kept, another restore is refused. */
+/** If a database has this many previous volumes, another restore is refused. */
 const mostPrevious = 32
 
 export function plan(observed: Observed, now: number, deadlines: RestoreDeadlines): Plan {
@@ -42,12 +47,28 @@ export function plan(observed: Observed, now: number, deadlines: RestoreDeadline
   if (!isOpenRestore(restore)) return ended(observed, now)
   const isAwaited = isHandedOver(restore) && !isSwitched(observed)
   if (metadata.deletionTimestamp !== undefined && !isAwaited && !isSwitched(observed))
-    return { actions: [], status: failed(restore, 'Deleted', 'the restore was deleted before its data served', now) }
+    return {
+      actions: [],
+      status: failed(
+        restore,
+        'Deleted',
+        'the Restore was deleted before the database switched to the restored data',
+        now,
+      ),
+    }
   if (status.phase === undefined) {
-    // A Restore recreated from a backup of the cluster is ignored: its request is outdated.
+    // The request of a Restore that was recreated from a backup of the cluster is outdated.
     if (hasTeardownFinalizer)
-      return { actions: [], status: failed(restore, 'PutBack', 'it was recreated: request a new one', now) }
-    return { actions: [], status: pending(restore, 'Queued', 'it is being checked', now) }
+      return {
+        actions: [],
+        status: failed(
+          restore,
+          'PutBack',
+          'the Restore was recreated, so its request is outdated: create a new one',
+          now,
+        ),
+      }
+    return { actions: [], status: pending(restore, 'Queued', 'the request is being checked', now) }
   }
   if (!hasTeardownFinalizer) return { actions: [{ do: 'identify' }], status }
   if (isAwaited) return handedOver(observed, now)
@@ -55,7 +76,7 @@ export function plan(observed: Observed, now: number, deadlines: RestoreDeadline
   return isSwitched(observed) ? switched(observed, now, deadlines) : underWay(observed, now)
 }
 
-/** Permanent reasons why it cannot succeed. */
+/** Permanent reasons why the restore cannot succeed. */
 function refusalOf({ restore, database, backup, source }: Observed): { reason: string; message: string } | undefined {
   const { databaseName, databaseId } = restore.spec
   if (database === undefined)
@@ -102,13 +123,13 @@ function begin(observed: Observed, now: number, { restoringMs }: RestoreDeadline
   }
 }
 
-/** Whether a user agreed to lose the present data. */
+/** Whether the user has agreed to lose the current data. */
 const isDiscarding = ({ spec }: Restore): boolean => spec.discardPrevious === true
 
 const howToDiscard =
-  'To restore without a backup of the present data, set discard_previous: true (spec.discardPrevious of a Restore)'
+  'To restore without a backup of the current data, set discard_previous: true (spec.discardPrevious of a Restore)'
 
-/** Why the present data would be at risk; determined before anything is created. */
+/** Why the restore would put the current data at risk; determined before anything is created. */
 function unsafeReason({
   restore,
   database,
@@ -117,17 +138,17 @@ function unsafeReason({
   if (prerestoreRefusal !== undefined && !isDiscarding(restore))
     return {
       reason: 'NoBackupPossible',
-      message: `the present data cannot be backed up first: ${prerestoreRefusal}. ${howToDiscard}`,
+      message: `the current data cannot be backed up first: ${prerestoreRefusal}. ${howToDiscard}`,
     }
   const previousCount = database?.status?.previous?.length ?? 0
   if (previousCount < mostPrevious) return undefined
   return {
     reason: 'TooManyPrevious',
-    message: `the database has ${previousCount} previous volumes from earlier restores, the maximum is ${mostPrevious}: delete some of them first (status.previous)`,
+    message: `the database has ${previousCount} previous volumes; the maximum is ${mostPrevious}: delete some of them first (see status.previous)`,
   }
 }
 
-/** Until the new volume serves. */
+/** Plans a running restore before the switch. */
 function underWay(observed: Observed, now: number): Plan {
   const { restore, candidate } = observed
   const { status = {} } = restore
@@ -169,7 +190,7 @@ function step(observed: Observed, candidate: Candidate | undefined, now: number)
     }
   const lost = anchorRefused ?? (prerestore?.status?.phase === 'failed' ? prerestore.status.error : undefined)
   if (lost !== undefined && !isDiscarding(restore)) return unanchored(restore, lost, now)
-  // It is listed before anything is changed.
+  // The prerestore backup is requested before anything else is changed.
   if (prerestore === undefined && anchorRefused === undefined) {
     const why =
       previous?.claim === undefined
@@ -179,7 +200,11 @@ function step(observed: Observed, candidate: Candidate | undefined, now: number)
           : undefined
     if (why !== undefined && !isDiscarding(restore)) return unanchored(restore, why, now)
     if (why !== undefined)
-      return progressing(status.fencedAt === undefined ? 'Preparing' : 'Anchoring', 'no anchor', { anchorRefused: why })
+      return progressing(
+        status.fencedAt === undefined ? 'Preparing' : 'Anchoring',
+        'continuing without a prerestore backup',
+        { anchorRefused: why },
+      )
     const name = status.anchor ?? takenNameOf(restore, 'prerestore')
     const take: Action = { do: 'take-backup', name, purpose: 'prerestore' }
     return progressing('Preparing', 'requesting the prerestore backup', {}, [take])
@@ -215,12 +240,12 @@ function step(observed: Observed, candidate: Candidate | undefined, now: number)
 }
 
 const switching = (restore: Restore, now: number): Status =>
-  running(restore, 'Switching', 'replacing the old data by the restored ones', now)
+  running(restore, 'Switching', 'replacing the old data with the restored data', now)
 
 /**
- * The database's own controller switches to the restored volume. Until then nothing ends the restore, neither its
- * deletion nor its deadline, unless the database can no longer switch: a pass that began earlier may still write it.
- * After the deadline the conditions report that the database is late, and why.
+ * Waits until the database controller has switched to the restored volume. Until then, neither a deletion nor the
+ * deadline ends the restore, because that controller may be writing the switch. The restore ends only if the database
+ * can no longer switch. After the deadline the conditions report the delay and its reason.
  */
 function handedOver({ restore, database }: Observed, now: number): Plan {
   const { previous, deadlineAt = '' } = restore.status ?? {}
@@ -242,25 +267,25 @@ function handedOver({ restore, database }: Observed, now: number): Plan {
   return { actions: [], status, requeueAt: now + recheckMs }
 }
 
-/** Clients are not served in the meantime: the previous Postgres is stopped. */
+/** The status after the deadline. The old Postgres is stopped, so clients cannot connect until the switch. */
 function overdue(restore: Restore, database: ManagedDatabase, now: number): Status {
   const { message = 'its status has no condition Ready' } = conditionOf(database.status, 'Ready') ?? {}
   return running(
     restore,
     'Switching',
-    `overdue since ${restore.status?.deadlineAt}: the operator has not recorded the restored volume in the status of the database, ` +
-      `and Postgres is stopped until it has; Ready of the database: ${message}`,
+    `overdue since ${restore.status?.deadlineAt}: the database has not switched to the restored volume. ` +
+      `Postgres is stopped until then. Ready condition of the database: ${message}`,
     now,
   )
 }
 
-/** The restored data do not replace data of which there is no copy: the database keeps its present data. */
+/** Fails the restore, because the current data have no backup. The database keeps the current data. */
 const unanchored = (restore: Restore, why: string, now: number): Plan => ({
   actions: [],
   status: failed(
     { ...restore, status: { ...restore.status, anchorRefused: why } },
     'BackupFailed',
-    `the present data could not be backed up first: ${why}. The database keeps them. ${howToDiscard}`,
+    `the current data could not be backed up first: ${why}. The database keeps them. ${howToDiscard}`,
     now,
   ),
 })
@@ -268,7 +293,7 @@ const unanchored = (restore: Restore, why: string, now: number): Plan => ({
 const ofCandidate = (candidate: Candidate | undefined): Action[] =>
   (candidate?.actions ?? []).map(action => ({ do: 'candidate', action }))
 
-/** The new volume serves, or is about to: the database's own controller does that. */
+/** Plans a restore after the switch. The database controller starts Postgres on the new volume. */
 function switched(observed: Observed, now: number, { modifyingMs }: RestoreDeadlines): Plan {
   const { restore, database, prerestore, after } = observed
   const isRefused = prerestore?.status?.phase === 'failed' && isPrerestoreOf(restore, prerestore)
@@ -286,7 +311,10 @@ function switched(observed: Observed, now: number, { modifyingMs }: RestoreDeadl
   if (!serves && !(database.spec.suspended && conditionOf(database.status, 'Ready')?.reason === 'Suspended')) {
     const message = conditionOf(database.status, 'Ready')?.message ?? ''
     if (now >= until)
-      return { actions: [], status: failed(known, 'NotServing', `the restored data do not serve: ${message}`, now) }
+      return {
+        actions: [],
+        status: failed(known, 'NotServing', `Postgres is not Ready on the restored volume: ${message}`, now),
+      }
     return {
       actions: removal(observed),
       status: running(known, 'Opening', `opening the endpoint: ${message}`, now),
@@ -307,7 +335,7 @@ function switched(observed: Observed, now: number, { modifyingMs }: RestoreDeadl
       requeueAt: now + recheckMs,
     }
   const done = 'the data are restored'
-  const message = isTaken ? `${done}, and there is no backup of them: ${nameTaken(name)}` : done
+  const message = isTaken ? `${done}, but were not backed up: ${nameTaken(name)}` : done
   return {
     actions: removal(observed),
     status: withFindings(

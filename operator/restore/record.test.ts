@@ -169,7 +169,7 @@ describe('until the new volume serves', () => {
   ])('it fails if the name of the prerestore backup is that of a backup %s', (_, foreign) => {
     const { actions, status } = planOf({ prerestore: foreign, candidate: busy })
     expect([actions, status.phase, status.anchor]).toEqual([[], 'failed', undefined])
-    expect(status.error).toBe('the backup one-1 is in the way: it already exists, and was not created by this restore')
+    expect(status.error).toBe('the backup one-1 already exists and was not created by this restore')
     expect(conditionOf(status, 'Ready')?.reason).toBe('NameTaken')
   })
   test('it reports what the new volume waits for, and does it', () => {
@@ -292,7 +292,7 @@ describe('once the new volume serves', () => {
       const { actions, status } = planOf({ restore: switched, database: serving, after: foreign })
       expect([actions, status.phase, status.after]).toEqual([[], 'completed', undefined])
       expect(conditionOf(status, 'Ready')?.message).toMatch(
-        /there is no backup of them: the backup back-u-postrestore is in the way/,
+        /but were not backed up: the backup back-u-postrestore already exists/,
       )
     }
     const own = prerestoreBackup('completed', { purpose: 'postrestore' })
@@ -323,7 +323,7 @@ describe('once the new volume serves', () => {
     const since = (ms: number) => ({ restore: withStatus({ switchedAt: ago(ms) }), database: withReady({}), leftovers })
     const { actions, status } = planOf(since(deadlines.modifyingMs))
     expect(actions).toEqual([])
-    expect(status).toMatchObject({ phase: 'failed', error: 'the restored data do not serve: no' })
+    expect(status).toMatchObject({ phase: 'failed', error: 'Postgres is not Ready on the restored volume: no' })
     expect(conditionOf(status, 'Ready')?.reason).toBe('NotServing')
     expect(planOf(since(deadlines.modifyingMs - 1_000)).status.phase).toBe('running')
   })

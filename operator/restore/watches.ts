@@ -4,7 +4,7 @@ import { isOpenRestore, isRestoreRequested, labels, type ManagedDatabase } from 
 import type { Caches } from '../caches.ts'
 import { restoresOf } from '../objects/restores.ts'
 
-/** Returns the function that stops it. */
+/** Returns the functions that stop the watches. */
 export function follow(caches: Caches, enqueue: (key: string) => void): (() => void)[] {
   const ofDatabase = (database: ManagedDatabase) => {
     for (const restore of restoresOf(caches, database))
@@ -18,7 +18,7 @@ export function follow(caches: Caches, enqueue: (key: string) => void): (() => v
   return [
     caches.restores.onChange(({ object }) => {
       enqueue(keyOf(object))
-      // The end of one frees the queue for the next.
+      // When a restore ends, the next one of the database may start.
       for (const other of caches.restores.byIndex('database', `${object.metadata.namespace}/${object.spec.databaseId}`))
         if (isOpenRestore(other)) enqueue(keyOf(other))
     }),

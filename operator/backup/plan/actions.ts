@@ -3,37 +3,37 @@ import type { CutOf } from '../observed.ts'
 import type { Status } from './status.ts'
 
 export type Action =
-  /** Puts finalizer and id label on the backup; without an id, a new one. */
+  /** Adds the finalizer and the id label to the backup. Creates an id if `id` is undefined. */
   | { do: 'identify'; id: string | undefined }
   | { do: 'checkpoint' }
   | { do: 'create-snapshot'; of: CutOf }
   | { do: 'delete-snapshot'; name: string; uid: string }
-  /** Makes a copy of it, and the pod that checks that. */
+  /** Creates a copy of the backup, and the pod that verifies the copy. */
   | { do: 'begin-verification' }
-  /** Takes away what was made to check a copy. */
+  /** Deletes the copy and the verification pod. */
   | { do: 'end-verification' }
-  /** Asks the agent beside Postgres for a base backup. */
+  /** Requests a base backup from the archiving agent in the Postgres pod. */
   | { do: 'begin-durable' }
-  /** Ends the job of the agent, and deletes what the archive has of the backup. */
+  /** Cancels the agent's job and deletes the backup's objects in the archive. */
   | { do: 'delete-archived' }
-  /** Lets the backup go: its snapshot is gone. */
+  /** Removes the finalizer. */
   | { do: 'release' }
 
 /** The timeout of each step, in ms. */
 export type BackupDeadlines = {
-  /** The database does not answer. */
+  /** How long a backup waits for a database that does not serve. */
   servingMs: number
-  /** The storage reports that it cannot take it. */
+  /** How long a snapshot may report an error. */
   errorMs: number
-  /** The snapshot is not cut. */
+  /** How long the storage may need to take a snapshot. */
   cutMs: number
-  /** It is cut, but not usable: some storages first copy it elsewhere. */
+  /** How long a taken snapshot may be not ready. Some storages copy it first. */
   readyMs: number
-  /** A copy is not verified, even a small one. */
+  /** How long a verification may take, plus a time for each byte. */
   verificationMs: number
-  /** The agent makes no progress with a durable backup. */
+  /** How long a durable backup may make no progress. */
   durableStallMs: number
-  /** A durable backup has not ended although the agent repeatedly started it again. */
+  /** After this time a durable backup fails if its agent has lost the job again, for example by a restart. */
   durableMs: number
 }
 

@@ -1,7 +1,7 @@
 /**
- * The plan of a durable backup: a base backup that the agent of Postgres sends to the archive. Its path in the archive
- * is recorded before anything is sent, so that all objects are found and deleted when it fails or is deleted. A
- * restarted agent forgets its jobs; then the job is started again, and objects already sent are not sent twice. Pure.
+ * The plan of a durable backup: a base backup that the archiving agent sends to the archive. Its path in the archive is
+ * recorded first, so that all its objects are found and deleted if it fails or is deleted. A restarted agent has lost
+ * its jobs. Then the operator requests the job again, and the agent does not send the same object twice. Pure.
  */
 import type { Backup } from '../../../crds/index.ts'
 import { type Finding, yes } from '../../objects/conditions.ts'
@@ -15,7 +15,7 @@ import { planVerification } from './verification.ts'
 
 /** The longest interval between two queries of a working agent. */
 const jobMs = 5_000
-/** A job that was just requested from the agent. */
+/** How soon a newly requested job is queried. */
 const soonMs = 1_000
 
 const still = (status: Status, requeueAt?: number): Plan => ({ actions: [], status, requeueAt })
@@ -23,12 +23,11 @@ const removal: Action[] = [{ do: 'delete-archived' }]
 
 const noArchive = yes(
   'NoArchive',
-  'this installation no longer has an archive: configure the one that contains the backup, or remove the finalizer and keep its objects there',
+  'this installation no longer has an archive: configure the archive that contains the backup, or remove the finalizer and keep the objects there',
 )
 
 /**
- * Its record in the archive is deleted first; the finalizer stays until the archive has confirmed that the rest is
- * deleted.
+ * Deletes the backup from the archive. The finalizer stays until the archive has confirmed the deletion of all objects.
  */
 export function durableTeardown(observed: Observed, now: number): Plan {
   const { backup, awaitsRecord, durable, usedBy } = observed
@@ -43,7 +42,7 @@ export function durableTeardown(observed: Observed, now: number): Plan {
   return { ...still(status), actions: [{ do: 'release' }] }
 }
 
-/** A failed backup leaves nothing in the archive. A completed one may be verified on a copy. */
+/** The objects of a failed backup are deleted from the archive. A completed backup may be verified on a copy. */
 export function durableEnded(observed: Observed, now: number, deadlines: BackupDeadlines): Plan {
   const { backup, isTaskOver, durable } = observed
   const { taskId: _, ...rest } = backup.status ?? {}
@@ -116,7 +115,7 @@ function ofJob(
     }
     default:
       if (isOverdue)
-        return fail({ reason: 'Stalled', message: 'the agent restarted repeatedly, and the copy never ended' })
+        return fail({ reason: 'Stalled', message: 'the agent repeatedly lost the job, for example by restarts' })
       return {
         actions: [{ do: 'begin-durable' }],
         status: running(backup, 'Copying', 'requesting a base backup from the agent', now),
@@ -125,7 +124,7 @@ function ofJob(
   }
 }
 
-/** In steps of ten, so that the status is written at most ten times. */
+/** Rounded down to 10 %, so that progress changes the status at most ten times. */
 const progressOf = ({ bytes, estimate }: { bytes: number; estimate: number }): string => {
   const tenth = estimate === 0 ? 0 : Math.min(9, Math.floor((bytes / estimate) * 10))
   return `copying to the archive: ${tenth * 10} %`

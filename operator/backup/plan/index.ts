@@ -1,8 +1,9 @@
 /**
- * Plans the actions and the status of a backup from its observed state: a pure function, the same after a crash at any
- * point. The order: a checkpoint; the snapshot, which records the result of the checkpoint; cut; ready. An ended backup
- * does not change, except a completed one whose snapshot is deleted. A failed backup leaves no snapshot; but the
- * snapshot of a backup that was once completed is deleted only with the backup.
+ * Plans the actions and the status of a backup. The plan is a pure function of the observed state, so it continues
+ * after a crash at any point. Steps: a checkpoint; the VolumeSnapshot, annotated with the checkpoint's result; the
+ * storage takes the snapshot; the snapshot is ready. An ended backup changes only if its snapshot is lost or converted
+ * into a volume, or by a verification. The snapshot of a failed backup is deleted. A backup that completed before it
+ * failed keeps its snapshot until the backup is deleted.
  */
 import { annotations, teardownFinalizer } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
@@ -11,6 +12,7 @@ import { withFindings } from '../../objects/run-status.ts'
 import type { RestorePoint } from '../../postgres/administrator.ts'
 import { isPutBack } from '../id.ts'
 import type { Observed, PrerestoreFacts, SnapshotFacts, Source } from '../observed.ts'
+import { cutOfAnnotation } from '../snapshot.ts'
 import type { Action, BackupDeadlines, Plan } from './actions.ts'
 import { durableEnded, durableTeardown, durableUnderWay } from './durable.ts'
 import { type Refusal, refusalOf } from './refusal.ts'
@@ -18,9 +20,9 @@ import { failed, finished, inUse, running, type Status, unrecorded, usedUp, wait
 import { awaiting, checkpointing, lapseOf, waitsUntil } from './timeouts.ts'
 import { isVerifiedByItself, planVerification, verificationPending } from './verification.ts'
 
-/** How soon to check whether a checkpoint has started: one that found the queue full is requested again. */
+/** How soon a checkpoint is checked again. It is requested again if the queue was full. */
 const checkMs = 5_000
-/** How soon to check again whether Postgres has stopped. */
+/** How soon to check again whether a restore has stopped Postgres. */
 const stopMs = 250
 
 export function plan(observed: Observed, now: number, deadlines: BackupDeadlines): Plan {
@@ -45,10 +47,10 @@ export function plan(observed: Observed, now: number, deadlines: BackupDeadlines
 
 const putBack: Refusal = {
   reason: 'PutBack',
-  message: 'it was put back without its snapshot: there is nothing to restore from. Delete it, and create a new one',
+  message: 'the Backup was recreated, but no snapshot of it exists: delete it, and create a new one',
 }
 
-/** For a backup that was completed. */
+/** The reason of a backup whose snapshot was lost after the backup had completed. */
 const snapshotLost = 'SnapshotLost'
 
 const still = (status: Status): Plan => ({ actions: [], status, requeueAt: undefined })
@@ -73,12 +75,13 @@ function teardown(observed: Observed, now: number): Plan {
   return { ...plan, actions: [{ do: 'release' }] }
 }
 
-/** Why a snapshot that was ready is no longer usable: it, or its VolumeSnapshotContent, was deleted. */
+/** Why a completed backup is lost: its snapshot, or the VolumeSnapshotContent, was deleted. Undefined if it is not. */
 function lostMessage(remaining: SnapshotFacts | undefined): string | undefined {
-  if (remaining === undefined || remaining.isGoing) return 'its snapshot was deleted: there is nothing to restore from'
+  if (remaining === undefined || remaining.isGoing)
+    return 'its snapshot was deleted: the backup can no longer be restored'
   const isUnusable = !remaining.isReady && remaining.error !== undefined && remaining.becameVolume === undefined
   return isUnusable
-    ? `its snapshot is no longer usable (${remaining.error}): there is nothing to restore from`
+    ? `its snapshot is no longer usable (${remaining.error}): the backup can no longer be restored`
     : undefined
 }
 
@@ -113,11 +116,11 @@ function underWay(observed: Observed, now: number, deadlines: BackupDeadlines): 
   return withoutSnapshot(observed, observed.source, now, deadlines)
 }
 
-/** It is not yet known whether the cluster has snapshots: until then, nothing is started and nothing fails. */
+/** Waits until the operator knows which snapshots exist. Fails after a timeout. */
 function untilKnown({ backup, snapshotsQueriedAt }: Observed, now: number, { cutMs }: BackupDeadlines): Plan {
   const until = snapshotsQueriedAt + cutMs
   if (now >= until) return still(failed(backup, snapshotsUnknown, now))
-  return { ...still(waiting(backup, 'Preparing', 'reading its snapshot', now)), requeueAt: until }
+  return { ...still(waiting(backup, 'Preparing', 'waiting for the list of volume snapshots', now)), requeueAt: until }
 }
 
 const snapshotsUnknown: Refusal = {
@@ -130,7 +133,7 @@ const deletedByHand: Refusal = {
   message: 'its snapshot was deleted before it was ready',
 }
 
-/** The steps before the snapshot: the queue, a database that answers, the checkpoint. */
+/** The steps before the snapshot: wait in the queue, wait for the database, run a checkpoint. */
 function withoutSnapshot(observed: Observed, source: Source, now: number, deadlines: BackupDeadlines): Plan {
   const { backup, ahead, checkpoint } = observed
   if (checkpoint.state === 'failed')
@@ -156,11 +159,12 @@ function withoutSnapshot(observed: Observed, source: Source, now: number, deadli
   if (now < retryAt) return { ...still(status), requeueAt: Math.min(until, retryAt) }
   return { actions: [{ do: 'checkpoint' }], status, requeueAt: Math.min(until, now + checkMs) }
 }
-/** The volume of a Postgres that a restore has stopped: it contains everything written, and is not written any more. */
+
+/** Plans the snapshot of a volume whose Postgres a restore has stopped. It needs no checkpoint. */
 function planPrerestore({ backup }: Observed, facts: PrerestoreFacts, { database }: Source, now: number): Plan {
   if (facts.state === 'over')
     return still(
-      failed(backup, { reason: 'RestoreEnded', message: 'its restore ended before this backup was taken' }, now),
+      failed(backup, { reason: 'RestoreEnded', message: 'the restore ended before this backup was taken' }, now),
     )
   if (facts.state !== 'stopped')
     return {
@@ -169,9 +173,7 @@ function planPrerestore({ backup }: Observed, facts: PrerestoreFacts, { database
     }
   const { claim, claimUid, systemIdentifier, isThere } = facts
   if (!isThere)
-    return still(
-      failed(backup, { reason: 'VolumeLost', message: `the volume claim ${claim} is not there any more` }, now),
-    )
+    return still(failed(backup, { reason: 'VolumeLost', message: `the volume claim ${claim} no longer exists` }, now))
   const { pgVersion, region } = database.spec
   return {
     actions: [{ do: 'create-snapshot', of: { systemIdentifier, claim, claimUid, pgVersion, region } }],
@@ -229,13 +231,13 @@ function withSnapshot(observed: Observed, snapshot: SnapshotFacts, now: number, 
   if (!isReady)
     return {
       actions: [],
-      status: { ...running(backup, 'Finishing', 'the snapshot is cut, and not ready yet', now), ...known },
+      status: { ...running(backup, 'Finishing', 'the snapshot is taken, but not ready yet', now), ...known },
       requeueAt: progressedAt(snapshot) + (snapshot.error === undefined ? deadlines.readyMs : deadlines.errorMs),
     }
   return still({ ...finished(backup, now), ...known, ...(isVerifiedByItself(observed) ? verificationPending : {}) })
 }
 
-/** When a snapshot last made progress. The clock of the storage may differ from the cluster's. */
+/** When a snapshot last made progress. The later time counts, because the clock of the storage may differ. */
 const progressedAt = ({ requestedAt, cutAt = 0 }: Pick<SnapshotFacts, 'requestedAt' | 'cutAt'>): number =>
   Math.max(requestedAt, cutAt)
 
@@ -249,19 +251,26 @@ function faultOf(
   if (!isOwn)
     return {
       reason: 'NameTaken',
-      message: `VolumeSnapshot ${name} belongs to someone else: check what it is before you delete it`,
+      message: `VolumeSnapshot ${name} exists and was not created for this backup: check it before you delete it`,
     }
   if (isGoing) return deletedByHand
-  if (cutOf === undefined) return { reason: 'SnapshotUnknown', message: 'the snapshot no longer contains its source' }
+  if (cutOf === undefined)
+    return {
+      reason: 'SnapshotUnknown',
+      message: `the annotation ${cutOfAnnotation} of the snapshot is missing or invalid`,
+    }
   if (claimUid !== undefined && claimUid !== cutOf.claimUid)
-    return { reason: 'OtherData', message: `another volume claim has taken the name ${cutOf.claim} meanwhile` }
+    return {
+      reason: 'OtherData',
+      message: `the volume claim ${cutOf.claim} was replaced by another one with the same name`,
+    }
   if (isReady) return undefined
   if (cutAt === undefined && source === undefined)
-    return { reason: 'DatabaseMissing', message: 'the database was deleted before the snapshot was cut' }
+    return { reason: 'DatabaseMissing', message: 'the database was deleted before the snapshot was taken' }
   const since = progressedAt({ requestedAt, cutAt })
   if (error !== undefined && now >= since + errorMs)
-    return { reason: 'SnapshotFailed', message: `the storage makes no snapshot: ${error}` }
+    return { reason: 'SnapshotFailed', message: `the storage cannot take the snapshot: ${error}` }
   if (now < since + (cutAt === undefined ? cutMs : readyMs)) return undefined
-  const what = cutAt === undefined ? 'not cut' : 'cut, and not ready'
+  const what = cutAt === undefined ? 'not taken' : 'taken, but not ready'
   return { reason: 'SnapshotStalled', message: `the snapshot is ${what} after ${Math.round((now - since) / 1000)} s` }
 }

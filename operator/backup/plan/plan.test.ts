@@ -190,7 +190,7 @@ describe('a plan', () => {
       { phase: 'failed', reason: 'SnapshotFailed' },
     ],
     [
-      'fails if the snapshot is not cut at the deadline',
+      'fails if the snapshot is not taken at the deadline',
       { snapshot: snapshot({ requestedAt: now - 600_000 }) },
       { phase: 'failed', reason: 'SnapshotStalled' },
     ],

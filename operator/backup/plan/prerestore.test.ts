@@ -44,8 +44,8 @@ describe('a prerestore backup', () => {
     expect(progressing({ prerestoreOf: { state } })?.reason).toBe('AwaitingStop')
   })
   test.each<[string, PrerestoreFacts, RegExp]>([
-    ['RestoreEnded', { state: 'over' }, /^its restore ended/],
-    ['VolumeLost', { ...stopped, isThere: false }, /^the volume claim data is not there any more$/],
+    ['RestoreEnded', { state: 'over' }, /^the restore ended/],
+    ['VolumeLost', { ...stopped, isThere: false }, /^the volume claim data no longer exists$/],
   ])('fails: %s', (reason, prerestoreOf, error) => {
     const { actions, status } = planOf({ prerestoreOf })
     expect(actions).toEqual([])
@@ -81,7 +81,7 @@ describe('deletion', () => {
     expect(planOf(more)).toMatchObject({ actions: [], requeueAt: undefined, status: going.status ?? {} })
     expect(progressing(more)).toMatchObject({
       ...{ status: 'True', reason: 'InUse' },
-      message: 'the database copy needs it: it is deleted when that has its data',
+      message: 'the database copy still reads from this backup: the operator deletes the backup after that',
     })
   })
   test('waits without a status too', () => {

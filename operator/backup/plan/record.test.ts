@@ -45,7 +45,7 @@ describe('a running backup', () => {
       'before its snapshot is read',
       { snapshot: 'unknown' },
       { phase: 'pending' },
-      ['Preparing', 'reading its snapshot'],
+      ['Preparing', 'waiting for the list of volume snapshots'],
     ],
     [
       'while another backup is ahead',
@@ -102,10 +102,10 @@ describe('a running backup', () => {
       ['Snapshotting', 'the storage takes the snapshot'],
     ],
     [
-      'once the snapshot is cut',
+      'once the snapshot is taken',
       { snapshot: snapshot({ cutAt: now - 500 }) },
       { phase: 'running', ...recorded, cutAt: timestamp(now - 500) },
-      ['Finishing', 'the snapshot is cut, and not ready yet'],
+      ['Finishing', 'the snapshot is taken, but not ready yet'],
     ],
   ])('reports its step %s', (_, more, status, [step, message]) => {
     expect(planOf(more).status).toMatchObject({ taskId: 't', ...status })
@@ -166,7 +166,7 @@ describe('completed', () => {
     })
     expect([actions, requeueAt]).toEqual([[], undefined])
     expect(conditions(done)).toEqual({
-      Ready: ['True', 'Completed', 'it can be restored'],
+      Ready: ['True', 'Completed', 'the backup can be restored'],
       Progressing: ['False', 'Completed', 'the backup is completed'],
     })
     expect(planOf(done).status.startedAt).toBe(timestamp(now))
@@ -180,7 +180,7 @@ describe('completed', () => {
   ])('is lost with a snapshot that is %s', (_, its) => {
     const more = { backup: backup({ phase: 'completed', finishedAt: ago(9_000), ...recorded }), snapshot: its }
     expect(planOf(more).status).toMatchObject({
-      ...failedFor(/nothing to restore from/),
+      ...failedFor(/the backup can no longer be restored/),
       finishedAt: ago(9_000),
       ...recorded,
     })
@@ -195,7 +195,7 @@ describe('completed', () => {
     expect(planOf(more)).toMatchObject({ actions: [], status: { phase: 'completed' } })
     expect(conditions(more).Ready).toEqual([
       ...['False', 'BecameVolume'],
-      expect.stringMatching(/become the volume of the claim branch-1-data: there is nothing to restore from/),
+      expect.stringMatching(/into the volume of the claim branch-1-data: the backup can no longer be restored/),
     ])
   })
   test('is not lost while the state of its snapshot is unknown', () => {
@@ -249,31 +249,31 @@ describe('failed', () => {
       'if another claim has the name',
       { snapshot: snapshot(), claimUid: 'another' },
       'OtherData',
-      /^another volume claim has taken the name data meanwhile$/,
+      /^the volume claim data was replaced by another one with the same name$/,
     ],
     [
       'if the database is deleted before the cut',
       { snapshot: snapshot(), source: undefined },
       'DatabaseMissing',
-      /^the database was deleted before the snapshot was cut$/,
+      /^the database was deleted before the snapshot was taken$/,
     ],
     [
       'after an error of the storage',
       { snapshot: snapshot({ error: 'full', requestedAt: now - 30_000 }) },
       'SnapshotFailed',
-      /^the storage makes no snapshot: full$/,
+      /^the storage cannot take the snapshot: full$/,
     ],
     [
       'at the deadline of the cut',
       { snapshot: snapshot({ requestedAt: now - 600_400 }) },
       'SnapshotStalled',
-      /^the snapshot is not cut after 600 s$/,
+      /^the snapshot is not taken after 600 s$/,
     ],
     [
       'at the deadline of readiness',
       { snapshot: snapshot({ cutAt: now - 3600_000, requestedAt: now - 3700_000 }) },
       'SnapshotStalled',
-      /^the snapshot is cut, and not ready after 3600 s$/,
+      /^the snapshot is taken, but not ready after 3600 s$/,
     ],
     [
       'if its snapshot is being deleted',
@@ -293,7 +293,9 @@ describe('failed', () => {
   test('records its own snapshot, so that it is deleted', () => {
     expect(planOf({ snapshot: snapshot({ isGoing: true }) }).status.snapshotName).toBe('bkp-i')
     const ofAnotherOwner = planOf({ snapshot: snapshot({ isOwn: false }) })
-    expect(ofAnotherOwner.status).toMatchObject(failedFor(/^VolumeSnapshot bkp-i belongs to someone else/))
+    expect(ofAnotherOwner.status).toMatchObject(
+      failedFor(/^VolumeSnapshot bkp-i exists and was not created for this backup/),
+    )
     expect(ofAnotherOwner.status).not.toHaveProperty('snapshotName')
     const failedBackup = backup({ phase: 'failed', finishedAt: ago(1_000) })
     const uid = { do: 'delete-snapshot', name: 'bkp-i', uid: 'snapshot' }

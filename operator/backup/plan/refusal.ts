@@ -19,8 +19,8 @@ const refused = (reason: string, message: string): Refusal => ({ reason, message
 
 function databaseRefusal(database: ManagedDatabase, purpose: Backup['spec']['purpose']): Refusal | undefined {
   const phase = visiblePhase(database)
-  // A database whose deletion is blocked serves. The branch that this backup is for blocks it, even if no pass has
-  // reported that yet.
+  // A database whose deletion is blocked still serves clients. The branch that needs a prebranch backup blocks the
+  // deletion, even before the condition reports that.
   const block = conditionOf(database.status, 'DeletionBlocked')?.reason
   const isDelayed = block === 'DeletionProtected' || block === 'HasBranches' || purpose === 'prebranch'
   const isGoing = phase === 'deleting' && (isTeardownBegun(database) || !isDelayed)
@@ -34,12 +34,12 @@ function databaseRefusal(database: ManagedDatabase, purpose: Backup['spec']['pur
 function branchRefusal(branch: Branch): Refusal | undefined {
   const phase = branchPhase(branch)
   if (phase === 'deleting' || phase === 'deleted') return refused('BranchDeleting', 'the branch is being deleted')
-  // One that served before is waited for: its Postgres may just be restarting.
+  // If the branch has served before, the backup waits: Postgres may be restarting.
   if (isFailedCreation(branch)) return refused('BranchFailed', 'the branch has failed: see its conditions')
   return undefined
 }
 
-/** Why no durable backup of this can be taken, apart from its state. */
+/** Why this database or branch cannot have durable backups. Its phase is checked elsewhere. */
 function durableRefusal(database: ManagedDatabase | Branch, durable: Observed['durable']): Refusal | undefined {
   if (database.kind === 'Branch') return refused('NotAvailable', 'a branch has no durable backups: take a hot one')
   if (!database.spec.backup.durable)
@@ -49,7 +49,7 @@ function durableRefusal(database: ManagedDatabase | Branch, durable: Observed['d
     : refused('NoArchive', 'this installation has no archive (archive.enabled of the chart)')
 }
 
-/** What would have to change before such a backup can be taken; undefined if it can be taken, now or soon. */
+/** Returns why the backup cannot be taken. Undefined if it can be taken, now or later. */
 export function refusalOf({ backup, source, snapshots, prerestoreOf, durable }: Observed): Refusal | undefined {
   const { kind, purpose, databaseName, databaseId, sourceBranch } = backup.spec
   if (source === undefined && sourceBranch !== undefined)
@@ -60,8 +60,8 @@ export function refusalOf({ backup, source, snapshots, prerestoreOf, durable }: 
   const ofSource = database.kind === 'Branch' ? branchRefusal(database) : databaseRefusal(database, purpose)
   if (kind === 'durable') return durableRefusal(database, durable) ?? ofSource
   if (snapshots === 'absent') return refused('SnapshotsNotServed', snapshotsNotServed)
-  // The volume is stopped, whatever the state of its database. But the storage must be declared to copy it atomically,
-  // unless that is unknown.
+  // A restore stops this Postgres, so the phase of the database does not matter. The region must still declare atomic
+  // snapshots.
   if (prerestoreOf !== undefined) return snapshotRefusal(database.spec.region, region)
   return ofSource ?? snapshotRefusal(database.spec.region, region)
 }

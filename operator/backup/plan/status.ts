@@ -1,4 +1,4 @@
-/** The status of a backup during its life. Pure. */
+/** The status of a backup in each phase. Pure. */
 import type { Backup } from '../../../crds/index.ts'
 import { shortened } from '../../../values/text.ts'
 import { preciseTime, timestamp } from '../../../values/time.ts'
@@ -12,7 +12,7 @@ type More = { DatabaseServing?: Finding }
 
 export const notYet = no('NotCompleted', 'the backup is not completed')
 
-/** Not started, unless it was before. */
+/** Keeps the phase of a backup that has started. Otherwise sets `pending`. */
 export const waiting = (backup: Backup, step: string, message: string, now: number, more: More = {}): Status =>
   withFindings(
     backup,
@@ -38,17 +38,17 @@ export const finished = (backup: Backup, now: number): Status =>
       startedAt: backup.status?.startedAt ?? timestamp(now),
       finishedAt: preciseTime(now),
     },
-    { Ready: yes(completed, 'it can be restored'), Progressing: no(completed, 'the backup is completed') },
+    { Ready: yes(completed, 'the backup can be restored'), Progressing: no(completed, 'the backup is completed') },
     now,
   )
 
-/** For a backup that is deleted while it is needed. `usedBy`: kind and name of the user. */
+/** For a backup that is deleted while it is needed. `usedBy`: kind and name of the object that reads from it. */
 export const inUse = (usedBy: string): Finding =>
-  yes('InUse', `${usedBy} needs it: it is deleted when that has its data`)
+  yes('InUse', `${usedBy} still reads from this backup: the operator deletes the backup after that`)
 
 export const unrecorded: Finding = yes(
   'AwaitingRecord',
-  'it is deleted once the status of the database records its due time',
+  "waiting until the database's status records this backup's due time",
 )
 
 export const failed = (backup: Backup, { reason, message }: Refusal, now: number): Status =>
@@ -64,7 +64,7 @@ export const failed = (backup: Backup, { reason, message }: Refusal, now: number
     now,
   )
 
-/** `claim`: whose volume its data have become. */
+/** `claim`: the claim into whose volume the storage converted the snapshot. */
 export const usedUp = (backup: Backup, claim: string, now: number): Status =>
   withFindings(
     backup,

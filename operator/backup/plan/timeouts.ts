@@ -1,8 +1,7 @@
 /**
- * How a backup waits for a database that does not serve, or does not answer although it is reported as serving, for
- * example while it restarts. It waits while the database is expected to serve again, and fails only by its deadline.
- * The condition DatabaseServing contains since when it waits, and stays until the checkpoint is done: a database that
- * answers now and then gets no new deadline. Pure.
+ * How long a backup waits for a database that is not Ready, or that is Ready but does not answer, for example during a
+ * restart. The backup fails at the deadline. The condition DatabaseServing records when the wait began. It stays until
+ * the checkpoint is done, so that a database that answers only sometimes gets no new deadline. Pure.
  */
 import { backoffMs } from '../../../cluster/informer/index.ts'
 import type { Backup } from '../../../crds/index.ts'
@@ -11,15 +10,15 @@ import type { CheckpointFacts, Source } from '../observed.ts'
 import type { BackupDeadlines } from './actions.ts'
 import { running, type Status, waiting } from './status.ts'
 
-/** `since`: undefined until it is recorded. `retryAt`: when Postgres is queried again; undefined until it serves. */
+/** `since`: undefined until it is recorded. `retryAt`: when Postgres is queried again; undefined until it is Ready. */
 type Lapse = { message: string; since: number | undefined; retryAt: number | undefined }
 
-/** How soon a Postgres that did not answer is queried again. */
+/** The delay before a Postgres that did not answer is queried again. */
 const pause = { minimumMs: 250, maximumMs: 5_000 }
-/** A checkpoint that runs this long has reached Postgres; connecting takes less (postgres/connection.ts). */
+/** Connecting takes less time (postgres/connection.ts), so Postgres has accepted a checkpoint that runs this long. */
 const answeredMs = 8_000
 
-/** Why no checkpoint is possible now; undefined if the database serves, as far as known. */
+/** Why no checkpoint is possible now; undefined if the database is Ready and no attempt went unanswered. */
 export function lapseOf({ database, isReachable }: Source, checkpoint: CheckpointFacts): Lapse | undefined {
   const { status, metadata } = database
   const ready = conditionOf(status, 'Ready')
@@ -46,14 +45,14 @@ export function lapseOf({ database, isReachable }: Source, checkpoint: Checkpoin
 }
 
 /**
- * How long the backups of a database that is being suspended wait; the suspension waits for them. The database is not
- * expected to serve again.
+ * How long a backup of a database that is being suspended waits for it. The suspension waits for the backup, and the
+ * database will not become Ready.
  */
 const suspendingMs = 60_000
 
 /**
- * Until when a backup waits: not shorter than the deadline of the operation that keeps the database from serving. A
- * restore may itself wait for the backup.
+ * When the wait of a backup ends: not before the deadline of the database's running operation. The deadline of a
+ * restore does not count, because a restore may wait for the backup.
  */
 export function waitsUntil(
   { metadata, status }: Backup,
@@ -76,8 +75,8 @@ export const awaiting = (backup: Backup, message: string, now: number): Status =
   waiting(backup, 'AwaitingDatabase', message, now, { DatabaseServing: no('NotServing', message) })
 
 /**
- * `since`: when it was started. A repeated checkpoint is reported only after Postgres has accepted it, so that the Task
- * reports it once.
+ * `since`: when the checkpoint was started. After an unanswered attempt, a checkpoint is reported only once Postgres
+ * has accepted it. So the Task reports it once.
  */
 export function checkpointing(backup: Backup, since: number, now: number): Status {
   const lapse = conditionOf(backup.status, 'DatabaseServing')

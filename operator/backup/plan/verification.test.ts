@@ -68,7 +68,9 @@ test('is stopped if the id of the backup was changed, and nothing waits for it',
   const { actions, status } = planOf(its)
   expect(actions).toEqual([])
   expect(status).toMatchObject({ phase: 'completed', verification: 'failed' })
-  expect(status.verificationResult?.error).toMatch(/^not checked: its label .* is not the one that it was made with$/)
+  expect(status.verificationResult?.error).toMatch(
+    /^not verified: its label .* was changed after the backup was created$/,
+  )
   const named = ended({ verification: 'pending', snapshotName: 'bkp-i' })
   expect(planOf(named).actions).toEqual([begin])
 })
@@ -102,17 +104,17 @@ describe('a verification', () => {
     [
       'that exceeds its time limit',
       { ...runs, pod: { ...pod, madeAt: now - deadlines.verificationMs } },
-      /^not checked: a copy of it was not through after 30 minutes$/,
+      /^not verified: the verification of a copy did not end within 30 minutes$/,
     ],
     [
       'without a region or an image of its version',
       { target: undefined },
-      /^not checked: its database or branch no longer exists/,
+      /^not verified: the database or branch no longer exists/,
     ],
     [
       'that loses its region or image meanwhile',
       { ...runs, target: undefined },
-      /^not checked: its database or branch no longer exists/,
+      /^not verified: the database or branch no longer exists/,
     ],
   ])('%s is stopped, and its objects are deleted after that', (_, facts, error) => {
     const { actions, status, requeueAt } = planOf(pending, facts)
@@ -148,17 +150,23 @@ describe('its result', () => {
   test('is the output of the pod', () => {
     const sound = { endedAt, ...counts, faults: 0 }
     expect(statusAfter(0, soundCopy.message)).toEqual(['verified', sound])
-    const damaged = { endedAt, ...counts, faults: 2, error: '2 found: page 7 does not match; public.t: x' }
+    const damaged = { endedAt, ...counts, faults: 2, error: '2 faults found: page 7 does not match; public.t: x' }
     expect(statusAfter(0, found('page 7 does not match', 'public.t: x'))).toEqual(['failed', damaged])
   })
   test('is a failure without an implied damage if the output is invalid', () => {
     const failed = (error: string) => ['failed', { endedAt, error }]
     expect(statusAfter(1, soundCopy.message)).toEqual(
-      failed(expect.stringMatching(/^not checked: .*ended with code 1: /)),
+      failed(expect.stringMatching(/^not verified: .*exited with code 1: /)),
     )
-    expect(statusAfter(70, 'out of memory')).toEqual(failed('not checked: its copy ended with code 70: out of memory'))
-    expect(statusAfter(137, '')).toEqual(failed('not checked: its copy ended with code 137: it reported nothing'))
-    expect(statusAfter(0, 'all is well')).toEqual(failed('not checked: its copy ended with code 0: all is well'))
+    expect(statusAfter(70, 'out of memory')).toEqual(
+      failed('not verified: the verification pod exited with code 70: out of memory'),
+    )
+    expect(statusAfter(137, '')).toEqual(
+      failed('not verified: the verification pod exited with code 137: it reported nothing'),
+    )
+    expect(statusAfter(0, 'all is well')).toEqual(
+      failed('not verified: the verification pod exited with code 0: all is well'),
+    )
   })
   test.each<[string, number, string]>([
     ['is killed', 137, ''],
@@ -192,8 +200,8 @@ describe('its result', () => {
 
   test.each<[string, Parameters<typeof outcomeOf>[0]]>([
     ['verified', { endedAt, faults: 0 }],
-    ['damaged', { endedAt, faults: 1, error: '1 found: x' }],
-    ['unchecked', { endedAt, error: 'not checked: x' }],
+    ['damaged', { endedAt, faults: 1, error: '1 fault found: x' }],
+    ['unchecked', { endedAt, error: 'not verified: x' }],
   ])('counts as %s', (expected, its) => expect(outcomeOf(its)).toBe(expected))
 })
 

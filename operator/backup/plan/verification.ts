@@ -1,7 +1,7 @@
 /**
- * Whether a backup is to be verified, the actions for that, and its result. A copy is checked in a pod that accepts no
- * connections; copy and pod are deleted as soon as the result is recorded. A verification that is lost, by a lost node
- * or a crash, starts again on a fresh copy, since a half-checked copy may have been changed.
+ * Plans the verification of a backup: a pod that accepts no connections checks a copy. The operator deletes copy and
+ * pod once the result is recorded. If a node is lost or the pod crashes, the verification starts again on a new copy,
+ * because the old one may have been changed.
  */
 import { type Backup, type BackupVerification, requestedVerification, verificationOf } from '../../../crds/index.ts'
 import { readVerificationResult } from '../../../instance/verify/result.ts'
@@ -17,16 +17,16 @@ type Verification = { actions: Action[]; status: Partial<Status>; requeueAt: num
 
 export const verificationPending: Partial<Status> = { verification: 'pending' }
 
-/** In addition to the time for any copy. */
+/** The slowest expected speed of a verification. It extends the timeout for large copies. */
 const slowestBytesPerMs = 5_000
 
-/** A scheduled backup, unless its database disables verification. */
+/** Whether it is a scheduled backup whose database does not disable verification. */
 export const isVerifiedByItself = ({ backup, source }: Observed): boolean => {
   if (backup.spec.purpose !== 'scheduled' || source?.database.kind !== 'ManagedDatabase') return false
   return source.database.spec.backup.verify !== 'none'
 }
 
-/** For a backup that has ended. */
+/** Plans the verification of a backup that has ended. */
 export function planVerification(observed: Observed, now: number, deadlines: BackupDeadlines): Verification {
   const { backup, verification: facts } = observed
   const { phase, verification } = backup.status ?? {}
@@ -43,17 +43,17 @@ export function planVerification(observed: Observed, now: number, deadlines: Bac
   return proof === undefined ? removed : { ...removed, requeueAt: proof.retryAt }
 }
 
-/** The record of a check that was impossible. */
+/** The status of a backup that could not be verified. */
 export const notVerified = (backup: Backup, why: string, now: number): Partial<Status> =>
-  ended(backup, { error: shortened(`not checked: ${why}`, 1000) }, now)
+  ended(backup, { error: shortened(`not verified: ${why}`, 1000) }, now)
 
-/** For metrics. `unchecked` reveals nothing about the backup. */
+/** The result for metrics. `unchecked`: the verification had no result. */
 export const outcomeOf = ({ error, faults }: BackupVerification): 'verified' | 'damaged' | 'unchecked' => {
   if (error === undefined) return 'verified'
   return faults === undefined ? 'unchecked' : 'damaged'
 }
 
-/** After this many copies the backup is reported as uncheckable. */
+/** After this many copies without a result, the backup is reported as not verified. */
 const mostTries = 3
 
 type Found = Omit<BackupVerification, 'endedAt' | 'asked'>
@@ -80,17 +80,16 @@ function underWay(observed: Observed, now: number, { verificationMs }: BackupDea
     const found = resultOf(pod.end)
     const { verificationTries: tries = 0 } = backup.status ?? {}
     if (found.faults !== undefined || tries + 1 >= mostTries) return { ...waiting, status: ended(backup, found, now) }
-    // A copy that ended without a result, for example by the loss of its node or a kill, reveals nothing about the
-    // backup.
+    // Without a result, for example after the node was lost, it is unknown whether the backup is intact.
     const counted = pod.isGoing ? {} : { verificationTries: tries + 1 }
     return { ...waiting, actions: [{ do: 'end-verification' }], status: counted }
   }
-  // It would wait for a missing snapshot, and others for it.
+  // The copy would wait for a snapshot that does not exist, and would keep a verification slot.
   if (id !== undefined && isRelabelled(backup, id))
-    return giveUp('its label espalier.dev/id is not the one that it was made with')
+    return giveUp('its label espalier.dev/id was changed after the backup was created')
   if (target === undefined)
     return giveUp(
-      'its database or branch no longer exists, so no region is known to run a copy in: create a database from it instead',
+      'the database or branch no longer exists, so the region for a copy is unknown: create a database from the backup instead',
     )
   if (backup.spec.kind === 'durable' && observed.durable?.hasArchive !== true)
     return giveUp('this installation no longer has an archive')
@@ -98,7 +97,7 @@ function underWay(observed: Observed, now: number, { verificationMs }: BackupDea
   if (pod === undefined) return { ...waiting, actions: hasSlot ? [{ do: 'begin-verification' }] : [] }
   if (pod.isGoing || !facts.claim) return { ...waiting, actions: [{ do: 'end-verification' }] }
   const until = pod.madeAt + verificationMs + (backup.status?.sizeBytes ?? 0) / slowestBytesPerMs
-  if (now >= until) return giveUp(`a copy of it was not through after ${minutes(now - pod.madeAt)}`)
+  if (now >= until) return giveUp(`the verification of a copy did not end within ${minutes(now - pod.madeAt)}`)
   return { ...waiting, requeueAt: until }
 }
 
@@ -108,10 +107,15 @@ function resultOf({ exitCode, message }: VerifierEnd): Found {
   const result = exitCode === 0 ? readVerificationResult(message) : undefined
   if (result === undefined) {
     const output = readMessage(message) || 'it reported nothing'
-    return { error: shortened(`not checked: its copy ended with code ${exitCode}: ${output}`, 1000) }
+    return { error: shortened(`not verified: the verification pod exited with code ${exitCode}: ${output}`, 1000) }
   }
   const { findings, ...counts } = result
   const { faults } = counts
   const first = findings.join('; ')
-  return { ...counts, ...(faults === 0 ? {} : { error: shortened(`${faults} found: ${first}`, 1000) }) }
+  return {
+    ...counts,
+    ...(faults === 0
+      ? {}
+      : { error: shortened(`${faults} ${faults === 1 ? 'fault' : 'faults'} found: ${first}`, 1000) }),
+  }
 }

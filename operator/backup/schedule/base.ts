@@ -1,23 +1,23 @@
 /**
- * When a database needs a durable backup to start its recovery window: while it archives and has none of the serving
- * volume, as after a restore in place or after enabling the durable tier. Without one, no moment can be restored and no
- * WAL expires. Pure.
+ * Decides when to take the durable backup that starts a database's recovery window. It is needed if the database
+ * archives and its current volume has no completed durable backup, for example after a restore. Without it, no point in
+ * time can be restored and no WAL is deleted. Pure.
  */
 import type { Backup, ManagedDatabase } from '../../../crds/index.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { isUnderWay } from '../observe.ts'
 
-/** After a failed attempt. */
+/** The delay after a failed attempt, in ms. */
 const retryMs = 3600_000
 const prefixOf = (databaseName: string): string => `${databaseName}-base-`
 
 export const isBase = ({ metadata, spec }: Backup): boolean => metadata.name.startsWith(prefixOf(spec.databaseName))
 
-/** The same for an hour, so that a pass after a crash creates no second one. */
+/** The name stays the same for an hour, so that a retry after a crash creates no second backup. */
 const nameOf = (database: string, incarnation: number, now: number): string =>
   `${prefixOf(database)}${incarnation}-${Math.floor(now / retryMs)}`
 
-/** `backups`: of the database. Undefined if none is needed, or one is being taken. */
+/** Undefined if no such backup is needed, or one is being taken. `backups`: all backups of the database. */
 export function nextBase(
   { metadata, status }: Pick<ManagedDatabase, 'metadata' | 'status'>,
   backups: readonly Backup[],

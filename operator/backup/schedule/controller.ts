@@ -1,7 +1,7 @@
 /**
- * The controller of schedules: creates the scheduled backups of each database and deletes those that retention no longer keeps.
- * A backup's name contains the time it was due, so a crash creates no second one. The controller of databases records that
- * time in the status, and a deleted backup keeps its finalizer until then, so this controller does not create it again.
+ * Creates the scheduled backups of each database, and deletes the backups that retention no longer keeps. A backup's
+ * name contains its due time, so that no second one is created after a crash. The database controller records that time
+ * in the database's status. A deleted backup keeps its finalizer until then, so that it is not created again.
  */
 import type { Cluster, Draft } from '../../../cluster/index.ts'
 import { keyOf, parseKey } from '../../../cluster/informer/index.ts'
@@ -30,13 +30,13 @@ type ScheduleOptions = ControllerOptions & {
   schedules: boolean
   spreadMs: number
   workers: number
-  /** Databases with the durable tier can have durable backups. */
+  /** Whether durable backups are possible. */
   hasArchive: boolean
 }
 
-/** Longest time between two passes, since machines sleep, clocks are changed, and backups expire. */
+/** The longest time between two passes, because a machine may sleep, a clock may change, and backups expire. */
 const longestMs = 3600_000
-/** Most backups that one pass deletes. */
+/** The maximum number of backups that one pass deletes. */
 const deletedAtOnce = 10
 
 export function startBackupSchedules(options: ScheduleOptions): { stop(): Promise<void> } {
@@ -99,7 +99,7 @@ class ScheduleController {
   async #deleteSurplus({ spec, status }: ManagedDatabase, backups: readonly Backup[]): Promise<boolean> {
     const { caches, clock, logger, now } = this.#options
     if (clock.distrust() !== undefined) return false
-    // Without its backup the volume from before a restore would be kept until a user deletes it.
+    // A previous volume is deleted automatically only while its prerestore backup exists.
     const ofPrevious = new Set(status?.previous?.map(({ backup }) => backup))
     const surplus = retentionOf(backups, spec.backup, now()).goes.filter(
       backup => !isInUse(caches, backup) && !ofPrevious.has(backup.metadata.name),
@@ -180,7 +180,7 @@ class ScheduleController {
   }
 }
 
-/** Enqueues the databases that a change concerns. @returns the function that stops it */
+/** Enqueues the databases that a change concerns. @returns the functions that stop the watches */
 function follow({ caches, clock }: ScheduleOptions, enqueue: (key: string) => void): (() => void)[] {
   const all = () => {
     for (const database of caches.databases.list()) enqueue(keyOf(database))
@@ -194,7 +194,7 @@ function follow({ caches, clock }: ScheduleOptions, enqueue: (key: string) => vo
   ]
 }
 
-/** Whether a restore that has not ended, or a database or branch that is being created, reads from it. */
+/** Whether an open restore, or a database or branch that is being created, reads from the backup. */
 const isInUse = (caches: Caches, backup: Backup): boolean =>
   [caches.restores, caches.databases, caches.branches].some(cache => cache.byIndex('source', keyOf(backup)).length > 0)
 

@@ -6,24 +6,24 @@ import { conditionOf } from '../../objects/conditions.ts'
 
 type Schedule =
   | { state: 'off' }
-  /** It cannot be read. */
+  /** The cron expression is invalid. */
   | { state: 'invalid'; message: string }
-  /** When one was due last, this moment included, and when the next one is; ms since the epoch. */
+  /** `last`: the latest due time until now, inclusive. `next`: the next due time. In ms since the epoch. */
   | { state: 'on'; last: number | undefined; next: number | undefined }
 
 const dayMs = 24 * 3600_000
-/** The time of night in UTC, since the epoch began at midnight. */
+/** Nightly backups start at 02:00 UTC; in ms after midnight. */
 const nightlyAtMs = 2 * 3600_000
 
-/** The offset of a database within a span of time: the same in every process, in whole seconds. */
+/** The offset of a database within a span of time, in ms: whole seconds, and always the same for the same id. */
 export function offsetIn(spanMs: number, id: string): number {
   const fraction = createHash('sha256').update(`espalier/schedule/${id}`).digest().readUInt32BE() / 2 ** 32
   return Math.floor((fraction * spanMs) / 1000) * 1000
 }
 
 /**
- * `spreadMs`: the span over which the nightly backups of all databases are spread. A cron expression is followed
- * exactly.
+ * `spreadMs`: the time span over which the nightly backups of all databases are spread. It does not apply to a cron
+ * expression.
  */
 export function scheduleOf(
   { schedule }: Pick<ManagedDatabaseSpec['backup'], 'schedule'>,
@@ -47,7 +47,7 @@ export function scheduleOf(
   }
 }
 
-/** Whether a database serves, and is not to be suspended. */
+/** Whether a database is Ready, and its suspension is not requested. */
 export const isServing = ({ spec, status }: Pick<ManagedDatabase, 'spec' | 'status'>): boolean =>
   !spec.suspended && conditionOf(status, 'Ready')?.status === 'True'
 
@@ -62,7 +62,7 @@ type Taken = {
   isUnderWay: boolean
 }
 
-/** A backup taken this long after its due time counts as missed; other databases may have missed theirs too. */
+/** A backup that is not taken within this time is missed. Missed backups are spread: many databases may have one. */
 const lateMs = 600_000
 
 /**

@@ -1,7 +1,6 @@
 /**
- * Which due times of a database's schedule need no backup any more. Pure. The name of a scheduled backup contains the
- * time it was due. The status of the database records the latest such time, so a backup that a user deleted is not
- * created again.
+ * The due times for which a backup was already created. The name of a scheduled backup contains its due time. The
+ * status of the database records the latest due time, so that a backup that a user deleted is not created again. Pure.
  */
 import { type Backup, labels, type ManagedDatabase, type ManagedDatabaseStatus } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
@@ -11,7 +10,7 @@ const timeIn = (dueAt: number): string => timestamp(dueAt).replaceAll(/[-:Z]/g, 
 export const scheduledName = (databaseName: string, dueAt: number): string =>
   `${databaseName}-scheduled-${timeIn(dueAt)}`
 
-/** The name of a durable backup that is created together with a hot one: the schedule is recorded by the hot one. */
+/** The name of a durable backup that is created with a hot one. Only the hot backup's name records the due time. */
 export const besideName = (databaseName: string, dueAt: number): string => `${databaseName}-durable-${timeIn(dueAt)}`
 
 /** When a scheduled backup was due, in ms since the epoch. Undefined for a backup whose name contains no such time. */
@@ -30,8 +29,8 @@ export function recordedAt(status: Pick<ManagedDatabaseStatus, 'scheduledBackupA
 }
 
 /**
- * The latest due time that is recorded or that one of the database's backups has. Times after `now` in names are
- * ignored: a client that may create Backups chooses their names.
+ * The latest due time in the database's status or in the name of one of its backups. Later times than `now` in names
+ * are ignored, because users who may create Backups choose their names.
  */
 export function doneUpTo(
   status: ManagedDatabaseStatus | undefined,
@@ -44,7 +43,7 @@ export function doneUpTo(
     .reduce<number | undefined>((latest, at) => Math.max(latest ?? at, at), undefined)
 }
 
-/** The status with the latest due time. It never decreases, and is not written if nothing is later. */
+/** The status with the latest due time. The recorded time never decreases. */
 export function withScheduledBackup(
   status: ManagedDatabaseStatus,
   backups: readonly Backup[],
@@ -61,8 +60,9 @@ export function isUnrecorded(backup: Backup, { status }: Pick<ManagedDatabase, '
 }
 
 /**
- * Whether a backup that is being deleted is kept until its database records when it was due. `database`: the one of that name.
- * Nothing is created any more for a database that is being deleted, so nothing waits for its record.
+ * Whether the deletion of a backup waits until its database records the due time. `database`: the database with the
+ * name in the backup's spec. If the database is being deleted, no backup is created again, so the deletion does not
+ * wait.
  */
 export function awaitsRecord(backup: Backup, database: ManagedDatabase | undefined, now: number): boolean {
   if (database === undefined || database.metadata.deletionTimestamp !== undefined) return false

@@ -1,7 +1,8 @@
 /**
- * Which backups retention deletes. Pure. Each kind and purpose is counted separately, so that none displaces another.
- * Age never deletes the newest restorable backup, nor the newest verified one, nor the newest one older than the first
- * failed verification: if data get damaged, every later backup has the same damage.
+ * Selects the backups that retention deletes. Each kind and purpose is counted separately. Neither age nor count
+ * deletes the newest completed backup of a kind and purpose, the newest verified backup, or the start of the recovery
+ * window. The newest backup before the first failed verification is also kept, because later backups may have the same
+ * damage. Pure.
  */
 import type { Backup, ManagedDatabaseSpec, RetentionRule } from '../../../crds/index.ts'
 import { orderOf } from '../../objects/order.ts'
@@ -20,7 +21,8 @@ export const windowMs = ({ retentionDays = defaultWindowDays }: Pick<Policy, 're
 const highestCount = 1000
 
 /**
- * Backups that users request are kept until users delete them. A branch has its own copy long before a day has passed.
+ * Backups that users request are kept until users delete them. A prebranch backup is needed only until its branch has
+ * copied the data, which takes less than a day.
  */
 const defaults: Record<Purpose, RetentionRule> = {
   user: {},
@@ -30,7 +32,7 @@ const defaults: Record<Purpose, RetentionRule> = {
   postrestore: { count: 5, days: 7 },
 }
 
-/** Failed ones contain no data; they are kept for a while to show the reason. */
+/** Failed backups contain no data. They are kept for some days so that users can read the reason. */
 const ofFailed = { count: 10, days: 7 }
 
 function ruleOf({ retention, retentionDays }: Policy, { kind, purpose }: Pick<Backup['spec'], 'kind' | 'purpose'>) {
@@ -66,7 +68,7 @@ function surplusOfGroup(group: readonly Backup[], policy: Policy, now: number): 
 const hasFault = ({ verification, verificationResult: result }: Status): boolean =>
   verification === 'failed' || (verification === 'pending' && result?.error !== undefined)
 
-/** While it is verified again, the last result counts. */
+/** During another verification, the last result counts. */
 const isVerified = ({ verification, verificationResult: result }: Status): boolean =>
   verification === 'verified' || (verification === 'pending' && result !== undefined && result.error === undefined)
 
@@ -79,8 +81,8 @@ function baseOfWindow(backups: readonly Backup[], policy: Policy, now: number): 
 export type Retained = { backup: Backup; why: 'NewestVerified' | 'BeforeFailedVerification' }
 
 /**
- * The backups of the database's own data that verification keeps, of one kind: the newest verified one; and the newest
- * one older than the first failed one, since that one and all later ones may be damaged.
+ * Returns the backups of one kind that verification keeps: the newest verified backup, and the newest backup before the
+ * first one that failed verification. Backups of branches are ignored.
  */
 function retainedByVerification(backups: readonly Backup[]): Retained[] {
   const own = newestFirst(
@@ -98,8 +100,8 @@ function retainedByVerification(backups: readonly Backup[]): Retained[] {
 }
 
 /**
- * Which backups are deleted, and which are kept only because of verification. `backups`: of one database. An object may
- * be in creation from an expired backup.
+ * Returns the backups to delete, and those that only verification keeps. The caller must still keep a backup that
+ * another object is being created from. `backups`: all backups of one database.
  */
 export function retentionOf(
   backups: readonly Backup[],

@@ -1,6 +1,7 @@
 /**
- * Deletes WAL that no kept backup needs: everything before the newest durable backup older than the recovery window, or
- * before the oldest one if none is that old. Without a completed durable backup, nothing is deleted.
+ * Deletes the WAL that no kept backup needs. WAL is needed from the newest durable backup that is older than the
+ * recovery window. If there is none, it is needed from the oldest durable backup. Without a completed one, nothing is
+ * deleted.
  */
 import { keyOf, parseKey } from '../../../cluster/informer/index.ts'
 import { type Controller, lowPriority, startController } from '../../../controller/index.ts'
@@ -13,12 +14,12 @@ import { windowMs } from './retention.ts'
 type ExpiryOptions = ControllerOptions & { archive: () => ArchiveWays | undefined }
 
 const everyMs = 3600_000
-/** Of one database in one pass. */
+/** The maximum number of delete requests for each volume in one pass. */
 const mostPages = 100
 const segmentBytes = 16n * 1024n * 1024n
 const segmentsOfFile = 0x1_0000_0000n / segmentBytes
 
-/** The name of the WAL file that holds a position (Postgres: XLogFileName), for segments of 16 MB as initdb makes them. */
+/** The name of the WAL file that holds a position (Postgres: XLogFileName), for initdb's default segments of 16 MB. */
 export function walFileOf(lsn: string, timeline: number): string {
   const [high = '0', low = '0'] = lsn.split('/')
   const segment = ((BigInt(`0x${high}`) << 32n) | BigInt(`0x${low}`)) / segmentBytes
@@ -26,7 +27,7 @@ export function walFileOf(lsn: string, timeline: number): string {
   return part(BigInt(timeline)) + part(segment / segmentsOfFile) + part(segment % segmentsOfFile)
 }
 
-/** The first WAL file that is kept, by incarnation. */
+/** The first WAL file that is kept, by volume number. */
 export function firstRetained(
   backups: readonly Backup[],
   policy: ManagedDatabase['spec']['backup'],
@@ -34,7 +35,7 @@ export function firstRetained(
 ): Map<number, string> {
   const completed = backups.flatMap(({ spec, status, metadata }) => {
     const { phase, incarnation, startLsn, timeline, finishedAt } = status ?? {}
-    // A backup that is being deleted is needed until it is deleted: its deletion may wait.
+    // A backup that is being deleted still counts, because its deletion may wait for a restore from it.
     if (spec.kind !== 'durable' || phase !== 'completed' || metadata.labels?.[labels.id] === undefined) return []
     if (incarnation === undefined || startLsn === undefined || timeline === undefined) return []
     return [{ incarnation, file: walFileOf(startLsn, timeline), at: Date.parse(finishedAt ?? '') }]
@@ -42,7 +43,7 @@ export function firstRetained(
   const begins = now - windowMs(policy)
   return new Map(
     [...Map.groupBy(completed, ({ incarnation }) => incarnation)].map(([incarnation, found]) => {
-      // In WAL order, since the clock may have been set in between.
+      // In WAL order, because a changed clock makes the times unreliable.
       const sorted = found.toSorted((left, right) => (left.file < right.file ? -1 : 1))
       const young = sorted.findIndex(({ at }) => at > begins)
       const oldest = young === -1 ? sorted.at(-1) : sorted[Math.max(0, young - 1)]
@@ -57,7 +58,7 @@ export function startWalExpiry(options: ExpiryOptions): { stop(): Promise<void> 
   async function expire(database: ManagedDatabase, passSignal: AbortSignal): Promise<void> {
     const ways = archive()
     const id = database.metadata.labels?.[labels.id]
-    // A wrong clock would move the window.
+    // With a wrong clock, WAL inside the recovery window would be deleted.
     if (ways === undefined || id === undefined || clock.distrust() !== undefined) return
     for (const [incarnation, file] of firstRetained(ownBackups(caches, database), database.spec.backup, now())) {
       let deleted = 0

@@ -20,7 +20,7 @@ export type Verifier = {
   now: () => number
 }
 
-/** @returns why nothing can be checked */
+/** @returns why the backup cannot be verified; undefined if the verification has begun */
 export async function beginVerification(
   { cluster, images, pods, keys, now }: Verifier,
   observed: Observed,
@@ -32,7 +32,7 @@ export async function beginVerification(
   if (id === undefined || target === undefined || (snapshot === undefined && !isDurable))
     throw new ClusterError('Conflict', 'the snapshot of the backup does not exist')
   const recovery = isDurable ? copyRecovery(observed, pods) : undefined
-  if (isDurable && recovery === undefined) return refused('the installation has no archive to read it from')
+  if (isDurable && recovery === undefined) return refused('the installation has no archive')
   const { authority } = keys()
   if (isDurable && authority === undefined) throw new ClusterError('Conflict', "the installation's CA is missing")
   const { pgVersion, region } = target
@@ -58,28 +58,28 @@ export async function beginVerification(
 
 const refused = (message: string): Refusal => ({ reason: 'NotVerified', message })
 
-/** Creates the objects in order; an existing one is used only if another pass created it for this verification. */
+/** Creates one object. An existing object is used only if an earlier pass created it for this verification. */
 const makerOf =
   (cluster: Cluster, backup: Backup, snapshot: string | undefined) =>
   async <K extends VerificationKind>(kind: K, draft: Draft<K>): Promise<Refusal | undefined> => {
     if (await createIfAbsent(cluster, kind, draft)) return undefined
     const { namespace, name } = draft.metadata
     const found = await cluster.get(kind, { namespace, name })
-    if (found === undefined) throw new ClusterError('Conflict', `the ${kind} ${name} existed, and is deleted`)
+    if (found === undefined) throw new ClusterError('Conflict', `the ${kind} ${name} was deleted in the meantime`)
     if (isOfVerification(backup, found) && isOfSnapshot(backup, snapshot, found)) return undefined
-    return refused(`the ${kind} ${name} already exists and was not created for this`)
+    return refused(`the ${kind} ${name} already exists and was not created for this verification`)
   }
 
-/** For the same backup, not an earlier one with its name, and from the same snapshot. */
+/** Whether the object was created for the Backup with this uid, and a volume from this snapshot. */
 function isOfSnapshot({ metadata }: Backup, snapshot: string | undefined, found: AnyObject): boolean {
   if (ownerUidOf(found) !== metadata.uid) return false
   return found.kind !== 'PersistentVolumeClaim' || found.spec?.dataSource?.name === snapshot
 }
 
-/** The space for WAL beside a base backup on a volume. */
+/** The space for WAL on a volume, in addition to the base backup. */
 const walBytes = 2 ** 30
 
-/** The same size as the source's volume, and the same class. */
+/** The size and storage class of the copy's volume: those of the source's volume, if it still exists. */
 async function volumeOf(cluster: Cluster, { backup, snapshot, source }: Observed, region: Region) {
   const { namespace } = backup.metadata
   const facts = typeof snapshot === 'object' ? snapshot : undefined

@@ -1,8 +1,8 @@
 /**
- * The objects that verify a copy of a backup: a volume from its snapshot, or an empty one for a copy from the archive;
- * a pod on it that runs `espalier instance verify` once; and a network policy, since the copy contains a tenant's data.
- * The pod meets the "restricted" Pod Security Standard and has no credentials except those that read the archive.
- * Postgres in it listens on no address.
+ * The objects that verify a copy of a backup. A volume is created from the snapshot, or is empty for a copy from the
+ * archive. A pod on it runs `espalier instance verify` once. A network policy protects the copy, which contains a
+ * tenant's data. The pod meets the "restricted" Pod Security Standard. Its only credentials are those that read the
+ * archive, and its Postgres listens on no address.
  */
 import type { Draft } from '../../../cluster/index.ts'
 import { type Backup, childNames, labels } from '../../../crds/index.ts'
@@ -24,7 +24,7 @@ const readerVolume = ({ id }: Owner) => ({
   secret: { secretName: childNames.verification(id), defaultMode: 0o400 },
 })
 
-/** Its objects are labelled with the backup's own id, so that they are not treated as the database's. */
+/** The objects are labelled with the backup's id, so that the operator does not treat them as the database's. */
 export const verificationOwner = ({ metadata }: Backup, id: string): Owner => ownerOf({ kind: 'Backup', metadata }, id)
 
 const metadataOf = (owner: Owner) => childMetadata(owner, childNames.verification(owner.id), 'verification')
@@ -52,7 +52,7 @@ export const copyDraft = ({ owner, snapshot, bytes, storageClass }: CopyRequest)
   },
 })
 
-/** No ingress. No egress, except to the archive for a copy from it. */
+/** Blocks ingress and egress. A copy from the archive may connect to the archive. */
 export const fenceDraft = (owner: Owner, recovers: boolean): Draft<'NetworkPolicy'> => ({
   apiVersion: 'networking.k8s.io/v1',
   kind: 'NetworkPolicy',
@@ -64,7 +64,7 @@ export const fenceDraft = (owner: Owner, recovers: boolean): Draft<'NetworkPolic
   },
 })
 
-/** With which the copy is read from the archive. */
+/** The Secret with the credentials that read the archive. */
 export const readerDraft = (
   owner: Owner,
   source: RecoverySource,
@@ -78,14 +78,14 @@ export const readerDraft = (
   data: readerSecretData(owner.id, source, trust, now),
 })
 
-/** `recovery`: what the copy is first created from; undefined if the volume contains it. */
+/** `recovery`: the source in the archive; undefined if the volume already contains the data of a snapshot. */
 export function verifierDraft(
   owner: Owner,
   image: string,
   pods: PodSettings,
   recovery: RecoverySource | undefined,
 ): Draft<'Pod'> {
-  // Spreading over nodes is only for databases.
+  // The constraints that spread pods over nodes are only for databases.
   const { topologySpreadConstraints: _, terminationGracePeriodSeconds: __, ...placement } = placementOf(pods)
   return {
     apiVersion: 'v1',

@@ -105,7 +105,7 @@ describe('a durable backup', () => {
       it.when('proven', ({ status }) => conditionOf(status, 'BackupsReady')?.message === message)
     verifier.says({ exitCode: 0, message: JSON.stringify(finding) })
     await request('damaged')
-    await reported(`a copy of backup proven-2 from the archive is damaged: 1 found: 0190/1/wal/00 is missing`)
+    await reported(`a copy of backup proven-2 from the archive is damaged: 1 fault found: 0190/1/wal/00 is missing`)
     verifier.says(soundCopy)
     await request('sound')
     await reported(undefined)

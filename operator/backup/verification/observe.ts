@@ -1,6 +1,5 @@
 /**
- * The state of the verification of a backup's copy: from the caches, and from the cluster itself if the backup is being
- * deleted.
+ * Observes the verification of a backup. Reads the caches, or the cluster if the backup is being deleted.
  */
 import type { AnyObject, Cluster, Pod } from '../../../cluster/index.ts'
 import { type Backup, childNames, labels, type PgVersion } from '../../../crds/index.ts'
@@ -14,13 +13,13 @@ const longestMessage = 4_096
 
 export type VerificationKind = 'Pod' | 'PersistentVolumeClaim' | 'Secret' | 'NetworkPolicy'
 
-/** In the order in which they are deleted. The Secret reads the archive, for a copy from it. */
+/** In the order of deletion. The Secret contains the credentials that read the archive, for durable backups. */
 export const kindsOf = ({ spec }: Backup): readonly VerificationKind[] =>
   spec.kind === 'durable'
     ? ['Pod', 'PersistentVolumeClaim', 'Secret', 'NetworkPolicy']
     : ['Pod', 'PersistentVolumeClaim', 'NetworkPolicy']
 
-/** An object that is not annotated as created for this verification is neither used nor changed, whatever its name. */
+/** Objects without the labels and annotations of this verification are neither used nor changed. */
 export const isOfVerification = ({ metadata }: Backup, object: Pick<AnyObject, 'metadata'>): boolean =>
   ownerKindOf(object) === 'Backup' &&
   ownerKeyOf(object) === `${metadata.namespace}/${metadata.name}` &&
@@ -62,7 +61,10 @@ export async function verificationFacts(
   }
 }
 
-/** A kept backup names its Postgres version and region; an older one can be placed only if there is one region. */
+/**
+ * The version and region of the database, otherwise those in the backup's status. A backup of an earlier release has no
+ * region in its status. Then the region is known only if the installation has exactly one.
+ */
 function targetFor(
   { regions }: Caches,
   { status }: Backup,

@@ -1,14 +1,14 @@
 /**
- * Which durable backup is restored as the proof of its tenant: one a day, of the database whose last proof is the
- * oldest. So each database is covered in order, and an installation with many databases reads at most one backup per
- * tenant and day from its bucket. Pure.
+ * Selects the durable backup that is restored as the daily test of a tenant's archive: the newest backup of the
+ * database that was tested longest ago. So every database is tested in turn, and at most one backup for each tenant and
+ * day is read from the bucket. Pure.
  */
 import type { Backup } from '../../../crds/index.ts'
 import { orderOf } from '../../objects/order.ts'
 
-/** How long after a proof the next one of the same tenant begins, in ms. */
+/** The interval between two tests of one tenant, in ms. */
 const intervalMs = 24 * 3600_000
-/** How soon a backup that has to wait for another one's proof is considered again, in ms. */
+/** The retry interval while another backup of the tenant is tested first, in ms. */
 const retryMs = 3600_000
 
 /** `retryAt`: when to check again, in ms since the epoch. */
@@ -18,7 +18,7 @@ const endedAt = ({ status }: Backup): number => Date.parse(status?.verificationR
 const latest = (backups: readonly Backup[]): number => Math.max(0, ...backups.map(endedAt))
 
 /**
- * @param candidates all completed durable backups of the namespace whose databases have them verified
+ * @param candidates all completed durable backups in the namespace, of databases that do not disable verification
  * @returns undefined for a backup that is not the newest of its database
  */
 export function proofSchedule(backup: Backup, candidates: readonly Backup[], now: number): ProofSchedule | undefined {
@@ -38,8 +38,8 @@ export function proofSchedule(backup: Backup, candidates: readonly Backup[], now
 const byOrder = (one: Backup, other: Backup): number => (orderOf(one) < orderOf(other) ? -1 : 1)
 
 /**
- * The longest time without a successful proof among tenants, in seconds: since the last one, or since the oldest
- * durable backup was completed. 0 if no tenant has durable backups. `candidates`: of all namespaces.
+ * The longest time since a tenant's last successful test, in seconds. For a tenant without one, the time since its
+ * oldest durable backup completed. 0 if no tenant has durable backups. `candidates`: the backups of all namespaces.
  */
 export function oldestProofSeconds(candidates: readonly Backup[], now: number): number {
   const since = [...Map.groupBy(candidates, ({ metadata }) => metadata.namespace).values()].map(own => {

@@ -1,11 +1,14 @@
-/** The source of a durable backup's copy: its base backup, and all WAL in the archive after it. Pure. */
+/**
+ * The source of a durable backup's copy. The copy replays WAL up to the last archived position, if that is known for
+ * the same volume and later than the backup. Otherwise only the base backup is recovered. Pure.
+ */
 import { recoveryOfBackup } from '../../../crds/index.ts'
 import { bytesOfLsn, type RecoverySource } from '../../../instance/recovery/source.ts'
 import type { PodSettings } from '../../pod-settings.ts'
 import type { Observed } from '../observed.ts'
 import { recoverySource } from '../recovery.ts'
 
-/** @returns undefined without an archive, and for a backup without a path in it */
+/** @returns undefined without an archive, and for a backup without a path in the archive */
 export function copyRecovery(
   { backup, source }: Pick<Observed, 'backup' | 'source'>,
   pods: Pick<PodSettings, 'archive'>,

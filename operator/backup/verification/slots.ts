@@ -1,7 +1,7 @@
 /**
- * Which backup is verified next. There are few slots for the whole installation, and many tenants. The namespace with
- * the fewest running verifications is first, then the one whose last verification ended longest ago, then the earliest
- * request. Thousands may wait: they are not searched while no slot is free, and otherwise once for every change.
+ * Selects the backup that is verified next. The whole installation shares a few slots. The namespace with the fewest
+ * running verifications is first, then the one whose last verification ended longest ago, then the earliest request.
+ * Thousands of backups may wait. They are searched only if a slot is free, and only once after each change.
  */
 import { keyOf, parseKey } from '../../../cluster/informer/index.ts'
 import { type Backup, childNames } from '../../../crds/index.ts'
@@ -11,14 +11,16 @@ import { ownerKeyOf } from '../../objects/ownership.ts'
 import { idOf } from '../id.ts'
 import { isOfVerification } from './observe.ts'
 
-/** Each verification reads a complete volume. */
+/** The maximum number of running verifications. Each one reads a complete volume. */
 const atOnce = 2
 
 type Waiting = { key: string; namespace: string; order: string }
-/** `underWay`: the namespace of each. `endedAt`: of the last check of a namespace, in ms since the epoch. */
+/**
+ * `underWay`: the namespace of each running one. `endedAt`: when each namespace's last one ended, ms since the epoch.
+ */
 type Demand = { waiting: readonly Waiting[]; underWay: readonly string[]; endedAt: ReadonlyMap<string, number> }
 
-/** Which waiting backups get the free slots, in this order. Pure; it searches the waiting ones once for each slot. */
+/** Returns the keys of the backups that get the free slots, in order. Pure. Searches all waiting ones for each slot. */
 export function nextOf({ waiting, underWay, endedAt }: Demand, slots: number): string[] {
   const counts = new Map<string, number>()
   const count = (namespace: string) => counts.set(namespace, (counts.get(namespace) ?? 0) + 1)

@@ -86,7 +86,9 @@ describe('a scheduled backup', () => {
     verifier.says({ exitCode: 70, message: 'out of memory' })
     await verify('unasked-2', 'twice')
     const again = await stands('unasked-2', 'failed')
-    expect(again?.status?.verificationResult?.error).toBe('not checked: its copy ended with code 70: out of memory')
+    expect(again?.status?.verificationResult?.error).toBe(
+      'not verified: the verification pod exited with code 70: out of memory',
+    )
     expect(verifier.seen.length).toBe(before + 3)
     expect((await get('unasked-1'))?.status?.verification).toBeUndefined()
     await findingOf('unasked', 'LastBackupNotVerified')
@@ -102,7 +104,7 @@ describe('a copy that is damaged', () => {
     const backup = await stands('damaged-1', 'failed')
     expect(backup?.status?.verificationResult).toMatchObject({
       faults: 2,
-      error: '2 found: page 7 does not match; public.t: x',
+      error: '2 faults found: page 7 does not match; public.t: x',
     })
     const reported = await findingOf('damaged', 'BackupDamaged')
     expect(conditionOf(reported.status, 'BackupsReady')?.message).toMatch(/backup damaged-1 is damaged/)
@@ -177,7 +179,7 @@ describe('a running verification', () => {
       await verify(`${database}-1`, 'asked')
       const checked = await stands(`${database}-1`, 'failed')
       expect(checked?.status?.verificationResult?.error).toBe(
-        `not checked: the ${kind} ${metadata.name} already exists and was not created for this`,
+        `not verified: the ${kind} ${metadata.name} already exists and was not created for this verification`,
       )
       const found = await eventually(
         () => remaining(backup),
@@ -214,7 +216,7 @@ describe('a running verification', () => {
     const day = 24 * 3600_000
     await restarted({ now: () => Date.now() + day })
     expect((await stands('ended-2', 'failed'))?.status?.verificationResult?.error).toMatch(
-      /^not checked: .* not through after 14[34]\d minutes$/,
+      /^not verified: .* did not end within 14[34]\d minutes$/,
     )
     await untilNothingRemains(slow)
     await restarted()
