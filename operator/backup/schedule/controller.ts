@@ -118,7 +118,7 @@ class ScheduleController {
     const schedule = scheduleOf(database.spec.backup, id, spreadMs, now())
     const kinds = this.#kindsOf(database)
     if (schedule.state !== 'on' || kinds.length === 0) return undefined
-    // After a crash between the backups of a due time only the one beside exists, which does not complete them.
+    // After a crash between two creations only the durable backup exists. It does not count, so that the hot one is taken.
     const beside = schedule.last === undefined ? undefined : besideName(database.metadata.name, schedule.last)
     const scheduled = backups.filter(
       backup => backup.spec.purpose === 'scheduled' && !isBase(backup) && backup.metadata.name !== beside,
@@ -149,10 +149,7 @@ class ScheduleController {
     return undefined
   }
 
-  /**
-   * The last one is the record of the schedule. If there is a hot one, it is that, since it exists before any other
-   * ends.
-   */
+  /** The kinds to take, in order. The last one is named as scheduled: the hot one, if both are taken. */
   #kindsOf(database: ManagedDatabase): Kind[] {
     const { caches, hasArchive } = this.#options
     if (!isServing(database)) return []
@@ -160,7 +157,7 @@ class ScheduleController {
     return [...(isDurable ? ['durable' as const] : []), ...(canBeHot(caches, database) ? ['hot' as const] : [])]
   }
 
-  /** After a crash before the last one, the next pass continues, since only the last has the name of the schedule. */
+  /** Only the last backup has the scheduled name. So after a crash before it, the next pass creates the missing ones. */
   async #create(database: ManagedDatabase, id: string, dueAt: number, kinds: readonly Kind[]): Promise<void> {
     const { name } = database.metadata
     for (const kind of kinds) {
@@ -171,7 +168,7 @@ class ScheduleController {
     }
   }
 
-  /** Reads the cluster itself: the caches may lag behind a backup that another leader created and a user deleted. */
+  /** Reads the cluster, because the cache may not show that another leader created the backup and a user deleted it. */
   async #isStillDue({ metadata }: ManagedDatabase, dueAt: number): Promise<boolean> {
     const current = await this.#cluster.get('ManagedDatabase', metadata)
     if (current === undefined || current.metadata.uid !== metadata.uid) return false

@@ -54,9 +54,9 @@ export const isServing = ({ spec, status }: Pick<ManagedDatabase, 'spec' | 'stat
 /** The backups of a database; times in ms since the epoch. */
 type Taken = {
   createdAt: number
-  /** The latest due time that needs no backup any more. */
+  /** The latest due time that already has its backups. */
   doneUpTo: number | undefined
-  /** When scheduled backups were requested. */
+  /** When the scheduled backups were requested. */
   requestedAt: readonly number[]
   /** Whether one of them is being taken. */
   isUnderWay: boolean
@@ -66,9 +66,9 @@ type Taken = {
 const lateMs = 600_000
 
 /**
- * When to take the next one; `dueAt` names it. Of several missed ones only one is taken, at the database's offset after
- * the operator's start, so that those of all databases are not taken at once. Nothing is due from before the creation
- * of the database.
+ * Returns when to take the next backup. `dueAt` becomes part of its name. Of several missed backups only one is taken, at
+ * the database's offset after the operator's start, to spread the load. Due times before the database's creation are
+ * ignored.
  */
 export function nextBackup(
   { last }: Extract<Schedule, { state: 'on' }>,
