@@ -58,8 +58,8 @@ const locationOf = ({ spec, status }: Backup): ArchiveLocation | undefined =>
   status?.incarnation === undefined ? undefined : { id: spec.databaseId, incarnation: status.incarnation }
 
 /**
- * Cancels the agent's job, then deletes the backup's objects in the archive. @throws ArchiveUnreachableError if the
- * agent or the archive does not confirm that
+ * Cancels the job if the backup's agent is known, then deletes the backup's objects in the archive.
+ * @throws ArchiveUnreachableError if the agent or the archive does not confirm that
  */
 export async function deleteArchived(
   ways: ArchiveWays,

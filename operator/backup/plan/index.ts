@@ -1,8 +1,14 @@
 /**
  * Plans the actions and the status of a backup. The plan is a pure function of the observed state, so it continues
- * after a crash at any point. Steps: a checkpoint; the VolumeSnapshot, annotated with the checkpoint's result; the
- * storage takes the snapshot; the snapshot is ready. An ended backup changes only if its snapshot is lost or converted
- * into a volume, or by a verification. The snapshot of a failed backup is deleted. A backup that completed before it
+ * after a crash at any point. Steps:
+ *
+ * 1. a checkpoint;
+ * 2. the VolumeSnapshot, annotated with the checkpoint's result;
+ * 3. the storage takes the snapshot;
+ * 4. the snapshot is ready.
+ *
+ * After its end, a backup changes only by a verification, after the end of its Task, or if its snapshot is lost or
+ * converted into a volume. The operator deletes the snapshot of a failed backup. A backup that completed before it
  * failed keeps its snapshot until the backup is deleted.
  */
 import { annotations, teardownFinalizer } from '../../../crds/index.ts'

@@ -118,7 +118,7 @@ class ScheduleController {
     const schedule = scheduleOf(database.spec.backup, id, spreadMs, now())
     const kinds = this.#kindsOf(database)
     if (schedule.state !== 'on' || kinds.length === 0) return undefined
-    // After a crash between two creations only the durable backup exists. It does not count, so that the hot one is taken.
+    // After a crash between two creations only the durable backup exists. It is ignored, so that the hot one is taken.
     const beside = schedule.last === undefined ? undefined : besideName(database.metadata.name, schedule.last)
     const scheduled = backups.filter(
       backup => backup.spec.purpose === 'scheduled' && !isBase(backup) && backup.metadata.name !== beside,
@@ -157,7 +157,7 @@ class ScheduleController {
     return [...(isDurable ? ['durable' as const] : []), ...(canBeHot(caches, database) ? ['hot' as const] : [])]
   }
 
-  /** Only the last backup has the scheduled name. So after a crash before it, the next pass creates the missing ones. */
+  /** Only the last backup has the scheduled name, so that the next pass continues after a crash before it. */
   async #create(database: ManagedDatabase, id: string, dueAt: number, kinds: readonly Kind[]): Promise<void> {
     const { name } = database.metadata
     for (const kind of kinds) {

@@ -66,8 +66,8 @@ type Taken = {
 const lateMs = 600_000
 
 /**
- * Returns when to take the next backup. `dueAt` becomes part of its name. Of several missed backups only one is taken, at
- * the database's offset after the operator's start, to spread the load. Due times before the database's creation are
+ * Returns when to take the next backup. `dueAt` becomes part of its name. Of several missed backups only one is taken,
+ * at the database's offset after the operator's start, to spread the load. Due times before the database's creation are
  * ignored.
  */
 export function nextBackup(
